@@ -1,0 +1,58 @@
+"""equipoise computes, learns and certifies equilibria of games that have structure.
+
+>>> import equipoise as eq
+>>> solution = eq.solve(eq.MatrixGame([[3, -1], [-2, 1]]))
+>>> round(float(solution.value), 6), bool(solution.certificate.nash_conv < 1e-9)
+(0.142857, True)
+
+Everything here loads on first use: `import equipoise` alone does not import JAX.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from equipoise import dynamics as dynamics
+    from equipoise import games as games
+    from equipoise.certificates import certify as certify
+    from equipoise.core import Certificate as Certificate
+    from equipoise.core import Solution as Solution
+    from equipoise.core import Status as Status
+    from equipoise.games import MarkovGame as MarkovGame
+    from equipoise.games import MatrixGame as MatrixGame
+    from equipoise.games import NormalFormGame as NormalFormGame
+    from equipoise.solvers import solve as solve
+
+__version__ = "0.1.0"
+
+#: Public name -> the module it is defined in; None for a sub-package.
+_PUBLIC: dict[str, str | None] = {
+    # games
+    "games": None,
+    "MatrixGame": "equipoise.games",
+    "MarkovGame": "equipoise.games",
+    "NormalFormGame": "equipoise.games",
+    # answers
+    "solve": "equipoise.solvers",
+    "certify": "equipoise.certificates",
+    "Solution": "equipoise.core",
+    "Certificate": "equipoise.core",
+    "Status": "equipoise.core",
+    # learning
+    "dynamics": None,
+}
+
+__all__ = sorted(_PUBLIC)  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'equipoise' has no attribute {name!r}")
+    home = _PUBLIC[name]
+    value = import_module(f"equipoise.{name}") if home is None else getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_PUBLIC])

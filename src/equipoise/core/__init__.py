@@ -1,0 +1,8 @@
+"""What every other part stands on: simplex steps, schedules, linear programs, checks, results.
+
+This package imports third-party libraries only.
+"""
+
+from equipoise.core.results import Certificate, Solution, Status
+
+__all__ = ["Certificate", "Solution", "Status"]

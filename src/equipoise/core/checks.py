@@ -1,0 +1,119 @@
+"""Checks that say which argument is wrong, what was expected, what was found, and where.
+
+Every public constructor and function validates its input through this module, so that all
+errors of the library read alike. All of them are `ValueError`s.
+
+Values that are being traced by JAX cannot be looked at; their shapes are checked and their
+values are not.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+#: How far a probability vector's sum may be from one before it is refused.
+PROBABILITY_TOLERANCE = 1e-6
+
+
+def is_traced(x: Any) -> bool:
+    """Whether `x` is a value inside a JAX transformation, whose entries cannot be read."""
+    return isinstance(x, jax.core.Tracer)
+
+
+def as_float_array(name: str, value: Any) -> Any:
+    """Return `value` as a float64 NumPy array; JAX arrays and tracers are kept as they are."""
+    if isinstance(value, jax.Array):
+        if not np.issubdtype(value.dtype, np.floating):
+            raise ValueError(f"{name}: expected floating-point numbers, found dtype {value.dtype}")
+        return value
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise ValueError(
+            f"{name}: expected a rectangular array of numbers, found rows of different lengths"
+        ) from error
+    if array.dtype.kind not in "fiub":
+        raise ValueError(f"{name}: expected real numbers, found dtype {array.dtype}")
+    return array.astype(np.float64)
+
+
+def check_ndim(name: str, array: Any, at_least: int, meaning: str) -> None:
+    """Refuse an array with fewer than `at_least` axes, or with an empty one among the last."""
+    if array.ndim < at_least:
+        raise ValueError(
+            f"{name}: expected at least {at_least} axes, {meaning}; found shape {array.shape}"
+        )
+    if 0 in array.shape[array.ndim - at_least :]:
+        raise ValueError(f"{name}: expected no empty axis among {meaning}; found {array.shape}")
+
+
+def check_shape(name: str, array: Any, expected: Sequence[int], meaning: str) -> None:
+    """Refuse an array whose shape is not `expected`."""
+    if tuple(array.shape) != tuple(expected):
+        raise ValueError(
+            f"{name}: expected shape {tuple(expected)}, {meaning}; found {tuple(array.shape)}"
+        )
+
+
+def first_index(mask: np.ndarray) -> tuple[int, ...]:
+    """The index of the first true entry of `mask`."""
+    return tuple(int(i) for i in np.unravel_index(int(np.argmax(mask)), mask.shape))
+
+
+def check_finite(name: str, array: Any) -> None:
+    """Refuse NaN and infinities, naming the first."""
+    if is_traced(array):
+        return
+    values = np.asarray(array)
+    bad = ~np.isfinite(values)
+    if bad.any():
+        where = first_index(bad)
+        raise ValueError(f"{name}: expected finite numbers, found {values[where]} at {list(where)}")
+
+
+def check_probabilities(name: str, array: Any, tolerance: float = PROBABILITY_TOLERANCE) -> None:
+    """Refuse rows (last axis) that are negative somewhere or do not sum to one."""
+    check_finite(name, array)
+    if is_traced(array):
+        return
+    values = np.asarray(array)
+    negative = values < -tolerance
+    if negative.any():
+        where = first_index(negative)
+        raise ValueError(
+            f"{name}: expected probabilities >= 0, found {values[where]:.6g} at {list(where)}"
+        )
+    sums = values.sum(-1, dtype=np.float64)
+    off = np.abs(sums - 1.0) > tolerance
+    if off.any():
+        where = first_index(off)
+        raise ValueError(
+            f"{name}: expected probabilities that sum to 1, "
+            f"found a sum of {sums[where]:.6g} at {list(where)}"
+        )
+
+
+def check_range(
+    name: str,
+    value: float,
+    low: float,
+    high: float,
+    *,
+    low_open: bool = False,
+    high_open: bool = False,
+) -> None:
+    """Refuse a scalar outside an interval whose ends are closed unless said otherwise."""
+    above = value > low if low_open else value >= low
+    below = value < high if high_open else value <= high
+    if not (above and below):
+        left, right = "(" if low_open else "[", ")" if high_open else "]"
+        raise ValueError(f"{name}: expected a number in {left}{low}, {high}{right}, found {value}")
+
+
+def check_count(name: str, value: Any, at_least: int = 1) -> int:
+    """Return `value` as an int; refuse what is not a whole number of at least `at_least`."""
+    if isinstance(value, bool) or int(value) != value or value < at_least:
+        raise ValueError(f"{name}: expected a whole number >= {at_least}, found {value!r}")
+    return int(value)

@@ -1,0 +1,24 @@
+"""Keys: an int or a JAX key in, a JAX key out."""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+
+def as_key(key: Any) -> jax.Array:
+    """Return a typed JAX key from an int seed, a typed key or an old-style uint32 pair.
+
+    >>> as_key(0).shape
+    ()
+    """
+    if isinstance(key, jax.Array) and jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key):
+        if key.shape != ():
+            raise ValueError(f"key: expected one key, found an array of keys of shape {key.shape}")
+        return key
+    if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
+        return jax.random.key(int(key))
+    array = np.asarray(key)
+    if array.shape == (2,) and array.dtype == np.uint32:
+        return jax.random.wrap_key_data(array)
+    raise ValueError(f"key: expected an int seed or a JAX key, found {key!r}")

@@ -1,0 +1,259 @@
+"""Families of similar games: distributions from which any number of games is drawn.
+
+A family is immutable and knows no randomness of its own: `family.sample(n, key=k)` is a pure
+function of `n` and `k`, and game `i` of a sample does not depend on how many were asked for.
+Rewards are always within [0, 1], as the in-context paper assumes.
+
+A family is a distribution of rewards and, for Markov games, one of transitions; the functions
+at the end of this module put the two together.
+"""
+
+from abc import abstractmethod
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equipoise.core import checks
+from equipoise.core.precision import double_precision
+from equipoise.core.randomness import as_key
+from equipoise.games._markov import MarkovGame
+from equipoise.games._matrix import MatrixGame
+
+
+class Draw(eqx.Module):
+    """A distribution of one array: the rewards of a game, or its transitions."""
+
+    @abstractmethod
+    def __call__(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+        """Draw one array of the given shape."""
+
+
+class UniformRewards(Draw):
+    """Independent rewards, uniform on [0, 1]."""
+
+    def __call__(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+        """Draw the rewards of one game."""
+        return jax.random.uniform(key, shape)
+
+
+class GaussianRewards(Draw):
+    """Independent rewards, Gaussian conditioned on [0, 1] (truncated, not clipped)."""
+
+    mean: float
+    scale: float
+
+    def __call__(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+        """Draw the rewards of one game."""
+        low, high = (0.0 - self.mean) / self.scale, (1.0 - self.mean) / self.scale
+        z = jax.random.truncated_normal(key, low, high, shape)
+        return jnp.clip(self.mean + self.scale * z, 0.0, 1.0)
+
+
+class PerturbedRewards(Draw):
+    """The rewards of a base game plus uniform noise on [-scale, scale], clipped to [0, 1]."""
+
+    base: np.ndarray | jax.Array
+    scale: float
+
+    def __call__(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+        """Draw the rewards of one game."""
+        noise = jax.random.uniform(key, shape, minval=-self.scale, maxval=self.scale)
+        return jnp.clip(self.base + noise, 0.0, 1.0)
+
+
+class DirichletTransitions(Draw):
+    """Independent next-state distributions, Dirichlet with one concentration for all states.
+
+    Concentration 1 is uniform on the simplex and makes games nearly myopic (every action leads
+    almost everywhere); 0.1 makes transitions nearly deterministic, so that dynamics matter.
+    """
+
+    concentration: float
+
+    def __call__(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+        """Draw the transitions of one game."""
+        alpha = jnp.full(shape[-1], self.concentration)
+        p = jax.random.dirichlet(key, alpha, shape[:-1])
+        return p / p.sum(-1, keepdims=True)
+
+
+class PerturbedTransitions(Draw):
+    """(base + scale * uniform draw from the simplex) / (1 + scale)."""
+
+    base: np.ndarray | jax.Array
+    scale: float
+
+    def __call__(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+        """Draw the transitions of one game."""
+        noise = DirichletTransitions(1.0)(key, shape)
+        p = self.base + self.scale * noise
+        return p / p.sum(-1, keepdims=True)
+
+
+class Family(eqx.Module):
+    """A distribution over games of one shape; make one with the functions of this module.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> family = eq.games.families.uniform(actions=3, states=5, discount=0.9)
+    >>> family.name, family.sample(10, key=0).transition.shape
+    ('uniform', (10, 5, 3, 3, 5))
+    """
+
+    #: A word that names the family in tables and run folders.
+    name: str = eqx.field(static=True)
+    #: (rows, columns)
+    actions: tuple[int, int] = eqx.field(static=True)
+    rewards: Draw
+    #: Number of states of a Markov game; None for matrix games.
+    states: int | None = eqx.field(static=True, default=None)
+    discount: float = eqx.field(static=True, default=0.0)
+    transitions: Draw | None = None
+    #: The game the family is centred on, if there is one.
+    base: MatrixGame | MarkovGame | None = None
+
+    def draw(self, key: jax.Array) -> MatrixGame | MarkovGame:
+        """Draw one game from one JAX key; may be traced, `vmap`ped and compiled."""
+        if self.states is None or self.transitions is None:
+            return MatrixGame(self.rewards(key, self.actions))
+        shape = (self.states, *self.actions)
+        reward_key, transition_key = jax.random.split(key)
+        return MarkovGame(
+            self.rewards(reward_key, shape),
+            self.transitions(transition_key, (*shape, self.states)),
+            self.discount,
+        )
+
+    def sample(self, games: int | None = None, *, key: Any) -> Any:
+        """Draw a batch of `games` games, or a single one when `games` is None.
+
+        **Example**
+
+        >>> import equipoise as eq
+        >>> eq.games.families.uniform(actions=3).sample(1000, key=0).payoff.shape
+        (1000, 3, 3)
+        """
+        count = 1 if games is None else checks.check_count("games", games)
+        with double_precision():
+            drawn = _draw_many(self, as_key(key), count)
+            drawn = jax.tree.map(np.asarray, drawn)
+        return drawn[0] if games is None else drawn
+
+
+@eqx.filter_jit
+def _draw_many(family: Family, key: jax.Array, count: int) -> Any:
+    keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.arange(count))
+    return jax.vmap(family.draw)(keys)
+
+
+def _two_counts(actions: int | tuple[int, int]) -> tuple[int, int]:
+    rows, columns = (actions, actions) if isinstance(actions, int) else actions
+    return checks.check_count("actions", rows), checks.check_count("actions", columns)
+
+
+def _family(
+    name: str,
+    rewards: Draw,
+    actions: int | tuple[int, int],
+    states: int | None,
+    discount: float,
+    concentration: float,
+) -> Family:
+    if states is None:
+        return Family(name, _two_counts(actions), rewards)
+    checks.check_range("discount", discount, 0.0, 1.0, high_open=True)
+    checks.check_range("concentration", concentration, 0.0, np.inf, low_open=True, high_open=True)
+    return Family(
+        name,
+        _two_counts(actions),
+        rewards,
+        states=checks.check_count("states", states),
+        discount=float(discount),
+        transitions=DirichletTransitions(float(concentration)),
+    )
+
+
+def uniform(
+    actions: int | tuple[int, int] = 3,
+    *,
+    states: int | None = None,
+    discount: float = 0.9,
+    concentration: float = 1.0,
+) -> Family:
+    """Games with independent rewards, uniform on [0, 1]: nothing can be memorised.
+
+    With `states`, Markov games whose transitions are Dirichlet with the given concentration.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> eq.games.families.uniform(actions=(2, 4)).sample(key=7).actions
+    (2, 4)
+    """
+    return _family("uniform", UniformRewards(), actions, states, discount, concentration)
+
+
+def gaussian(
+    actions: int | tuple[int, int] = 3,
+    *,
+    mean: float = 0.5,
+    scale: float = 0.2,
+    states: int | None = None,
+    discount: float = 0.9,
+    concentration: float = 1.0,
+) -> Family:
+    """Games with independent rewards, Gaussian and truncated to [0, 1].
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> games = eq.games.families.gaussian(actions=3, scale=0.1).sample(100, key=0)
+    >>> bool((games.payoff >= 0).all() and (games.payoff <= 1).all())
+    True
+    """
+    checks.check_range("mean", mean, 0.0, 1.0)
+    checks.check_range("scale", scale, 0.0, np.inf, low_open=True, high_open=True)
+    rewards = GaussianRewards(float(mean), float(scale))
+    return _family("gaussian", rewards, actions, states, discount, concentration)
+
+
+def perturbed(base: MatrixGame | MarkovGame, scale: float = 0.1) -> Family:
+    """Games near a base game: the in-context paper's family, whose rho is `scale`.
+
+    Rewards are the base's plus uniform noise on [-scale, scale], clipped to [0, 1]. Transitions
+    are the base's mixed with a uniform draw from the simplex, with weights 1 and `scale`. The
+    paper says only "perturbed ... with controlled perturbation magnitude"; this is our reading.
+    With a small scale the base game's equilibrium, memorised, is already good: compare with it.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> base = eq.games.families.uniform(actions=3).sample(key=0)
+    >>> near = eq.games.families.perturbed(base, scale=0.1).sample(50, key=1)
+    >>> bool(abs(near.payoff - base.payoff).max() <= 0.1)
+    True
+    """
+    if not isinstance(base, MatrixGame | MarkovGame) or base.batch_shape:
+        raise ValueError(f"base: expected one MatrixGame or MarkovGame, found {base!r}")
+    checks.check_range("scale", scale, 0.0, np.inf, high_open=True)
+    rewards = base.payoff if isinstance(base, MatrixGame) else base.reward
+    if not (np.min(rewards) >= 0.0 and np.max(rewards) <= 1.0):
+        raise ValueError(
+            f"base: expected rewards in [0, 1], found [{np.min(rewards):.6g}, {np.max(rewards):.6g}]"
+        )
+    draw = PerturbedRewards(rewards, float(scale))
+    if isinstance(base, MatrixGame):
+        return Family("perturbed", base.actions, draw, base=base)
+    return Family(
+        "perturbed",
+        base.actions,
+        draw,
+        states=base.states,
+        discount=base.discount,
+        transitions=PerturbedTransitions(base.transition, float(scale)),
+        base=base,
+    )
