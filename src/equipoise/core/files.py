@@ -1,0 +1,90 @@
+"""Atomic writes: a reader sees the old file or the new one, never half of one.
+
+The new content goes to a temporary file in the folder of the target, is flushed to the disk,
+and takes the target's name in one step. Whatever interrupts the writing, the target is left as
+it was, and the temporary file is removed (unless the process itself is killed).
+"""
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+
+@contextmanager
+def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield the path of an empty temporary file that replaces `path` when the block succeeds.
+
+    The temporary path has the suffix of the target, so that writers which look at it
+    (`numpy.savez` for one) do as they would with the target. A target that is a symbolic link
+    stays one: what it points to is replaced.
+
+    **Example**
+
+    >>> import pathlib, tempfile
+    >>> from equipoise.core.files import atomic_write
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     target = pathlib.Path(folder) / "metrics.json"
+    ...     with atomic_write(target) as temporary:
+    ...         _ = temporary.write_text("{}")
+    ...     target.read_text(), len(list(target.parent.iterdir()))
+    ('{}', 1)
+    """
+    target = Path(os.path.realpath(path))
+    # Opened by hand rather than with tempfile, whose files only their owner may read.
+    temporary = target.with_name(f".{target.stem}.{secrets.token_hex(8)}{target.suffix}")
+    os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    try:
+        yield temporary
+        _flush(temporary)
+        os.replace(temporary, target)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+    _flush_folder(target.parent)
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    r"""Write `text` as UTF-8 to `path`, atomically, with `\n` at line ends on every system.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     target = pathlib.Path(folder) / "note.txt"
+    ...     write_text(target, "once\n")
+    ...     target.read_bytes()
+    b'once\n'
+    """
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write `data` to `path`, atomically.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     target = pathlib.Path(folder) / "weights.bin"
+    ...     write_bytes(target, bytes([1, 2]))
+    ...     target.stat().st_size
+    2
+    """
+    with atomic_write(path) as temporary:
+        temporary.write_bytes(data)
+
+
+def _flush(path: Path) -> None:
+    # Without this a crash of the machine may leave the new name on an empty file. Opened for
+    # reading and writing, since some systems refuse to flush a file opened for reading only.
+    with open(path, "r+b") as file:
+        os.fsync(file.fileno())
+
+
+def _flush_folder(folder: Path) -> None:
+    if os.name != "posix":  # elsewhere a folder cannot be opened
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,65 @@
+"""Atomic writes: all or nothing, no litter, ordinary permissions."""
+
+import os
+
+import numpy as np
+import pytest
+
+from equipoise.core.files import atomic_write, write_bytes, write_text
+
+
+def test_the_target_appears_only_when_the_block_ends(tmp_path):
+    target = tmp_path / "a.txt"
+    with atomic_write(target) as temporary:
+        temporary.write_text("new")
+        assert not target.exists()
+        assert temporary.parent == target.parent
+        assert temporary.suffix == ".txt"
+    assert target.read_text() == "new"
+    assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_an_interrupted_write_leaves_the_old_file_and_no_litter(tmp_path, error):
+    target = tmp_path / "a.txt"
+    target.write_text("old")
+    with pytest.raises(error), atomic_write(target) as temporary:
+        temporary.write_text("half of the n")
+        raise error
+    assert target.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_numpy_writes_to_the_yielded_path_as_it_is(tmp_path):
+    target = tmp_path / "a.npz"
+    with atomic_write(target) as temporary:
+        np.savez(temporary, x=np.arange(3))
+    with np.load(target, allow_pickle=False) as data:
+        assert data["x"].tolist() == [0, 1, 2]
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_text_is_utf8_with_plain_line_ends(tmp_path):
+    write_text(tmp_path / "a", "ε\n")
+    assert (tmp_path / "a").read_bytes() == b"\xce\xb5\n"
+    write_bytes(tmp_path / "a", b"\x00\x01")
+    assert (tmp_path / "a").read_bytes() == b"\x00\x01"
+
+
+def test_a_missing_folder_is_an_error_that_names_it(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        write_text(tmp_path / "nowhere" / "a", "")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions and links of POSIX")
+def test_permissions_follow_the_umask_and_links_stay_links(tmp_path):
+    mask = os.umask(0o022)
+    try:
+        write_text(tmp_path / "a", "first")
+        assert (tmp_path / "a").stat().st_mode & 0o777 == 0o644
+    finally:
+        os.umask(mask)
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    write_text(tmp_path / "link", "second")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "a").read_text() == "second"
