@@ -23,9 +23,14 @@ def test_the_target_appears_only_when_the_block_ends(tmp_path):
 def test_an_interrupted_write_leaves_the_old_file_and_no_litter(tmp_path, error):
     target = tmp_path / "a.txt"
     target.write_text("old")
-    with pytest.raises(error), atomic_write(target) as temporary:
-        temporary.write_text("half of the n")
-        raise error
+
+    def interrupted():
+        with atomic_write(target) as temporary:
+            temporary.write_text("half of the n")
+            raise error
+
+    with pytest.raises(error):
+        interrupted()
     assert target.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
 
