@@ -1,0 +1,72 @@
+# On a bare machine with Python 3.11 or newer and make:
+#
+#   make demo     set up, then solve and certify a few games into runs/demo
+#   make test     set up, then everything that keeps the tree true: lint, types, docs, tests
+#   make bench    set up, then the side-by-side tables with other libraries
+#
+# Everything is installed into .venv, anew only when pyproject.toml changes.
+# Another interpreter: make test PYTHON=python3.13
+
+PYTHON  ?= python3
+WORKERS ?= 2
+
+VENV := .venv
+BIN  := $(VENV)/bin
+PIP  := $(BIN)/python -m pip --disable-pip-version-check
+
+# Test and lint numbers should not depend on how many cores happen to be free.
+export OMP_NUM_THREADS      ?= 1
+export OPENBLAS_NUM_THREADS ?= 1
+export MKL_NUM_THREADS      ?= 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test pytest lint format docs bench clean
+
+help:
+	@sed -n '3,8s/^# \{0,1\}//p' Makefile
+
+demo: $(VENV)/.run
+	$(BIN)/equipoise demo --out runs/demo
+
+test: lint docs pytest
+
+pytest: $(VENV)/.test
+	EQUIPOISE_REQUIRE_PEERS=1 $(BIN)/python -m pytest -n $(WORKERS)
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+format: $(VENV)/.test
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+docs: $(VENV)/.test
+	$(BIN)/mkdocs build --strict --quiet
+
+bench: $(VENV)/.bench
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) build dist site .pytest_cache .ruff_cache .hypothesis
+	find src tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@command -v $(PYTHON) >/dev/null || { \
+	  echo "equipoise needs Python 3.11 or newer, and '$(PYTHON)' was not found."; \
+	  echo "Name one with: make $(MAKECMDGOALS) PYTHON=/path/to/python3.11"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "equipoise needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1)."; \
+	  echo "Name another with: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
+	@echo "Creating $(VENV) with $$($(PYTHON) --version 2>&1)"
+	@$(PYTHON) -m venv $(VENV)
+
+# One stamp for each set of requirements; it is older than pyproject.toml when that changes.
+$(VENV)/.run: EXTRAS =
+$(VENV)/.test: EXTRAS = [test]
+$(VENV)/.bench: EXTRAS = [bench]
+$(VENV)/.run $(VENV)/.test $(VENV)/.bench: pyproject.toml | $(BIN)/python
+	@echo "Installing equipoise$(EXTRAS) into $(VENV) (a minute or two the first time)"
+	@$(PIP) install --quiet --editable '.$(EXTRAS)'
+	@touch $@
