@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import jax.core
 import numpy as np
 
 #: How far a probability vector's sum may be from one before it is refused.
@@ -57,7 +58,7 @@ def check_shape(name: str, array: Any, expected: Sequence[int], meaning: str) ->
         )
 
 
-def first_index(mask: np.ndarray) -> tuple[int, ...]:
+def first_index(mask: np.ndarray | np.bool_) -> tuple[int, ...]:
     """The index of the first true entry of `mask`."""
     return tuple(int(i) for i in np.unravel_index(int(np.argmax(mask)), mask.shape))
 

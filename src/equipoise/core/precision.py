@@ -15,6 +15,8 @@ def double_precision() -> AbstractContextManager[None]:
     """
     if hasattr(jax, "enable_x64"):
         return jax.enable_x64(True)
-    from jax.experimental import enable_x64  # before jax 0.8
+    from jax.experimental import (  # before jax 0.8
+        enable_x64,  # pyright: ignore[reportAttributeAccessIssue]
+    )
 
     return enable_x64(True)

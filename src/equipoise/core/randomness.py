@@ -3,6 +3,7 @@
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 
@@ -12,7 +13,7 @@ def as_key(key: Any) -> jax.Array:
     >>> as_key(0).shape
     ()
     """
-    if isinstance(key, jax.Array) and jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key):
+    if isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
         if key.shape != ():
             raise ValueError(f"key: expected one key, found an array of keys of shape {key.shape}")
         return key
@@ -20,5 +21,5 @@ def as_key(key: Any) -> jax.Array:
         return jax.random.key(int(key))
     array = np.asarray(key)
     if array.shape == (2,) and array.dtype == np.uint32:
-        return jax.random.wrap_key_data(array)
+        return jax.random.wrap_key_data(jnp.asarray(array))
     raise ValueError(f"key: expected an int seed or a JAX key, found {key!r}")

@@ -49,17 +49,17 @@ class Certificate:
         return self.gains.shape[-1]
 
     @property
-    def max_gain(self) -> np.ndarray:
+    def max_gain(self) -> np.ndarray | np.float64:
         """Largest gain of any player: the epsilon of epsilon-Nash."""
         return self.gains.max(-1)
 
     @property
-    def nash_conv(self) -> np.ndarray:
+    def nash_conv(self) -> np.ndarray | np.float64:
         """Sum of the gains of all players."""
         return self.gains.sum(-1)
 
     @property
-    def exploitability(self) -> np.ndarray:
+    def exploitability(self) -> np.ndarray | np.float64:
         """`nash_conv` divided by the number of players."""
         return self.nash_conv / self.players
 

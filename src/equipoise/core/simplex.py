@@ -41,7 +41,7 @@ def project(
     [0.7, 0.3, 0.0]
     """
     actions = point.shape[-1]
-    floor = jnp.asarray(floor, point.dtype)[..., None]
+    floor = jnp.broadcast_to(jnp.asarray(floor, point.dtype), point.shape[:-1])[..., None]
     shifted = point - floor
     mass = 1.0 - actions * floor[..., 0]
     if weights is None:
