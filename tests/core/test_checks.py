@@ -1,0 +1,117 @@
+"""Errors name the argument, what was expected, what was found, and where."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from equipoise.core import checks
+
+
+def test_lists_and_integers_become_float64():
+    array = checks.as_float_array("payoff", [[1, 2], [3, 4]])
+    assert isinstance(array, np.ndarray)
+    assert array.dtype == np.float64
+
+
+def test_jax_arrays_stay_as_they_are():
+    array = jnp.ones(3)
+    assert checks.as_float_array("payoff", array) is array
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        ([[1, 2], [3]], "rows of different lengths"),
+        ([["a", "b"]], "found dtype <U1"),
+        ([1 + 2j], "found dtype complex128"),
+        ([None], "found dtype object"),
+        (jnp.arange(3), "found dtype int32"),
+    ],
+)
+def test_what_is_no_array_of_numbers_is_refused(value, found):
+    with pytest.raises(ValueError, match=f"^payoff: expected .*{found}"):
+        checks.as_float_array("payoff", value)
+
+
+def test_too_few_or_empty_axes_are_refused():
+    checks.check_ndim("payoff", np.zeros((0, 2, 2)), 2, "(..., rows, columns)")
+    with pytest.raises(ValueError, match=r"payoff: expected at least 2 axes.*found shape \(3,\)"):
+        checks.check_ndim("payoff", np.zeros(3), 2, "(..., rows, columns)")
+    with pytest.raises(ValueError, match=r"payoff: expected no empty axis.*found \(2, 0\)"):
+        checks.check_ndim("payoff", np.zeros((2, 0)), 2, "(..., rows, columns)")
+
+
+def test_another_shape_is_refused():
+    checks.check_shape("policy", np.zeros((2, 3)), (2, 3), "one row per state")
+    with pytest.raises(
+        ValueError, match=r"policy: expected shape \(2, 3\), one row per state; found \(3, 2\)"
+    ):
+        checks.check_shape("policy", np.zeros((3, 2)), (2, 3), "one row per state")
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_the_first_number_that_is_not_finite_is_named(bad):
+    array = np.zeros((2, 3))
+    checks.check_finite("reward", array)
+    array[1, 0] = array[1, 2] = bad
+    with pytest.raises(ValueError, match=rf"reward: .*found {bad} at \[1, 0\]"):
+        checks.check_finite("reward", array)
+
+
+def test_probabilities_are_checked_row_by_row():
+    rows = np.full((2, 2, 4), 0.25)
+    checks.check_probabilities("transition", rows)
+    short = rows.copy()
+    short[1, 0, 3] = 0.0
+    with pytest.raises(ValueError, match=r"sum to 1, found a sum of 0.75 at \[1, 0\]"):
+        checks.check_probabilities("transition", short)
+    negative = rows.copy()
+    negative[0, 1, :2] = [-0.25, 0.75]
+    with pytest.raises(ValueError, match=r">= 0, found -0.25 at \[0, 1, 0\]"):
+        checks.check_probabilities("transition", negative)
+    with pytest.raises(ValueError, match="transition: expected finite numbers, found nan"):
+        checks.check_probabilities("transition", [np.nan, 1.0])
+
+
+def test_rounding_in_a_sum_is_forgiven_up_to_the_tolerance():
+    rounded = np.array([0.3333333, 0.3333333, 0.3333333])
+    checks.check_probabilities("policy", rounded)
+    with pytest.raises(ValueError, match="sum to 1"):
+        checks.check_probabilities("policy", rounded, tolerance=1e-9)
+
+
+def test_a_lone_bad_row_has_an_index_too():
+    with pytest.raises(ValueError, match=r"found a sum of 0.5 at \[\]"):
+        checks.check_probabilities("policy", [0.5, 0.0])
+
+
+def test_values_inside_a_transformation_are_not_read():
+    @jax.jit
+    def inside(x):
+        checks.check_finite("x", x)
+        checks.check_probabilities("x", x)
+        return x
+
+    assert checks.is_traced(jnp.ones(2)) is False
+    np.testing.assert_array_equal(inside(jnp.full(2, jnp.nan)), [np.nan, np.nan])
+
+
+def test_intervals_say_which_ends_are_open():
+    checks.check_range("discount", 0.0, 0.0, 1.0, high_open=True)
+    checks.check_range("mean", 1.0, 0.0, 1.0)
+    with pytest.raises(ValueError, match=r"discount: expected a number in \[0.0, 1.0\), found 1.0"):
+        checks.check_range("discount", 1.0, 0.0, 1.0, high_open=True)
+    with pytest.raises(ValueError, match=r"scale: expected a number in \(0.0, 1.0\], found 0.0"):
+        checks.check_range("scale", 0.0, 0.0, 1.0, low_open=True)
+    with pytest.raises(ValueError, match="found nan"):
+        checks.check_range("scale", float("nan"), 0.0, 1.0)
+
+
+def test_counts_are_whole_numbers():
+    assert checks.check_count("games", 3.0) == 3
+    assert checks.check_count("games", np.int64(2)) == 2
+    assert checks.check_count("burn_in", 0, at_least=0) == 0
+    for bad in [0, -1, 2.5, True]:
+        with pytest.raises(ValueError, match="games: expected a whole number >= 1"):
+            checks.check_count("games", bad)
