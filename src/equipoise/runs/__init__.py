@@ -1,0 +1,29 @@
+"""Run folders: what a long command writes down, so that it can be stopped, resumed and read.
+
+    runs/example/
+      config.json         what was asked for; a resume with anything else is refused
+      metrics.jsonl       one row at a time, as they come
+      checkpoints/        the state after some step, bit for bit; the last few are kept
+      record.json, .npz   the final record: scalars, arrays, tables
+      environment.json    versions, machine, command line and seconds of every session
+
+Every file is replaced atomically, nothing is pickled, and one process at a time may write.
+Importing this package does not import JAX; taking a checkpoint does.
+"""
+
+from equipoise.runs._interrupt import Interrupt, interruptible
+from equipoise.runs._metrics import read_metrics
+from equipoise.runs._progress import Progress, progress
+from equipoise.runs._record import Record, Table
+from equipoise.runs._run import Run
+
+__all__ = [
+    "Interrupt",
+    "Progress",
+    "Record",
+    "Run",
+    "Table",
+    "interruptible",
+    "progress",
+    "read_metrics",
+]

@@ -1,0 +1,184 @@
+"""Checkpoints: the leaves of a pytree in one `.npz`, restored bit for bit.
+
+The tree itself is not stored; a tree of the same structure is given on reading, as the program
+that resumes has one anyway (its initial state). What each leaf *is* follows the checkpoint: a
+JAX array, a typed JAX key, a NumPy array, a Python number or string; its dtype too, bfloat16
+and float64 included, and whether it is weakly typed, since that decides later promotions.
+Functions are not data: they are taken from the given tree. Other objects are refused.
+"""
+
+import json
+import os
+import zipfile
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from equipoise.runs._arrays import pack, read_npz, unpack, write_npz
+
+#: The entry of the `.npz` that says what the others are: JSON as bytes.
+_MANIFEST = "manifest"
+
+
+def save_checkpoint(
+    path: str | os.PathLike[str], tree: Any, **facts: int | float | str | None
+) -> None:
+    """Write the leaves of `tree` to `path`, atomically, with some facts beside them.
+
+    **Example**
+
+    >>> import tempfile, numpy as np
+    >>> state = {"mean": np.float32(0.1), "rounds": 7}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_checkpoint(folder + "/a.npz", state, step=7)
+    ...     load_checkpoint(folder + "/a.npz", like={"mean": 0.0, "rounds": 0})
+    {'mean': np.float32(0.1), 'rounds': 7}
+    """
+    import jax
+
+    entries: list[dict[str, Any]] = []
+    arrays: dict[str, np.ndarray] = {}
+    for index, (key_path, leaf) in enumerate(jax.tree_util.tree_flatten_with_path(tree)[0]):
+        where = jax.tree_util.keystr(key_path)
+        entry, array = _describe(f"state{where}", leaf)
+        entries.append({"path": where, **entry})
+        if array is not None:
+            arrays[f"{index:06d}"] = array
+    manifest = json.dumps({"leaves": entries, **facts}, allow_nan=False)
+    arrays[_MANIFEST] = np.frombuffer(manifest.encode(), np.uint8)
+    write_npz(path, arrays)
+
+
+def load_checkpoint(path: str | os.PathLike[str], like: Any) -> Any:
+    """Read what `save_checkpoint` wrote into a tree structured like `like`.
+
+    Refuses a tree with other leaves or other shapes, naming the first that differs.
+    """
+    import jax
+
+    arrays = read_npz(path)
+    entries = json.loads(arrays[_MANIFEST].tobytes())["leaves"]
+    flat, treedef = jax.tree_util.tree_flatten_with_path(like)
+    _check_paths(
+        path, [entry["path"] for entry in entries], [jax.tree_util.keystr(p) for p, _ in flat]
+    )
+    leaves = []
+    for index, (entry, (_, leaf)) in enumerate(zip(entries, flat, strict=True)):
+        array = arrays.get(f"{index:06d}")
+        leaves.append(_rebuild(f"{path}: state{entry['path']}", entry, array, leaf))
+    return jax.tree_util.tree_unflatten(treedef, leaves)
+
+
+def read_facts(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The facts stored beside a checkpoint, without reading its arrays."""
+    try:
+        with np.load(Path(path), allow_pickle=False) as file:
+            facts = json.loads(file[_MANIFEST].tobytes())
+    except (zipfile.BadZipFile, ValueError, KeyError, EOFError) as error:
+        raise ValueError(f"{path}: expected a checkpoint, found {error}") from error
+    facts.pop("leaves")
+    return facts
+
+
+def _describe(where: str, leaf: Any) -> tuple[dict[str, Any], np.ndarray | None]:
+    """What a leaf is, for the manifest, and the array that holds its bits, if it needs one."""
+    import jax
+    import jax.numpy as jnp
+
+    if type(leaf) in (bool, int, str):
+        return {"kind": "plain", "value": leaf}, None
+    if type(leaf) is float:
+        return {"kind": "float", "value": leaf.hex()}, None
+    if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        data = np.asarray(jax.random.key_data(leaf))
+        return {"kind": "key", "implementation": str(jax.random.key_impl(leaf))}, data
+    if isinstance(leaf, jax.Array | np.ndarray | np.generic):
+        array, dtype = pack(where, leaf)
+        entry: dict[str, Any] = {"kind": "numpy", "dtype": dtype}
+        if isinstance(leaf, np.generic):
+            entry["kind"] = "numpy scalar"
+        elif isinstance(leaf, jax.Array):
+            entry |= {"kind": "jax", "weak": bool(leaf.weak_type)}
+        return entry, array
+    if callable(leaf):
+        return {"kind": "function"}, None
+    raise ValueError(
+        f"{where}: expected an array, a JAX key, a number or a string, found {type(leaf).__name__}"
+    )
+
+
+def _rebuild(where: str, entry: dict[str, Any], array: np.ndarray | None, like: Any) -> Any:
+    kind = entry["kind"]
+    if kind == "function":
+        return like
+    if array is None:
+        return float.fromhex(entry["value"]) if kind == "float" else entry["value"]
+    if kind == "key":
+        return _rebuild_key(where, entry, array, like)
+    value = unpack(array, entry["dtype"])
+    _check_shape(where, value.shape, np.shape(like))
+    if kind == "jax":
+        return _rebuild_jax(value, entry["weak"], like)
+    return value[()] if kind == "numpy scalar" else value
+
+
+def _rebuild_key(where: str, entry: dict[str, Any], data: np.ndarray, like: Any) -> Any:
+    import jax
+    import jax.numpy as jnp
+
+    key = jax.random.wrap_key_data(jnp.asarray(data), impl=entry["implementation"])
+    _check_shape(where, key.shape, np.shape(like))
+    return key
+
+
+def _rebuild_jax(value: np.ndarray, weak: bool, like: Any) -> Any:
+    import jax
+    import jax.numpy as jnp
+
+    array = _weak_array(value) if weak else None
+    with _double_precision(True):  # otherwise JAX would narrow what is 64 bits wide
+        array = jnp.asarray(value) if array is None else array
+        if isinstance(like, jax.Array) and like.committed:
+            array = jax.device_put(array, like.sharding)
+    return array
+
+
+def _weak_array(value: np.ndarray) -> Any:
+    """A weakly typed array: only a Python number starts one, so start from one."""
+    import jax.numpy as jnp
+
+    kinds = {"float": 0.0, "int": 0, "complex": 0j}
+    kind = value.dtype.name.rstrip("0123456789")
+    with _double_precision(value.dtype.name in ("float64", "int64", "complex128")):
+        return jnp.broadcast_to(jnp.asarray(kinds[kind]), value.shape).at[...].set(value)
+
+
+def _double_precision(enabled: bool) -> AbstractContextManager[Any]:
+    import jax
+
+    if hasattr(jax, "enable_x64"):
+        return jax.enable_x64(enabled)
+    from jax.experimental import enable_x64  # pyright: ignore[reportAttributeAccessIssue]  # jax < 0.8
+
+    return enable_x64(enabled)
+
+
+def _check_paths(path: Any, saved: list[str], given: list[str]) -> None:
+    if saved == given:
+        return
+    missing = [f"no leaf {p}" for p in saved if p not in set(given)]
+    unknown = [f"a leaf {p} that was not saved" for p in given if p not in set(saved)]
+    found = "; ".join(missing[:3] + unknown[:3])
+    raise ValueError(
+        f"like: expected the structure of {path}, {len(saved)} leaves, "
+        f"found {len(given)}: {found or 'the same leaves in another order'}"
+    )
+
+
+def _check_shape(where: str, saved: tuple[int, ...], given: tuple[int, ...]) -> None:
+    if tuple(saved) != tuple(given):
+        raise ValueError(
+            f"like: expected shape {tuple(saved)}, as in {where}; found {tuple(given)}"
+        )

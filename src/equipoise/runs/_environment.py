@@ -1,0 +1,71 @@
+"""Where and how a run was made: versions, machine, command line, seconds."""
+
+import json
+import os
+import platform
+import sys
+import time
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from equipoise.core.files import write_text
+from equipoise.runs._plain import dumps
+
+_PACKAGES = ("equipoise", "numpy", "scipy", "jax", "jaxlib", "equinox", "optax", "matplotlib")
+
+
+def describe_environment() -> dict[str, Any]:
+    """Versions of what computes, the machine and the command line, without importing JAX.
+
+    >>> sorted(describe_environment())
+    ['command', 'folder', 'machine', 'python', 'versions']
+    """
+    return {
+        "command": [Path(sys.argv[0]).name, *sys.argv[1:]] if sys.argv else [],
+        "folder": os.getcwd(),
+        "python": platform.python_version(),
+        "versions": {name: found for name in _PACKAGES if (found := _version(name))},
+        "machine": {
+            "system": platform.platform(),
+            "architecture": platform.machine(),
+            "cores": os.cpu_count(),
+        },
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+class EnvironmentFile:
+    """`environment.json`: one entry per session of the run, its seconds kept up to date."""
+
+    def __init__(self, path: Path):
+        self._path = path
+        self._sessions = json.loads(path.read_text())["sessions"] if path.exists() else []
+        started = datetime.now(UTC).isoformat(timespec="seconds")
+        self._session = {"started": started, "seconds": 0.0, **describe_environment()}
+        self._sessions.append(self._session)
+        self._clock = time.monotonic()
+        self.save()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of all sessions together."""
+        self._session["seconds"] = round(time.monotonic() - self._clock, 3)
+        return sum(session["seconds"] for session in self._sessions)
+
+    def note(self, **facts: Any) -> None:
+        """Add facts to this session."""
+        self._session.update(facts)
+
+    def save(self) -> None:
+        """Write the file."""
+        total = round(self.seconds, 3)
+        text = dumps({"seconds": total, "sessions": self._sessions}, "environment", indent=2)
+        write_text(self._path, text + "\n")

@@ -1,0 +1,233 @@
+"""The run folder itself."""
+
+import contextlib
+import json
+import os
+import re
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from equipoise.core.files import write_text
+from equipoise.runs._checkpoint import load_checkpoint, read_facts, save_checkpoint
+from equipoise.runs._environment import EnvironmentFile
+from equipoise.runs._lock import FolderLock
+from equipoise.runs._metrics import MetricsFile, read_metrics
+from equipoise.runs._plain import differences, to_plain
+from equipoise.runs._record import Record
+
+#: What an atomic write leaves behind when the process is killed in the middle of it.
+_LEFTOVER = re.compile(r"\.[^.]+\.[0-9a-f]{16}(\.\w+)?")
+
+
+class Run:
+    """A folder that one process writes, that can be stopped at any time and resumed.
+
+    A resumed run continues from its last checkpoint, with the metrics as they were at that
+    moment: log the rows of a step before its checkpoint, make every step a function of the
+    state alone, and the result is that of a run that was never stopped, bit for bit.
+
+    **Example**
+
+    >>> import tempfile
+    >>> from equipoise.runs import Record, Run
+    >>> def train(folder, config, patience=None):
+    ...     with Run.start(folder, config) as run:
+    ...         total = run.restore(0)
+    ...         for step in range(run.step + 1, config["steps"] + 1):
+    ...             if step == patience:
+    ...                 return None
+    ...             total += step
+    ...             run.log(step, total=total)
+    ...             run.checkpoint(step, total)
+    ...         return run.finish(Record("sums", config, {"total": total}))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     train(folder + "/run", {"steps": 4}, patience=3)
+    ...     train(folder + "/run", {"steps": 4}).scalars
+    {'total': 10}
+    """
+
+    #: The folder.
+    path: Path
+    #: The config as plain data: dicts, lists, numbers, strings.
+    config: dict[str, Any]
+    #: Step of the checkpoint that the run continues from; 0 when there is none.
+    step: int
+    #: Whether the final record has been written.
+    finished: bool
+
+    def __init__(self, path: Path, config: dict[str, Any], lock: FolderLock, keep: int):
+        """Use `create`, `open` or `start`."""
+        self.path = path
+        self.config = config
+        self.finished = (path / "record.json").exists()
+        self._keep = keep
+        self._lock = lock
+        self._remove_leftovers()
+        checkpoints = self._checkpoints()
+        self._latest = checkpoints[-1] if checkpoints else None
+        self.step = int(self._latest.stem) if self._latest else 0
+        self._environment = EnvironmentFile(path / "environment.json")
+        self._metrics = MetricsFile(path / "metrics.jsonl", keep=self._metrics_to_keep())
+
+    @classmethod
+    def create(cls, path: str | os.PathLike[str], config: Any, *, keep: int = 3) -> "Run":
+        """Begin a run in a new or empty folder; `keep` checkpoints are kept.
+
+        The config is a dict or a dataclass, nested as need be.
+        """
+        folder, plain = Path(path), _plain_config(config)
+        if _config_file(folder).exists():
+            raise FileExistsError(
+                f"{folder} already holds a run: resume it with Run.open, or choose another folder"
+            )
+        if folder.exists() and any(not _is_leftover(entry) for entry in folder.iterdir()):
+            raise FileExistsError(f"{folder}: expected a new or empty folder, found files in it")
+        folder.mkdir(parents=True, exist_ok=True)
+        with _released_on_error(FolderLock(folder)) as lock:
+            if _config_file(folder).exists():  # another process was faster
+                raise FileExistsError(f"{folder} already holds a run")
+            write_text(_config_file(folder), json.dumps(plain, indent=2, ensure_ascii=False) + "\n")
+            return cls(folder, plain, lock, _check_keep(keep))
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], config: Any = None, *, keep: int = 3) -> "Run":
+        """Resume a run; with a config, refuse another than the folder's, naming what differs."""
+        folder = Path(path)
+        if not _config_file(folder).exists():
+            raise FileNotFoundError(f"{folder}: expected a run folder, found no config.json in it")
+        with _released_on_error(FolderLock(folder)) as lock:
+            stored = json.loads(_config_file(folder).read_text(encoding="utf-8"))
+            if config is not None:
+                found = differences(stored, _plain_config(config))
+                if found:
+                    raise ValueError(
+                        f"config: expected that of {folder}, "
+                        f"found other values of: {', '.join(found)}"
+                    )
+            return cls(folder, stored, lock, _check_keep(keep))
+
+    @classmethod
+    def start(cls, path: str | os.PathLike[str], config: Any, *, keep: int = 3) -> "Run":
+        """Resume the run in this folder if there is one, else create it."""
+        there = _config_file(Path(path)).exists()
+        return cls.open(path, config, keep=keep) if there else cls.create(path, config, keep=keep)
+
+    def log(self, step: int, **metrics: Any) -> None:
+        """Append a row to the metrics; it is in the file when this returns."""
+        self._check_unfinished("log")
+        self._metrics.append(int(step), metrics)
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """All rows so far."""
+        return read_metrics(self.path)
+
+    def checkpoint(self, step: int, state: Any) -> None:
+        """Keep the state after `step`: any pytree of arrays, keys, numbers and strings."""
+        self._check_unfinished("checkpoint")
+        folder = self.path / "checkpoints"
+        folder.mkdir(exist_ok=True)
+        # The rows go to the disk first: a checkpoint never knows of rows that are lost.
+        length = self._metrics.sync()
+        self._latest = folder / f"{int(step):012d}.npz"
+        save_checkpoint(self._latest, state, step=int(step), metrics_bytes=length)
+        self.step = int(step)
+        for old in self._checkpoints()[: -self._keep]:
+            old.unlink()
+        self._environment.note(devices=_devices())
+        self._environment.save()
+
+    def restore(self, like: Any) -> Any:
+        """The state of the last checkpoint, in the structure of `like`; `like` if there is none."""
+        return like if self._latest is None else load_checkpoint(self._latest, like)
+
+    def finish(self, record: Record) -> Record:
+        """Write the final record; the run is then complete and takes no more rows."""
+        self._check_unfinished("finish")
+        self._metrics.sync()
+        record.save(self.path)
+        self.finished = True
+        self._environment.save()
+        return record
+
+    def record(self) -> Record:
+        """The final record of a finished run."""
+        return Record.load(self.path)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds spent in all sessions of this run."""
+        return self._environment.seconds
+
+    def close(self) -> None:
+        """Let others write the folder."""
+        self._metrics.close()
+        self._environment.save()
+        self._lock.release()
+
+    def __enter__(self) -> "Run":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _checkpoints(self) -> list[Path]:
+        files = (self.path / "checkpoints").glob("*.npz")
+        return sorted((f for f in files if f.stem.isdigit()), key=lambda f: int(f.stem))
+
+    def _metrics_to_keep(self) -> int | None:
+        if self.finished:
+            return None
+        return read_facts(self._latest)["metrics_bytes"] if self._latest else 0
+
+    def _remove_leftovers(self) -> None:
+        for folder in (self.path, self.path / "checkpoints"):
+            for entry in folder.glob(".*"):
+                if entry.is_file() and _is_leftover(entry):
+                    entry.unlink()
+
+    def _check_unfinished(self, verb: str) -> None:
+        if self.finished:
+            raise RuntimeError(f"{self.path}: cannot {verb}, the run is finished")
+
+
+def _config_file(folder: Path) -> Path:
+    return folder / "config.json"
+
+
+def _plain_config(config: Any) -> dict[str, Any]:
+    plain = to_plain(config, "config")
+    if not isinstance(plain, dict):
+        raise ValueError(f"config: expected a dict or a dataclass, found {type(config).__name__}")
+    return plain
+
+
+def _check_keep(keep: int) -> int:
+    if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
+        raise ValueError(f"keep: expected a whole number >= 1, found {keep!r}")
+    return keep
+
+
+def _is_leftover(entry: Path) -> bool:
+    return entry.name == FolderLock.NAME or _LEFTOVER.fullmatch(entry.name) is not None
+
+
+@contextlib.contextmanager
+def _released_on_error(lock: FolderLock) -> Any:
+    try:
+        yield lock
+    except BaseException:
+        lock.release()
+        raise
+
+
+def _devices() -> list[str]:
+    """The kinds of devices JAX computes on; asked only once a checkpoint has loaded JAX."""
+    jax = sys.modules["jax"]
+    return sorted({device.device_kind for device in jax.devices()})

@@ -1,0 +1,75 @@
+"""The strict JSON of run folders."""
+
+import json
+import math
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from equipoise.runs._plain import differences, dumps, loads, to_plain
+
+
+class Kind(Enum):
+    FAST = 1
+
+
+@dataclass
+class Inner:
+    step: float = 0.1
+
+
+@dataclass
+class Outer:
+    inner: Inner = field(default_factory=Inner)
+    sizes: tuple[int, ...] = (1, 2)
+    kind: Kind = Kind.FAST
+    path: Path = Path("a/b")
+
+
+def test_nested_dataclasses_become_dicts():
+    assert to_plain(Outer()) == {
+        "inner": {"step": 0.1},
+        "sizes": [1, 2],
+        "kind": "FAST",
+        "path": "a/b",
+    }
+
+
+def test_arrays_of_numpy_and_jax_become_lists():
+    plain = to_plain({"a": np.arange(2), "b": jnp.ones(2, jnp.bfloat16), "c": np.float32(0.5)})
+    assert plain == {"a": [0, 1], "b": [1.0, 1.0], "c": 0.5}
+    assert type(plain["c"]) is float
+
+
+@given(st.floats())
+def test_floats_survive(x):
+    text = dumps({"x": x})
+    json.loads(text, parse_constant=pytest.fail)  # strict: no bare NaN
+    again = loads(text)["x"]
+    assert np.float64(again).tobytes() == np.float64(x).tobytes() or (
+        math.isnan(x) and math.isnan(again)
+    )
+
+
+@pytest.mark.parametrize("value", [{1: 2}, {"a": object()}, {"a": [1j]}, {"a": np.array([1j])}])
+def test_what_is_not_plain_is_refused_with_its_place(value):
+    with pytest.raises(ValueError, match=r"config.*expected"):
+        to_plain(value, "config")
+
+
+def test_differences_name_every_key():
+    old = {"a": 1, "b": {"c": 2, "d": [1]}, "gone": 0, "flag": True}
+    new = {"a": 1, "b": {"c": 3, "d": [2]}, "new": 0, "flag": 1}
+    assert differences(old, new) == [
+        "b.c (2, now 3)",
+        "b.d ([1], now [2])",
+        "gone (0, now absent)",
+        "flag (True, now 1)",
+        "new (absent, now 0)",
+    ]

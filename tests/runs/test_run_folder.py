@@ -1,0 +1,211 @@
+"""Creating, resuming and reading run folders, within one process."""
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from equipoise.runs import Record, Run, Table, read_metrics
+
+
+@dataclass
+class Config:
+    steps: int = 3
+    learner: dict[str, float] | None = None
+
+
+def test_a_run_writes_what_it_promises(tmp_path):
+    folder = tmp_path / "deep" / "run"
+    with Run.create(folder, Config()) as run:
+        run.log(1, gap=0.5, note="first")
+        run.checkpoint(1, {"x": np.ones(2)})
+        run.finish(Record("test", run.config, {"gap": 0.5}))
+    names = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()}
+    assert names == {
+        "config.json",
+        "metrics.jsonl",
+        "checkpoints/000000000001.npz",
+        "record.json",
+        "record.npz",
+        "environment.json",
+        "lock",
+    }
+    assert json.loads((folder / "config.json").read_text()) == {"steps": 3, "learner": None}
+    assert read_metrics(folder) == [{"step": 1, "gap": 0.5, "note": "first"}]
+    environment = json.loads((folder / "environment.json").read_text())
+    (session,) = environment["sessions"]
+    assert session["versions"]["numpy"] == np.__version__
+    assert session["devices"] == ["cpu"]
+    assert environment["seconds"] >= 0
+
+
+def test_create_refuses_a_folder_in_use(tmp_path):
+    Run.create(tmp_path / "run", {}).close()
+    with pytest.raises(FileExistsError, match=r"already holds a run.*Run\.open"):
+        Run.create(tmp_path / "run", {})
+    (tmp_path / "thesis.tex").touch()
+    with pytest.raises(FileExistsError, match="new or empty folder"):
+        Run.create(tmp_path, {})
+
+
+def test_open_refuses_a_folder_without_a_run(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"no config\.json"):
+        Run.open(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_open_refuses_another_config_and_names_the_keys(tmp_path):
+    Run.create(tmp_path / "run", Config(learner={"step": 0.1})).close()
+    with pytest.raises(ValueError, match=r"steps \(3, now 4\), learner\.step \(0\.1, now 0\.2\)"):
+        Run.open(tmp_path / "run", Config(steps=4, learner={"step": 0.2}))
+    Run.open(tmp_path / "run", Config(learner={"step": 0.1})).close()  # the lock was released
+
+
+def test_a_config_that_is_not_plain_leaves_no_folder(tmp_path):
+    with pytest.raises(ValueError, match=r"config\.f: expected"):
+        Run.create(tmp_path / "run", {"f": print})
+    with pytest.raises(ValueError, match="config: expected a dict or a dataclass"):
+        Run.create(tmp_path / "run", [1])
+    assert not (tmp_path / "run").exists()
+
+
+def test_rows_after_the_checkpoint_are_cut(tmp_path):
+    with Run.create(tmp_path / "run", {}) as run:
+        for step in range(1, 6):
+            run.log(step, x=step)
+            if step % 2 == 0:
+                run.checkpoint(step, {"x": step})
+    with Run.open(tmp_path / "run") as run:
+        assert run.step == 4
+        assert [row["step"] for row in run.metrics()] == [1, 2, 3, 4]
+        assert run.restore({"x": 0}) == {"x": 4}
+
+
+def test_without_a_checkpoint_a_run_starts_over(tmp_path):
+    with Run.create(tmp_path / "run", {}) as run:
+        run.log(1, x=1)
+    with Run.open(tmp_path / "run") as run:
+        assert run.step == 0
+        assert run.restore("initial") == "initial"
+        assert run.metrics() == []
+
+
+def test_a_torn_line_is_left_out_and_repaired(tmp_path):
+    with Run.create(tmp_path / "run", {}) as run:
+        run.log(1, x=1)
+        run.checkpoint(1, 0)
+        run.finish(Record("test"))
+    with open(tmp_path / "run" / "metrics.jsonl", "ab") as file:
+        file.write(b'{"step": 2, "x"')
+    assert read_metrics(tmp_path / "run") == [{"step": 1, "x": 1}]
+    with Run.open(tmp_path / "run"):
+        pass
+    assert (tmp_path / "run" / "metrics.jsonl").read_bytes() == b'{"step": 1, "x": 1}\n'
+
+
+def test_a_damaged_line_in_the_middle_is_named(tmp_path):
+    (tmp_path / "metrics.jsonl").write_text('{"step": 1}\n{"st\n{"step": 3}\n')
+    with pytest.raises(ValueError, match="line 2: expected JSON"):
+        read_metrics(tmp_path)
+
+
+def test_metrics_shorter_than_the_checkpoint_knows_are_refused(tmp_path):
+    with Run.create(tmp_path / "run", {}) as run:
+        run.log(1, x=1)
+        run.checkpoint(1, 0)
+    (tmp_path / "run" / "metrics.jsonl").write_text("")
+    with pytest.raises(ValueError, match="found 0"):
+        Run.open(tmp_path / "run")
+
+
+def test_only_the_last_checkpoints_are_kept(tmp_path):
+    with Run.create(tmp_path / "run", {}, keep=2) as run:
+        for step in (9, 10, 100, 1000):
+            run.checkpoint(step, step)
+    names = sorted(p.name for p in (tmp_path / "run" / "checkpoints").iterdir())
+    assert names == ["000000000100.npz", "000000001000.npz"]
+
+
+def test_leftovers_of_killed_writes_are_removed(tmp_path):
+    Run.create(tmp_path / "run", {}).close()
+    (tmp_path / "run" / "checkpoints").mkdir()
+    (tmp_path / "run" / ".record.0123456789abcdef.npz").touch()
+    (tmp_path / "run" / "checkpoints" / ".000000000002.0123456789abcdef.npz").touch()
+    (tmp_path / "run" / ".mine").touch()
+    Run.open(tmp_path / "run").close()
+    hidden = sorted(p.name for p in (tmp_path / "run").rglob(".*"))
+    assert hidden == [".mine"]
+
+
+def test_two_processes_cannot_write_one_folder(tmp_path):
+    script = (
+        "import sys; from equipoise.runs import Run\n"
+        "try: Run.open(sys.argv[1])\n"
+        "except RuntimeError as error: print(error)\n"
+    )
+    with Run.create(tmp_path / "run", {}):
+        command = [sys.executable, "-c", script, str(tmp_path / "run")]
+        other = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "is being written by process" in other.stdout
+    other = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert other.stdout == ""  # free again
+
+
+def test_a_finished_run_takes_nothing_more(tmp_path):
+    with Run.create(tmp_path / "run", {}) as run:
+        run.log(1, x=1)
+        run.finish(Record("test", scalars={"x": 1}))
+    with Run.open(tmp_path / "run") as run:
+        assert run.finished
+        assert run.record().scalars == {"x": 1}
+        assert run.metrics() == [{"step": 1, "x": 1}]  # nothing is cut from a finished run
+        with pytest.raises(RuntimeError, match="cannot log, the run is finished"):
+            run.log(2, x=2)
+
+
+def test_importing_runs_and_logging_does_not_import_jax(tmp_path):
+    script = (
+        "import sys; from equipoise.runs import Record, Run\n"
+        "with Run.create(sys.argv[1], {'a': 1}) as run:\n"
+        "    run.log(1, x=0.5); run.finish(Record('r', arrays={'x': [1.0]}))\n"
+        "assert 'jax' not in sys.modules and 'rich' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", script, str(tmp_path / "run")], check=True)
+
+
+def test_records_survive(tmp_path):
+    record = Record(
+        "test",
+        Config(),
+        {"gap": float("inf"), "games": 3, "name": "x", "ok": True},
+        {"policy": np.array([0.1, 0.9]), "count": np.arange(3, dtype=np.int8), "zero": 0.5},
+        {"rows": Table(("a", "b"), [(1, float("nan")), ("x", None)])},
+    )
+    record.save(tmp_path)
+    again = Record.load(tmp_path)
+    assert again.name == "test"
+    assert again.config == {"steps": 3, "learner": None}
+    assert again.scalars == record.scalars
+    for name, array in record.arrays.items():
+        assert again.arrays[name].dtype == array.dtype
+        assert np.array_equal(again.arrays[name], array)
+    assert repr(again.tables) == repr(record.tables)
+
+
+def test_a_record_of_two_halves_is_refused(tmp_path):
+    Record("test", arrays={"x": [1.0]}).save(tmp_path)
+    half = (tmp_path / "record.npz").read_bytes()
+    Record("test", arrays={"x": [2.0]}).save(tmp_path)
+    (tmp_path / "record.npz").write_bytes(half)
+    with pytest.raises(ValueError, match="not of one record"):
+        Record.load(tmp_path)
+
+
+def test_tables_are_checked():
+    with pytest.raises(ValueError, match=r"rows\[1\]: expected 2 entries"):
+        Table(("a", "b"), [(1, 2), (1,)])
+    with pytest.raises(ValueError, match="name: expected one of"):
+        Table(("a",), []).column("b")
