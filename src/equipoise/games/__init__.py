@@ -1,8 +1,41 @@
 """Kinds of games, families that generate them, named games, files in and out."""
 
-from equipoise.games import families
-from equipoise.games._markov import MarkovGame
-from equipoise.games._matrix import MatrixGame
-from equipoise.games._normal import NormalFormGame
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["MarkovGame", "MatrixGame", "NormalFormGame", "families"]
+if TYPE_CHECKING:
+    from equipoise.games import families as families
+    from equipoise.games._markov import MarkovGame as MarkovGame
+    from equipoise.games._matrix import MatrixGame as MatrixGame
+    from equipoise.games._normal import NormalFormGame as NormalFormGame
+    from equipoise.games.files import read as read
+    from equipoise.games.files import write as write
+
+#: Public name -> the module it is defined in; None for a module of this package.
+_PUBLIC: dict[str, str | None] = {
+    # kinds of games
+    "MatrixGame": "equipoise.games._matrix",
+    "MarkovGame": "equipoise.games._markov",
+    "NormalFormGame": "equipoise.games._normal",
+    # games drawn at random
+    "families": None,
+    # games from and to elsewhere
+    "read": "equipoise.games.files",
+    "write": "equipoise.games.files",
+}
+
+__all__ = sorted(_PUBLIC)  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'equipoise.games' has no attribute {name!r}")
+    home = _PUBLIC[name]
+    module = import_module(home or f"equipoise.games.{name}")
+    value = module if home is None else getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_PUBLIC])

@@ -11,7 +11,7 @@ from equipoise.core import checks
 
 
 class MatrixGame(eqx.Module):
-    """A two-player zero-sum game: the row player receives `payoff[a, b]`, the column player minus it.
+    """A two-player zero-sum game: the row player gets `payoff[a, b]`, the column player minus it.
 
     Leading axes are batch axes: an array of shape (100_000, 3, 3) is a hundred thousand games.
     The payoffs are kept in float64. The object is immutable and a JAX pytree.

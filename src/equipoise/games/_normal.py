@@ -15,8 +15,7 @@ class NormalFormGame(eqx.Module):
     """An N-player game as a full payoff table: `payoffs[i, a_1, ..., a_N]` goes to player i.
 
     Its size is exponential in the number of players: it is the meeting point with files and
-    other libraries, not a structure that scales. `players` and `strategies` names are kept when
-    a file gives them.
+    other libraries, not a structure that scales.
 
     **Example**
 
@@ -58,7 +57,8 @@ class NormalFormGame(eqx.Module):
 
     def is_zero_sum(self) -> bool:
         """Whether there are two players whose payoffs sum to exactly zero everywhere."""
-        return self.players == 2 and not np.any(np.asarray(self.payoffs).sum(0))
+        payoffs = np.asarray(self.payoffs)
+        return self.players == 2 and np.array_equal(payoffs[0], -payoffs[1])
 
     def as_matrix_game(self) -> MatrixGame:
         """The same game as a `MatrixGame`; refuses a game that is not two-player zero-sum."""

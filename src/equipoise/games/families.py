@@ -89,7 +89,7 @@ class PerturbedTransitions(Draw):
     def __call__(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
         """Draw the transitions of one game."""
         noise = DirichletTransitions(1.0)(key, shape)
-        p = self.base + self.scale * noise
+        p = jnp.asarray(self.base) + self.scale * noise
         return p / p.sum(-1, keepdims=True)
 
 
@@ -242,9 +242,8 @@ def perturbed(base: MatrixGame | MarkovGame, scale: float = 0.1) -> Family:
     checks.check_range("scale", scale, 0.0, np.inf, high_open=True)
     rewards = base.payoff if isinstance(base, MatrixGame) else base.reward
     if not (np.min(rewards) >= 0.0 and np.max(rewards) <= 1.0):
-        raise ValueError(
-            f"base: expected rewards in [0, 1], found [{np.min(rewards):.6g}, {np.max(rewards):.6g}]"
-        )
+        low, high = np.min(rewards), np.max(rewards)
+        raise ValueError(f"base: expected rewards in [0, 1], found [{low:.6g}, {high:.6g}]")
     draw = PerturbedRewards(rewards, float(scale))
     if isinstance(base, MatrixGame):
         return Family("perturbed", base.actions, draw, base=base)
