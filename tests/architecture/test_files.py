@@ -1,0 +1,57 @@
+"""What holds for every file: one idea each, and no pickle."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FILES = sorted(
+    file
+    for folder in ("src", "tests", "benchmarks", "examples")
+    for file in (ROOT / folder).rglob("*.py")
+)
+LONGEST = 500
+UNSAFE = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "joblib", "shelve", "marshal"}
+
+
+def named(file: Path) -> str:
+    return str(file.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("file", FILES, ids=named)
+def test_a_file_is_about_one_idea(file):
+    lines = len(file.read_text().splitlines())
+    assert lines <= LONGEST, f"{named(file)} has {lines} lines, more than {LONGEST}: split it"
+
+
+def unsafe_uses(source: str) -> list[str]:
+    """Imports of pickle and its kin, and arguments that allow it."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names if alias.name.split(".")[0] in UNSAFE]
+        elif isinstance(node, ast.ImportFrom):
+            found += [node.module] if (node.module or "").split(".")[0] in UNSAFE else []
+        elif isinstance(node, ast.keyword) and node.arg == "allow_pickle":
+            safe = isinstance(node.value, ast.Constant) and node.value.value is False
+            found += [] if safe else ["allow_pickle"]
+    return found
+
+
+@pytest.mark.parametrize("file", FILES, ids=named)
+def test_nothing_is_pickled(file):
+    assert unsafe_uses(file.read_text()) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import pickle",
+        "from joblib import dump",
+        "np.load(f, allow_pickle=True)",
+        "g(allow_pickle=x)",
+    ],
+)
+def test_a_pickle_is_found(source):
+    assert unsafe_uses(source)

@@ -1,0 +1,140 @@
+"""The table of imports in docs/architecture.md, kept true."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src"
+PACKAGE = SOURCE / "equipoise"
+PAGE = ROOT / "docs" / "architecture.md"
+
+#: What a row may say instead of naming packages.
+NOTHING, EVERYTHING = "third-party only", "anything public"
+
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+def packages() -> set[str]:
+    """The sub-packages that hold code."""
+    return {file.relative_to(PACKAGE).parts[0] for file in FILES if file.parent != PACKAGE}
+
+
+def table() -> dict[str, set[str]]:
+    """Package -> packages it may import, as docs/architecture.md says."""
+    allowed: dict[str, set[str]] = {}
+    rows = re.search(r"^\| module \| may import \|\n\|[-|]+\n((?:\|.*\n)+)", PAGE.read_text(), re.M)
+    assert rows, f"no table of imports in {PAGE}"
+    for row in rows[1].splitlines():
+        modules, text = (cell.strip() for cell in row.strip("|").split("|"))
+        text = re.sub(r"\(.*?\)", "", text).strip()
+        if text == EVERYTHING:
+            names = packages()
+        elif text == NOTHING:
+            names = set()
+        else:
+            names = set(re.findall(r"`(\w+)`", text))
+            assert re.sub(r"`\w+`|[,\s]", "", text) == "", f"cannot read the row: {row}"
+        allowed |= dict.fromkeys(re.findall(r"`(\w+)`", modules), names)
+    return allowed
+
+
+def module_name(file: Path) -> str:
+    """The dotted name of a source file."""
+    return ".".join(file.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
+
+
+MODULES = {module_name(file) for file in FILES}
+
+
+def imported_modules(file: Path) -> Iterator[tuple[int, str]]:
+    """Line and dotted name of every module of equipoise that a file imports, wherever it does."""
+    parts = file.relative_to(SOURCE).with_suffix("").parts
+    for node in ast.walk(ast.parse(file.read_text())):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            above = parts[: -node.level] if node.level else ()
+            base = ".".join([*above, node.module or ""]).strip(".")
+            # `from package import name` may import a module called name.
+            names = [f"{base}.{alias.name}" for alias in node.names]
+            names = [name if name in MODULES else base for name in names]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            names = [a.value for a in node.args if isinstance(a, ast.Constant)]
+        for name in names:
+            if name.split(".")[0] == "equipoise":
+                yield getattr(node, "lineno", 0), name
+
+
+def violations(file: Path, allowed: dict[str, set[str]]) -> list[str]:
+    """What a file imports against the rules, one line each."""
+    own = file.relative_to(PACKAGE).parts[0]
+    found = []
+    for line, name in imported_modules(file):
+        place = f"{file.relative_to(ROOT)}:{line} imports {name}"
+        inner = name.split(".")[1:]
+        if not inner:
+            if own != "cli":
+                found.append(f"{place}: only cli uses the public surface")
+        elif inner[0] != own and inner[0] not in allowed[own]:
+            found.append(f"{place}: {own} may not import {inner[0]}")
+        elif inner[0] != own and any(part.startswith("_") for part in inner):
+            found.append(f"{place}: that module is private to {inner[0]}")
+    return found
+
+
+def test_the_table_has_a_row_for_every_package():
+    assert set(table()) == packages()
+
+
+def test_the_table_names_only_packages_and_no_cycle():
+    allowed = table()
+    for names in allowed.values():
+        assert names <= packages()
+    seen: set[str] = set()
+    while ready := {p for p in allowed if p not in seen and allowed[p] - {p} <= seen}:
+        seen |= ready
+    assert seen == set(allowed), f"packages in a cycle: {set(allowed) - seen}"
+
+
+@pytest.mark.parametrize(
+    "file",
+    [file for file in FILES if file.parent != PACKAGE],
+    ids=lambda file: str(file.relative_to(PACKAGE)),
+)
+def test_imports_follow_the_table(file):
+    assert violations(file, table()) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "complaint"),
+    [
+        (
+            "def f():\n    from equipoise.dynamics import play",
+            "certificates may not import dynamics",
+        ),
+        ("from equipoise import runs", "certificates may not import runs"),
+        ("from ..solvers import solve", "certificates may not import solvers"),
+        ("import importlib\nimportlib.import_module('equipoise.cli')", "may not import cli"),
+        ("from equipoise.games._matrix import MatrixGame", "private to games"),
+        ("import equipoise as eq", "only cli uses the public surface"),
+    ],
+)
+def test_a_forbidden_import_is_found(source, complaint, tmp_path, monkeypatch):
+    """The walker itself: each way of importing is seen."""
+    planted = tmp_path / "src" / "equipoise" / "certificates" / "planted.py"
+    planted.parent.mkdir(parents=True)
+    planted.write_text(source)
+    allowed = table()
+    for name, value in [
+        ("ROOT", tmp_path),
+        ("SOURCE", tmp_path / "src"),
+        ("PACKAGE", tmp_path / "src" / "equipoise"),
+    ]:
+        monkeypatch.setitem(globals(), name, value)
+    (found,) = violations(planted, allowed)
+    assert complaint in found

@@ -1,0 +1,77 @@
+"""Every public name has an example in its docstring and an entry in the API pages."""
+
+import importlib
+import inspect
+import pkgutil
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import equipoise
+
+API_PAGES = sorted((Path(__file__).parents[2] / "docs" / "api").glob("*.md"))
+
+
+def public_modules() -> Iterator[ModuleType]:
+    """The sub-packages, and the public modules they list in `__all__`."""
+    for info in pkgutil.iter_modules(equipoise.__path__, "equipoise."):
+        package = importlib.import_module(info.name)
+        yield package
+        for name in package.__all__:
+            member = getattr(package, name)
+            if inspect.ismodule(member):
+                yield member
+
+
+def public_names() -> list[str]:
+    """`package.name` for everything that is listed in an `__all__` and is not a module."""
+    return sorted(
+        {
+            f"{module.__name__}.{name}"
+            for module in public_modules()
+            for name in module.__all__
+            if not inspect.ismodule(getattr(module, name))
+        }
+    )
+
+
+def resolve(name: str) -> object:
+    module, _, attribute = name.rpartition(".")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def documented() -> set[int]:
+    """Identities of the objects that the API pages show."""
+    shown: set[int] = set()
+    for page in API_PAGES:
+        for name in re.findall(r"^::: ([\w.]+)$", page.read_text(), re.M):
+            shown.add(id(resolve(name)))
+    return shown
+
+
+def test_the_surface_is_made_of_names_of_its_packages():
+    homes = {id(resolve(name)) for name in public_names()}
+    for name in equipoise.__all__:
+        member = getattr(equipoise, name)
+        assert inspect.ismodule(member) or id(member) in homes, name
+
+
+@pytest.mark.parametrize("module", public_modules(), ids=lambda module: module.__name__)
+def test_a_module_says_what_it_is(module):
+    assert module.__doc__
+    assert len(module.__all__) == len(set(module.__all__))
+
+
+@pytest.mark.parametrize("name", public_names())
+def test_a_public_name_has_an_example(name):
+    member = resolve(name)
+    doc = vars(member).get("__doc__") if inspect.isclass(member) else member.__doc__
+    assert ">>>" in (doc or ""), f"{name} has no example in its docstring"
+
+
+@pytest.mark.parametrize("name", public_names())
+def test_a_public_name_is_in_the_api_pages(name):
+    assert id(resolve(name)) in documented(), f"add '::: {name}' to a page of docs/api"
