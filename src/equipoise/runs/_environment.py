@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.core.files import write_text
-from equipoise.runs._plain import dumps
+from equipoise.runs.plain import dumps
 
 _PACKAGES = ("equipoise", "numpy", "scipy", "jax", "jaxlib", "equinox", "optax", "matplotlib")
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from equipoise.core.files import write_text
 from equipoise.runs._arrays import pack, read_npz, unpack, write_npz
-from equipoise.runs._plain import dumps, loads, revive, to_plain
+from equipoise.runs.plain import dumps, loads, revive, to_plain
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from equipoise.runs._checkpoint import load_checkpoint, read_facts, save_checkpo
 from equipoise.runs._environment import EnvironmentFile
 from equipoise.runs._lock import FolderLock
 from equipoise.runs._metrics import MetricsFile, read_metrics
-from equipoise.runs._plain import differences, to_plain
 from equipoise.runs._record import Record
+from equipoise.runs.plain import differences, to_plain
 
 #: What an atomic write leaves behind when the process is killed in the middle of it.
 _LEFTOVER = re.compile(r"\.[^.]+\.[0-9a-f]{16}(\.\w+)?")
