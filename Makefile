@@ -60,7 +60,7 @@ $(BIN)/python:
 	  echo "equipoise needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1)."; \
 	  echo "Name another with: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
 	@echo "Creating $(VENV) with $$($(PYTHON) --version 2>&1)"
-	@$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
 # One stamp for each set of requirements; it is older than pyproject.toml when that changes.
 $(VENV)/.run: EXTRAS =
