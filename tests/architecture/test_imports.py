@@ -110,6 +110,19 @@ def test_imports_follow_the_table(file):
     assert violations(file, table()) == []
 
 
+def test_what_is_allowed_in_one_file_is_in_one_file():
+    rows = re.findall(r"^\| `(\w+)` \|.*`(\w+)` \([^)]*in one file\)", PAGE.read_text(), re.M)
+    assert rows
+    for package, guest in rows:
+        users = [
+            file.name
+            for file in FILES
+            if file.is_relative_to(PACKAGE / package)
+            and any(name.startswith(f"equipoise.{guest}") for _, name in imported_modules(file))
+        ]
+        assert len(users) <= 1, f"{package} imports {guest} in {users}"
+
+
 @pytest.mark.parametrize(
     ("source", "complaint"),
     [
