@@ -1,0 +1,140 @@
+"""The harness survives every kind of contender, and each workload runs for our own rows."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import fake_workload
+import pytest
+from rich.console import Console
+
+from benchmarks.__main__ import workloads
+from benchmarks.harness.pin import available_cores, environment, pinned
+from benchmarks.harness.runner import run_case
+from benchmarks.harness.table import case_table, duration
+
+ROOT = Path(__file__).resolve().parents[2]
+
+#: Largest accuracy figure that a row of ours may show.
+ALLOWED = {"nash": 1e-9, "certificates": 1e-12, "markov": 1e-6, "gpu": 1e-9}
+
+
+@pytest.fixture(scope="module")
+def fake_case():
+    return fake_workload.cases(True)[0]
+
+
+@pytest.fixture(scope="module")
+def fake_rows(fake_case):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(Path(__file__).parent))
+        rows = run_case("fake_workload", fake_case, quick=True, passes=3)
+    return {row.contender: row for row in rows}
+
+
+@pytest.mark.parametrize(
+    ("contender", "status", "detail"),
+    [
+        ("ours", "ok", ""),
+        ("lazy", "ok", ""),
+        ("pinned", "ok", ""),
+        ("hangs", "timed out", "after 2 s"),
+        ("raises", "failed", "ZeroDivisionError: on purpose"),
+        ("declines", "not run", "not today"),
+        ("absent", "not installed", "no_such_module"),
+        ("passed over", "not run", "too large"),
+        ("one player", "wrong", "y: off the simplex by 1.0e+00"),
+    ],
+)
+def test_every_contender_has_a_row_that_says_what_happened(fake_rows, contender, status, detail):
+    row = fake_rows[contender]
+    assert (row.status, row.detail) == (status, detail)
+
+
+def test_no_contender_is_dropped(fake_rows, fake_case):
+    assert list(fake_rows) == [contender.name for contender in fake_case.contenders]
+    assert fake_rows["ours"].ratio == 1.0
+
+
+def test_accuracy_is_measured_by_the_harness(fake_rows):
+    assert fake_rows["ours"].accuracy == 0.0
+    assert fake_rows["pure"].accuracy == 1.0
+
+
+def test_time_is_per_item_and_apart_from_the_answer(fake_rows):
+    assert len(fake_rows["ours"].passes) == 3
+    assert 0.001 <= fake_rows["ours"].seconds < 0.01
+    assert 0.002 <= fake_rows["lazy"].seconds < 0.01
+    assert fake_rows["lazy"].items == 40
+    assert fake_rows["half the work"].seconds >= 0.002
+
+
+def test_table_shows_every_row_and_reason(fake_rows, fake_case):
+    console = Console(width=200, file=io.StringIO())
+    with console.capture() as captured:
+        console.print(case_table(fake_case, list(fake_rows.values()), "fake"))
+    text = captured.get()
+    for part in ("max NashConv", "timed out: after 2 s", "not installed: no_such_module", "wrong"):
+        assert part in text
+    for name in fake_rows:
+        assert name in text
+
+
+def test_fewer_than_three_passes_are_refused(fake_case):
+    with pytest.raises(ValueError, match="passes: expected at least 3, found 1"):
+        run_case("fake_workload", fake_case, passes=1)
+
+
+def test_pinning_is_undone(fake_case):
+    before = available_cores()
+    with pinned(1):
+        assert len(available_cores()) == 1 or not hasattr(os, "sched_setaffinity")
+    assert available_cores() == before
+    assert environment(1)["NUMBA_NUM_THREADS"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (6.54e-7, "654 ns"),
+        (1.5e-6, "1.5 us"),
+        (0.0123, "12.3 ms"),
+        (61.0, "61 s"),
+        (5000, "5000 s"),
+    ],
+)
+def test_duration(seconds, text):
+    assert duration(seconds) == text
+
+
+def test_workloads_are_found():
+    assert set(ALLOWED) <= set(workloads())
+
+
+@pytest.mark.parametrize("name", sorted(ALLOWED))
+def test_quick_mode_runs_for_our_rows(name, tmp_path):
+    out = tmp_path / "out.json"
+    command = [sys.executable, "-m", "benchmarks", name, "--quick", "--only", "ours"]
+    done = subprocess.run(
+        [*command, "--passes", "3", "--json", str(out)], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    record = json.loads(out.read_text())
+    assert record["versions"]["equipoise"]
+    assert record["machine"]["cores"] >= 1
+    rows = [row for case in record["cases"] for row in case["rows"]]
+    assert rows
+    for row in rows:
+        assert row["status"] == "ok", row
+        assert row["accuracy"] <= ALLOWED[name], row
+        assert row["seconds"] > 0
+
+
+def test_unknown_workload_is_refused():
+    command = [sys.executable, "-m", "benchmarks", "chess"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "found ['chess']" in done.stderr
