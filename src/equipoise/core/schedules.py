@@ -1,6 +1,7 @@
 """Step sizes, exploration and regularisation as functions of the round.
 
-A schedule is a pytree that maps a round `t = 1, 2, ...` (traced or not) to a number.
+A schedule is a pytree that maps a round `t = 1, 2, ...` (traced or not, one or many) to a
+number. `Rates` are the four schedules of a mirror-descent learner.
 """
 
 from abc import abstractmethod
@@ -9,6 +10,8 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+
+from equipoise.core import checks
 
 
 class Schedule(eqx.Module):
@@ -34,16 +37,58 @@ class Constant(Schedule):
 
 
 class Power(Schedule):
-    """`coefficient * t ** -exponent`.
+    """`coefficient * (t + shift) ** -exponent`.
 
-    >>> float(Power(2.0, 0.5)(4))
-    1.0
+    >>> float(Power(2.0, 0.5)(4)), float(Power(1.0, 2.0, shift=1.0)(3))
+    (1.0, 0.0625)
     """
 
     coefficient: float
     exponent: float
+    shift: float = 0.0
 
     def __call__(self, t: Any) -> jax.Array:
         """The value at round `t`."""
         t = jnp.asarray(t, jnp.result_type(float))
-        return self.coefficient * t**-self.exponent
+        return self.coefficient * (t + self.shift) ** -self.exponent
+
+
+class Rates(eqx.Module):
+    """The four schedules of a mirror-descent learner under bandit feedback.
+
+    **Example**
+
+    >>> rates = Rates(eta=Power(2.0, 0.75), beta=Power(0.5, 1 / 3), eps=Power(1.0, 0.25))
+    >>> round(float(rates.floor(9)), 6)
+    0.01
+    """
+
+    #: Step size; `(1 / eta) |x - x_t|^2` as printed, so that a gradient step has length eta / 2.
+    eta: Schedule
+    #: Implicit exploration: what is added to the probability of the action played.
+    beta: Schedule
+    #: Strength of the regulariser.
+    eps: Schedule
+    #: Least probability of an action, times the number of actions.
+    floor: Schedule = Power(1.0, 2.0, shift=1.0)
+
+
+def paper(rounds: int) -> Rates:
+    """The in-context paper's constants (proof of Lemma B.2), for a horizon of `rounds`.
+
+    `eta = T^-5/3`, `beta = eps = T^-1/3` and the floor `1 / (A T^2)`. With them the policy moves
+    by about `T^-2/3` in all, whatever the game: the proof bounds `(1 - eta eps)^T`, which tends
+    to one, by `1 / T`. They are kept so that tests and figures can show it.
+
+    **Example**
+
+    >>> round(float(paper(1000).eta(1)), 8)
+    1e-05
+    """
+    horizon = float(checks.check_count("rounds", rounds))
+    return Rates(
+        eta=Constant(horizon ** (-5 / 3)),
+        beta=Constant(horizon ** (-1 / 3)),
+        eps=Constant(horizon ** (-1 / 3)),
+        floor=Constant(horizon**-2.0),
+    )

@@ -1,0 +1,182 @@
+"""Mirror-descent steps on a truncated simplex, with actions on the first axis.
+
+Every function takes arrays of shape (actions, ...): the axes after the first are batch axes, or
+none. That is the layout of the loops that play games by the million, in which the batch lies
+innermost in memory. Sums and maxima over the actions are written out, since a compiler fuses
+those with what surrounds them and does not fuse a reduction; with a few hundred actions use
+`equipoise.core.simplex` instead.
+
+Each step solves, over {p : sum p = 1, p >= floor}, the problem
+`min <p, gradient> + distance(p, policy) / step` for its own Bregman distance.
+"""
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from equipoise.core.fusion import once
+
+#: Newton iterations of the log-barrier step; convergence is quadratic and from one side.
+NEWTON_ITERATIONS = 8
+
+
+def _fold(operation: Callable[[Any, Any], Any], values: Any) -> Any:
+    return reduce(operation, [values[i] for i in range(values.shape[0])])
+
+
+def total(values: Float[Array, "actions ..."]) -> Float[Array, "..."]:
+    """Sum over the first axis.
+
+    >>> float(total(jnp.array([1.0, 2.0])))
+    3.0
+    """
+    return _fold(jnp.add, values)
+
+
+def largest(values: Float[Array, "actions ..."]) -> Float[Array, "..."]:
+    """Maximum over the first axis.
+
+    >>> float(largest(jnp.array([1.0, 2.0])))
+    2.0
+    """
+    return _fold(jnp.maximum, values)
+
+
+def smallest(values: Float[Array, "actions ..."]) -> Float[Array, "..."]:
+    """Minimum over the first axis.
+
+    >>> float(smallest(jnp.array([1.0, 2.0])))
+    1.0
+    """
+    return _fold(jnp.minimum, values)
+
+
+def one_hot(index: Int[Array, "*batch"], size: int) -> Bool[Array, "size *batch"]:
+    """True on the first axis at `index`.
+
+    >>> one_hot(jnp.array([2, 0]), 3).astype(int).tolist()
+    [[0, 1], [0, 0], [1, 0]]
+    """
+    return jnp.arange(size).reshape((size,) + (1,) * index.ndim) == index
+
+
+def pick(values: Array, index: Int[Array, "*batch"]) -> Array:
+    """`values[index]` on the first axis, for each game of the batch, without a gather.
+
+    >>> pick(jnp.array([[1.0, 2.0], [3.0, 4.0]]), jnp.array([1, 0])).tolist()
+    [3.0, 2.0]
+    """
+    chosen = values[values.shape[0] - 1]
+    for i in range(values.shape[0] - 1):
+        chosen = jnp.where(index == i, values[i], chosen)
+    return chosen
+
+
+def sample(
+    policy: Float[Array, "actions *batch"], uniform: Float[Array, "*batch"]
+) -> Int[Array, "*batch"]:
+    """The action whose interval of the cumulative distribution holds `uniform`.
+
+    >>> int(sample(jnp.array([0.2, 0.5, 0.3]), jnp.array(0.6)))
+    1
+    """
+    cumulative = jnp.zeros_like(uniform)
+    action = jnp.zeros(uniform.shape, jnp.int32)
+    for i in range(policy.shape[0] - 1):
+        cumulative = cumulative + policy[i]
+        action = action + (uniform >= cumulative)
+    return action
+
+
+def project(point: Float[Array, "actions *batch"], floor: Any) -> Float[Array, "actions *batch"]:
+    """The Euclidean projection onto {p : sum p = 1, p >= floor}.
+
+    The same closed form as `equipoise.core.simplex.project`, in the layout of this module.
+
+    >>> [round(float(p), 6) for p in project(jnp.array([0.9, 0.5, -1.0]), 0.0)]
+    [0.7, 0.3, 0.0]
+    """
+    shifted = once(point - floor)
+    mass = 1.0 - point.shape[0] * floor
+    sums, counts = jnp.zeros_like(shifted), jnp.zeros_like(shifted)
+    for i in range(point.shape[0]):
+        above = shifted[i] >= shifted
+        sums = sums + jnp.where(above, shifted[i], 0.0)
+        counts = counts + above
+    threshold = once(largest((sums - mass) / counts))
+    return floor + jnp.maximum(shifted - threshold, 0.0)
+
+
+def euclidean_step(
+    policy: Float[Array, "actions *batch"],
+    gradient: Float[Array, "actions *batch"],
+    step: Any,
+    floor: Any,
+) -> Float[Array, "actions *batch"]:
+    """The step for the distance |p - policy|^2 / 2.
+
+    >>> half = jnp.array([0.5, 0.5])
+    >>> [round(float(p), 6) for p in euclidean_step(half, jnp.array([1.0, 0.0]), 0.2, 0.0)]
+    [0.4, 0.6]
+    """
+    return project(policy - step * gradient, floor)
+
+
+def entropic_step(
+    policy: Float[Array, "actions *batch"],
+    gradient: Float[Array, "actions *batch"],
+    step: Any,
+    floor: Any,
+) -> Float[Array, "actions *batch"]:
+    """The step for the relative entropy KL(p, policy): multiplicative weights above a floor.
+
+    The solution is `max(floor, scale * policy * exp(-step * gradient))`. The scale is the
+    smallest of `(1 - floor * |not K|) / sum_K` over the sets K of the largest weights: the sum
+    of the solution is convex and increasing in the scale, and each set bounds it from below.
+
+    >>> half = jnp.array([0.5, 0.5])
+    >>> [round(float(p), 6) for p in entropic_step(half, jnp.array([1.0, 0.0]), 0.2, 0.0)]
+    [0.450166, 0.549834]
+    """
+    exponent = step * gradient
+    # Shifted so that no weight overflows; the shift cancels in the scale.
+    weights = once(policy * jnp.exp(smallest(exponent) - exponent))
+    sums, free = jnp.zeros_like(weights), jnp.ones_like(weights)
+    for i in range(policy.shape[0]):
+        above = weights[i] >= weights
+        sums = sums + jnp.where(above, weights[i], 0.0)
+        free = free - jnp.where(above, 0.0, floor)
+    scale = once(smallest(free / sums))
+    return jnp.maximum(floor, scale * weights)
+
+
+def log_barrier_step(
+    policy: Float[Array, "actions *batch"],
+    gradient: Float[Array, "actions *batch"],
+    step: Any,
+    floor: Any,
+) -> Float[Array, "actions *batch"]:
+    """The step for the distance of the log barrier, -sum log p.
+
+    The solution is `max(floor, 1 / (1 / policy + step * gradient + shift))`. The sum of it
+    is convex and decreasing in the shift, at least one where the largest entry is one: Newton's
+    method from there approaches the root from one side and needs no safeguard.
+
+    >>> half = jnp.array([0.5, 0.5])
+    >>> [round(float(p), 6) for p in log_barrier_step(half, jnp.array([1.0, 0.0]), 0.2, 0.0)]
+    [0.475062, 0.524938]
+    """
+    inverse = 1.0 / policy + step * gradient
+    # Relative to its smallest entry, so that float32 loses nothing to a common shift.
+    inverse = once(inverse - smallest(inverse))
+    shift = jnp.ones_like(inverse[0])
+    for _ in range(NEWTON_ITERATIONS):
+        entries = 1.0 / (inverse + shift)
+        inside = entries > floor
+        excess = total(jnp.where(inside, entries, floor)) - 1.0
+        slope = total(jnp.where(inside, entries * entries, 0.0))
+        shift = once(shift + jnp.maximum(excess, 0.0) / slope)
+    return jnp.maximum(floor, 1.0 / (inverse + shift))

@@ -1,0 +1,19 @@
+"""Exact equilibria of batches of zero-sum matrix games.
+
+`solve_batch` runs a cascade: a batched simplex method on the accelerator or the CPU, the same
+with a perturbed right-hand side and in double precision for the games that missed their
+tolerance, and HiGHS, one game at a time, for what is left. What each game needed is reported.
+"""
+
+from equipoise.core.zerosum._cascade import STAGES, ZeroSum, solve_batch
+from equipoise.core.zerosum._highs import solve_with_highs
+from equipoise.core.zerosum._pivot import Optimum, pivot_to_optimum
+
+__all__ = [
+    "STAGES",
+    "Optimum",
+    "ZeroSum",
+    "pivot_to_optimum",
+    "solve_batch",
+    "solve_with_highs",
+]

@@ -1,0 +1,165 @@
+"""The cascade that brings every game of a batch to its tolerance, and says what it took."""
+
+import functools
+import math
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int
+
+from equipoise.core.precision import double_precision
+from equipoise.core.zerosum._highs import solve_with_highs
+from equipoise.core.zerosum._pivot import pivot_to_optimum
+
+#: What a game may need, in order.
+STAGES = ("simplex", "simplex, perturbed and refined", "HiGHS")
+
+#: From this many payoffs on, pivots are first made in single precision, then refined.
+SINGLE_PRECISION_FROM = 400
+
+#: On a CPU: games in lockstep at most, and bytes of their tableaux, which should stay in cache
+#: and below the size from which XLA splits a single operation between threads. Measured.
+_CPU_DOUBLE = (1024, 256 * 1024)
+_CPU_SINGLE = (64, 640 * 1024)
+#: Chunks in one compiled call: enough for JAX to run the call outside Python's lock.
+_CPU_CALL_CHUNKS = 16
+#: On an accelerator more is better, until memory ends.
+_ACCELERATOR_BYTES = 2**28
+
+
+@dataclass(frozen=True)
+class ZeroSum:
+    """Equilibria of a batch of games, with the games on the first axis."""
+
+    x: Float[np.ndarray, "games rows"]
+    y: Float[np.ndarray, "games columns"]
+    value: Float[np.ndarray, " games"]
+    gap: Float[np.ndarray, " games"]
+    #: Index into `STAGES`: which stage each answer comes from.
+    stage: Int[np.ndarray, " games"]
+    pivots: Int[np.ndarray, " games"]
+
+
+@functools.partial(jax.jit, static_argnames=("single", "refinements", "perturbation"))
+def _solve_chunks(payoff: jax.Array, single: bool, refinements: int, perturbation: float):
+    """Solve (chunks, games, rows, columns), one chunk after the other, each in lockstep."""
+
+    def solve(chunk: jax.Array):
+        games, rows, columns = chunk.shape
+        # Transpose once, rather than inside every operation that reads the payoffs.
+        flat = jax.lax.optimization_barrier(chunk.reshape(games, rows * columns).T)
+        optimum = pivot_to_optimum(
+            flat.reshape(rows, columns, games),
+            dtype=jnp.dtype(jnp.float32) if single else None,
+            refinements=refinements,
+            perturbation=perturbation,
+        )
+        return optimum._replace(x=optimum.x.T, y=optimum.y.T)
+
+    return jax.lax.map(solve, payoff)
+
+
+def _chunk_games(rows: int, columns: int, single: bool) -> int:
+    """How many games to pivot in lockstep on this machine."""
+    game_bytes = rows * columns * (4 if single else 8)
+    if jax.default_backend() == "cpu":
+        most, budget = _CPU_SINGLE if single else _CPU_DOUBLE
+        games = min(most, budget // game_bytes)
+    else:
+        games = _ACCELERATOR_BYTES // game_bytes
+    return 2 ** max(0, int(np.log2(max(1, games))))
+
+
+def _call_shape(games: int, rows: int, columns: int, single: bool, workers: int):
+    """Chunks per call and games per chunk, from few sizes, so that few programs are compiled."""
+    chunk = _chunk_games(rows, columns, single)
+    if games <= chunk:
+        return 1, min(chunk, 8 ** math.ceil(math.log(games, 8) - 1e-9))
+    if jax.default_backend() != "cpu":
+        return 1, chunk
+    share = max(1, math.ceil(games / chunk) // (4 * workers))  # four calls or more per core
+    return min(_CPU_CALL_CHUNKS, 2 ** int(math.log2(share))), chunk
+
+
+def _solve_stage(payoff: np.ndarray, single: bool, refinements: int, perturbation: float):
+    """Solve a batch by calls of a fixed shape, on all cores; the last call is padded."""
+    games, rows, columns = payoff.shape
+    workers = _cores() if jax.default_backend() == "cpu" else 1
+    chunks, chunk = _call_shape(games, rows, columns, single, workers)
+    call = chunks * chunk
+
+    def solve(start: int):
+        part = payoff[start : start + call]
+        if len(part) < call:
+            part = np.concatenate([part, part[-1:].repeat(call - len(part), 0)])
+        with double_precision():
+            part = part.reshape(chunks, chunk, rows, columns)
+            result = jax.tree.map(
+                np.asarray, _solve_chunks(part, single, refinements, perturbation)
+            )
+        return jax.tree.map(lambda array: array.reshape(call, *array.shape[2:]), result)
+
+    starts = range(0, games, call)
+    parts = [solve(0)]  # compiles once, before the threads start
+    if workers == 1 or len(starts) == 1:
+        parts += [solve(start) for start in starts[1:]]
+    else:
+        with ThreadPoolExecutor(workers) as pool:
+            parts += pool.map(solve, starts[1:])
+    return jax.tree.map(lambda *arrays: np.concatenate(arrays)[:games], *parts)
+
+
+def _cores() -> int:
+    """Cores this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def solve_batch(
+    payoff: Float[np.ndarray, "games rows columns"], tolerance: float = 1e-8
+) -> ZeroSum:
+    """Equilibria of a batch of zero-sum games, each to `tolerance` in its duality gap.
+
+    The tolerance is absolute for payoffs that spread over one or more, and relative to the
+    spread for smaller ones: payoffs of 1e-6 are solved to 1e-6 times the tolerance.
+
+    **Example**
+
+    >>> import numpy as np
+    >>> from equipoise.core.zerosum import solve_batch
+    >>> result = solve_batch(np.random.default_rng(0).uniform(size=(1000, 3, 3)))
+    >>> bool(result.gap.max() < 1e-12), set(result.stage.tolist())
+    (True, {0})
+    """
+    payoff = np.ascontiguousarray(payoff, np.float64)
+    games, rows, columns = payoff.shape
+    single = rows * columns >= SINGLE_PRECISION_FROM
+    best = _solve_stage(payoff, single, 2 if single else 0, 0.0)
+    x, y, value, gap, spread, pivots = best
+    allowed = tolerance * np.minimum(1.0, spread)
+    stage = np.zeros(games, np.int8)
+
+    def adopt(which: np.ndarray, number: int, new_x: np.ndarray, new_y: np.ndarray) -> None:
+        row_values = np.einsum("gij,gj->gi", payoff[which], new_y)
+        new_gap = row_values.max(1) - np.einsum("gij,gi->gj", payoff[which], new_x).min(1)
+        better = ~(new_gap >= gap[which])
+        which, row_values = which[better], row_values[better]
+        x[which], y[which], gap[which] = new_x[better], new_y[better], new_gap[better]
+        value[which] = (row_values * new_x[better]).sum(1)
+        stage[which] = number
+
+    missed = np.flatnonzero(~(gap <= allowed))
+    if len(missed):
+        again = _solve_stage(payoff[missed], False, 3, 1e-7)
+        pivots[missed] += again.pivots
+        adopt(missed, 1, again.x, again.y)
+        missed = missed[~(gap[missed] <= allowed[missed])]
+    for game in missed:
+        found_x, found_y = solve_with_highs(payoff[game])
+        adopt(np.array([game]), 2, found_x[None], found_y[None])
+    return ZeroSum(x=x, y=y, value=value, gap=gap, stage=stage, pivots=pivots)

@@ -1,0 +1,215 @@
+"""The simplex method on a condensed tableau, for many zero-sum games in lockstep.
+
+A game with payoffs in [1, 2] has the value 1 / z, where z is the optimum of
+
+    max 1'w  subject to  A w <= 1, w >= 0        (the column player's strategy is w / z)
+    min 1'u  subject to  A'u >= 1, u >= 0        (the row player's strategy is u / z)
+
+and the slack basis w = 0 is feasible, so there is no first phase. Three choices make this fast
+for batches:
+
+- *Condensed (Tucker) tableau.* Only the m x n block of non-basic columns is stored, not the
+  identity: a pivot exchanges a row label and a column label, and is a rank-one update.
+- *Batch innermost.* Arrays are (rows, columns, games): every operation is elementwise over
+  games, and vectorises.
+- *Steepest edge.* The entering column maximises cost^2 / (1 + |column|^2). The norms cost one
+  more pass over the tableau and save a third of the pivots at 50 x 50, two thirds at 200 x 200.
+
+At the optimum the tableau holds the inverse of the kernel, the square sub-game on the two
+supports, so that a few steps of iterative refinement bring the strategies to full double
+precision, even from pivots made in single precision.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+#: Keeps XLA from recomputing a small array inside the pass over the whole tableau.
+_materialise = jax.lax.optimization_barrier
+
+#: Pivots allowed, per row plus column, before a game counts as cycling.
+PIVOT_LIMIT = 12
+
+
+class _Tableau(NamedTuple):
+    """Dictionary of the current basis; games are on the last axis."""
+
+    body: Float[Array, "rows columns games"]
+    #: Values of the basic variables.
+    right: Float[Array, "rows games"]
+    #: Reduced costs of the non-basic variables.
+    cost: Float[Array, "columns games"]
+    #: Which variable is basic in each row: w_j is j, the slack of row i is columns + i.
+    row_label: Int[Array, "rows games"]
+    column_label: Int[Array, "columns games"]
+    active: Bool[Array, " games"]
+    pivots: Int[Array, " games"]
+
+
+class Optimum(NamedTuple):
+    """Strategies, their value and their duality gap; games are on the last axis."""
+
+    x: Float[Array, "rows games"]
+    y: Float[Array, "columns games"]
+    value: Float[Array, " games"]
+    gap: Float[Array, " games"]
+    #: Largest minus smallest payoff.
+    spread: Float[Array, " games"]
+    pivots: Int[Array, " games"]
+
+
+def _first(mask: Array) -> Array:
+    """Index of the first true entry along the first axis (the last index if there is none)."""
+    index = jax.lax.broadcasted_iota(jnp.int32, mask.shape, 0)
+    return jnp.min(jnp.where(mask, index, mask.shape[0] - 1), 0)
+
+
+def _pick(mask: Array, values: Array) -> Array:
+    """The entry of `values` that `mask` marks along the first axis."""
+    return jnp.where(mask, values, 0).sum(0, dtype=values.dtype)
+
+
+def _take(flat: Array, index: Array) -> Array:
+    """Entries of a flat array, without the checks that would cost as much as the look-up."""
+    return _materialise(flat.at[index].get(mode="promise_in_bounds", wrap_negative_indices=False))
+
+
+def _initial(payoff: Array, perturbation: float) -> _Tableau:
+    rows, columns, games = payoff.shape
+    # A generic right-hand side has no ties, hence no cycles; the refinement forgets it.
+    steps = (jnp.arange(1, rows + 1, dtype=payoff.dtype) * 0.6180339887498949) % 1.0
+    right = 1.0 + perturbation * steps
+    return _Tableau(
+        body=payoff,
+        right=jnp.broadcast_to(right[:, None], (rows, games)),
+        cost=-jnp.ones((columns, games), payoff.dtype),
+        row_label=jnp.broadcast_to(
+            jnp.arange(columns, columns + rows, dtype=jnp.int32)[:, None], (rows, games)
+        ),
+        column_label=jnp.broadcast_to(
+            jnp.arange(columns, dtype=jnp.int32)[:, None], (columns, games)
+        ),
+        active=jnp.ones(games, bool),
+        pivots=jnp.zeros(games, jnp.int32),
+    )
+
+
+def _pivot(t: _Tableau) -> _Tableau:
+    """One pivot of every game that is not yet at its optimum."""
+    rows, columns, games = t.body.shape
+    precision = float(jnp.finfo(t.body.dtype).eps)
+    row_index = jnp.arange(rows, dtype=jnp.int32)[:, None]
+    column_index = jnp.arange(columns, dtype=jnp.int32)[:, None]
+    game_index = jnp.arange(games, dtype=jnp.int32)[None, :]
+    flat = t.body.reshape(-1)
+
+    norms = 1.0 + (t.body * t.body).sum(0)
+    improving = t.cost < -16.0 * precision
+    score = _materialise(jnp.where(improving, t.cost * t.cost / norms, 0.0))
+    best = score.max(0)
+    active = t.active & (best > 0.0)
+    entering = _materialise(_first(score == best[None]))
+    is_column = column_index == entering[None]
+    column = _take(flat, (row_index * columns + entering[None]) * games + game_index)
+
+    eligible = column > 512.0 * precision
+    ratio = jnp.where(eligible, t.right / jnp.where(eligible, column, 1.0), jnp.inf)
+    ratio = _materialise(ratio)
+    leaving = _materialise(_first(ratio == ratio.min(0)[None]))
+    is_row = row_index == leaving[None]
+    row = _take(flat, (leaving[None] * columns + column_index) * games + game_index)
+
+    inverse = jnp.where(active, 1.0 / _pick(is_row, column), 0.0)
+    entering_cost = jnp.where(active, _pick(is_column, t.cost), 0.0)
+    step = _pick(is_row, t.right) * inverse
+    inverse, entering_cost, step = _materialise((inverse, entering_cost, step))
+    # With these two vectors the exchange of row and column is one rank-one update.
+    u = jnp.where(is_row, column - 1.0, column)
+    v = jnp.where(is_column, row + 1.0, row) * inverse
+    u, v = _materialise((u, v))
+    cost = t.cost - entering_cost * v
+    exchange_row, exchange_column = is_row & active, is_column & active
+    row_label, column_label = _pick(is_row, t.row_label), _pick(is_column, t.column_label)
+    return _Tableau(
+        body=t.body - u[:, None] * v[None],
+        right=t.right - u * step,
+        cost=jnp.where(exchange_column, -entering_cost * inverse, cost),
+        row_label=jnp.where(exchange_row, column_label, t.row_label),
+        column_label=jnp.where(exchange_column, row_label, t.column_label),
+        active=active,
+        pivots=t.pivots + active,
+    )
+
+
+def _refine(payoff: Array, t: _Tableau, w: Array, u: Array) -> tuple[Array, Array]:
+    """One step of iterative refinement of both strategies, through the kernel's inverse."""
+    rows, columns, games = payoff.shape
+    game_index = jnp.arange(games, dtype=jnp.int32)[None, :]
+    in_support = t.row_label < columns
+    in_kernel = t.column_label >= columns
+    support = jnp.where(in_support, t.row_label, 0) * games + game_index
+    kernel = jnp.where(in_kernel, t.column_label - columns, 0) * games + game_index
+    body = t.body.astype(payoff.dtype)
+
+    row_residual = 1.0 - (payoff * w[None]).sum(1)
+    row_residual = jnp.where(in_kernel, row_residual.reshape(-1)[kernel], 0.0)
+    w_step = jnp.where(in_support, (body * row_residual[None]).sum(1), 0.0)
+    column_residual = 1.0 - (payoff * u[:, None]).sum(0)
+    column_residual = jnp.where(in_support, column_residual.reshape(-1)[support], 0.0)
+    u_step = jnp.where(in_kernel, (body * column_residual[:, None]).sum(0), 0.0)
+    w = w.reshape(-1).at[support].add(w_step).reshape(columns, games)
+    u = u.reshape(-1).at[kernel].add(u_step).reshape(rows, games)
+    return w, u
+
+
+def pivot_to_optimum(
+    payoff: Float[Array, "rows columns games"],
+    *,
+    dtype: jnp.dtype | None = None,
+    refinements: int = 0,
+    perturbation: float = 0.0,
+) -> Optimum:
+    """Solve a batch of zero-sum games whose batch axis is the last; traceable.
+
+    Pivots are made in `dtype` (that of `payoff` by default), everything else in the dtype of
+    `payoff`. `refinements` steps of iterative refinement follow; a `perturbation` of the
+    right-hand side breaks the ties of degenerate games and needs at least one of them. The
+    result carries its own duality gap: a game that cycled or lost precision shows it there.
+
+    **Example**
+
+    >>> import jax.numpy as jnp
+    >>> from equipoise.core.zerosum import pivot_to_optimum
+    >>> pennies = jnp.array([[1.0, -1.0], [-1.0, 1.0]])
+    >>> optimum = pivot_to_optimum(pennies[..., None])
+    >>> optimum.x[:, 0].tolist(), optimum.y[:, 0].tolist()
+    ([0.5, 0.5], [0.5, 0.5])
+    """
+    rows, columns, _ = payoff.shape
+    low = payoff.min((0, 1))
+    spread = payoff.max((0, 1)) - low
+    scale = jnp.where(spread > 0, 1.0 / spread, 1.0)
+    scaled = _materialise(1.0 + (payoff - low) * scale)
+    limit = PIVOT_LIMIT * (rows + columns)
+    start = _initial(scaled.astype(dtype or payoff.dtype), perturbation)
+    t = jax.lax.while_loop(lambda t: jnp.any(t.active) & (jnp.max(t.pivots) < limit), _pivot, start)
+    labels = jnp.arange(rows + columns, dtype=jnp.int32)[:, None, None]
+    w = jnp.where(t.row_label[None] == labels[:columns], t.right[None], 0.0).sum(1)
+    u = jnp.where(t.column_label[None] == labels[columns:], t.cost[None], 0.0).sum(1)
+    w, u = w.astype(payoff.dtype), u.astype(payoff.dtype)
+    for _ in range(refinements):
+        w, u = _refine(scaled, t, w, u)
+    x, y = jnp.maximum(u, 0.0), jnp.maximum(w, 0.0)
+    x, y = x / x.sum(0), y / y.sum(0)
+    row_values = (payoff * y[None]).sum(1)
+    column_values = (payoff * x[:, None]).sum(0)
+    return Optimum(
+        x=x,
+        y=y,
+        value=(row_values * x).sum(0),
+        gap=row_values.max(0) - column_values.min(0),
+        spread=spread,
+        pivots=t.pivots,
+    )
