@@ -5,7 +5,7 @@ from rich.table import Table
 from benchmarks.harness.model import Case
 from benchmarks.harness.runner import Row
 
-#: Below this share of its cores a contender was disturbed, and the table says so.
+#: Below this share of its one core a contender was disturbed, and the table shows it in colour.
 DISTURBED = 0.85
 
 
@@ -24,11 +24,10 @@ def duration(seconds: float) -> str:
 def _remarks(row: Row, case: Case) -> str:
     parts = [f"{row.cores} core{'s' if row.cores > 1 else ''}", row.how]
     if row.status == "ok" and row.items < case.items:
-        parts.append(f"first {row.items:,} {case.unit}s")
+        first = f"{row.items:,} {case.unit}s" if row.items > 1 else case.unit
+        parts.append(f"first {first}")
     if row.notes:
         parts.append(row.notes)
-    if row.cores == 1 and row.load is not None and row.load < DISTURBED:
-        parts.append(f"[yellow]had {row.load:.0%} of its core[/yellow]")
     return "; ".join(part for part in parts if part)
 
 
@@ -36,6 +35,13 @@ def _accuracy(row: Row) -> str:
     if row.status == "wrong":
         return f"[red]wrong: {row.detail}[/red]"
     return "-" if row.accuracy is None else f"{row.accuracy:.1e}"
+
+
+def _load(row: Row) -> str:
+    if row.load is None:
+        return ""
+    text = f"{row.load:.0%}"
+    return f"[yellow]{text}[/yellow]" if row.cores == 1 and row.load < DISTURBED else text
 
 
 def case_table(case: Case, rows: list[Row], title: str) -> Table:
@@ -46,12 +52,13 @@ def case_table(case: Case, rows: list[Row], title: str) -> Table:
     table.add_column("ratio", justify="right")
     table.add_column(case.measured, justify="right")
     table.add_column("compile", justify="right")
+    table.add_column("load", justify="right")
     table.add_column("notes")
     for row in rows:
         style = "bold" if row.ours else None
         if row.seconds is None:
             reason = f"{row.status}: {row.detail}" if row.detail else row.status
-            table.add_row(row.contender, "-", "-", "-", "-", reason, style=style)
+            table.add_row(row.contender, "-", "-", "-", "-", "", reason, style=style)
             continue
         table.add_row(
             row.contender,
@@ -59,6 +66,7 @@ def case_table(case: Case, rows: list[Row], title: str) -> Table:
             "-" if row.ratio is None else f"{row.ratio:.3g}",
             _accuracy(row),
             "" if row.compile_seconds is None else duration(row.compile_seconds),
+            _load(row),
             _remarks(row, case),
             style=style,
         )
