@@ -1,0 +1,162 @@
+"""Online mirror descent under bandit feedback, in every combination of its parts."""
+
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from equipoise.core import schedules
+from equipoise.core.schedules import Power, Rates
+from equipoise.dynamics._learner import Bandit, Learner, Spec
+from equipoise.dynamics._parts import (
+    Baseline,
+    Entropic,
+    Estimate,
+    Euclidean,
+    ImplicitExploration,
+    LogBarrier,
+    LossForm,
+    MirrorMap,
+    PlainLoss,
+    PrintedSign,
+)
+
+#: The default rates of the Euclidean learner, found by search; see docs/theory.
+DEFAULT_RATES = Rates(eta=Power(2.0, 0.75), beta=Power(0.5, 1 / 3), eps=Power(1.0, 0.25))
+
+
+class OMDState(eqx.Module):
+    """What a mirror-descent learner remembers."""
+
+    policy: jax.Array
+    loss: Any
+    estimate: Any
+
+
+class OMD(Learner):
+    """Regularised online mirror descent on the truncated simplex (in-context paper, Section 4.1).
+
+    In round `t`, after playing `a` and earning `r`, the step is
+
+        x <- argmin_p <p, g> + distance(p, x) * 2 / eta,   p_a >= floor / A
+        g = 1{a} loss(r) / (x_a + beta) + eps * regulariser_gradient(x)
+
+    With the defaults it is the paper's algorithm, with what its print gets wrong put right: the
+    player minimises a loss, not its reward; the regulariser pulls towards uniform, not away; the
+    distance is squared; the rates let the policy move. `OMD.printed_constants(T)` and
+    `OMD.printed_signs()` are as printed, one error at a time, `OMD.printed(T)` has both.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> games = eq.games.families.uniform(actions=3).sample(64, key=0)
+    >>> trace = eq.dynamics.play(games, eq.dynamics.OMD(), eq.dynamics.OMD(), rounds=2000, key=1)
+    >>> bool(eq.certify(games, trace.last).nash_conv.mean() < 0.1)
+    True
+    """
+
+    sees: ClassVar[type] = Bandit
+
+    rates: Rates = DEFAULT_RATES
+    mirror: MirrorMap = Euclidean()
+    loss: LossForm = Baseline()
+    estimate: Estimate = ImplicitExploration()
+
+    @classmethod
+    def printed_constants(cls, rounds: int) -> "OMD":
+        """The paper's rates for a horizon of `rounds`, with signs put right: it stays uniform.
+
+        >>> round(float(OMD.printed_constants(1000).rates.beta(1)), 6)
+        0.1
+        """
+        return cls(rates=schedules.paper(rounds))
+
+    @classmethod
+    def printed_signs(cls) -> "OMD":
+        """The paper's signs, with rates that let the policy move: it ends worse than uniform.
+
+        >>> float(OMD.printed_signs().rates.eps(1))
+        -1.0
+        """
+        rates = eqx.tree_at(lambda r: r.eps, DEFAULT_RATES, Power(-1.0, 0.25))
+        return cls(rates=rates, loss=PrintedSign())
+
+    @classmethod
+    def printed(cls, rounds: int) -> "OMD":
+        """The algorithm as printed, constants and signs.
+
+        >>> bool(OMD.printed(1000).rates.eps(1) < 0)
+        True
+        """
+        rates = schedules.paper(rounds)
+        negated = jax.tree.map(lambda value: -value, rates.eps)
+        return cls(rates=eqx.tree_at(lambda r: r.eps, rates, negated), loss=PrintedSign())
+
+    @classmethod
+    def cai_exponents(cls) -> "OMD":
+        """The exponents of Cai et al. (2023), 5/8, 3/8 and 1/8, with the Euclidean distance.
+
+        >>> float(OMD.cai_exponents().rates.eta.exponent)
+        0.625
+        """
+        return cls(rates=_cai_rates(), loss=PlainLoss())
+
+    def init(self, spec: Spec) -> OMDState:
+        """Uniform play."""
+        uniform = jnp.full(spec.actions, 1.0 / spec.actions, jnp.result_type(float))
+        return OMDState(uniform, self.loss.init(), self.estimate.init(spec.actions))
+
+    def policy(self, state: OMDState) -> jax.Array:
+        """The current iterate."""
+        return state.policy
+
+    def update(self, state: OMDState, feedback: Bandit) -> OMDState:
+        """One mirror-descent step on the estimated losses."""
+        t = feedback.round
+        loss = self.loss.loss(state.loss, feedback.reward)
+        policy, estimate = self.step(state.policy, state.estimate, feedback.action, loss, t)
+        return OMDState(policy, self.loss.update(state.loss, feedback.reward, t), estimate)
+
+    def step(
+        self, policy: Any, estimate: Any, action: Any, loss: Any, t: Any
+    ) -> tuple[jax.Array, Any]:
+        """The step on a policy, given the loss of the action played; `t` may differ by game."""
+        gradient, estimate = self.estimate.estimate(
+            estimate, policy, action, loss, self.rates.beta(t), t
+        )
+        gradient = gradient + self.rates.eps(t) * self.mirror.regulariser_gradient(policy)
+        floor = self.rates.floor(t) / policy.shape[0]
+        return self.mirror.step(policy, gradient, self.rates.eta(t) / 2.0, floor), estimate
+
+
+def _cai_rates() -> Rates:
+    # Their step is eta, not eta / 2.
+    return Rates(eta=Power(2.0, 5 / 8), beta=Power(1.0, 3 / 8), eps=Power(1.0, 1 / 8))
+
+
+def EntropicOMD(rates: Rates | None = None, loss: LossForm | None = None) -> OMD:
+    """Entropic mirror descent with the rates of Cai et al. (2023, Algorithm 1).
+
+    `eta = t^-5/8`, `beta = t^-3/8`, `eps = t^-1/8`, the loss `1 - r`.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> isinstance(eq.dynamics.EntropicOMD().mirror, eq.dynamics.Entropic)
+    True
+    """
+    return OMD(rates=rates or _cai_rates(), mirror=Entropic(), loss=loss or PlainLoss())
+
+
+def LogBarrierOMD(rates: Rates | None = None, loss: LossForm | None = None) -> OMD:
+    """Mirror descent with the log barrier as distance and regulariser.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> isinstance(eq.dynamics.LogBarrierOMD().mirror, eq.dynamics.LogBarrier)
+    True
+    """
+    default = Rates(eta=Power(1.0, 0.5), beta=Power(0.1, 0.5), eps=Power(0.1, 0.5))
+    return OMD(rates=rates or default, mirror=LogBarrier(), loss=loss or Baseline())

@@ -1,0 +1,203 @@
+"""The parts a mirror-descent learner is made of: mirror maps, loss forms, gradient estimates.
+
+Each part knows nothing of the others, so that any combination is a learner.
+"""
+
+from abc import abstractmethod
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from equipoise.core import steps
+from equipoise.core.fusion import once
+from equipoise.core.schedules import Power, Schedule
+
+
+class MirrorMap(eqx.Module):
+    """The geometry of a step, and the regulariser that goes with it."""
+
+    @abstractmethod
+    def step(self, policy: Any, gradient: Any, step: Any, floor: Any) -> jax.Array:
+        """The mirror-descent step, on {p : sum p = 1, p >= floor}."""
+
+    @abstractmethod
+    def regulariser_gradient(self, policy: Any) -> jax.Array:
+        """The gradient of the regulariser that pulls towards uniform."""
+
+
+class Euclidean(MirrorMap):
+    """Squared Euclidean distance; regulariser `|x|^2 / 2`. The in-context paper's choice."""
+
+    def step(self, policy: Any, gradient: Any, step: Any, floor: Any) -> jax.Array:
+        """A projected gradient step."""
+        return steps.euclidean_step(policy, gradient, step, floor)
+
+    def regulariser_gradient(self, policy: Any) -> jax.Array:
+        """The policy itself."""
+        return policy
+
+
+class Entropic(MirrorMap):
+    """Relative entropy; regulariser `sum x log x`. The choice of Cai et al. (2023)."""
+
+    def step(self, policy: Any, gradient: Any, step: Any, floor: Any) -> jax.Array:
+        """A multiplicative-weights step."""
+        return steps.entropic_step(policy, gradient, step, floor)
+
+    def regulariser_gradient(self, policy: Any) -> jax.Array:
+        """The logarithm, up to a constant that no step sees."""
+        return jnp.log(policy)
+
+
+class LogBarrier(MirrorMap):
+    """Distance and regulariser of `-sum log x`, whose steps shrink near the boundary."""
+
+    def step(self, policy: Any, gradient: Any, step: Any, floor: Any) -> jax.Array:
+        """A step in 1 / x."""
+        return steps.log_barrier_step(policy, gradient, step, floor)
+
+    def regulariser_gradient(self, policy: Any) -> jax.Array:
+        """Minus one over the policy."""
+        return -1.0 / policy
+
+
+class LossForm(eqx.Module):
+    """How a reward becomes a loss. The constant that a form adds is no constant under bandit
+    feedback: only the action played receives it, so that forms differ in what they explore."""
+
+    @abstractmethod
+    def init(self) -> Any:
+        """The state before the first round."""
+
+    @abstractmethod
+    def loss(self, state: Any, reward: Any) -> jax.Array:
+        """The loss of the action played."""
+
+    @abstractmethod
+    def update(self, state: Any, reward: Any, t: Any) -> Any:
+        """The state after round `t`."""
+
+
+class Baseline(LossForm):
+    """`b - reward`, where `b` follows the rewards: neither sign of the loss is favoured."""
+
+    step: Schedule = Power(1.0, 0.5)
+    start: float = 0.5
+
+    def init(self) -> jax.Array:
+        """The first baseline."""
+        return jnp.asarray(self.start, jnp.result_type(float))
+
+    def loss(self, state: Any, reward: Any) -> jax.Array:
+        """How far the reward fell short of the baseline."""
+        return state - reward
+
+    def update(self, state: Any, reward: Any, t: Any) -> jax.Array:
+        """Move the baseline towards the reward."""
+        return state + self.step(t) * (reward - state)
+
+
+class PlainLoss(LossForm):
+    """`1 - reward`: every action played loses something, so that all are tried again."""
+
+    def init(self) -> tuple[()]:
+        """Nothing to remember."""
+        return ()
+
+    def loss(self, state: Any, reward: Any) -> jax.Array:
+        """The shortfall from the best reward there is."""
+        return 1.0 - reward
+
+    def update(self, state: Any, reward: Any, t: Any) -> tuple[()]:
+        """Nothing to remember."""
+        return ()
+
+
+class Gain(LossForm):
+    """`-reward`: every action played gains something, so that the first ones lock in."""
+
+    def init(self) -> tuple[()]:
+        """Nothing to remember."""
+        return ()
+
+    def loss(self, state: Any, reward: Any) -> jax.Array:
+        """The reward, negated."""
+        return -reward
+
+    def update(self, state: Any, reward: Any, t: Any) -> tuple[()]:
+        """Nothing to remember."""
+        return ()
+
+
+class PrintedSign(LossForm):
+    """`+reward`, as the in-context paper prints it: the player minimises its own reward."""
+
+    def init(self) -> tuple[()]:
+        """Nothing to remember."""
+        return ()
+
+    def loss(self, state: Any, reward: Any) -> jax.Array:
+        """The reward."""
+        return jnp.asarray(reward)
+
+    def update(self, state: Any, reward: Any, t: Any) -> tuple[()]:
+        """Nothing to remember."""
+        return ()
+
+
+class Estimate(eqx.Module):
+    """How the loss of one action becomes an estimate of the losses of all."""
+
+    @abstractmethod
+    def init(self, actions: int) -> Any:
+        """The state before the first round."""
+
+    @abstractmethod
+    def estimate(
+        self, state: Any, policy: Any, action: Any, loss: Any, beta: Any, t: Any
+    ) -> tuple[jax.Array, Any]:
+        """The estimated losses, of shape (actions, ...), and the state after round `t`."""
+
+
+class ImplicitExploration(Estimate):
+    """`1{a played} loss / (x_a + beta)` (Neu, 2015): biased a little, with bounded variance.
+
+    Its expectation is `loss_a x_a / (x_a + beta)`.
+    """
+
+    def init(self, actions: int) -> tuple[()]:
+        """Nothing to remember."""
+        return ()
+
+    def estimate(
+        self, state: Any, policy: Any, action: Any, loss: Any, beta: Any, t: Any
+    ) -> tuple[jax.Array, tuple[()]]:
+        """Weigh the loss of the action played."""
+        weighted = once(loss / (steps.pick(policy, action) + beta))
+        played = steps.one_hot(action, policy.shape[0])
+        return jnp.where(played, weighted, 0.0), ()
+
+
+class ControlVariate(Estimate):
+    """`m_a + 1{a played} (loss - m_a) / (x_a + beta)`, where `m_a` follows the losses of `a`.
+
+    The estimate varies only by what `m` did not foresee.
+    """
+
+    step: Schedule = Power(1.0, 0.5)
+
+    def init(self, actions: int) -> jax.Array:
+        """No loss is foreseen for any action."""
+        return jnp.zeros(actions, jnp.result_type(float))
+
+    def estimate(
+        self, state: Any, policy: Any, action: Any, loss: Any, beta: Any, t: Any
+    ) -> tuple[jax.Array, jax.Array]:
+        """Weigh what was not foreseen of the loss of the action played."""
+        played = steps.one_hot(action, policy.shape[0])
+        surprise = once(loss - steps.pick(state, action))
+        weighted = once(surprise / (steps.pick(policy, action) + beta))
+        foreseen = state + jnp.where(played, self.step(t) * surprise, 0.0)
+        return state + jnp.where(played, weighted, 0.0), foreseen
