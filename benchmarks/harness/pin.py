@@ -28,6 +28,8 @@ def environment(cores: int | None) -> dict[str, str]:
     count = len(available_cores()) if cores is None else cores
     env = dict(os.environ)
     env.update(dict.fromkeys(THREAD_VARIABLES, str(count)))
+    # Several processes share an accelerator; none may take its memory for itself.
+    env["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
     if count == 1:
         env["XLA_FLAGS"] = f"{env.get('XLA_FLAGS', '')} {SINGLE_THREAD_XLA}".strip()
     return env

@@ -99,8 +99,11 @@ class Worker:
     def tell(self, word: str) -> None:
         """Send one word."""
         assert self.process.stdin is not None
-        self.process.stdin.write(word.encode() + b"\n")
-        self.process.stdin.flush()
+        try:
+            self.process.stdin.write(word.encode() + b"\n")
+            self.process.stdin.flush()
+        except BrokenPipeError as end:
+            raise GaveUp("failed", self._last_words()) from end
 
     def hear(self) -> dict[str, Any]:
         """Wait for one message, for as long as the contender may take."""
@@ -163,6 +166,9 @@ def _start(
         row.status, row.detail = end.status, end.reason
         worker.stop()
         return row, None
+    except KeyboardInterrupt:
+        worker.stop()
+        raise
     if message["event"] == "skip":
         row.status, row.detail = "not run", message["reason"]
         worker.stop()

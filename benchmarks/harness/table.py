@@ -37,6 +37,12 @@ def _accuracy(row: Row) -> str:
     return "-" if row.accuracy is None else f"{row.accuracy:.1e}"
 
 
+def _ratio(row: Row) -> str:
+    if row.ratio is None:
+        return "-"
+    return f"{row.ratio:,.0f}" if row.ratio >= 100 else f"{row.ratio:.3g}"
+
+
 def _load(row: Row) -> str:
     if row.load is None:
         return ""
@@ -63,7 +69,7 @@ def case_table(case: Case, rows: list[Row], title: str) -> Table:
         table.add_row(
             row.contender,
             duration(row.seconds),
-            "-" if row.ratio is None else f"{row.ratio:.3g}",
+            _ratio(row),
             _accuracy(row),
             "" if row.compile_seconds is None else duration(row.compile_seconds),
             _load(row),
