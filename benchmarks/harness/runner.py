@@ -120,7 +120,10 @@ class Worker:
                 if not piece:
                     raise GaveUp("failed", self._last_words())
                 line += piece
-        return json.loads(line)
+        message = json.loads(line)
+        if message["event"] == "error":
+            raise GaveUp("failed", " ".join(message["reason"].split())[:300])
+        return message
 
     def _last_words(self) -> str:
         code = self.process.wait()

@@ -12,6 +12,7 @@ import math
 import os
 import sys
 import time
+from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -109,6 +110,13 @@ def main() -> None:
         channel.write(json.dumps(message) + "\n")
         channel.flush()
 
+    def report(
+        kind: type[BaseException], error: BaseException, trace: TracebackType | None
+    ) -> None:
+        say(event="error", reason=f"{kind.__name__}: {error}")
+        sys.__excepthook__(kind, error, trace)
+
+    sys.excepthook = report
     _serve(arguments, say)
 
 
