@@ -1,13 +1,20 @@
-"""Kinds of games, families that generate them, named games, files in and out."""
+"""Kinds of games, families that generate them, named games, files in and out.
+
+Everything here loads on first use, so that listing the catalogue does not import JAX.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from equipoise.games import catalogue as catalogue
     from equipoise.games import families as families
     from equipoise.games._markov import MarkovGame as MarkovGame
     from equipoise.games._matrix import MatrixGame as MatrixGame
     from equipoise.games._normal import NormalFormGame as NormalFormGame
+    from equipoise.games.catalogue import describe as describe
+    from equipoise.games.catalogue import load as load
+    from equipoise.games.catalogue import names as names
     from equipoise.games.files import read as read
     from equipoise.games.files import write as write
 
@@ -19,6 +26,11 @@ _PUBLIC: dict[str, str | None] = {
     "NormalFormGame": "equipoise.games._normal",
     # games drawn at random
     "families": None,
+    # games by name
+    "names": "equipoise.games.catalogue",
+    "describe": "equipoise.games.catalogue",
+    "load": "equipoise.games.catalogue",
+    "catalogue": None,
     # games from and to elsewhere
     "read": "equipoise.games.files",
     "write": "equipoise.games.files",
