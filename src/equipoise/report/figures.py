@@ -125,7 +125,7 @@ def heat_map(
     # Neither end of the colours is reached: their extremes are too dark to tell apart.
     top = 1.4 * np.abs(matrix).max() if signed else matrix.max() + 0.4 * np.ptp(matrix)
     bottom = -top if signed else matrix.min()
-    size = (1.6 + min(0.75 * width, 6.0), 1.0 + min(0.55 * height, 5.0))
+    size = (1.4 + min(0.7 * width, 6.0), 1.0 + min(0.5 * height, 5.0))
     with _canvas(*size) as (figure, axes):
         colours = "RdBu" if signed else "Blues"
         image = axes.pcolormesh(
@@ -176,7 +176,7 @@ def policy_bars(
             raise ValueError(f"policies[{name!r}]: expected one axis, found shape {policy.shape}")
     count = max(policy.size for policy in tables.values())
     width = 0.8 / len(tables)
-    with _canvas(1.6 + min(0.8 * count, 6.0), 2.8) as (figure, axes):
+    with _canvas(1.6 + min(0.6 * count, 6.0), 2.8) as (figure, axes):
         for i, ((name, policy), colour) in enumerate(zip(tables.items(), _cycle(), strict=False)):
             places = np.arange(policy.size) + (i - (len(tables) - 1) / 2) * width
             axes.bar(places, policy, width * 0.92, color=colour, label=_label(name))
@@ -236,18 +236,18 @@ def simplex_plot(
 def histogram(
     values: Any, *, title: str = "", xlabel: str = "", ylabel: str = "games", log: bool = False
 ) -> Any:
-    """How many values fall where; with `log`, by decades, and exact zeros counted in the title.
+    """How many values fall where; with `log`, by decades, and those that are not above 0 counted in the title.
 
     **Example**
 
     >>> from equipoise.report import figures
     >>> figure = figures.histogram([0.0, 1e-16, 2e-16], log=True, title="gaps")
     >>> figure.axes[0].get_title()
-    'gaps (1 of 3 exactly 0)'
+    'gaps (1 of 3 not above 0)'
     """
     x = np.asarray(values, float).ravel()
     positive = x[x > 0] if log else x
-    with _canvas(5.2, 3.0) as (figure, axes):
+    with _canvas(4.7, 3.0) as (figure, axes):
         if positive.size:
             edges: Any = 40
             if log:
@@ -256,7 +256,7 @@ def histogram(
                 axes.set_xscale("log")
             axes.hist(positive, bins=edges, color=COLOURS[0])
         if log:
-            title = f"{title} ({x.size - positive.size:,} of {x.size:,} exactly 0)".strip()
+            title = f"{title} ({x.size - positive.size:,} of {x.size:,} not above 0)".strip()
         axes.set(xlabel=_label(xlabel), ylabel=_label(ylabel))
         axes.set_title(_label(title))
         axes.grid(True, axis="y", color="#808080", alpha=0.25, lw=0.6)

@@ -11,10 +11,10 @@ from typing import Any
 
 from equipoise.core.files import write_text
 from equipoise.runs._checkpoint import load_checkpoint, read_facts, save_checkpoint
-from equipoise.runs._environment import EnvironmentFile
 from equipoise.runs._lock import FolderLock
 from equipoise.runs._metrics import MetricsFile, read_metrics
 from equipoise.runs._record import Record
+from equipoise.runs.environment import EnvironmentFile
 from equipoise.runs.plain import differences, to_plain
 
 #: What an atomic write leaves behind when the process is killed in the middle of it.
@@ -65,7 +65,7 @@ class Run:
         self._keep = keep
         self._lock = lock
         self._remove_leftovers()
-        checkpoints = self._checkpoints()
+        checkpoints = _checkpoints(self.path)
         self._latest = checkpoints[-1] if checkpoints else None
         self.step = int(self._latest.stem) if self._latest else 0
         self._environment = EnvironmentFile(path / "environment.json")
@@ -88,7 +88,7 @@ class Run:
         with _released_on_error(FolderLock(folder)) as lock:
             if _config_file(folder).exists():  # another process was faster
                 raise FileExistsError(f"{folder} already holds a run")
-            write_text(_config_file(folder), json.dumps(plain, indent=2, ensure_ascii=False) + "\n")
+            _write_config(folder, plain)
             return cls(folder, plain, lock, _check_keep(keep))
 
     @classmethod
@@ -114,6 +114,23 @@ class Run:
         there = _config_file(Path(path)).exists()
         return cls.open(path, config, keep=keep) if there else cls.create(path, config, keep=keep)
 
+    @classmethod
+    def restart(cls, path: str | os.PathLike[str], config: Any, *, keep: int = 3) -> "Run":
+        """Begin anew in the folder of an earlier run: what that run wrote is removed first."""
+        folder = Path(path)
+        if _config_file(folder).exists():
+            with _released_on_error(FolderLock(folder)) as lock:
+                plain = _plain_config(config)
+                # The record goes first and the config last: whenever this is interrupted, what
+                # is left is an unfinished run or none.
+                for name in ("record.json", "record.npz", "metrics.jsonl", "environment.json"):
+                    (folder / name).unlink(missing_ok=True)
+                for checkpoint in _checkpoints(folder):
+                    checkpoint.unlink()
+                _write_config(folder, plain)
+                return cls(folder, plain, lock, _check_keep(keep))
+        return cls.create(path, config, keep=keep)
+
     def log(self, step: int, **metrics: Any) -> None:
         """Append a row to the metrics; it is in the file when this returns."""
         self._check_unfinished("log")
@@ -133,7 +150,7 @@ class Run:
         self._latest = folder / f"{int(step):012d}.npz"
         save_checkpoint(self._latest, state, step=int(step), metrics_bytes=length)
         self.step = int(step)
-        for old in self._checkpoints()[: -self._keep]:
+        for old in _checkpoints(self.path)[: -self._keep]:
             old.unlink()
         self._environment.note(devices=_devices())
         self._environment.save()
@@ -177,10 +194,6 @@ class Run:
     ) -> None:
         self.close()
 
-    def _checkpoints(self) -> list[Path]:
-        files = (self.path / "checkpoints").glob("*.npz")
-        return sorted((f for f in files if f.stem.isdigit()), key=lambda f: int(f.stem))
-
     def _metrics_to_keep(self) -> int | None:
         if self.finished:
             return None
@@ -199,6 +212,16 @@ class Run:
 
 def _config_file(folder: Path) -> Path:
     return folder / "config.json"
+
+
+def _write_config(folder: Path, plain: dict[str, Any]) -> None:
+    write_text(_config_file(folder), json.dumps(plain, indent=2, ensure_ascii=False) + "\n")
+
+
+def _checkpoints(folder: Path) -> list[Path]:
+    """The checkpoints of a run, the latest last."""
+    files = (folder / "checkpoints").glob("*.npz")
+    return sorted((f for f in files if f.stem.isdigit()), key=lambda f: int(f.stem))
 
 
 def _plain_config(config: Any) -> dict[str, Any]:

@@ -1,0 +1,9 @@
+"""The command line: one file per verb, parsing only; the work is done by the public surface.
+
+A verb is a file `equipoise/cli/<verb>.py` with a dataclass named like it (`solve.Solve`), whose
+fields are the arguments and whose `run()` returns the exit code, and one line in `VERBS`.
+"""
+
+from equipoise.cli._main import VERBS, main
+
+__all__ = ["VERBS", "main"]

@@ -1,0 +1,94 @@
+"""What the user names: a file, or a game of the catalogue with its parameters."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from equipoise.cli._errors import CommandError, refusing
+
+
+def find_game(name: str, settings: Sequence[str] = ()) -> Any:
+    """The game in a file, or the game of that name in the catalogue, with settings "size=10".
+
+    >>> find_game("hide-and-seek", ["size=4"]).actions
+    (8, 16)
+    """
+    import equipoise as eq
+
+    if name in eq.games.names():
+        return load_named(name, settings)
+    path = Path(name)
+    if not path.suffix and not path.exists():
+        raise CommandError(f"{name}: expected a file or a named game, found neither; {hint(name)}")
+    if settings:
+        raise CommandError(f"--set: expected a named game, found the file {name}")
+    with refusing():
+        return eq.games.read(path)
+
+
+def load_named(name: str, settings: Sequence[str]) -> Any:
+    """A game of the catalogue."""
+    import equipoise as eq
+
+    parameters = dict(_setting(text) for text in settings)
+    with refusing():
+        try:
+            return eq.games.load(name, **parameters)
+        except TypeError as error:  # a parameter of another kind than its default
+            defaults = eq.games.describe(name).parameters
+            raise ValueError(
+                f"--set: expected values like {defaults}, found {parameters}"
+            ) from error
+
+
+def hint(name: str) -> str:
+    """Where to find the right name."""
+    from difflib import get_close_matches
+
+    import equipoise as eq
+
+    close = get_close_matches(name, eq.games.names(), n=1)
+    return f"did you mean {close[0]}?" if close else "`equipoise games` lists the names"
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not (name and equals and value):
+        raise CommandError(f"--set: expected NAME=VALUE, found {text!r}")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value  # a word
+
+
+def kind_of(game: Any) -> str:
+    """The kind of a game, as the catalogue calls it.
+
+    >>> import equipoise as eq
+    >>> kind_of(eq.MatrixGame([[1, -1], [-1, 1]]))
+    'matrix'
+    """
+    import equipoise as eq
+
+    if isinstance(game, eq.MatrixGame):
+        return "matrix"
+    return "markov" if isinstance(game, eq.MarkovGame) else "normal-form"
+
+
+def describe(game: Any) -> str:
+    """A game in a few words.
+
+    >>> import equipoise as eq
+    >>> describe(eq.MatrixGame([[[1, -1], [-1, 1]]] * 5))
+    '5 zero-sum matrix games, 2 x 2'
+    """
+    import numpy as np
+
+    words = {"matrix": "zero-sum matrix game", "markov": "zero-sum Markov game"}
+    text = words.get(kind_of(game), "normal-form game")
+    if game.batch_shape:
+        text = f"{int(np.prod(game.batch_shape)):,} {text}s"
+    if kind_of(game) == "markov":
+        text += f", {game.states} states, discount {game.discount:g}"
+    return f"{text}, {' x '.join(str(a) for a in game.actions)}"

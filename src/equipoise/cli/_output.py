@@ -1,0 +1,48 @@
+"""What goes to the standard output: strict JSON for programs, tables for people."""
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from equipoise.report import format_value
+from equipoise.runs import Table
+from equipoise.runs.plain import dumps
+
+
+def print_json(document: Any) -> None:
+    """Print one JSON document, and nothing else."""
+    sys.stdout.write(dumps(document, "document") + "\n")
+
+
+def print_table(table: Table, title: str = "") -> None:
+    """Print a table; columns of numbers are aligned to the right."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    shown = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, title=title or None)
+    shown.title_justify = "left"
+    for i, name in enumerate(table.columns):
+        numeric = all(isinstance(row[i], int | float | None) for row in table.rows)
+        shown.add_column(Text(name), justify="right" if numeric else "left", no_wrap=i == 0)
+    for row in table.rows:
+        shown.add_row(*(Text(format_value(value)) for value in row))
+    console = Console(highlight=False)
+    console.print()
+    console.print(shown)
+    console.print()
+
+
+def print_pairs(pairs: Sequence[tuple[str, Any]]) -> None:
+    """Print names and values, one pair a line."""
+    from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    grid = RichTable.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True, style="dim")
+    grid.add_column()
+    for name, value in pairs:
+        grid.add_row(Text(name), Text(format_value(value)))
+    Console(highlight=False).print(grid)

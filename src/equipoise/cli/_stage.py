@@ -1,0 +1,103 @@
+"""Plays the acts of the demo into run folders, and makes the page from their records."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from equipoise.cli._acts import ACTS, Act, Settings
+from equipoise.cli._errors import CommandError, refusing
+from equipoise.cli._output import print_table
+from equipoise.cli._pages import certificate_of
+from equipoise.report import Report, format_value
+from equipoise.runs import Record, Run, Table, progress
+
+
+def perform(folder: Path, settings: Settings) -> int:
+    """Play all acts, write `report.html`, print what was found; returns the exit code."""
+    complete = (folder / "report.html").exists() and all(
+        (folder / act.name / "record.json").exists() for act in ACTS
+    )
+    records: dict[str, Record] = {}
+    with progress("demo", total=len(ACTS)) as bar:
+        for number, act in enumerate(ACTS, start=1):
+            records[act.name] = _play(act, folder / act.name, settings, anew=complete)
+            _print_act(number, act, records[act.name])
+            bar.advance(act=act.name)
+    summary = _summary(records)
+    environment = json.loads((folder / ACTS[0].name / "environment.json").read_text())
+    with refusing():
+        _page(folder, settings, records, summary, environment["sessions"][-1]).write(
+            folder / "report.html"
+        )
+    print_table(summary)
+    print(f"Report: {folder / 'report.html'}")
+    solved = all(bool(np.all(record.arrays["solved"])) for record in records.values())
+    return 0 if solved else 1
+
+
+def _play(act: Act, folder: Path, settings: Settings, *, anew: bool) -> Record:
+    config = act.config(settings)
+    begin = Run.restart if anew else Run.start
+    try:
+        with refusing():
+            run = begin(folder, config)
+    except RuntimeError as error:  # somebody else is writing there
+        raise CommandError(str(error)) from error
+    with run:
+        if run.finished:
+            return run.record()
+        record = act.play(config, run)
+        run.log(1, act=act.name, nash_conv=_worst(record), seconds=record.scalars["seconds"])
+        return run.finish(record)
+
+
+def _page(
+    folder: Path,
+    settings: Settings,
+    records: dict[str, Record],
+    summary: Table,
+    environment: dict[str, Any],
+) -> Report:
+    page = Report(
+        "equipoise: a demonstration",
+        "Every policy below comes with a certificate: how much any player could still gain by "
+        "leaving it, computed from the game alone, independently of the solver.",
+    )
+    page.table(summary, digits=3)
+    for act in ACTS:
+        record = records[act.name]
+        page.section(act.heading)
+        act.show(page, record)
+        page.text("The lines that did it:")
+        page.code(act.code(record.config))
+        page.config(record.config)
+    options = f"--games {settings.games} --seed {settings.seed}"
+    return page.reproduce(f"equipoise demo --out {folder} {options}", environment)
+
+
+def _summary(records: dict[str, Record]) -> Table:
+    rows = []
+    for act in ACTS:
+        record = records[act.name]
+        certificate = certificate_of(record)
+        games = certificate.nash_conv.size
+        seconds = (record.scalars["first_seconds"], record.scalars["seconds"])
+        rows.append((act.heading, games, _worst(record), *seconds))
+    return Table(("act", "games", "largest NashConv", "first call, s", "again, s"), rows)
+
+
+def _worst(record: Record) -> float:
+    return float(np.max(certificate_of(record).nash_conv))
+
+
+def _print_act(number: int, act: Act, record: Record) -> None:
+    print(f"\n{number}. {act.heading}: {record.scalars['game']}")
+    print(
+        f"   NashConv at most {format_value(_worst(record))}, "
+        f"found in {format_value(record.scalars['seconds'], 2)} s "
+        f"({format_value(record.scalars['first_seconds'], 2)} s with compilation)"
+    )
+    for line in act.code(record.config).splitlines():
+        print(f"   >>> {line}")

@@ -1,0 +1,55 @@
+"""`equipoise certify`: a game and a policy in, a certificate out."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from equipoise.cli._errors import refusing
+
+
+@dataclass(frozen=True)
+class Certify:
+    """Say how much each player could gain by leaving a given policy.
+
+    The policy is JSON, {"policy": [[...], [...]]} with one list of probabilities per player
+    (for Markov games one such list per state), or a .npz file with arrays policy_0, policy_1.
+    What `equipoise solve` saves or prints is read too.
+
+    Examples:
+      equipoise certify colonel-blotto policy.json
+      equipoise certify game.nfg policy.json --tolerance 0.01 --json
+    """
+
+    game: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="GAME")]
+    """A file (.nfg, .npz or .csv), or a name that `equipoise games` lists."""
+    policy: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="POLICY")]
+    """A .json or .npz file."""
+    tolerance: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
+    """End with exit code 1 when the NashConv is larger than this."""
+    parameters: Annotated[
+        tuple[str, ...],
+        tyro.conf.arg(name="set", metavar="NAME=VALUE"),
+        tyro.conf.UseAppendAction,
+    ] = ()
+    """Set a parameter of a named game; may be repeated."""
+    json: bool = False
+    """Print the certificate as JSON."""
+
+    def run(self) -> int:
+        """Read, certify, show."""
+        import equipoise as eq
+        from equipoise.cli import _documents, _output, _policies
+        from equipoise.cli._inputs import find_game
+
+        game = find_game(self.game, self.parameters)
+        with refusing():
+            policy = _policies.read_policy(self.policy)
+            certificate = eq.certify(game, policy)
+        if self.json:
+            _output.print_json(_documents.certificate_document(certificate))
+        else:
+            _documents.print_certificate(certificate)
+        missed = self.tolerance is not None and certificate.nash_conv.max() > self.tolerance
+        return 1 if missed else 0
