@@ -78,7 +78,7 @@ def _call_shape(games: int, rows: int, columns: int, single: bool, workers: int)
     """Chunks per call and games per chunk, from few sizes, so that few programs are compiled."""
     chunk = _chunk_games(rows, columns, single)
     if games <= chunk:
-        return 1, min(chunk, 8 ** math.ceil(math.log(games, 8) - 1e-9))
+        return 1, 2 ** math.ceil(math.log2(games))
     if jax.default_backend() != "cpu":
         return 1, chunk
     share = max(1, math.ceil(games / chunk) // (4 * workers))  # four calls or more per core
@@ -121,12 +121,14 @@ def _cores() -> int:
 
 
 def solve_batch(
-    payoff: Float[np.ndarray, "games rows columns"], tolerance: float = 1e-8
+    payoff: Float[np.ndarray, "games rows columns"],
+    tolerance: float | Float[np.ndarray, " games"] = 1e-8,
 ) -> ZeroSum:
     """Equilibria of a batch of zero-sum games, each to `tolerance` in its duality gap.
 
-    The tolerance is absolute for payoffs that spread over one or more, and relative to the
-    spread for smaller ones: payoffs of 1e-6 are solved to 1e-6 times the tolerance.
+    The tolerance, one for all games or one for each, is absolute for payoffs that spread over
+    one or more, and relative to the spread for smaller ones: payoffs of 1e-6 are solved to 1e-6
+    times the tolerance.
 
     **Example**
 

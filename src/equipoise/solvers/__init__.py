@@ -1,0 +1,5 @@
+"""Exact equilibria: one function, `solve`, for every kind of game that has them."""
+
+from equipoise.solvers._solve import solve
+
+__all__ = ["solve"]

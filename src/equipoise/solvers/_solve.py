@@ -1,0 +1,51 @@
+"""One function solves any game of the library that can be solved exactly."""
+
+from functools import singledispatch
+from typing import Any
+
+from equipoise.core.results import Solution
+from equipoise.games import MarkovGame, MatrixGame, NormalFormGame
+from equipoise.solvers._markov import solve_markov
+from equipoise.solvers._matrix import solve_matrix
+
+
+def solve(game: Any, **options: Any) -> Solution:
+    """An equilibrium of `game`, with a certificate that does not trust the solver.
+
+    - `MatrixGame`: a Nash equilibrium of every game of the batch. Option `tolerance` (1e-8): the
+      largest duality gap allowed; games whose payoffs spread over less than one are held to the
+      tolerance times their spread. See `equipoise.core.zerosum` for the method.
+    - `MarkovGame`: stationary equilibrium policies, by Shapley's iteration with safeguarded
+      Newton steps. Options `tolerance` (1e-8), the largest gain allowed in any state, and
+      `max_sweeps`.
+    - `NormalFormGame`: only two-player zero-sum ones, as matrix games.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> solution = eq.solve(eq.MatrixGame([[0, -1, 1], [1, 0, -1], [-1, 1, 0]]))
+    >>> [round(float(p), 6) for p in solution.policy[0]]
+    [0.333333, 0.333333, 0.333333]
+    >>> bool(solution.certificate.nash_conv < 1e-9), solution.status.name
+    (True, 'solved')
+    """
+    return _solve(game, **options)
+
+
+@singledispatch
+def _solve(game: Any, **options: Any) -> Solution:
+    raise ValueError(f"game: expected a game of this library, found {type(game).__name__}")
+
+
+def _solve_normal_form(game: NormalFormGame, **options: Any) -> Solution:
+    if not game.is_zero_sum():
+        raise ValueError(
+            "game: exact solutions exist here for two-player zero-sum games, found "
+            f"{game.players} players with general payoffs; `certify` takes any profile of it"
+        )
+    return solve_matrix(game.as_matrix_game(), **options)
+
+
+_solve.register(MatrixGame, solve_matrix)
+_solve.register(MarkovGame, solve_markov)
+_solve.register(NormalFormGame, _solve_normal_form)
