@@ -11,10 +11,13 @@ from equipoise.dynamics._learner import (
     Spec,
     Values,
 )
+from equipoise.dynamics._markov import Advantage, MarkovEntropicOMD, MarkovOMD, Shortfall
 from equipoise.dynamics._noise import Bernoulli, Exact, Gaussian, Noise
 from equipoise.dynamics._omd import OMD, EntropicOMD, LogBarrierOMD
 from equipoise.dynamics._opponents import BestResponder, Fixed, Uniform
+from equipoise.dynamics._output import CertifiedOutput, certified_output
 from equipoise.dynamics._parts import (
+    Anchor,
     Baseline,
     ControlVariate,
     Entropic,
@@ -25,20 +28,27 @@ from equipoise.dynamics._parts import (
     LogBarrier,
     LossForm,
     MirrorMap,
+    MovingAnchor,
     PlainLoss,
     PrintedSign,
+    UniformAnchor,
 )
 from equipoise.dynamics._play import game_keys, play
 from equipoise.dynamics._references import OptimisticOMD, RegretMatchingPlus
+from equipoise.dynamics._rollout import History, rollout
 from equipoise.dynamics._trace import Recorded, Trace
+from equipoise.dynamics._vlearning import VLearning
 
 __all__ = [
     "EXP3IX",
     "OMD",
+    "Advantage",
+    "Anchor",
     "Bandit",
     "Baseline",
     "Bernoulli",
     "BestResponder",
+    "CertifiedOutput",
     "ControlVariate",
     "Entropic",
     "EntropicOMD",
@@ -49,13 +59,17 @@ __all__ = [
     "Foresight",
     "Gain",
     "Gaussian",
+    "History",
     "ImplicitExploration",
     "Learner",
     "LogBarrier",
     "LogBarrierOMD",
     "LossForm",
     "MarkovBandit",
+    "MarkovEntropicOMD",
+    "MarkovOMD",
     "MirrorMap",
+    "MovingAnchor",
     "Noise",
     "Nothing",
     "OptimisticOMD",
@@ -64,10 +78,15 @@ __all__ = [
     "PrintedSign",
     "Recorded",
     "RegretMatchingPlus",
+    "Shortfall",
     "Spec",
     "Trace",
     "Uniform",
+    "UniformAnchor",
+    "VLearning",
     "Values",
+    "certified_output",
     "game_keys",
     "play",
+    "rollout",
 ]

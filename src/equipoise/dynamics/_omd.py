@@ -10,6 +10,7 @@ from equipoise.core import schedules
 from equipoise.core.schedules import Power, Rates
 from equipoise.dynamics._learner import Bandit, Learner, Spec
 from equipoise.dynamics._parts import (
+    Anchor,
     Baseline,
     Entropic,
     Estimate,
@@ -20,6 +21,7 @@ from equipoise.dynamics._parts import (
     MirrorMap,
     PlainLoss,
     PrintedSign,
+    UniformAnchor,
 )
 
 #: The default rates of the Euclidean learner, found by search; see docs/theory.
@@ -32,6 +34,7 @@ class OMDState(eqx.Module):
     policy: jax.Array
     loss: Any
     estimate: Any
+    anchor: Any
 
 
 class OMD(Learner):
@@ -62,6 +65,7 @@ class OMD(Learner):
     mirror: MirrorMap = Euclidean()
     loss: LossForm = Baseline()
     estimate: Estimate = ImplicitExploration()
+    anchor: Anchor = UniformAnchor()
 
     @classmethod
     def printed_constants(cls, rounds: int) -> "OMD":
@@ -105,7 +109,12 @@ class OMD(Learner):
     def init(self, spec: Spec) -> OMDState:
         """Uniform play."""
         uniform = jnp.full(spec.actions, 1.0 / spec.actions, jnp.result_type(float))
-        return OMDState(uniform, self.loss.init(), self.estimate.init(spec.actions))
+        return OMDState(
+            uniform,
+            self.loss.init(),
+            self.estimate.init(spec.actions),
+            self.anchor.init(uniform),
+        )
 
     def policy(self, state: OMDState) -> jax.Array:
         """The current iterate."""
@@ -113,21 +122,20 @@ class OMD(Learner):
 
     def update(self, state: OMDState, feedback: Bandit) -> OMDState:
         """One mirror-descent step on the estimated losses."""
-        t = feedback.round
+        t, rates = feedback.round, self.rates
         loss = self.loss.loss(state.loss, feedback.reward)
-        policy, estimate = self.step(state.policy, state.estimate, feedback.action, loss, t)
-        return OMDState(policy, self.loss.update(state.loss, feedback.reward, t), estimate)
-
-    def step(
-        self, policy: Any, estimate: Any, action: Any, loss: Any, t: Any
-    ) -> tuple[jax.Array, Any]:
-        """The step on a policy, given the loss of the action played; `t` may differ by game."""
         gradient, estimate = self.estimate.estimate(
-            estimate, policy, action, loss, self.rates.beta(t), t
+            state.estimate, state.policy, feedback.action, loss, rates.beta(t), t
         )
-        gradient = gradient + self.rates.eps(t) * self.mirror.regulariser_gradient(policy)
-        floor = self.rates.floor(t) / policy.shape[0]
-        return self.mirror.step(policy, gradient, self.rates.eta(t) / 2.0, floor), estimate
+        pull = rates.eps(t) * self.anchor.pull(state.anchor, state.policy, self.mirror)
+        floor = rates.floor(t) / state.policy.shape[0]
+        policy = self.mirror.step(state.policy, gradient + pull, rates.eta(t) / 2.0, floor)
+        return OMDState(
+            policy,
+            self.loss.update(state.loss, feedback.reward, t),
+            estimate,
+            self.anchor.update(state.anchor, policy, t),
+        )
 
 
 def _cai_rates() -> Rates:

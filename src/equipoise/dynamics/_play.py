@@ -68,13 +68,13 @@ def play(
     True
     """
     rounds = checks.check_count("rounds", rounds)
-    _check_learners(games, row, column)
+    check_learners(games, row, column)
     played = games if seeds is None else repeat_games(games, checks.check_count("seeds", seeds))
     tables = Tables.of(played, reward_range)
     before = 0 if state is None else int(state.loop.round)
     stops = _stops(record, before, rounds)
     if state is None:
-        words = game_words(_flat_keys(key, games.batch_shape, seeds))
+        words = game_words(flat_keys(key, games.batch_shape, seeds))
         loop = None
     else:
         checks.check_shape("state.keys", state.keys, (2, tables.games), "two words for each game")
@@ -106,7 +106,8 @@ def game_keys(key: Any, batch_shape: tuple[int, ...], seeds: int | None = None) 
     return fold(keys, jnp.arange(seeds)).reshape(*batch_shape, seeds)
 
 
-def _flat_keys(key: Any, batch_shape: tuple[int, ...], seeds: int | None) -> jax.Array:
+def flat_keys(key: Any, batch_shape: tuple[int, ...], seeds: int | None) -> jax.Array:
+    """One key for every game and seed, in one row."""
     if key is None:
         raise ValueError("key: expected an int seed, a JAX key or an array of keys, found None")
     shape = batch_shape if seeds is None else (*batch_shape, seeds)
@@ -117,7 +118,8 @@ def _flat_keys(key: Any, batch_shape: tuple[int, ...], seeds: int | None) -> jax
     return game_keys(key, batch_shape, seeds).reshape(-1)
 
 
-def _check_learners(games: Any, row: Learner, column: Learner) -> None:
+def check_learners(games: Any, row: Learner, column: Learner) -> None:
+    """Refuse learners that the kind of game cannot inform."""
     if not isinstance(games, MatrixGame | MarkovGame):
         raise ValueError(
             f"games: expected a MatrixGame or MarkovGame, found {type(games).__name__}"

@@ -71,7 +71,7 @@ class Tables:
     def unflatten(self, array: Any) -> np.ndarray:
         """An array (..., games) as (batch axes, ...)."""
         array = np.moveaxis(np.asarray(array), -1, 0)
-        return array.reshape(*self.batch_shape, *array.shape[1:])
+        return array.reshape((*self.batch_shape, *array.shape[1:]))
 
 
 def _scaled(rewards: np.ndarray, reward_range: tuple[float, float]) -> np.ndarray:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.certificates import certify
 from equipoise.dynamics._engine import PlayState, Snapshot
 from equipoise.dynamics._loop import LoopState
 from equipoise.dynamics._tables import Tables
@@ -82,8 +83,6 @@ class Trace:
         return self._gaps(self.recorded.average)
 
     def _gaps(self, policies: Pair) -> np.ndarray:
-        from equipoise.certificates import certify
-
         games = self.games if self.seeds is None else repeat_games(self.games, self.seeds)
         records = range(len(self.recorded.rounds))
         return np.stack(

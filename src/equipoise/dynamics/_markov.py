@@ -1,0 +1,186 @@
+"""Mirror descent in Markov games: one policy and one value per state, own feedback only."""
+
+from abc import abstractmethod
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from equipoise.core import schedules, steps
+from equipoise.core.fusion import once
+from equipoise.core.schedules import Power, Rates, Schedule
+from equipoise.dynamics._learner import Learner, MarkovBandit, Spec
+from equipoise.dynamics._parts import (
+    Anchor,
+    Entropic,
+    Euclidean,
+    ImplicitExploration,
+    MirrorMap,
+    UniformAnchor,
+)
+
+#: Default rates, in visits of the state instead of rounds.
+MARKOV_RATES = Rates(eta=Power(2.0, 0.75), beta=Power(0.5, 1 / 3), eps=Power(0.5, 0.25))
+
+
+class MarkovLoss(eqx.Module):
+    """How reward and continuation become a loss."""
+
+    @abstractmethod
+    def __call__(self, value: Any, target: Any, discount: float) -> jax.Array:
+        """The loss, from the value of the state and `reward + discount * value ahead`."""
+
+
+class Advantage(MarkovLoss):
+    """`V(s) - target`: the value of the state is the baseline."""
+
+    def __call__(self, value: Any, target: Any, discount: float) -> jax.Array:
+        """How far the target fell short of the value."""
+        return value - target
+
+
+class Shortfall(MarkovLoss):
+    """`1 / (1 - discount) - target`: how far the target is from the best there could be."""
+
+    def __call__(self, value: Any, target: Any, discount: float) -> jax.Array:
+        """The shortfall."""
+        return 1.0 / (1.0 - discount) - target
+
+
+class MarkovPrintedSign(MarkovLoss):
+    """`+target`, as the in-context paper prints it: the player minimises its own reward."""
+
+    def __call__(self, value: Any, target: Any, discount: float) -> jax.Array:
+        """The target."""
+        return jnp.asarray(target)
+
+
+class MarkovState(eqx.Module):
+    """Policy, value and number of visits of every state."""
+
+    #: (states, actions, ...)
+    policy: jax.Array
+    #: (states, ...): of this player's own discounted rewards.
+    values: jax.Array
+    #: (states, ...)
+    visits: jax.Array
+    #: What the anchor remembers, (states, ...) each.
+    anchor: Any
+    discount: float = eqx.field(static=True)
+
+
+class MarkovOMD(Learner):
+    """Mirror descent for Markov games (in-context paper, Algorithm 1), corrected.
+
+    On the `tau`-th visit of state `s`, with all rates taken at `tau`,
+
+        target = r + discount * V(s')
+        x(s)  <- argmin_p <p, g> + distance(p, x(s)) * 2 / eta,   p_a >= floor / A
+        g      = 1{a} loss / (x_a(s) + beta) + eps * pull(x(s))
+        V(s)  <- V(s) + value_step * (target - V(s))
+
+    What differs from print: the loss (`V(s) - target`, where the paper minimises the target),
+    the sign of the regulariser, the squared distance, the rates, and that each player's `V` is
+    of its own reward: the paper starts both from `1 / (2 (1 - discount))` and gives both the
+    same reward. As in the paper, that is the start.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> games = eq.games.families.uniform(actions=2, states=2).sample(8, key=0)
+    >>> learner = eq.dynamics.MarkovOMD()
+    >>> trace = eq.dynamics.play(games, learner, learner, rounds=100, key=1)
+    >>> trace.last[0].shape
+    (8, 2, 2)
+    """
+
+    sees: ClassVar[type] = MarkovBandit
+
+    rates: Rates = MARKOV_RATES
+    mirror: MirrorMap = Euclidean()
+    loss: MarkovLoss = Advantage()
+    value_step: Schedule = Power(1.0, 0.7)
+    anchor: Anchor = UniformAnchor()
+
+    @classmethod
+    def printed_constants(cls, rounds: int) -> "MarkovOMD":
+        """The paper's rates for a horizon of `rounds`, with signs put right.
+
+        >>> round(float(MarkovOMD.printed_constants(1000).rates.beta(1)), 6)
+        0.1
+        """
+        return cls(rates=schedules.paper(rounds))
+
+    @classmethod
+    def printed_signs(cls) -> "MarkovOMD":
+        """The paper's signs, with rates that let the policy move.
+
+        >>> float(MarkovOMD.printed_signs().rates.eps(1))
+        -0.5
+        """
+        rates = eqx.tree_at(lambda r: r.eps, MARKOV_RATES, Power(-0.5, 0.25))
+        return cls(rates=rates, loss=MarkovPrintedSign())
+
+    def init(self, spec: Spec) -> MarkovState:
+        """Uniform play, values in the middle of their range."""
+        if spec.states is None:
+            raise ValueError("spec: expected a number of states, found None")
+        dtype = jnp.result_type(float)
+        uniform = jnp.full((spec.states, spec.actions), 1.0 / spec.actions, dtype)
+        return MarkovState(
+            uniform,
+            jnp.full(spec.states, 0.5 / (1.0 - spec.discount), dtype),
+            jnp.zeros(spec.states, jnp.int32),
+            self.anchor.init(uniform),
+            spec.discount,
+        )
+
+    def policy(self, state: MarkovState) -> jax.Array:
+        """The current iterate of every state."""
+        return state.policy
+
+    def update(self, state: MarkovState, feedback: MarkovBandit) -> MarkovState:
+        """One step at the state visited."""
+        here = steps.one_hot(feedback.state, state.visits.shape[0])
+        tau = once(steps.pick(state.visits, feedback.state) + 1)
+        value = once(steps.pick(state.values, feedback.state))
+        ahead = steps.pick(state.values, feedback.next_state)
+        target = once(feedback.reward + state.discount * ahead)
+        policy = once(steps.pick(state.policy, feedback.state))
+        anchor = jax.tree.map(lambda leaf: once(steps.pick(leaf, feedback.state)), state.anchor)
+        loss = self.loss(value, target, state.discount)
+        policy = once(self._step(policy, anchor, feedback.action, loss, tau))
+        anchor = self.anchor.update(anchor, policy, tau)
+        value = once(value + self.value_step(tau) * (target - value))
+        return MarkovState(
+            jnp.where(here[:, None], policy, state.policy),
+            jnp.where(here, value, state.values),
+            state.visits + here,
+            jax.tree.map(lambda new, old: jnp.where(here[:, None], new, old), anchor, state.anchor),
+            state.discount,
+        )
+
+    def _step(self, policy: Any, anchor: Any, action: Any, loss: Any, tau: Any) -> jax.Array:
+        beta = self.rates.beta(tau)
+        estimate = ImplicitExploration().estimate((), policy, action, loss, beta, tau)[0]
+        pull = self.rates.eps(tau) * self.anchor.pull(anchor, policy, self.mirror)
+        floor = self.rates.floor(tau) / policy.shape[0]
+        return self.mirror.step(policy, estimate + pull, self.rates.eta(tau) / 2.0, floor)
+
+
+def MarkovEntropicOMD(epsilon: float = 0.1) -> MarkovOMD:
+    """Entropic mirror descent for Markov games, with the rates of Cai et al. (2023, Algorithm 2).
+
+    Exponents `(5, 3, 1, 9) / (9 + epsilon)` for eta, beta, eps and the value step. Their losses
+    are in [0, 1 / (1 - discount)].
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> isinstance(eq.dynamics.MarkovEntropicOMD().mirror, eq.dynamics.Entropic)
+    True
+    """
+    eta, beta, eps, value = (k / (9.0 + epsilon) for k in (5, 3, 1, 9))
+    rates = Rates(eta=Power(2.0, eta), beta=Power(1.0, beta), eps=Power(1.0, eps))
+    return MarkovOMD(rates=rates, mirror=Entropic(), loss=Shortfall(), value_step=Power(1.0, value))
