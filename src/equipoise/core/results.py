@@ -76,7 +76,15 @@ class Certificate:
 
 @dataclass(frozen=True)
 class Status:
-    """Whether each game was solved to its tolerance, with a message that says what to do if not."""
+    """Whether each game was solved to its tolerance, with a message that says what to do if not.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> status = eq.solve(eq.MatrixGame([[1, -1], [-1, 1]])).status
+    >>> status.ok, str(status)
+    (True, 'solved: the game met nash_conv <= 1e-08')
+    """
 
     #: A word: "solved" when every game met its tolerance, "inexact" otherwise.
     name: str
@@ -96,7 +104,17 @@ class Status:
 
 @dataclass(frozen=True)
 class Solution:
-    """A policy, what it is worth, and what anybody could still gain by leaving it."""
+    """A policy, what it is worth, and what anybody could still gain by leaving it.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> solution = eq.solve(eq.MatrixGame([[3, -1], [-2, 1]]))
+    >>> [strategy.round(6).tolist() for strategy in solution.policy]
+    [[0.428571, 0.571429], [0.285714, 0.714286]]
+    >>> round(float(solution.value), 6), bool(solution.certificate.max_gain < 1e-9)
+    (0.142857, True)
+    """
 
     #: One array of probabilities per player, or the policy object of the game's kind.
     policy: Any

@@ -44,7 +44,7 @@ def solve_markov(game: MarkovGame, *, tolerance: float = 1e-8, max_sweeps: int =
         policy=(x, y),
         value=value.reshape(*batch, states),
         certificate=certificate,
-        status=_status(solved, certificate.max_gain, tolerance, sweeps, max_sweeps),
+        status=_status(solved, np.asarray(certificate.max_gain), tolerance, sweeps, max_sweeps),
         stats={"sweeps": sweeps, "steps": steps, "seconds": time.perf_counter() - started},
     )
 

@@ -25,14 +25,12 @@ def solve_matrix(game: MatrixGame, *, tolerance: float = 1e-8) -> Solution:
     y = result.y.reshape(*batch, columns)
     certificate = certify(game, (x, y))
     solved = np.asarray(certificate.nash_conv <= tolerance)
-    stages = {
-        name: int(n) for name, n in zip(STAGES, np.bincount(result.stage, minlength=3), strict=True)
-    }
+    stages = {name: int(np.sum(result.stage == i)) for i, name in enumerate(STAGES)}
     return Solution(
         policy=(x, y),
         value=result.value.reshape(batch),
         certificate=certificate,
-        status=matrix_status(solved, certificate.nash_conv, tolerance, stages),
+        status=matrix_status(solved, np.asarray(certificate.nash_conv), tolerance, stages),
         stats={
             "stages": stages,
             "pivots": result.pivots.reshape(batch),

@@ -2,12 +2,14 @@
 
 `solve_batch` runs a cascade: a batched simplex method on the accelerator or the CPU, the same
 with a perturbed right-hand side and in double precision for the games that missed their
-tolerance, and HiGHS, one game at a time, for what is left. What each game needed is reported.
+tolerance, then, one game at a time, HiGHS, and exact rational arithmetic for small games whose
+payoffs float64 cannot handle. What each game needed is reported.
 """
 
 from equipoise.core.zerosum._cascade import STAGES, ZeroSum, solve_batch
 from equipoise.core.zerosum._highs import solve_with_highs
 from equipoise.core.zerosum._pivot import Optimum, pivot_to_optimum
+from equipoise.core.zerosum._rational import solve_with_rationals
 
 __all__ = [
     "STAGES",
@@ -16,4 +18,5 @@ __all__ = [
     "pivot_to_optimum",
     "solve_batch",
     "solve_with_highs",
+    "solve_with_rationals",
 ]

@@ -14,12 +14,16 @@ from jaxtyping import Float, Int
 from equipoise.core.precision import double_precision
 from equipoise.core.zerosum._highs import solve_with_highs
 from equipoise.core.zerosum._pivot import pivot_to_optimum
+from equipoise.core.zerosum._rational import solve_with_rationals
 
 #: What a game may need, in order.
-STAGES = ("simplex", "simplex, perturbed and refined", "HiGHS")
+STAGES = ("simplex", "simplex, perturbed and refined", "HiGHS", "exact rationals")
 
 #: From this many payoffs on, pivots are first made in single precision, then refined.
 SINGLE_PRECISION_FROM = 400
+
+#: Up to this many payoffs a game may be solved in exact rationals, as the last resort.
+RATIONAL_UP_TO = 400
 
 #: On a CPU: games in lockstep at most, and bytes of their tableaux, which should stay in cache
 #: and below the size from which XLA splits a single operation between threads. Measured.
@@ -128,7 +132,7 @@ def solve_batch(
 
     The tolerance, one for all games or one for each, is absolute for payoffs that spread over
     one or more, and relative to the spread for smaller ones: payoffs of 1e-6 are solved to 1e-6
-    times the tolerance.
+    times the tolerance. Nothing is asked beyond the rounding of the largest payoff.
 
     **Example**
 
@@ -142,8 +146,9 @@ def solve_batch(
     games, rows, columns = payoff.shape
     single = rows * columns >= SINGLE_PRECISION_FROM
     best = _solve_stage(payoff, single, 2 if single else 0, 0.0)
-    x, y, value, gap, spread, pivots = best
-    allowed = tolerance * np.minimum(1.0, spread)
+    x, y, value, gap, spread, magnitude, pivots = best
+    rounding = 16 * np.finfo(np.float64).eps * magnitude
+    allowed = np.maximum(tolerance * np.minimum(1.0, spread), rounding)
     stage = np.zeros(games, np.int8)
 
     def adopt(which: np.ndarray, number: int, new_x: np.ndarray, new_y: np.ndarray) -> None:
@@ -161,7 +166,11 @@ def solve_batch(
         pivots[missed] += again.pivots
         adopt(missed, 1, again.x, again.y)
         missed = missed[~(gap[missed] <= allowed[missed])]
-    for game in missed:
-        found_x, found_y = solve_with_highs(payoff[game])
-        adopt(np.array([game]), 2, found_x[None], found_y[None])
+    for number, solve_one in ((2, solve_with_highs), (3, solve_with_rationals)):
+        if number == 3 and rows * columns > RATIONAL_UP_TO:
+            break
+        for game in missed:
+            found_x, found_y = solve_one(payoff[game])
+            adopt(np.array([game]), number, found_x[None], found_y[None])
+        missed = missed[~(gap[missed] <= allowed[missed])]
     return ZeroSum(x=x, y=y, value=value, gap=gap, stage=stage, pivots=pivots)

@@ -57,6 +57,8 @@ class Optimum(NamedTuple):
     gap: Float[Array, " games"]
     #: Largest minus smallest payoff.
     spread: Float[Array, " games"]
+    #: Largest absolute payoff.
+    magnitude: Float[Array, " games"]
     pivots: Int[Array, " games"]
 
 
@@ -184,12 +186,12 @@ def pivot_to_optimum(
     >>> from equipoise.core.zerosum import pivot_to_optimum
     >>> pennies = jnp.array([[1.0, -1.0], [-1.0, 1.0]])
     >>> optimum = pivot_to_optimum(pennies[..., None])
-    >>> optimum.x[:, 0].tolist(), optimum.y[:, 0].tolist()
+    >>> optimum.x[:, 0].round(6).tolist(), optimum.y[:, 0].round(6).tolist()
     ([0.5, 0.5], [0.5, 0.5])
     """
     rows, columns, _ = payoff.shape
-    low = payoff.min((0, 1))
-    spread = payoff.max((0, 1)) - low
+    low, high = payoff.min((0, 1)), payoff.max((0, 1))
+    spread = high - low
     scale = jnp.where(spread > 0, 1.0 / spread, 1.0)
     scaled = _materialise(1.0 + (payoff - low) * scale)
     limit = PIVOT_LIMIT * (rows + columns)
@@ -211,5 +213,6 @@ def pivot_to_optimum(
         value=(row_values * x).sum(0),
         gap=row_values.max(0) - column_values.min(0),
         spread=spread,
+        magnitude=jnp.maximum(-low, high),
         pivots=t.pivots,
     )
