@@ -1,5 +1,6 @@
 """The chi-squared step in closed form, against the quadratic program it solves."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from equipoise.core.simplex import chi_squared_step
 
 
 def run(policy, reward, behaviour, step, strength):
-    with double_precision():
+    with double_precision(), jax.numpy_rank_promotion("raise"):
         return np.asarray(
             chi_squared_step(
                 jnp.asarray(policy),

@@ -39,7 +39,7 @@ def problems(draw, max_actions=24):
 
 
 def run(point, weights=None, floor=0.0):
-    with double_precision():
+    with double_precision(), jax.numpy_rank_promotion("raise"):
         weights = None if weights is None else jnp.asarray(weights)
         return np.asarray(project(jnp.asarray(point), weights=weights, floor=floor))
 
@@ -121,7 +121,7 @@ def test_an_action_of_weight_zero_gets_the_floor(actions, rng):
 def test_a_floor_for_every_row(rng):
     point = rng.normal(size=(4, 3, 6))
     floor = rng.uniform(0.0, 1 / 6, size=(4, 3))
-    with double_precision():
+    with double_precision(), jax.numpy_rank_promotion("raise"):
         p = np.asarray(project(jnp.asarray(point), floor=jnp.asarray(floor)))
     for index in np.ndindex(4, 3):
         expected = reference(point[index], np.ones(6), floor[index])
@@ -138,7 +138,7 @@ def test_gradients_are_finite_and_correct(actions, rng):
     def score(x):
         return project(x, weights=jnp.asarray(weights), floor=0.01) @ jnp.asarray(direction)
 
-    with double_precision():
+    with double_precision(), jax.numpy_rank_promotion("raise"):
         gradient = np.asarray(jax.grad(score)(jnp.asarray(point)))
         numeric = scipy.optimize.approx_fprime(point, lambda x: float(score(jnp.asarray(x))))
     assert np.isfinite(gradient).all()
@@ -147,7 +147,7 @@ def test_gradients_are_finite_and_correct(actions, rng):
 
 def test_batch_innermost_under_vmap(rng):
     point = rng.normal(size=(100, 5))
-    with double_precision():
+    with double_precision(), jax.numpy_rank_promotion("raise"):
         rows = project(jnp.asarray(point), floor=0.02)
         columns = jax.vmap(lambda x: project(x, floor=0.02), in_axes=-1, out_axes=-1)(
             jnp.asarray(point.T)
