@@ -28,7 +28,16 @@ class MirrorMap(eqx.Module):
 
 
 class Euclidean(MirrorMap):
-    """Squared Euclidean distance; regulariser `|x|^2 / 2`. The in-context paper's choice."""
+    """Squared Euclidean distance; regulariser `|x|^2 / 2`. The in-context paper's choice.
+
+    **Example**
+
+    >>> import jax.numpy as jnp
+    >>> from equipoise.dynamics import Euclidean
+    >>> x, g = jnp.array([0.5, 0.5]), jnp.array([1.0, 0.0])
+    >>> [round(float(p), 3) for p in Euclidean().step(x, g, 0.4, 0.0)]
+    [0.3, 0.7]
+    """
 
     def step(self, policy: Any, gradient: Any, step: Any, floor: Any) -> jax.Array:
         """A projected gradient step."""
@@ -40,7 +49,16 @@ class Euclidean(MirrorMap):
 
 
 class Entropic(MirrorMap):
-    """Relative entropy; regulariser `sum x log x`. The choice of Cai et al. (2023)."""
+    """Relative entropy; regulariser `sum x log x`. The choice of Cai et al. (2023).
+
+    **Example**
+
+    >>> import jax.numpy as jnp
+    >>> from equipoise.dynamics import Entropic
+    >>> x, g = jnp.array([0.5, 0.5]), jnp.array([1.0, 0.0])
+    >>> [round(float(p), 3) for p in Entropic().step(x, g, 0.4, 0.0)]
+    [0.401, 0.599]
+    """
 
     def step(self, policy: Any, gradient: Any, step: Any, floor: Any) -> jax.Array:
         """A multiplicative-weights step."""
@@ -52,7 +70,16 @@ class Entropic(MirrorMap):
 
 
 class LogBarrier(MirrorMap):
-    """Distance and regulariser of `-sum log x`, whose steps shrink near the boundary."""
+    """Distance and regulariser of `-sum log x`, whose steps shrink near the boundary.
+
+    **Example**
+
+    >>> import jax.numpy as jnp
+    >>> from equipoise.dynamics import LogBarrier
+    >>> x, g = jnp.array([0.5, 0.5]), jnp.array([1.0, 0.0])
+    >>> [round(float(p), 3) for p in LogBarrier().step(x, g, 0.4, 0.0)]
+    [0.45, 0.55]
+    """
 
     def step(self, policy: Any, gradient: Any, step: Any, floor: Any) -> jax.Array:
         """A step in 1 / x."""
@@ -81,7 +108,16 @@ class LossForm(eqx.Module):
 
 
 class Baseline(LossForm):
-    """`b - reward`, where `b` follows the rewards: neither sign of the loss is favoured."""
+    """`b - reward`, where `b` follows the rewards: neither sign of the loss is favoured.
+
+    **Example**
+
+    >>> from equipoise.dynamics import Baseline
+    >>> form = Baseline()
+    >>> b = form.update(form.init(), 1.0, t=4)
+    >>> float(b), float(form.loss(b, 0.5))
+    (0.75, 0.25)
+    """
 
     step: Schedule = Power(1.0, 0.5)
     start: float = 0.5
@@ -100,7 +136,15 @@ class Baseline(LossForm):
 
 
 class PlainLoss(LossForm):
-    """`1 - reward`: every action played loses something, so that all are tried again."""
+    """`1 - reward`: every action played loses something, so that all are tried again.
+
+    **Example**
+
+    >>> import jax.numpy as jnp
+    >>> from equipoise.dynamics import PlainLoss
+    >>> float(PlainLoss().loss((), jnp.array(0.25)))
+    0.75
+    """
 
     def init(self) -> tuple[()]:
         """Nothing to remember."""
@@ -116,7 +160,15 @@ class PlainLoss(LossForm):
 
 
 class Gain(LossForm):
-    """`-reward`: every action played gains something, so that the first ones lock in."""
+    """`-reward`: every action played gains something, so that the first ones lock in.
+
+    **Example**
+
+    >>> import jax.numpy as jnp
+    >>> from equipoise.dynamics import Gain
+    >>> float(Gain().loss((), jnp.array(0.25)))
+    -0.25
+    """
 
     def init(self) -> tuple[()]:
         """Nothing to remember."""
@@ -132,7 +184,14 @@ class Gain(LossForm):
 
 
 class PrintedSign(LossForm):
-    """`+reward`, as the in-context paper prints it: the player minimises its own reward."""
+    """`+reward`, as the in-context paper prints it: the player minimises its own reward.
+
+    **Example**
+
+    >>> from equipoise.dynamics import PrintedSign
+    >>> float(PrintedSign().loss((), 0.25))
+    0.25
+    """
 
     def init(self) -> tuple[()]:
         """Nothing to remember."""
@@ -165,6 +224,15 @@ class ImplicitExploration(Estimate):
     """`1{a played} loss / (x_a + beta)` (Neu, 2015): biased a little, with bounded variance.
 
     Its expectation is `loss_a x_a / (x_a + beta)`.
+
+    **Example**
+
+    >>> import jax.numpy as jnp
+    >>> from equipoise.dynamics import ImplicitExploration
+    >>> policy, action = jnp.array([0.75, 0.25]), jnp.array(1)
+    >>> guess, _ = ImplicitExploration().estimate((), policy, action, 0.5, beta=0.25, t=1)
+    >>> guess.tolist()
+    [0.0, 1.0]
     """
 
     def init(self, actions: int) -> tuple[()]:
@@ -184,6 +252,16 @@ class ControlVariate(Estimate):
     """`m_a + 1{a played} (loss - m_a) / (x_a + beta)`, where `m_a` follows the losses of `a`.
 
     The estimate varies only by what `m` did not foresee.
+
+    **Example**
+
+    >>> import jax.numpy as jnp
+    >>> from equipoise.dynamics import ControlVariate
+    >>> policy, action = jnp.array([0.75, 0.25]), jnp.array(1)
+    >>> foreseen = jnp.array([0.5, 0.25])
+    >>> guess, _ = ControlVariate().estimate(foreseen, policy, action, 0.5, beta=0.25, t=1)
+    >>> guess.tolist()
+    [0.5, 0.75]
     """
 
     step: Schedule = Power(1.0, 0.5)
@@ -220,7 +298,15 @@ class Anchor(eqx.Module):
 
 
 class UniformAnchor(Anchor):
-    """The uniform policy: `eps` must vanish, or the limit is not an equilibrium."""
+    """The uniform policy: `eps` must vanish, or the limit is not an equilibrium.
+
+    **Example**
+
+    >>> import jax.numpy as jnp
+    >>> from equipoise.dynamics import Euclidean, UniformAnchor
+    >>> UniformAnchor().pull((), jnp.array([0.75, 0.25]), Euclidean()).tolist()
+    [0.75, 0.25]
+    """
 
     def init(self, policy: jax.Array) -> tuple[()]:
         """Nothing to remember."""
@@ -240,6 +326,16 @@ class MovingAnchor(Anchor):
 
     Where the play stands still the pull vanishes, so that `eps` need not: the game stays
     strongly monotone and noise is forgotten faster, without bias.
+
+    **Example**
+
+    >>> import jax.numpy as jnp
+    >>> from equipoise.dynamics import Euclidean, MovingAnchor
+    >>> anchor, policy = jnp.array([0.5, 0.5]), jnp.array([0.75, 0.25])
+    >>> MovingAnchor().pull(anchor, policy, Euclidean()).tolist()
+    [0.25, -0.25]
+    >>> MovingAnchor().update(anchor, policy, t=2).tolist()
+    [0.625, 0.375]
     """
 
     weight: Schedule = Power(1.0, 1.0)
