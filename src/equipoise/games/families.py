@@ -22,6 +22,8 @@ from equipoise.core.randomness import as_key
 from equipoise.games._markov import MarkovGame
 from equipoise.games._matrix import MatrixGame
 
+__all__ = ["Family", "gaussian", "perturbed", "uniform"]
+
 
 class Draw(eqx.Module):
     """A distribution of one array: the rewards of a game, or its transitions."""
