@@ -114,6 +114,7 @@ def test_workloads_are_found():
     assert set(ALLOWED) <= set(workloads())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(ALLOWED))
 def test_quick_mode_runs_for_our_rows(name, tmp_path):
     out = tmp_path / "out.json"
