@@ -149,5 +149,8 @@ def test_a_damaged_file_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"expected an \.npz file"):
         load_checkpoint(path, {"a": np.arange(1000)})
     path.write_bytes(b"not a zip file")
-    with pytest.raises(ValueError, match="expected a checkpoint"):
+    with pytest.raises(ValueError, match=r"expected an \.npz file of arrays, found something else"):
+        read_facts(path)
+    np.savez(path, x=np.ones(2))
+    with pytest.raises(ValueError, match="expected a checkpoint, found no manifest"):
         read_facts(path)

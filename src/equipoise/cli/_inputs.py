@@ -19,7 +19,9 @@ def find_game(name: str, settings: Sequence[str] = ()) -> Any:
     if name in eq.games.names():
         return load_named(name, settings)
     path = Path(name)
-    if not path.suffix and not path.exists():
+    with refusing():
+        named = not path.suffix and not path.exists()
+    if named:
         raise CommandError(f"{name}: expected a file or a named game, found neither; {hint(name)}")
     if settings:
         raise CommandError(f"--set: expected a named game, found the file {name}")

@@ -75,8 +75,8 @@ def add_solution(page: Report, record: Record) -> None:
     }[record.scalars["kind"]](page, record)
     exact = "exact up to rounding" if record.scalars["exact"] else "not exact"
     page.text(
-        f"Certificate by {record.scalars['method']} ({exact}). "
-        f"Status of the solver: {record.scalars['status']}."
+        f"How the certificate was found: {record.scalars['method']}; {exact}. "
+        f"What the solver says: {record.scalars['status']}."
     )
 
 

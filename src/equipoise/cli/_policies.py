@@ -2,15 +2,14 @@
 
 import json
 import re
-import zipfile
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from equipoise.core.files import atomic_write, write_text
+from equipoise.core.files import write_text
+from equipoise.runs.arrays import read_npz, write_npz
 from equipoise.runs.plain import dumps
 
 SUFFIXES = (".json", ".npz")
@@ -42,9 +41,7 @@ def write_policy(path: Path, policy: Sequence[np.ndarray], document: dict[str, A
     if path.suffix.lower() == ".json":
         write_text(path, dumps(document, "document") + "\n")
         return
-    arrays: dict[str, Any] = {f"policy_{i}": np.asarray(p) for i, p in enumerate(policy)}
-    with atomic_write(path) as temporary, open(temporary, "wb") as file:
-        np.savez(file, **arrays)
+    write_npz(path, {f"policy_{i}": np.asarray(player) for i, player in enumerate(policy)})
 
 
 def _read_json(path: Path) -> list[Any]:
@@ -67,18 +64,12 @@ def _refuse_constant(name: str) -> float:
 
 
 def _read_npz(path: Path) -> list[np.ndarray]:
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            if not isinstance(file, np.lib.npyio.NpzFile):
-                raise ValueError("a single array")
-            named = {match: n for n in file.files if (match := _player(n)) is not None}
-            if sorted(named) != list(range(len(named))) or not named:
-                raise ValueError(f"arrays named {', '.join(file.files) or 'nothing'}")
-            return [file[named[i]] for i in range(len(named))]
-    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, ValueError) as error:
-        raise ValueError(
-            f"{path}: expected arrays policy_0, policy_1, ..., found {error}"
-        ) from error
+    arrays = read_npz(path)
+    named = {player: array for n, array in arrays.items() if (player := _player(n)) is not None}
+    if not named or sorted(named) != list(range(len(named))):
+        found = ", ".join(arrays) or "nothing"
+        raise ValueError(f"{path}: expected arrays policy_0, policy_1, ..., found {found}")
+    return [named[i] for i in range(len(named))]
 
 
 def _player(name: str) -> int | None:

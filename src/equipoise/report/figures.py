@@ -236,7 +236,7 @@ def simplex_plot(
 def histogram(
     values: Any, *, title: str = "", xlabel: str = "", ylabel: str = "games", log: bool = False
 ) -> Any:
-    """How many values fall where; with `log`, by decades, and those that are not above 0 counted in the title.
+    """How many values fall where; with `log`, by decades, with those not above 0 in the title.
 
     **Example**
 
@@ -254,6 +254,8 @@ def histogram(
                 low, high = np.log10(positive.min()) - 0.05, np.log10(positive.max()) + 0.05
                 edges = np.logspace(low, high, 41)
                 axes.set_xscale("log")
+            else:
+                axes.locator_params(axis="x", nbins=6)
             axes.hist(positive, bins=edges, color=COLOURS[0])
         if log:
             title = f"{title} ({x.size - positive.size:,} of {x.size:,} not above 0)".strip()

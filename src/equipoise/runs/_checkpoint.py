@@ -9,14 +9,12 @@ Functions are not data: they are taken from the given tree. Other objects are re
 
 import json
 import os
-import zipfile
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from equipoise.runs._arrays import pack, read_npz, unpack, write_npz
+from equipoise.runs.arrays import pack, read_npz, unpack, write_npz
 
 #: The entry of the `.npz` that says what the others are: JSON as bytes.
 _MANIFEST = "manifest"
@@ -59,7 +57,7 @@ def load_checkpoint(path: str | os.PathLike[str], like: Any) -> Any:
     import jax
 
     arrays = read_npz(path)
-    entries = json.loads(arrays[_MANIFEST].tobytes())["leaves"]
+    entries = _read_manifest(path, arrays)["leaves"]
     flat, treedef = jax.tree_util.tree_flatten_with_path(like)
     _check_paths(
         path, [entry["path"] for entry in entries], [jax.tree_util.keystr(p) for p, _ in flat]
@@ -72,14 +70,16 @@ def load_checkpoint(path: str | os.PathLike[str], like: Any) -> Any:
 
 
 def read_facts(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The facts stored beside a checkpoint, without reading its arrays."""
-    try:
-        with np.load(Path(path), allow_pickle=False) as file:
-            facts = json.loads(file[_MANIFEST].tobytes())
-    except (zipfile.BadZipFile, ValueError, KeyError, EOFError) as error:
-        raise ValueError(f"{path}: expected a checkpoint, found {error}") from error
+    """The facts stored beside a checkpoint, without reading the state."""
+    facts = _read_manifest(path, read_npz(path, only=_MANIFEST))
     facts.pop("leaves")
     return facts
+
+
+def _read_manifest(path: str | os.PathLike[str], arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    if _MANIFEST not in arrays:
+        raise ValueError(f"{path}: expected a checkpoint, found no {_MANIFEST} in it")
+    return json.loads(arrays[_MANIFEST].tobytes())
 
 
 def _describe(where: str, leaf: Any) -> tuple[dict[str, Any], np.ndarray | None]:

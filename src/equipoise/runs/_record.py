@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.core.files import write_text
-from equipoise.runs._arrays import pack, read_npz, unpack, write_npz
+from equipoise.runs.arrays import pack, read_npz, unpack, write_npz
 from equipoise.runs.plain import dumps, loads, revive, to_plain
 
 

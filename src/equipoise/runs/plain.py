@@ -71,7 +71,13 @@ def _plain_array(value: Any, where: str) -> Any:
         raise ValueError(f"{where}: expected real numbers, found dtype {array.dtype}")
     if array.dtype.kind == "V":  # bfloat16 and its like, all of which float64 holds exactly
         array = array.astype(np.float64)
-    return to_plain(array.tolist(), where)
+    plain = array.tolist()
+    # Large arrays are lists of numbers already, unless some are not finite.
+    return plain if array.dtype.kind in "iub" or _all_finite(array) else to_plain(plain, where)
+
+
+def _all_finite(array: np.ndarray) -> bool:
+    return array.dtype.kind == "f" and bool(np.isfinite(array).all())
 
 
 def revive(value: Any) -> Any:

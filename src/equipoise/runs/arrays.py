@@ -7,8 +7,8 @@ type is kept by the caller.
 
 import os
 import zipfile
+import zlib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,17 @@ from equipoise.core.files import atomic_write
 
 #: The earliest date a zip file can hold: with the true one, equal contents would differ.
 _DATE = (1980, 1, 1, 0, 0, 0)
+
+#: What NumPy and zipfile raise for damaged, pickled, encrypted or absurdly large content.
+_DAMAGED = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    KeyError,
+    ValueError,
+    RuntimeError,
+    MemoryError,
+)
 
 
 def pack(name: str, array: Any) -> tuple[np.ndarray, str]:
@@ -59,8 +70,8 @@ def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray]) ->
                 np.lib.format.write_array(member, array, allow_pickle=False)
 
 
-def read_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
-    """Read all arrays of a `.npz` file; refuses pickled ones and damaged files.
+def read_npz(path: str | os.PathLike[str], only: str | None = None) -> dict[str, np.ndarray]:
+    """Read all arrays of a `.npz` file, or `only` one; refuses pickled ones and damaged files.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -68,8 +79,13 @@ def read_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     ...     read_npz(folder + "/a.npz")
     {'x': array([0, 1])}
     """
-    try:
-        with np.load(Path(path), allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
-    except (zipfile.BadZipFile, ValueError, EOFError, KeyError) as error:
-        raise ValueError(f"{path}: expected an .npz file of arrays, found {error}") from error
+    with open(path, "rb") as file:
+        if not zipfile.is_zipfile(file):
+            raise ValueError(f"{path}: expected an .npz file of arrays, found something else")
+        file.seek(0)
+        try:
+            with np.load(file, allow_pickle=False) as archive:
+                names = [name for name in archive.files if only in (None, name)]
+                return {name: archive[name] for name in names}
+        except _DAMAGED as error:
+            raise ValueError(f"{path}: expected an .npz file of arrays, found {error}") from error

@@ -1,0 +1,97 @@
+"""The demo plays, resumes, and tells the truth about how it was done."""
+
+import json
+
+import numpy as np
+import pytest
+
+import equipoise as eq
+from equipoise.cli import main
+from equipoise.cli._acts import ACTS, Settings
+from equipoise.runs import Record, Run
+
+SMALL = ["--games", "200", "--seed", "1"]
+
+
+def play(folder):
+    return main(["demo", "--out", str(folder), *SMALL])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("demo") / "runs"
+    assert play(folder) == 0
+    return folder
+
+
+def test_every_act_leaves_a_run_with_a_certificate(folder):
+    for act in ACTS:
+        record = Record.load(folder / act.name)
+        assert record.config == act.config(Settings(games=200, seed=1))
+        assert record.scalars["exact"]
+        assert record.arrays["solved"].all()
+        assert record.arrays["gains"].max() < 1e-8
+        sessions = json.loads((folder / act.name / "environment.json").read_text())["sessions"]
+        assert len(sessions) == 1
+
+
+def test_the_page_shows_every_act_and_its_code(folder):
+    html = (folder / "report.html").read_text()
+    for act in ACTS:
+        assert act.heading in html
+    assert "sample(200, key=1)" in html
+    assert "equipoise demo --out" in html
+    assert html.count("<svg") == 5
+
+
+@pytest.mark.parametrize("act", ACTS, ids=[act.name for act in ACTS])
+def test_the_lines_shown_do_what_the_act_did(folder, act, capsys):
+    record = Record.load(folder / act.name)
+    names = {}
+    exec(act.code(record.config), names)
+    assert np.allclose(names["solution"].value, record.arrays["value"], atol=1e-7)
+    assert len(act.code(record.config).splitlines()) <= 4
+    assert float(capsys.readouterr().out.split()[-1]) < 1e-8
+
+
+def test_the_value_found_is_the_published_one(folder):
+    record = Record.load(folder / "named")
+    assert float(record.arrays["value"]) == pytest.approx(14 / 9, abs=1e-12)
+    uniform = record.tables["gains"].rows[1]
+    assert uniform[0] == "uniform"
+    assert uniform[-1] > 0.1
+
+
+@pytest.mark.slow
+def test_an_unfinished_demo_goes_on_and_a_complete_one_starts_anew(tmp_path, capsys, monkeypatch):
+    folder = tmp_path / "demo"
+    assert play(folder) == 0
+    first = json.loads((folder / "named" / "environment.json").read_text())["sessions"][0]
+    (folder / "report.html").unlink()
+    (folder / "markov" / "record.json").unlink()
+    solved = []
+    solve = eq.solve
+    monkeypatch.setattr("equipoise.solve", lambda game: (solved.append(game), solve(game))[1])
+    assert play(folder) == 0
+    assert {type(game) for game in solved} == {eq.MarkovGame}  # the others were read
+    solved.clear()
+    assert play(folder) == 0
+    assert len(solved) == 6  # each act solves twice
+    sessions = json.loads((folder / "named" / "environment.json").read_text())["sessions"]
+    assert len(sessions) == 1
+    assert sessions[0] != first
+
+
+def test_an_unfinished_demo_with_other_settings_is_refused(tmp_path, capsys):
+    folder = tmp_path / "demo"
+    Run.create(folder / "batch", {"games": 100, "seed": 1}).close()
+    Record("x").save(folder / "batch")
+    assert play(folder) == 2
+    assert "games (100, now 200)" in capsys.readouterr().err
+
+
+def test_a_demo_that_another_process_plays_is_refused(tmp_path, capsys):
+    folder = tmp_path / "demo"
+    with Run.create(folder / "named", {"game": "colonel-blotto"}):
+        assert play(folder) == 2
+    assert "is being written by" in capsys.readouterr().err

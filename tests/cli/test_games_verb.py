@@ -1,0 +1,53 @@
+"""`equipoise games`: the catalogue on the command line."""
+
+import json
+
+import pytest
+
+import equipoise as eq
+from equipoise.cli import main
+
+
+def test_all_games_are_listed(capsys):
+    assert main(["games"]) == 0
+    out = capsys.readouterr().out
+    for name in eq.games.names():
+        assert f"{name} " in out
+    assert main(["games", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert [entry["name"] for entry in listed] == list(eq.games.names())
+    assert all(entry["source"] for entry in listed)
+
+
+@pytest.mark.parametrize("name", eq.games.names())
+def test_every_game_can_be_shown(capsys, name):
+    assert main(["games", name]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert eq.games.describe(name).title in out
+    assert main(["games", name, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert tuple(document["actions"]) == eq.games.load(name).actions
+
+
+def test_what_is_shown_is_true(capsys):
+    assert main(["games", "colonel-blotto"]) == 0
+    out = capsys.readouterr().out
+    for expected in ("14/9", "4/9, 0, 1/9, 0, 4/9", "Borel", "row 5", "column 4", "first=4"):
+        assert expected in out
+
+
+def test_changed_parameters_have_no_known_value(capsys):
+    assert main(["games", "hide-and-seek", "--set", "size=4", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["actions"] == [8, 16]
+    assert document["value"] is None
+    assert document["equilibrium"] is None
+    assert main(["games", "hide-and-seek", "--set", "size=4"]) == 0
+    assert "An equilibrium" not in capsys.readouterr().out
+
+
+def test_a_game_is_written(capsys, tmp_path):
+    path = tmp_path / "blotto.nfg"
+    assert main(["games", "colonel-blotto", "--write", str(path)]) == 0
+    assert capsys.readouterr().out == ""
+    assert (eq.games.read(path).payoff == eq.games.load("colonel-blotto").payoff).all()

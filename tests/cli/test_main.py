@@ -1,0 +1,122 @@
+"""The frame around the verbs: help, version, usage errors, speed, signals."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+import equipoise
+from equipoise.cli import VERBS, main
+
+COMMAND = [sys.executable, "-m", "equipoise"]
+
+
+def run(*arguments, **options):
+    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, **options)
+
+
+def test_version(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"equipoise {equipoise.__version__}\n"
+
+
+def test_help_names_every_verb(capsys):
+    assert main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    for verb, summary in VERBS.items():
+        assert f"  {verb} " in shown
+        assert summary in shown
+
+
+def test_no_arguments_is_wrong_usage(capsys):
+    assert main([]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("usage: equipoise")
+
+
+def test_an_unknown_verb_is_one_line(capsys):
+    assert main(["slove", "x"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert err.startswith("equipoise: error: VERB: expected one of solve")
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help_with_an_example(verb, capsys):
+    assert main([verb, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert f"usage: equipoise {verb}" in shown
+    assert f"  equipoise {verb}" in shown.partition("Examples:")[2]
+    assert VERBS[verb] in shown
+
+
+@pytest.mark.parametrize(
+    "arguments", [["solve"], ["solve", "a", "--nonsense"], ["solve", "a", "--tolerance", "few"]]
+)
+def test_wrong_usage_of_a_verb(arguments, capsys):
+    assert main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "Traceback" not in err
+    assert err
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["solve", "--help"], ["games"]])
+def test_nothing_heavy_is_imported_for_help_and_lists(arguments):
+    script = (
+        "import sys; from equipoise.cli import main; code = main(sys.argv[1:]); "
+        "heavy = {'jax', 'scipy', 'matplotlib', 'equinox'} & set(sys.modules); "
+        "sys.exit(f'imported {heavy}' if heavy else code)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, *arguments], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_help_and_version_are_quick(option):
+    seconds = []
+    for _ in range(3):
+        start = time.perf_counter()
+        assert run(option).returncode == 0
+        seconds.append(time.perf_counter() - start)
+    assert min(seconds) < 0.5  # the best of three: whatever else the machine is doing
+
+
+def test_ctrl_c_ends_with_130(monkeypatch, capsys):
+    from equipoise.cli import games
+
+    def interrupt(self):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(games.Games, "run", interrupt)
+    assert main(["games"]) == 130
+    assert capsys.readouterr().err == "equipoise: interrupted\n"
+
+
+def test_a_bug_is_not_hidden(monkeypatch):
+    from equipoise.cli import games
+
+    def fail(self):
+        raise ValueError("a bug")
+
+    monkeypatch.setattr(games.Games, "run", fail)
+    with pytest.raises(ValueError, match="a bug"):
+        main(["games"])
+
+
+def test_a_reader_that_leaves_is_no_error():
+    process = subprocess.Popen(
+        [*COMMAND, "games", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    error = process.stderr.read()
+    process.stderr.close()
+    assert process.wait() == 141
+    assert error == b""

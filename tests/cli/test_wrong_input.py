@@ -1,0 +1,193 @@
+"""Whatever is wrong with the input: one line on the error stream, exit code 2, no traceback."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from equipoise.cli import main
+
+GARBAGE = bytes(range(256)) * 8
+
+
+def refused(capsys, *arguments):
+    """The one line with which a command is refused."""
+    code = main([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    assert code == 2, (out, err)
+    assert out == ""
+    assert err.startswith("equipoise: error: ")
+    assert err.count("\n") == 1
+    return err
+
+
+def test_a_name_that_is_nothing(capsys):
+    assert "found neither" in refused(capsys, "solve", "no-such-game-anywhere")
+    assert "did you mean colonel-blotto?" in refused(capsys, "solve", "colonel-bloto")
+    assert "did you mean chicken?" in refused(capsys, "games", "chiken")
+
+
+@pytest.mark.parametrize("suffix", [".nfg", ".npz", ".csv"])
+def test_files_that_are_no_games(capsys, tmp_path, suffix):
+    path = tmp_path / f"game{suffix}"
+    assert "No such file" in refused(capsys, "solve", path)
+    path.mkdir()
+    assert "directory" in refused(capsys, "solve", path)
+    path.rmdir()
+    for content in (b"", GARBAGE, b"NFG 1 R", b"PK\x03\x04", b"nan, 1\n1, 2\n"):
+        path.write_bytes(content)
+        refused(capsys, "solve", path)
+        refused(capsys, "certify", path, tmp_path / "policy.json")
+
+
+def test_places_that_are_no_files(capsys, tmp_path):
+    refused(capsys, "solve", tmp_path)
+    refused(capsys, "solve", tmp_path / "game.txt")
+    refused(capsys, "solve", "")
+    refused(capsys, "solve", "a\0b.nfg")
+    refused(capsys, "solve", "x" * 5000)
+    refused(capsys, "solve", "x" * 5000 + ".nfg")
+
+
+@pytest.mark.parametrize(
+    "text", ["1, 2\n3\n", "1, x\n", "1, inf\n", "1, nan\n", "\n\n", "1; 2\n3; 4\n"]
+)
+def test_csv_that_is_no_matrix(capsys, tmp_path, text):
+    path = tmp_path / "game.csv"
+    path.write_text(text)
+    refused(capsys, "solve", path)
+
+
+def test_npz_that_is_no_game(capsys, tmp_path):
+    path = tmp_path / "game.npz"
+    np.savez(path, unknown=np.ones((2, 2)))
+    refused(capsys, "solve", path)
+    np.savez(path, payoff=np.array([[object()]], dtype=object))
+    refused(capsys, "solve", path)
+    with open(path, "wb") as file:
+        np.save(file, np.ones((2, 2)))
+    refused(capsys, "solve", path)
+
+
+def test_a_game_that_cannot_be_solved(capsys):
+    assert "zero-sum" in refused(capsys, "solve", "chicken")
+
+
+@pytest.mark.parametrize("tolerance", ["0", "-1", "nan"])
+def test_a_tolerance_that_is_none(capsys, tolerance):
+    assert "tolerance" in refused(capsys, "solve", "oneill", "--tolerance", tolerance)
+
+
+@pytest.mark.parametrize(
+    "setting", ["size", "size=", "=3", "nope=3", "size=0", "size=few", "size=[1]", "size=null"]
+)
+def test_settings_that_are_none(capsys, setting):
+    refused(capsys, "games", "hide-and-seek", "--set", setting)
+
+
+def test_settings_belong_to_named_games(capsys, tmp_path):
+    (tmp_path / "a.csv").write_text("1, 2\n")
+    assert "named game" in refused(capsys, "solve", tmp_path / "a.csv", "--set", "size=3")
+    assert "NAME" in refused(capsys, "games", "--set", "size=3")
+    assert "NAME" in refused(capsys, "games", "--write", tmp_path / "a.nfg")
+
+
+def test_outputs_that_cannot_be_written(capsys, tmp_path):
+    assert ".json or .npz" in refused(capsys, "solve", "oneill", "--out", tmp_path / "a.txt")
+    missing = tmp_path / "missing"
+    refused(capsys, "solve", "oneill", "--out", missing / "a.json")
+    refused(capsys, "solve", "oneill", "--report", missing / "a.html")
+    refused(capsys, "games", "oneill", "--write", missing / "a.nfg")
+    refused(capsys, "games", "oneill", "--write", tmp_path / "a.xls")
+    refused(capsys, "games", "soccer", "--write", tmp_path / "a.nfg")
+    assert list(tmp_path.iterdir()) == []
+
+
+POLICIES = {
+    "not JSON": "policy",
+    "empty": "",
+    "no policy": '{"strategy": [[1, 0], [1, 0]]}',
+    "a number": "3",
+    "numbers": "[1, 0]",
+    "a string": '{"policy": "uniform"}',
+    "nothing": '{"policy": []}',
+    "strings": '{"policy": [["a", "b"], [0, 1]]}',
+    "null": '{"policy": [[null, 1], [0, 1]]}',
+    "booleans": '{"policy": [[true, false], [0, 1]]}',
+    "NaN": '{"policy": [[NaN, 1], [0, 1]]}',
+    "infinite": '{"policy": [[1e999, 1], [0, 1]]}',
+    "negative": '{"policy": [[-1, 2], [0, 1]]}',
+    "sum": '{"policy": [[0.5, 0.6], [0, 1]]}',
+    "one player": '{"policy": [[0.5, 0.5]]}',
+    "three players": '{"policy": [[0.5, 0.5], [0.5, 0.5], [0.5, 0.5]]}',
+    "three actions": '{"policy": [[0.5, 0.5, 0], [0.5, 0.5]]}',
+    "ragged": '{"policy": [[[0.5, 0.5], [1]], [0.5, 0.5]]}',
+    "deep": "[" * 100_000,
+}
+
+
+@pytest.mark.parametrize("case", POLICIES)
+def test_policies_that_are_none(capsys, tmp_path, case):
+    path = tmp_path / "policy.json"
+    path.write_text(POLICIES[case])
+    refused(capsys, "certify", "matching-pennies", path)
+
+
+def test_policy_files_that_are_none(capsys, tmp_path):
+    for suffix in (".json", ".npz"):
+        path = tmp_path / f"policy{suffix}"
+        assert "No such file" in refused(capsys, "certify", "oneill", path)
+        path.mkdir()
+        refused(capsys, "certify", "oneill", path)
+        path.rmdir()
+        for content in (b"", GARBAGE, b"PK\x03\x04"):
+            path.write_bytes(content)
+            refused(capsys, "certify", "oneill", path)
+    assert ".json or .npz" in refused(capsys, "certify", "oneill", tmp_path / "policy.yaml")
+
+
+def test_npz_policies_that_are_none(capsys, tmp_path):
+    path = tmp_path / "policy.npz"
+    half = np.array([0.5, 0.5])
+    for arrays in (
+        {"row": half, "column": half},
+        {"policy_0": half, "policy_2": half},
+        {"policy_0": half, "policy_1": half[:1]},
+        {"policy_0": half, "policy_1": np.array(["a", "b"])},
+        {"policy_0": half, "policy_1": np.array([object(), 1], dtype=object)},
+    ):
+        np.savez(path, **arrays)
+        refused(capsys, "certify", "matching-pennies", path)
+    with open(path, "wb") as file:
+        np.save(file, half)
+    refused(capsys, "certify", "matching-pennies", path)
+
+
+def test_a_policy_of_another_batch(capsys, tmp_path):
+    game, policy = tmp_path / "game.npz", tmp_path / "policy.json"
+    np.savez(game, payoff=np.ones((5, 2, 2)))
+    policy.write_text(json.dumps({"policy": [[[0.5, 0.5]] * 4, [[0.5, 0.5]] * 4]}))
+    refused(capsys, "certify", game, policy)
+
+
+@pytest.mark.parametrize("arguments", [["--games", "0"], ["--seed", "-1"]])
+def test_demo_settings_that_are_none(capsys, tmp_path, arguments):
+    refused(capsys, "demo", "--out", tmp_path / "demo", *arguments)
+
+
+def test_a_demo_folder_that_is_none(capsys, tmp_path):
+    (tmp_path / "file").touch()
+    refused(capsys, "demo", "--out", tmp_path / "file")
+
+
+def test_a_real_process_shows_no_traceback(tmp_path):
+    path = tmp_path / "game.nfg"
+    path.write_bytes(GARBAGE)
+    command = [sys.executable, "-m", "equipoise", "solve", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("equipoise: error: ")
+    assert done.stderr.count("\n") == 1
