@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from equipoise.games import adapters as adapters
     from equipoise.games import catalogue as catalogue
     from equipoise.games import families as families
     from equipoise.games._markov import MarkovGame as MarkovGame
@@ -34,6 +35,7 @@ _PUBLIC: dict[str, str | None] = {
     # games from and to elsewhere
     "read": "equipoise.games.files",
     "write": "equipoise.games.files",
+    "adapters": None,
 }
 
 __all__ = sorted(_PUBLIC)  # pyright: ignore[reportUnsupportedDunderAll]

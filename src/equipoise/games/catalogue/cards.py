@@ -163,10 +163,10 @@ GAMES = (
         value=Fraction(11327, 22100),
         equilibrium=(_le_her_strategy(7, "5/8"), _le_her_strategy(8, "3/8")),
         notes=(
-            "The first solution in mixed strategies that is known. Paul (rows) may exchange his card with "
-            "Pierre's, who may refuse with a king; Pierre may then exchange his for one of the "
-            "deck, unless that is a king; the higher card wins, Pierre at a tie. Payoffs are "
-            "Paul's chances. Action r holds cards from rank r + 1 up."
+            "The first solution in mixed strategies that is known. Paul (rows) may exchange his "
+            "card with Pierre's, who may refuse with a king; Pierre may then exchange his for one "
+            "of the deck, unless that is a king; the higher card wins, Pierre at a tie. Payoffs "
+            "are Paul's chances. Action r holds cards from rank r + 1 up."
         ),
     ),
 )

@@ -1,0 +1,212 @@
+"""Games to and from OpenSpiel, Gambit and QuantEcon.
+
+The other libraries are optional: a function imports its own when called, and says what to
+install when it is missing. What comes from them is a `MatrixGame` when it has two players whose
+payoffs sum to exactly zero, and a `NormalFormGame` otherwise.
+"""
+
+import math
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from equipoise.games._matrix import MatrixGame
+from equipoise.games._normal import NormalFormGame
+
+__all__ = [
+    "from_gambit",
+    "from_openspiel",
+    "from_quantecon",
+    "to_gambit",
+    "to_openspiel",
+    "to_quantecon",
+]
+
+#: The largest number of strategy profiles that is converted: normal forms grow exponentially.
+PROFILES_LIMIT = 1_000_000
+#: How much of a game tree is walked to find the size of its normal form.
+NODES_LIMIT = 200_000
+
+
+def to_openspiel(game: MatrixGame | NormalFormGame) -> Any:
+    """The game as a `pyspiel.MatrixGame`, or a `pyspiel.TensorGame` for other than two players.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> theirs = eq.games.adapters.to_openspiel(eq.games.load("odd-or-even"))
+    >>> theirs.num_players(), theirs.num_rows()
+    (2, 2)
+    """
+    pyspiel = _import("pyspiel", "OpenSpiel", "openspiel")
+    payoffs = _payoffs(game)
+    if len(payoffs) == 2:
+        return pyspiel.create_matrix_game(payoffs[0].tolist(), payoffs[1].tolist())
+    return pyspiel.create_tensor_game(payoffs.reshape(len(payoffs), -1).tolist(), payoffs.shape[1:])
+
+
+def from_openspiel(game: Any) -> MatrixGame | NormalFormGame:
+    """The normal form of a `pyspiel` game: a matrix or tensor game, or any other that is small.
+
+    Sequential games, and simultaneous games of several moves, go through
+    `pyspiel.extensive_to_tensor_game`, whose strategies say what to do at every information
+    state. Their number is counted first, and a game with more than a million profiles refused.
+
+    **Example**
+
+    >>> import pyspiel, equipoise as eq
+    >>> eq.games.adapters.from_openspiel(pyspiel.load_game("kuhn_poker")).actions
+    (64, 64)
+    """
+    pyspiel = _import("pyspiel", "OpenSpiel", "openspiel")
+    if not isinstance(game, pyspiel.Game):
+        raise ValueError(f"game: expected a pyspiel.Game, found {type(game).__name__}")
+    if isinstance(game, pyspiel.MatrixGame):
+        return _from_payoffs(np.array([game.row_utilities(), game.col_utilities()]))
+    if not isinstance(game, pyspiel.TensorGame):
+        _check_size(_count_strategies(pyspiel, game))
+        game = pyspiel.extensive_to_tensor_game(game)
+    players = range(game.num_players())
+    return _from_payoffs(np.array([game.player_utilities(player) for player in players]))
+
+
+def _count_strategies(pyspiel: ModuleType, game: Any) -> list[int]:
+    """How many pure strategies each player of a game tree has."""
+    kind, dynamics = game.get_type(), pyspiel.GameType.Dynamics
+    if kind.dynamics == dynamics.MEAN_FIELD or not kind.provides_information_state_string:
+        raise ValueError(
+            f"game: expected a game with information states, found {kind.short_name}, without"
+        )
+    if kind.dynamics == dynamics.SIMULTANEOUS:
+        game = pyspiel.convert_to_turn_based(game)
+    moves: list[dict[str, int]] = [{} for _ in range(game.num_players())]
+    stack = [game.new_initial_state()]
+    for _ in range(NODES_LIMIT):
+        if not stack:
+            return [math.prod(counts.values()) for counts in moves]
+        state = stack.pop()
+        if state.is_terminal():
+            continue
+        actions = state.legal_actions()
+        if not state.is_chance_node():
+            moves[state.current_player()][state.information_state_string()] = len(actions)
+        stack.extend(state.child(action) for action in actions)
+    raise ValueError(f"game: expected a tree of at most {NODES_LIMIT} nodes, found a larger one")
+
+
+def to_gambit(game: MatrixGame | NormalFormGame, title: str = "equipoise") -> Any:
+    """The game as a `pygambit.StrategicGame`; the payoffs are kept exactly.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> theirs = eq.games.adapters.to_gambit(eq.games.load("odd-or-even"))
+    >>> theirs.is_const_sum
+    True
+    """
+    pygambit = _import("pygambit", "Gambit", "gambit")
+    return pygambit.StrategicGame.from_arrays(*_payoffs(game), title=title)
+
+
+def from_gambit(game: Any) -> MatrixGame | NormalFormGame:
+    """The normal form of a `pygambit` game, strategic or extensive.
+
+    An extensive game is taken in Gambit's reduced strategic form. Names are dropped.
+
+    **Example**
+
+    >>> import pygambit, equipoise as eq
+    >>> theirs = pygambit.StrategicGame.from_arrays([[3, 0], [5, 1]], [[3, 5], [0, 1]])
+    >>> eq.games.adapters.from_gambit(theirs).payoffs[0]
+    array([[3., 0.],
+           [5., 1.]])
+    """
+    pygambit = _import("pygambit", "Gambit", "gambit")
+    if not isinstance(game, pygambit.Game):
+        raise ValueError(f"game: expected a pygambit.Game, found {type(game).__name__}")
+    _check_size([len(game.get_strategies(player)) for player in game.players])
+    return _from_payoffs(np.array(game.to_arrays(dtype=float), np.float64))
+
+
+def to_quantecon(game: MatrixGame | NormalFormGame) -> Any:
+    """The game as a `quantecon.game_theory.NormalFormGame`.
+
+    QuantEcon gives each player its own array with that player's actions on the first axis, and
+    those of the next players, in turn, on the others.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> theirs = eq.games.adapters.to_quantecon(eq.MatrixGame([[1, 2, 3], [4, 5, 6]]))
+    >>> theirs.payoff_arrays[1].shape
+    (3, 2)
+    """
+    quantecon = _import("quantecon.game_theory", "QuantEcon", "quantecon")
+    payoffs = _payoffs(game)
+    arrays = [payoffs[i].transpose(_own_first(i, len(payoffs))) for i in range(len(payoffs))]
+    return quantecon.NormalFormGame([quantecon.Player(np.ascontiguousarray(a)) for a in arrays])
+
+
+def from_quantecon(game: Any) -> MatrixGame | NormalFormGame:
+    """The same game from a `quantecon.game_theory.NormalFormGame`.
+
+    **Example**
+
+    >>> import numpy as np, equipoise as eq
+    >>> from quantecon.game_theory import NormalFormGame, Player
+    >>> theirs = NormalFormGame([Player(np.ones((2, 3))), Player(-np.ones((3, 2)))])
+    >>> eq.games.adapters.from_quantecon(theirs).actions
+    (2, 3)
+    """
+    quantecon = _import("quantecon.game_theory", "QuantEcon", "quantecon")
+    if not isinstance(game, quantecon.NormalFormGame):
+        raise ValueError(
+            f"game: expected a quantecon.game_theory.NormalFormGame, found {type(game).__name__}"
+        )
+    arrays = game.payoff_arrays
+    return _from_payoffs(
+        np.array([a.transpose(np.argsort(_own_first(i, game.N))) for i, a in enumerate(arrays)])
+    )
+
+
+def _own_first(player: int, players: int) -> list[int]:
+    """The order of axes that begins with the player itself, as QuantEcon has it."""
+    return [(player + k) % players for k in range(players)]
+
+
+def _payoffs(game: MatrixGame | NormalFormGame) -> np.ndarray:
+    """The payoffs of all players in one array; refuse batches and other kinds of games."""
+    if not isinstance(game, MatrixGame | NormalFormGame):
+        raise ValueError(
+            f"game: expected a MatrixGame or a NormalFormGame, found {type(game).__name__}"
+        )
+    if game.batch_shape:
+        raise ValueError(f"game: expected a single game, found a batch of {game.batch_shape}")
+    if isinstance(game, NormalFormGame):
+        return np.asarray(game.payoffs, np.float64)
+    row = np.asarray(game.payoff, np.float64)
+    return np.stack([row, 0.0 - row])  # not -row, which would make zeros negative
+
+
+def _from_payoffs(payoffs: np.ndarray) -> MatrixGame | NormalFormGame:
+    game = NormalFormGame(payoffs)
+    return game.as_matrix_game() if game.is_zero_sum() else game
+
+
+def _check_size(strategies: list[int]) -> None:
+    if math.prod(strategies) > PROFILES_LIMIT:
+        counts = [f"10^{math.log10(n):.0f}" if n > 10**9 else str(n) for n in strategies]
+        raise ValueError(
+            f"game: expected at most {PROFILES_LIMIT} strategy profiles, found {' x '.join(counts)}"
+        )
+
+
+def _import(module: str, library: str, extra: str) -> ModuleType:
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise ImportError(
+            f"{library} is not installed; install it with: pip install 'equipoise[{extra}]'"
+        ) from error
