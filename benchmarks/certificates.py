@@ -1,8 +1,8 @@
 """NashConv of 1,000 policy pairs in 100x100 zero-sum games.
 
 Once with one game for all pairs, once with a game for each. Game objects are built before the
-clock starts, for everybody; policies are NumPy arrays when it does. The limit is a bare matrix
-product in NumPy, which checks nothing. Accuracy is the largest error against the same gains
+clock starts, for everybody; policies are NumPy arrays when it does. The limit is two bare
+products in NumPy, which check nothing. Accuracy is the largest error against the same gains
 computed in extended precision.
 """
 
@@ -44,17 +44,18 @@ def ours(data: Arrays) -> Callable[[int], Answer]:
     return run
 
 
-def numpy_matmul(data: Arrays) -> Callable[[int], Answer]:
-    """Both best replies by matrix products."""
+def bare_numpy(data: Arrays) -> Callable[[int], Answer]:
+    """Both best replies by the fastest products that NumPy has."""
     payoff, x, y = data["payoff"], data["x"], data["y"]
 
     def shared(count: int) -> Answer:
         return {"nash_conv": (y @ payoff.T).max(-1) - (x @ payoff).min(-1)}
 
     def each(count: int) -> Answer:
-        row_replies = payoff @ y[..., None]
-        column_replies = x[:, None] @ payoff
-        return {"nash_conv": row_replies[..., 0].max(-1) - column_replies[:, 0].min(-1)}
+        # Twice as fast as a stacked matrix product, and bound by memory.
+        row_replies = np.einsum("nab,nb->na", payoff, y)
+        column_replies = np.einsum("na,nab->nb", x, payoff)
+        return {"nash_conv": row_replies.max(-1) - column_replies.min(-1)}
 
     return shared if payoff.ndim == 2 else each
 
@@ -158,7 +159,7 @@ def contenders() -> tuple[Contender, ...]:
             compiles=True, notes="policies validated, gains of each player", cores=None,
         ),
         Contender(
-            "NumPy matrix product (the limit)", numpy_matmul, batched=True,
+            "bare NumPy products (the limit)", bare_numpy, batched=True,
             how="one batched call", notes="checks nothing, NashConv only",
         ),
         Contender(
