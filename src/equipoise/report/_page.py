@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
+import numpy as np
+
 from equipoise.core.files import write_text
 from equipoise.report._style import STYLE
 from equipoise.report._svg import to_png, to_svg
@@ -15,6 +17,9 @@ from equipoise.runs.plain import dumps
 
 #: The page may load nothing and run nothing; it has all it needs.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+
+
+_NUMBER = int | float | np.integer | np.floating
 
 
 class Report:
@@ -184,4 +189,4 @@ def _table(table: Table, caption: str, digits: int) -> str:
 
 
 def _is_number(value: Any) -> bool:
-    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+    return value is None or (isinstance(value, _NUMBER) and not isinstance(value, bool))

@@ -10,6 +10,15 @@ from typing import Any
 
 import numpy as np
 
+__all__ = [
+    "fit_slope",
+    "heat_map",
+    "histogram",
+    "learning_curves",
+    "policy_bars",
+    "simplex_plot",
+]
+
 #: Colours that colour-blind readers tell apart, on light and on dark pages (after Okabe and Ito).
 COLOURS = ("#2b8cc4", "#e08a00", "#00a878", "#c65d9c", "#d55e00", "#8a7fd1", "#7f8790")
 
@@ -218,12 +227,12 @@ def simplex_plot(
                 a, b = corners[(i + 1) % 3], corners[(i + 2) % 3]
                 ends = share * corners[i] + (1 - share) * np.stack([a, b])
                 axes.plot(*ends.T, color="#808080", alpha=0.25, lw=0.6)
+        if equilibrium is not None:  # below the path, which ends there if all goes well
+            point = np.asarray(equilibrium, float) @ corners
+            axes.plot(*point, "*", color=COLOURS[1], ms=18, label="Nash")
         axes.plot(*(path @ corners).T, color=COLOURS[0], lw=1.2, label="policy")
         axes.plot(*(path[0] @ corners), "o", color=COLOURS[0], ms=5, label="first")
-        axes.plot(*(path[-1] @ corners), "s", color=COLOURS[0], ms=6, label="last")
-        if equilibrium is not None:
-            point = np.asarray(equilibrium, float) @ corners
-            axes.plot(*point, "*", color=COLOURS[1], ms=15, label="Nash")
+        axes.plot(*(path[-1] @ corners), "s", color=COLOURS[0], ms=5, label="last")
         for corner, name in zip(corners, actions, strict=True):
             axes.text(*(centre + 1.14 * (corner - centre)), _label(name), ha="center", va="center")
         axes.set_aspect("equal")
