@@ -145,7 +145,7 @@ def measure(data: Arrays, answer: Answer) -> float:
 
 
 def contenders() -> tuple[Contender, ...]:
-    """All ours: no peer solves games on an accelerator."""
+    """Ours alone; general batched solvers in JAX (qpax, MPAX) are not compared with here."""
     options: dict[str, Any] = {
         "ours": True,
         "batched": True,

@@ -188,7 +188,7 @@ def contenders(states: int, batch: bool) -> tuple[Contender, ...]:
         Contender(
             "OpenSpiel value_iteration", openspiel, needs=("pyspiel", "cvxpy", "ecos"),
             how=per_game, timeout=30.0, notes="policies by lp_solver at its values",
-            skip="" if states <= FEW_STATES else "takes minutes to hours at this size",
+            skip="" if states <= FEW_STATES else f"run up to {FEW_STATES} states only",
         ),
     )  # fmt: skip
 

@@ -197,7 +197,7 @@ def contenders(actions: int) -> tuple[Contender, ...]:
         Contender(
             "QuantEcon lemke_howson", one_by_one(quantecon_lemke_howson), needs=quantecon,
             how=per_game, compiles=True, timeout=300.0,
-            skip="" if actions <= 50 else "for general-sum games; not meant for this size",
+            skip="" if actions <= 50 else "run up to 50x50 only",
         ),
         Contender("SciPy linprog (HiGHS)", one_by_one(scipy_highs), needs=("scipy",), how=per_game),
         Contender(
