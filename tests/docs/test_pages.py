@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import peer
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -64,6 +65,8 @@ def run_shell(text: str) -> None:
 def test_snippets_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": "__main__"}
+    if "adapters" in page.read_text():
+        [peer(library) for library in ("pyspiel", "pygambit", "quantecon")]
     for language, line, text in snippets(page):
         if language in ("python", "pycon"):
             run_python(text, page, line, names)
