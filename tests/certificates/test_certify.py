@@ -1,0 +1,145 @@
+"""Certificates: against brute force and other libraries, and what they refuse."""
+
+import itertools
+
+import numpy as np
+import pytest
+from conftest import peer
+
+import equipoise as eq
+
+
+def random_policy(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    return rng.dirichlet(np.ones(shape[-1]), size=shape[:-1])
+
+
+def test_gains_in_matrix_games_are_those_of_the_best_pure_reply(rng) -> None:
+    payoff = rng.normal(size=(20, 3, 4))
+    x, y = random_policy(rng, 20, 3), random_policy(rng, 20, 4)
+    certificate = eq.certify(eq.MatrixGame(payoff), (x, y))
+    for g in range(20):
+        value = x[g] @ payoff[g] @ y[g]
+        rows = [np.eye(3)[a] @ payoff[g] @ y[g] - value for a in range(3)]
+        columns = [value - x[g] @ payoff[g] @ np.eye(4)[b] for b in range(4)]
+        np.testing.assert_allclose(certificate.gains[g], [max(rows), max(columns)], atol=1e-12)
+        np.testing.assert_allclose(certificate.value[g], [value, -value], atol=1e-12)
+    assert certificate.exact
+
+
+def test_many_policies_on_one_game_and_one_policy_on_many_games(rng) -> None:
+    one, many = eq.MatrixGame(rng.normal(size=(3, 4))), eq.MatrixGame(rng.normal(size=(7, 3, 4)))
+    x, y = random_policy(rng, 7, 3), random_policy(rng, 7, 4)
+    wide = eq.certify(one, (x, y))
+    deep = eq.certify(many, (x[0], y[0]))
+    assert wide.gains.shape == deep.gains.shape == (7, 2)
+    np.testing.assert_allclose(wide.gains[3], eq.certify(one, (x[3], y[3])).gains, atol=1e-14)
+    np.testing.assert_allclose(deep.gains[3], eq.certify(many[3], (x[0], y[0])).gains, atol=1e-14)
+    np.testing.assert_allclose(deep[3].gains, deep.gains[3])
+
+
+def test_gains_in_markov_games_equal_brute_force_over_stationary_replies(rng) -> None:
+    games = eq.games.families.uniform(actions=2, states=3, discount=0.8).sample(10, key=0)
+    x, y = random_policy(rng, 10, 3, 2), random_policy(rng, 10, 3, 2)
+    certificate = eq.certify(games, (x, y))
+
+    def value(g: int, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        chain = np.einsum("sabt,sa,sb->st", games.transition[g], x, y)
+        reward = np.einsum("sab,sa,sb->s", games.reward[g], x, y)
+        return np.linalg.solve(np.eye(3) - 0.8 * chain, reward)
+
+    replies = [np.eye(2)[list(actions)] for actions in itertools.product(range(2), repeat=3)]
+    for g in range(10):
+        base = value(g, x[g], y[g])
+        rows = np.max([value(g, reply, y[g]) - base for reply in replies], 0)
+        columns = np.max([base - value(g, x[g], reply) for reply in replies], 0)
+        np.testing.assert_allclose(
+            certificate.state_gains[g], np.stack([rows, columns], -1), atol=1e-10
+        )
+        np.testing.assert_allclose(certificate.gains[g], [rows.max(), columns.max()], atol=1e-10)
+
+
+def test_markov_policies_broadcast_over_games(rng) -> None:
+    games = eq.games.families.uniform(actions=2, states=3, discount=0.8).sample(5, key=0)
+    uniform = np.full((3, 2), 0.5)
+    wide = eq.certify(games, (uniform, uniform))
+    np.testing.assert_allclose(wide.gains[2], eq.certify(games[2], (uniform, uniform)).gains)
+    x = random_policy(rng, 4, 3, 2)
+    many = eq.certify(games[0], (x, uniform))
+    assert many.gains.shape == (4, 2)
+    np.testing.assert_allclose(many.gains[1], eq.certify(games[0], (x[1], uniform)).gains)
+
+
+def test_gains_are_never_negative_beyond_rounding(rng) -> None:
+    games = eq.games.families.uniform(actions=3, states=4, discount=0.99).sample(50, key=1)
+    solution = eq.solve(games)
+    assert solution.certificate.state_gains.min() > -1e-10
+    matrix = eq.MatrixGame(rng.normal(size=(1000, 3, 3)))
+    assert eq.solve(matrix).certificate.gains.min() > -1e-14
+
+
+def test_nash_conv_agrees_with_openspiel(rng) -> None:
+    pyspiel = peer("pyspiel")
+    policy_module = peer("open_spiel.python.policy")
+    exploitability = peer("open_spiel.python.algorithms.exploitability")
+    payoff = rng.normal(size=(3, 4))
+    x, y = random_policy(rng, 3), random_policy(rng, 4)
+    theirs = pyspiel.convert_to_turn_based(
+        pyspiel.create_matrix_game(payoff.tolist(), (-payoff).tolist())
+    )
+    tabular = policy_module.TabularPolicy(theirs)
+    for player, strategy in enumerate((x, y)):
+        for state in tabular.states_per_player[player]:
+            tabular.action_probability_array[tabular.state_lookup[state], : len(strategy)] = (
+                strategy
+            )
+    certificate = eq.certify(eq.MatrixGame(payoff), (x, y))
+    assert abs(exploitability.nash_conv(theirs, tabular) - certificate.nash_conv) < 1e-9
+    assert abs(exploitability.exploitability(theirs, tabular) - certificate.exploitability) < 1e-9
+
+
+def test_gains_of_three_players_agree_with_gambit(rng) -> None:
+    gambit = peer("pygambit")
+    payoffs = rng.integers(-9, 10, size=(3, 2, 3, 2)).astype(float)
+    profile = [random_policy(rng, n) for n in (2, 3, 2)]
+    certificate = eq.certify(eq.NormalFormGame(payoffs), profile)
+    theirs = gambit.StrategicGame.from_arrays(*payoffs)
+    mixed = theirs.mixed_strategy_profile(data=[p.tolist() for p in profile], rational=False)
+    assert abs(mixed.max_regret() - certificate.max_gain) < 1e-9
+    for player, value in zip(("1", "2", "3"), certificate.value, strict=True):
+        assert abs(mixed.payoffs[player] - value) < 1e-9
+
+
+def test_measures_have_one_meaning_each() -> None:
+    certificate = eq.certify(eq.MatrixGame([[1, -1], [-1, 1]]), ([1, 0], [0, 1]))
+    assert certificate.gains.tolist() == [2.0, 0.0]
+    assert certificate.max_gain == 2.0
+    assert certificate.nash_conv == 2.0
+    assert certificate.exploitability == 1.0
+
+
+PENNIES = [[1, -1], [-1, 1]]
+
+
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        (([1, 0],), "policy: expected one array of probabilities per player, 2 in all; found 1"),
+        (([1, 0], None), r"policy\[1\]: expected probabilities of shape \(2,\), found None"),
+        (([1, 0], [1, 0, 0]), r"policy\[1\]: expected probabilities of shape \(..., 2\)"),
+        (([0.7, 0.7], [1, 0]), r"policy\[0\]: expected probabilities that sum to 1.* 1.4"),
+        (([1.5, -0.5], [1, 0]), r"policy\[0\]: expected probabilities >= 0, found -0.5 at \[1\]"),
+        (([float("nan"), 1], [1, 0]), r"policy\[0\]: expected finite numbers, found nan at \[0\]"),
+        ("uniform", "policy: expected one array of probabilities per player.* found str"),
+        (np.eye(2), "policy: expected .* as a tuple or list; found ndarray"),
+        ((["a", "b"], [1, 0]), r"policy\[0\]: expected real numbers"),
+    ],
+)
+def test_what_is_not_a_profile_is_refused(policy, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        eq.certify(eq.MatrixGame(PENNIES), policy)
+
+
+def test_batches_that_do_not_fit_are_refused(rng) -> None:
+    game = eq.MatrixGame(rng.normal(size=(5, 2, 2)))
+    with pytest.raises(ValueError, match="batch axes that broadcast"):
+        eq.certify(game, (np.full((3, 2), 0.5), np.full((3, 2), 0.5)))

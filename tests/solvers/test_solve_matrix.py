@@ -1,0 +1,134 @@
+"""`solve` on matrix games: against other libraries, on random games and on the catalogue."""
+
+import hypothesis
+import hypothesis.extra.numpy as arrays
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from conftest import peer
+from scipy.optimize import linprog
+
+import equipoise as eq
+
+
+def value_by_scipy(payoff: np.ndarray) -> float:
+    """Value of one game by one linear program, written independently of the library."""
+    rows, columns = payoff.shape
+    low, scale = payoff.min(), max(np.ptp(payoff), 1e-300)
+    scaled = (payoff - low) / scale
+    result = linprog(
+        [0.0] * rows + [-1.0],
+        A_ub=np.hstack([-scaled.T, np.ones((columns, 1))]),
+        b_ub=np.zeros(columns),
+        A_eq=[[1.0] * rows + [0.0]],
+        b_eq=[1.0],
+        bounds=[(0, None)] * rows + [(None, None)],
+        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+    )
+    return -result.fun * scale + low
+
+
+payoffs = st.one_of(st.integers(-5, 5), st.floats(-1, 1, allow_nan=False))
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (3, 3), (3, 5), (5, 2)])
+def test_value_agrees_with_scipy_on_any_game(shape: tuple[int, int]) -> None:
+    @hypothesis.settings(max_examples=300)
+    @hypothesis.given(arrays.arrays(float, shape, elements=payoffs))
+    def check(payoff: np.ndarray) -> None:
+        solution = eq.solve(eq.MatrixGame(payoff))
+        assert solution.status.ok
+        assert abs(solution.value - value_by_scipy(payoff)) < 1e-9
+        assert solution.certificate.gains.min() > -1e-12
+        assert solution.certificate.nash_conv < 1e-9
+
+    check()
+
+
+def test_values_agree_with_scipy_on_a_batch() -> None:
+    games = eq.games.families.uniform(actions=(6, 4)).sample(200, key=3)
+    solution = eq.solve(games)
+    theirs = [value_by_scipy(payoff) for payoff in games.payoff]
+    np.testing.assert_allclose(solution.value, theirs, atol=1e-9)
+
+
+def test_values_agree_with_openspiel() -> None:
+    pyspiel = peer("pyspiel")
+    pytest.importorskip("ecos", reason="its solver, which has no wheels from Python 3.13 on")
+    lp_solver = peer("open_spiel.python.algorithms.lp_solver")
+    games = eq.games.families.uniform(actions=3).sample(5, key=4)
+    solution = eq.solve(games)
+    for payoff, value in zip(games.payoff, solution.value, strict=True):
+        theirs = pyspiel.create_matrix_game(payoff.tolist(), (-payoff).tolist())
+        _, _, first, _ = lp_solver.solve_zero_sum_matrix_game(theirs)
+        assert abs(first - value) < 1e-6  # its own accuracy
+
+
+def test_known_equilibrium_of_a_game_with_a_mixed_solution() -> None:
+    solution = eq.solve(eq.MatrixGame([[3, -1], [-2, 1]]))
+    np.testing.assert_allclose(solution.policy[0], [3 / 7, 4 / 7], atol=1e-12)
+    np.testing.assert_allclose(solution.policy[1], [2 / 7, 5 / 7], atol=1e-12)
+    np.testing.assert_allclose(solution.value, 1 / 7, atol=1e-12)
+
+
+def test_a_hundred_thousand_games_at_once() -> None:
+    many = eq.MatrixGame(np.random.default_rng(0).uniform(size=(100_000, 3, 3)))
+    solution = eq.solve(many)
+    assert solution.certificate.nash_conv.max() <= 1e-8
+    assert solution.status.ok
+    assert solution.stats["stages"]["simplex"] == 100_000
+
+
+def test_batch_axes_are_kept() -> None:
+    games = eq.MatrixGame(np.random.default_rng(0).uniform(size=(2, 3, 4, 5)))
+    solution = eq.solve(games)
+    assert solution.policy[0].shape == (2, 3, 4)
+    assert solution.policy[1].shape == (2, 3, 5)
+    assert solution.value.shape == (2, 3)
+    assert solution.certificate.gains.shape == (2, 3, 2)
+
+
+def test_catalogue_values() -> None:
+    checked = 0
+    for name in eq.games.names():
+        entry, game = eq.games.describe(name), eq.games.load(name)
+        if isinstance(game, eq.NormalFormGame) or entry.value is None:
+            continue
+        solution = eq.solve(game)
+        assert solution.status.ok, name
+        known = np.asarray(entry.value, float)
+        np.testing.assert_allclose(solution.value, known, atol=1e-9, err_msg=name)
+        checked += 1
+    assert checked >= 20
+
+
+def test_general_sum_games_are_refused_in_words() -> None:
+    dilemma = eq.NormalFormGame([[[3, 0], [5, 1]], [[3, 5], [0, 1]]])
+    with pytest.raises(ValueError, match="two-player zero-sum"):
+        eq.solve(dilemma)
+
+
+def test_zero_sum_normal_forms_are_solved() -> None:
+    pennies = np.array([[1.0, -1.0], [-1.0, 1.0]])
+    solution = eq.solve(eq.NormalFormGame([pennies, -pennies]))
+    np.testing.assert_allclose(solution.value, 0.0, atol=1e-12)
+
+
+def test_what_is_not_a_game_is_refused() -> None:
+    with pytest.raises(ValueError, match="game: expected a game of this library, found list"):
+        eq.solve([[1, 2], [3, 4]])
+
+
+def test_an_unreachable_tolerance_is_admitted() -> None:
+    game = eq.MatrixGame(1e6 * np.random.default_rng(0).normal(size=(20, 20)))
+    solution = eq.solve(game, tolerance=1e-15)
+    assert not solution.status.ok
+    assert solution.status.name == "inexact"
+    assert "raise `tolerance`" in solution.status.message
+    assert solution.certificate.nash_conv < 1e-7
+
+
+@pytest.mark.parametrize("tolerance", [0.0, -1.0, float("nan")])
+def test_bad_tolerances_are_refused(tolerance: float) -> None:
+    with pytest.raises(ValueError, match="tolerance"):
+        eq.solve(eq.MatrixGame([[1.0]]), tolerance=tolerance)
