@@ -1,6 +1,10 @@
 """The demo plays, resumes, and tells the truth about how it was done."""
 
 import json
+import signal
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
@@ -95,3 +99,22 @@ def test_a_demo_that_another_process_plays_is_refused(tmp_path, capsys):
     with Run.create(folder / "named", {"game": "colonel-blotto"}):
         assert play(folder) == 2
     assert "is being written by" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_a_real_demo_which_then_goes_on(tmp_path):
+    folder = tmp_path / "demo"
+    command = [sys.executable, "-m", "equipoise", "demo", "--out", str(folder), *SMALL]
+    process = subprocess.Popen(
+        command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+    )
+    deadline = time.monotonic() + 120
+    while not (folder / "named" / "record.json").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert error.splitlines()[-1] == "equipoise: interrupted"
+    before = (folder / "named" / "record.json").read_bytes()
+    assert play(folder) == 0
+    assert (folder / "named" / "record.json").read_bytes() == before

@@ -1,5 +1,6 @@
 """Solutions and certificates, as documents for programs and as tables for people."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -50,39 +51,35 @@ def solution_document(name: str, game: Any, solution: Solution, tolerance: float
     }
 
 
-def print_certificate(certificate: Certificate) -> None:
-    """Print a certificate: each player's gain, or a summary of a batch."""
+def print_certificate(certificate: Certificate, more: Sequence[tuple[str, Any]] = ()) -> None:
+    """Print a certificate, each player's gain or a summary of a batch, and more facts below."""
     if certificate.gains.ndim > 1:
         count = certificate.nash_conv.size
         print_table(certificate_table(certificate), title=f"Gains in {count:,} games")
         worst = np.unravel_index(int(certificate.nash_conv.argmax()), certificate.nash_conv.shape)
-        print_pairs([("worst game", ", ".join(str(int(i)) for i in worst)), *_how(certificate)])
+        place = ", ".join(str(int(i)) for i in worst)
+        print_pairs([("worst game", place), *_how(certificate), *more])
         return
     names = PLAYERS if certificate.players == 2 else None
     print_table(certificate_table(certificate, names))
-    print_pairs(_how(certificate))
+    print_pairs([*_how(certificate), *more])
 
 
 def print_solution(name: str, game: Any, solution: Solution, seconds: float) -> None:
     """Print a solution: policies, value and certificate, or a summary of a batch."""
     print(f"{name}: {describe(game)}")
+    facts: list[tuple[str, Any]] = []
     if game.batch_shape:
-        solved = int(solution.status.solved.sum())
-        count = solution.status.solved.size
-        print_certificate(solution.certificate)
-        print_pairs(
-            [
-                ("solved", f"{solved:,} of {count:,}"),
-                ("seconds", seconds),
-                ("games per second", round(count / seconds)),
-                ("status", str(solution.status)),
-            ]
-        )
-        return
-    print_table(_state_policies(solution) if kind_of(game) == "markov" else _policies(solution))
-    print_certificate(solution.certificate)
-    value = [] if kind_of(game) == "markov" else [("value", float(solution.value))]
-    print_pairs([*value, ("seconds", seconds), ("status", str(solution.status))])
+        count, solved = solution.status.solved.size, int(solution.status.solved.sum())
+        facts += [("solved", f"{solved:,} of {count:,}")]
+        facts += [("games per second", f"{count / seconds:,.0f} (compilation included)")]
+    elif kind_of(game) == "markov":
+        print_table(_state_policies(solution))
+    else:
+        print_table(_policies(solution))
+        facts += [("value", float(solution.value))]
+    facts += [("seconds", seconds), ("status", str(solution.status))]
+    print_certificate(solution.certificate, facts)
 
 
 def _how(certificate: Certificate) -> list[tuple[str, Any]]:

@@ -41,8 +41,11 @@ def _play(act: Act, folder: Path, settings: Settings, *, anew: bool) -> Record:
     config = act.config(settings)
     begin = Run.restart if anew else Run.start
     try:
-        with refusing():
-            run = begin(folder, config)
+        run = begin(folder, config)
+    except OSError as error:
+        raise CommandError(str(error)) from error
+    except ValueError as error:
+        raise CommandError(f"{error}; end that demo first, or choose another --out") from error
     except RuntimeError as error:  # somebody else is writing there
         raise CommandError(str(error)) from error
     with run:
@@ -85,7 +88,7 @@ def _summary(records: dict[str, Record]) -> Table:
         games = certificate.nash_conv.size
         seconds = (record.scalars["first_seconds"], record.scalars["seconds"])
         rows.append((act.heading, games, _worst(record), *seconds))
-    return Table(("act", "games", "largest NashConv", "first call, s", "again, s"), rows)
+    return Table(("act", "games", "NashConv", "first call, s", "again, s"), rows)
 
 
 def _worst(record: Record) -> float:
