@@ -76,17 +76,17 @@ def check_finite(name: str, array: Any) -> None:
 
 def check_probabilities(name: str, array: Any, tolerance: float = PROBABILITY_TOLERANCE) -> None:
     """Refuse rows (last axis) that are negative somewhere or do not sum to one."""
-    check_finite(name, array)
     if is_traced(array):
         return
     values = np.asarray(array)
-    negative = values < -tolerance
-    if negative.any():
-        where = first_index(negative)
+    sums = values.sum(-1, dtype=np.float64)
+    if not np.isfinite(sums).all():  # one pass over large tables, not two
+        check_finite(name, array)
+    if values.size and values.min() < -tolerance:
+        where = first_index(values < -tolerance)
         raise ValueError(
             f"{name}: expected probabilities >= 0, found {values[where]:.6g} at {list(where)}"
         )
-    sums = values.sum(-1, dtype=np.float64)
     off = np.abs(sums - 1.0) > tolerance
     if off.any():
         where = first_index(off)
