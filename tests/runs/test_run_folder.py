@@ -209,3 +209,20 @@ def test_tables_are_checked():
         Table(("a", "b"), [(1, 2), (1,)])
     with pytest.raises(ValueError, match="name: expected one of"):
         Table(("a",), []).column("b")
+
+
+def test_restart_begins_anew_and_spares_other_files(tmp_path):
+    folder = tmp_path / "run"
+    with Run.create(folder, {"a": 1}) as run:
+        run.log(1, x=1)
+        run.checkpoint(1, 0)
+        run.finish(Record("old"))
+    (folder / "report.html").write_text("mine")
+    with Run.restart(folder, {"a": 2}) as run:
+        assert not run.finished
+        assert run.step == 0
+        assert run.config == {"a": 2}
+        assert run.metrics() == []
+    assert (folder / "report.html").read_text() == "mine"
+    with Run.restart(tmp_path / "new", {}) as run:
+        assert run.step == 0
