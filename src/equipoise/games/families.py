@@ -24,6 +24,10 @@ from equipoise.games._matrix import MatrixGame
 
 __all__ = ["Family", "gaussian", "perturbed", "uniform"]
 
+#: Games are drawn in blocks of at most this many games and this many numbers.
+BLOCK_GAMES = 256
+BLOCK_ENTRIES = 1 << 20
+
 
 class Draw(eqx.Module):
     """A distribution of one array: the rewards of a game, or its transitions."""
@@ -73,12 +77,14 @@ class DirichletTransitions(Draw):
     almost everywhere); 0.1 makes transitions nearly deterministic, so that dynamics matter.
     """
 
-    concentration: float
+    concentration: float = eqx.field(static=True)
 
     def __call__(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
         """Draw the transitions of one game."""
-        alpha = jnp.full(shape[-1], self.concentration)
-        p = jax.random.dirichlet(key, alpha, shape[:-1])
+        if self.concentration == 1.0:  # the usual case, without the rejection loop of the rest
+            p = jax.random.exponential(key, shape)
+        else:
+            p = jax.random.dirichlet(key, jnp.full(shape[-1], self.concentration), shape[:-1])
         return p / p.sum(-1, keepdims=True)
 
 
@@ -140,15 +146,26 @@ class Family(eqx.Module):
         (1000, 3, 3)
         """
         count = 1 if games is None else checks.check_count("games", games)
+        block, key = self._block(), as_key(key)
         with double_precision():
-            drawn = _draw_many(self, as_key(key), count)
-            drawn = jax.tree.map(np.asarray, drawn)
+            blocks = [
+                jax.tree.map(np.asarray, _draw_block(self, key, np.arange(block) + start))
+                for start in range(0, count, block)
+            ]
+        drawn = jax.tree.map(lambda *parts: np.concatenate(parts)[:count], *blocks)
         return drawn[0] if games is None else drawn
+
+    def _block(self) -> int:
+        """How many games are drawn at once: never a matter of how many are asked for."""
+        entries = self.actions[0] * self.actions[1] * (self.states or 1) ** 2
+        return max(1, min(BLOCK_GAMES, BLOCK_ENTRIES // entries))
 
 
 @eqx.filter_jit
-def _draw_many(family: Family, key: jax.Array, count: int) -> Any:
-    keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.arange(count))
+def _draw_block(family: Family, key: jax.Array, indices: np.ndarray | jax.Array) -> Any:
+    # Compilers round differently for different sizes. Blocks of one size keep game i the same
+    # to the last bit however many are drawn, and are compiled once for all counts.
+    keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(indices)
     return jax.vmap(family.draw)(keys)
 
 
