@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from conftest import peer
+from support import peer
 
 import equipoise as eq
 

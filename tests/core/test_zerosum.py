@@ -5,7 +5,7 @@ import itertools
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import peer
+from support import peer
 
 from equipoise.core.precision import double_precision
 from equipoise.core.zerosum import (

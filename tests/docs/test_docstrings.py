@@ -6,7 +6,7 @@ import importlib
 from pathlib import Path
 
 import pytest
-from conftest import peer
+from support import peer
 
 SOURCE = Path(__file__).parents[2] / "src"
 OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS

@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from conftest import peer
+from support import peer
 
 from equipoise.games import MarkovGame, MatrixGame, NormalFormGame, adapters, load
 

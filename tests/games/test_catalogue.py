@@ -7,8 +7,8 @@ from math import comb
 
 import numpy as np
 import pytest
-from conftest import peer
 from scipy.optimize import linprog
+from support import peer
 
 from equipoise.games import MarkovGame, MatrixGame, NormalFormGame, catalogue, describe, load, names
 

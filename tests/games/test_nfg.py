@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import peer
+from support import peer
 
 from equipoise.games import MatrixGame, NormalFormGame, read, write
 from equipoise.games.files._nfg import parse_nfg

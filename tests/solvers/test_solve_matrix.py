@@ -5,8 +5,8 @@ import hypothesis.extra.numpy as arrays
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from conftest import peer
 from scipy.optimize import linprog
+from support import peer
 
 import equipoise as eq
 
