@@ -71,6 +71,16 @@ class Rates(eqx.Module):
     eps: Schedule
     #: Least probability of an action, times the number of actions.
     floor: Schedule = Power(1.0, 2.0, shift=1.0)
+    #: With A actions, eta is divided and eps multiplied by `A ** growth`.
+    growth: float = 0.0
+
+    def step(self, t: Any, actions: int) -> jax.Array:
+        """Length of a gradient step, `eta / 2`."""
+        return self.eta(t) * (0.5 * actions**-self.growth)
+
+    def strength(self, t: Any, actions: int) -> jax.Array:
+        """Strength of the regulariser."""
+        return self.eps(t) * actions**self.growth
 
 
 def paper(rounds: int) -> Rates:

@@ -23,6 +23,15 @@ from equipoise.core.fusion import once
 NEWTON_ITERATIONS = 8
 
 
+def _alone(values: Any) -> bool:
+    """Whether there is but one game, so that an entry of the first axis is a scalar.
+
+    XLA on a CPU (0.10.2) then takes scalar slices of an array for elementwise uses of it, lets
+    a fusion overwrite the array it still reads, and returns wrong numbers. Reductions are safe.
+    """
+    return values[0].size == 1
+
+
 def _fold(operation: Callable[[Any, Any], Any], values: Any) -> Any:
     return reduce(operation, [values[i] for i in range(values.shape[0])])
 
@@ -33,7 +42,7 @@ def total(values: Float[Array, "actions ..."]) -> Float[Array, "..."]:
     >>> float(total(jnp.array([1.0, 2.0])))
     3.0
     """
-    return _fold(jnp.add, values)
+    return jnp.sum(values, 0) if _alone(values) else _fold(jnp.add, values)
 
 
 def largest(values: Float[Array, "actions ..."]) -> Float[Array, "..."]:
@@ -42,7 +51,7 @@ def largest(values: Float[Array, "actions ..."]) -> Float[Array, "..."]:
     >>> float(largest(jnp.array([1.0, 2.0])))
     2.0
     """
-    return _fold(jnp.maximum, values)
+    return jnp.max(values, 0) if _alone(values) else _fold(jnp.maximum, values)
 
 
 def smallest(values: Float[Array, "actions ..."]) -> Float[Array, "..."]:
@@ -51,7 +60,27 @@ def smallest(values: Float[Array, "actions ..."]) -> Float[Array, "..."]:
     >>> float(smallest(jnp.array([1.0, 2.0])))
     1.0
     """
-    return _fold(jnp.minimum, values)
+    return jnp.min(values, 0) if _alone(values) else _fold(jnp.minimum, values)
+
+
+def upper_sums(
+    values: Float[Array, "actions *batch"],
+) -> tuple[Float[Array, "actions *batch"], Float[Array, "actions *batch"]]:
+    """For every entry, the sum and the number of the entries at least as large.
+
+    >>> sums, counts = upper_sums(jnp.array([0.5, 0.2, 0.3]))
+    >>> counts.tolist()
+    [1.0, 3.0, 2.0]
+    """
+    if _alone(values):
+        above = values[None] >= values[:, None]
+        return jnp.where(above, values[None], 0.0).sum(1), above.sum(1).astype(values.dtype)
+    sums, counts = jnp.zeros_like(values), jnp.zeros_like(values)
+    for i in range(values.shape[0]):
+        above = values[i] >= values
+        sums = sums + jnp.where(above, values[i], 0.0)
+        counts = counts + above
+    return sums, counts
 
 
 def one_hot(index: Int[Array, "*batch"], size: int) -> Bool[Array, "size *batch"]:
@@ -69,6 +98,9 @@ def pick(values: Array, index: Int[Array, "*batch"]) -> Array:
     >>> pick(jnp.array([[1.0, 2.0], [3.0, 4.0]]), jnp.array([1, 0])).tolist()
     [3.0, 2.0]
     """
+    if _alone(values):
+        hit = one_hot(index, values.shape[0])
+        return jnp.sum(values * hit.reshape(hit.shape[:1] + (1,) * (values.ndim - 1)), 0)
     chosen = values[values.shape[0] - 1]
     for i in range(values.shape[0] - 1):
         chosen = jnp.where(index == i, values[i], chosen)
@@ -83,6 +115,9 @@ def sample(
     >>> int(sample(jnp.array([0.2, 0.5, 0.3]), jnp.array(0.6)))
     1
     """
+    if _alone(policy):
+        cumulative = jnp.cumsum(policy, 0)[:-1]
+        return (uniform[None] >= cumulative).sum(0).astype(jnp.int32)
     cumulative = jnp.zeros_like(uniform)
     action = jnp.zeros(uniform.shape, jnp.int32)
     for i in range(policy.shape[0] - 1):
@@ -101,11 +136,7 @@ def project(point: Float[Array, "actions *batch"], floor: Any) -> Float[Array, "
     """
     shifted = once(point - floor)
     mass = 1.0 - point.shape[0] * floor
-    sums, counts = jnp.zeros_like(shifted), jnp.zeros_like(shifted)
-    for i in range(point.shape[0]):
-        above = shifted[i] >= shifted
-        sums = sums + jnp.where(above, shifted[i], 0.0)
-        counts = counts + above
+    sums, counts = upper_sums(shifted)
     threshold = once(largest((sums - mass) / counts))
     return floor + jnp.maximum(shifted - threshold, 0.0)
 
@@ -144,11 +175,8 @@ def entropic_step(
     exponent = step * gradient
     # Shifted so that no weight overflows; the shift cancels in the scale.
     weights = once(policy * jnp.exp(smallest(exponent) - exponent))
-    sums, free = jnp.zeros_like(weights), jnp.ones_like(weights)
-    for i in range(policy.shape[0]):
-        above = weights[i] >= weights
-        sums = sums + jnp.where(above, weights[i], 0.0)
-        free = free - jnp.where(above, 0.0, floor)
+    sums, counts = upper_sums(weights)
+    free = 1.0 - floor * (policy.shape[0] - counts)
     scale = once(smallest(free / sums))
     return jnp.maximum(floor, scale * weights)
 

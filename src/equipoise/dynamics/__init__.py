@@ -31,6 +31,7 @@ from equipoise.dynamics._parts import (
     MovingAnchor,
     PlainLoss,
     PrintedSign,
+    Standardised,
     UniformAnchor,
 )
 from equipoise.dynamics._play import game_keys, play
@@ -80,6 +81,7 @@ __all__ = [
     "RegretMatchingPlus",
     "Shortfall",
     "Spec",
+    "Standardised",
     "Trace",
     "Uniform",
     "UniformAnchor",

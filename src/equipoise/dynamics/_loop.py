@@ -18,7 +18,7 @@ from equipoise.dynamics._learner import Learner
 from equipoise.dynamics._noise import Noise
 
 #: Rounds whose policies are summed before they join the compensated total.
-BLOCK = 256
+BLOCK = 64
 
 
 class Sums(eqx.Module):

@@ -20,8 +20,8 @@ from equipoise.dynamics._parts import (
     UniformAnchor,
 )
 
-#: Default rates, in visits of the state instead of rounds.
-MARKOV_RATES = Rates(eta=Power(2.0, 0.75), beta=Power(0.5, 1 / 3), eps=Power(0.5, 0.25))
+#: Rates for a regulariser that vanishes, in visits of the state instead of rounds.
+VANISHING_MARKOV_RATES = Rates(eta=Power(2.0, 0.75), beta=Power(0.5, 1 / 3), eps=Power(0.5, 0.25))
 
 
 class MarkovLoss(eqx.Module):
@@ -33,7 +33,15 @@ class MarkovLoss(eqx.Module):
 
 
 class Advantage(MarkovLoss):
-    """`V(s) - target`: the value of the state is the baseline."""
+    """`V(s) - target`: the value of the state is the baseline.
+
+    **Example**
+
+    >>> import jax.numpy as jnp
+    >>> from equipoise.dynamics import Advantage
+    >>> float(Advantage()(jnp.array(2.0), jnp.array(1.5), discount=0.5))
+    0.5
+    """
 
     def __call__(self, value: Any, target: Any, discount: float) -> jax.Array:
         """How far the target fell short of the value."""
@@ -41,7 +49,15 @@ class Advantage(MarkovLoss):
 
 
 class Shortfall(MarkovLoss):
-    """`1 / (1 - discount) - target`: how far the target is from the best there could be."""
+    """`1 / (1 - discount) - target`: how far the target is from the best there could be.
+
+    **Example**
+
+    >>> import jax.numpy as jnp
+    >>> from equipoise.dynamics import Shortfall
+    >>> float(Shortfall()(jnp.array(2.0), jnp.array(1.5), discount=0.5))
+    0.5
+    """
 
     def __call__(self, value: Any, target: Any, discount: float) -> jax.Array:
         """The shortfall."""
@@ -97,11 +113,20 @@ class MarkovOMD(Learner):
 
     sees: ClassVar[type] = MarkovBandit
 
-    rates: Rates = MARKOV_RATES
+    rates: Rates = VANISHING_MARKOV_RATES
     mirror: MirrorMap = Euclidean()
     loss: MarkovLoss = Advantage()
     value_step: Schedule = Power(1.0, 0.7)
     anchor: Anchor = UniformAnchor()
+
+    @classmethod
+    def vanishing(cls) -> "MarkovOMD":
+        """A regulariser that pulls towards uniform and vanishes: the paper's, with working rates.
+
+        >>> float(MarkovOMD.vanishing().rates.eps(16))
+        0.25
+        """
+        return cls(rates=VANISHING_MARKOV_RATES, anchor=UniformAnchor())
 
     @classmethod
     def printed_constants(cls, rounds: int) -> "MarkovOMD":
@@ -110,7 +135,7 @@ class MarkovOMD(Learner):
         >>> round(float(MarkovOMD.printed_constants(1000).rates.beta(1)), 6)
         0.1
         """
-        return cls(rates=schedules.paper(rounds))
+        return cls(rates=schedules.paper(rounds), anchor=UniformAnchor())
 
     @classmethod
     def printed_signs(cls) -> "MarkovOMD":
@@ -119,8 +144,8 @@ class MarkovOMD(Learner):
         >>> float(MarkovOMD.printed_signs().rates.eps(1))
         -0.5
         """
-        rates = eqx.tree_at(lambda r: r.eps, MARKOV_RATES, Power(-0.5, 0.25))
-        return cls(rates=rates, loss=MarkovPrintedSign())
+        rates = eqx.tree_at(lambda r: r.eps, VANISHING_MARKOV_RATES, Power(-0.5, 0.25))
+        return cls(rates=rates, loss=MarkovPrintedSign(), anchor=UniformAnchor())
 
     def init(self, spec: Spec) -> MarkovState:
         """Uniform play, values in the middle of their range."""
@@ -164,9 +189,12 @@ class MarkovOMD(Learner):
     def _step(self, policy: Any, anchor: Any, action: Any, loss: Any, tau: Any) -> jax.Array:
         beta = self.rates.beta(tau)
         estimate = ImplicitExploration().estimate((), policy, action, loss, beta, tau)[0]
-        pull = self.rates.eps(tau) * self.anchor.pull(anchor, policy, self.mirror)
-        floor = self.rates.floor(tau) / policy.shape[0]
-        return self.mirror.step(policy, estimate + pull, self.rates.eta(tau) / 2.0, floor)
+        rates, actions = self.rates, policy.shape[0]
+        pull = self.anchor.pull(anchor, policy, self.mirror)
+        gradient = estimate + rates.strength(tau, actions) * pull
+        return self.mirror.step(
+            policy, gradient, rates.step(tau, actions), rates.floor(tau) / actions
+        )
 
 
 def MarkovEntropicOMD(epsilon: float = 0.1) -> MarkovOMD:

@@ -24,8 +24,9 @@ from equipoise.dynamics._parts import (
     UniformAnchor,
 )
 
-#: The default rates of the Euclidean learner, found by search; see docs/theory.
-DEFAULT_RATES = Rates(eta=Power(2.0, 0.75), beta=Power(0.5, 1 / 3), eps=Power(1.0, 0.25))
+#: Rates for a regulariser that pulls towards the uniform policy and vanishes.
+VANISHING_RATES = Rates(eta=Power(2.0, 0.75), beta=Power(0.5, 1 / 3), eps=Power(1.0, 0.25))
+DEFAULT_RATES = VANISHING_RATES
 
 
 class OMDState(eqx.Module):
@@ -68,13 +69,22 @@ class OMD(Learner):
     anchor: Anchor = UniformAnchor()
 
     @classmethod
+    def vanishing(cls) -> "OMD":
+        """A regulariser that pulls towards uniform and vanishes: the paper's, with working rates.
+
+        >>> float(OMD.vanishing().rates.eps(16))
+        0.5
+        """
+        return cls(rates=VANISHING_RATES, loss=Baseline(), anchor=UniformAnchor())
+
+    @classmethod
     def printed_constants(cls, rounds: int) -> "OMD":
         """The paper's rates for a horizon of `rounds`, with signs put right: it stays uniform.
 
         >>> round(float(OMD.printed_constants(1000).rates.beta(1)), 6)
         0.1
         """
-        return cls(rates=schedules.paper(rounds))
+        return cls(rates=schedules.paper(rounds), loss=Baseline(), anchor=UniformAnchor())
 
     @classmethod
     def printed_signs(cls) -> "OMD":
@@ -83,8 +93,8 @@ class OMD(Learner):
         >>> float(OMD.printed_signs().rates.eps(1))
         -1.0
         """
-        rates = eqx.tree_at(lambda r: r.eps, DEFAULT_RATES, Power(-1.0, 0.25))
-        return cls(rates=rates, loss=PrintedSign())
+        rates = eqx.tree_at(lambda r: r.eps, VANISHING_RATES, Power(-1.0, 0.25))
+        return cls(rates=rates, loss=PrintedSign(), anchor=UniformAnchor())
 
     @classmethod
     def printed(cls, rounds: int) -> "OMD":
@@ -95,7 +105,8 @@ class OMD(Learner):
         """
         rates = schedules.paper(rounds)
         negated = jax.tree.map(lambda value: -value, rates.eps)
-        return cls(rates=eqx.tree_at(lambda r: r.eps, rates, negated), loss=PrintedSign())
+        rates = eqx.tree_at(lambda r: r.eps, rates, negated)
+        return cls(rates=rates, loss=PrintedSign(), anchor=UniformAnchor())
 
     @classmethod
     def cai_exponents(cls) -> "OMD":
@@ -104,7 +115,7 @@ class OMD(Learner):
         >>> float(OMD.cai_exponents().rates.eta.exponent)
         0.625
         """
-        return cls(rates=_cai_rates(), loss=PlainLoss())
+        return cls(rates=_cai_rates(), loss=PlainLoss(), anchor=UniformAnchor())
 
     def init(self, spec: Spec) -> OMDState:
         """Uniform play."""
@@ -127,9 +138,12 @@ class OMD(Learner):
         gradient, estimate = self.estimate.estimate(
             state.estimate, state.policy, feedback.action, loss, rates.beta(t), t
         )
-        pull = rates.eps(t) * self.anchor.pull(state.anchor, state.policy, self.mirror)
-        floor = rates.floor(t) / state.policy.shape[0]
-        policy = self.mirror.step(state.policy, gradient + pull, rates.eta(t) / 2.0, floor)
+        actions = state.policy.shape[0]
+        pull = self.anchor.pull(state.anchor, state.policy, self.mirror)
+        gradient = gradient + rates.strength(t, actions) * pull
+        policy = self.mirror.step(
+            state.policy, gradient, rates.step(t, actions), rates.floor(t) / actions
+        )
         return OMDState(
             policy,
             self.loss.update(state.loss, feedback.reward, t),
@@ -154,7 +168,12 @@ def EntropicOMD(rates: Rates | None = None, loss: LossForm | None = None) -> OMD
     >>> isinstance(eq.dynamics.EntropicOMD().mirror, eq.dynamics.Entropic)
     True
     """
-    return OMD(rates=rates or _cai_rates(), mirror=Entropic(), loss=loss or PlainLoss())
+    return OMD(
+        rates=rates or _cai_rates(),
+        mirror=Entropic(),
+        loss=loss or PlainLoss(),
+        anchor=UniformAnchor(),
+    )
 
 
 def LogBarrierOMD(rates: Rates | None = None, loss: LossForm | None = None) -> OMD:
@@ -167,4 +186,9 @@ def LogBarrierOMD(rates: Rates | None = None, loss: LossForm | None = None) -> O
     True
     """
     default = Rates(eta=Power(1.0, 0.5), beta=Power(0.1, 0.5), eps=Power(0.1, 0.5))
-    return OMD(rates=rates or default, mirror=LogBarrier(), loss=loss or Baseline())
+    return OMD(
+        rates=rates or default,
+        mirror=LogBarrier(),
+        loss=loss or Baseline(),
+        anchor=UniformAnchor(),
+    )

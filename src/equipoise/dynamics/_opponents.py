@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from equipoise.core import checks, steps
-from equipoise.core.fusion import once
 from equipoise.dynamics._learner import Foresight, Learner, Nothing, Spec
 
 
@@ -103,10 +102,5 @@ class BestResponder(Learner):
 
     def update(self, state: jax.Array, feedback: Foresight) -> jax.Array:
         """The first of the best actions."""
-        best = once(steps.largest(feedback.values))
-        free, response = jnp.ones(feedback.values.shape[1:], bool), []
-        for value in feedback.values:
-            hit = free & (value >= best)
-            free = free & ~hit
-            response.append(jnp.where(hit, 1.0, 0.0))
-        return jnp.stack(response).astype(feedback.values.dtype)
+        best = jnp.argmax(feedback.values, 0).astype(jnp.int32)
+        return steps.one_hot(best, feedback.values.shape[0]).astype(feedback.values.dtype)

@@ -135,6 +135,37 @@ class Baseline(LossForm):
         return state + self.step(t) * (reward - state)
 
 
+class Standardised(LossForm):
+    """`unit (b - reward) / s`: a baseline, and the spread `s` of the rewards around it as unit.
+
+    A game then looks the same whatever part of [0, 1] its rewards take up.
+    """
+
+    step: Schedule = Power(1.0, 0.5)
+    start: float = 0.5
+    #: The spread at which losses are left as they are.
+    unit: float = 0.25
+    #: Rewards are never taken to vary less than this.
+    least: float = 0.02
+
+    def init(self) -> tuple[jax.Array, jax.Array]:
+        """The first baseline, and the square of the first spread."""
+        dtype = jnp.result_type(float)
+        return jnp.asarray(self.start, dtype), jnp.asarray(self.unit * self.unit, dtype)
+
+    def loss(self, state: Any, reward: Any) -> jax.Array:
+        """How far the reward fell short of the baseline, in units of the spread."""
+        return self.unit * (state[0] - reward) * jax.lax.rsqrt(state[1] + self.least**2)
+
+    def update(self, state: Any, reward: Any, t: Any) -> tuple[jax.Array, jax.Array]:
+        """Move the baseline and the spread towards what was seen."""
+        surprise, weight = reward - state[0], self.step(t)
+        return (
+            state[0] + weight * surprise,
+            state[1] + weight * (surprise * surprise - state[1]),
+        )
+
+
 class PlainLoss(LossForm):
     """`1 - reward`: every action played loses something, so that all are tried again.
 

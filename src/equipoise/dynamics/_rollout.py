@@ -16,6 +16,7 @@ from equipoise.dynamics._loop import begin
 from equipoise.dynamics._noise import Exact, Noise
 from equipoise.dynamics._play import check_learners, flat_keys
 from equipoise.dynamics._tables import Tables
+from equipoise.dynamics._tiles import SMALLEST, cut
 from equipoise.games import MarkovGame, MatrixGame
 
 
@@ -61,11 +62,12 @@ def rollout(
     check_learners(games, row, column)
     tables = Tables.of(games, reward_range)
     words = game_words(flat_keys(key, games.batch_shape, None))
+    (index,) = cut(tables.games, max(SMALLEST, tables.games))
     with precision(double):
-        arena = tables.arena(np.arange(tables.games))
+        arena = tables.arena(index)
         parts, sounds = as_arrays((row, column)), as_arrays(noise or Exact())
-        events, place = _scan(arena, parts, sounds, jnp.asarray(words), start, rounds)
-        events, place = jax.tree.map(np.asarray, (events, place))
+        outcome = _scan(arena, parts, sounds, jnp.asarray(words[:, index]), start, rounds)
+        events, place = jax.tree.map(lambda a: np.asarray(a)[..., : tables.games], outcome)
 
     def shaped(array: np.ndarray) -> np.ndarray:
         """(rounds, ..., games) as (batch axes, rounds, ...)."""

@@ -1,0 +1,186 @@
+"""One body, every learner: what any learner must do, whatever its method."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from equipoise import dynamics, games
+from equipoise.core.precision import double_precision
+from equipoise.dynamics import Bandit, MarkovBandit, Nothing, Values
+
+MATRIX = {
+    "omd": dynamics.OMD(),
+    "omd-guide": dynamics.OMD.vanishing(),
+    "omd-printed": dynamics.OMD.printed(500),
+    "omd-printed-signs": dynamics.OMD.printed_signs(),
+    "omd-cai": dynamics.OMD.cai_exponents(),
+    "omd-gain": dynamics.OMD(loss=dynamics.Gain()),
+    "omd-control-variate": dynamics.OMD(estimate=dynamics.ControlVariate()),
+    "entropic": dynamics.EntropicOMD(),
+    "log-barrier": dynamics.LogBarrierOMD(),
+    "exp3-ix": dynamics.EXP3IX(),
+    "optimistic": dynamics.OptimisticOMD(),
+    "regret-matching": dynamics.RegretMatchingPlus(),
+    "fixed": dynamics.Fixed([0.5, 0.2, 0.3]),
+    "uniform": dynamics.Uniform(),
+    "best-responder": dynamics.BestResponder(),
+}
+MARKOV = {
+    "markov-omd": dynamics.MarkovOMD(),
+    "markov-omd-guide": dynamics.MarkovOMD.vanishing(),
+    "markov-printed-signs": dynamics.MarkovOMD.printed_signs(),
+    "markov-entropic": dynamics.MarkovEntropicOMD(),
+    "v-learning": dynamics.VLearning(),
+    "uniform": dynamics.Uniform(),
+}
+EVERY = [pytest.param(one, False, id=n) for n, one in MATRIX.items()]
+EVERY += [pytest.param(one, True, id=f"{n} (Markov)") for n, one in MARKOV.items()]
+
+MATRIX_GAMES = games.families.uniform(actions=3).sample(5, key=8)
+MARKOV_GAMES = games.families.uniform(actions=3, states=2).sample(5, key=8)
+
+
+def batch(markov):
+    return MARKOV_GAMES if markov else MATRIX_GAMES
+
+
+def opponent(markov):
+    return dynamics.MarkovOMD() if markov else dynamics.OMD()
+
+
+@pytest.mark.parametrize(("learner", "markov"), EVERY)
+def test_policies_are_distributions(learner, markov):
+    trace = dynamics.play(batch(markov), learner, opponent(markov), rounds=300, key=0, record=[7])
+    for policy in (*trace.recorded.last, *trace.recorded.average):
+        assert (policy >= 0).all()
+        np.testing.assert_allclose(policy.sum(-1), 1.0, atol=1e-12)
+    shape = (2, 5, 2, 3) if markov else (2, 5, 3)
+    assert trace.recorded.last[0].shape == trace.recorded.average[1].shape == shape
+
+
+@pytest.mark.parametrize(("learner", "markov"), EVERY)
+def test_the_raw_policy_sums_to_one(learner, markov):
+    """Before anything is normalised for the user."""
+    state = dynamics.play(batch(markov), learner, opponent(markov), rounds=300, key=0).state
+    axis = 1 if markov else 0
+    policy = np.asarray(learner.policy(jax.tree.map(jnp.asarray, state.loop.learners[0])))
+    assert policy.dtype == np.float32
+    np.testing.assert_allclose(policy.sum(axis), 1.0, atol=1e-5)
+
+
+@pytest.mark.parametrize(("learner", "markov"), EVERY)
+def test_stopping_and_going_on_changes_no_bit(learner, markov):
+    def play(**options):
+        return dynamics.play(batch(markov), learner, opponent(markov), **options)
+
+    whole = play(rounds=600, key=4, record=[300])
+    half = play(rounds=300, key=4)
+    rest = play(rounds=300, state=half.state)
+    for a, b in zip(jax.tree.leaves(whole.state), jax.tree.leaves(rest.state), strict=True):
+        np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(whole.recorded.last[0][0], half.last[0])
+    np.testing.assert_array_equal(whole.average[1], rest.average[1])
+
+
+@pytest.mark.parametrize(("learner", "markov"), EVERY)
+def test_a_game_does_not_see_the_rest_of_the_batch(learner, markov):
+    def play(part, keys):
+        return dynamics.play(part, learner, opponent(markov), rounds=200, key=keys)
+
+    keys = dynamics.game_keys(4, (5,))
+    whole = play(batch(markov), 4)
+    alone = play(batch(markov)[3:4], keys[3:4])
+    reverse = play(batch(markov)[::-1], keys[::-1])
+    for i in range(2):
+        np.testing.assert_array_equal(alone.last[i][0], whole.last[i][3])
+        np.testing.assert_array_equal(reverse.average[i][::-1], whole.average[i])
+
+
+@pytest.mark.parametrize(("learner", "markov"), EVERY)
+def test_one_game_and_no_batch_axis(learner, markov):
+    """The unbatched core: states and feedback of one game, compiled or not."""
+    spec = dynamics.Spec(3, 2, 0.9) if markov else dynamics.Spec(3)
+    state = learner.init(spec)
+    one = jnp.int32(1)
+    feedback = {
+        Bandit: Bandit(one, one, jnp.float32(0.3)),
+        MarkovBandit: MarkovBandit(one, jnp.int32(0), one, jnp.float32(0.3), one),
+        Values: Values(one, jnp.array([0.1, 0.5, 0.9]), learner.policy(state)),
+        Nothing: Nothing(one),
+        dynamics.Foresight: dynamics.Foresight(one, jnp.array([0.1, 0.5, 0.9])),
+    }[learner.sees]
+    plain = learner.policy(learner.update(state, feedback))
+    compiled = jax.jit(lambda s, f: learner.policy(learner.update(s, f)))(state, feedback)
+    np.testing.assert_allclose(plain, compiled, atol=1e-6)
+    assert plain.shape == ((2, 3) if markov else (3,))
+    many = jax.vmap(lambda r: learner.policy(learner.update(state, r)))(
+        jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), feedback)
+    )
+    np.testing.assert_allclose(many[1], plain, atol=1e-6)
+
+
+BANDITS = [pytest.param(one, False, id=n) for n, one in MATRIX.items() if one.sees is Bandit]
+BANDITS += [pytest.param(one, True, id=n) for n, one in MARKOV.items() if one.sees is MarkovBandit]
+
+
+@pytest.mark.parametrize(("learner", "markov"), BANDITS)
+def test_a_state_depends_on_own_feedback_alone(learner, markov):
+    """Replaying a player's own actions and rewards, without any game, gives the same states.
+
+    And the type of feedback has no room for anything else.
+    """
+    fields = set(learner.sees.__dataclass_fields__)
+    own = {"round", "action", "reward"} | ({"state", "next_state"} if markov else set())
+    assert fields == own
+    part = batch(markov)[0]
+    noise = dynamics.Bernoulli()
+    history = dynamics.rollout(
+        part, learner, opponent(markov), rounds=100, key=6, noise=noise, double=True
+    )
+    spec = dynamics.Spec(3, 2, 0.9) if markov else dynamics.Spec(3)
+    with double_precision():
+        state = learner.init(spec)
+        update = jax.jit(learner.update)
+        for t in range(100):
+            policy = learner.policy(state)
+            policy = policy[history.states[t]] if markov else policy
+            np.testing.assert_allclose(policy, history.policies[0][t], atol=1e-9)
+            own = (jnp.int32(history.actions[t, 0]), jnp.asarray(history.rewards[t]))
+            if markov:
+                here, ahead = (jnp.int32(s) for s in history.states[t : t + 2])
+                state = update(state, MarkovBandit(jnp.int32(t + 1), here, *own, ahead))
+            else:
+                state = update(state, Bandit(jnp.int32(t + 1), *own))
+
+
+@pytest.mark.parametrize(("learner", "markov"), BANDITS)
+def test_what_the_opponent_would_have_earned_elsewhere_changes_nothing(learner, markov):
+    """Two games that agree on what was played, and nowhere else, leave the same state."""
+    fixed = dynamics.Fixed([[1.0, 0, 0]] * 2 if markov else [1.0, 0, 0])
+    first = batch(markov)
+    if markov:
+        reward = np.array(first.reward)
+        reward[..., 1:] = 1.0 - reward[..., 1:]
+        second = games.MarkovGame(reward, first.transition, first.discount)
+    else:
+        payoff = np.array(first.payoff)
+        payoff[..., 1:] = 1.0 - payoff[..., 1:]
+        second = games.MatrixGame(payoff)
+    states = [
+        dynamics.play(g, learner, fixed, rounds=150, key=2).state.loop.learners[0]
+        for g in (first, second)
+    ]
+    for a, b in zip(*map(jax.tree.leaves, states), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+FLOORED = [pytest.param(one, id=n) for n, one in MATRIX.items() if isinstance(one, dynamics.OMD)]
+
+
+@pytest.mark.parametrize("learner", FLOORED)
+@pytest.mark.parametrize("rounds", [5, 200])
+def test_the_floor_is_respected(learner, rounds):
+    trace = dynamics.play(MATRIX_GAMES, learner, dynamics.OMD(), rounds=rounds, key=0)
+    floor = float(learner.rates.floor(rounds)) / 3
+    assert trace.last[0].min() >= floor * (1 - 1e-4)
