@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.certificates._policies import as_profile, joint_batch_shape
+from equipoise.core.reductions import largest, smallest
 from equipoise.core.results import Certificate
 from equipoise.games import MatrixGame
 
@@ -18,8 +19,8 @@ def certify_matrix(game: MatrixGame, policy: Any) -> Certificate:
     row_values = _times(payoff, y, "...ij,...j->...i")
     column_values = _times(np.swapaxes(payoff, -1, -2), x, "...ij,...j->...i")
     value = np.einsum("...i,...i->...", row_values, x)
-    row_gain = row_values.max(-1) - value
-    column_gain = value - column_values.min(-1)
+    row_gain = largest(row_values) - value
+    column_gain = value - smallest(column_values)
     gains = np.stack(np.broadcast_arrays(row_gain, column_gain), -1)
     values = np.stack([value, -value], -1)
     return Certificate(

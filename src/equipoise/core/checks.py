@@ -14,6 +14,8 @@ import jax
 import jax.core
 import numpy as np
 
+from equipoise.core.reductions import total
+
 #: How far a probability vector's sum may be from one before it is refused.
 PROBABILITY_TOLERANCE = 1e-6
 
@@ -79,7 +81,7 @@ def check_probabilities(name: str, array: Any, tolerance: float = PROBABILITY_TO
     if is_traced(array):
         return
     values = np.asarray(array)
-    sums = values.sum(-1, dtype=np.float64)
+    sums = total(values)
     if not np.isfinite(sums).all():  # one pass over large tables, not two
         check_finite(name, array)
     if values.size and values.min() < -tolerance:

@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.core.reductions import largest, total
+
 
 @dataclass(frozen=True)
 class Certificate:
@@ -51,12 +53,12 @@ class Certificate:
     @property
     def max_gain(self) -> np.ndarray | np.float64:
         """Largest gain of any player: the epsilon of epsilon-Nash."""
-        return self.gains.max(-1)
+        return largest(self.gains)
 
     @property
     def nash_conv(self) -> np.ndarray | np.float64:
         """Sum of the gains of all players."""
-        return self.gains.sum(-1)
+        return total(self.gains)
 
     @property
     def exploitability(self) -> np.ndarray | np.float64:
