@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from support import peer
 
-from equipoise.games import MatrixGame, NormalFormGame, read, write
+from equipoise.games import MatrixGame, NormalFormGame, load, read, write
 from equipoise.games.files._nfg import parse_nfg
 
 PAYOFF_FORM = 'NFG 1 R "a title" { "Rose" "Colin" } { 2 3 }\n\n1 10 2 20 3 30 4 40 5 50 6 60\n'
@@ -296,3 +296,21 @@ def test_long_damaged_texts_are_refused_in_linear_time(text):
     with pytest.raises(ValueError, match="expected"):
         parse(text)
     assert time.perf_counter() - start < 20.0  # a second or two; quadratic time takes hours
+
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "games"
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.nfg")), ids=lambda path: path.stem)
+def test_the_examples_are_the_games_of_the_catalogue(path):
+    ours, named = read(path), load(path.stem)
+    assert type(ours) is type(named)
+    if isinstance(ours, MatrixGame):
+        scale = 100 if path.stem == "penalty-kicks" else 1  # in percent
+        np.testing.assert_allclose(ours.payoff, scale * named.payoff, rtol=1e-15)
+    else:
+        np.testing.assert_array_equal(ours.payoffs, named.payoffs)
+
+
+def test_there_are_examples():
+    assert len(list(EXAMPLES.glob("*.nfg"))) >= 4
