@@ -14,6 +14,8 @@ for batches:
   games, and vectorises.
 - *Steepest edge.* The entering column maximises cost^2 / (1 + |column|^2). The norms cost one
   more pass over the tableau and save a third of the pivots at 50 x 50, two thirds at 200 x 200.
+  Up to 16 x 16 a recurrence that starts from the exact norms (Devex; Harris, 1973) needs about
+  as few pivots without that pass.
 
 At the optimum the tableau holds the inverse of the kernel, the square sub-game on the two
 supports, so that a few steps of iterative refinement bring the strategies to full double
@@ -33,6 +35,10 @@ _materialise = jax.lax.optimization_barrier
 PIVOT_LIMIT = 12
 
 
+#: Up to this many payoffs the column norms are updated by Devex's recurrence, not recomputed.
+DEVEX_UP_TO = 256
+
+
 class _Tableau(NamedTuple):
     """Dictionary of the current basis; games are on the last axis."""
 
@@ -44,6 +50,8 @@ class _Tableau(NamedTuple):
     #: Which variable is basic in each row: w_j is j, the slack of row i is columns + i.
     row_label: Int[Array, "rows games"]
     column_label: Int[Array, "columns games"]
+    #: Squared norms of the columns, exact or, in small games, Devex's estimates.
+    norms: Float[Array, "columns games"]
     active: Bool[Array, " games"]
     pivots: Int[Array, " games"]
 
@@ -93,6 +101,7 @@ def _initial(payoff: Array, perturbation: float) -> _Tableau:
         column_label=jnp.broadcast_to(
             jnp.arange(columns, dtype=jnp.int32)[:, None], (columns, games)
         ),
+        norms=1.0 + (payoff * payoff).sum(0),
         active=jnp.ones(games, bool),
         pivots=jnp.zeros(games, jnp.int32),
     )
@@ -107,7 +116,8 @@ def _pivot(t: _Tableau) -> _Tableau:
     game_index = jnp.arange(games, dtype=jnp.int32)[None, :]
     flat = t.body.reshape(-1)
 
-    norms = 1.0 + (t.body * t.body).sum(0)
+    devex = rows * columns <= DEVEX_UP_TO
+    norms = t.norms if devex else 1.0 + (t.body * t.body).sum(0)
     improving = t.cost < -16.0 * precision
     score = _materialise(jnp.where(improving, t.cost * t.cost / norms, 0.0))
     best = score.max(0)
@@ -131,6 +141,10 @@ def _pivot(t: _Tableau) -> _Tableau:
     u = jnp.where(is_row, column - 1.0, column)
     v = jnp.where(is_column, row + 1.0, row) * inverse
     u, v = _materialise((u, v))
+    if devex:
+        entering_norm = _pick(is_column, norms)
+        exchanged = jnp.maximum(entering_norm * inverse * inverse, 1.0)
+        norms = jnp.where(is_column, exchanged, jnp.maximum(norms, v * v * entering_norm))
     cost = t.cost - entering_cost * v
     exchange_row, exchange_column = is_row & active, is_column & active
     row_label, column_label = _pick(is_row, t.row_label), _pick(is_column, t.column_label)
@@ -140,6 +154,7 @@ def _pivot(t: _Tableau) -> _Tableau:
         cost=jnp.where(exchange_column, -entering_cost * inverse, cost),
         row_label=jnp.where(exchange_row, column_label, t.row_label),
         column_label=jnp.where(exchange_column, row_label, t.column_label),
+        norms=norms if devex else t.norms,
         active=active,
         pivots=t.pivots + active,
     )
