@@ -2,7 +2,6 @@
 
 import functools
 import math
-import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -11,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
+from equipoise.core.machine import cores
 from equipoise.core.precision import double_precision
 from equipoise.core.zerosum._highs import solve_with_highs
 from equipoise.core.zerosum._pivot import pivot_to_optimum
@@ -92,7 +92,7 @@ def _call_shape(games: int, rows: int, columns: int, single: bool, workers: int)
 def _solve_stage(payoff: np.ndarray, single: bool, refinements: int, perturbation: float):
     """Solve a batch by calls of a fixed shape, on all cores; the last call is padded."""
     games, rows, columns = payoff.shape
-    workers = _cores() if jax.default_backend() == "cpu" else 1
+    workers = cores() if jax.default_backend() == "cpu" else 1
     chunks, chunk = _call_shape(games, rows, columns, single, workers)
     call = chunks * chunk
 
@@ -115,13 +115,6 @@ def _solve_stage(payoff: np.ndarray, single: bool, refinements: int, perturbatio
         with ThreadPoolExecutor(workers) as pool:
             parts += pool.map(solve, starts[1:])
     return jax.tree.map(lambda *arrays: np.concatenate(arrays)[:games], *parts)
-
-
-def _cores() -> int:
-    """Cores this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def solve_batch(
