@@ -139,12 +139,20 @@ class Standardised(LossForm):
     """`unit (b - reward) / s`: a baseline, and the spread `s` of the rewards around it as unit.
 
     A game then looks the same whatever part of [0, 1] its rewards take up.
+
+    **Example**
+
+    >>> import jax.numpy as jnp
+    >>> from equipoise.dynamics import Standardised
+    >>> form = Standardised(least=0.0)
+    >>> round(float(form.loss((jnp.array(0.5), jnp.array(0.1) ** 2), 0.4)), 6)
+    0.25
     """
 
     step: Schedule = Power(1.0, 0.5)
     start: float = 0.5
-    #: The spread at which losses are left as they are.
-    unit: float = 0.25
+    #: The spread at which losses are left as they are: that of a fair coin.
+    unit: float = 0.5
     #: Rewards are never taken to vary less than this.
     least: float = 0.02
 
@@ -369,7 +377,7 @@ class MovingAnchor(Anchor):
     [0.625, 0.375]
     """
 
-    weight: Schedule = Power(1.0, 1.0)
+    weight: Schedule = Power(2.0, 1.0, shift=1.0)
 
     def init(self, policy: jax.Array) -> jax.Array:
         """Uniform."""
