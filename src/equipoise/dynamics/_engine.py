@@ -17,7 +17,7 @@ from equipoise.dynamics._noise import Noise
 from equipoise.dynamics._tables import Tables
 
 #: Rounds compiled into one loop body, by backend.
-UNROLL = {"cpu": 1, "gpu": 8, "tpu": 8}
+UNROLL = {"cpu": 1, "gpu": 1, "tpu": 1}
 
 
 class PlayState(eqx.Module):

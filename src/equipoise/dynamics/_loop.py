@@ -119,25 +119,31 @@ def advance(
             sums = state.sums.add(arena.tally(event))
         return LoopState(t + 1, states, place, sums), marked
 
-    scratch = jax.eval_shape(lambda: play_round(state.round, state)[1])
-    scratch = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), scratch)
-
     def several(count: int) -> Any:
-        def body(_: Any, carry: Any) -> Any:
+        def body(_: Any, carry: tuple[LoopState, Any]) -> tuple[LoopState, Any]:
+            state, marked = carry[0], []
             for _ in range(count):
-                carry = play_round(carry[0].round, carry[0])
-            return carry
+                state, more = play_round(state.round, state)
+                marked += more
+            return state, marked
 
         return body
 
-    def play_block(carry: Any) -> Any:
-        begun = carry[0].round
-        rounds = jnp.minimum(stop, (begun // BLOCK + 1) * BLOCK) - begun
-        if unroll > 1:
-            carry = jax.lax.fori_loop(0, rounds // unroll, several(unroll), carry)
-            rounds = rounds % unroll
-        state, marked = jax.lax.fori_loop(0, rounds, several(1), carry)
-        sums = state.sums.fold(state.round % BLOCK == 0)
-        return LoopState(state.round, state.learners, state.place, sums), marked
+    def repeat(count: int, times: Any, state: LoopState, marked: Any) -> tuple[LoopState, Any]:
+        return jax.lax.fori_loop(0, times, several(count), (state, marked))
 
+    def play_block(carry: Any) -> Any:
+        state, (marked, marked_one) = carry
+        rounds = jnp.minimum(stop, (state.round // BLOCK + 1) * BLOCK) - state.round
+        if unroll > 1:
+            state, marked = repeat(unroll, rounds // unroll, state, marked)
+            rounds = rounds % unroll
+        state, marked_one = repeat(1, rounds, state, marked_one)
+        sums = state.sums.fold(state.round % BLOCK == 0)
+        state = LoopState(state.round, state.learners, state.place, sums)
+        return state, (marked, marked_one)
+
+    one = jax.eval_shape(lambda: play_round(state.round, state)[1])
+    one = [jnp.zeros(leaf.shape, leaf.dtype) for leaf in one]
+    scratch = (one * unroll if unroll > 1 else [], one)
     return jax.lax.while_loop(lambda c: c[0].round < stop, play_block, (state, scratch))

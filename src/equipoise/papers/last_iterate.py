@@ -1,0 +1,191 @@
+"""Last-iterate gap against rounds for every learner: the figure the in-context paper lacks.
+
+Matrix games with 2, 3, 5 and 10 actions, and Markov games with 2, 3 and 5 states whose
+transitions are nearly deterministic (Dirichlet 0.1) or spread out (Dirichlet 1). The mean over
+games and seeds with its 95% confidence band; uniform play and the rate `t^-1/4`, beyond which no
+uncoupled learner can go with high probability in the worst case, are drawn with them. The paper's
+constants and signs as printed are among the learners.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from equipoise import dynamics
+from equipoise.games import families
+from equipoise.papers.self_play import NOISES, make_learner, record_rounds
+from equipoise.report.figures import fit_slope
+from equipoise.runs import Record, Table
+
+MATRIX = (
+    "omd",
+    "omd-vanishing",
+    "log-barrier",
+    "exp3-ix",
+    "exp3-ix (average)",
+    "cai-euclidean",
+    "entropic",
+    "omd-printed-constants",
+    "omd-printed-signs",
+    "optimistic",
+)
+MARKOV = (
+    "omd",
+    "omd-vanishing",
+    "entropic",
+    "v-learning",
+    "v-learning (average)",
+    "omd-printed-constants",
+    "omd-printed-signs",
+)
+
+
+@dataclass(frozen=True)
+class Config:
+    """What is played. `Config.quick()` takes about two minutes on two cores.
+
+    >>> Config().actions
+    (2, 3, 5, 10)
+    """
+
+    actions: tuple[int, ...] = (2, 3, 5, 10)
+    states: tuple[int, ...] = (2, 3, 5)
+    concentrations: tuple[float, ...] = (0.1, 1.0)
+    learners: tuple[str, ...] = MATRIX
+    markov_learners: tuple[str, ...] = MARKOV
+    games: int = 128
+    seeds: int = 4
+    rounds: int = 1_000_000
+    markov_rounds: int = 100_000
+    discount: float = 0.9
+    noise: str = "exact"
+
+    @classmethod
+    def quick(cls) -> "Config":
+        """The same panels, shorter and with fewer games.
+
+        >>> Config.quick().rounds
+        10000
+        """
+        return cls(games=32, seeds=2, rounds=10_000, markov_rounds=10_000)
+
+
+def run(config: Config, key: int = 0) -> Record:
+    """Play every panel; the record holds means, standard errors and fitted slopes.
+
+    **Example**
+
+    >>> from equipoise.papers import last_iterate
+    >>> small = last_iterate.Config(
+    ...     actions=(2,), states=(), learners=("omd",), games=4, seeds=1, rounds=300
+    ... )
+    >>> record = last_iterate.run(small)
+    >>> record.arrays["A=2/omd/mean"].shape, record.tables["slopes"].columns[:2]
+    ((3,), ('panel', 'learner'))
+    """
+    arrays: dict[str, np.ndarray] = {}
+    rows: list[dict[str, Any]] = []
+    for panel, games, names, rounds in _panels(config, key):
+        stops = record_rounds(rounds)
+        arrays[f"{panel}/rounds"] = np.array(stops)
+        uniform = dynamics.Uniform()
+        gap = dynamics.play(games, uniform, uniform, rounds=1, key=0).curve[-1]
+        arrays[f"{panel}/uniform"] = np.asarray(gap.mean())
+        traces: dict[str, Any] = {}
+        for name in names:
+            gaps = _gaps(traces, name, games, stops, config, key)
+            flat = gaps.reshape(len(stops), -1)
+            mean, error = flat.mean(1), flat.std(1) / np.sqrt(flat.shape[1])
+            arrays |= {f"{panel}/{name}/mean": mean, f"{panel}/{name}/error": error}
+            slope = fit_slope(stops, mean)[0] if len(stops) > 1 else float("nan")
+            rows.append(
+                {
+                    "panel": panel,
+                    "learner": name,
+                    "rounds": rounds,
+                    "gap": float(mean[-1]),
+                    "error": float(error[-1]),
+                    "slope": slope,
+                }
+            )
+    return Record("last-iterate", config, {"key": key}, arrays, {"slopes": Table.from_dicts(rows)})
+
+
+def _panels(config: Config, key: int) -> Any:
+    for actions in config.actions:
+        games = families.uniform(actions).sample(config.games, key=key)
+        yield f"A={actions}", games, config.learners, config.rounds
+    for concentration in config.concentrations:
+        for states in config.states:
+            family = families.uniform(
+                3, states=states, discount=config.discount, concentration=concentration
+            )
+            games = family.sample(config.games, key=key)
+            panel = f"S={states}, Dirichlet {concentration:g}"
+            yield panel, games, config.markov_learners, config.markov_rounds
+
+
+def _gaps(
+    traces: dict[str, Any], name: str, games: Any, stops: tuple[int, ...], config: Config, key: int
+) -> np.ndarray:
+    """(records, games, seeds); the averages of a learner are taken from the run of its last."""
+    base = name.removesuffix(" (average)")
+    if base not in traces:
+        markov = hasattr(games, "states")
+        learner = make_learner(base, markov=markov, rounds=stops[-1])
+        traces[base] = dynamics.play(
+            games,
+            learner,
+            learner,
+            rounds=stops[-1],
+            key=key + 1,
+            record=stops,
+            seeds=config.seeds,
+            noise=NOISES[config.noise],
+        )
+    return traces[base].curve if base == name else traces[base].average_curve
+
+
+def plot(record: Record) -> Any:
+    """One panel per kind of game, on logarithmic axes; returns the Matplotlib figure.
+
+    **Example**
+
+    >>> from equipoise.papers import last_iterate
+    >>> small = last_iterate.Config(
+    ...     actions=(2,), states=(), learners=("omd",), games=4, seeds=1, rounds=300
+    ... )
+    >>> len(last_iterate.plot(last_iterate.run(small)).axes)
+    1
+    """
+    from matplotlib.figure import Figure
+
+    panels = list(dict.fromkeys(record.tables["slopes"].column("panel")))
+    columns = min(4, len(panels))
+    lines = -(-len(panels) // columns)
+    figure = Figure(figsize=(4.2 * columns, 3.6 * lines), layout="constrained")
+    for i, panel in enumerate(panels):
+        axes = figure.add_subplot(lines, columns, i + 1)
+        _draw(axes, record, panel)
+        axes.set_title(panel)
+        axes.set(xscale="log", yscale="log", xlabel="round", ylabel="mean duality gap")
+        axes.grid(True, alpha=0.25, lw=0.6)
+        axes.legend(fontsize=6, frameon=False)
+    return figure
+
+
+def _draw(axes: Any, record: Record, panel: str) -> None:
+    t = record.arrays[f"{panel}/rounds"]
+    uniform = float(record.arrays[f"{panel}/uniform"])
+    axes.axhline(uniform, color="0.4", lw=0.8, label="uniform")
+    axes.plot(t, uniform * (t / t[0]) ** -0.25, ":", color="0.2", lw=1.0, label="t^-1/4")
+    table = record.tables["slopes"]
+    for name, at in zip(table.column("learner"), table.column("panel"), strict=True):
+        if at != panel:
+            continue
+        mean = record.arrays[f"{panel}/{name}/mean"]
+        error = record.arrays[f"{panel}/{name}/error"]
+        (line,) = axes.plot(t, mean, lw=1.4, label=name)
+        low = np.maximum(mean - 1.96 * error, 1e-6)
+        axes.fill_between(t, low, mean + 1.96 * error, color=line.get_color(), alpha=0.2, lw=0)

@@ -1,0 +1,179 @@
+"""Two named learners on one family of games: the run behind `equipoise play`."""
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from equipoise import dynamics
+from equipoise.core import checks
+from equipoise.dynamics import Learner
+from equipoise.games import MarkovGame, MatrixGame, families
+from equipoise.runs import Record, Run, Table
+
+#: Name -> learner of matrix games, given the number of rounds (which printed constants need).
+MATRIX_LEARNERS = {
+    "omd": lambda rounds: dynamics.OMD(),
+    "omd-vanishing": lambda rounds: dynamics.OMD.vanishing(),
+    "omd-printed-constants": dynamics.OMD.printed_constants,
+    "omd-printed-signs": lambda rounds: dynamics.OMD.printed_signs(),
+    "cai-euclidean": lambda rounds: dynamics.OMD.cai_exponents(),
+    "entropic": lambda rounds: dynamics.EntropicOMD(),
+    "log-barrier": lambda rounds: dynamics.LogBarrierOMD(),
+    "exp3-ix": lambda rounds: dynamics.EXP3IX(),
+    "optimistic": lambda rounds: dynamics.OptimisticOMD(),
+    "regret-matching": lambda rounds: dynamics.RegretMatchingPlus(),
+    "uniform": lambda rounds: dynamics.Uniform(),
+    "best-responder": lambda rounds: dynamics.BestResponder(),
+}
+#: The same for Markov games.
+MARKOV_LEARNERS = {
+    "omd": lambda rounds: dynamics.MarkovOMD(),
+    "omd-vanishing": lambda rounds: dynamics.MarkovOMD.vanishing(),
+    "omd-printed-constants": dynamics.MarkovOMD.printed_constants,
+    "omd-printed-signs": lambda rounds: dynamics.MarkovOMD.printed_signs(),
+    "entropic": lambda rounds: dynamics.MarkovEntropicOMD(),
+    "v-learning": lambda rounds: dynamics.VLearning(),
+    "uniform": lambda rounds: dynamics.Uniform(),
+}
+NOISES = {
+    "exact": dynamics.Exact(),
+    "bernoulli": dynamics.Bernoulli(),
+    "gaussian": dynamics.Gaussian(),
+}
+
+
+@dataclass(frozen=True)
+class Config:
+    """What is played.
+
+    >>> Config(rounds=1000).record_rounds
+    (100, 177, 316, 562, 1000)
+    """
+
+    family: str = "uniform"
+    actions: int = 3
+    states: int | None = None
+    discount: float = 0.9
+    concentration: float = 1.0
+    row: str = "omd"
+    column: str = "omd"
+    rounds: int = 100_000
+    games: int = 256
+    noise: str = "exact"
+    seed: int = 0
+
+    @property
+    def record_rounds(self) -> tuple[int, ...]:
+        """Four rounds in every decade from 100 on, and the last."""
+        return record_rounds(self.rounds)
+
+    def sample(self) -> MatrixGame | MarkovGame:
+        """The games."""
+        make = {"uniform": families.uniform, "gaussian": families.gaussian}
+        if self.family not in make:
+            raise ValueError(f"family: expected one of {sorted(make)}, found {self.family!r}")
+        family = make[self.family](
+            self.actions,
+            states=self.states,
+            discount=self.discount,
+            concentration=self.concentration,
+        )
+        return family.sample(checks.check_count("games", self.games), key=self.seed)
+
+
+def record_rounds(rounds: int, first: int = 100) -> tuple[int, ...]:
+    """Rounds at equal steps of their logarithm, four a decade, up to `rounds`.
+
+    >>> record_rounds(50)
+    (50,)
+    """
+    powers = np.arange(0, 40) / 4
+    chosen = {int(first * 10**power) for power in powers}
+    return tuple(sorted({r for r in chosen if r < rounds} | {rounds}))
+
+
+def make_learner(name: str, *, markov: bool, rounds: int) -> Learner:
+    """A learner by its name on the command line.
+
+    >>> type(make_learner("exp3-ix", markov=False, rounds=10)).__name__
+    'EXP3IX'
+    """
+    known = MARKOV_LEARNERS if markov else MATRIX_LEARNERS
+    if name not in known:
+        kind = "Markov" if markov else "matrix"
+        raise ValueError(
+            f"learner: expected for {kind} games one of {sorted(known)}, found {name!r}"
+        )
+    return known[name](rounds)
+
+
+def play_run(folder: str | os.PathLike[str], config: Config) -> Record:
+    """Play into a run folder, going on from its last checkpoint; returns the final record.
+
+    **Example**
+
+    >>> import tempfile
+    >>> from equipoise.papers.self_play import Config, play_run
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     record = play_run(folder, Config(rounds=200, games=8))
+    >>> record.arrays["rounds"].tolist()
+    [100, 177, 200]
+    """
+    games = config.sample()
+    markov = isinstance(games, MarkovGame)
+    if config.noise not in NOISES:
+        raise ValueError(f"noise: expected one of {sorted(NOISES)}, found {config.noise!r}")
+    row, column = (
+        make_learner(name, markov=markov, rounds=config.rounds)
+        for name in (config.row, config.column)
+    )
+
+    def play(rounds: int, state: Any) -> dynamics.Trace:
+        return dynamics.play(
+            games,
+            row,
+            column,
+            rounds=rounds,
+            key=config.seed + 1,
+            noise=NOISES[config.noise],
+            state=state,
+        )
+
+    with Run.start(folder, config) as run:
+        if run.finished:
+            return run.record()
+        state = None if run.step == 0 else run.restore(play(1, None).state)
+        for stop in config.record_rounds:
+            if stop <= run.step:
+                continue
+            trace = play(stop - run.step, state)
+            state = trace.state
+            run.log(stop, **_row(trace))
+            run.checkpoint(stop, state)
+        return run.finish(_record(config, games, run.metrics()))
+
+
+def _row(trace: dynamics.Trace) -> dict[str, float]:
+    gaps, averages = trace.curve[-1].ravel(), trace.average_curve[-1].ravel()
+    row = {
+        "gap": float(gaps.mean()),
+        "gap_error": float(gaps.std() / np.sqrt(gaps.size)),
+        "average_gap": float(averages.mean()),
+        "average_gap_error": float(averages.std() / np.sqrt(averages.size)),
+    }
+    if trace.regret is not None:
+        regret = trace.regret[-1].reshape(-1, 2).mean(0)
+        row |= {"row_regret": float(regret[0]), "column_regret": float(regret[1])}
+    return row
+
+
+def _record(config: Config, games: Any, metrics: list[dict[str, Any]]) -> Record:
+    uniform = dynamics.Uniform()
+    start = dynamics.play(games, uniform, uniform, rounds=1, key=0).curve[-1]
+    rows = [{"rounds" if k == "step" else k: v for k, v in row.items()} for row in metrics]
+    table = Table.from_dicts(rows)
+    arrays = {name: np.array(table.column(name)) for name in table.columns}
+    scalars = {"uniform": float(start.mean()), "gap": rows[-1]["gap"]}
+    return Record("self-play", config, scalars, arrays, {"curve": table})
