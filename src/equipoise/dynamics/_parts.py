@@ -144,7 +144,7 @@ class Standardised(LossForm):
 
     >>> import jax.numpy as jnp
     >>> from equipoise.dynamics import Standardised
-    >>> form = Standardised(least=0.0)
+    >>> form = Standardised(unit=0.25, least=0.0)
     >>> round(float(form.loss((jnp.array(0.5), jnp.array(0.1) ** 2), 0.4)), 6)
     0.25
     """
@@ -369,11 +369,12 @@ class MovingAnchor(Anchor):
     **Example**
 
     >>> import jax.numpy as jnp
+    >>> from equipoise.core.schedules import Power
     >>> from equipoise.dynamics import Euclidean, MovingAnchor
     >>> anchor, policy = jnp.array([0.5, 0.5]), jnp.array([0.75, 0.25])
     >>> MovingAnchor().pull(anchor, policy, Euclidean()).tolist()
     [0.25, -0.25]
-    >>> MovingAnchor().update(anchor, policy, t=2).tolist()
+    >>> MovingAnchor(weight=Power(1.0, 1.0)).update(anchor, policy, t=2).tolist()
     [0.625, 0.375]
     """
 
