@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from equipoise.core import schedules, steps
 from equipoise.core.fusion import once
-from equipoise.core.schedules import Power, Rates, Schedule
+from equipoise.core.schedules import Constant, Power, Rates, Schedule
 from equipoise.dynamics._learner import Learner, MarkovBandit, Spec
 from equipoise.dynamics._parts import (
     Anchor,
@@ -17,11 +17,14 @@ from equipoise.dynamics._parts import (
     Euclidean,
     ImplicitExploration,
     MirrorMap,
+    MovingAnchor,
     UniformAnchor,
 )
 
 #: Rates for a regulariser that vanishes, in visits of the state instead of rounds.
 VANISHING_MARKOV_RATES = Rates(eta=Power(2.0, 0.75), beta=Power(0.5, 1 / 3), eps=Power(0.5, 0.25))
+#: The default rates, for a moving anchor.
+MARKOV_RATES = Rates(eta=Power(25.0, 1.0), beta=Power(0.25, 0.4), eps=Constant(0.25))
 
 
 class MarkovLoss(eqx.Module):
@@ -96,6 +99,9 @@ class MarkovOMD(Learner):
         g      = 1{a} loss / (x_a(s) + beta) + eps * pull(x(s))
         V(s)  <- V(s) + value_step * (target - V(s))
 
+    where `pull` is towards the anchor. By default it follows the play and `eps` does not vanish;
+    `MarkovOMD.vanishing()` pulls towards uniform with vanishing `eps`, as the paper does.
+
     What differs from print: the loss (`V(s) - target`, where the paper minimises the target),
     the sign of the regulariser, the squared distance, the rates, and that each player's `V` is
     of its own reward: the paper starts both from `1 / (2 (1 - discount))` and gives both the
@@ -113,11 +119,11 @@ class MarkovOMD(Learner):
 
     sees: ClassVar[type] = MarkovBandit
 
-    rates: Rates = VANISHING_MARKOV_RATES
+    rates: Rates = MARKOV_RATES
     mirror: MirrorMap = Euclidean()
     loss: MarkovLoss = Advantage()
     value_step: Schedule = Power(1.0, 0.7)
-    anchor: Anchor = UniformAnchor()
+    anchor: Anchor = MovingAnchor(Power(1.0, 1.0))
 
     @classmethod
     def vanishing(cls) -> "MarkovOMD":

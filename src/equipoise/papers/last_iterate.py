@@ -18,6 +18,8 @@ from equipoise.papers.self_play import NOISES, make_learner, record_rounds
 from equipoise.report.figures import fit_slope
 from equipoise.runs import Record, Table
 
+__all__ = ["MARKOV", "MATRIX", "Config", "plot", "run"]
+
 MATRIX = (
     "omd",
     "omd-vanishing",

@@ -12,6 +12,16 @@ from equipoise.dynamics import Learner
 from equipoise.games import MarkovGame, MatrixGame, families
 from equipoise.runs import Record, Run, Table
 
+__all__ = [
+    "MARKOV_LEARNERS",
+    "MATRIX_LEARNERS",
+    "NOISES",
+    "Config",
+    "make_learner",
+    "play_run",
+    "record_rounds",
+]
+
 #: Name -> learner of matrix games, given the number of rounds (which printed constants need).
 MATRIX_LEARNERS = {
     "omd": lambda rounds: dynamics.OMD(),
@@ -41,6 +51,16 @@ NOISES = {
     "exact": dynamics.Exact(),
     "bernoulli": dynamics.Bernoulli(),
     "gaussian": dynamics.Gaussian(),
+}
+#: Name in the metrics -> heading of the table.
+_COLUMNS = {
+    "step": "rounds",
+    "gap": "gap",
+    "gap_error": "± gap",
+    "average_gap": "average",
+    "average_gap_error": "± average",
+    "row_regret": "row regret",
+    "column_regret": "col. regret",
 }
 
 
@@ -172,8 +192,8 @@ def _row(trace: dynamics.Trace) -> dict[str, float]:
 def _record(config: Config, games: Any, metrics: list[dict[str, Any]]) -> Record:
     uniform = dynamics.Uniform()
     start = dynamics.play(games, uniform, uniform, rounds=1, key=0).curve[-1]
-    rows = [{"rounds" if k == "step" else k: v for k, v in row.items()} for row in metrics]
-    table = Table.from_dicts(rows)
-    arrays = {name: np.array(table.column(name)) for name in table.columns}
-    scalars = {"uniform": float(start.mean()), "gap": rows[-1]["gap"]}
+    table = Table.from_dicts([{_COLUMNS[name]: row[name] for name in row} for row in metrics])
+    arrays = {name: np.array([row[name] for row in metrics]) for name in metrics[0]}
+    arrays["rounds"] = arrays.pop("step")
+    scalars = {"uniform": float(start.mean()), "gap": metrics[-1]["gap"]}
     return Record("self-play", config, scalars, arrays, {"curve": table})
