@@ -50,7 +50,7 @@ def test_low_bits_are_as_good_as_high_ones(numbers):
 
 
 def test_every_bit_of_a_key_flips_half_of_the_word():
-    """Avalanche: a changed bit of a game's key, or the next round, changes each bit half the time."""
+    """Avalanche: a changed bit of the key, or the next round, changes each bit half the time."""
     rng = np.random.default_rng(0)
     keys = jnp.asarray(rng.integers(0, 2**32, (2, 4096), dtype=np.uint32))
     before = np.asarray(streams.words(keys, 5, 0))
