@@ -96,22 +96,19 @@ def run(
                 snapshots.append(_snapshot(learners, loop))
             return jax.tree.map(np.asarray, loop), snapshots
 
-    bytes_per_game = _bytes_per_game(tables, learners, noise, keys, start, double)
-    size = _tiles.tile_size(tables.games, bytes_per_game, backend)
+    size = _tiles.tile_size(tables.games, _bytes_per_game(tables, double), backend)
     pieces = _tiles.run_tiles(play_tile, _tiles.cut(tables.games, size))
     return _join(pieces, tables.games)
 
 
-def _bytes_per_game(
-    tables: Tables, learners: Any, noise: Any, keys: np.ndarray, start: int, double: bool
-) -> int:
-    one = np.zeros(1, int)
-    with precision(double):
-        arena = tables.arena(one)
-        shapes = jax.eval_shape(
-            lambda: (arena, begin(arena, learners, noise, jnp.asarray(keys[:, one]), start))
-        )
-    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes))
+def _bytes_per_game(tables: Tables, double: bool) -> int:
+    """About how much of the cache one game takes: its tables, and per action what learners keep
+    (a policy, an anchor, estimates) and the three parts of a sum."""
+    entries = tables.rewards[..., 0].size
+    if tables.cumulative is not None:
+        entries += tables.cumulative[..., 0].size
+    entries += 7 * (tables.states or 1) * sum(tables.actions)
+    return entries * (8 if double else 4)
 
 
 def _snapshot(learners: tuple[Learner, Learner], loop: LoopState) -> Snapshot:
