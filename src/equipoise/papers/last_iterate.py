@@ -32,6 +32,8 @@ MATRIX = (
     "omd-printed-signs",
     "optimistic",
 )
+#: Learners that see more than their own rewards: drawn, but not what the axes are scaled for.
+FULL_INFORMATION = ("optimistic", "regret-matching")
 MARKOV = (
     "omd",
     "omd-vanishing",
@@ -166,28 +168,37 @@ def plot(record: Record) -> Any:
     panels = list(dict.fromkeys(record.tables["slopes"].column("panel")))
     columns = min(4, len(panels))
     lines = -(-len(panels) // columns)
-    figure = Figure(figsize=(4.2 * columns, 3.6 * lines), layout="constrained")
+    figure = Figure(figsize=(4.4 * columns, 3.8 * lines), layout="constrained")
+    kinds: set[str] = set()
     for i, panel in enumerate(panels):
         axes = figure.add_subplot(lines, columns, i + 1)
-        _draw(axes, record, panel)
+        lowest = _draw(axes, record, panel)
         axes.set_title(panel)
         axes.set(xscale="log", yscale="log", xlabel="round", ylabel="mean duality gap")
+        axes.set_ylim(bottom=lowest / 1.5)
         axes.grid(True, alpha=0.25, lw=0.6)
-        axes.legend(fontsize=6, frameon=False)
+        if panel[0] not in kinds:  # one legend for matrix games, one for Markov games
+            axes.legend(fontsize=6, frameon=False, loc="lower left", ncols=2)
+            axes.set_ylim(bottom=lowest / 8)
+        kinds.add(panel[0])
     return figure
 
 
-def _draw(axes: Any, record: Record, panel: str) -> None:
+def _draw(axes: Any, record: Record, panel: str) -> float:
+    """Draw one panel; returns the smallest gap of a learner under bandit feedback."""
     t = record.arrays[f"{panel}/rounds"]
     uniform = float(record.arrays[f"{panel}/uniform"])
     axes.axhline(uniform, color="0.4", lw=0.8, label="uniform")
     axes.plot(t, uniform * (t / t[0]) ** -0.25, ":", color="0.2", lw=1.0, label="t^-1/4")
-    table = record.tables["slopes"]
+    table, lowest = record.tables["slopes"], uniform
     for name, at in zip(table.column("learner"), table.column("panel"), strict=True):
         if at != panel:
             continue
         mean = record.arrays[f"{panel}/{name}/mean"]
         error = record.arrays[f"{panel}/{name}/error"]
-        (line,) = axes.plot(t, mean, lw=1.4, label=name)
-        low = np.maximum(mean - 1.96 * error, 1e-6)
+        informed = name in FULL_INFORMATION
+        (line,) = axes.plot(t, mean, "--" if informed else "-", lw=1.4, label=name)
+        low = np.maximum(mean - 1.96 * error, 1e-9)
         axes.fill_between(t, low, mean + 1.96 * error, color=line.get_color(), alpha=0.2, lw=0)
+        lowest = lowest if informed else min(lowest, float(mean.min()))
+    return lowest
