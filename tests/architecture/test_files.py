@@ -55,3 +55,11 @@ def test_nothing_is_pickled(file):
 )
 def test_a_pickle_is_found(source):
     assert unsafe_uses(source)
+
+
+def test_test_files_have_different_names():
+    """Without packages, pytest imports them by their bare name."""
+    places: dict[str, list[str]] = {}
+    for file in (ROOT / "tests").rglob("test_*.py"):
+        places.setdefault(file.name, []).append(named(file))
+    assert [paths for paths in places.values() if len(paths) > 1] == []
