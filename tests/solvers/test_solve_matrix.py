@@ -1,5 +1,8 @@
 """`solve` on matrix games: against other libraries, on random games and on the catalogue."""
 
+import itertools
+from fractions import Fraction
+
 import hypothesis
 import hypothesis.extra.numpy as arrays
 import hypothesis.strategies as st
@@ -28,17 +31,66 @@ def value_by_scipy(payoff: np.ndarray) -> float:
     return -result.fun * scale + low
 
 
+def solve_exactly(matrix: list[list[Fraction]]) -> list[Fraction] | None:
+    """Solution of `matrix z = (0, ..., 0, 1)` by elimination; None if it is singular."""
+    size = len(matrix)
+    rows = [[*row, Fraction(int(i == size - 1))] for i, row in enumerate(matrix)]
+    for i in range(size):
+        pivot = next((r for r in range(i, size) if rows[r][i]), None)
+        if pivot is None:
+            return None
+        rows[i], rows[pivot] = rows[pivot], rows[i]
+        rows[i] = [a / rows[i][i] for a in rows[i]]
+        for r in range(size):
+            if r != i and rows[r][i]:
+                rows[r] = [a - rows[r][i] * b for a, b in zip(rows[r], rows[i], strict=True)]
+    return [row[-1] for row in rows]
+
+
+def strategy_on(matrix: list[list[Fraction]]) -> list[Fraction] | None:
+    """Weights that make every row of a square game earn the same, if they are unique."""
+    bordered = [[*row, Fraction(-1)] for row in matrix]
+    solution = solve_exactly([*bordered, [Fraction(1)] * len(matrix) + [Fraction(0)]])
+    return None if solution is None else solution[:-1]
+
+
+def exact_value(payoff: np.ndarray) -> Fraction:
+    """Value of a small game in rationals, by Shapley and Snow's theorem (1950).
+
+    Some square sub-game has strategies that equalise it and are optimal in the whole game.
+    """
+    game = [[Fraction(float(a)) for a in row] for row in payoff]
+    rows, columns = payoff.shape
+    for size in range(1, min(rows, columns) + 1):
+        for chosen in itertools.product(
+            itertools.combinations(range(rows), size), itertools.combinations(range(columns), size)
+        ):
+            kernel = [[game[i][j] for j in chosen[1]] for i in chosen[0]]
+            y = strategy_on(kernel)
+            x = strategy_on([list(line) for line in zip(*kernel, strict=True)])
+            if x is None or y is None or min(x) < 0 or min(y) < 0:
+                continue
+            best = max(sum(row[j] * q for j, q in zip(chosen[1], y, strict=True)) for row in game)
+            worst = min(
+                sum(game[i][j] * p for i, p in zip(chosen[0], x, strict=True))
+                for j in range(columns)
+            )
+            if best == worst:
+                return best
+    raise AssertionError("every game has such a sub-game")
+
+
 payoffs = st.one_of(st.integers(-5, 5), st.floats(-1, 1, allow_nan=False))
 
 
 @pytest.mark.parametrize("shape", [(2, 2), (3, 3), (3, 5), (5, 2)])
-def test_value_agrees_with_scipy_on_any_game(shape: tuple[int, int]) -> None:
+def test_value_is_exact_on_any_game(shape: tuple[int, int]) -> None:
     @hypothesis.settings(max_examples=300)
     @hypothesis.given(arrays.arrays(float, shape, elements=payoffs))
     def check(payoff: np.ndarray) -> None:
         solution = eq.solve(eq.MatrixGame(payoff))
         assert solution.status.ok
-        assert abs(solution.value - value_by_scipy(payoff)) < 1e-9
+        assert abs(float(solution.value) - exact_value(payoff)) < 1e-9
         assert solution.certificate.gains.min() > -1e-12
         assert solution.certificate.nash_conv < 1e-9
 
