@@ -188,13 +188,16 @@ def EntropicOMD(rates: Rates | None = None, loss: LossForm | None = None) -> OMD
 def LogBarrierOMD(rates: Rates | None = None, loss: LossForm | None = None) -> OMD:
     """Mirror descent with the log barrier as distance and regulariser.
 
+    The rates have the exponents of `OMD.vanishing`; steps are longer, since the barrier shortens
+    them by the square of the probabilities.
+
     **Example**
 
     >>> import equipoise as eq
     >>> isinstance(eq.dynamics.LogBarrierOMD().mirror, eq.dynamics.LogBarrier)
     True
     """
-    default = Rates(eta=Power(1.0, 0.5), beta=Power(0.1, 0.5), eps=Power(0.1, 0.5))
+    default = Rates(eta=Power(36.0, 0.75), beta=Power(0.1, 0.4), eps=Power(0.05, 0.25))
     return OMD(
         rates=rates or default,
         mirror=LogBarrier(),
