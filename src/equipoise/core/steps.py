@@ -26,8 +26,8 @@ NEWTON_ITERATIONS = 8
 def _alone(values: Any) -> bool:
     """Whether there is but one game, so that an entry of the first axis is a scalar.
 
-    XLA on a CPU (0.10.2) then takes scalar slices of an array for elementwise uses of it, lets
-    a fusion overwrite the array it still reads, and returns wrong numbers. Reductions are safe.
+    XLA on a CPU (0.10.2) then returned wrong numbers from a chain of scalar slices: a fusion
+    seems to overwrite the array that it still reads. Reductions are safe; a test compares.
     """
     return values[0].size == 1
 
