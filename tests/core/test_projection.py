@@ -9,9 +9,10 @@ import scipy.optimize
 from hypothesis import given
 from hypothesis.extra.numpy import arrays
 
-from equipoise.core import simplex
+from equipoise.core import steps
 from equipoise.core.precision import double_precision
-from equipoise.core.simplex import PAIRWISE_LIMIT, project
+from equipoise.core.simplex import project
+from equipoise.core.steps import PAIRWISE_LIMIT
 
 
 def reference(point: np.ndarray, weights: np.ndarray, floor: float) -> np.ndarray:
@@ -100,9 +101,9 @@ def test_ties_share_the_mass_equally():
 def test_sorted_and_pairwise_thresholds_agree(actions, rng, monkeypatch):
     point = rng.normal(size=(50, actions))
     weights = rng.uniform(0.1, 2.0, size=(50, actions))
-    monkeypatch.setattr(simplex, "PAIRWISE_LIMIT", 0)
+    monkeypatch.setattr(steps, "PAIRWISE_LIMIT", 0)
     by_sorting = run(point, weights, 0.5 / actions)
-    monkeypatch.setattr(simplex, "PAIRWISE_LIMIT", actions)
+    monkeypatch.setattr(steps, "PAIRWISE_LIMIT", actions)
     by_pairs = run(point, weights, 0.5 / actions)
     np.testing.assert_allclose(by_sorting, by_pairs, rtol=0, atol=1e-13)
 

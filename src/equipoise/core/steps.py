@@ -3,8 +3,8 @@
 Every function takes arrays of shape (actions, ...): the axes after the first are batch axes, or
 none. That is the layout of the loops that play games by the million, in which the batch lies
 innermost in memory. Sums and maxima over the actions are written out, since a compiler fuses
-those with what surrounds them and does not fuse a reduction; with a few hundred actions use
-`equipoise.core.simplex` instead.
+those with what surrounds them and does not fuse a reduction. `equipoise.core.simplex` has the
+projection for arrays with the actions last.
 
 Each step solves, over {p : sum p = 1, p >= floor}, the problem
 `min <p, gradient> + distance(p, policy) / step` for its own Bregman distance.
@@ -18,6 +18,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from equipoise.core.fusion import once
+
+#: Up to this many actions partial sums are found by comparing all pairs, beyond by sorting.
+PAIRWISE_LIMIT = 16
 
 #: Newton iterations of the log-barrier step; convergence is quadratic and from one side.
 NEWTON_ITERATIONS = 8
@@ -64,23 +67,33 @@ def smallest(values: Float[Array, "actions ..."]) -> Float[Array, "..."]:
 
 
 def upper_sums(
-    values: Float[Array, "actions *batch"],
-) -> tuple[Float[Array, "actions *batch"], Float[Array, "actions *batch"]]:
-    """For every entry, the sum and the number of the entries at least as large.
+    scores: Float[Array, "actions *batch"], *terms: Float[Array, "actions *batch"]
+) -> list[Float[Array, "actions *batch"]]:
+    """For every action, the sums of the terms over the actions whose score is at least its own.
 
-    >>> sums, counts = upper_sums(jnp.array([0.5, 0.2, 0.3]))
+    >>> values = jnp.array([0.5, 0.2, 0.3])
+    >>> sums, counts = upper_sums(values, values, jnp.ones(3))
     >>> counts.tolist()
     [1.0, 3.0, 2.0]
     """
-    if _alone(values):
-        above = values[None] >= values[:, None]
-        return jnp.where(above, values[None], 0.0).sum(1), above.sum(1).astype(values.dtype)
-    sums, counts = jnp.zeros_like(values), jnp.zeros_like(values)
-    for i in range(values.shape[0]):
-        above = values[i] >= values
-        sums = sums + jnp.where(above, values[i], 0.0)
-        counts = counts + above
-    return sums, counts
+    if scores.shape[0] > PAIRWISE_LIMIT:
+        order = jnp.argsort(-scores, axis=0)
+        place = jnp.argsort(order, axis=0)
+        # Equal scores get different sums here, of which the last is the one defined above; for a
+        # maximum or minimum over all of them, which is what projections take, it is the same.
+        sorted_sums = [jnp.cumsum(jnp.take_along_axis(term, order, 0), 0) for term in terms]
+        return [jnp.take_along_axis(sums, place, 0) for sums in sorted_sums]
+    if _alone(scores):
+        above = scores[None] >= scores[:, None]
+        return [jnp.where(above, term[None], 0.0).sum(1) for term in terms]
+    sums = [jnp.zeros_like(term) for term in terms]
+    for i in range(scores.shape[0]):
+        above = scores[i][None] >= scores
+        sums = [
+            sum_ + jnp.where(above, term[i][None], 0.0)
+            for sum_, term in zip(sums, terms, strict=True)
+        ]
+    return sums
 
 
 def one_hot(index: Int[Array, "*batch"], size: int) -> Bool[Array, "size *batch"]:
@@ -126,19 +139,34 @@ def sample(
     return action
 
 
-def project(point: Float[Array, "actions *batch"], floor: Any) -> Float[Array, "actions *batch"]:
-    """The Euclidean projection onto {p : sum p = 1, p >= floor}.
+def project(
+    point: Float[Array, "actions *batch"],
+    floor: Any = 0.0,
+    weights: Float[Array, "actions *batch"] | None = None,
+) -> Float[Array, "actions *batch"]:
+    """Project onto {p : sum p = 1, p >= floor}: the p that minimises sum (p - point)^2 / weights.
 
-    The same closed form as `equipoise.core.simplex.project`, in the layout of this module.
+    The solution is `p = max(floor, point - theta * weights)`. The threshold is a maximum of
+    ratios of partial sums, `theta = max_K (sum_K (point - floor) - mass) / sum_K weights`, over
+    the sets K of the largest `(point - floor) / weights`: exact, and without a search. The
+    weights are one if not given; an action of weight zero gets the floor. At least one weight
+    must be positive, and `actions * floor <= 1`.
 
-    >>> [round(float(p), 6) for p in project(jnp.array([0.9, 0.5, -1.0]), 0.0)]
+    >>> [round(float(p), 6) for p in project(jnp.array([0.9, 0.5, -1.0]))]
     [0.7, 0.3, 0.0]
     """
     shifted = once(point - floor)
     mass = 1.0 - point.shape[0] * floor
-    sums, counts = upper_sums(shifted)
-    threshold = once(largest((sums - mass) / counts))
-    return floor + jnp.maximum(shifted - threshold, 0.0)
+    if weights is None:
+        sums, counts = upper_sums(shifted, shifted, jnp.ones_like(shifted))
+        threshold = once(largest((sums - mass) / counts))
+        return floor + jnp.maximum(shifted - threshold[None], 0.0)
+    positive = weights > 0
+    shifted = jnp.where(positive, shifted, 0.0)
+    scores = jnp.where(positive, shifted / jnp.where(positive, weights, 1.0), -jnp.inf)
+    sums, total_weights = upper_sums(scores, shifted, weights)
+    threshold = once(largest((sums - mass) / total_weights))
+    return floor + jnp.maximum(shifted - threshold[None] * weights, 0.0)
 
 
 def euclidean_step(
@@ -175,7 +203,7 @@ def entropic_step(
     exponent = step * gradient
     # Shifted so that no weight overflows; the shift cancels in the scale.
     weights = once(policy * jnp.exp(smallest(exponent) - exponent))
-    sums, counts = upper_sums(weights)
+    sums, counts = upper_sums(weights, weights, jnp.ones_like(weights))
     free = 1.0 - floor * (policy.shape[0] - counts)
     scale = once(smallest(free / sums))
     return jnp.maximum(floor, scale * weights)

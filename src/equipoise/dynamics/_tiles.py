@@ -6,7 +6,6 @@ Tiles are padded to a power of two, so that few sizes are ever compiled and ever
 by the same vector instructions whatever the batch.
 """
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -14,16 +13,11 @@ from typing import Any
 import jax
 import numpy as np
 
+from equipoise.core.machine import cores
+
 #: Bytes of state and tables that a tile may take: half of a second-level cache.
 TILE_BYTES = 512 * 1024
 SMALLEST, LARGEST = 16, 4096
-
-
-def cores() -> int:
-    """The number of cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _power_of_two(number: int) -> int:
