@@ -12,12 +12,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from equipoise import aggregative as aggregative
     from equipoise import dynamics as dynamics
     from equipoise import games as games
     from equipoise.certificates import certify as certify
     from equipoise.core import Certificate as Certificate
     from equipoise.core import Solution as Solution
     from equipoise.core import Status as Status
+    from equipoise.games import AggregativeGame as AggregativeGame
+    from equipoise.games import AggregativeMarkovGame as AggregativeMarkovGame
     from equipoise.games import MarkovGame as MarkovGame
     from equipoise.games import MatrixGame as MatrixGame
     from equipoise.games import NormalFormGame as NormalFormGame
@@ -32,12 +35,16 @@ _PUBLIC: dict[str, str | None] = {
     "MatrixGame": "equipoise.games",
     "MarkovGame": "equipoise.games",
     "NormalFormGame": "equipoise.games",
+    "AggregativeGame": "equipoise.games",
+    "AggregativeMarkovGame": "equipoise.games",
     # answers
     "solve": "equipoise.solvers",
     "certify": "equipoise.certificates",
     "Solution": "equipoise.core",
     "Certificate": "equipoise.core",
     "Status": "equipoise.core",
+    # very many agents
+    "aggregative": None,
     # learning
     "dynamics": None,
 }
@@ -49,7 +56,8 @@ def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
         raise AttributeError(f"module 'equipoise' has no attribute {name!r}")
     home = _PUBLIC[name]
-    value = import_module(f"equipoise.{name}") if home is None else getattr(import_module(home), name)
+    module = import_module(home or f"equipoise.{name}")
+    value = module if home is None else getattr(module, name)
     globals()[name] = value
     return value
 

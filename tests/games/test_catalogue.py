@@ -10,7 +10,17 @@ import pytest
 from scipy.optimize import linprog
 from support import peer
 
-from equipoise.games import MarkovGame, MatrixGame, NormalFormGame, catalogue, describe, load, names
+from equipoise.games import (
+    AggregativeGame,
+    AggregativeMarkovGame,
+    MarkovGame,
+    MatrixGame,
+    NormalFormGame,
+    catalogue,
+    describe,
+    load,
+    names,
+)
 
 ENTRIES = [describe(name) for name in names()]
 MATRIX = [entry.name for entry in ENTRIES if entry.kind == "matrix"]
@@ -72,7 +82,13 @@ def test_there_are_many_games_and_no_two_share_a_name():
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
 def test_every_entry_is_complete(entry):
     game = load(entry.name)
-    kinds = {"matrix": MatrixGame, "normal-form": NormalFormGame, "markov": MarkovGame}
+    kinds = {
+        "matrix": MatrixGame,
+        "normal-form": NormalFormGame,
+        "markov": MarkovGame,
+        "aggregative": AggregativeGame,
+        "aggregative-markov": AggregativeMarkovGame,
+    }
     assert type(game) is kinds[entry.kind]
     assert game.batch_shape == ()
     assert entry.title

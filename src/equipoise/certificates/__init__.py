@@ -3,7 +3,8 @@
 This package never imports a solver or a learner.
 """
 
+from equipoise.certificates._aggregative import AggregativeCertificate
 from equipoise.certificates._certify import certify
 from equipoise.core.results import Certificate
 
-__all__ = ["Certificate", "certify"]
+__all__ = ["AggregativeCertificate", "Certificate", "certify"]

@@ -3,11 +3,19 @@
 from functools import singledispatch
 from typing import Any
 
+from equipoise.certificates._aggregative import certify_aggregative
+from equipoise.certificates._aggregative_markov import certify_aggregative_markov
 from equipoise.certificates._markov import certify_markov
 from equipoise.certificates._matrix import certify_matrix
 from equipoise.certificates._normal import certify_normal_form
 from equipoise.core.results import Certificate
-from equipoise.games import MarkovGame, MatrixGame, NormalFormGame
+from equipoise.games import (
+    AggregativeGame,
+    AggregativeMarkovGame,
+    MarkovGame,
+    MatrixGame,
+    NormalFormGame,
+)
 
 
 def certify(game: Any, policy: Any) -> Certificate:
@@ -17,6 +25,9 @@ def certify(game: Any, policy: Any) -> Certificate:
     The policy is one array of probabilities per player, in the order of the players, with the
     game's batch axes (or with batch axes that broadcast against them: a thousand policies on
     one game, or one policy on a thousand games). Computed in float64.
+
+    The policy of an `AggregativeGame` or `AggregativeMarkovGame` is an `AggregativePolicy`, or an
+    array of the actions of every agent, (agents,) or (agents, horizon, states).
 
     Raises `ValueError` for a profile in which a player is missing, for arrays of the wrong
     shape, and for probabilities that are negative or do not sum to one.
@@ -40,3 +51,5 @@ def _certify(game: Any, policy: Any) -> Certificate:
 _certify.register(MatrixGame, certify_matrix)
 _certify.register(MarkovGame, certify_markov)
 _certify.register(NormalFormGame, certify_normal_form)
+_certify.register(AggregativeGame, certify_aggregative)
+_certify.register(AggregativeMarkovGame, certify_aggregative_markov)

@@ -18,6 +18,11 @@ _ARRAYS = {
     "matrix": ("payoff",),
     "normal-form": ("payoffs",),
     "markov": ("reward", "transition", "discount"),
+    "aggregative": ("influence", "counts", "scale", "lipschitz"),
+    "aggregative-markov": (
+        *("influence", "counts", "scale", "horizon", "states"),
+        *("lipschitz", "transition_lipschitz"),
+    ),
 }
 
 

@@ -33,7 +33,7 @@ def load_named(name: str, settings: Sequence[str]) -> Any:
     """A game of the catalogue."""
     import equipoise as eq
 
-    parameters = dict(_setting(text) for text in settings)
+    parameters = dict(setting(text) for text in settings)
     with refusing():
         try:
             return eq.games.load(name, **parameters)
@@ -54,10 +54,15 @@ def hint(name: str) -> str:
     return f"did you mean {close[0]}?" if close else "`equipoise games` lists the names"
 
 
-def _setting(text: str) -> tuple[str, Any]:
+def setting(text: str, flag: str = "--set") -> tuple[str, Any]:
+    """The name and the value in "size=10"; what is not JSON is a word.
+
+    >>> setting("size=10"), setting("sense=min")
+    (('size', 10), ('sense', 'min'))
+    """
     name, equals, value = text.partition("=")
     if not (name and equals and value):
-        raise CommandError(f"--set: expected NAME=VALUE, found {text!r}")
+        raise CommandError(f"{flag}: expected NAME=VALUE, found {text!r}")
     try:
         return name, json.loads(value)
     except ValueError:
@@ -75,6 +80,10 @@ def kind_of(game: Any) -> str:
 
     if isinstance(game, eq.MatrixGame):
         return "matrix"
+    if isinstance(game, eq.AggregativeGame):
+        return "aggregative"
+    if isinstance(game, eq.AggregativeMarkovGame):
+        return "aggregative-markov"
     return "markov" if isinstance(game, eq.MarkovGame) else "normal-form"
 
 
@@ -87,6 +96,8 @@ def describe(game: Any) -> str:
     """
     import numpy as np
 
+    if kind_of(game).startswith("aggregative"):
+        return _describe_crowd(game)
     words = {"matrix": "zero-sum matrix game", "markov": "zero-sum Markov game"}
     text = words.get(kind_of(game), "normal-form game")
     if game.batch_shape:
@@ -94,3 +105,12 @@ def describe(game: Any) -> str:
     if kind_of(game) == "markov":
         text += f", {game.states} states, discount {game.discount:g}"
     return f"{text}, {' x '.join(str(a) for a in game.actions)}"
+
+
+def _describe_crowd(game: Any) -> str:
+    kinds = "each of its own type" if game.types == game.agents else f"of {game.types} types"
+    kinds = "all alike" if game.types == 1 else kinds
+    text = f"aggregative game of {game.agents:,} agents, {kinds}, with {game.actions[0]} actions"
+    if kind_of(game) == "aggregative-markov":
+        text += f", {game.states} states and {game.horizon} steps"
+    return f"{text}; the aggregate has {game.dimensions} coordinate{'s' * (game.dimensions > 1)}"

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 
@@ -23,7 +23,7 @@ class Certify:
     """
 
     game: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="GAME")]
-    """A file (.nfg, .npz or .csv), or a name that `equipoise games` lists."""
+    """A file (.nfg, .npz, .csv or .toml), or a name that `equipoise games` lists."""
     policy: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="POLICY")]
     """A .json or .npz file."""
     tolerance: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
@@ -41,9 +41,11 @@ class Certify:
         """Read, certify, show."""
         import equipoise as eq
         from equipoise.cli import _documents, _output, _policies
-        from equipoise.cli._inputs import find_game
+        from equipoise.cli._inputs import find_game, kind_of
 
         game = find_game(self.game, self.parameters)
+        if kind_of(game).startswith("aggregative"):
+            return self._run_crowd(game)
         with refusing():
             policy = _policies.read_policy(self.policy)
             certificate = eq.certify(game, policy)
@@ -52,4 +54,17 @@ class Certify:
         else:
             _documents.print_certificate(certificate)
         missed = self.tolerance is not None and certificate.nash_conv.max() > self.tolerance
+        return 1 if missed else 0
+
+    def _run_crowd(self, game: Any) -> int:
+        import equipoise as eq
+        from equipoise.cli import _crowds, _output
+
+        with refusing():
+            certificate: Any = eq.certify(game, _crowds.read_policy(self.policy))
+        if self.json:
+            _output.print_json(_crowds.certificate_document(certificate))
+        else:
+            _crowds.print_certificate(certificate)
+        missed = self.tolerance is not None and certificate.nash_conv > self.tolerance
         return 1 if missed else 0

@@ -7,27 +7,29 @@ from typing import Annotated, Any
 
 import tyro
 
-from equipoise.cli._errors import refusing
+from equipoise.cli._errors import CommandError, refusing
 
 
 @dataclass(frozen=True)
 class Solve:
     """Solve a game exactly, and certify the answer.
 
-    Zero-sum matrix games and zero-sum Markov games, one or a batch. The exit code is 0 when
-    every game met the tolerance, and 1 otherwise.
+    Zero-sum matrix games and zero-sum Markov games, one or a batch, and pure near-equilibria of
+    aggregative games. The exit code is 0 when every game met the tolerance, and 1 otherwise.
 
     Examples:
       equipoise solve colonel-blotto
       equipoise solve game.nfg --out policy.json --report report.html
       equipoise solve batch.npz --json > solution.json
+      equipoise solve town.toml --option objective=welfare --report town.html
     """
 
     game: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="GAME")]
-    """A file (.nfg, .npz or .csv), or a name that `equipoise games` lists."""
-    tolerance: float = 1e-8
+    """A file (.nfg, .npz, .csv or .toml), or a name that `equipoise games` lists."""
+    tolerance: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
     """What counts as solved: the largest NashConv of a matrix game, or the largest gain of a
-    player in any state of a Markov game."""
+    player in any state of a Markov game (1e-8); of an aggregative game, the largest gain of any
+    agent (what the theory promises)."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """Save the policy to this .json or .npz file."""
     report: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
@@ -38,6 +40,12 @@ class Solve:
         tyro.conf.UseAppendAction,
     ] = ()
     """Set a parameter of a named game; may be repeated."""
+    options: Annotated[
+        tuple[str, ...],
+        tyro.conf.arg(name="option", metavar="NAME=VALUE"),
+        tyro.conf.UseAppendAction,
+    ] = ()
+    """Set an option of the solver of aggregative games; may be repeated."""
     json: bool = False
     """Print the solution as JSON."""
 
@@ -45,17 +53,22 @@ class Solve:
         """Solve, save, show."""
         import equipoise as eq
         from equipoise.cli import _documents, _pages, _policies
-        from equipoise.cli._inputs import find_game
+        from equipoise.cli._inputs import find_game, kind_of
 
         if self.out is not None:
             with refusing():
                 _policies.check_suffix(self.out)
         game = find_game(self.game, self.parameters)
+        if kind_of(game).startswith("aggregative"):
+            return self._run_crowd(game)
+        if self.options:
+            raise CommandError(f"--option: expected an aggregative game, found {self.game}")
+        tolerance = 1e-8 if self.tolerance is None else self.tolerance
         start = time.perf_counter()
         with refusing():
-            solution = eq.solve(game, tolerance=self.tolerance)
+            solution = eq.solve(game, tolerance=tolerance)
         seconds = time.perf_counter() - start
-        document = _documents.solution_document(self.game, game, solution, self.tolerance)
+        document = _documents.solution_document(self.game, game, solution, tolerance)
         with refusing():
             if self.out is not None:
                 _policies.write_policy(self.out, solution.policy, document)
@@ -63,6 +76,29 @@ class Solve:
                 _pages.solution_page(self.game, game, solution, seconds).write(self.report)
         self._show(document, game, solution, seconds)
         return 0 if solution.status.ok else 1
+
+    def _run_crowd(self, game: Any) -> int:
+        import equipoise as eq
+        from equipoise.cli import _crowds, _output
+
+        options = _crowds.options_of(game, self.options)
+        start = time.perf_counter()
+        with refusing():
+            solution = eq.solve(game, **options)
+        seconds = time.perf_counter() - start
+        document = _crowds.solution_document(self.game, game, solution)
+        with refusing():
+            if self.out is not None:
+                _crowds.write_policy(self.out, solution.policy, document)
+            if self.report is not None:
+                _crowds.solution_page(self.game, game, solution, seconds).write(self.report)
+        if self.json:
+            _output.print_json(document)
+        else:
+            _crowds.print_solution(self.game, game, solution, seconds)
+        if self.tolerance is None:
+            return 0 if solution.status.ok else 1
+        return 0 if solution.certificate.max_gain <= self.tolerance else 1
 
     def _show(self, document: Any, game: Any, solution: Any, seconds: float) -> None:
         from equipoise.cli import _documents, _output

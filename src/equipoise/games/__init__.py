@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from equipoise.games import adapters as adapters
     from equipoise.games import catalogue as catalogue
     from equipoise.games import families as families
+    from equipoise.games._aggregative import AggregativeGame as AggregativeGame
+    from equipoise.games._aggregative_markov import AggregativeMarkovGame as AggregativeMarkovGame
+    from equipoise.games._aggregative_policy import AggregativePolicy as AggregativePolicy
     from equipoise.games._markov import MarkovGame as MarkovGame
     from equipoise.games._matrix import MatrixGame as MatrixGame
     from equipoise.games._normal import NormalFormGame as NormalFormGame
@@ -25,6 +28,10 @@ _PUBLIC: dict[str, str | None] = {
     "MatrixGame": "equipoise.games._matrix",
     "MarkovGame": "equipoise.games._markov",
     "NormalFormGame": "equipoise.games._normal",
+    "AggregativeGame": "equipoise.games._aggregative",
+    "AggregativeMarkovGame": "equipoise.games._aggregative_markov",
+    # what very many agents play
+    "AggregativePolicy": "equipoise.games._aggregative_policy",
     # games drawn at random
     "families": None,
     # games by name

@@ -4,7 +4,13 @@ from functools import singledispatch
 from typing import Any
 
 from equipoise.core.results import Solution
-from equipoise.games import MarkovGame, MatrixGame, NormalFormGame
+from equipoise.games import (
+    AggregativeGame,
+    AggregativeMarkovGame,
+    MarkovGame,
+    MatrixGame,
+    NormalFormGame,
+)
 from equipoise.solvers._markov import solve_markov
 from equipoise.solvers._matrix import solve_matrix
 
@@ -19,6 +25,9 @@ def solve(game: Any, **options: Any) -> Solution:
       Newton steps. Options `tolerance` (1e-8), the largest gain allowed in any state, and
       `max_sweeps`.
     - `NormalFormGame`: only two-player zero-sum ones, as matrix games.
+    - `AggregativeGame`, `AggregativeMarkovGame`: a pure near-Nash policy of very many agents, any
+      or the best for society; `equipoise.aggregative.solve_aggregative` and
+      `solve_aggregative_markov` list the options.
 
     **Example**
 
@@ -46,6 +55,20 @@ def _solve_normal_form(game: NormalFormGame, **options: Any) -> Solution:
     return solve_matrix(game.as_matrix_game(), **options)
 
 
+def _solve_aggregative(game: AggregativeGame, **options: Any) -> Solution:
+    from equipoise.aggregative import solve_aggregative  # matrix games need not load it
+
+    return solve_aggregative(game, **options)
+
+
+def _solve_aggregative_markov(game: AggregativeMarkovGame, **options: Any) -> Solution:
+    from equipoise.aggregative import solve_aggregative_markov
+
+    return solve_aggregative_markov(game, **options)
+
+
 _solve.register(MatrixGame, solve_matrix)
 _solve.register(MarkovGame, solve_markov)
 _solve.register(NormalFormGame, _solve_normal_form)
+_solve.register(AggregativeGame, _solve_aggregative)
+_solve.register(AggregativeMarkovGame, _solve_aggregative_markov)

@@ -24,6 +24,8 @@ _THEMES = (
     "general_sum",
     "markov",
     "soccer",
+    "crowds",
+    "crowds_markov",
 )
 
 #: Kind of game -> the module and the class that make it.
@@ -31,6 +33,8 @@ _KINDS = {
     "matrix": ("equipoise.games._matrix", "MatrixGame"),
     "normal-form": ("equipoise.games._normal", "NormalFormGame"),
     "markov": ("equipoise.games._markov", "MarkovGame"),
+    "aggregative": ("equipoise.games._aggregative", "AggregativeGame"),
+    "aggregative-markov": ("equipoise.games._aggregative_markov", "AggregativeMarkovGame"),
 }
 
 
@@ -71,7 +75,7 @@ def describe(name: str) -> Entry:
 
 
 def load(name: str, /, **parameters: Any) -> Any:
-    """Build a game of the catalogue: a `MatrixGame`, a `NormalFormGame` or a `MarkovGame`.
+    """Build a game of the catalogue, of the kind that `describe(name).kind` says.
 
     Some games have parameters; `describe(name).parameters` gives their defaults.
 

@@ -36,7 +36,8 @@ class Entry:
     #: The word `load` takes.
     name: str
     title: str
-    #: "matrix" (two-player zero-sum), "normal-form" (general-sum) or "markov".
+    #: "matrix" (two-player zero-sum), "normal-form" (general-sum), "markov", "aggregative" or
+    #: "aggregative-markov".
     kind: str
     #: Where the game, or its solution, was published.
     source: str

@@ -1,4 +1,5 @@
-"""Games in files: Gambit's `.nfg`, NumPy's `.npz`, and `.csv` for a zero-sum matrix.
+"""Games in files: Gambit's `.nfg`, NumPy's `.npz`, `.csv` for a zero-sum matrix, and `.toml` for
+a game of the catalogue with its parameters.
 
 The suffix of the path says the format. Content that is not a game raises a `ValueError` that
 says where; a path that cannot be opened raises the `OSError` that the system gives.
@@ -6,6 +7,7 @@ says where; a path that cannot be opened raises the `OSError` that the system gi
 
 import os
 from pathlib import Path
+from typing import Any
 
 from equipoise.core.files import atomic_write, write_text
 from equipoise.games._markov import MarkovGame
@@ -14,18 +16,20 @@ from equipoise.games._normal import NormalFormGame
 from equipoise.games.files._csv import format_csv, parse_csv
 from equipoise.games.files._nfg import format_nfg, parse_nfg
 from equipoise.games.files._npz import read_npz, write_npz
+from equipoise.games.files._toml import parse_toml
 
 __all__ = ["read", "write"]
 
 SUFFIXES = (".nfg", ".npz", ".csv")
 
 
-def read(path: str | os.PathLike[str]) -> MatrixGame | NormalFormGame | MarkovGame:
-    """Read a game from a `.nfg`, `.npz` or `.csv` file.
+def read(path: str | os.PathLike[str]) -> Any:
+    """Read a game from a `.nfg`, `.npz`, `.csv` or `.toml` file.
 
     A two-player `.nfg` game whose payoffs sum to exactly zero comes back as a `MatrixGame`, any
     other as a `NormalFormGame`. A `.npz` file says itself which kind it holds, and may hold a
-    batch. A `.csv` file is a zero-sum matrix.
+    batch. A `.csv` file is a zero-sum matrix. A `.toml` file has a line `kind = "two-roads"` with
+    the name of a game of the catalogue, and its parameters, one a line.
 
     **Example**
 
@@ -37,12 +41,12 @@ def read(path: str | os.PathLike[str]) -> MatrixGame | NormalFormGame | MarkovGa
     (2, 2)
     """
     path = Path(path)
-    suffix = _suffix(path)
+    suffix = _suffix(path, (*SUFFIXES, ".toml"))
     if suffix == ".npz":
         return read_npz(path)
     # Only names may be anything but ASCII, and they are dropped: no encoding is wrong.
     text = path.read_bytes().decode("utf-8-sig", errors="replace")
-    return parse_nfg(text, str(path)) if suffix == ".nfg" else parse_csv(text, str(path))
+    return {".nfg": parse_nfg, ".csv": parse_csv, ".toml": parse_toml}[suffix](text, str(path))
 
 
 def write(game: MatrixGame | NormalFormGame | MarkovGame, path: str | os.PathLike[str]) -> None:
@@ -65,7 +69,7 @@ def write(game: MatrixGame | NormalFormGame | MarkovGame, path: str | os.PathLik
     True
     """
     path = Path(path)
-    suffix = _suffix(path)
+    suffix = _suffix(path, SUFFIXES)
     allowed = {
         ".npz": (MatrixGame, NormalFormGame, MarkovGame),
         ".nfg": (MatrixGame, NormalFormGame),
@@ -89,8 +93,8 @@ def write(game: MatrixGame | NormalFormGame | MarkovGame, path: str | os.PathLik
         write_text(path, format_nfg(game, title=path.stem))
 
 
-def _suffix(path: Path) -> str:
+def _suffix(path: Path, suffixes: tuple[str, ...]) -> str:
     suffix = path.suffix.lower()
-    if suffix not in SUFFIXES:
-        raise ValueError(f"path: expected a name that ends in {', '.join(SUFFIXES)}, found {path}")
+    if suffix not in suffixes:
+        raise ValueError(f"path: expected a name that ends in {', '.join(suffixes)}, found {path}")
     return suffix

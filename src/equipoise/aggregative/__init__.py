@@ -1,0 +1,30 @@
+"""Games of very many agents who feel each other through an aggregate only.
+
+`equipoise.solve` finds pure near-equilibria of them, any or the best for society; this package
+holds the solvers, a map of the equilibria found, mean-field views, and the bounds of the theory.
+"""
+
+from equipoise.aggregative import theory
+from equipoise.aggregative._envelope import lipschitz_envelope
+from equipoise.aggregative._map import Equilibrium, equilibria
+from equipoise.aggregative._markov import solve_aggregative_markov
+from equipoise.aggregative._mean_field import (
+    MeanField,
+    from_mean_field,
+    mean_field,
+    sampled_gain,
+)
+from equipoise.aggregative._normal import solve_aggregative
+
+__all__ = [
+    "Equilibrium",
+    "MeanField",
+    "equilibria",
+    "from_mean_field",
+    "lipschitz_envelope",
+    "mean_field",
+    "sampled_gain",
+    "solve_aggregative",
+    "solve_aggregative_markov",
+    "theory",
+]

@@ -1,0 +1,143 @@
+"""Cells that tile the aggregates, and which of them can hold an equilibrium.
+
+In a cell with centre c and half side a/2, each agent may play what is within a tolerance of its
+best at c, and the aggregate must stay in the cell. A cell that fails this is dropped, mostly
+without a linear program: the sums of allowed influences are bounded in 3^d directions.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from equipoise.aggregative._dual import solve_dual
+from equipoise.aggregative._knapsack import Vertex, solve_knapsack
+from equipoise.aggregative._program import Program
+
+#: How many rewards are held at once.
+CHUNK = 3_000_000
+
+#: Rounding allowed in comparisons of rewards.
+SLACK = 1e-11
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One aggregative game as the planner sees it: in normal form, or one step and state."""
+
+    #: (types, actions, d)
+    influence: np.ndarray
+    #: (types,)
+    counts: np.ndarray
+    scale: float
+    low: np.ndarray
+    high: np.ndarray
+    lipschitz: float
+    #: The most by which one agent can move the aggregate.
+    delta: float
+    #: (points, d) -> (points, types, actions)
+    rewards: Callable[[np.ndarray], np.ndarray]
+    #: (types, actions), worth to society of each agent's action; None for its reward.
+    welfare: np.ndarray | None = None
+    #: (points, d) -> (points,), welfare still to come, per agent; None for none.
+    ahead: Callable[[np.ndarray], np.ndarray] | None = None
+
+    @property
+    def agents(self) -> float:
+        """Number of agents."""
+        return float(self.counts.sum())
+
+    @property
+    def dimensions(self) -> int:
+        """Number of coordinates of the aggregate."""
+        return self.influence.shape[2]
+
+    def chunk(self) -> int:
+        """How many points can be looked at together."""
+        return max(1, CHUNK // (self.influence.shape[0] * self.influence.shape[1]))
+
+
+def tile(low: np.ndarray, high: np.ndarray, spacing: float) -> tuple[np.ndarray, np.ndarray]:
+    """Centres (cells, d) and half sides (d,) of equal cells that tile a box exactly.
+
+    No side is longer than `spacing`.
+
+    >>> centres, half = tile(np.zeros(1), np.ones(1), 0.3)
+    >>> centres.ravel().tolist(), half.tolist()
+    ([0.125, 0.375, 0.625, 0.875], [0.125])
+    """
+    numbers = np.maximum(np.ceil((high - low) / spacing - 1e-9), 1).astype(int)
+    sides = (high - low) / numbers
+    axes = [a + side * (np.arange(k) + 0.5) for a, side, k in zip(low, sides, numbers, strict=True)]
+    return np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, len(low)), sides / 2
+
+
+def printed_grid(
+    low: np.ndarray, high: np.ndarray, spacing: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """The grid as printed in the paper: multiples of the spacing, with bands of +-spacing.
+
+    Points that no profile can reach are left out: rewards need not exist there.
+    """
+    width = float(np.maximum(np.abs(low), np.abs(high)).max())
+    numbers = np.arange(-np.floor(width / spacing + 1e-9), np.floor(width / spacing + 1e-9) + 1)
+    axes = []
+    for a, b in zip(low, high, strict=True):
+        inside = (
+            spacing * numbers[(spacing * numbers >= a - 1e-12) & (spacing * numbers <= b + 1e-12)]
+        )
+        axes.append(inside if len(inside) else np.array([(a + b) / 2]))
+    points = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, len(low))
+    return points, np.full(len(low), spacing)
+
+
+def children(centres: np.ndarray, half: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The 2^d halves of each cell, those nearest to each other side by side."""
+    signs = np.array(list(product((-0.5, 0.5), repeat=len(half))))
+    return (centres[:, None] + signs * half).reshape(-1, len(half)), half / 2
+
+
+def near_best(rewards: np.ndarray, tolerance: float) -> np.ndarray:
+    """(..., types, actions) bool: the actions within the tolerance of the best at a point.
+
+    >>> near_best(np.array([[1.0, 0.9, 0.5]]), 0.2).tolist()
+    [[True, True, False]]
+    """
+    best = rewards[..., 0]
+    for a in range(1, rewards.shape[-1]):
+        best = np.maximum(best, rewards[..., a])
+    return rewards >= (best - (tolerance + SLACK))[..., None]
+
+
+def possible(
+    stage: Stage, allowed: np.ndarray, centres: np.ndarray, half: np.ndarray
+) -> np.ndarray:
+    """(cells,) bool: False for cells whose band no mix of allowed actions can reach.
+
+    Exact for d = 1; for more dimensions some cells that are not feasible pass.
+    """
+    weights = stage.scale * stage.counts.astype(np.float64)
+    edge = 1e-12 * (np.abs(stage.low) + np.abs(stage.high))
+    passed = np.ones(len(centres), bool)
+    for direction in product((-1, 0, 1), repeat=stage.dimensions):
+        u = np.array(direction, np.float64)
+        if not u.any():
+            continue
+        pull = stage.influence @ u
+        reach = np.full(allowed.shape[:2], -np.inf)
+        for a in range(allowed.shape[2]):
+            np.maximum(reach, np.where(allowed[:, :, a], pull[:, a], -np.inf), out=reach)
+        passed &= reach @ weights >= centres @ u - np.abs(u) @ (half + edge)
+    return passed
+
+
+def solve_cell(
+    stage: Stage, weights: np.ndarray, allowed: np.ndarray, centre: np.ndarray, half: np.ndarray
+) -> Vertex | None:
+    """The program of one cell: the best weights with the aggregate in the cell, or None."""
+    low, high = (centre - half) / stage.scale, (centre + half) / stage.scale
+    if stage.dimensions == 1:
+        f = stage.influence[:, :, 0]
+        return solve_knapsack(weights, f, stage.counts, allowed, float(low[0]), float(high[0]))
+    return solve_dual(Program(weights, stage.influence, stage.counts, allowed, low, high))

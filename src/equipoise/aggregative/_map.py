@@ -1,0 +1,123 @@
+"""A map of equilibria: where on the grid of aggregates they lie, and what they are worth."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import ndimage
+
+from equipoise.aggregative._cells import Stage, near_best, possible, tile
+from equipoise.aggregative._normal import group_agents, mean_worth, spread, stage_of
+from equipoise.aggregative._options import as_worth
+from equipoise.aggregative._subroutine import Options, descend
+from equipoise.certificates import certify
+from equipoise.core import checks
+from equipoise.games import AggregativeGame, AggregativeMarkovGame, AggregativePolicy
+
+#: Cells along each coordinate unless told, by the number of coordinates.
+_CELLS = {1: 96, 2: 24, 3: 10}
+
+
+@dataclass(frozen=True)
+class Equilibrium:
+    """One equilibrium of the map.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> best = eq.aggregative.equilibria(eq.games.load("public-good", agents=900))[0]
+    >>> best.gain, best.policy.plays(types=1, actions=2).tolist(), best.stage is None
+    (0.0, [[0, 900]], True)
+    """
+
+    #: (d,) its aggregate.
+    aggregate: np.ndarray
+    #: What anybody could gain, certified; in a Markov game, in that step alone.
+    gain: float
+    #: Mean welfare, in a Markov game that of the step.
+    welfare: float
+    #: What every agent plays.
+    policy: AggregativePolicy
+    #: Edges of the region of feasible cells it was found in: (2, d).
+    region: np.ndarray
+    #: Step and state of a Markov game; None in normal form.
+    stage: tuple[int, int] | None = None
+
+
+def equilibria(
+    game: AggregativeGame | AggregativeMarkovGame,
+    *,
+    spacing: float | None = None,
+    welfare: Any = None,
+) -> tuple[Equilibrium, ...]:
+    """The distinct equilibria that lie on the grid of aggregates, the best for society first.
+
+    Every equilibrium lies in a feasible cell (lemma A). Feasible cells that touch form a region;
+    in each region one equilibrium is sought, rounded to a pure profile and certified. Equilibria
+    nearer to each other than a few cells share a region. In a Markov game the stages of every
+    step and state are mapped, in their order.
+
+    `welfare` is (agents or types, actions), the agents' rewards unless given; for a Markov game
+    also (horizon, states, agents or types, actions).
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> found = eq.aggregative.equilibria(eq.games.load("public-good", agents=900))
+    >>> [(round(float(e.aggregate[0]), 3), round(e.welfare, 3)) for e in found]
+    [(1.0, 0.6), (0.0, 0.0), (0.333, 0.0)]
+    """
+    if isinstance(game, AggregativeMarkovGame):
+        shape = (game.horizon, game.states, game.types, game.actions[0])
+        worth = as_worth("welfare", welfare, None, shape, "(horizon, states, agents, actions)")
+        found = []
+        for h in range(game.horizon):
+            for s in range(game.states):
+                own = worth if worth is None or worth.ndim == 2 else worth[h, s]
+                found += _map(game.stage(h, s), spacing, own, (h, s))
+        return tuple(found)
+    worth = as_worth("welfare", welfare, None, game.influence.shape[:2], "(agents, actions)")
+    return tuple(_map(game, spacing, worth, None))
+
+
+def _map(
+    game: AggregativeGame,
+    spacing: float | None,
+    worth: np.ndarray | None,
+    place: tuple[int, int] | None,
+) -> list[Equilibrium]:
+    groups = group_agents(game, worth)
+    stage = stage_of(game, groups, worth)
+    if spacing is None:
+        width = float((stage.high - stage.low).max())
+        spacing = width / _CELLS.get(stage.dimensions, 6) if width > 0 else 1.0
+    checks.check_range("spacing", spacing, 0.0, np.inf, low_open=True, high_open=True)
+    found = []
+    for centres, half in regions(stage, spacing):
+        counted = {"cells": 0, "feasible": 0, "programs": 0}
+        plan = descend(stage, Options(), (centres, half), 1.0, counted)
+        if plan is None:  # cells of a region may each be feasible for its tolerance alone
+            continue
+        policy = spread(groups, plan.plays)
+        edges = np.stack([centres.min(0) - half, centres.max(0) + half])
+        gain = float(certify(game, policy).max_gain)
+        found.append(
+            Equilibrium(plan.aggregate, gain, mean_worth(stage, plan), policy, edges, place)
+        )
+    return sorted(found, key=lambda e: -e.welfare)
+
+
+def regions(stage: Stage, spacing: float) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Cells that can be feasible, in groups that touch: centres and half sides of each."""
+    centres, half = tile(stage.low, stage.high, spacing)
+    side = 2.0 * float(half.max())
+    passed = np.zeros(len(centres), bool)
+    for start in range(0, len(centres), stage.chunk()):
+        part = slice(start, start + stage.chunk())
+        allowed = near_best(stage.rewards(centres[part]), stage.lipschitz * side)
+        passed[part] = possible(stage, allowed, centres[part], half)
+    shape = [len(np.unique(centres[:, k])) for k in range(stage.dimensions)]
+    touching = np.ones([3] * stage.dimensions)
+    labels, number = ndimage.label(passed.reshape(shape), touching)  # pyright: ignore
+    labels = labels.ravel()
+    return [(centres[labels == k + 1], half) for k in range(number)]

@@ -1,0 +1,196 @@
+"""Mean-field views: mixed policies of types, the limit of infinitely many agents, and back.
+
+In the limit a single agent moves nothing, and an equilibrium is a mix of actions for each type
+at whose aggregate all actions played are best. A policy from there, from whatever library, can
+be brought to the game of n agents: by rank, as evenly as whole agents allow, and certified.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from equipoise.aggregative._cells import Stage
+from equipoise.aggregative._classes import Roster
+from equipoise.aggregative._grouping import alone
+from equipoise.aggregative._markov import stage_of as markov_stage_of
+from equipoise.aggregative._normal import stage_of
+from equipoise.aggregative._subroutine import Options, Plan, seek
+from equipoise.core import checks
+from equipoise.games import AggregativeGame, AggregativeMarkovGame, AggregativePolicy
+
+
+@dataclass(frozen=True)
+class MeanField:
+    """An equilibrium of infinitely many agents: a mixed policy of each type.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> limit = eq.aggregative.mean_field(eq.games.load("demand-response"))
+    >>> limit.policy.shape, limit.aggregate.shape
+    ((8, 3, 3, 3), (8, 3, 1))
+    """
+
+    #: (types, actions), or (horizon, states, types, actions): probabilities.
+    policy: np.ndarray
+    #: (d,), or (horizon, states, d).
+    aggregate: np.ndarray
+    #: The most that an agent who moves nothing could gain, in one step.
+    gain: float
+
+
+def mean_field(
+    game: AggregativeGame | AggregativeMarkovGame, *, precision: float = 1e-6
+) -> MeanField:
+    """An equilibrium of the limit in which there are ever more agents of each type.
+
+    Cells are halved down to `precision` times the width of the reachable aggregates, and the mix
+    of the cell's program is taken as it is. By lemma B the steps of a Markov game are
+    equilibria one by one.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> limit = eq.aggregative.mean_field(eq.games.load("el-farol", agents=10))
+    >>> limit.policy.round(4).tolist(), bool(limit.gain < 1e-5)
+    ([[0.4, 0.6]], True)
+    """
+    checks.check_range("precision", precision, 0.0, 1.0, low_open=True)
+    if isinstance(game, AggregativeGame):
+        stages = [stage_of(game, alone(game.counts))]
+        shape = ()
+    else:
+        every = alone(game.counts)
+        shape = (game.horizon, game.states)
+        stages = [markov_stage_of(game, every, h, s) for h, s in np.ndindex(*shape)]
+    plans = [_limit(stage, precision) for stage in stages]
+    points = [
+        stage.scale * np.einsum("t,ta,tad->d", stage.counts, plan.shares, stage.influence)
+        for stage, plan in zip(stages, plans, strict=True)
+    ]
+    gains = [_gain(*each) for each in zip(stages, plans, points, strict=True)]
+    policy = np.stack([plan.shares for plan in plans]).reshape(*shape, *plans[0].shares.shape)
+    return MeanField(policy, np.stack(points).reshape(*shape, -1), max(gains))
+
+
+def _limit(stage: Stage, precision: float) -> Plan:
+    width = float((stage.high - stage.low).max())
+    # An agent that could move the aggregate by no more than a cell is what the limit needs.
+    small = Stage(**{**vars(stage), "delta": 4.0 * precision * width})
+    return seek(small, Options(spacing=0.05 * width or 1.0))
+
+
+def _gain(stage: Stage, plan: Plan, x: np.ndarray) -> float:
+    rewards = stage.rewards(x[None])[0]
+    short = rewards.max(1) - (plan.shares * rewards).sum(1)
+    return float(short.max())
+
+
+def from_mean_field(
+    game: AggregativeGame | AggregativeMarkovGame, policy: Any
+) -> AggregativePolicy:
+    """The pure policy of n agents that plays a mixed one as evenly as whole agents allow.
+
+    `policy` is an array of probabilities as mean-field libraries give it: (actions,) or
+    (types, actions) for a normal form, (horizon, states, actions) or (horizon, states, types,
+    actions) for a Markov game; without types, all play the same mix. Of each type, agents are
+    put to actions by rank: numbers are off by less than one for each action. `certify` then says
+    what it is worth in the game of n agents, exactly.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> bar = eq.games.load("el-farol", agents=11)
+    >>> pure = eq.aggregative.from_mean_field(bar, [0.4, 0.6])
+    >>> pure.plays(1, 2).tolist(), round(float(eq.certify(bar, pure).max_gain), 4)
+    ([[4, 7]], 0.0327)
+    """
+    stages = () if isinstance(game, AggregativeGame) else (game.horizon, game.states)
+    m = game.actions[0]
+    mixed = np.asarray(checks.as_float_array("policy", policy), np.float64)
+    full = (*stages, game.types, m)
+    if mixed.shape == (*stages, m) and mixed.shape != full:
+        mixed = np.broadcast_to(mixed[..., None, :], full)
+    checks.check_shape("policy", mixed, full, "probabilities by (step, state,) type and action")
+    checks.check_probabilities("policy", mixed)
+    if np.all(game.counts == 1):
+        mixed = _round_alike(mixed)
+    roster = Roster(alone(game.counts), *(stages or (1, 1)), m)
+    for h, s in np.ndindex(*(stages or (1, 1))):
+        shares = mixed[h, s] if stages else mixed
+        roster.assign(h, s, whole_numbers(shares, game.counts))
+    pure = roster.policy()
+    if stages:
+        return pure
+    return AggregativePolicy(pure.rows, pure.counts, pure.actions[:, 0, 0].astype(np.int64))
+
+
+def _round_alike(mixed: np.ndarray) -> np.ndarray:
+    """Agents given one by one: spread each mix over the agents that have the same one.
+
+    A single agent cannot mix; a run of agents with one mix can, as a type would.
+    """
+    flat = mixed.reshape(-1, *mixed.shape[-2:])
+    out = np.zeros_like(flat)
+    for stage, shares in enumerate(flat):
+        _, group, size = np.unique(shares, axis=0, return_inverse=True, return_counts=True)
+        group = group.ravel()
+        rows = np.argsort(group, kind="stable")
+        first = rows[np.concatenate([[0], np.cumsum(size)[:-1]])]
+        plays = whole_numbers(shares[first], size)
+        actions = np.repeat(np.tile(np.arange(plays.shape[1]), len(plays)), plays.ravel())
+        out[stage, rows, actions] = 1.0
+    return out.reshape(mixed.shape)
+
+
+def whole_numbers(shares: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """(types, actions): whole numbers of agents, largest remainders first.
+
+    >>> whole_numbers(np.array([[0.4, 0.6]]), np.array([11])).tolist()
+    [[4, 7]]
+    """
+    exact = shares * counts[:, None]
+    plays = np.floor(exact + 1e-9).astype(np.int64)
+    missing = counts - plays.sum(1)
+    rank = np.argsort(np.argsort(-(exact - plays), axis=1, kind="stable"), axis=1)
+    return plays + (rank < missing[:, None])
+
+
+def sampled_gain(
+    game: AggregativeGame, policy: Any, *, draws: int = 200, key: int = 0
+) -> tuple[float, float]:
+    """The largest gain when every agent draws its action alone, by simulation.
+
+    The aggregate is then random, and the gain of a deviation is a mean over it: an estimate,
+    with its standard error, not a certificate.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> bar = eq.games.load("el-farol", agents=1000)
+    >>> gain, error = eq.aggregative.sampled_gain(bar, [0.4, 0.6])
+    >>> gain < 0.01, error < 0.01
+    (True, True)
+    """
+    draws = checks.check_count("draws", draws, 2)
+    mixed = np.asarray(checks.as_float_array("policy", policy), np.float64)
+    if mixed.ndim == 1:
+        mixed = np.broadcast_to(mixed, (game.types, game.actions[0]))
+    checks.check_shape("policy", mixed, (game.types, game.actions[0]), "(types, actions)")
+    checks.check_probabilities("policy", mixed)
+    rng = np.random.default_rng(key)
+    rows = np.arange(game.types)
+    short = np.zeros((draws, game.types, game.actions[0]))
+    for k in range(draws):
+        plays = rng.multinomial(game.counts, mixed)
+        x = game.scale * np.einsum("ta,tad->d", plays, game.influence)
+        # Any one agent of each type: without what it drew, the others are as the mix says.
+        drawn = (rng.random((game.types, 1)) * game.counts[:, None] >= plays.cumsum(1)).sum(1)
+        own = x + game.scale * (game.influence - game.influence[rows, drawn][:, None])
+        rewards = game.own_rewards(own)
+        short[k] = rewards - (mixed * rewards).sum(1, keepdims=True)
+    mean = short.mean(0)
+    best = np.unravel_index(int(mean.argmax()), mean.shape)
+    spread = short[(slice(None), *best)].std(ddof=1)
+    return float(mean[best]), float(spread / np.sqrt(draws))

@@ -1,0 +1,70 @@
+"""What users may choose when solving an aggregative game, checked."""
+
+from typing import Any
+
+import numpy as np
+
+from equipoise.aggregative._subroutine import Options
+from equipoise.core import checks
+
+OBJECTIVES = ("regret", "welfare", "loss")
+
+
+def as_options(
+    width: float,
+    *,
+    objective: str,
+    sense: str,
+    spacing: float | None,
+    epsilon: float,
+    tolerance: float | str | None,
+    rounding: str,
+    key: int,
+) -> Options:
+    """Checked options; `width` is the widest side of the reachable aggregates."""
+    if objective not in OBJECTIVES:
+        raise ValueError(f"objective: expected one of {OBJECTIVES}, found {objective!r}")
+    if sense not in ("max", "min"):
+        raise ValueError(f"sense: expected 'max' or 'min', found {sense!r}")
+    if rounding not in ("vertex", "sample"):
+        raise ValueError(f"rounding: expected 'vertex' or 'sample', found {rounding!r}")
+    if isinstance(tolerance, str) and tolerance != "printed":
+        raise ValueError(f"tolerance: expected a number or 'printed', found {tolerance!r}")
+    if tolerance is not None and not isinstance(tolerance, str):
+        checks.check_range("tolerance", tolerance, 0.0, np.inf)
+    checks.check_range("epsilon", epsilon, 0.0, np.inf, high_open=True)
+    if spacing is None:
+        spacing = 0.05 * width if width > 0 else 1.0
+    checks.check_range("spacing", spacing, 0.0, np.inf, low_open=True, high_open=True)
+    return Options(
+        objective="welfare" if objective == "loss" else objective,
+        maximise=sense == "max" and objective != "loss",
+        spacing=float(spacing),
+        epsilon=float(epsilon),
+        tolerance=tolerance,
+        rounding=rounding,
+        rng=np.random.default_rng(key),
+    )
+
+
+def as_worth(
+    objective: str, welfare: Any, loss: Any, shape: tuple[int, ...], meaning: str
+) -> np.ndarray | None:
+    """The weights of the objective, or None for the agents' own rewards."""
+    given = {"welfare": welfare, "loss": loss}
+    for name, value in given.items():
+        if value is not None and objective != name:
+            raise ValueError(f"{name}: expected objective={name!r} with it, found {objective!r}")
+    if objective == "loss" and loss is None:
+        raise ValueError(f"loss: expected an array of shape {shape}, {meaning}; found None")
+    value = given.get(objective)
+    if value is None:
+        return None
+    array = np.asarray(checks.as_float_array(objective, value), np.float64)
+    full = shape[-2:]
+    if array.shape != full and array.shape != shape:
+        raise ValueError(
+            f"{objective}: expected shape {full} or {shape}, {meaning}; found {array.shape}"
+        )
+    checks.check_finite(objective, array)
+    return array

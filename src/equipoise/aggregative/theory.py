@@ -1,0 +1,180 @@
+"""The bounds of the theory as functions: those of the paper as printed, and those that hold.
+
+Notation: n `agents` with m `actions`, an aggregate of d `dimensions`, cells of side `spacing`
+(alpha), one agent's influence `delta`, Lipschitz constants of rewards and transitions, `horizon`
+H. Rewards of one step lie in [-1, 1]. Proofs are in docs/theory/aggregative.md.
+"""
+
+import numpy as np
+
+__all__ = [
+    "markov_gap",
+    "normal_form_gap",
+    "printed_gap",
+    "printed_statewise_gap",
+    "printed_welfare_loss",
+    "printed_zeta",
+    "selection_gap",
+    "welfare_loss",
+]
+
+
+def printed_zeta(agents: float, actions: int, delta: float) -> float:
+    """The paper's `zeta = delta sqrt(8 n log(2 m n))`.
+
+    **Example**
+
+    >>> from equipoise.aggregative import theory
+    >>> round(theory.printed_zeta(1000, 3, 1e-3), 4)
+    0.2638
+    """
+    return delta * float(np.sqrt(8.0 * agents * np.log(2.0 * actions * agents)))
+
+
+def normal_form_gap(*, lipschitz: float, spacing: float, delta: float, dimensions: int) -> float:
+    """Lemma A: what nobody can gain more than, with a tolerance of `lipschitz * spacing`.
+
+    **Example**
+
+    >>> from equipoise.aggregative import theory
+    >>> round(theory.normal_form_gap(lipschitz=1.0, spacing=0.05, delta=1e-3, dimensions=1), 6)
+    0.102
+    """
+    return lipschitz * (2 * spacing + (dimensions + 1) * delta)
+
+
+def selection_gap(
+    *, lipschitz: float, spacing: float, delta: float, dimensions: int, epsilon: float = 0.0
+) -> float:
+    """Lemma A with the tolerance that lets in every pure `epsilon`-Nash profile.
+
+    **Example**
+
+    >>> from equipoise.aggregative import theory
+    >>> round(theory.selection_gap(lipschitz=1.0, spacing=0.05, delta=1e-3, dimensions=1), 6)
+    0.103
+    """
+    return epsilon + lipschitz * (2 * spacing + (dimensions + 2) * delta)
+
+
+def markov_gap(
+    *,
+    lipschitz: float,
+    transition_lipschitz: float,
+    spacing: float,
+    delta: float,
+    dimensions: int,
+    horizon: int,
+) -> float:
+    """Lemma B: H times the gap of a step, and what one agent can do to the transitions.
+
+    **Example**
+
+    >>> from equipoise.aggregative import theory
+    >>> round(theory.markov_gap(lipschitz=0.5, transition_lipschitz=1.0, spacing=0.05,
+    ...     delta=1e-4, dimensions=1, horizon=10), 6)
+    0.5105
+    """
+    step = lipschitz * (2 * spacing + (dimensions + 2) * delta)
+    return horizon * step + delta * transition_lipschitz * horizon * (horizon - 1)
+
+
+def printed_statewise_gap(
+    *,
+    lipschitz: float,
+    transition_lipschitz: float,
+    spacing: float,
+    delta: float,
+    agents: int,
+    actions: int,
+    horizon: int,
+    sampling: float | None = None,
+) -> float:
+    """Theorem 3.1 as printed; `sampling` is its E, sqrt(n) delta unless given.
+
+    **Example**
+
+    >>> from equipoise.aggregative import theory
+    >>> round(theory.printed_statewise_gap(lipschitz=0.5, transition_lipschitz=1.0, spacing=0.05,
+    ...     delta=1e-4, agents=10_000, actions=3, horizon=10), 3)
+    1.575
+    """
+    step = _printed_step(spacing, delta, agents, actions, sampling)
+    moving = delta * transition_lipschitz * horizon * (horizon - 1) / 2
+    return step * lipschitz * horizon + moving
+
+
+def printed_gap(
+    *,
+    lipschitz: float,
+    transition_lipschitz: float,
+    spacing: float,
+    delta: float,
+    agents: int,
+    actions: int,
+    horizon: int,
+    sampling: float | None = None,
+) -> float:
+    """Theorem 4.1 as printed; `sampling` is its E, sqrt(n) delta unless given.
+
+    **Example**
+
+    >>> from equipoise.aggregative import theory
+    >>> round(theory.printed_gap(lipschitz=0.5, transition_lipschitz=1.0, spacing=0.05,
+    ...     delta=1e-4, agents=10_000, actions=3, horizon=10), 2)
+    15.7
+    """
+    step = _printed_step(spacing, delta, agents, actions, sampling)
+    return step * (lipschitz * horizon + transition_lipschitz * horizon * (horizon - 1) / 2)
+
+
+def _printed_step(
+    spacing: float, delta: float, agents: int, actions: int, sampling: float | None
+) -> float:
+    error = delta * np.sqrt(agents) if sampling is None else sampling
+    return float(printed_zeta(agents, actions, delta) + 4 * spacing + 2 * delta + 2 * error)
+
+
+def printed_welfare_loss(
+    *, transition_lipschitz: float, spacing: float, horizon: int, largest: float, sampling: float
+) -> float:
+    """Theorem 4.2's loss as printed; its own proof has twice the first term.
+
+    **Example**
+
+    >>> from equipoise.aggregative import theory
+    >>> round(theory.printed_welfare_loss(transition_lipschitz=1.0, spacing=0.05, horizon=5,
+    ...     largest=1.0, sampling=0.0), 6)
+    0.5
+    """
+    moving = spacing * transition_lipschitz * horizon * (horizon - 1) / 2 * largest
+    return moving + horizon * sampling
+
+
+def welfare_loss(
+    *,
+    transition_lipschitz: float,
+    spacing: float,
+    delta: float,
+    dimensions: int,
+    horizon: int,
+    agents: int,
+    spread: float,
+) -> float:
+    """How much welfare the plan may fall short of the best policy of stage equilibria.
+
+    `spread` is the difference between the largest and the smallest welfare of one action; the
+    welfare is a mean over agents. In each step d agents are decided anew, and transitions are
+    taken at centres of cells, at most half a side away from the aggregates compared, and d/2
+    influences more from the one realised.
+
+    **Example**
+
+    >>> from equipoise.aggregative import theory
+    >>> round(theory.welfare_loss(transition_lipschitz=1.0, spacing=0.05, delta=1e-4, dimensions=1,
+    ...     horizon=5, agents=10_000, spread=1.0), 6)
+    0.501
+    """
+    rounding = horizon * dimensions * spread / agents
+    away = spacing + dimensions * delta / 2
+    return rounding + transition_lipschitz * away * spread * horizon * (horizon - 1) / 2

@@ -1,0 +1,258 @@
+"""Games of very many agents on the command line: solving, files, tables and a page."""
+
+import inspect
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import equipoise as eq
+from equipoise.cli._errors import CommandError
+from equipoise.cli._inputs import describe, kind_of, setting
+from equipoise.cli._output import print_pairs, print_table
+from equipoise.core.files import write_text
+from equipoise.report import Report, figures
+from equipoise.runs import Table
+from equipoise.runs.arrays import read_npz, write_npz
+from equipoise.runs.environment import describe_environment
+from equipoise.runs.plain import dumps
+
+#: Longer tables are cut on the screen and on the page, never in files and JSON.
+_ROWS = 24
+
+_PARTS = ("rows", "counts", "actions")
+
+
+def options_of(game: Any, settings: Sequence[str]) -> dict[str, Any]:
+    """Options "objective=welfare" of the solver of that game."""
+    solvers = {
+        "aggregative": eq.aggregative.solve_aggregative,
+        "aggregative-markov": eq.aggregative.solve_aggregative_markov,
+    }
+    options = dict(setting(text, "--option") for text in settings)
+    known = list(inspect.signature(solvers[kind_of(game)]).parameters)[1:]
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        raise CommandError(f"--option: expected some of {', '.join(known)}, found {unknown[0]}")
+    return options
+
+
+def solution_document(name: str, game: Any, solution: eq.Solution) -> dict[str, Any]:
+    """A solution as plain data, by classes of agents; `equipoise certify` reads the policy."""
+    certificate: Any = solution.certificate
+    large = ("groups", "shares", "aggregate", "welfare", "bound")
+    return {
+        "game": name,
+        "kind": kind_of(game),
+        "agents": game.agents,
+        "types": game.types,
+        "actions": game.actions,
+        "value": solution.value,
+        "aggregate": solution.stats["aggregate"],
+        "welfare": solution.stats["welfare"],
+        "bound": solution.stats["bound"],
+        "policy": {part: getattr(solution.policy, part) for part in _PARTS},
+        "certificate": certificate_document(certificate),
+        "status": {"name": solution.status.name, "message": solution.status.message},
+        "stats": {key: v for key, v in solution.stats.items() if key not in large},
+    }
+
+
+def certificate_document(certificate: Any) -> dict[str, Any]:
+    """A certificate as plain data, by classes of agents."""
+    return {
+        "max_gain": certificate.max_gain,
+        "nash_conv": certificate.nash_conv,
+        "exploitability": certificate.exploitability,
+        "class_gains": certificate.class_gains,
+        "class_value": certificate.class_value,
+        "class_counts": certificate.class_counts,
+        "method": certificate.method,
+        "exact": certificate.exact,
+    }
+
+
+def write_policy(path: Path, policy: Any, document: dict[str, Any]) -> None:
+    """Write a policy, atomically; `.json` files hold the rest of the document too."""
+    if path.suffix.lower() == ".json":
+        write_text(path, dumps(document, "document") + "\n")
+        return
+    write_npz(path, {part: np.asarray(getattr(policy, part)) for part in _PARTS})
+
+
+def read_policy(path: Path) -> Any:
+    """Read a policy by classes, or the actions of every agent: `{"policy": [0, 1, ...]}`."""
+    if path.suffix.lower() == ".npz":
+        parts: Any = read_npz(path)
+    else:
+        try:
+            content = json.loads(path.read_text(encoding="utf-8-sig"))
+        except ValueError as error:
+            raise ValueError(f"{path}: expected JSON, found {error}") from error
+        parts = content.get("policy") if isinstance(content, dict) else content
+    if isinstance(parts, list):
+        return np.asarray(parts)
+    if not isinstance(parts, dict) or not set(_PARTS) <= set(parts):
+        raise ValueError(
+            f"{path}: expected a policy with {', '.join(_PARTS)}, or a list of actions"
+        )
+    return eq.games.AggregativePolicy(*(np.asarray(parts[part]) for part in _PARTS))
+
+
+def others_table(game: Any, solution: eq.Solution) -> Table:
+    """The solution beside the other equilibria found: aggregate, gain and welfare."""
+    if kind_of(game) == "aggregative":
+        found = eq.aggregative.equilibria(game)
+        rows: list[tuple[Any, ...]] = [
+            (f"equilibrium {k + 1}", e.aggregate, e.gain, e.welfare) for k, e in enumerate(found)
+        ]
+        own = mean_rewards(solution)
+        gain = float(solution.certificate.max_gain)
+        rows.insert(0, ("this solution", solution.stats["aggregate"], gain, own))
+        return _cut(("", "aggregate", "largest gain", "mean reward"), rows)
+    rows = [("this solution", float(solution.certificate.max_gain), mean_rewards(solution))]
+    for label, sense in (("best for society found", "max"), ("worst found", "min")):
+        other = eq.solve(game, objective="welfare", sense=sense)
+        rows.append((label, float(other.certificate.max_gain), mean_rewards(other)))
+    return Table(("", "largest gain", "mean reward, over starting states"), rows)
+
+
+def _cut(columns: tuple[str, ...], rows: Sequence[tuple[Any, ...]]) -> Table:
+    """A table of not too many rows, that says how many are left out."""
+    if len(rows) <= _ROWS:
+        return Table(columns, rows)
+    rest = f"... {len(rows) - _ROWS} more (--json shows all)"
+    return Table(columns, [*rows[:_ROWS], (rest, *[None] * (len(columns) - 1))])
+
+
+def mean_rewards(solution: eq.Solution) -> float:
+    """What the mean agent gets, over starting states."""
+    return float(np.mean(solution.value))
+
+
+def aggregate_table(game: Any, solution: eq.Solution) -> Table:
+    """The aggregate in every step (rows) and state (columns)."""
+    names = [f"state {s + 1}" for s in range(game.states)]
+    aggregate = solution.stats["aggregate"]
+    rows = []
+    for h in range(game.horizon):
+        cells = [float(x[0]) if len(x) == 1 else x for x in aggregate[h]]
+        rows.append((h + 1, *cells))
+    return _cut(("step", *names), rows)
+
+
+def plays_table(game: Any, solution: eq.Solution) -> Table:
+    """How many agents of each type play what; in a Markov game, shares of all agents."""
+    (m,) = game.actions
+    actions = tuple(f"action {a + 1}" for a in range(m))
+    if kind_of(game) == "aggregative":
+        plays = solution.policy.plays(game.types, m)
+        rows = [(t + 1, int(game.counts[t]), *map(int, plays[t])) for t in range(game.types)]
+        return _cut(("type", "agents", *actions), rows)
+    rows = []
+    for h in range(game.horizon):
+        for s in range(game.states):
+            share = solution.policy.plays(game.types, m, h, s).sum(0) / game.agents
+            rows.append((h + 1, s + 1, *map(float, share)))
+    return _cut(("step", "state", *actions), rows)
+
+
+def print_solution(name: str, game: Any, solution: eq.Solution, seconds: float) -> None:
+    """Print who plays what, the aggregates, and how the equilibrium compares."""
+    print(f"{name}: {describe(game)}")
+    print_table(plays_table(game, solution), title="Who plays what")
+    if kind_of(game) == "aggregative-markov":
+        print_table(aggregate_table(game, solution), title="Aggregate")
+    print_table(others_table(game, solution), title="Against other equilibria")
+    print_pairs([*_facts(game, solution).items(), ("seconds", seconds)])
+    print_pairs([("method", solution.certificate.method), ("status", str(solution.status))])
+
+
+def print_certificate(certificate: Any) -> None:
+    """Print the gains of very many agents in a few lines."""
+    print_pairs(
+        [
+            ("agents", certificate.players),
+            ("largest gain", float(certificate.max_gain)),
+            ("mean gain", float(certificate.exploitability)),
+            ("agents who gain", int(certificate.class_counts[_gaining(certificate)].sum())),
+            ("method", certificate.method),
+            ("exact", certificate.exact),
+        ]
+    )
+
+
+def _gaining(certificate: Any) -> np.ndarray:
+    gains = certificate.class_gains
+    return (gains if gains.ndim == 1 else gains.max(0)) > 1e-12
+
+
+def _facts(game: Any, solution: eq.Solution) -> dict[str, Any]:
+    stats = solution.stats
+    facts = {"agents": game.agents, "types": stats["types"]}
+    if kind_of(game) == "aggregative":
+        facts["aggregate"] = stats["aggregate"]
+    return {
+        **facts,
+        "welfare": float(np.mean(stats["welfare"])),
+        "largest gain": float(solution.certificate.max_gain),
+        "largest gain promised": stats["bound"],
+    }
+
+
+def solution_page(name: str, game: Any, solution: eq.Solution, seconds: float) -> Report:
+    """The page of `equipoise solve --report`."""
+    page = Report(name, f"{describe(game)}, solved and certified.")
+    page.section("Equilibrium")
+    page.facts({**_facts(game, solution), "seconds": seconds})
+    if kind_of(game) == "aggregative":
+        _add_shares(page, game, solution)
+    else:
+        _add_aggregates(page, game, solution)
+    page.table(plays_table(game, solution), caption="Who plays what.")
+    page.section("Against other equilibria")
+    if kind_of(game) == "aggregative":
+        page.text(
+            "Every equilibrium lies in a feasible cell of the grid of aggregates. One was sought, "
+            "rounded to whole agents and certified in every region of such cells."
+        )
+    else:
+        page.text("The same game solved for the largest and for the smallest mean reward.")
+    page.table(others_table(game, solution))
+    page.section("Certificate")
+    page.text(
+        f"How it was found: {solution.certificate.method}; exact up to rounding, for every one of "
+        f"the {game.agents:,} agents. What the solver says: {solution.status}."
+    )
+    environment = describe_environment()
+    return page.reproduce(" ".join(environment["command"]), environment)
+
+
+def _add_shares(page: Report, game: Any, solution: eq.Solution) -> None:
+    if game.types > 8:
+        return
+    plays = solution.policy.plays(game.types, game.actions[0])
+    shares = {f"type {t + 1}": plays[t] / game.counts[t] for t in range(game.types)}
+    shown = "; ".join(f"{n}: {np.round(p, 3).tolist()}" for n, p in shares.items())
+    page.figure(
+        figures.policy_bars(shares, title="share of each type that plays it"),
+        alt=f"Bars of the shares of each type that play each action. {shown}.",
+    )
+
+
+def _add_aggregates(page: Report, game: Any, solution: eq.Solution) -> None:
+    aggregate = solution.stats["aggregate"]
+    if max(aggregate.shape[:2]) <= 40:
+        for k in range(min(game.dimensions, 3)):
+            page.figure(
+                figures.heat_map(
+                    aggregate[..., k].T,
+                    title=f"aggregate, coordinate {k + 1}" if game.dimensions > 1 else "aggregate",
+                    xlabel="step",
+                    ylabel="state",
+                ),
+                alt="Heat map of the aggregate in every step and state.",
+            )
+    page.table(aggregate_table(game, solution), caption="Aggregate in every step and state.")

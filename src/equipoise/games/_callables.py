@@ -1,0 +1,176 @@
+"""Functions of the aggregate that users write, evaluated at one point or at very many.
+
+A function that is written with `x[..., k]` works elementwise: given one aggregate for each agent
+and action it returns the reward of each at its own. That is what exact gains need, since every
+agent that deviates sees an aggregate of its own. Whether a function works so is found out by
+comparing its answers with those at single points; one that does not is called point by point.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from equipoise.core import checks
+from equipoise.core.precision import double_precision
+
+#: What a function that was not written for arrays of points raises when given them.
+_NOT_ELEMENTWISE = (ValueError, IndexError, TypeError)
+
+#: More points than this for a function that is called point by point are refused.
+MOST_CALLS = 200_000
+
+
+@dataclass(frozen=True)
+class Field:
+    """A user's function from an aggregate of `dimensions` numbers to an array of `shape`."""
+
+    function: Callable[[Any], Any]
+    #: Its name, for errors.
+    name: str
+    dimensions: int
+    shape: tuple[int, ...]
+    meaning: str
+    elementwise: bool = False
+
+    def at(self, x: np.ndarray) -> np.ndarray:
+        """The values at one point, checked."""
+        values = checks.as_float_array(self.name, call(self.function, x))
+        checks.check_shape(self.name, values, self.shape, self.meaning)
+        checks.check_finite(self.name, values)
+        return np.asarray(values, np.float64)
+
+    def over(self, points: np.ndarray) -> np.ndarray:
+        """(points, dimensions) -> (points, *shape): all values at each point."""
+        if not self.elementwise or len(points) == 1:
+            return np.stack([self.at(x) for x in points])
+        shaped = points.reshape(len(points), *(1,) * len(self.shape), self.dimensions)
+        return self.batch(shaped, (len(points), *self.shape))
+
+    def own(self, points: np.ndarray) -> np.ndarray:
+        """(..., *shape, dimensions) -> (..., *shape): each entry at a point of its own."""
+        if self.elementwise:
+            return self.batch(points, points.shape[:-1])
+        flat = points.reshape(-1, self.dimensions)
+        distinct, where = np.unique(flat, axis=0, return_inverse=True)
+        if len(distinct) > MOST_CALLS:
+            raise ValueError(
+                f"{self.name}: expected a function written with x[..., k], that takes one "
+                f"aggregate for each agent and action, since exact gains need its values at "
+                f"{len(distinct):,} points; found one that takes a single aggregate"
+            )
+        result = np.empty(points.shape[:-1])
+        cells = np.broadcast_to(
+            np.arange(int(np.prod(self.shape))).reshape(self.shape), result.shape
+        )
+        where = where.reshape(result.shape)
+        for i, x in enumerate(distinct):
+            here = where == i
+            result[here] = self.at(x).ravel()[cells[here]]
+        return result
+
+    def batch(self, points: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+        """One call for many points, of a function that works elementwise."""
+        values = np.asarray(call(self.function, points), np.float64)
+        if values.shape != shape:
+            values = np.broadcast_to(values, shape)
+        if not np.isfinite(values).all():
+            checks.check_finite(self.name, values)
+        return values
+
+
+def call(function: Callable[[Any], Any], x: np.ndarray) -> Any:
+    """Call a function written in NumPy or JAX; JAX computes in double precision."""
+    result = function(x)
+    if isinstance(result, jax.Array):
+        with double_precision():
+            return np.asarray(function(x), np.float64)
+    return result
+
+
+def reward_field(
+    function: Callable[[Any], Any],
+    shape: tuple[int, int],
+    low: np.ndarray,
+    high: np.ndarray,
+    elementwise: bool | None,
+    name: str = "reward",
+) -> Field:
+    """The field of a reward (types, actions), with a check of how it may be called."""
+    field = Field(function, name, len(low), shape, "(agents or types, actions)")
+    if elementwise is not None:
+        return Field(function, name, len(low), shape, field.meaning, elementwise)
+    points = probe_points(low, high, 2)
+    values = [field.at(x) for x in points]
+    chosen = np.random.default_rng(0).integers(0, 2, shape)
+    expected = np.where(chosen, values[1], values[0])
+    try:
+        both = np.asarray(call(function, points[:, None, None, :]), np.float64)
+        own = np.asarray(call(function, points[chosen]), np.float64)
+        works = np.allclose(np.broadcast_to(both, (2, *shape)), values, 1e-9, 1e-12)
+        works = works and np.allclose(np.broadcast_to(own, shape), expected, 1e-9, 1e-12)
+    except _NOT_ELEMENTWISE:
+        works = False
+    return Field(function, name, len(low), shape, field.meaning, bool(works))
+
+
+def transition_elementwise(field: Field, low: np.ndarray, high: np.ndarray) -> bool:
+    """Whether a transition takes many aggregates, (..., d) -> (..., states)."""
+    points = probe_points(low, high, 3)
+    values = np.stack([field.at(x) for x in points])
+    try:
+        batch = np.asarray(call(field.function, points), np.float64)
+        nested = np.asarray(call(field.function, points[None]), np.float64)
+        return (
+            np.broadcast_shapes(batch.shape, values.shape) == values.shape
+            and np.allclose(np.broadcast_to(batch, values.shape), values, 1e-9, 1e-12)
+            and np.allclose(np.broadcast_to(nested, (1, *values.shape)), values[None], 1e-9, 1e-12)
+        )
+    except _NOT_ELEMENTWISE:
+        return False
+
+
+def probe_points(low: np.ndarray, high: np.ndarray, count: int) -> np.ndarray:
+    """(count, d): points of the box that no user has thought of, the same every time."""
+    return low + (high - low) * np.random.default_rng(8).random((count, len(low)))
+
+
+def estimate_slope(
+    evaluate: Callable[[np.ndarray], np.ndarray],
+    low: np.ndarray,
+    high: np.ndarray,
+    bases: int,
+    *,
+    variation: bool = False,
+) -> float:
+    """The largest slope in the sup norm found at some points of the box, and a tenth more.
+
+    The slope is that of single values or, with `variation`, that of their total variation.
+    """
+    steps = (high - low) / 64
+    live = np.flatnonzero(steps > 0)
+    rng = np.random.default_rng(5)
+    found = 0.0
+    for k in range(bases if len(live) else 0):
+        share = np.full(len(low), (k + 0.5) / bases) if len(low) == 1 else rng.random(len(low))
+        base = low + share * (high - low - steps)
+        start = evaluate(base)
+        slope = np.zeros(() if variation else start.shape)
+        for axis in live:
+            rise = np.abs(evaluate(base + np.eye(len(low))[axis] * steps) - start) / steps[axis]
+            slope = slope + (0.5 * rise.sum() if variation else rise)
+        found = max(found, float(np.max(slope)))
+    return 1.1 * found
+
+
+def check_within(name: str, values: np.ndarray, bounds: Sequence[float]) -> None:
+    """Refuse values outside closed bounds, naming the first."""
+    low, high = bounds
+    if values.size and not (values.min() >= low - 1e-9 and values.max() <= high + 1e-9):
+        where = checks.first_index((values < low - 1e-9) | (values > high + 1e-9))
+        raise ValueError(
+            f"{name}: expected numbers in [{low:g}, {high:g}], found {values[where]:.6g} at "
+            f"{list(where)}; rescale, or say bounds=(low, high)"
+        )

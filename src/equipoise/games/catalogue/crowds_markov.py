@@ -1,0 +1,116 @@
+"""Very many agents whose aggregate moves a common state: a grid's battery, an epidemic."""
+
+from typing import Any
+
+from equipoise.games.catalogue._entry import Entry, check_whole
+from equipoise.games.catalogue.crowds import check_number, shared_out
+
+
+def _walk(up: Any, down: Any, state: int, states: int) -> Any:
+    """(..., states): one state up, one down, or stay; the ends hold."""
+    import numpy as np
+
+    chances = np.zeros((*np.shape(up), states))
+    chances[..., min(state + 1, states - 1)] += up
+    chances[..., max(state - 1, 0)] += down
+    chances[..., state] += 1.0 - up - down
+    return chances
+
+
+def _demand_response(
+    agents: int = 100_000, horizon: int = 8, levels: int = 3, types: int = 3
+) -> dict[str, Any]:
+    import numpy as np
+
+    agents, types = check_whole("agents", agents), check_whole("types", types)
+    horizon, levels = check_whole("horizon", horizon), check_whole("levels", levels, 2)
+    use = np.array([0.0, 0.5, 1.0])
+    # How much each kind of household wants the electricity, and when of the day.
+    eager = 0.45 + 0.35 * (np.arange(types)[:, None] + 1) / types
+    comfort = eager * np.sqrt(use)
+
+    def reward(h: int, s: int, x: Any) -> Any:
+        evening = 0.6 + 0.4 * np.sin(np.pi * (h + 1) / (horizon + 1))
+        scarce = 1.0 - 0.5 * s / (levels - 1)
+        return evening * comfort - use * scarce * (0.2 + 0.6 * x[..., 0])
+
+    def transition(h: int, s: int, x: Any) -> Any:
+        demand = x[..., 0]
+        return _walk(0.7 * (1.0 - demand), 0.7 * demand, s, levels)
+
+    return {
+        "influence": np.broadcast_to(use[:, None], (types, 3, 1)).copy(),
+        "reward": reward,
+        "transition": transition,
+        "horizon": horizon,
+        "states": levels,
+        "counts": shared_out(agents, types),
+        "lipschitz": 0.6,
+        "transition_lipschitz": 0.7,
+    }
+
+
+def _epidemic(
+    agents: int = 100_000, horizon: int = 10, levels: int = 4, danger: float = 0.9
+) -> dict[str, Any]:
+    import numpy as np
+
+    agents = check_whole("agents", agents)
+    horizon, levels = check_whole("horizon", horizon), check_whole("levels", levels, 2)
+    danger = check_number("danger", danger, 0.0, 1.0)
+    contacts = np.array([0.0, 0.5, 1.0])
+    frailty = np.array([[0.3], [0.6], [1.0]])
+    joy = 0.5 * np.sqrt(contacts) * np.array([[1.0], [0.9], [0.8]])
+
+    def reward(h: int, s: int, x: Any) -> Any:
+        return joy - danger * (s / (levels - 1)) * frailty * contacts * (0.2 + 0.8 * x[..., 0])
+
+    def transition(h: int, s: int, x: Any) -> Any:
+        meeting = x[..., 0]
+        return _walk(0.8 * meeting**2, 0.6 * (1.0 - meeting), s, levels)
+
+    return {
+        "influence": np.broadcast_to(contacts[:, None], (3, 3, 1)).copy(),
+        "reward": reward,
+        "transition": transition,
+        "horizon": horizon,
+        "states": levels,
+        "counts": shared_out(agents, 3),
+        "lipschitz": 0.8 * danger if danger > 0 else 0.0,
+        "transition_lipschitz": 1.6,
+    }
+
+
+GAMES = (
+    Entry(
+        name="demand-response",
+        title="Households and the battery of their grid",
+        kind="aggregative-markov",
+        source=(
+            "A. Mohsenian-Rad and others, Autonomous demand-side management based on "
+            "game-theoretic energy consumption scheduling for the future smart grid, IEEE "
+            "Transactions on Smart Grid 1 (2010); the battery and the numbers are ours"
+        ),
+        build=_demand_response,
+        notes=(
+            "Each of `horizon` steps a household uses nothing, half or all of what it would like. "
+            "The price rises with the mean demand, and as the common battery, of `levels` "
+            "states, empties, which it does the faster the larger the demand."
+        ),
+    ),
+    Entry(
+        name="epidemic",
+        title="Keeping one's distance in an epidemic",
+        kind="aggregative-markov",
+        source=(
+            "T. C. Reluga, Game theory of social distancing in response to an epidemic, PLoS "
+            "Computational Biology 6 (2010); the numbers are ours"
+        ),
+        build=_epidemic,
+        notes=(
+            "The state is how common the disease is, in `levels`. Meeting others is a joy, and a "
+            "danger that grows with the disease and with how much everybody meets; the young, "
+            "the middle-aged and the old differ in both. Much meeting spreads the disease."
+        ),
+    ),
+)
