@@ -1,0 +1,38 @@
+"""Games that several tests draw."""
+
+import numpy as np
+
+import equipoise as eq
+
+
+def crowd(agents, d=1, actions=3, seed=0, counts=None, slope=0.5):
+    """Rewards linear in the aggregate, with an exact Lipschitz constant."""
+    rng = np.random.default_rng(seed)
+    influence = rng.random((agents, actions, d))
+    base = rng.uniform(-0.5, 0.5, (agents, actions))
+    slopes = rng.uniform(-slope, slope, (agents, actions, d)) / d
+    return eq.AggregativeGame(
+        influence,
+        lambda x: base + (slopes * x).sum(-1),
+        float(np.abs(slopes).sum(-1).max()),
+        counts=counts,
+    )
+
+
+def city(agents, states, horizon, d=1, actions=3, seed=0, counts=None):
+    """A Markov game of random rewards and transitions, both linear in the aggregate."""
+    rng = np.random.default_rng(seed)
+    shape = (horizon, states, agents, actions)
+    influence = rng.random((agents, actions, d))
+    base, slopes = rng.uniform(-0.5, 0.5, shape), rng.uniform(-0.5, 0.5, (*shape, d)) / d
+    calm, busy = rng.dirichlet(np.ones(states), (2, horizon, states))
+    return eq.AggregativeMarkovGame(
+        influence,
+        lambda h, s, x: base[h, s] + (slopes[h, s] * x).sum(-1),
+        lambda h, s, x: calm[h, s] + x[..., :1] * (busy[h, s] - calm[h, s]),
+        horizon,
+        states,
+        counts,
+        lipschitz=0.5,
+        transition_lipschitz=float(0.5 * np.abs(busy - calm).sum(-1).max()),
+    )

@@ -1,0 +1,192 @@
+"""Policies of Markov games: bounds, values, welfare, classes."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from aggregative.crowd_games import city
+
+import equipoise as eq
+from equipoise.aggregative._cells import near_best
+
+
+@pytest.mark.parametrize("d", [1, 2])
+@pytest.mark.parametrize("agents", [3, 40])
+@pytest.mark.parametrize("seed", range(2))
+def test_gaps_are_within_the_bound(d, agents, seed):
+    game = city(agents, states=3, horizon=4, d=d, seed=seed)
+    steps, delta = game.horizon, game.delta
+    moving = delta * game.transition_lipschitz * steps * (steps - 1)
+    for options in ({}, {"objective": "welfare", "spacing": 0.2}):
+        solution = eq.solve(game, **options)
+        side = solution.stats["spacing"]
+        stated = steps * game.lipschitz * (2 * side + (d + 2) * delta) + moving
+        assert solution.status.ok
+        assert solution.certificate.max_gain <= solution.stats["bound"] <= stated + 1e-12
+        assert solution.certificate.gains.min() >= -1e-12
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"objective": "welfare"}, {"objective": "welfare", "sense": "min"}]
+)
+def test_values_of_the_planner_are_those_of_the_certificate(options):
+    for counts in (None, [7, 1, 30, 12]):
+        game = city(4 if counts else 25, states=3, horizon=4, counts=counts)
+        solution = eq.solve(game, **options)
+        np.testing.assert_allclose(solution.value, solution.certificate.mean_value, atol=1e-10)
+        np.testing.assert_allclose(solution.certificate.value.mean(-1), solution.value, atol=1e-10)
+        assert solution.certificate.state_gains.shape == (3, game.agents)
+
+
+def test_welfare_is_what_following_the_policy_earns():
+    game = city(30, states=3, horizon=4)
+    welfare = np.random.default_rng(1).random((4, 3, 30, 3))
+    solution = eq.solve(game, objective="welfare", welfare=welfare)
+    actions = solution.policy.per_agent()
+    expected = np.zeros(3)
+    for h in reversed(range(4)):
+        now = np.empty(3)
+        for s in range(3):
+            played = actions[:, h, s]
+            x = game.influence[np.arange(30), played].mean(0)
+            np.testing.assert_allclose(x, solution.stats["aggregate"][h, s], atol=1e-12)
+            now[s] = welfare[h, s, np.arange(30), played].mean()
+            now[s] += game.transition(h, s, x) @ expected
+        expected = now
+    np.testing.assert_allclose(solution.stats["welfare"], expected, atol=1e-12)
+
+
+def test_what_is_to_come_cancels_from_best_replies(rng):
+    """Lemma B: the actions near the best of Q are those near the best of r, for any V."""
+    rewards = rng.uniform(-1, 1, (50, 7, 3))
+    ahead = rng.uniform(-20, 20, (50, 7, 1))  # depends on the aggregate, not on the action
+    for tolerance in (0.0, 0.1, 0.7):
+        np.testing.assert_array_equal(
+            near_best(rewards, tolerance), near_best(rewards + ahead, tolerance)
+        )
+
+
+def brute_force(game, welfare):
+    """The best welfare of a policy that is a Nash equilibrium of every stage, from state 0."""
+    n, (m,), states = game.agents, game.actions, game.states
+    ahead_value, ahead_welfare = np.zeros((states, n)), np.zeros(states)
+    for h in reversed(range(game.horizon)):
+        values, worths = np.empty((states, n)), np.full(states, -np.inf)
+        for s in range(states):
+            for profile in product(range(m), repeat=n):
+                played = np.array(profile)
+                x = game.scale * game.influence[np.arange(n), played].sum(0)
+                rewards = game.rewards(h, s, x)[np.arange(n), played]
+                if not stage_nash(game, h, s, played, rewards):
+                    continue
+                chances = game.transitions(h, s, x)
+                worth = welfare[np.arange(n), played].mean() + chances @ ahead_welfare
+                if worth > worths[s]:
+                    worths[s] = worth
+                    values[s] = rewards + ahead_value.T @ chances
+        ahead_value, ahead_welfare = values, worths
+    return ahead_welfare
+
+
+def stage_nash(game, h, s, played, rewards, epsilon=1e-12):
+    for i, a in product(range(game.agents), range(game.actions[0])):
+        other = played.copy()
+        other[i] = a
+        x = game.scale * game.influence[np.arange(game.agents), other].sum(0)
+        if game.rewards(h, s, x)[i, a] > rewards[i] + epsilon:
+            return False
+    return True
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_policy_of_stage_equilibria_is_better(seed):
+    game = city(4, states=2, horizon=2, actions=2, seed=seed)
+    welfare = np.random.default_rng(seed).random((4, 2))
+    known = brute_force(game, welfare)
+    if not np.isfinite(known).all():
+        pytest.skip("a stage without a pure equilibrium")
+    side = 0.02
+    found = eq.solve(game, objective="welfare", welfare=welfare, spacing=side)
+    steps = game.horizon
+    # d agents decided anew in each step, and transitions taken at centres of cells.
+    rounding = steps * np.ptp(welfare) / 4
+    moving = game.transition_lipschitz * (side + game.delta) * steps * (steps - 1) / 2
+    assert (found.stats["welfare"] >= known - rounding - moving * np.ptp(welfare)).all()
+    least = eq.solve(game, objective="welfare", welfare=welfare, spacing=side, sense="min")
+    assert (found.stats["welfare"] >= least.stats["welfare"] - 1e-12).all()
+
+
+def test_looking_ahead_pays():
+    """Algorithm 2 reaches more welfare than Algorithm 1, with equilibria of the same kind."""
+    join = np.array([[0.0, 1.0]])
+    game = eq.AggregativeMarkovGame(
+        join[..., None],
+        lambda h, s, x: join * (0.9 * x[..., 0] - 0.3),  # nobody or everybody joins
+        lambda h, s, x: np.stack([1 - x[..., 0], x[..., 0]], -1),
+        2,
+        2,
+        [100],
+        lipschitz=0.9,
+        transition_lipschitz=1.0,
+    )
+    # Joining costs society a little now, and leads to the state that is worth something.
+    welfare = np.zeros((2, 2, 1, 2))
+    welfare[:, 1] += 1.0
+    welfare[..., 1] -= 0.1
+    ahead = eq.solve(game, objective="welfare", welfare=welfare)
+    myopic = eq.solve(game, objective="welfare", welfare=welfare, method="state-wise")
+    assert ahead.stats["welfare"] == pytest.approx([0.9, 1.9])
+    assert myopic.stats["welfare"] == pytest.approx([0.0, 1.0])
+    assert myopic.status.ok
+    with pytest.raises(ValueError, match="method: expected 'backward' or 'state-wise'"):
+        eq.solve(game, method="forward")
+
+
+def test_classes_are_few_and_the_same_as_explicit_agents():
+    kinds = city(3, states=3, horizon=4, counts=[40, 25, 35])
+    solution = eq.solve(kinds)
+    assert solution.stats["classes"] <= 3 + 3 * 4
+    order = np.repeat(np.arange(3), kinds.counts)
+    each = eq.AggregativeMarkovGame(
+        kinds.influence[order],
+        lambda h, s, x: kinds.rewards(h, s, x)[order],
+        kinds.transition,
+        4,
+        3,
+        lipschitz=0.5,
+        transition_lipschitz=kinds.transition_lipschitz,
+    )
+    explicit = eq.certify(each, solution.policy.per_agent())
+    np.testing.assert_allclose(explicit.gains, solution.certificate.gains, atol=1e-12)
+    np.testing.assert_allclose(explicit.value, solution.certificate.value, atol=1e-12)
+    grouped = eq.solve(each)
+    assert grouped.stats["types"] == 3
+    np.testing.assert_allclose(grouped.stats["aggregate"], solution.stats["aggregate"], atol=1e-12)
+    assert grouped.certificate.max_gain == pytest.approx(solution.certificate.max_gain, abs=1e-12)
+
+
+def test_the_printed_tolerance_costs_much():
+    game = city(100, states=5, horizon=5)
+    printed = eq.solve(
+        game, objective="welfare", spacing=0.05, tolerance="printed", rounding="sample"
+    )
+    ours = eq.solve(game, objective="welfare", spacing=0.05)
+    assert printed.certificate.max_gain > 3 * ours.certificate.max_gain
+
+
+def test_influence_may_depend_on_step_and_state(rng):
+    influence = rng.random((3, 2, 10, 3, 1))
+    base = rng.uniform(-0.5, 0.5, (10, 3))
+    game = eq.AggregativeMarkovGame(
+        influence,
+        lambda h, s, x: base - 0.4 * x[..., 0],
+        lambda h, s, x: np.broadcast_to([0.5, 0.5], (*np.shape(x)[:-1], 2)),
+        3,
+        2,
+        lipschitz=0.4,
+        transition_lipschitz=0.0,
+    )
+    solution = eq.solve(game)
+    played = solution.policy.per_agent()[:, 1, 0]
+    x = influence[1, 0, np.arange(10), played].mean(0)
+    np.testing.assert_allclose(solution.stats["aggregate"][1, 0], x, atol=1e-12)

@@ -1,0 +1,186 @@
+"""Pure near-equilibria of normal forms: feasibility, bounds, brute force, grouping."""
+
+from itertools import product
+
+import hypothesis
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from aggregative.crowd_games import crowd
+
+import equipoise as eq
+from equipoise.aggregative._cells import near_best, possible, solve_cell, tile
+from equipoise.aggregative._grouping import alone
+from equipoise.aggregative._normal import group_agents, stage_of
+
+
+def feasible_cells(game, spacing, factor=1.0):
+    """How many cells are feasible at `factor` times the tolerance of lemma A."""
+    stage = stage_of(game, alone(game.counts))
+    centres, half = tile(stage.low, stage.high, spacing)
+    side = 2 * half.max()
+    rewards = stage.rewards(centres)
+    allowed = near_best(rewards, factor * game.lipschitz * side)
+    passed = np.flatnonzero(possible(stage, allowed, centres, half))
+    cells = [solve_cell(stage, rewards[i], allowed[i], centres[i], half) for i in passed]
+    return sum(cell is not None for cell in cells)
+
+
+@hypothesis.given(st.integers(0, 10**6), st.integers(1, 12), st.integers(1, 3), st.data())
+def test_a_cell_is_always_feasible(seed, agents, d, data):
+    spacing = data.draw(st.sampled_from([0.5, 0.3, 0.11]))
+    game = crowd(agents, d, seed=seed, slope=data.draw(st.sampled_from([0.1, 0.5])))
+    assert feasible_cells(game, spacing) >= 1
+
+
+def test_the_antisymmetric_bar_needs_just_that_tolerance():
+    """Going is liked as much as staying is not; the full tolerance, and no less, will do."""
+    sign = np.array([[-1.0, 1.0]])
+    bar = eq.AggregativeGame(
+        [[[0.0], [1.0]]], lambda x: sign * (0.5 - x[..., 0]), 1.0, counts=[1000]
+    )
+    # Four cells: the threshold is on an edge, half a side from the nearest centres.
+    assert feasible_cells(bar, 0.25) == 2
+    assert feasible_cells(bar, 0.25, factor=0.999) == 0
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+@pytest.mark.parametrize("agents", [1, 7, 60])
+@pytest.mark.parametrize("seed", range(3))
+def test_gaps_are_within_the_bound(d, agents, seed):
+    game = crowd(agents, d, seed=seed)
+    any_nash = eq.solve(game)
+    delta, gamma = game.delta, game.lipschitz
+    assert any_nash.status.ok
+    assert any_nash.certificate.max_gain <= gamma * (2 * 0.25 * delta + (d + 1) * delta) + 1e-12
+    best = eq.solve(game, objective="welfare", spacing=0.2)
+    side = best.stats["spacing"]
+    assert best.certificate.max_gain <= gamma * (2 * side + (d + 2) * delta) + 1e-12
+    assert best.stats["bound"] == pytest.approx(gamma * (2 * side + (d + 2) * delta))
+
+
+@pytest.mark.parametrize("d", [1, 2])
+@pytest.mark.parametrize("seed", range(6))
+def test_no_pure_nash_profile_is_better(d, seed):
+    """Brute force over all profiles of a tiny game."""
+    game = crowd(5, d, actions=2, seed=seed)
+    welfare = np.random.default_rng(seed).random((5, 2))
+    profiles = np.array(list(product(range(2), repeat=5)))
+    gains = np.array([eq.certify(game, profile).max_gain for profile in profiles])
+    worth = np.array([welfare[np.arange(5), profile].mean() for profile in profiles])
+    for epsilon in (0.0, 0.05):
+        stable = gains <= epsilon + 1e-12
+        best = eq.solve(
+            game, objective="welfare", welfare=welfare, spacing=0.1, epsilon=epsilon
+        )  # fmt: skip
+        worst = eq.solve(
+            game, objective="welfare", welfare=welfare, spacing=0.1, epsilon=epsilon, sense="min"
+        )
+        loss = d * np.ptp(welfare) / 5  # d agents are decided anew
+        if stable.any():
+            assert best.stats["welfare"] >= worth[stable].max() - loss - 1e-12
+            assert worst.stats["welfare"] <= worth[stable].min() + loss + 1e-12
+        assert best.stats["welfare"] >= worst.stats["welfare"] - 2 * loss
+        found = (profiles == best.policy.per_agent()).all(1)
+        assert gains[found] == pytest.approx(best.certificate.max_gain)
+        assert worth[found] == pytest.approx(best.stats["welfare"])
+
+
+def test_loss_is_welfare_turned_around():
+    game, loss = crowd(50), np.random.default_rng(0).random((50, 3))
+    least = eq.solve(game, objective="loss", loss=loss)
+    turned = eq.solve(game, objective="welfare", welfare=loss, sense="min")
+    np.testing.assert_array_equal(least.policy.per_agent(), turned.policy.per_agent())
+
+
+def test_identical_agents_are_grouped():
+    kinds = crowd(3, counts=[40, 30, 30])
+    order = np.random.default_rng(0).permutation(np.repeat(np.arange(3), kinds.counts))
+    each = eq.AggregativeGame(
+        kinds.influence[order],
+        lambda x: kinds.rewards(x)[order] if x.ndim == 1 else kinds.own_rewards(x)[order],
+        kinds.lipschitz,
+        elementwise=False,
+    )
+    groups = group_agents(each)
+    assert len(groups.first) == 3
+    assert sorted(groups.counts) == [30, 30, 40]
+    ours, theirs = eq.solve(each), eq.solve(kinds)
+    assert ours.stats["types"] == 3
+    np.testing.assert_allclose(ours.stats["aggregate"], theirs.stats["aggregate"], atol=1e-12)
+    assert ours.certificate.max_gain == pytest.approx(theirs.certificate.max_gain, abs=1e-12)
+    assert ours.policy.per_agent().shape == (100,)
+
+
+def test_agents_who_only_look_alike_are_told_apart_by_the_certificate():
+    """Two agents agree wherever the planner looks, and differ at the equilibrium."""
+
+    def reward(x):
+        bump = np.maximum(0.0, 0.05 - abs(x[..., 0] - 0.5))
+        return np.array([[0.0, 0.0], [0.0, 0.0]]) + np.array([[0, 0], [0, 1]]) * bump
+
+    game = eq.AggregativeGame([[[0.0], [1.0]]] * 2, reward, 1.0)
+    assert len(group_agents(game).first) == 1
+    assert eq.certify(game, [1, 0]).value.tolist() == [0.0, 0.0]
+    assert eq.certify(game, [0, 1]).value.tolist() == [0.0, 0.05]
+    assert eq.certify(game, [0, 0]).gains.tolist() == [0.0, 0.05]
+
+
+@pytest.mark.parametrize(("tolerance", "rounding"), [("printed", "sample"), (0.3, "vertex")])
+def test_other_tolerances_are_worse_here(tolerance, rounding):
+    game = crowd(1000)
+    printed = eq.solve(
+        game, objective="welfare", spacing=0.05, tolerance=tolerance, rounding=rounding, key=1
+    )
+    ours = eq.solve(game, objective="welfare", spacing=0.05)
+    assert printed.certificate.max_gain > ours.certificate.max_gain
+    assert (printed.stats["bound"] is None) == (rounding == "sample")
+    again = eq.solve(
+        game, objective="welfare", spacing=0.05, tolerance=tolerance, rounding=rounding, key=1
+    )
+    np.testing.assert_array_equal(printed.policy.actions, again.policy.actions)
+
+
+def test_the_printed_tolerance_fails_on_the_bar():
+    """No cell is feasible; the smallest tolerance that works is found, and it is said."""
+    bar = eq.games.load("el-farol", agents=1_000_000, capacity=0.55)
+    solution = eq.solve(bar, objective="welfare", spacing=0.1, tolerance="printed")
+    assert solution.stats["relaxed"] > 1
+    assert "no cell was feasible until" in str(solution.status)
+    assert not solution.status.ok
+
+
+def test_a_wrong_lipschitz_constant_is_noticed():
+    """Too small a constant: cells fail, the tolerance grows, the status says so."""
+    sign = np.array([[-1.0, 1.0]])
+    bar = eq.AggregativeGame(
+        [[[0.0], [1.0]]], lambda x: sign * (0.5 - x[..., 0]), 1e-3, counts=[999]
+    )
+    solution = eq.solve(bar, objective="welfare", spacing=0.25)
+    assert solution.stats["relaxed"] > 1
+    assert "give a larger `lipschitz`" in solution.status.message
+
+
+def test_an_estimated_constant_is_labelled():
+    game = crowd(20)
+    guessed = eq.AggregativeGame(game.influence, game.rewards, elementwise=False)
+    assert guessed.lipschitz_estimated
+    assert guessed.lipschitz >= game.lipschitz
+    assert "estimated" in eq.solve(guessed).status.message
+
+
+def test_options_are_checked():
+    game = crowd(5)
+    for options, message in (
+        ({"objective": "fun"}, "objective: expected one of"),
+        ({"sense": "up"}, "sense: expected 'max' or 'min'"),
+        ({"rounding": "down"}, "rounding: expected"),
+        ({"tolerance": "paper"}, "tolerance: expected a number or 'printed'"),
+        ({"tolerance": -1.0}, "tolerance: expected a number in"),
+        ({"spacing": 0.0}, "spacing: expected a number in"),
+        ({"welfare": np.ones((5, 3))}, "welfare: expected objective='welfare'"),
+        ({"objective": "welfare", "welfare": np.ones((4, 3))}, r"welfare: expected shape \(5, 3\)"),
+        ({"objective": "loss"}, "loss: expected an array"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            eq.solve(game, **options)

@@ -1,0 +1,108 @@
+"""Very many agents on the command line: scenarios, options, policies, reports."""
+
+import json
+
+import numpy as np
+import pytest
+
+import equipoise as eq
+from equipoise.cli import main
+
+
+@pytest.fixture
+def town(tmp_path):
+    path = tmp_path / "town.toml"
+    path.write_text('kind = "public-good"\nagents = 500\n')
+    return path
+
+
+def test_a_scenario_is_solved_and_its_policy_certified(capsys, tmp_path, town):
+    for suffix in (".json", ".npz"):
+        out = tmp_path / f"policy{suffix}"
+        assert main(["solve", str(town), "--option", "objective=welfare", "--out", str(out)]) == 0
+        shown = capsys.readouterr().out
+        for expected in (
+            "500 agents",
+            "Who plays what",
+            "this solution",
+            "equilibrium 3",
+            "solved",
+        ):
+            assert expected in shown
+        assert main(["certify", str(town), str(out), "--json"]) == 0
+        document = json.loads(capsys.readouterr().out)
+        assert document["max_gain"] == 0
+        assert document["class_counts"] == [500]
+        assert main(["certify", str(town), str(out)]) == 0
+        assert "largest gain" in capsys.readouterr().out
+
+
+def test_a_markov_scenario_has_a_report(capsys, tmp_path):
+    report = tmp_path / "report.html"
+    command = ["solve", "demand-response", "--set", "agents=300", "--set", "horizon=3"]
+    assert main([*command, "--report", str(report), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert np.shape(document["aggregate"]) == (3, 3, 1)
+    game = eq.games.load("demand-response", agents=300, horizon=3)
+    policy = eq.games.AggregativePolicy(*(np.array(v) for v in document["policy"].values()))
+    assert eq.certify(game, policy).max_gain == pytest.approx(document["certificate"]["max_gain"])
+    page = report.read_text()
+    for expected in ("Who plays what", "best for society", "Aggregate in every step", "300 agents"):
+        assert expected in page
+
+
+def test_a_normal_form_has_a_report(capsys, tmp_path, town):
+    report = tmp_path / "report.html"
+    assert main(["solve", str(town), "--report", str(report)]) == 0
+    page = report.read_text()
+    assert "<svg" in page
+    assert "equilibrium 3" in page
+    assert "Every equilibrium lies in a feasible cell" in page
+
+
+def test_the_exit_code_follows_the_tolerance(capsys, town):
+    command = ["solve", "cournot", "--set", "agents=50", "--tolerance"]
+    assert main([*command, "1e-9"]) == 1
+    assert main([*command, "0.1"]) == 0
+
+
+def test_actions_of_every_agent_are_a_policy(capsys, tmp_path):
+    path = tmp_path / "policy.json"
+    path.write_text(json.dumps({"policy": [0, 1, 1, 0]}))
+    assert main(["certify", "two-roads", str(path), "--set", "agents=4", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["max_gain"] == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("agents = 5", 'expected kind = "the name of a game", found nothing'),
+        ('kind = "two-rods"', "did you mean two-roads"),
+        ('kind = "two-roads"\nlanes = 3', "expected agents, motorway"),
+        ('kind = "two-roads"\nagents = -3', "agents: expected a whole number"),
+        ("kind = ", "expected TOML"),
+    ],
+)
+def test_wrong_scenarios_are_refused_in_a_line(capsys, tmp_path, content, message):
+    path = tmp_path / "town.toml"
+    path.write_text(content)
+    assert main(["solve", str(path)]) == 2
+    err = capsys.readouterr().err
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_wrong_options_are_refused_in_a_line(capsys, tmp_path, town):
+    for arguments, message in (
+        (["--option", "goal=fun"], "--option: expected some of objective"),
+        (["--option", "objective=fun"], "objective: expected one of"),
+        (["--option", "spacing"], "--option: expected NAME=VALUE"),
+    ):
+        assert main(["solve", str(town), *arguments]) == 2
+        assert message in capsys.readouterr().err
+    assert main(["solve", "colonel-blotto", "--option", "spacing=1"]) == 2
+    assert "--option: expected an aggregative game" in capsys.readouterr().err
+    wrong = tmp_path / "policy.json"
+    for content in ('{"policy": {"rows": [0]}}', "{", '{"policy": [0.5]}'):
+        wrong.write_text(content)
+        assert main(["certify", str(town), str(wrong)]) == 2
