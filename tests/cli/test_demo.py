@@ -34,7 +34,8 @@ def test_every_act_leaves_a_run_with_a_certificate(folder):
         assert record.config == act.config(Settings(games=200, seed=1))
         assert record.scalars["exact"]
         assert record.arrays["solved"].all()
-        assert record.arrays["gains"].max() < 1e-8
+        if act.name != "learning":
+            assert record.arrays["gains"].max() < 1e-8
         sessions = json.loads((folder / act.name / "environment.json").read_text())["sessions"]
         assert len(sessions) == 1
 
@@ -45,7 +46,7 @@ def test_the_page_shows_every_act_and_its_code(folder):
         assert act.heading in html
     assert "sample(200, key=1)" in html
     assert "equipoise demo --out" in html
-    assert html.count("<svg") == 5
+    assert html.count("<svg") == 7
 
 
 @pytest.mark.parametrize("act", ACTS, ids=[act.name for act in ACTS])
@@ -53,9 +54,13 @@ def test_the_lines_shown_do_what_the_act_did(folder, act, capsys):
     record = Record.load(folder / act.name)
     names = {}
     exec(act.code(record.config), names)
-    assert np.allclose(names["solution"].value, record.arrays["value"], atol=1e-7)
-    assert len(act.code(record.config).splitlines()) <= 4
-    assert float(capsys.readouterr().out.split()[-1]) < 1e-8
+    printed = float(capsys.readouterr().out.split()[-1])
+    if "solution" in names:
+        assert np.allclose(names["solution"].value, record.arrays["value"], atol=1e-7)
+        assert printed < 1e-8
+    else:
+        assert printed == pytest.approx(record.arrays["gains"].sum(-1).mean(), rel=1e-6)
+    assert len(act.code(record.config).splitlines()) <= 5
 
 
 def test_the_value_found_is_the_published_one(folder):
@@ -80,7 +85,7 @@ def test_an_unfinished_demo_goes_on_and_a_complete_one_starts_anew(tmp_path, cap
     assert {type(game) for game in solved} == {eq.MarkovGame}  # the others were read
     solved.clear()
     assert play(folder) == 0
-    assert len(solved) == 6  # each act solves twice
+    assert len(solved) == 7  # three acts solve twice, and learning compares with an equilibrium
     sessions = json.loads((folder / "named" / "environment.json").read_text())["sessions"]
     assert len(sessions) == 1
     assert sessions[0] != first

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 import equipoise as eq
+from equipoise.cli._learning import play_learning, show_learning
 from equipoise.cli._pages import add_solution, certificate_of, solution_record
 from equipoise.report import Report
 from equipoise.runs import Record, Run, Table
@@ -178,6 +179,21 @@ print(solution.certificate.nash_conv.max())"""
 import equipoise as eq
 solution = eq.solve(eq.games.load("{config["game"]}"))
 print(solution.certificate.max_gain)"""
+        ),
+    ),
+    Act(
+        "learning",
+        "Players who see only their own rewards",
+        config=lambda settings: {"games": 256, "seed": settings.seed},
+        play=play_learning,
+        show=show_learning,
+        code=lambda config: (
+            f"""\
+import equipoise as eq
+games = eq.games.families.uniform(actions=3).sample({config["games"]}, key={config["seed"]})
+omd = eq.dynamics.OMD()
+trace = eq.dynamics.play(games, omd, omd, rounds=10_000, key={config["seed"] + 1})
+print(eq.certify(games, trace.last).nash_conv.mean())"""
         ),
     ),
 )

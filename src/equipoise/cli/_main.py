@@ -14,8 +14,8 @@ VERBS = {
     "solve": "Solve a game exactly, and certify the answer.",
     "certify": "Say how much each player could gain by leaving a given policy.",
     "games": "List the named games, show one, or write it to a file.",
-    "play": "Let two learners play random games, and certify their policies as they learn.",
-    "demo": "Solve and certify three kinds of games, and write a report about it.",
+    "play": "Let two learners play random games, each seeing only its own actions and rewards.",
+    "demo": "Solve, learn and certify games of several kinds, and write a report about it.",
 }
 
 _USAGE = """\

@@ -11,7 +11,7 @@ from equipoise.cli._errors import CommandError, refusing
 
 @dataclass(frozen=True)
 class Demo:
-    """Solve and certify three kinds of games, and write a report about it.
+    """Solve, learn and certify games of several kinds, and write a report about it.
 
     Every act is a run folder. A demo that was interrupted goes on where it stopped when the
     command is given again; one that is complete is played anew.
