@@ -46,15 +46,14 @@ class Dual:
         """Value and a slope."""
         self.evaluations += 1
         scores = self.scores(prices)
-        best, choice = scores[0].copy(), np.zeros(scores.shape[1], np.int64)
+        best, choice = scores[0], np.zeros(scores.shape[1], np.int64)
         for a in range(1, len(scores)):
-            better = scores[a] > best
-            np.copyto(best, scores[a], where=better)
-            choice[better] = a
+            choice = np.where(scores[a] > best, a, choice)
+            best = np.maximum(scores[a], best)
         edge = np.where(prices > 0, self.program.high, self.program.low)
         value = float(self.counts @ best + prices @ edge)
-        types = np.arange(len(choice))
-        total = np.array([self.counts @ f[choice, types] for f in self.influence])
+        place = choice * len(choice) + np.arange(len(choice))
+        total = np.array([self.counts @ f.ravel().take(place) for f in self.influence])
         return value, edge - total
 
 

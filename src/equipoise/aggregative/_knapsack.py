@@ -40,14 +40,17 @@ class Vertex:
         return mass
 
 
-@dataclass
-class _Segments:
-    """Edges of the upper hulls to the right of the starting points, first edges first."""
+@dataclass(frozen=True)
+class _Edges:
+    """Edges of the upper hulls, one for each of some types."""
 
     types: np.ndarray
+    #: The action at which each ends.
     ends: np.ndarray
+    #: Weight per influence: what moving along it costs.
     slopes: np.ndarray
-    lengths: np.ndarray
+    #: By how much the sum of influences rises when all agents of the type move along it.
+    rises: np.ndarray
 
 
 def solve_knapsack(
@@ -69,115 +72,120 @@ def solve_knapsack(
     >>> vertex.mass(np.ones(2), 2).tolist(), vertex.objective
     ([[1.0, 0.0], [0.5, 0.5]], 1.5)
     """
+    # Long axes last, where NumPy is quick; what is barred is worth nothing.
     w, f = np.ascontiguousarray(weights.T), np.ascontiguousarray(influence.T)
-    use = np.ascontiguousarray(allowed.T)
+    w = np.where(np.ascontiguousarray(allowed.T), w, -np.inf)
     counts = np.asarray(counts, np.float64)
-    choice, at_w, at_f = _best(w, f, use)
+    choice, at_w, at_f = _best(w, f)
     total = float(counts @ at_f)
-    slack = EDGE * float(counts @ np.abs(f).max(0))
+    slack = EDGE * float(counts @ np.maximum(np.abs(at_f), np.ptp(f, axis=0)))
     if total < low - slack:
-        return _move(w, f, use, counts, choice, at_w, at_f, low - total, slack)
-    if total <= high + slack:
-        nobody = np.zeros(0, np.int64)
-        return Vertex(choice, nobody, np.zeros((0, len(w))), float(counts @ at_w))
-    f = -f
-    choice, at_w, at_f = _best(w, f, use)
-    return _move(w, f, use, counts, choice, at_w, at_f, -high - float(counts @ at_f), slack)
+        return _move(w, f, counts, choice, at_w, at_f, low - total, slack)
+    if total > high + slack:
+        return _move(w, -f, counts, choice, at_w, -at_f, total - high, slack)
+    nobody = np.zeros(0, np.int64)
+    return Vertex(choice, nobody, np.zeros((0, len(w))), float(counts @ at_w))
 
 
-def _best(w: np.ndarray, f: np.ndarray, use: np.ndarray):
-    """The allowed action of the largest weight, and of the least influence among those."""
-    actions, types = w.shape
-    choice = np.zeros(types, np.int64)
-    at_w = np.where(use[0], w[0], -np.inf)
-    at_f = f[0].copy()
-    for a in range(1, actions):
-        better = use[a] & ((w[a] > at_w) | ((w[a] == at_w) & (f[a] < at_f)))
-        choice[better] = a
-        np.copyto(at_w, w[a], where=better)
-        np.copyto(at_f, f[a], where=better)
+# `np.where` throughout: on masks that look random, assigning where they are true is many times
+# as slow.
+
+
+def _best(w: np.ndarray, f: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The action of the largest weight of each type, that weight, and its influence."""
+    choice, at_w, at_f = np.zeros(w.shape[1], np.int64), w[0], f[0]
+    for a in range(1, len(w)):
+        better = w[a] > at_w
+        choice = np.where(better, a, choice)
+        at_w = np.maximum(w[a], at_w)
+        at_f = np.where(better, f[a], at_f)
     return choice, at_w, at_f
 
 
-def _move(w, f, use, counts, choice, at_w, at_f, need: float, slack: float) -> Vertex | None:
+def _move(w, f, counts, choice, at_w, at_f, need: float, slack: float) -> Vertex | None:
     """Raise the sum of influences by `need` at the least loss of weight."""
-    objective = float(counts @ at_w)
-    if need <= 0:  # ties alone reach the band
-        return Vertex(choice, np.zeros(0, np.int64), np.zeros((0, len(w))), objective)
-    steps = _hulls(w, f, use, choice, at_w, at_f)
-    slopes = np.concatenate([step.slopes for step in steps]) if steps else np.zeros(0)
-    rises = np.concatenate([counts[s.types] * s.lengths for s in steps]) if steps else slopes
-    reach = float(rises.sum())
+    steps = _hulls(w, f, counts, at_w, at_f, need)
+    reach = sum(float(step.rises.sum()) for step in steps)
     if reach < need - slack:
         return None
-    price = threshold(slopes, rises, min(need, reach))
+    slopes = np.concatenate([step.slopes for step in steps])
+    price = threshold(slopes, np.concatenate([s.rises for s in steps]), min(need, reach))
+    objective = float(counts @ at_w)
     choice = choice.copy()
     moved, split = np.zeros(0, np.int64), np.zeros((0, len(w)))
-    left = need
     for step in steps:
-        taken = step.slopes > price
+        taken = np.flatnonzero(step.slopes > price)
         choice[step.types[taken]] = step.ends[taken]
-        gained = counts[step.types[taken]] * step.lengths[taken]
-        left -= float(gained.sum())
-        objective += float(gained @ step.slopes[taken])
+        rises = step.rises[taken]
+        need -= float(rises.sum())
+        objective += float(rises @ step.slopes[taken])
     for step in steps:  # edges at the price itself, in order, until nothing is needed
         tied = np.flatnonzero(step.slopes == price)
-        if not len(tied) or left <= 0:
+        if not len(tied) or need <= 0:
             continue
-        rise = counts[step.types[tied]] * step.lengths[tied]
-        whole = int(np.searchsorted(np.cumsum(rise), left, side="right"))
+        rises = step.rises[tied]
+        whole = int(np.searchsorted(np.cumsum(rises), need, side="right"))
         choice[step.types[tied[:whole]]] = step.ends[tied[:whole]]
-        gained = float(rise[:whole].sum())
-        left, objective = left - gained, objective + gained * price
-        if whole < len(tied) and left > slack:
+        gained = float(rises[:whole].sum())
+        need, objective = need - gained, objective + gained * price
+        if whole < len(tied) and need > slack:
             edge = tied[whole]
             kind = step.types[edge]
-            agents = min(left / step.lengths[edge], counts[kind])
+            agents = counts[kind] * min(need / step.rises[edge], 1.0)
             split = np.zeros((1, len(w)))
             split[0, choice[kind]] = counts[kind] - agents
             split[0, step.ends[edge]] += agents
             moved = np.array([kind])
-            objective += left * price
-            left = 0.0
+            objective += need * price
+            need = 0.0
     return Vertex(choice, moved, split, objective)
 
 
-def _hulls(w, f, use, choice, at_w, at_f) -> list[_Segments]:
-    """Walk all upper hulls to the right at once; one list entry for each edge of a hull."""
-    steps: list[_Segments] = []
-    types = np.arange(w.shape[1])
-    last = np.full(len(types), np.inf)
+def _hulls(w, f, counts, at_w, at_f, need: float) -> list[_Edges]:
+    """Walk all upper hulls to the right at once; one list entry for each edge of a hull.
+
+    Once the edges so far reach what is needed at some price, a further edge of a type can only
+    matter if its last one was above that price: the others are walked no further.
+    """
+    steps: list[_Edges] = []
+    types, last = np.arange(w.shape[1]), None
     for _ in range(len(w) - 1):
-        slope, end, length = _next_edge(w, f, use, at_w, at_f)
-        going = end >= 0
-        if not going.all():
-            types, slope, end, length = types[going], slope[going], end[going], length[going]
-            w, f, use = w[:, going], f[:, going], use[:, going]
-            at_f, last = at_f[going], last[going]
+        slopes, ends = _next_edges(w, f, at_w, at_f)
+        kept = np.flatnonzero(ends >= 0)
+        if len(kept) < len(types):
+            types, slopes, ends, at_f = (v.take(kept) for v in (types, slopes, ends, at_f))
+            w, f = w.take(kept, axis=1), f.take(kept, axis=1)
+            last = None if last is None else last.take(kept)
         if not len(types):
             break
-        slope = np.minimum(slope, last)  # hulls are concave; rounding may say otherwise
-        steps.append(_Segments(types, end, slope, length))
-        here = np.arange(len(types))
-        at_w, at_f, last = w[end, here], f[end, here], slope
+        if last is not None:
+            slopes = np.minimum(slopes, last)  # hulls are concave; rounding may say otherwise
+        place = ends * len(types) + np.arange(len(types))
+        new_f = f.ravel().take(place)
+        steps.append(_Edges(types, ends, slopes, counts.take(types) * (new_f - at_f)))
+        at_w, at_f, last = w.ravel().take(place), new_f, slopes
+        if len(steps) == len(w) - 1:
+            break
+        known = np.concatenate([step.rises for step in steps])
+        if known.sum() >= need:
+            price = threshold(np.concatenate([step.slopes for step in steps]), known, need)
+            kept = np.flatnonzero(slopes >= price)
+            types, at_w, at_f, last = (v.take(kept) for v in (types, at_w, at_f, last))
+            w, f = w.take(kept, axis=1), f.take(kept, axis=1)
     return steps
 
 
-def _next_edge(w, f, use, at_w, at_f):
-    """The steepest edge that leads right from each current point; ties go as far as they can."""
-    slope = np.full(w.shape[1], -np.inf)
-    end = np.full(w.shape[1], -1)
-    length = np.zeros(w.shape[1])
-    for a in range(len(w)):
-        rise = f[a] - at_f
-        right = use[a] & (rise > 0)
-        candidate = np.full_like(slope, -np.inf)
-        np.divide(w[a] - at_w, rise, out=candidate, where=right)
-        better = right & ((candidate > slope) | ((candidate == slope) & (rise > length)))
-        np.copyto(slope, candidate, where=better)
-        np.copyto(length, rise, where=better)
-        end[better] = a
-    return slope, end, length
+def _next_edges(w, f, at_w, at_f) -> tuple[np.ndarray, np.ndarray]:
+    """The steepest edge that leads right from each current point, and where it ends, or -1."""
+    slopes, ends = np.full(w.shape[1], -np.inf), np.full(w.shape[1], -1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for a in range(len(w)):
+            rise = f[a] - at_f
+            candidate = (w[a] - at_w) / rise
+            better = (rise > 0) & (candidate > slopes)
+            slopes = np.where(better, candidate, slopes)
+            ends = np.where(better, a, ends)
+    return slopes, ends
 
 
 def threshold(slopes: np.ndarray, rises: np.ndarray, need: float) -> float:
@@ -187,22 +195,24 @@ def threshold(slopes: np.ndarray, rises: np.ndarray, need: float) -> float:
     2.0
     """
     while len(slopes) > 64:
-        middle = len(slopes) // 2
-        pivot = np.partition(slopes, middle)[middle]
+        # The middle of a sample is near enough to the middle of all.
+        sample = slopes[:: max(1, len(slopes) // 501)]
+        middle = len(sample) // 2
+        pivot = np.partition(sample, middle)[middle]
         above = slopes > pivot
-        risen = float(rises[above].sum())
+        risen = float(rises @ above)
         if risen >= need:
             keep = above
         else:
-            below = slopes < pivot
-            at_pivot = float(rises[~above & ~below].sum())
+            at_pivot = float(rises @ (slopes == pivot))
             if risen + at_pivot >= need:
                 return float(pivot)
             need -= risen + at_pivot
-            keep = below
-        if not keep.any():  # rounding: what is needed is all there is
+            keep = slopes < pivot
+        kept = np.flatnonzero(keep)
+        if not len(kept):  # rounding: what is needed is all there is
             return float(pivot)
-        slopes, rises = slopes[keep], rises[keep]
+        slopes, rises = slopes.take(kept), rises.take(kept)
     order = np.argsort(-slopes, kind="stable")
     index = int(np.searchsorted(np.cumsum(rises[order]), need))
     return float(slopes[order[min(index, len(order) - 1)]])
