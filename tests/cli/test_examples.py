@@ -31,6 +31,13 @@ def test_many_games(monkeypatch, capsys):
     assert "30." in out.splitlines()[-1] or "29." in out.splitlines()[-1]
 
 
+def test_growing_crowds(monkeypatch, capsys, tmp_path):
+    report = tmp_path / "crowds.html"
+    run_example(monkeypatch, "growing_crowds", 10_000, report)
+    assert "10,000 agents" in capsys.readouterr().out
+    assert "<svg" in report.read_text()
+
+
 @pytest.mark.slow
 def test_a_run_and_its_report(monkeypatch, capsys, tmp_path):
     folder = tmp_path / "weights"
