@@ -145,3 +145,35 @@ def test_gaps_shrink_with_the_number_of_agents():
     for agents in (30, 300, 3000):
         game = crowd(agents, seed=1)
         assert eq.solve(game).certificate.max_gain <= 2.5 * game.lipschitz * game.delta
+
+
+#: Gaps measured before with spacing .05 (best welfare, then least regret), n = 1000.
+REFERENCE = {
+    "el-farol": (0.041, 0.008),
+    "cournot": (0.065, 0.004),
+    "public-good": (0.076, 0.001),
+    "beauty-contest": (0.048, 0.031),
+}
+
+
+@pytest.mark.parametrize("name", REFERENCE)
+def test_gaps_of_the_scenarios_are_as_small_as_measured_before(name):
+    game = eq.games.load(name, agents=1000)
+    best = eq.solve(game, objective="welfare", spacing=0.05)
+    least = eq.solve(game)
+    assert best.certificate.max_gain <= REFERENCE[name][0]
+    assert least.certificate.max_gain <= REFERENCE[name][1]
+
+
+@pytest.mark.parametrize(
+    ("states", "horizon", "agents", "d", "reference"),
+    [(5, 5, 100, 1, (0.120, 0.035)), (20, 10, 1000, 1, (0.180, 0.049))],
+)
+def test_gaps_of_random_markov_games_are_as_small_as_measured_before(
+    states, horizon, agents, d, reference
+):
+    game = city(agents, states, horizon, d)
+    welfare = np.random.default_rng(0).random((agents, 3))
+    best = eq.solve(game, objective="welfare", welfare=welfare, spacing=0.05)
+    assert best.certificate.max_gain <= reference[0]
+    assert eq.solve(game).certificate.max_gain <= reference[1]
