@@ -97,9 +97,13 @@ def test_settings_belong_to_named_games(capsys, tmp_path):
 def test_outputs_that_cannot_be_written(capsys, tmp_path):
     assert ".json or .npz" in refused(capsys, "solve", "oneill", "--out", tmp_path / "a.txt")
     missing = tmp_path / "missing"
-    refused(capsys, "solve", "oneill", "--out", missing / "a.json")
-    refused(capsys, "solve", "oneill", "--report", missing / "a.html")
-    refused(capsys, "games", "oneill", "--write", missing / "a.nfg")
+    for arguments in (
+        ("solve", "oneill", "--out", missing / "a.json"),
+        ("solve", "oneill", "--report", missing / "a.html"),
+        ("games", "oneill", "--write", missing / "a.nfg"),
+    ):
+        # The name the user gave, and not that of a temporary file.
+        assert f"error: {arguments[-1]}: No such file" in refused(capsys, *arguments)
     refused(capsys, "games", "oneill", "--write", tmp_path / "a.xls")
     refused(capsys, "games", "soccer", "--write", tmp_path / "a.nfg")
     assert list(tmp_path.iterdir()) == []

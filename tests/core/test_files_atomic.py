@@ -1,5 +1,6 @@
 """Atomic writes: all or nothing, no litter, ordinary permissions."""
 
+import errno
 import os
 
 import numpy as np
@@ -54,6 +55,30 @@ def test_text_is_utf8_with_plain_line_ends(tmp_path):
 def test_a_missing_folder_is_an_error_that_names_it(tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere"):
         write_text(tmp_path / "nowhere" / "a", "")
+
+
+def test_errors_name_the_target_and_not_the_temporary_file(tmp_path):
+    with pytest.raises(FileNotFoundError) as missing:
+        write_text(tmp_path / "nowhere" / "a", "")
+    assert missing.value.filename == str(tmp_path / "nowhere" / "a")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError, match="folder") as taken:  # found out at the very end
+        write_text(tmp_path / "folder", "")
+    assert (taken.value.filename, taken.value.filename2) == (str(tmp_path / "folder"), None)
+    assert [p.name for p in tmp_path.iterdir()] == ["folder"]
+
+
+def test_a_full_disk_is_an_error_that_names_the_target(tmp_path):
+    target = tmp_path / "a"
+    with pytest.raises(OSError, match="No space left") as full, atomic_write(target):
+        raise OSError(errno.ENOSPC, "No space left on device")  # as `write` says it
+    assert full.value.filename == str(target)
+
+
+def test_errors_about_other_files_keep_their_names(tmp_path):
+    with pytest.raises(FileNotFoundError) as other, atomic_write(tmp_path / "a"):
+        (tmp_path / "source").read_text()
+    assert str(other.value.filename) == str(tmp_path / "source")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions and links of POSIX")

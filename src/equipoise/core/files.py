@@ -18,7 +18,8 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
 
     The temporary path has the suffix of the target, so that writers which look at it
     (`numpy.savez` for one) do as they would with the target. A target that is a symbolic link
-    stays one: what it points to is replaced.
+    stays one: what it points to is replaced. What the system says against the writing names
+    `path`, not the temporary file.
 
     **Example**
 
@@ -34,14 +35,17 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     target = Path(os.path.realpath(path))
     # Opened by hand rather than with tempfile, whose files only their owner may read.
     temporary = target.with_name(f".{target.stem}.{secrets.token_hex(8)}{target.suffix}")
-    os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     try:
+        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
         yield temporary
         _flush(temporary)
         os.replace(temporary, target)
-    except BaseException:
-        with suppress(FileNotFoundError):
+    except BaseException as error:
+        # Where the file could not even be created, there is none to remove, or no folder.
+        with suppress(OSError):
             os.unlink(temporary)
+        if isinstance(error, OSError):
+            _name_target(error, temporary, path)
         raise
     _flush_folder(target.parent)
 
@@ -71,6 +75,14 @@ def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
     """
     with atomic_write(path) as temporary:
         temporary.write_bytes(data)
+
+
+def _name_target(error: OSError, temporary: Path, path: str | os.PathLike[str]) -> None:
+    """Let an error about the temporary file, or about no file (a full disk), name the target."""
+    found = None if error.filename is None else os.fspath(error.filename)
+    if error.errno is not None and found in (None, os.fspath(temporary)):
+        error.filename = os.fspath(path)
+        error.filename2 = None
 
 
 def _flush(path: Path) -> None:
