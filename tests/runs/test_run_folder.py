@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from equipoise.core.machine import cores
 from equipoise.runs import Record, Run, Table, read_metrics
 
 
@@ -39,6 +40,7 @@ def test_a_run_writes_what_it_promises(tmp_path):
     (session,) = environment["sessions"]
     assert session["versions"]["numpy"] == np.__version__
     assert session["devices"] == ["cpu"]
+    assert session["machine"]["cores"] == cores()  # those it may use, not those there are
     assert environment["seconds"] >= 0
 
 
@@ -59,7 +61,9 @@ def test_open_refuses_a_folder_without_a_run(tmp_path):
 
 def test_open_refuses_another_config_and_names_the_keys(tmp_path):
     Run.create(tmp_path / "run", Config(learner={"step": 0.1})).close()
-    with pytest.raises(ValueError, match=r"steps \(3, now 4\), learner\.step \(0\.1, now 0\.2\)"):
+    with pytest.raises(
+        ValueError, match=r"steps \(3, now 4\), learner\.step \(0\.1, now 0\.2\); choose"
+    ):
         Run.open(tmp_path / "run", Config(steps=4, learner={"step": 0.2}))
     Run.open(tmp_path / "run", Config(learner={"step": 0.1})).close()  # the lock was released
 
@@ -142,9 +146,9 @@ def test_leftovers_of_killed_writes_are_removed(tmp_path):
 
 def test_two_processes_cannot_write_one_folder(tmp_path):
     script = (
-        "import sys; from equipoise.runs import Run\n"
+        "import sys; from equipoise.runs import FolderInUse, Run\n"
         "try: Run.open(sys.argv[1])\n"
-        "except RuntimeError as error: print(error)\n"
+        "except FolderInUse as error: print(error)\n"
     )
     with Run.create(tmp_path / "run", {}):
         command = [sys.executable, "-c", script, str(tmp_path / "run")]

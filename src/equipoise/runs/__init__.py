@@ -11,13 +11,17 @@ Every file is replaced atomically, nothing is pickled, and one process at a time
 Importing this package does not import JAX; taking a checkpoint does.
 """
 
+from equipoise.runs._checkpoint import DamagedCheckpoint
 from equipoise.runs._interrupt import Interrupt, interruptible
+from equipoise.runs._lock import FolderInUse
 from equipoise.runs._metrics import read_metrics
 from equipoise.runs._progress import Progress, progress
 from equipoise.runs._record import Record, Table
 from equipoise.runs._run import Run
 
 __all__ = [
+    "DamagedCheckpoint",
+    "FolderInUse",
     "Interrupt",
     "Progress",
     "Record",

@@ -9,7 +9,6 @@ Functions are not data: they are taken from the given tree. Other objects are re
 
 import json
 import os
-from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,25 @@ from equipoise.runs.arrays import pack, read_npz, unpack, write_npz
 
 #: The entry of the `.npz` that says what the others are: JSON as bytes.
 _MANIFEST = "manifest"
+
+
+class DamagedCheckpoint(UserWarning):
+    """A checkpoint cannot be read, and the run goes on from an earlier one.
+
+    **Example**
+
+    >>> import pathlib, tempfile, warnings
+    >>> from equipoise.runs import DamagedCheckpoint, Run
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with Run.create(folder + "/run", {}) as run:
+    ...         run.checkpoint(1, "first")
+    ...         run.checkpoint(2, "second")
+    ...     _ = pathlib.Path(folder, "run", "checkpoints", "000000000002.npz").write_bytes(b"")
+    ...     with warnings.catch_warnings(action="ignore", category=DamagedCheckpoint):
+    ...         with Run.open(folder + "/run") as run:
+    ...             run.step, run.restore("")
+    (1, 'first')
+    """
 
 
 def save_checkpoint(
@@ -76,10 +94,18 @@ def read_facts(path: str | os.PathLike[str]) -> dict[str, Any]:
     return facts
 
 
+def check_checkpoint(path: str | os.PathLike[str]) -> None:
+    """Read all of a checkpoint; refuse one that was damaged anywhere."""
+    _read_manifest(path, read_npz(path))
+
+
 def _read_manifest(path: str | os.PathLike[str], arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     if _MANIFEST not in arrays:
         raise ValueError(f"{path}: expected a checkpoint, found no {_MANIFEST} in it")
-    return json.loads(arrays[_MANIFEST].tobytes())
+    try:
+        return json.loads(arrays[_MANIFEST].tobytes())
+    except ValueError as error:
+        raise ValueError(f"{path}: expected a checkpoint, found {error}") from error
 
 
 def _describe(where: str, leaf: Any) -> tuple[dict[str, Any], np.ndarray | None]:
@@ -137,8 +163,10 @@ def _rebuild_jax(value: np.ndarray, weak: bool, like: Any) -> Any:
     import jax
     import jax.numpy as jnp
 
+    from equipoise.core.precision import double_precision
+
     array = _weak_array(value) if weak else None
-    with _double_precision(True):  # otherwise JAX would narrow what is 64 bits wide
+    with double_precision():  # otherwise JAX would narrow what is 64 bits wide
         array = jnp.asarray(value) if array is None else array
         if isinstance(like, jax.Array) and like.committed:
             array = jax.device_put(array, like.sharding)
@@ -149,20 +177,13 @@ def _weak_array(value: np.ndarray) -> Any:
     """A weakly typed array: only a Python number starts one, so start from one."""
     import jax.numpy as jnp
 
+    from equipoise.core.precision import double_precision, single_precision
+
     kinds = {"float": 0.0, "int": 0, "complex": 0j}
     kind = value.dtype.name.rstrip("0123456789")
-    with _double_precision(value.dtype.name in ("float64", "int64", "complex128")):
+    wide = value.dtype.name in ("float64", "int64", "complex128")
+    with double_precision() if wide else single_precision():
         return jnp.broadcast_to(jnp.asarray(kinds[kind]), value.shape).at[...].set(value)
-
-
-def _double_precision(enabled: bool) -> AbstractContextManager[Any]:
-    import jax
-
-    if hasattr(jax, "enable_x64"):
-        return jax.enable_x64(enabled)
-    from jax.experimental import enable_x64  # pyright: ignore[reportAttributeAccessIssue]  # jax < 0.8
-
-    return enable_x64(enabled)
 
 
 def _check_paths(path: Any, saved: list[str], given: list[str]) -> None:

@@ -27,6 +27,22 @@ else:
         fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+class FolderInUse(OSError):
+    """Somebody else is writing the folder; says who.
+
+    **Example**
+
+    >>> import tempfile
+    >>> from equipoise.runs import FolderInUse, Run
+    >>> with tempfile.TemporaryDirectory() as folder, Run.create(folder + "/run", {}):
+    ...     try:
+    ...         Run.open(folder + "/run")
+    ...     except FolderInUse as error:
+    ...         print("is being written by process" in str(error))
+    True
+    """
+
+
 class FolderLock:
     """Held from construction to `release`, or to the end of the process.
 
@@ -35,7 +51,7 @@ class FolderLock:
     ...     lock = FolderLock(pathlib.Path(folder))
     ...     try:
     ...         FolderLock(pathlib.Path(folder))
-    ...     except RuntimeError as error:
+    ...     except FolderInUse as error:
     ...         print("is being written by" in str(error))
     ...     lock.release()
     True
@@ -49,13 +65,17 @@ class FolderLock:
         self._file = os.fdopen(descriptor, "r+b")
         try:
             _try_lock(self._file)
-        except OSError as error:
+        except (BlockingIOError, PermissionError) as error:  # as POSIX and Windows say it
             self._file.close()
             holder = path.read_text(errors="replace").strip() or "another process"
-            raise RuntimeError(
+            raise FolderInUse(
                 f"{folder} is being written by {holder}: "
                 "wait for it to end, or choose another folder"
             ) from error
+        except OSError as error:  # the disk knows no locks
+            self._file.close()
+            error.filename = str(path)
+            raise
         self._file.seek(0)
         self._file.truncate()
         self._file.write(f"process {os.getpid()} on {platform.node()}\n".encode())

@@ -11,7 +11,10 @@ import numpy as np
 
 from equipoise.core.files import write_text
 from equipoise.runs.arrays import pack, read_npz, unpack, write_npz
-from equipoise.runs.plain import dumps, loads, revive, to_plain
+from equipoise.runs.plain import dumps, read_json, revive, to_plain
+
+#: What `record.json` holds.
+_KEYS = ("name", "config", "scalars", "tables", "arrays", "arrays_sha256")
 
 
 @dataclass(frozen=True)
@@ -109,7 +112,7 @@ class Record:
         folder = Path(folder)
         if not (folder / "record.json").exists():
             raise FileNotFoundError(f"{folder}: expected a finished run, found no record.json")
-        content = loads((folder / "record.json").read_text(encoding="utf-8"))
+        content = revive(read_json(folder / "record.json", *_KEYS))
         if content["arrays_sha256"] != _digest(folder / "record.npz"):
             raise ValueError(f"{folder}: record.npz and record.json are not of one record")
         arrays = read_npz(folder / "record.npz")

@@ -5,20 +5,31 @@ import json
 import os
 import re
 import sys
+import warnings
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from equipoise.core.files import write_text
-from equipoise.runs._checkpoint import load_checkpoint, read_facts, save_checkpoint
+from equipoise.runs._checkpoint import (
+    DamagedCheckpoint,
+    check_checkpoint,
+    load_checkpoint,
+    read_facts,
+    save_checkpoint,
+)
 from equipoise.runs._lock import FolderLock
 from equipoise.runs._metrics import MetricsFile, read_metrics
 from equipoise.runs._record import Record
 from equipoise.runs.environment import EnvironmentFile
-from equipoise.runs.plain import differences, to_plain
+from equipoise.runs.plain import differences, read_json, to_plain
 
 #: What an atomic write leaves behind when the process is killed in the middle of it.
 _LEFTOVER = re.compile(r"\.[^.]+\.[0-9a-f]{16}(\.\w+)?")
+
+
+#: What is added to the name of a damaged checkpoint.
+_ASIDE = ".damaged"
 
 
 class Run:
@@ -26,7 +37,8 @@ class Run:
 
     A resumed run continues from its last checkpoint, with the metrics as they were at that
     moment: log the rows of a step before its checkpoint, make every step a function of the
-    state alone, and the result is that of a run that was never stopped, bit for bit.
+    state alone, and the result is that of a run that was never stopped, bit for bit. If the last
+    checkpoint was damaged since, a `DamagedCheckpoint` warning says so and the one before serves.
 
     **Example**
 
@@ -65,8 +77,7 @@ class Run:
         self._keep = keep
         self._lock = lock
         self._remove_leftovers()
-        checkpoints = _checkpoints(self.path)
-        self._latest = checkpoints[-1] if checkpoints else None
+        self._latest = _latest(self.path, sound=not self.finished)
         self.step = int(self._latest.stem) if self._latest else 0
         self._environment = EnvironmentFile(path / "environment.json")
         self._metrics = MetricsFile(path / "metrics.jsonl", keep=self._metrics_to_keep())
@@ -98,13 +109,13 @@ class Run:
         if not _config_file(folder).exists():
             raise FileNotFoundError(f"{folder}: expected a run folder, found no config.json in it")
         with _released_on_error(FolderLock(folder)) as lock:
-            stored = json.loads(_config_file(folder).read_text(encoding="utf-8"))
+            stored = read_json(_config_file(folder))
             if config is not None:
                 found = differences(stored, _plain_config(config))
                 if found:
                     raise ValueError(
                         f"config: expected that of {folder}, "
-                        f"found other values of: {', '.join(found)}"
+                        f"found other values of: {', '.join(found)}; choose another folder"
                     )
             return cls(folder, stored, lock, _check_keep(keep))
 
@@ -125,7 +136,7 @@ class Run:
                 # is left is an unfinished run or none.
                 for name in ("record.json", "record.npz", "metrics.jsonl", "environment.json"):
                     (folder / name).unlink(missing_ok=True)
-                for checkpoint in _checkpoints(folder):
+                for checkpoint in (*_checkpoints(folder), *folder.glob(f"checkpoints/*{_ASIDE}")):
                     checkpoint.unlink()
                 _write_config(folder, plain)
                 return cls(folder, plain, lock, _check_keep(keep))
@@ -222,6 +233,36 @@ def _checkpoints(folder: Path) -> list[Path]:
     """The checkpoints of a run, the latest last."""
     files = (folder / "checkpoints").glob("*.npz")
     return sorted((f for f in files if f.stem.isdigit()), key=lambda f: int(f.stem))
+
+
+def _latest(folder: Path, *, sound: bool) -> Path | None:
+    """The last checkpoint, if there is one; when it has to be sound, damaged ones are set aside.
+
+    Setting them aside keeps them from being counted among those that are kept.
+    """
+    checkpoints = _checkpoints(folder)
+    if not (sound and checkpoints):
+        return checkpoints[-1] if checkpoints else None
+    damaged: list[tuple[Path, ValueError]] = []
+    for path in reversed(checkpoints):
+        try:
+            check_checkpoint(path)
+        except ValueError as error:
+            damaged.append((path, error))
+            continue
+        for other, error in damaged:
+            other.rename(f"{other}{_ASIDE}")
+            warnings.warn(
+                f"{error}; set aside as {other.name}{_ASIDE}, "
+                f"the run goes on from step {int(path.stem)}",
+                DamagedCheckpoint,
+                stacklevel=4,
+            )
+        return path
+    raise ValueError(
+        f"{folder}: expected a checkpoint to go on from, found {len(damaged)}, all damaged: "
+        f"{damaged[0][1]}; begin in another folder"
+    )
 
 
 def _plain_config(config: Any) -> dict[str, Any]:

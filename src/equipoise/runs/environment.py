@@ -1,6 +1,5 @@
 """Where and how a run was made: versions, machine, command line, seconds."""
 
-import json
 import os
 import platform
 import sys
@@ -11,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.core.files import write_text
-from equipoise.runs.plain import dumps
+from equipoise.core.machine import cores
+from equipoise.runs.plain import dumps, read_json
 
 _PACKAGES = ("equipoise", "numpy", "scipy", "jax", "jaxlib", "equinox", "optax", "matplotlib")
 
@@ -30,7 +30,7 @@ def describe_environment() -> dict[str, Any]:
         "machine": {
             "system": platform.platform(),
             "architecture": platform.machine(),
-            "cores": os.cpu_count(),
+            "cores": cores(),
         },
     }
 
@@ -47,7 +47,7 @@ class EnvironmentFile:
 
     def __init__(self, path: Path):
         self._path = path
-        self._sessions = json.loads(path.read_text())["sessions"] if path.exists() else []
+        self._sessions = read_json(path, "sessions")["sessions"] if path.exists() else []
         started = datetime.now(UTC).isoformat(timespec="seconds")
         self._session = {"started": started, "seconds": 0.0, **describe_environment()}
         self._sessions.append(self._session)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from os import PathLike, fspath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -111,6 +112,27 @@ def loads(text: str) -> Any:
     {'gap': 0.1, 'bound': inf}
     """
     return revive(json.loads(text))
+
+
+def read_json(path: str | PathLike[str], *keys: str) -> dict[str, Any]:
+    """Read a file that holds one JSON object with these keys; what is wrong names the file.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = pathlib.Path(folder, "a.json").write_text('{"steps": 3}')
+    ...     read_json(folder + "/a.json", "steps")
+    {'steps': 3}
+    """
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path}: expected JSON, found {error}") from error
+    if not isinstance(content, dict):
+        raise ValueError(f"{path}: expected a JSON object, found {type(content).__name__}")
+    missing = [key for key in keys if key not in content]
+    if missing:
+        raise ValueError(f"{path}: expected an object with {', '.join(keys)}; no {missing[0]}")
+    return content
 
 
 def differences(old: Any, new: Any, where: str = "") -> list[str]:
