@@ -143,3 +143,23 @@ def test_batches_that_do_not_fit_are_refused(rng) -> None:
     game = eq.MatrixGame(rng.normal(size=(5, 2, 2)))
     with pytest.raises(ValueError, match="batch axes that broadcast"):
         eq.certify(game, (np.full((3, 2), 0.5), np.full((3, 2), 0.5)))
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e4, 2e6])
+def test_gains_do_not_depend_on_a_constant_added_to_the_payoffs(offset: float) -> None:
+    """Probabilities a little off, as float32 makes them, must not scale the value."""
+    game = eq.MatrixGame(np.array([[0, -1, 1], [1, 0, -1], [-1, 1, 0]]) + offset)
+    uniform = np.full(3, 1 / 3)
+    for scale in (1 - 9e-7, 1.0, 1 + 9e-7):
+        gains = eq.certify(game, ([1, 0, 0], uniform * scale)).gains
+        np.testing.assert_allclose(gains, [0.0, 1.0], atol=1e-8)
+    slightly_negative = [1 + 5e-7, -5e-7, 0]
+    gains = eq.certify(game, (slightly_negative, uniform)).gains
+    np.testing.assert_allclose(gains, [0.0, 1.0], atol=1e-8)
+
+
+def test_long_horizons_do_not_magnify_sums_that_are_a_little_off() -> None:
+    stay = np.full((1, 1, 1, 1), 1 + 9e-7)
+    game = eq.MarkovGame(np.ones((1, 1, 1)), stay, 0.999999)
+    value = eq.certify(game, ([[1.0]], [[1 - 9e-7]])).value
+    np.testing.assert_allclose(value, [[1e6, -1e6]], rtol=1e-6)

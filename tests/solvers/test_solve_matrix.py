@@ -1,5 +1,6 @@
 """`solve` on matrix games: against other libraries, on random games and on the catalogue."""
 
+import dataclasses
 import itertools
 from fractions import Fraction
 
@@ -184,3 +185,23 @@ def test_an_unreachable_tolerance_is_admitted() -> None:
 def test_bad_tolerances_are_refused(tolerance: float) -> None:
     with pytest.raises(ValueError, match="tolerance"):
         eq.solve(eq.MatrixGame([[1.0]]), tolerance=tolerance)
+
+
+def test_unknown_options_are_refused_in_words() -> None:
+    with pytest.raises(ValueError, match=r"options: .* \['tolerance'\], found \['tol'\]"):
+        eq.solve(eq.MatrixGame([[1.0]]), tol=1e-3)
+
+
+def test_small_payoffs_are_judged_by_their_spread(monkeypatch) -> None:
+    """A useless policy must not pass for a solution because the payoffs are tiny."""
+    from equipoise.solvers import _matrix
+
+    honest = _matrix.solve_batch
+
+    def sabotaged(payoff, tolerance):
+        result = honest(payoff, tolerance)
+        return dataclasses.replace(result, x=np.full_like(result.x, 1 / result.x.shape[1]))
+
+    monkeypatch.setattr(_matrix, "solve_batch", sabotaged)
+    game = eq.MatrixGame(1e-10 * np.random.default_rng(0).normal(size=(4, 4)))
+    assert not eq.solve(game).status.ok

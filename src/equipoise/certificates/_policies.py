@@ -31,8 +31,7 @@ def as_profile(policy: Any, shapes: Sequence[tuple[int, ...]], names: Sequence[s
                 f"{name}: expected probabilities of shape (..., {', '.join(map(str, shape))}), "
                 f"{meaning}; found {tuple(array.shape)}"
             )
-        checks.check_probabilities(name, array)
-        profile.append(np.asarray(array, np.float64))
+        profile.append(checks.check_probabilities(name, array))
     return profile
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 import jax.core
+import jax.numpy as jnp
 import numpy as np
 
 from equipoise.core.reductions import total
@@ -26,10 +27,8 @@ def is_traced(x: Any) -> bool:
 
 
 def as_float_array(name: str, value: Any) -> Any:
-    """Return `value` as a float64 NumPy array; JAX arrays and tracers are kept as they are."""
-    if isinstance(value, jax.Array):
-        if not np.issubdtype(value.dtype, np.floating):
-            raise ValueError(f"{name}: expected floating-point numbers, found dtype {value.dtype}")
+    """Return `value` as a float64 NumPy array of its own; a JAX tracer is kept as it is."""
+    if is_traced(value):
         return value
     try:
         array = np.asarray(value)
@@ -37,7 +36,7 @@ def as_float_array(name: str, value: Any) -> Any:
         raise ValueError(
             f"{name}: expected a rectangular array of numbers, found rows of different lengths"
         ) from error
-    if array.dtype.kind not in "fiub":
+    if array.dtype.kind not in "fiub" and not jnp.issubdtype(array.dtype, np.floating):
         raise ValueError(f"{name}: expected real numbers, found dtype {array.dtype}")
     return array.astype(np.float64)
 
@@ -73,29 +72,44 @@ def check_finite(name: str, array: Any) -> None:
     bad = ~np.isfinite(values)
     if bad.any():
         where = first_index(bad)
-        raise ValueError(f"{name}: expected finite numbers, found {values[where]} at {list(where)}")
+        raise ValueError(f"{name}: expected finite numbers, found {values[where]}{_at(where)}")
 
 
-def check_probabilities(name: str, array: Any, tolerance: float = PROBABILITY_TOLERANCE) -> None:
-    """Refuse rows (last axis) that are negative somewhere or do not sum to one."""
+def check_probabilities(name: str, array: Any, tolerance: float = PROBABILITY_TOLERANCE) -> Any:
+    """Refuse rows (last axis) that are negative somewhere or do not sum to one.
+
+    Returns them with what the tolerance let pass put right: no negative entry, and sums of one
+    to rounding. A policy that sums to 0.999999 would otherwise seem to lose a millionth of its
+    value, which large payoffs or long horizons make anything but small.
+    """
     if is_traced(array):
-        return
+        return array
     values = np.asarray(array)
     sums = total(values)
     if not np.isfinite(sums).all():  # one pass over large tables, not two
         check_finite(name, array)
-    if values.size and values.min() < -tolerance:
+    lowest = values.min() if values.size else 0.0
+    if lowest < -tolerance:
         where = first_index(values < -tolerance)
         raise ValueError(
-            f"{name}: expected probabilities >= 0, found {values[where]:.6g} at {list(where)}"
+            f"{name}: expected probabilities >= 0, found {values[where]:.6g}{_at(where)}"
         )
-    off = np.abs(sums - 1.0) > tolerance
-    if off.any():
-        where = first_index(off)
+    error = np.abs(sums - 1.0)
+    if (error > tolerance).any():
+        where = first_index(error > tolerance)
         raise ValueError(
             f"{name}: expected probabilities that sum to 1, "
-            f"found a sum of {sums[where]:.6g} at {list(where)}"
+            f"found a sum of {sums[where]:.6g}{_at(where)}"
         )
+    if lowest >= 0.0 and not (error > 64 * np.finfo(np.float64).eps).any():
+        return values
+    values = np.maximum(values, 0.0)
+    return values / total(values)[..., None]
+
+
+def _at(where: tuple[int, ...]) -> str:
+    """Where in an array, in words; nothing for a number that stands alone."""
+    return f" at {list(where)}" if where else ""
 
 
 def check_range(
@@ -117,6 +131,7 @@ def check_range(
 
 def check_count(name: str, value: Any, at_least: int = 1) -> int:
     """Return `value` as an int; refuse what is not a whole number of at least `at_least`."""
-    if isinstance(value, bool) or int(value) != value or value < at_least:
+    number = isinstance(value, int | float | np.integer | np.floating)
+    if not number or isinstance(value, bool) or not float(value).is_integer() or value < at_least:
         raise ValueError(f"{name}: expected a whole number >= {at_least}, found {value!r}")
     return int(value)

@@ -1,5 +1,6 @@
 """Two-player zero-sum discounted Markov games, one or many at once."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import equinox as eqx
@@ -43,7 +44,7 @@ class MarkovGame(eqx.Module):
             "the shape of reward followed by the number of states",
         )
         checks.check_finite("reward", reward)
-        checks.check_probabilities("transition", transition)
+        transition = checks.check_probabilities("transition", transition)
         checks.check_range("discount", discount, 0.0, 1.0, high_open=True)
         self.reward = reward
         self.transition = transition
@@ -81,3 +82,7 @@ class MarkovGame(eqx.Module):
 
     def __len__(self) -> int:
         return batch_length(self.batch_shape)
+
+    def __iter__(self) -> Iterator["MarkovGame"]:
+        """The games of a batch, along its first axis; a single game cannot be iterated over."""
+        return map(self.__getitem__, range(len(self)))

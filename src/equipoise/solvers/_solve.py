@@ -1,5 +1,7 @@
 """One function solves any game of the library that can be solved exactly."""
 
+import inspect
+from collections.abc import Callable
 from functools import singledispatch
 from typing import Any
 
@@ -38,37 +40,54 @@ def solve(game: Any, **options: Any) -> Solution:
     >>> bool(solution.certificate.nash_conv < 1e-9), solution.status.name
     (True, 'solved')
     """
-    return _solve(game, **options)
+    return _solve(game, options)
+
+
+def _call(solver: Callable[..., Solution], game: Any, options: dict[str, Any]) -> Solution:
+    """Call the solver of a kind of game; refuse options that it does not have."""
+    known = list(inspect.signature(solver).parameters)[1:]
+    if unknown := sorted(set(options) - set(known)):
+        raise ValueError(
+            f"options: expected for a {type(game).__name__} some of {known}, found {unknown}"
+        )
+    return solver(game, **options)
 
 
 @singledispatch
-def _solve(game: Any, **options: Any) -> Solution:
+def _solve(game: Any, options: dict[str, Any]) -> Solution:
     raise ValueError(f"game: expected a game of this library, found {type(game).__name__}")
 
 
-def _solve_normal_form(game: NormalFormGame, **options: Any) -> Solution:
+@_solve.register
+def _solve_matrix(game: MatrixGame, options: dict[str, Any]) -> Solution:
+    return _call(solve_matrix, game, options)
+
+
+@_solve.register
+def _solve_markov(game: MarkovGame, options: dict[str, Any]) -> Solution:
+    return _call(solve_markov, game, options)
+
+
+@_solve.register
+def _solve_normal_form(game: NormalFormGame, options: dict[str, Any]) -> Solution:
     if not game.is_zero_sum():
         raise ValueError(
             "game: exact solutions exist here for two-player zero-sum games, found "
-            f"{game.players} players with general payoffs; `certify` takes any profile of it"
+            f"{game.players} players with general payoffs; `certify` takes any profile of it "
+            "(a constant-sum game becomes zero-sum by subtracting half the constant from both)"
         )
-    return solve_matrix(game.as_matrix_game(), **options)
+    return _call(solve_matrix, game.as_matrix_game(), options)
 
 
-def _solve_aggregative(game: AggregativeGame, **options: Any) -> Solution:
+@_solve.register
+def _solve_aggregative(game: AggregativeGame, options: dict[str, Any]) -> Solution:
     from equipoise.aggregative import solve_aggregative  # matrix games need not load it
 
-    return solve_aggregative(game, **options)
+    return _call(solve_aggregative, game, options)
 
 
-def _solve_aggregative_markov(game: AggregativeMarkovGame, **options: Any) -> Solution:
+@_solve.register
+def _solve_aggregative_markov(game: AggregativeMarkovGame, options: dict[str, Any]) -> Solution:
     from equipoise.aggregative import solve_aggregative_markov
 
-    return solve_aggregative_markov(game, **options)
-
-
-_solve.register(MatrixGame, solve_matrix)
-_solve.register(MarkovGame, solve_markov)
-_solve.register(NormalFormGame, _solve_normal_form)
-_solve.register(AggregativeGame, _solve_aggregative)
-_solve.register(AggregativeMarkovGame, _solve_aggregative_markov)
+    return _call(solve_aggregative_markov, game, options)

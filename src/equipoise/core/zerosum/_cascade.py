@@ -43,6 +43,8 @@ class ZeroSum:
     y: Float[np.ndarray, "games columns"]
     value: Float[np.ndarray, " games"]
     gap: Float[np.ndarray, " games"]
+    #: The gap each game was held to.
+    allowed: Float[np.ndarray, " games"]
     #: Index into `STAGES`: which stage each answer comes from.
     stage: Int[np.ndarray, " games"]
     pivots: Int[np.ndarray, " games"]
@@ -140,7 +142,9 @@ def solve_batch(
     single = rows * columns >= SINGLE_PRECISION_FROM
     best = _solve_stage(payoff, single, 2 if single else 0, 0.0)
     x, y, value, gap, spread, magnitude, pivots = best
-    rounding = 16 * np.finfo(np.float64).eps * magnitude
+    limits = np.finfo(np.float64)
+    # Numbers near the smallest that float64 has lose digits, or are flushed to zero.
+    rounding = 16 * limits.eps * magnitude + limits.tiny / limits.eps
     allowed = np.maximum(tolerance * np.minimum(1.0, spread), rounding)
     stage = np.zeros(games, np.int8)
 
@@ -166,4 +170,4 @@ def solve_batch(
             found_x, found_y = solve_one(payoff[game])
             adopt(np.array([game]), number, found_x[None], found_y[None])
         missed = missed[~(gap[missed] <= allowed[missed])]
-    return ZeroSum(x=x, y=y, value=value, gap=gap, stage=stage, pivots=pivots)
+    return ZeroSum(x=x, y=y, value=value, gap=gap, allowed=allowed, stage=stage, pivots=pivots)
