@@ -190,3 +190,13 @@ def test_influence_may_depend_on_step_and_state(rng):
     played = solution.policy.per_agent()[:, 1, 0]
     x = influence[1, 0, np.arange(10), played].mean(0)
     np.testing.assert_allclose(solution.stats["aggregate"][1, 0], x, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["epidemic", "demand-response"])
+def test_the_best_for_society_is_no_worse_than_any(name):
+    """Step by step, the plan of least regret was among those compared."""
+    game = eq.games.load(name, agents=2000, horizon=5)
+    best, anyone = eq.solve(game, objective="welfare"), eq.solve(game)
+    worst = eq.solve(game, objective="welfare", sense="min")
+    assert (best.stats["welfare"] >= anyone.stats["welfare"] - 1e-6).all()
+    assert (worst.stats["welfare"] <= anyone.stats["welfare"] + 1e-6).all()

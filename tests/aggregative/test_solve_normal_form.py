@@ -1,5 +1,7 @@
 """Pure near-equilibria of normal forms: feasibility, bounds, brute force, grouping."""
 
+import subprocess
+import sys
 from itertools import product
 
 import hypothesis
@@ -184,3 +186,30 @@ def test_options_are_checked():
     ):
         with pytest.raises(ValueError, match=message):
             eq.solve(game, **options)
+
+
+def test_a_coordinate_that_nobody_moves_costs_nothing():
+    """Cells have no width along it, and are not halved there."""
+    game = crowd(200)
+    flat = np.concatenate([game.influence, np.full((200, 3, 1), 0.3)], 2)
+    wide = eq.AggregativeGame(flat, lambda x: game.field.function(x[..., :1]), game.lipschitz)
+    ours, theirs = eq.solve(wide), eq.solve(game)
+    assert ours.stats["aggregate"][0] == pytest.approx(theirs.stats["aggregate"][0], abs=1e-2)
+    assert ours.stats["cells"] <= 3 * theirs.stats["cells"]
+    assert ours.status.ok
+
+
+def test_nothing_to_choose():
+    lonely = eq.AggregativeGame([[[0.5]]], lambda x: np.zeros((1, 1)), 0.0, counts=[3])
+    solution = eq.solve(lonely)
+    assert solution.certificate.max_gain == 0
+    assert solution.stats["aggregate"] == pytest.approx(0.5)
+
+
+def test_matrix_games_do_not_load_it():
+    code = (
+        "import sys, equipoise as eq\n"
+        "eq.solve(eq.MatrixGame([[1, -1], [-1, 1]]))\n"
+        "assert 'equipoise.aggregative' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

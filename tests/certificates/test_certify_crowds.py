@@ -72,11 +72,30 @@ def test_classes_are_as_good_as_agents(rng):
     )
     assert not each.field.elementwise
     ours, theirs = eq.certify(kinds, profile), eq.certify(each, profile)
-    by_type = np.concatenate([np.sort(profile[order == t]) for t in range(4)])
-    theirs = eq.certify(each, by_type)
     np.testing.assert_allclose(ours.gains, theirs.gains, atol=1e-12)
     np.testing.assert_allclose(ours.value, theirs.value, atol=1e-12)
     assert len(ours.class_counts) <= 12
+    # Listed agents keep their order; classes are in the order of the rows.
+    assert ours.gains[::-1].tolist() != ours.gains.tolist()
+
+
+def test_listed_agents_of_a_markov_game_keep_their_order(rng):
+    kinds = city(2, states=2, horizon=2, counts=[4, 5])
+    order = np.repeat(np.arange(2), kinds.counts)
+    each = eq.AggregativeMarkovGame(
+        kinds.influence[order],
+        lambda h, s, x: kinds.rewards(h, s, x)[order],
+        kinds.transition,
+        2,
+        2,
+        lipschitz=0.5,
+        transition_lipschitz=1.0,
+    )
+    policy = rng.integers(0, 3, (9, 2, 2))
+    ours, theirs = eq.certify(kinds, policy), eq.certify(each, policy)
+    np.testing.assert_allclose(ours.gains, theirs.gains, atol=1e-12)
+    np.testing.assert_allclose(ours.value, theirs.value, atol=1e-12)
+    np.testing.assert_allclose(ours.state_gains, theirs.state_gains, atol=1e-12)
 
 
 def test_point_by_point_is_the_same_as_elementwise(rng):

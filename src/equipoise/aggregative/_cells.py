@@ -53,6 +53,11 @@ class Stage:
         """Number of coordinates of the aggregate."""
         return self.influence.shape[2]
 
+    def parts(self) -> int:
+        """Into how many parts cells are cut: more where a call costs more than its work."""
+        small = self.influence.shape[0] * self.influence.shape[1] < 20_000
+        return {1: 8, 2: 4}.get(self.dimensions, 2) if small else 2
+
     def chunk(self) -> int:
         """How many points can be looked at together."""
         return max(1, CHUNK // (self.influence.shape[0] * self.influence.shape[1]))
@@ -92,10 +97,17 @@ def printed_grid(
     return points, np.full(len(low), spacing)
 
 
-def children(centres: np.ndarray, half: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The 2^d halves of each cell, those nearest to each other side by side."""
-    signs = np.array(list(product((-0.5, 0.5), repeat=len(half))))
-    return (centres[:, None] + signs * half).reshape(-1, len(half)), half / 2
+def children(
+    centres: np.ndarray, half: np.ndarray, parts: int = 2
+) -> tuple[np.ndarray, np.ndarray]:
+    """The parts of each cell, along every coordinate in which it has any width.
+
+    >>> children(np.array([[0.5]]), np.array([0.5]), 4)[0].ravel().tolist()
+    [0.125, 0.375, 0.625, 0.875]
+    """
+    middles = (2.0 * np.arange(parts) + 1.0) / parts - 1.0
+    shifts = np.array(list(product(*(middles if h > 0 else (0.0,) for h in half))))
+    return (centres[:, None] + shifts * half).reshape(-1, len(half)), half / parts
 
 
 def near_best(rewards: np.ndarray, tolerance: float) -> np.ndarray:
@@ -137,7 +149,12 @@ def solve_cell(
 ) -> Vertex | None:
     """The program of one cell: the best weights with the aggregate in the cell, or None."""
     low, high = (centre - half) / stage.scale, (centre + half) / stage.scale
-    if stage.dimensions == 1:
-        f = stage.influence[:, :, 0]
+    live = np.flatnonzero(stage.high > stage.low)
+    if len(live) < stage.dimensions:  # what nobody can move is in its band already
+        live = live if len(live) else np.array([0])
+        low, high = low[live], high[live]
+    influence = stage.influence if len(live) == stage.dimensions else stage.influence[:, :, live]
+    if len(live) == 1:
+        f = influence[:, :, 0]
         return solve_knapsack(weights, f, stage.counts, allowed, float(low[0]), float(high[0]))
-    return solve_dual(Program(weights, stage.influence, stage.counts, allowed, low, high))
+    return solve_dual(Program(weights, influence, stage.counts, allowed, low, high))

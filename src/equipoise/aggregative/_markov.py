@@ -8,6 +8,7 @@ of the aggregate that the pure profile really has, not of the centre of its cell
 """
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -217,7 +218,5 @@ class Planner:
 
 def _light(plan: Plan) -> Plan:
     """A plan without what was recorded elsewhere; a million agents need not be kept twice."""
-    from dataclasses import replace
-
     nothing = np.zeros((0, 0))
     return replace(plan, plays=nothing, shares=nothing)

@@ -34,7 +34,7 @@ def solve_aggregative(
       array (agents or types, actions), or the agents' rewards without it; no pure
       `epsilon`-Nash profile is better. "loss": the least mean `loss`.
     - `spacing`: side of the cells, a twentieth of the widest side of the reachable aggregates
-      unless given; where cells are refined, that of the first.
+      unless given; where any equilibrium will do, that of the first cells, which are halved.
     - `tolerance="printed"` and `rounding="sample"` (with `key`) are as the paper has them, to
       compare with; a number is a tolerance of one's own.
 

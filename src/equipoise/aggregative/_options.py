@@ -33,8 +33,8 @@ def as_options(
     if tolerance is not None and not isinstance(tolerance, str):
         checks.check_range("tolerance", tolerance, 0.0, np.inf)
     checks.check_range("epsilon", epsilon, 0.0, np.inf, high_open=True)
-    if spacing is None:
-        spacing = 0.05 * width if width > 0 else 1.0
+    if spacing is None:  # cells that are halved may begin large
+        spacing = (0.25 if objective == "regret" and tolerance is None else 0.05) * width or 1.0
     checks.check_range("spacing", spacing, 0.0, np.inf, low_open=True, high_open=True)
     return Options(
         objective="welfare" if objective == "loss" else objective,

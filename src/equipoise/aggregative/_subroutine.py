@@ -6,7 +6,7 @@ actions, and deciding them moves the aggregate by d delta / 2. Deviations from t
 printed subroutine, and why, are listed in docs/theory/aggregative.md.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -167,7 +167,7 @@ def descend(
         counted["feasible"] += len(kept)
         if side > finest:
             if len(kept):
-                stack.append(children(centres[kept], half))
+                stack.append(children(centres[kept], half, stage.parts()))
             continue
         for index in kept:
             weights = rewards[index] - rewards[index].max(1, keepdims=True)
@@ -258,7 +258,27 @@ def _scan(
         worth = _worth(stage, options, plan)
         if worth > best_worth:
             best, best_worth = plan, worth
-    return best
+    if best is None or options.objective == "regret" or options.tolerance is not None:
+        return best
+    return _or_exact(stage, options, best, best_worth, (centres[order], half))
+
+
+def _or_exact(
+    stage: Stage,
+    options: Options,
+    best: Plan,
+    best_worth: float,
+    cells: tuple[np.ndarray, np.ndarray],
+) -> Plan:
+    """The plan, or an equilibrium in the same cells with less regret if it is worth more.
+
+    Programs take what is to come, and rewards, at the centres of cells; an equilibrium as exact
+    as can be may be worth more than the best of them.
+    """
+    exact = descend(stage, options, cells, 1.0, {"cells": 0, "feasible": 0, "programs": 0})
+    if exact is None or _worth(stage, options, exact) <= best_worth:
+        return best
+    return replace(best, plays=exact.plays, aggregate=exact.aggregate, shares=exact.shares)
 
 
 def _worth(stage: Stage, options: Options, plan: Plan) -> float:

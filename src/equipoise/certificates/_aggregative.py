@@ -6,6 +6,7 @@ work is that of the classes, not of the agents.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -42,16 +43,16 @@ class AggregativeCertificate(Certificate):
 
     def __init__(
         self,
-        policy: AggregativePolicy,
+        given: "Given",
         class_gains: np.ndarray,
         class_value: np.ndarray,
         method: str,
     ):
-        order = np.argsort(policy.rows, kind="stable")
         fields = {
-            "class_gains": class_gains[..., order],
-            "class_value": class_value[..., order],
-            "class_counts": policy.counts[order],
+            "class_gains": class_gains,
+            "class_value": class_value,
+            "class_counts": given.policy.counts,
+            "_given": given,
             "method": method,
             "exact": True,
         }
@@ -60,20 +61,22 @@ class AggregativeCertificate(Certificate):
 
     @cached_property
     def gains(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """(agents,): gain of each agent, agents in the order of the rows of the game."""
-        return np.repeat(self._worst, self.class_counts)
+        """(agents,): gain of each agent, in the order of the policy or of the game's rows."""
+        return self._given.spread(self._worst)
 
     @property
     def value(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
         """(agents,), or (states, agents): value of the policy to each agent."""
-        return np.repeat(self.class_value, self.class_counts, axis=-1)
+        return self._given.spread(self.class_value)
 
     @property
     def state_gains(self) -> np.ndarray | None:  # pyright: ignore[reportIncompatibleVariableOverride]
         """(states, agents) in a Markov game, otherwise None."""
         if self.class_gains.ndim == 1:
             return None
-        return np.repeat(self.class_gains, self.class_counts, axis=-1)
+        return self._given.spread(self.class_gains)
+
+    _given: "Given"
 
     @property
     def _worst(self) -> np.ndarray:
@@ -102,29 +105,57 @@ class AggregativeCertificate(Certificate):
 
 def certify_aggregative(game: AggregativeGame, policy: Any) -> Certificate:
     """Exact gains of all agents of a normal-form game."""
-    policy = as_policy(game, policy, ())
+    given = as_given(game, policy, ())
+    policy = given.policy
     x = aggregate_of(game.influence, game.scale, policy, policy.actions)
-    own = _own_points(game.influence, game.scale, x, policy.rows, policy.actions)
+    own = own_points(game.influence, game.scale, x, policy.rows, policy.actions)
     rewards = _by_class(game.own_rewards, own, policy.rows, policy.actions, game.types)
     value = np.take_along_axis(rewards, policy.actions[:, None].astype(np.int64), 1)[:, 0]
     gains = np.max(rewards, 1) - value
-    return AggregativeCertificate(policy, gains, value, "each deviation at its own aggregate")
+    return AggregativeCertificate(given, gains, value, "each deviation at its own aggregate")
 
 
-def as_policy(
+@dataclass(frozen=True)
+class Given:
+    """A policy by classes, and the class of each agent where agents were listed one by one."""
+
+    policy: AggregativePolicy
+    class_of: np.ndarray | None = None
+
+    def spread(self, values: np.ndarray) -> np.ndarray:
+        """(..., classes) -> (..., agents)."""
+        if self.class_of is not None:
+            return values[..., self.class_of]
+        order = np.argsort(self.policy.rows, kind="stable")
+        return np.repeat(values[..., order], self.policy.counts[order], axis=-1)
+
+
+def as_given(
     game: AggregativeGame | AggregativeMarkovGame, policy: Any, stages: tuple[int, ...]
-) -> AggregativePolicy:
+) -> Given:
     """A policy as users give it: an `AggregativePolicy`, or the actions of every agent."""
-    if not isinstance(policy, AggregativePolicy):
+    if isinstance(policy, AggregativePolicy):
+        given = Given(policy)
+    else:
         array = np.asarray(policy)
         meaning = "one action for each agent" + (", step and state" if stages else "")
         checks.check_shape("policy", array, (game.agents, *stages), meaning)
         if array.dtype.kind not in "iu":
             raise ValueError(f"policy: expected whole numbers, found dtype {array.dtype}")
-        policy = _from_agents(game.counts, array)
+        given = _from_agents(game.counts, array)
+    _check_policy(game, given.policy, stages)
+    return given
+
+
+def _check_policy(
+    game: AggregativeGame | AggregativeMarkovGame,
+    policy: AggregativePolicy,
+    stages: tuple[int, ...],
+) -> None:
+    """Refuse a policy for other agents, actions, steps or states than the game has."""
     if policy.actions.shape[1:] != stages:
         raise ValueError(
-            f"policy: expected actions of shape (classes, {', '.join(map(str, stages))}), "
+            f"policy: expected actions of shape {('classes', *stages)}, "
             f"found {policy.actions.shape}"
         )
     if policy.rows.max() >= game.types:
@@ -140,18 +171,23 @@ def as_policy(
         raise ValueError(
             f"policy: expected {game.counts[row]} agents of row {row}, found {present[row]:.0f}"
         )
-    return policy
 
 
-def _from_agents(counts: np.ndarray, actions: np.ndarray) -> AggregativePolicy:
+def _from_agents(counts: np.ndarray, actions: np.ndarray) -> Given:
     """Agents of one row who play alike become one class."""
     if np.all(counts == 1):
-        return AggregativePolicy(np.arange(len(counts)), counts, actions)
+        return Given(AggregativePolicy(np.arange(len(counts)), counts, actions))
     rows = np.repeat(np.arange(len(counts)), counts)
-    keys = np.concatenate([rows[:, None], actions.reshape(len(actions), -1)], 1)
-    classes, size = np.unique(keys, axis=0, return_counts=True)
+    if actions.ndim == 1 and actions.min() >= 0:
+        width = int(actions.max()) + 1
+        keys, class_of, size = np.unique(
+            rows * width + actions, return_inverse=True, return_counts=True
+        )
+        return Given(AggregativePolicy(keys // width, size, keys % width), class_of)
+    table = np.concatenate([rows[:, None], actions.reshape(len(actions), -1)], 1)
+    classes, class_of, size = np.unique(table, axis=0, return_inverse=True, return_counts=True)
     shaped = classes[:, 1:].reshape(-1, *actions.shape[1:])
-    return AggregativePolicy(classes[:, 0], size, shaped)
+    return Given(AggregativePolicy(classes[:, 0], size, shaped), class_of.ravel())
 
 
 def aggregate_of(
@@ -166,19 +202,23 @@ def is_plain(rows: np.ndarray, types: int) -> bool:
     return len(rows) == types and bool((rows == np.arange(types)).all())
 
 
-def _own_points(
+def own_points(
     influence: np.ndarray, scale: float, x: np.ndarray, rows: np.ndarray, played: np.ndarray
 ) -> np.ndarray:
     """The aggregate that each deviation would cause.
 
     (types, actions, d) when there is one class for each row; otherwise with a leading axis for
-    the action that is left, (actions, types, actions, d).
+    the action that is left, (actions, types, actions, d). Where nobody leaves an action, the
+    aggregate itself stands: nobody can reach the other point, and rewards need not exist there.
     """
     if is_plain(rows, len(influence)):
         left = influence[np.arange(len(influence)), played][:, None]
-    else:
-        left = np.swapaxes(influence, 0, 1)[:, :, None]
-    return x + scale * (influence - left)
+        return x + scale * (influence - left)
+    own = x + scale * (influence - np.swapaxes(influence, 0, 1)[:, :, None])
+    idle = np.ones(own.shape[:2], bool)
+    idle[played, rows] = False
+    own[idle] = x
+    return own
 
 
 def _by_class(

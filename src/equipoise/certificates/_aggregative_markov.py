@@ -11,10 +11,10 @@ import numpy as np
 
 from equipoise.certificates._aggregative import (
     AggregativeCertificate,
-    _own_points,
     aggregate_of,
-    as_policy,
+    as_given,
     is_plain,
+    own_points,
 )
 from equipoise.core.results import Certificate
 from equipoise.games import AggregativeMarkovGame, AggregativePolicy
@@ -25,7 +25,8 @@ _CHUNK = 20_000_000
 
 def certify_aggregative_markov(game: AggregativeMarkovGame, policy: Any) -> Certificate:
     """Exact gains of all agents from every starting state, and of the worst for each."""
-    policy = as_policy(game, policy, (game.horizon, game.states))
+    given = as_given(game, policy, (game.horizon, game.states))
+    policy = given.policy
     value = np.zeros((policy.classes, game.states))
     best = np.zeros((policy.classes, game.states))
     for h in reversed(range(game.horizon)):
@@ -34,7 +35,7 @@ def certify_aggregative_markov(game: AggregativeMarkovGame, policy: Any) -> Cert
             new_value[:, s], new_best[:, s] = _step(game, policy, h, s, value, best)
         value, best = new_value, new_best
     method = "best responses by backward induction, each deviation at its own aggregate"
-    return AggregativeCertificate(policy, (best - value).T, value.T, method)
+    return AggregativeCertificate(given, (best - value).T, value.T, method)
 
 
 def _step(
@@ -49,7 +50,7 @@ def _step(
     played = policy.actions[:, h, s].astype(np.int64)
     influence = game.influences(h, s)
     x = aggregate_of(influence, game.scale, policy, played)
-    own = _own_points(influence, game.scale, x, policy.rows, played)
+    own = own_points(influence, game.scale, x, policy.rows, played)
     plain = is_plain(policy.rows, game.types)
     rewards = game.own_rewards(h, s, own)
     rewards = rewards if plain else rewards[played, policy.rows]

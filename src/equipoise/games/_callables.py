@@ -61,15 +61,15 @@ class Field:
                 f"aggregate for each agent and action, since exact gains need its values at "
                 f"{len(distinct):,} points; found one that takes a single aggregate"
             )
-        result = np.empty(points.shape[:-1])
-        cells = np.broadcast_to(
-            np.arange(int(np.prod(self.shape))).reshape(self.shape), result.shape
-        )
-        where = where.reshape(result.shape)
-        for i, x in enumerate(distinct):
-            here = where == i
+        size = int(np.prod(self.shape))
+        cells = np.arange(len(flat)) % size
+        order = np.argsort(where.ravel(), kind="stable")
+        ends = np.cumsum(np.bincount(where.ravel(), minlength=len(distinct)))
+        result = np.empty(len(flat))
+        for x, start, end in zip(distinct, [0, *ends[:-1]], ends, strict=True):
+            here = order[start:end]
             result[here] = self.at(x).ravel()[cells[here]]
-        return result
+        return result.reshape(points.shape[:-1])
 
     def batch(self, points: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
         """One call for many points, of a function that works elementwise."""
