@@ -1,5 +1,6 @@
 """Two-player zero-sum matrix games, one or many at once."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import equinox as eqx
@@ -54,6 +55,10 @@ class MatrixGame(eqx.Module):
 
     def __len__(self) -> int:
         return batch_length(self.batch_shape)
+
+    def __iter__(self) -> Iterator["MatrixGame"]:
+        """The games of a batch, along its first axis; a single game cannot be iterated over."""
+        return map(self.__getitem__, range(len(self)))
 
 
 def take_batch(array: Any, index: Any, batch_axes: int) -> Any:
