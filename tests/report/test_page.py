@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 
 from equipoise.core import Certificate
-from equipoise.report import Report, certificate_table, figures, format_value, state_table
+from equipoise.report import (
+    Report,
+    certificate_table,
+    figures,
+    format_value,
+    rounding_note,
+    state_table,
+)
 from equipoise.runs import Table
 
 VOID = {"meta", "img", "br", "hr", "input", "link"}
@@ -190,3 +197,14 @@ def test_importing_the_report_imports_neither_matplotlib_nor_jax():
         "assert not {'matplotlib', 'jax', 'equipoise.games'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_a_largest_gain_above_the_nash_conv_is_explained(batch):
+    def note(*gains):
+        array = np.array([gains, gains] if batch else gains)
+        return rounding_note(Certificate(array, np.zeros_like(array), "enumeration", True))
+
+    assert note(0.25, 0.0) == ""
+    assert note(0.0, 0.0) == ""
+    assert "negative by rounding" in note(8.9e-16, -1.1e-16)

@@ -8,7 +8,7 @@ import numpy as np
 from equipoise.cli._inputs import describe, kind_of
 from equipoise.cli._output import print_pairs, print_table
 from equipoise.core import Certificate, Solution
-from equipoise.report import certificate_table, format_value
+from equipoise.report import certificate_table, format_value, rounding_note
 from equipoise.runs import Table
 
 #: Longer policies and more states are cut in tables, never in files and JSON.
@@ -58,11 +58,11 @@ def print_certificate(certificate: Certificate, more: Sequence[tuple[str, Any]] 
         print_table(certificate_table(certificate), title=f"Gains in {count:,} games")
         worst = np.unravel_index(int(certificate.nash_conv.argmax()), certificate.nash_conv.shape)
         place = ", ".join(str(int(i)) for i in worst)
-        print_pairs([("worst game", place), *_how(certificate), *more])
+        print_pairs([("worst game", place), *_how(certificate), *_note(certificate), *more])
         return
     names = PLAYERS if certificate.players == 2 else None
     print_table(certificate_table(certificate, names))
-    print_pairs([*_how(certificate), *more])
+    print_pairs([*_how(certificate), *_note(certificate), *more])
 
 
 def print_solution(name: str, game: Any, solution: Solution, seconds: float) -> None:
@@ -84,6 +84,11 @@ def print_solution(name: str, game: Any, solution: Solution, seconds: float) -> 
 
 def _how(certificate: Certificate) -> list[tuple[str, Any]]:
     return [("method", certificate.method), ("exact", certificate.exact)]
+
+
+def _note(certificate: Certificate) -> list[tuple[str, Any]]:
+    note = rounding_note(certificate)
+    return [("note", note)] if note else []
 
 
 def _policies(solution: Solution) -> Table:

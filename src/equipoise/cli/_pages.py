@@ -7,7 +7,7 @@ import numpy as np
 from equipoise.cli._documents import PLAYERS
 from equipoise.cli._inputs import describe, kind_of
 from equipoise.core import Certificate, Solution
-from equipoise.report import Report, certificate_table, figures, state_table
+from equipoise.report import Report, certificate_table, figures, rounding_note, state_table
 from equipoise.runs import Record
 from equipoise.runs.environment import describe_environment
 
@@ -73,6 +73,9 @@ def add_solution(page: Report, record: Record) -> None:
         "markov": _add_markov,
         "batch": _add_batch,
     }[record.scalars["kind"]](page, record)
+    note = rounding_note(certificate_of(record))
+    if note:
+        page.text(note)
     exact = "exact up to rounding" if record.scalars["exact"] else "not exact"
     page.text(
         f"How the certificate was found: {record.scalars['method']}; {exact}. "

@@ -6,6 +6,13 @@ later, from the run folder. Matplotlib is imported when the first figure is draw
 
 from equipoise.report import figures
 from equipoise.report._page import Report
-from equipoise.report._tables import certificate_table, format_value, state_table
+from equipoise.report._tables import certificate_table, format_value, rounding_note, state_table
 
-__all__ = ["Report", "certificate_table", "figures", "format_value", "state_table"]
+__all__ = [
+    "Report",
+    "certificate_table",
+    "figures",
+    "format_value",
+    "rounding_note",
+    "state_table",
+]

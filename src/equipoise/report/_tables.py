@@ -71,6 +71,27 @@ def certificate_table(certificate: Certificate, players: Sequence[str] | None = 
     return Table(("player", "value", gain), rows)
 
 
+def rounding_note(certificate: Certificate) -> str:
+    """A sentence for where the largest gain is shown above the NashConv; empty elsewhere.
+
+    **Example**
+
+    >>> import numpy as np
+    >>> from equipoise.core import Certificate
+    >>> from equipoise.report import rounding_note
+    >>> gains = np.array([3e-16, -1e-16])
+    >>> rounding_note(Certificate(gains, np.zeros(2), "enumeration", True))[:26]
+    'The max gain may be larger'
+    """
+    largest, total = certificate.max_gain, certificate.nash_conv
+    if all(summary(largest) <= summary(total) for summary in (np.mean, np.median, np.max)):
+        return ""
+    return (
+        "The max gain may be larger than the NashConv, the sum of all gains, where another "
+        "player's gain is negative by rounding."
+    )
+
+
 def state_table(certificate: Certificate, players: Sequence[str] | None = None) -> Table:
     """Value and gain of each player in every state of one Markov game.
 
