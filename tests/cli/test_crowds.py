@@ -106,3 +106,18 @@ def test_wrong_options_are_refused_in_a_line(capsys, tmp_path, town):
     for content in ('{"policy": {"rows": [0]}}', "{", '{"policy": [0.5]}'):
         wrong.write_text(content)
         assert main(["certify", str(town), str(wrong)]) == 2
+
+
+def test_crowds_are_judged_by_the_largest_gain(capsys, tmp_path):
+    path = tmp_path / "policy.json"
+    path.write_text('{"policy": [0, 0, 0, 0]}')
+    command = ["certify", "two-roads", str(path), "--set", "agents=4"]
+    assert main([*command, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    between = (found["max_gain"] + found["nash_conv"]) / 2
+    assert 0 < found["max_gain"] < between < found["nash_conv"]
+    assert main([*command, "--tolerance", str(between), "--json"]) == 0
+    verdict = json.loads(capsys.readouterr().out)["verdict"]
+    assert (verdict["measure"], verdict["found"]) == ("max_gain", found["max_gain"])
+    assert main([*command, "--tolerance", str(found["max_gain"] / 2)]) == 1
+    assert "missed: the largest gain" in capsys.readouterr().out

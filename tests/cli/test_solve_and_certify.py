@@ -3,12 +3,13 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import equipoise as eq
-from equipoise.cli import main
+from equipoise.cli import _documents, _pages, main
 
 
 @pytest.fixture
@@ -84,6 +85,42 @@ def test_certify_with_a_tolerance_decides_by_its_exit_code(capsys, tmp_path):
     policy.write_text("[[0.5, 0.5], [0.6, 0.4]]")  # row could gain 0.2
     assert main(["certify", "matching-pennies", str(policy), "--tolerance", "0.3"]) == 0
     assert main(["certify", "matching-pennies", str(policy), "--tolerance", "0.1"]) == 1
+
+
+def test_matrix_games_are_judged_by_their_nash_conv(capsys, tmp_path):
+    policy = tmp_path / "policy.json"
+    policy.write_text("[[0.6, 0.4], [0.6, 0.4]]")  # each could gain: 0.16 and 0.24
+    arguments = ["certify", "matching-pennies", str(policy), "--tolerance", "0.3"]
+    verdict = run_json(capsys, *arguments, code=1)["verdict"]
+    assert verdict == {
+        "measure": "nash_conv",
+        "found": pytest.approx(0.4),
+        "tolerance": 0.3,
+        "met": False,
+    }
+    assert main(arguments) == 1
+    assert "missed: the NashConv, 0.4, is above 0.3" in capsys.readouterr().out
+
+
+def test_markov_games_are_judged_by_their_largest_gain_as_solve_judges_them(capsys, tmp_path):
+    policy = tmp_path / "policy.json"
+    policy.write_text(json.dumps({"policy": [[[0.5, 0.5]] * 3, [[0.75, 0.25]] * 3]}))
+    found = run_json(capsys, "certify", "big-match", str(policy))
+    assert "verdict" not in found
+    between = (found["max_gain"] + found["nash_conv"]) / 2
+    assert found["max_gain"] < between < found["nash_conv"]
+    arguments = ["certify", "big-match", str(policy), "--tolerance", str(between)]
+    verdict = run_json(capsys, *arguments)["verdict"]
+    assert (verdict["measure"], verdict["found"]) == ("max_gain", found["max_gain"])
+    assert main(arguments) == 0
+    assert "met: the largest gain" in capsys.readouterr().out
+    assert main([*arguments[:-1], str(found["max_gain"] / 2)]) == 1
+
+
+def test_help_says_which_measure_is_compared(capsys):
+    assert main(["certify", "--help"]) == 0
+    shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "the NashConv of a matrix game, or the largest gain of any player" in shown
 
 
 def test_certify_takes_general_sum_games(capsys, tmp_path):
@@ -168,3 +205,15 @@ def test_a_real_process_prints_json_and_nothing_else(pennies, tmp_path):
         check=True,
     )
     assert strict_json(done.stdout)["nash_conv"] < 1e-12
+
+
+def test_a_largest_gain_above_the_nash_conv_is_explained(capsys, tmp_path):
+    note = "gain is negative by rounding"
+    game = eq.MatrixGame(np.ones((2, 1, 1)))
+    for gains, expected in (([8.9e-16, -1.1e-16], True), ([8.9e-16, 0.0], False)):
+        certificate = eq.Certificate(np.array([gains] * 2), np.zeros((2, 2)), "enumeration", True)
+        solution = replace(eq.solve(game), certificate=certificate)
+        _pages.solution_page("games", game, solution, 1.0).write(tmp_path / "page.html")
+        assert (note in (tmp_path / "page.html").read_text()) == expected
+        _documents.print_certificate(certificate)
+        assert (note in " ".join(capsys.readouterr().out.split())) == expected

@@ -75,9 +75,12 @@ def test_a_game_that_cannot_be_solved(capsys):
     assert "zero-sum" in refused(capsys, "solve", "chicken")
 
 
-@pytest.mark.parametrize("tolerance", ["0", "-1", "nan"])
-def test_a_tolerance_that_is_none(capsys, tolerance):
-    assert "tolerance" in refused(capsys, "solve", "oneill", "--tolerance", tolerance)
+@pytest.mark.parametrize("tolerance", ["0", "-1", "nan", "inf"])
+@pytest.mark.parametrize("game", ["oneill", "two-roads"])
+def test_a_tolerance_that_is_none(capsys, tmp_path, game, tolerance):
+    for arguments in (["solve", game], ["certify", game, tmp_path / "policy.json"]):
+        error = refused(capsys, *arguments, "--tolerance", tolerance)
+        assert "--tolerance: expected a finite number > 0" in error
 
 
 @pytest.mark.parametrize(

@@ -170,8 +170,8 @@ def print_solution(name: str, game: Any, solution: eq.Solution, seconds: float) 
     print_pairs([("method", solution.certificate.method), ("status", str(solution.status))])
 
 
-def print_certificate(certificate: Any) -> None:
-    """Print the gains of very many agents in a few lines."""
+def print_certificate(certificate: Any, more: Sequence[tuple[str, Any]] = ()) -> None:
+    """Print the gains of very many agents in a few lines, and more facts below."""
     print_pairs(
         [
             ("agents", certificate.players),
@@ -180,6 +180,7 @@ def print_certificate(certificate: Any) -> None:
             ("agents who gain", int(certificate.class_counts[_gaining(certificate)].sum())),
             ("method", certificate.method),
             ("exact", certificate.exact),
+            *more,
         ]
     )
 

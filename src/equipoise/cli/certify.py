@@ -2,11 +2,14 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
 from equipoise.cli._errors import refusing
+
+if TYPE_CHECKING:
+    from equipoise.cli._verdict import Verdict
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,8 @@ class Certify:
     policy: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="POLICY")]
     """A .json or .npz file."""
     tolerance: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
-    """End with exit code 1 when the NashConv is larger than this."""
+    """End with exit code 1 when the measure that `equipoise solve` goes by is larger than this:
+    the NashConv of a matrix game, or the largest gain of any player in any other game."""
     parameters: Annotated[
         tuple[str, ...],
         tyro.conf.arg(name="set", metavar="NAME=VALUE"),
@@ -42,19 +46,30 @@ class Certify:
         import equipoise as eq
         from equipoise.cli import _documents, _output, _policies
         from equipoise.cli._inputs import find_game, kind_of
+        from equipoise.cli._verdict import check_tolerance
 
+        check_tolerance(self.tolerance)
         game = find_game(self.game, self.parameters)
         if kind_of(game).startswith("aggregative"):
             return self._run_crowd(game)
         with refusing():
             policy = _policies.read_policy(self.policy)
             certificate = eq.certify(game, policy)
+        verdict = self._judge(game, certificate)
         if self.json:
-            _output.print_json(_documents.certificate_document(certificate))
+            document = _documents.certificate_document(certificate)
+            _output.print_json({**document, **_as_document(verdict)})
         else:
-            _documents.print_certificate(certificate)
-        missed = self.tolerance is not None and certificate.nash_conv.max() > self.tolerance
-        return 1 if missed else 0
+            _documents.print_certificate(certificate, _as_pairs(verdict))
+        return 0 if verdict is None or verdict.met else 1
+
+    def _judge(self, game: Any, certificate: Any) -> "Verdict | None":
+        from equipoise.cli._inputs import kind_of
+        from equipoise.cli._verdict import judge
+
+        if self.tolerance is None:
+            return None
+        return judge(kind_of(game), certificate, self.tolerance)
 
     def _run_crowd(self, game: Any) -> int:
         import equipoise as eq
@@ -62,9 +77,18 @@ class Certify:
 
         with refusing():
             certificate: Any = eq.certify(game, _crowds.read_policy(self.policy))
+        verdict = self._judge(game, certificate)
         if self.json:
-            _output.print_json(_crowds.certificate_document(certificate))
+            document = _crowds.certificate_document(certificate)
+            _output.print_json({**document, **_as_document(verdict)})
         else:
-            _crowds.print_certificate(certificate)
-        missed = self.tolerance is not None and certificate.nash_conv > self.tolerance
-        return 1 if missed else 0
+            _crowds.print_certificate(certificate, _as_pairs(verdict))
+        return 0 if verdict is None or verdict.met else 1
+
+
+def _as_document(verdict: "Verdict | None") -> dict[str, Any]:
+    return {} if verdict is None else {"verdict": verdict.document()}
+
+
+def _as_pairs(verdict: "Verdict | None") -> list[tuple[str, Any]]:
+    return [] if verdict is None else [("tolerance", str(verdict))]

@@ -54,7 +54,9 @@ class Solve:
         import equipoise as eq
         from equipoise.cli import _documents, _pages, _policies
         from equipoise.cli._inputs import find_game, kind_of
+        from equipoise.cli._verdict import check_tolerance
 
+        check_tolerance(self.tolerance)
         if self.out is not None:
             with refusing():
                 _policies.check_suffix(self.out)
