@@ -29,6 +29,20 @@ def test_every_game_can_be_shown(capsys, name):
     assert tuple(document["actions"]) == eq.games.load(name).actions
 
 
+def test_exact_values_are_texts_of_fractions(capsys):
+    assert main(["games", "--json"]) == 0
+    exact = {e["name"]: e["value_exact"] for e in json.loads(capsys.readouterr().out)}
+    assert exact["colonel-blotto"] == "14/9"
+    assert exact["big-match"] == ["5", "10", "0"]
+    assert exact["hide-or-run"] == ["2/3", "0"]
+    assert exact["chicken"] is None
+
+
+def test_the_name_is_optional_and_said_to_be(capsys):
+    assert main(["games", "--help"]) == 0
+    assert "equipoise games [-h] [NAME]" in capsys.readouterr().out
+
+
 def test_what_is_shown_is_true(capsys):
     assert main(["games", "colonel-blotto"]) == 0
     out = capsys.readouterr().out

@@ -77,7 +77,7 @@ def _entry_document(entry: Any) -> dict[str, Any]:
         "notes": entry.notes,
         "parameters": entry.parameters,
         "value": _floats(entry.value),
-        "value_exact": None if entry.value is None else _exact(entry.value),
+        "value_exact": _texts(entry.value),
         "equilibrium": _floats(entry.equilibrium),
     }
 
@@ -87,6 +87,17 @@ def _floats(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_floats(item) for item in value]
     return None if value is None else float(value)
+
+
+def _texts(value: Any) -> Any:
+    """Fractions as strings, however deeply nested.
+
+    >>> _texts((Fraction(1, 3), Fraction(2)))
+    ['1/3', '2']
+    """
+    if isinstance(value, tuple):
+        return [_texts(item) for item in value]
+    return _exact(value)
 
 
 def _exact(value: Any) -> str | None:

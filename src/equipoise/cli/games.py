@@ -19,7 +19,7 @@ class Games:
       equipoise games hide-and-seek --set size=10 --write hide.nfg
     """
 
-    name: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")] = None
+    name: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[NAME]")] = None
     """The game to show; all are listed without it."""
     write: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """Write the game to this .nfg, .npz or .csv file."""
