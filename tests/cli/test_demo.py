@@ -12,6 +12,7 @@ import pytest
 import equipoise as eq
 from equipoise.cli import main
 from equipoise.cli._acts import ACTS, Settings
+from equipoise.cli._errors import CommandError, refusing
 from equipoise.runs import Record, Run
 
 SMALL = ["--games", "200", "--seed", "1"]
@@ -96,14 +97,48 @@ def test_an_unfinished_demo_with_other_settings_is_refused(tmp_path, capsys):
     Run.create(folder / "batch", {"games": 100, "seed": 1}).close()
     Record("x").save(folder / "batch")
     assert play(folder) == 2
-    assert "games (100, now 200)" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "games (100, now 200); choose another folder" in error
+    assert error.count("\n") == 1
+
+
+def test_the_run_folder_of_another_command_is_refused(tmp_path, capsys):
+    folder = tmp_path / "r1"
+    Run.create(folder, {"rounds": 3}).close()
+    before = sorted(p.name for p in folder.iterdir())
+    assert play(folder) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "error: --out: expected a new folder" in err
+    assert f"the run of another command in {folder}; choose another folder" in err
+    assert sorted(p.name for p in folder.iterdir()) == before
+
+
+@pytest.mark.parametrize("name", ["config.json", "record.json", "environment.json"])
+def test_a_broken_file_is_named_in_one_line(tmp_path, capsys, name):
+    folder = tmp_path / "demo"
+    with Run.create(folder / "named", {"game": "colonel-blotto"}) as run:
+        run.finish(Record("x"))
+    (folder / "named" / name).write_text("{")
+    assert play(folder) == 2
+    error = capsys.readouterr().err
+    assert f"error: {folder / 'named' / name}: expected JSON" in error
+    assert error.count("\n") == 1
 
 
 def test_a_demo_that_another_process_plays_is_refused(tmp_path, capsys):
     folder = tmp_path / "demo"
     with Run.create(folder / "named", {"game": "colonel-blotto"}):
         assert play(folder) == 2
-    assert "is being written by" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert error.startswith(f"equipoise: error: {folder / 'named'} is being written by")
+    assert error.count("\n") == 1
+
+
+def test_two_writers_of_one_run_are_one_line_for_every_verb(tmp_path):
+    with Run.create(tmp_path / "run", {}), pytest.raises(CommandError) as error, refusing():
+        Run.open(tmp_path / "run")
+    assert f"{tmp_path / 'run'} is being written by process" in str(error.value)
 
 
 @pytest.mark.slow

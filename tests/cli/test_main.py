@@ -109,9 +109,12 @@ def test_a_bug_is_not_hidden(monkeypatch):
         main(["games"])
 
 
-def test_a_reader_that_leaves_is_no_error():
+@pytest.mark.parametrize(
+    "arguments", ["games", "games --json", "games oneill", "games --help", "--help", "--version"]
+)
+def test_a_reader_that_leaves_is_no_error(arguments):
     process = subprocess.Popen(
-        [*COMMAND, "games", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*COMMAND, *arguments.split()], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     assert process.stdout is not None
     assert process.stderr is not None
@@ -120,3 +123,25 @@ def test_a_reader_that_leaves_is_no_error():
     process.stderr.close()
     assert process.wait() == 141
     assert error == b""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a shell of POSIX")
+def test_head_takes_the_first_line_and_nobody_complains():
+    script = f"set -o pipefail; {sys.executable} -m equipoise games | head -2"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
+    assert done.returncode in (0, 141)  # as fast as head is
+    assert "name" in done.stdout
+    assert done.stderr == ""
+
+
+def test_what_the_library_warns_of_is_one_line():
+    script = (
+        "import warnings; from equipoise.cli import games, main\n"
+        "games.Games.run = lambda self: warnings.warn('a checkpoint\\nis damaged') or 0\n"
+        "before = warnings.formatwarning\n"
+        "code = main(['games'])\n"
+        "raise SystemExit(code if warnings.formatwarning is before else 'not restored')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == "equipoise: warning: a checkpoint is damaged\n"

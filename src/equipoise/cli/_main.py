@@ -3,7 +3,9 @@
 import inspect
 import os
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -44,7 +46,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        return _dispatch(arguments)
+        with _warnings_in_one_line():
+            code = _dispatch(arguments)
+        sys.stdout.flush()  # here, and not when Python ends: a closed pipe is found out in time
+        return code
     except CommandError as error:
         print(f"equipoise: error: {error}", file=sys.stderr)
         return 2
@@ -75,9 +80,7 @@ def _dispatch(arguments: list[str]) -> int:
     parsed = _parse(verb, rest)
     if isinstance(parsed, int):
         return parsed
-    code = parsed.run()
-    sys.stdout.flush()
-    return code
+    return parsed.run()
 
 
 def _parse(verb: str, arguments: list[str]) -> Any:
@@ -95,6 +98,23 @@ def _parse(verb: str, arguments: list[str]) -> Any:
         )
     except SystemExit as end:  # after --help, or after wrong usage was explained
         return int(end.code or 0)
+
+
+@contextmanager
+def _warnings_in_one_line() -> Iterator[None]:
+    """Show what the library warns the user of as errors are shown: one line, no source code."""
+    original = warnings.formatwarning
+
+    def in_one_line(message: Any, category: type[Warning], *place: Any, **more: Any) -> str:
+        if not issubclass(category, UserWarning):
+            return original(message, category, *place, **more)
+        return f"equipoise: warning: {' '.join(str(message).split())}\n"
+
+    warnings.formatwarning = in_one_line
+    try:
+        yield
+    finally:
+        warnings.formatwarning = original
 
 
 def _help() -> str:

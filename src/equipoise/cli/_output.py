@@ -2,11 +2,14 @@
 
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from equipoise.report import format_value
 from equipoise.runs import Table
 from equipoise.runs.plain import dumps
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def print_json(document: Any) -> None:
@@ -17,7 +20,6 @@ def print_json(document: Any) -> None:
 def print_table(table: Table, title: str = "") -> None:
     """Print a table; columns of numbers are aligned to the right."""
     from rich import box
-    from rich.console import Console
     from rich.table import Table as RichTable
     from rich.text import Text
 
@@ -28,7 +30,7 @@ def print_table(table: Table, title: str = "") -> None:
         shown.add_column(Text(name), justify="right" if numeric else "left", no_wrap=i == 0)
     for row in table.rows:
         shown.add_row(*(Text(format_value(value)) for value in row))
-    console = Console(highlight=False)
+    console = _console()
     console.print()
     console.print(shown)
     console.print()
@@ -36,7 +38,6 @@ def print_table(table: Table, title: str = "") -> None:
 
 def print_pairs(pairs: Sequence[tuple[str, Any]]) -> None:
     """Print names and values, one pair a line."""
-    from rich.console import Console
     from rich.table import Table as RichTable
     from rich.text import Text
 
@@ -45,4 +46,16 @@ def print_pairs(pairs: Sequence[tuple[str, Any]]) -> None:
     grid.add_column()
     for name, value in pairs:
         grid.add_row(Text(name), Text(format_value(value)))
-    Console(highlight=False).print(grid)
+    _console().print(grid)
+
+
+def _console() -> "Console":
+    """The standard output; a reader that leaves is an error here too, as it is of `print`."""
+    from rich.console import Console
+
+    class PlainConsole(Console):
+        def on_broken_pipe(self) -> None:
+            # Rich would end the process itself, with an exit code that means something else.
+            raise BrokenPipeError
+
+    return PlainConsole(highlight=False)

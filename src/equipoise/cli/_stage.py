@@ -1,17 +1,17 @@
 """Plays the acts of the demo into run folders, and makes the page from their records."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from equipoise.cli._acts import ACTS, Act, Settings
-from equipoise.cli._errors import CommandError, refusing
+from equipoise.cli._errors import refusing
 from equipoise.cli._output import print_table
 from equipoise.cli._pages import certificate_of
 from equipoise.report import Report, format_value
 from equipoise.runs import Record, Run, Table, progress
+from equipoise.runs.plain import read_json
 
 
 def perform(folder: Path, settings: Settings) -> int:
@@ -26,8 +26,8 @@ def perform(folder: Path, settings: Settings) -> int:
             _print_act(number, act, records[act.name])
             bar.advance(act=act.name)
     summary = _summary(records)
-    environment = json.loads((folder / ACTS[0].name / "environment.json").read_text())
     with refusing():
+        environment = read_json(folder / ACTS[0].name / "environment.json", "sessions")
         _page(folder, settings, records, summary, environment["sessions"][-1]).write(
             folder / "report.html"
         )
@@ -40,17 +40,12 @@ def perform(folder: Path, settings: Settings) -> int:
 def _play(act: Act, folder: Path, settings: Settings, *, anew: bool) -> Record:
     config = act.config(settings)
     begin = Run.restart if anew else Run.start
-    try:
+    with refusing():
         run = begin(folder, config)
-    except OSError as error:
-        raise CommandError(str(error)) from error
-    except ValueError as error:
-        raise CommandError(f"{error}; end that demo first, or choose another --out") from error
-    except RuntimeError as error:  # somebody else is writing there
-        raise CommandError(str(error)) from error
     with run:
         if run.finished:
-            return run.record()
+            with refusing():
+                return run.record()
         record = act.play(config, run)
         run.log(1, act=act.name, nash_conv=_worst(record), seconds=record.scalars["seconds"])
         return run.finish(record)

@@ -38,5 +38,10 @@ class Demo:
         if not 0 <= self.seed < 2**32:
             raise CommandError(f"--seed: expected a number in [0, 2**32), found {self.seed}")
         with refusing():
+            if (self.out / "config.json").exists():  # the demo's own are one level below
+                raise CommandError(
+                    f"--out: expected a new folder or that of a demo, "
+                    f"found the run of another command in {self.out}; choose another folder"
+                )
             self.out.mkdir(parents=True, exist_ok=True)
         return perform(self.out, Settings(games=self.games, seed=self.seed))
