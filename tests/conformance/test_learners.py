@@ -184,3 +184,8 @@ def test_the_floor_is_respected(learner, rounds):
     trace = dynamics.play(MATRIX_GAMES, learner, dynamics.OMD(), rounds=rounds, key=0)
     floor = float(learner.rates.floor(rounds)) / 3
     assert trace.last[0].min() >= floor * (1 - 1e-4)
+
+
+@pytest.mark.parametrize("learner", [dynamics.EntropicOMD(), dynamics.MarkovEntropicOMD()])
+def test_the_learners_of_cai_et_al_pull_towards_uniform(learner):
+    assert isinstance(learner.anchor, dynamics.UniformAnchor)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from equipoise import dynamics, games
-from equipoise.dynamics import VLearning, certified_output
+from equipoise.dynamics import VLearning, _output, certified_output
 from equipoise.dynamics._vlearning import mixing_weight
 
 GAME = games.families.uniform(actions=2, states=2, discount=0.6).sample(key=5)
@@ -102,3 +102,25 @@ def test_wrong_input_is_refused(output):
     batch = games.families.uniform(actions=2, states=2).sample(2, key=0)
     with pytest.raises(ValueError, match="game: expected one MarkovGame"):
         certified_output(batch, rounds=10, key=0)
+    with pytest.raises(ValueError, match=r"state: expected a state in \[0, 1\], found 2"):
+        output.sample(episodes=1, length=1, key=0, state=2)
+
+
+def test_rewards_of_another_range_are_scaled():
+    """Stretched rewards: the same play, values stretched alike."""
+    wide = games.MarkovGame(GAME.reward * 6.0 - 2.0, GAME.transition, GAME.discount)
+    with pytest.raises(ValueError, match="reward_range"):
+        certified_output(wide, rounds=50, key=1)
+    stretched = certified_output(wide, rounds=200, key=1, reward_range=(-2.0, 4.0))
+    plain = certified_output(GAME, rounds=200, key=1)
+    shift = -2.0 / (1.0 - GAME.discount)
+    np.testing.assert_allclose(stretched.value, 6.0 * plain.value + shift, atol=1e-3)
+    np.testing.assert_allclose(stretched.gap, 6.0 * plain.gap, atol=1e-3)
+
+
+def test_a_pass_is_compiled_once():
+    """Outputs of one size share a compilation."""
+    certified_output(GAME, rounds=70, key=1).guarantee  # noqa: B018
+    before = _output._bound_pass._cache_size()
+    certified_output(GAME, rounds=70, key=2).guarantee  # noqa: B018
+    assert _output._bound_pass._cache_size() == before

@@ -1,5 +1,9 @@
 """The driver: keys, batches, records, ranges, regret, noise, and what it refuses."""
 
+import inspect
+import threading
+import time
+
 import jax
 import numpy as np
 import pytest
@@ -196,16 +200,76 @@ MARKOV = games.families.uniform(actions=2, states=2).sample(2, key=0)
         ({"games": MARKOV}, "row: expected a learner of Markov games, found OMD"),
         ({"column": Fixed([0.5, 0.5])}, "probabilities: expected shape"),
         ({"row": BestResponder(), "column": BestResponder()}, "column: expected a learner"),
+        ({"noise": "bernoulli"}, r"noise: expected Exact\(\), .*, found 'bernoulli'"),
+        ({"noise": Bernoulli}, "noise: expected .*, found the class Bernoulli"),
+        ({"record": "5"}, "record: expected a whole number >= 1, found '5'"),
+        ({"record": 2.5}, "record: expected a whole number >= 1, found 2.5"),
+        ({"start": 0.5}, "start: expected a whole number >= 0, found 0.5"),
+        ({"start": 1}, "start: expected 0 in matrix games, which have no states, found 1"),
     ],
 )
 def test_wrong_input_is_refused(options, complaint):
     arguments = {"games": SMALL, "row": OMD(), "column": OMD(), "rounds": 10, "key": 0} | options
     batch, row, column = (arguments.pop(name) for name in ("games", "row", "column"))
+    # As a user calls it: without the checks of annotations, which come first in tests.
+    play = inspect.unwrap(dynamics.play)
     with pytest.raises(ValueError, match=complaint):
-        dynamics.play(batch, row, column, **arguments)
+        play(batch, row, column, **arguments)
 
 
-def test_a_state_of_other_games_is_refused():
-    trace = dynamics.play(SMALL, OMD(), OMD(), rounds=10, key=0)
-    with pytest.raises(ValueError, match="state"):
-        dynamics.play(SMALL[:3], OMD(), OMD(), rounds=10, state=trace.state)
+@pytest.mark.parametrize("start", [-1, 2, 99])
+@pytest.mark.parametrize("verb", [dynamics.play, dynamics.rollout, dynamics.certified_output])
+def test_a_start_that_no_game_has_is_refused(verb, start):
+    game = MARKOV if verb is dynamics.play else MARKOV[0]
+    learner = MarkovOMD()
+    with pytest.raises(ValueError, match="start: expected a"):
+        inspect.unwrap(verb)(game, learner, learner, rounds=5, key=0, start=start)
+
+
+def test_play_begins_at_the_start():
+    history = dynamics.rollout(MARKOV[0], MarkovOMD(), MarkovOMD(), rounds=5, key=0, start=1)
+    assert history.states[0] == 1
+
+
+@pytest.mark.parametrize("record", [5, np.int64(5), np.array(5), np.array([5]), (5,), iter([5])])
+def test_one_round_or_several_are_recorded(record):
+    play = inspect.unwrap(dynamics.play)
+    trace = play(SMALL, OMD(), OMD(), rounds=10, key=1, record=record)
+    assert trace.recorded.rounds.tolist() == [5, 10]
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_a_tile_that_fails_ends_the_others(monkeypatch, error):
+    """Tiles that no thread has begun are dropped; the first was prepared before any."""
+    monkeypatch.setattr(tiles, "cores", lambda: 2)
+    failed, played, prepared = threading.Event(), [], []
+
+    def play(tile):
+        if tile[0] == 0:
+            time.sleep(0.05)
+            failed.set()
+            raise error
+        failed.wait(10)
+        time.sleep(0.05)
+        played.append(int(tile[0]))
+
+    cut = tiles.cut(40, 1)
+    with pytest.raises(error):
+        tiles.run_tiles(play, cut, lambda tile: prepared.append((int(tile[0]), len(played))))
+    assert prepared == [(0, 0)]
+    assert len(played) < 10
+
+
+def test_tiles_are_compiled_once(monkeypatch):
+    """Two threads that meet a new program do not both compile it."""
+    monkeypatch.setattr(tiles, "cores", lambda: 2)
+    traced = []
+
+    class Counted(dynamics.Uniform):
+        def policy(self, state):
+            if isinstance(state, jax.core.Tracer):
+                traced.append(threading.get_ident())
+            return state
+
+    dynamics.play(FAMILY.sample(64, key=0), Counted(), OMD(), rounds=10, key=0)
+    assert set(traced) == {threading.get_ident()}

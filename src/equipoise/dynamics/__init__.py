@@ -1,6 +1,7 @@
 """No-regret learners under bandit or full feedback, and the one loop that runs them."""
 
-from equipoise.dynamics._engine import PlayState
+from equipoise.dynamics._anchors import Anchor, MovingAnchor, UniformAnchor
+from equipoise.dynamics._estimates import ControlVariate, Estimate, ImplicitExploration
 from equipoise.dynamics._exp3 import EXP3IX
 from equipoise.dynamics._learner import (
     Bandit,
@@ -11,31 +12,23 @@ from equipoise.dynamics._learner import (
     Spec,
     Values,
 )
+from equipoise.dynamics._losses import (
+    Baseline,
+    Gain,
+    LossForm,
+    PlainLoss,
+    PrintedSign,
+    Standardised,
+)
 from equipoise.dynamics._markov import Advantage, MarkovEntropicOMD, MarkovOMD, Shortfall
+from equipoise.dynamics._mirror import Entropic, Euclidean, LogBarrier, MirrorMap
 from equipoise.dynamics._noise import Bernoulli, Exact, Gaussian, Noise
 from equipoise.dynamics._omd import OMD, EntropicOMD, LogBarrierOMD
 from equipoise.dynamics._opponents import BestResponder, Fixed, Uniform
 from equipoise.dynamics._output import CertifiedOutput, certified_output
-from equipoise.dynamics._parts import (
-    Anchor,
-    Baseline,
-    ControlVariate,
-    Entropic,
-    Estimate,
-    Euclidean,
-    Gain,
-    ImplicitExploration,
-    LogBarrier,
-    LossForm,
-    MirrorMap,
-    MovingAnchor,
-    PlainLoss,
-    PrintedSign,
-    Standardised,
-    UniformAnchor,
-)
 from equipoise.dynamics._play import game_keys, play
 from equipoise.dynamics._references import OptimisticOMD, RegretMatchingPlus
+from equipoise.dynamics._resume import PlayState
 from equipoise.dynamics._rollout import History, rollout
 from equipoise.dynamics._trace import Recorded, Trace
 from equipoise.dynamics._vlearning import VLearning

@@ -20,14 +20,6 @@ from equipoise.dynamics._tables import Tables
 UNROLL = {"cpu": 1, "gpu": 8, "tpu": 8}
 
 
-class PlayState(eqx.Module):
-    """Everything `play` needs to go on, as NumPy arrays with the flattened batch last."""
-
-    loop: LoopState
-    #: (2, games): the words of the games' keys.
-    keys: np.ndarray
-
-
 class Snapshot(eqx.Module):
     """What is kept at a recorded round; NumPy, batch last."""
 
@@ -82,7 +74,7 @@ def run(
     backend = jax.default_backend()
     unroll = UNROLL.get(backend, 1)
 
-    def play_tile(index: np.ndarray) -> tuple[LoopState, list[Snapshot]]:
+    def play_tile(index: np.ndarray, stops: list[int] = stops) -> tuple[LoopState, list[Snapshot]]:
         with precision(double):
             arena, words = tables.arena(index), jnp.asarray(keys[:, index])
             parts, sounds = as_arrays(learners), as_arrays(noise)
@@ -97,7 +89,11 @@ def run(
             return jax.tree.map(np.asarray, loop), snapshots
 
     size = _tiles.tile_size(tables.games, _bytes_per_game(tables, double), backend)
-    pieces = _tiles.run_tiles(play_tile, _tiles.cut(tables.games, size))
+
+    def compile_tile(index: np.ndarray) -> None:
+        play_tile(index, [0])  # the loop ends before its first round
+
+    pieces = _tiles.run_tiles(play_tile, _tiles.cut(tables.games, size), compile_tile)
     return _join(pieces, tables.games)
 
 

@@ -10,16 +10,10 @@ import jax.numpy as jnp
 from equipoise.core import schedules, steps
 from equipoise.core.fusion import once
 from equipoise.core.schedules import Constant, Power, Rates, Schedule
+from equipoise.dynamics._anchors import Anchor, MovingAnchor, UniformAnchor
+from equipoise.dynamics._estimates import ImplicitExploration
 from equipoise.dynamics._learner import Learner, MarkovBandit, Spec
-from equipoise.dynamics._parts import (
-    Anchor,
-    Entropic,
-    Euclidean,
-    ImplicitExploration,
-    MirrorMap,
-    MovingAnchor,
-    UniformAnchor,
-)
+from equipoise.dynamics._mirror import Entropic, Euclidean, MirrorMap
 
 #: Rates for a regulariser that vanishes, in visits of the state instead of rounds.
 VANISHING_MARKOV_RATES = Rates(eta=Power(2.0, 0.75), beta=Power(0.5, 1 / 3), eps=Power(0.5, 0.25))
@@ -206,8 +200,8 @@ class MarkovOMD(Learner):
 def MarkovEntropicOMD(epsilon: float = 0.1) -> MarkovOMD:
     """Entropic mirror descent for Markov games, with the rates of Cai et al. (2023, Algorithm 2).
 
-    Exponents `(5, 3, 1, 9) / (9 + epsilon)` for eta, beta, eps and the value step. Their losses
-    are in [0, 1 / (1 - discount)].
+    Exponents `(5, 3, 1, 9) / (9 + epsilon)` for eta, beta, eps and the value step; the entropy
+    pulls towards the uniform policy. Their losses are in [0, 1 / (1 - discount)].
 
     **Example**
 
@@ -217,4 +211,10 @@ def MarkovEntropicOMD(epsilon: float = 0.1) -> MarkovOMD:
     """
     eta, beta, eps, value = (k / (9.0 + epsilon) for k in (5, 3, 1, 9))
     rates = Rates(eta=Power(2.0, eta), beta=Power(1.0, beta), eps=Power(1.0, eps))
-    return MarkovOMD(rates=rates, mirror=Entropic(), loss=Shortfall(), value_step=Power(1.0, value))
+    return MarkovOMD(
+        rates=rates,
+        mirror=Entropic(),
+        loss=Shortfall(),
+        value_step=Power(1.0, value),
+        anchor=UniformAnchor(),
+    )

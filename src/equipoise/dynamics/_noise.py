@@ -19,6 +19,20 @@ class Noise(eqx.Module):
         """The reward seen in round `t`, in [0, 1]."""
 
 
+def check_noise(noise: Any) -> Noise:
+    """The noise that was asked for, exact rewards where none was; refuse what is no noise.
+
+    >>> check_noise(None)
+    Exact()
+    """
+    if noise is None:
+        return Exact()
+    if not isinstance(noise, Noise):
+        found = f"the class {noise.__name__}" if isinstance(noise, type) else repr(noise)
+        raise ValueError(f"noise: expected Exact(), Bernoulli() or Gaussian(scale), found {found}")
+    return noise
+
+
 class Exact(Noise):
     """The mean reward itself.
 

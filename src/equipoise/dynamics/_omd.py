@@ -1,4 +1,8 @@
-"""Online mirror descent under bandit feedback, in every combination of its parts."""
+"""Online mirror descent under bandit feedback, in every combination of its parts.
+
+The parts are a mirror map, a loss form, a gradient estimate and an anchor. Each has a file and
+knows nothing of the learner, so that any combination is one.
+"""
 
 from typing import Any, ClassVar
 
@@ -8,23 +12,11 @@ import jax.numpy as jnp
 
 from equipoise.core import schedules
 from equipoise.core.schedules import Constant, Power, Rates
+from equipoise.dynamics._anchors import Anchor, MovingAnchor, UniformAnchor
+from equipoise.dynamics._estimates import Estimate, ImplicitExploration
 from equipoise.dynamics._learner import Bandit, Learner, Spec
-from equipoise.dynamics._parts import (
-    Anchor,
-    Baseline,
-    Entropic,
-    Estimate,
-    Euclidean,
-    ImplicitExploration,
-    LogBarrier,
-    LossForm,
-    MirrorMap,
-    MovingAnchor,
-    PlainLoss,
-    PrintedSign,
-    Standardised,
-    UniformAnchor,
-)
+from equipoise.dynamics._losses import Baseline, LossForm, PlainLoss, PrintedSign, Standardised
+from equipoise.dynamics._mirror import Entropic, Euclidean, LogBarrier, MirrorMap
 
 #: Rates for a regulariser that pulls towards the uniform policy and vanishes.
 VANISHING_RATES = Rates(eta=Power(2.0, 0.75), beta=Power(0.5, 1 / 3), eps=Power(1.0, 0.25))

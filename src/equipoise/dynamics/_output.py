@@ -11,6 +11,7 @@ one pass over the history evaluates it exactly. Against a best response the same
 bound: it lets the opponent see the memory after each step, which can only help the opponent.
 """
 
+import functools
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -19,12 +20,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equipoise.core import checks
+from equipoise.core import checks, mdp
 from equipoise.core.precision import double_precision
 from equipoise.core.randomness import as_key
 from equipoise.dynamics._learner import Learner
 from equipoise.dynamics._noise import Noise
 from equipoise.dynamics._rollout import History, rollout
+from equipoise.dynamics._tables import check_start
 from equipoise.dynamics._vlearning import VLearning, mixing_weight
 from equipoise.games import MarkovGame
 
@@ -86,10 +88,11 @@ class CertifiedOutput:
         """(episodes,): discounted rewards of the row player in sampled play from `state`.
 
         An episode is cut after `length` steps, which loses at most
-        `discount ** length / (1 - discount)`.
+        `discount ** length / (1 - discount)` times the largest reward.
         """
         episodes = checks.check_count("episodes", episodes)
         length = checks.check_count("length", length)
+        state = check_start("state", self.game, state)
         seed = np.asarray(jax.random.key_data(as_key(key))).astype(np.uint32)
         return _Sampler(self.game, self.history).returns(
             np.random.default_rng(seed.tolist()), episodes, length, state
@@ -104,9 +107,13 @@ def certified_output(
     rounds: int,
     key: Any,
     noise: Noise | None = None,
+    reward_range: tuple[float, float] = (0.0, 1.0),
     start: int = 0,
 ) -> CertifiedOutput:
     """Let two V-learners play one game and return their output policies.
+
+    The arguments are those of `rollout`; learners see rewards scaled from `reward_range` to
+    [0, 1], while all values of the output are in units of the game.
 
     **Example**
 
@@ -121,36 +128,39 @@ def certified_output(
     if not isinstance(game, MarkovGame) or game.batch_shape:
         raise ValueError(f"game: expected one MarkovGame, found {game!r}")
     row, column = row or VLearning(), column or VLearning()
-    history = rollout(game, row, column, rounds=rounds, key=key, noise=noise, start=start)
+    history = rollout(
+        game,
+        row,
+        column,
+        rounds=rounds,
+        key=key,
+        noise=noise,
+        reward_range=reward_range,
+        start=start,
+    )
     return CertifiedOutput(game, history)
 
 
+def _uniform(game: MarkovGame, player: int) -> np.ndarray:
+    actions = game.actions[player]
+    return np.full((game.states, actions), 1.0 / actions)
+
+
 def _uniform_values(game: MarkovGame, x: np.ndarray | None, y: np.ndarray | None) -> np.ndarray:
-    """Value of uniform play for whoever has no policy of its own, solved as a linear system."""
-    rows, columns = game.actions
-    x = np.full((game.states, rows), 1.0 / rows) if x is None else x
-    y = np.full((game.states, columns), 1.0 / columns) if y is None else y
+    """Value of uniform play for whoever has no policy of its own."""
+    x = _uniform(game, 0) if x is None else x
+    y = _uniform(game, 1) if y is None else y
     reward = np.einsum("sa,sab,sb->s", x, game.reward, y)
     move = np.einsum("sa,sabt,sb->st", x, game.transition, y)
-    return np.linalg.solve(np.eye(game.states) - game.discount * move, reward)
+    return mdp.policy_value(reward, move, game.discount)
 
 
 def _best_against_uniform(game: MarkovGame, player: int) -> np.ndarray:
-    """Best-response value to uniform play of `player`, by policy iteration."""
+    """Value to the row player of the best response to uniform play of `player`."""
     sign = -1.0 if player == 0 else 1.0
     reward = np.asarray(game.reward).mean(1 + player)
     move = np.asarray(game.transition).mean(1 + player)
-    choice = np.argmax(sign * reward, -1)
-    states = np.arange(game.states)
-    while True:
-        system = np.eye(game.states) - game.discount * move[states, choice]
-        value = np.linalg.solve(system, reward[states, choice])
-        quality = sign * (reward + game.discount * move @ value)
-        better = np.argmax(quality, -1)
-        gains = quality[states, better] - quality[states, choice]
-        if not (gains > 1e-12).any():
-            return value
-        choice = np.where(gains > 1e-12, better, choice)
+    return sign * mdp.best_response_value(sign * reward, move, game.discount)
 
 
 def _evaluate(
@@ -159,52 +169,56 @@ def _evaluate(
     """One pass over the history: the value obeys V-learning's own recursion."""
     start = _uniform_values(game, x, y)
     with double_precision():
-        tables = _device(game, history)
-        fixed = (None if x is None else jnp.asarray(x), None if y is None else jnp.asarray(y))
+        fixed = jax.tree.map(jnp.asarray, (x, y))
+        return np.asarray(_evaluation_pass(*_device(game, history), fixed, jnp.asarray(start)))
 
-        def body(carry: Any, event: Any) -> tuple[Any, None]:
-            values, visits = carry
-            s, row, column = event
-            row = row if fixed[0] is None else fixed[0][s]
-            column = column if fixed[1] is None else fixed[1][s]
-            ahead = tables[0][s] + game.discount * tables[1][s] @ values
-            alpha = mixing_weight(visits[s] + 1, game.discount)
-            new = values[s] + alpha * (row @ ahead @ column - values[s])
-            return (values.at[s].set(new), visits.at[s].add(1)), None
 
-        carry = (jnp.asarray(start), jnp.zeros(game.states))
-        (values, _), _ = jax.jit(lambda c: jax.lax.scan(body, c, tables[2]))(carry)
-        return np.asarray(values)
+@jax.jit
+def _evaluation_pass(
+    reward: Any, transition: Any, discount: Any, events: Any, fixed: Any, start: Any
+) -> jax.Array:
+    def body(carry: Any, event: Any) -> tuple[Any, None]:
+        values, visits = carry
+        s, row, column = event
+        row = row if fixed[0] is None else fixed[0][s]
+        column = column if fixed[1] is None else fixed[1][s]
+        ahead = reward[s] + discount * transition[s] @ values
+        alpha = mixing_weight(visits[s] + 1, discount)
+        new = values[s] + alpha * (row @ ahead @ column - values[s])
+        return (values.at[s].set(new), visits.at[s].add(1)), None
+
+    return jax.lax.scan(body, (start, jnp.zeros(start.shape)), events)[0][0]
 
 
 def _bound(game: MarkovGame, history: History, player: int) -> np.ndarray:
     """One pass in which the other player best-responds, knowing the memory after each step."""
     start = _best_against_uniform(game, player)
     with double_precision():
-        tables = _device(game, history)
-
-        def body(carry: Any, event: Any) -> tuple[Any, None]:
-            values, qualities, visits = carry
-            s = event[0]
-            ahead = tables[0][s] + game.discount * tables[1][s] @ values
-            quality = event[1] @ ahead if player == 0 else ahead @ event[2]
-            alpha = mixing_weight(visits[s] + 1, game.discount)
-            mixed = qualities[s] + alpha * (quality - qualities[s])
-            best = mixed.min() if player == 0 else mixed.max()
-            carry = (values.at[s].set(best), qualities.at[s].set(mixed), visits.at[s].add(1))
-            return carry, None
-
-        opponent = game.actions[1 - player]
-        carry = (
-            jnp.asarray(start),
-            jnp.zeros((game.states, opponent)),
-            jnp.zeros(game.states),
-        )
-        (values, _, _), _ = jax.jit(lambda c: jax.lax.scan(body, c, tables[2]))(carry)
-        return np.asarray(values)
+        return np.asarray(_bound_pass(*_device(game, history), jnp.asarray(start), player=player))
 
 
-def _device(game: MarkovGame, history: History) -> tuple[Any, Any, Any]:
+@functools.partial(jax.jit, static_argnames=("player",))
+def _bound_pass(
+    reward: Any, transition: Any, discount: Any, events: Any, start: Any, *, player: int
+) -> jax.Array:
+    def body(carry: Any, event: Any) -> tuple[Any, None]:
+        values, qualities, visits = carry
+        s = event[0]
+        ahead = reward[s] + discount * transition[s] @ values
+        quality = event[1] @ ahead if player == 0 else ahead @ event[2]
+        alpha = mixing_weight(visits[s] + 1, discount)
+        mixed = qualities[s] + alpha * (quality - qualities[s])
+        best = mixed.min() if player == 0 else mixed.max()
+        carry = (values.at[s].set(best), qualities.at[s].set(mixed), visits.at[s].add(1))
+        return carry, None
+
+    states, opponent = len(start), reward.shape[2 - player]
+    carry = (start, jnp.zeros((states, opponent)), jnp.zeros(states))
+    return jax.lax.scan(body, carry, events)[0][0]
+
+
+def _device(game: MarkovGame, history: History) -> tuple[Any, Any, Any, Any]:
+    """Rewards, transitions, the discount and the events of a history, in float64."""
     if history.states is None:
         raise ValueError("history: expected the states visited, found None")
     events = (
@@ -212,7 +226,8 @@ def _device(game: MarkovGame, history: History) -> tuple[Any, Any, Any]:
         jnp.asarray(history.policies[0], float),
         jnp.asarray(history.policies[1], float),
     )
-    return jnp.asarray(game.reward), jnp.asarray(game.transition), events
+    tables = (jnp.asarray(game.reward), jnp.asarray(game.transition))
+    return *tables, jnp.asarray(game.discount, float), events
 
 
 class _Sampler:

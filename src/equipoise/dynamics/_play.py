@@ -10,10 +10,11 @@ import numpy as np
 from equipoise.core import checks
 from equipoise.core.randomness import as_key
 from equipoise.core.streams import game_words
-from equipoise.dynamics._engine import PlayState, run
+from equipoise.dynamics._engine import run
 from equipoise.dynamics._learner import Bandit, Foresight, Learner, MarkovBandit, Values
-from equipoise.dynamics._noise import Exact, Noise
-from equipoise.dynamics._tables import Tables
+from equipoise.dynamics._noise import Noise, check_noise
+from equipoise.dynamics._resume import PlayState, check_state, digests
+from equipoise.dynamics._tables import Tables, check_start
 from equipoise.dynamics._trace import Trace, make_trace, repeat_games
 from equipoise.games import MarkovGame, MatrixGame
 
@@ -25,7 +26,7 @@ def play(
     *,
     rounds: int,
     key: Any = None,
-    record: Iterable[int] | None = None,
+    record: int | Iterable[int] | None = None,
     noise: Noise | None = None,
     seeds: int | None = None,
     reward_range: tuple[float, float] = (0.0, 1.0),
@@ -44,13 +45,13 @@ def play(
     array of keys, one for each game (and seed). See `game_keys`.
 
     Memory does not grow with `rounds`. To go on after a run, pass `state=trace.state`, the same
-    games and learners, and the number of rounds to add: the result is the same, bit for bit, as
-    if the run had not been stopped.
+    games, learners, noise and precision, and the number of rounds to add, but no `key` and no
+    `start`: the result is the same, bit for bit, as if the run had not been stopped.
 
     **Arguments**
 
-    - `record`: round numbers, counted from the first round ever played, at which policies are
-      kept; the final round is always kept.
+    - `record`: a round number or several, counted from the first round ever played, at which
+      policies are kept; the final round is always kept.
     - `noise`: `Exact()` (the default), `Bernoulli()` or `Gaussian(scale)`.
     - `seeds`: play every game this many times; adds an axis after the batch axes.
     - `start`: the state in which play begins, in Markov games.
@@ -71,17 +72,18 @@ def play(
     check_learners(games, row, column)
     played = games if seeds is None else repeat_games(games, checks.check_count("seeds", seeds))
     tables = Tables.of(played, reward_range)
-    before = 0 if state is None else int(state.loop.round)
-    stops = _stops(record, before, rounds)
+    learners, noise, start = (row, column), check_noise(noise), check_start("start", games, start)
     if state is None:
-        words = game_words(flat_keys(key, games.batch_shape, seeds))
-        loop = None
+        words, loop, before = game_words(flat_keys(key, games.batch_shape, seeds)), None, 0
+        parts = digests(tables, learners, noise)
     else:
-        checks.check_shape("state.keys", state.keys, (2, tables.games), "two words for each game")
-        words, loop = state.keys, state.loop
-    learners = (row, column)
-    records = run(tables, learners, noise or Exact(), words, loop, stops, start, double)
-    return make_trace(games, tables, records, stops, words, seeds)
+        _check_alone(key, start)
+        state = check_state(state, tables, learners, noise, double)
+        words, loop, parts = state.keys, state.loop, state.digests
+        before = int(loop.round)
+    stops = _stops(record, before, rounds)
+    records = run(tables, learners, noise, words, loop, stops, start, double)
+    return make_trace(games, tables, records, stops, words, parts, seeds)
 
 
 def game_keys(key: Any, batch_shape: tuple[int, ...], seeds: int | None = None) -> jax.Array:
@@ -138,12 +140,28 @@ def check_learners(games: Any, row: Learner, column: Learner) -> None:
         raise ValueError("column: expected a learner, since the row player best-responds to it")
 
 
-def _stops(record: Iterable[int] | None, before: int, rounds: int) -> list[int]:
+def _check_alone(key: Any, start: int) -> None:
+    """Refuse what a state already says."""
+    if key is not None:
+        raise ValueError(
+            "key: expected None together with `state`, which holds the keys of its games"
+        )
+    if start != 0:
+        raise ValueError(
+            f"start: expected 0 together with `state`, which says where play is, found {start}"
+        )
+
+
+def _stops(record: Any, before: int, rounds: int) -> list[int]:
     final = before + rounds
-    chosen = [checks.check_count("record", r) for r in record or ()]
+    if final >= 2**31:
+        raise ValueError(f"rounds: expected fewer than 2^31 rounds in all, found {final}")
+    if isinstance(record, np.ndarray | jax.Array):
+        record = np.asarray(record).ravel()
+    several = isinstance(record, Iterable) and not isinstance(record, str)
+    chosen = record if several else () if record is None else (record,)
+    chosen = [checks.check_count("record", r) for r in chosen]
     for r in chosen:
         if r > final or r <= before:
             raise ValueError(f"record: expected rounds in [{before + 1}, {final}], found {r}")
-    if final >= 2**31:
-        raise ValueError(f"rounds: expected fewer than 2^31 rounds in all, found {final}")
     return sorted({*chosen, final})

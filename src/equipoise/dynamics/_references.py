@@ -10,7 +10,7 @@ from equipoise.core import steps
 from equipoise.core.fusion import once
 from equipoise.core.schedules import Constant, Schedule
 from equipoise.dynamics._learner import Learner, Spec, Values
-from equipoise.dynamics._parts import Euclidean, MirrorMap
+from equipoise.dynamics._mirror import Euclidean, MirrorMap
 
 
 class OptimisticState(eqx.Module):

@@ -13,9 +13,9 @@ from equipoise.core.streams import game_words
 from equipoise.dynamics._engine import as_arrays, precision
 from equipoise.dynamics._learner import Learner
 from equipoise.dynamics._loop import begin
-from equipoise.dynamics._noise import Exact, Noise
+from equipoise.dynamics._noise import Noise, check_noise
 from equipoise.dynamics._play import check_learners, flat_keys
-from equipoise.dynamics._tables import Tables
+from equipoise.dynamics._tables import Tables, check_start
 from equipoise.dynamics._tiles import SMALLEST, cut
 from equipoise.games import MarkovGame, MatrixGame
 
@@ -60,12 +60,13 @@ def rollout(
     """
     rounds = checks.check_count("rounds", rounds)
     check_learners(games, row, column)
+    start, noise = check_start("start", games, start), check_noise(noise)
     tables = Tables.of(games, reward_range)
     words = game_words(flat_keys(key, games.batch_shape, None))
     (index,) = cut(tables.games, max(SMALLEST, tables.games))
     with precision(double):
         arena = tables.arena(index)
-        parts, sounds = as_arrays((row, column)), as_arrays(noise or Exact())
+        parts, sounds = as_arrays((row, column)), as_arrays(noise)
         outcome = _scan(arena, parts, sounds, jnp.asarray(words[:, index]), start, rounds)
         events, place = jax.tree.map(lambda a: np.asarray(a)[..., : tables.games], outcome)
 

@@ -6,6 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from equipoise.core import checks
 from equipoise.dynamics._arena import MarkovArena, MatrixArena
 from equipoise.games import MarkovGame, MatrixGame
 
@@ -72,6 +73,20 @@ class Tables:
         """An array (..., games) as (batch axes, ...)."""
         array = np.moveaxis(np.asarray(array), -1, 0)
         return array.reshape((*self.batch_shape, *array.shape[1:]))
+
+
+def check_start(name: str, games: MatrixGame | MarkovGame, start: Any) -> int:
+    """The state in which play begins; refuse one that the games do not have.
+
+    >>> check_start("start", MatrixGame([[0.0]]), 0)
+    0
+    """
+    start = checks.check_count(name, start, at_least=0)
+    if isinstance(games, MatrixGame) and start != 0:
+        raise ValueError(f"{name}: expected 0 in matrix games, which have no states, found {start}")
+    if isinstance(games, MarkovGame) and start >= games.states:
+        raise ValueError(f"{name}: expected a state in [0, {games.states - 1}], found {start}")
+    return start
 
 
 def _scaled(rewards: np.ndarray, reward_range: tuple[float, float]) -> np.ndarray:

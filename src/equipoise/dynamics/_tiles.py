@@ -47,10 +47,28 @@ def cut(games: int, size: int) -> list[np.ndarray]:
     return [np.minimum(np.arange(start, start + size), games - 1) for start in starts]
 
 
-def run_tiles(play: Callable[[np.ndarray], Any], tiles: list[np.ndarray]) -> list[Any]:
-    """Play every tile, on every core; the first alone, so that it compiles once for all."""
+def run_tiles(
+    play: Callable[[np.ndarray], Any],
+    tiles: list[np.ndarray],
+    prepare: Callable[[np.ndarray], object],
+) -> list[Any]:
+    """Play every tile, on every core.
+
+    Where there are threads, `prepare` is called with the first tile before they start: what it
+    compiles is compiled once for all. When a tile fails, or Ctrl-C comes, the tiles that no
+    thread has begun are dropped.
+
+    >>> run_tiles(lambda tile: int(tile.sum()), cut(3, 2), prepare=lambda tile: None)
+    [1, 4]
+    """
     workers = 1 if jax.default_backend() != "cpu" else min(cores(), len(tiles))
     if workers == 1:
         return [play(tile) for tile in tiles]
+    prepare(tiles[0])
     with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(play, tiles))
+        futures = [pool.submit(play, tile) for tile in tiles]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from equipoise.certificates import certify
-from equipoise.dynamics._engine import PlayState, Snapshot
+from equipoise.dynamics._engine import Snapshot
 from equipoise.dynamics._loop import LoopState
+from equipoise.dynamics._resume import PlayState
 from equipoise.dynamics._tables import Tables
 from equipoise.games import MarkovGame, MatrixGame
 
@@ -108,6 +109,7 @@ def make_trace(
     outcome: tuple[LoopState, list[Snapshot]],
     stops: list[int],
     keys: np.ndarray,
+    digests: np.ndarray,
     seeds: int | None,
 ) -> Trace:
     """Put what was recorded into the shape of the games."""
@@ -127,7 +129,7 @@ def make_trace(
     regret = None
     if tables.states is None:
         regret = (high - low) * np.stack([_regret(tables, snap.sums) for snap in snapshots])
-    return Trace(games, recorded, regret, PlayState(loop, keys), seeds)
+    return Trace(games, recorded, regret, PlayState(loop, keys, digests), seeds)
 
 
 def _normalised(policy: np.ndarray) -> np.ndarray:

@@ -107,7 +107,7 @@ class VLearning(Learner):
         return once(weights / steps.total(weights)), losses
 
 
-def mixing_weight(t: Any, discount: float) -> Any:
+def mixing_weight(t: Any, discount: Any) -> Any:
     """V-learning's `alpha_t = (H + 1) / (H + t)` for the `t`-th visit, `H = 1 / (1 - discount)`.
 
     >>> mixing_weight(1, 0.5)
