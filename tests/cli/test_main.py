@@ -1,5 +1,6 @@
 """The frame around the verbs: help, version, usage errors, speed, signals."""
 
+import os
 import subprocess
 import sys
 import time
@@ -113,8 +114,13 @@ def test_a_bug_is_not_hidden(monkeypatch):
     "arguments", ["games", "games --json", "games oneill", "games --help", "--help", "--version"]
 )
 def test_a_reader_that_leaves_is_no_error(arguments):
+    # Buffered, as it is by default: what is left is written when Python ends, if not before.
+    buffered = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"}
     process = subprocess.Popen(
-        [*COMMAND, *arguments.split()], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*COMMAND, *arguments.split()],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=buffered,
     )
     assert process.stdout is not None
     assert process.stderr is not None
