@@ -1,11 +1,19 @@
 """`equipoise play`: the table, the run folder, going on, and wrong input."""
 
+import dataclasses
 import json
+import signal
+import subprocess
+import sys
+import time
+from typing import get_args
 
 import numpy as np
 import pytest
 
 from equipoise.cli import main
+from equipoise.cli.play import LearnerName, Play
+from equipoise.papers import self_play
 from equipoise.runs import Record
 
 SMALL = ["--rounds", "300", "--games", "4"]
@@ -50,10 +58,93 @@ def test_markov_games_are_played(capsys, tmp_path):
     ("arguments", "complaint"),
     [
         (["--rounds", "1.5"], "--rounds: expected a whole number"),
+        *((["--rounds", r], "--rounds: expected a whole") for r in ("nan", "inf", "3e9", "1e20")),
+        (["--discount", "0.5"], "--discount: expected --states with it"),
+        (["--concentration", "0.1"], "--concentration: expected --states with it"),
+        (["--row", "best-responder", "--column", "best-responder"], "column: expected a learner"),
         (["--states", "2", "--row", "exp3-ix"], "learner: expected for Markov games"),
         (["--games", "0"], "games: expected a whole number"),
     ],
 )
 def test_wrong_input_is_told_in_a_line(capsys, tmp_path, arguments, complaint):
     assert main(["play", "--out", str(tmp_path / "run"), *arguments]) == 2
-    assert complaint in capsys.readouterr().err
+    message = capsys.readouterr().err
+    assert complaint in message
+    assert message.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_finished_run_is_read_and_said_to_be(capsys, tmp_path):
+    assert play(tmp_path / "run") == 0
+    first = capsys.readouterr().out
+    assert "not played again" not in first
+    assert play(tmp_path / "run") == 0
+    assert "not played again" in capsys.readouterr().out
+
+
+def strict(text):
+    """JSON as the standard has it: no NaN, no Infinity."""
+
+    def refuse(constant):
+        raise ValueError(constant)
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def test_json_is_strict_and_alone(capsys, tmp_path):
+    assert play(tmp_path / "run", "--json") == 0
+    first = strict(capsys.readouterr().out)
+    assert (first["finished"], first["read_from_disk"], first["rounds"]) == (True, False, 300)
+    assert first["curve"]["rounds"] == [100, 177, 300]
+    assert first["curve"]["gap"] == Record.load(tmp_path / "run").arrays["gap"].tolist()
+    assert play(tmp_path / "run", "--json") == 0
+    again = strict(capsys.readouterr().out)
+    assert again == first | {"read_from_disk": True}
+
+
+def test_discount_and_concentration_reach_the_games(capsys, tmp_path):
+    options = ["--states", "2", "--discount", "0.5", "--concentration", "0.1", "--json"]
+    assert play(tmp_path / "run", *options) == 0
+    config = strict(capsys.readouterr().out)["config"]
+    assert (config["discount"], config["concentration"]) == (0.5, 0.1)
+
+
+def test_every_learner_can_be_named():
+    """The names on the command line are kept apart from the learners, which import JAX."""
+    assert {*get_args(LearnerName)} == {*self_play.MATRIX_LEARNERS, *self_play.MARKOV_LEARNERS}
+    noises = next(f.type for f in dataclasses.fields(Play) if f.name == "noise")
+    assert {*get_args(noises)} == {*self_play.NOISES}
+
+
+def test_the_verb_is_parsed_without_jax():
+    code = "import sys, equipoise.cli.play; sys.exit('jax' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_ctrl_c_keeps_what_was_played(tmp_path):
+    """A run of hours ends soon after Ctrl-C, says how far it came, and left a checkpoint."""
+    folder = tmp_path / "run"
+    command = [sys.executable, "-m", "equipoise", "play", "--out", str(folder)]
+    process = subprocess.Popen(
+        [*command, "--rounds", "2e9", "--games", "64"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    metrics, patience = folder / "metrics.jsonl", time.monotonic() + 120
+    while not (metrics.exists() and metrics.read_text().count("\n") >= 6):
+        assert time.monotonic() < patience, "nothing was played"
+        assert process.poll() is None
+        time.sleep(0.1)
+    pressed = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    # One or two seconds on a machine that is not busy with anything else.
+    assert time.monotonic() - pressed < 20
+    assert "omd against omd" in out
+    assert "562" in out
+    assert "of 2,000,000,000 rounds, which are kept" in err
+    assert "same command again" in err
+    kept = max(int(file.stem) for file in (folder / "checkpoints").glob("*.npz"))
+    assert f"interrupted after {kept:,} of" in err

@@ -1,18 +1,21 @@
 """`equipoise play`: two learners play a family of games; the gap against the rounds."""
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 
 from equipoise.cli._errors import CommandError, refusing
 
+#: Every learner that `equipoise.papers.self_play` can make; named here, since that imports JAX.
 LearnerName = Literal[
     "omd",
     "omd-vanishing",
     "omd-printed-constants",
     "omd-printed-signs",
+    "cai-euclidean",
     "entropic",
     "log-barrier",
     "exp3-ix",
@@ -29,8 +32,8 @@ class Play:
     """Let two learners play random games, each seeing only its own actions and rewards.
 
     Prints the mean exact gap of the last and of the average policies at chosen rounds, and the
-    regret of both players; writes a run folder with the curve. A run that was interrupted goes
-    on where it stopped when the command is given again.
+    regret of both players; writes a run folder with the curve. Ctrl-C keeps what was played: the
+    run goes on where it stopped when the command is given again.
 
     Examples:
       equipoise play --family uniform --actions 3 --row omd --column exp3-ix --rounds 1e5
@@ -43,10 +46,11 @@ class Play:
     """Actions of each player."""
     states: int | None = None
     """States of a Markov game; without, matrix games are played."""
-    discount: float = 0.9
-    """Discount of a Markov game."""
-    concentration: float = 1.0
-    """Of the Dirichlet distribution of transitions: 1 spread out, 0.1 nearly deterministic."""
+    discount: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
+    """Discount of a Markov game (0.9)."""
+    concentration: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
+    """Of the Dirichlet distribution of transitions: 1 (if not given) is spread out, 0.1 nearly
+    deterministic."""
     row: LearnerName = "omd"
     """Who plays rows."""
     column: LearnerName = "omd"
@@ -61,22 +65,20 @@ class Play:
     """Where randomness begins."""
     out: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path("runs/play")
     """The run folder."""
+    json: bool = False
+    """Print the curve as JSON."""
 
     def run(self) -> int:
         """Play, print the table, write the run folder."""
-        from equipoise.cli._output import print_pairs, print_table
         from equipoise.papers.self_play import Config, play_run
 
-        if self.rounds < 1 or self.rounds != int(self.rounds):
-            raise CommandError(f"--rounds: expected a whole number >= 1, found {self.rounds}")
-        if not 0 <= self.seed < 2**32:
-            raise CommandError(f"--seed: expected a number in [0, 2**32), found {self.seed}")
+        self._check()
         config = Config(
             family=self.family,
             actions=self.actions,
             states=self.states,
-            discount=self.discount,
-            concentration=self.concentration,
+            discount=0.9 if self.discount is None else self.discount,
+            concentration=1.0 if self.concentration is None else self.concentration,
             row=self.row,
             column=self.column,
             rounds=int(self.rounds),
@@ -84,8 +86,51 @@ class Play:
             noise=self.noise,
             seed=self.seed,
         )
+        known = (self.out / "record.json").exists()
         with refusing():
             record = play_run(self.out, config)
-        print_table(record.tables["curve"], f"{self.row} against {self.column}")
-        print_pairs([("run folder", str(self.out)), ("uniform play", record.scalars["uniform"])])
+        self._show(record, known)
+        if record.scalars["rounds"] < config.rounds:
+            print(
+                f"equipoise: interrupted after {record.scalars['rounds']:,} of {config.rounds:,} "
+                "rounds, which are kept; to go on, give the same command again",
+                file=sys.stderr,
+            )
+            return 130
         return 0
+
+    def _check(self) -> None:
+        if not 1 <= self.rounds < 2**31 or self.rounds != int(self.rounds):
+            raise CommandError(
+                f"--rounds: expected a whole number in [1, 2^31), found {self.rounds:g}"
+            )
+        if not 0 <= self.seed < 2**32:
+            raise CommandError(f"--seed: expected a number in [0, 2**32), found {self.seed}")
+        for name in ("discount", "concentration"):
+            value = getattr(self, name)
+            if value is not None and self.states is None:
+                raise CommandError(
+                    f"--{name}: expected --states with it, since matrix games have none; "
+                    f"found {value:g} alone"
+                )
+
+    def _show(self, record: Any, known: bool) -> None:
+        from equipoise.cli._output import print_json, print_pairs, print_table
+
+        finished = record.scalars["rounds"] == record.config["rounds"]
+        if self.json:
+            print_json(
+                {
+                    "config": record.config,
+                    "folder": str(self.out),
+                    "rounds": record.scalars["rounds"],
+                    "finished": finished,
+                    "read_from_disk": known,
+                    "uniform": record.scalars["uniform"],
+                    "curve": record.arrays,
+                }
+            )
+            return
+        print_table(record.tables["curve"], f"{self.row} against {self.column}")
+        how = f"{self.out} (finished earlier; read, not played again)" if known else str(self.out)
+        print_pairs([("run folder", how), ("uniform play", record.scalars["uniform"])])

@@ -1,16 +1,20 @@
 """Two named learners on one family of games: the run behind `equipoise play`."""
 
 import os
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from equipoise import dynamics
+from equipoise.certificates import certify
 from equipoise.core import checks
 from equipoise.dynamics import Learner
 from equipoise.games import MarkovGame, MatrixGame, families
-from equipoise.runs import Record, Run, Table
+from equipoise.runs import Interrupt, Record, Run, Table, interruptible, progress
 
 __all__ = [
     "MARKOV_LEARNERS",
@@ -22,6 +26,10 @@ __all__ = [
     "record_rounds",
 ]
 
+#: How long a piece of play takes, and with it the answer to Ctrl-C.
+PIECE_SECONDS = 0.5
+#: How much play may be lost when the process is killed.
+CHECKPOINT_SECONDS = 10.0
 #: Name -> learner of matrix games, given the number of rounds (which printed constants need).
 MATRIX_LEARNERS = {
     "omd": lambda rounds: dynamics.OMD(),
@@ -114,6 +122,11 @@ def record_rounds(rounds: int, first: int = 100) -> tuple[int, ...]:
     return tuple(sorted({r for r in chosen if r < rounds} | {rounds}))
 
 
+def _check_rounds(rounds: Any) -> None:
+    if checks.check_count("rounds", rounds) >= 2**31:
+        raise ValueError(f"rounds: expected fewer than 2^31, found {rounds}")
+
+
 def make_learner(name: str, *, markov: bool, rounds: int) -> Learner:
     """A learner by its name on the command line.
 
@@ -132,6 +145,10 @@ def make_learner(name: str, *, markov: bool, rounds: int) -> Learner:
 def play_run(folder: str | os.PathLike[str], config: Config) -> Record:
     """Play into a run folder, going on from its last checkpoint; returns the final record.
 
+    Ctrl-C ends it within about a second: what was played is kept in a checkpoint, and the record
+    so far is returned, whose scalar `rounds` is less than the `rounds` of the config. The next
+    call goes on from there, to the same final record, bit for bit.
+
     **Example**
 
     >>> import tempfile
@@ -141,6 +158,7 @@ def play_run(folder: str | os.PathLike[str], config: Config) -> Record:
     >>> record.arrays["rounds"].tolist()
     [100, 177, 200]
     """
+    _check_rounds(config.rounds)
     games = config.sample()
     markov = isinstance(games, MarkovGame)
     if config.noise not in NOISES:
@@ -156,23 +174,71 @@ def play_run(folder: str | os.PathLike[str], config: Config) -> Record:
             row,
             column,
             rounds=rounds,
-            key=config.seed + 1,
+            key=config.seed + 1 if state is None else None,
             noise=NOISES[config.noise],
             state=state,
         )
 
-    with Run.start(folder, config) as run:
-        if run.finished:
-            return run.record()
-        state = None if run.step == 0 else run.restore(play(1, None).state)
-        for stop in config.record_rounds:
-            if stop <= run.step:
-                continue
-            trace = play(stop - run.step, state)
-            state = trace.state
-            run.log(stop, **_row(trace))
-            run.checkpoint(stop, state)
-        return run.finish(_record(config, games, run.metrics()))
+    with interruptible() as stop:
+        # Also refuses, before there is a folder, whatever cannot be played.
+        first = None if Path(folder, "record.json").exists() else play(1, None).state
+        with Run.start(folder, config) as run:
+            if run.finished:
+                return run.record()
+            state = None if run.step == 0 else run.restore(first)
+            done = _play_on(run, config.record_rounds, play, state, stop)
+            record = _record(config, games, run.metrics(), done)
+            return run.finish(record) if done == config.rounds else record
+
+
+def _play_on(
+    run: Run,
+    record: tuple[int, ...],
+    play: Callable[[int, Any], dynamics.Trace],
+    state: Any,
+    stop: Interrupt,
+) -> int:
+    """Play until the last of `record`, or until told to stop; returns the rounds played.
+
+    Going on changes no bit, so that play may be cut into pieces anywhere.
+    """
+    pace, done, saved = _Pace(), run.step, time.monotonic()
+    with progress("playing", total=record[-1]) as bar:
+        bar.advance(done)
+        for target in (r for r in record if r > done):
+            while done < target:
+                if stop:
+                    if done > run.step:
+                        run.checkpoint(done, state)
+                    return done
+                trace = pace.play(play, target - done, state)
+                bar.advance(trace.rounds - done)
+                state, done = trace.state, trace.rounds
+                if done == target:
+                    run.log(done, **_row(trace))
+                if done == target or time.monotonic() - saved > CHECKPOINT_SECONDS:
+                    run.checkpoint(done, state)
+                    saved = time.monotonic()
+    return done
+
+
+class _Pace:
+    """How many rounds to play at a time: as many as take about `PIECE_SECONDS`."""
+
+    def __init__(self) -> None:
+        self.rounds = 16
+
+    def play(
+        self, play: Callable[[int, Any], dynamics.Trace], most: int, state: Any
+    ) -> dynamics.Trace:
+        """Play one piece, of at most so many rounds."""
+        rounds, start = min(self.rounds, most), time.monotonic()
+        trace = play(rounds, state)
+        seconds = max(time.monotonic() - start, 1e-6)
+        # A piece that was cut short says nothing, unless it was too long even so.
+        if rounds == self.rounds or seconds > PIECE_SECONDS:
+            self.rounds = max(1, int(rounds * min(8.0, PIECE_SECONDS / seconds)))
+        return trace
 
 
 def _row(trace: dynamics.Trace) -> dict[str, float]:
@@ -189,11 +255,17 @@ def _row(trace: dynamics.Trace) -> dict[str, float]:
     return row
 
 
-def _record(config: Config, games: Any, metrics: list[dict[str, Any]]) -> Record:
-    uniform = dynamics.Uniform()
-    start = dynamics.play(games, uniform, uniform, rounds=1, key=0).curve[-1]
-    table = Table.from_dicts([{_COLUMNS[name]: row[name] for name in row} for row in metrics])
-    arrays = {name: np.array([row[name] for row in metrics]) for name in metrics[0]}
-    arrays["rounds"] = arrays.pop("step")
-    scalars = {"uniform": float(start.mean()), "gap": metrics[-1]["gap"]}
+def _record(config: Config, games: Any, metrics: list[dict[str, Any]], done: int) -> Record:
+    """What is known after `done` rounds."""
+    players = (np.full(actions, 1.0 / actions) for actions in games.actions)
+    if config.states is not None:
+        players = (np.tile(player, (config.states, 1)) for player in players)
+    uniform = certify(games, tuple(players)).nash_conv.mean()
+    table = Table(tuple(_COLUMNS.values()), [])
+    if metrics:
+        table = Table.from_dicts([{_COLUMNS[name]: row[name] for name in row} for row in metrics])
+    arrays = {name: np.array([row[name] for row in metrics]) for name in (metrics or [{}])[0]}
+    arrays["rounds"] = arrays.pop("step", np.zeros(0, int))
+    gap = metrics[-1]["gap"] if metrics else None
+    scalars = {"uniform": float(uniform), "gap": gap, "rounds": done}
     return Record("self-play", config, scalars, arrays, {"curve": table})

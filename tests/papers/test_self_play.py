@@ -1,0 +1,102 @@
+"""The run behind `equipoise play`: pieces, checkpoints and interruptions leave no trace."""
+
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+from equipoise.papers import self_play
+from equipoise.papers.self_play import Config, play_run
+from equipoise.runs import Record
+
+SMALL = Config(rounds=600, games=4, noise="bernoulli")
+MARKOV = Config(rounds=150, games=4, states=2, actions=2, column="v-learning")
+
+
+def fix_pieces(monkeypatch, rounds):
+    class Steady(self_play._Pace):
+        def play(self, play, most, state):
+            return play(min(rounds, most), state)
+
+    monkeypatch.setattr(self_play, "_Pace", Steady)
+
+
+def press_ctrl_c_after(monkeypatch, looks):
+    """As if Ctrl-C came while the last of so many looks at the flag was waited for."""
+
+    class Pressed:
+        left = looks
+
+        def __bool__(self):
+            self.left -= 1
+            return self.left < 0
+
+    @contextmanager
+    def interruptible():
+        yield Pressed()
+
+    monkeypatch.setattr(self_play, "interruptible", interruptible)
+
+
+def assert_same(first, second):
+    assert first.scalars == second.scalars
+    assert first.tables == second.tables
+    for name, array in first.arrays.items():
+        np.testing.assert_array_equal(array, second.arrays[name])
+
+
+@pytest.mark.parametrize("config", [SMALL, MARKOV])
+def test_pieces_and_checkpoints_do_not_show(monkeypatch, tmp_path, config):
+    whole = play_run(tmp_path / "whole", config)
+    fix_pieces(monkeypatch, 37)
+    monkeypatch.setattr(self_play, "CHECKPOINT_SECONDS", 0.0)
+    assert_same(whole, play_run(tmp_path / "pieces", config))
+    names = ("record.json", "record.npz")
+    for name in names:
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "pieces" / name).read_bytes()
+
+
+def test_an_interrupted_run_is_kept_and_goes_on(monkeypatch, tmp_path):
+    whole = play_run(tmp_path / "whole", SMALL)
+    fix_pieces(monkeypatch, 50)
+    play_on = self_play._play_on.__wrapped__  # the flag below is no Interrupt
+    monkeypatch.setattr(self_play, "_play_on", play_on)
+    rounds = []
+    for looks in (0, 1, 3, 4):
+        with monkeypatch.context() as patch:
+            press_ctrl_c_after(patch, looks)
+            record = play_run(tmp_path / "cut", SMALL)
+        rounds.append(record.scalars["rounds"])
+        assert record.arrays["rounds"].tolist() == [
+            r for r in SMALL.record_rounds if r <= rounds[-1]
+        ]
+        assert not (tmp_path / "cut" / "record.json").exists()
+    # Pieces end at recorded rounds, too: 100, 150, 177, 227, 277, 316, ...
+    assert rounds == [0, 50, 177, 366]
+    assert_same(whole, play_run(tmp_path / "cut", SMALL))
+    assert_same(whole, Record.load(tmp_path / "cut"))
+
+
+def test_pieces_become_as_long_as_they_may(monkeypatch):
+    """A thousand rounds a second: five hundred at a time, and no fewer after a short piece."""
+    clock, played = [0.0], []
+    monkeypatch.setattr(self_play.time, "monotonic", lambda: clock[0])
+
+    def play(rounds, state):
+        played.append(rounds)
+        clock[0] += rounds / 1000
+        return self_play.dynamics.Trace.__new__(self_play.dynamics.Trace)
+
+    pace = self_play._Pace()
+    for most in (10_000, 10_000, 10_000, 3, 10_000):
+        pace.play(play, most, None)
+    assert played == [16, 128, 500, 3, 500]
+
+
+@pytest.mark.parametrize("rounds", [0, 2**31, float("nan"), float("inf"), None])
+def test_rounds_that_cannot_be_played_leave_no_folder(tmp_path, rounds):
+    config = Config(games=2)
+    object.__setattr__(config, "rounds", rounds)
+    with pytest.raises(ValueError, match="rounds: expected"):
+        play_run(tmp_path / "run", config)
+    assert not (tmp_path / "run").exists()
