@@ -35,8 +35,8 @@ def test_every_act_leaves_a_run_with_a_certificate(folder):
         assert record.config == act.config(Settings(games=200, seed=1))
         assert record.scalars["exact"]
         assert record.arrays["solved"].all()
-        if act.name != "learning":
-            assert record.arrays["gains"].max() < 1e-8
+        tolerance = {"learning": 0.2, "crowd": 1e-4}.get(act.name, 1e-8)
+        assert record.arrays["gains"].max() < tolerance
         sessions = json.loads((folder / act.name / "environment.json").read_text())["sessions"]
         assert len(sessions) == 1
 
@@ -47,7 +47,7 @@ def test_the_page_shows_every_act_and_its_code(folder):
         assert act.heading in html
     assert "sample(200, key=1)" in html
     assert "equipoise demo --out" in html
-    assert html.count("<svg") == 7
+    assert html.count("<svg") == 8
 
 
 @pytest.mark.parametrize("act", ACTS, ids=[act.name for act in ACTS])
@@ -58,7 +58,7 @@ def test_the_lines_shown_do_what_the_act_did(folder, act, capsys):
     printed = float(capsys.readouterr().out.split()[-1])
     if "solution" in names:
         assert np.allclose(names["solution"].value, record.arrays["value"], atol=1e-7)
-        assert printed < 1e-8
+        assert printed == pytest.approx(record.arrays["gains"].max(), abs=1e-8)
     else:
         assert printed == pytest.approx(record.arrays["gains"].sum(-1).mean(), rel=1e-6)
     assert len(act.code(record.config).splitlines()) <= 5
@@ -81,12 +81,14 @@ def test_an_unfinished_demo_goes_on_and_a_complete_one_starts_anew(tmp_path, cap
     (folder / "markov" / "record.json").unlink()
     solved = []
     solve = eq.solve
-    monkeypatch.setattr("equipoise.solve", lambda game: (solved.append(game), solve(game))[1])
+    monkeypatch.setattr(
+        "equipoise.solve", lambda game, **options: (solved.append(game), solve(game, **options))[1]
+    )
     assert play(folder) == 0
     assert {type(game) for game in solved} == {eq.MarkovGame}  # the others were read
     solved.clear()
     assert play(folder) == 0
-    assert len(solved) == 7  # three acts solve twice, and learning compares with an equilibrium
+    assert len(solved) == 10  # three acts solve twice, the crowd three times, learning once
     sessions = json.loads((folder / "named" / "environment.json").read_text())["sessions"]
     assert len(sessions) == 1
     assert sessions[0] != first

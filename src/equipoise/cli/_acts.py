@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 import equipoise as eq
+from equipoise.cli._crowd_act import play_crowd, show_crowd
 from equipoise.cli._learning import play_learning, show_learning
 from equipoise.cli._pages import add_solution, certificate_of, solution_record
 from equipoise.report import Report
@@ -194,6 +195,20 @@ games = eq.games.families.uniform(actions=3).sample({config["games"]}, key={conf
 omd = eq.dynamics.OMD()
 trace = eq.dynamics.play(games, omd, omd, rounds=10_000, key={config["seed"] + 1})
 print(eq.certify(games, trace.last).nash_conv.mean())"""
+        ),
+    ),
+    Act(
+        "crowd",
+        "A hundred thousand agents",
+        config=lambda settings: {"game": "demand-response", "agents": 100_000},
+        play=play_crowd,
+        show=show_crowd,
+        code=lambda config: (
+            f"""\
+import equipoise as eq
+town = eq.games.load("{config["game"]}", agents={config["agents"]:_})
+solution = eq.solve(town)  # or objective="welfare", for the best for society
+print(solution.certificate.max_gain)"""
         ),
     ),
 )

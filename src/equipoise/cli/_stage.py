@@ -47,7 +47,7 @@ def _play(act: Act, folder: Path, settings: Settings, *, anew: bool) -> Record:
             with refusing():
                 return run.record()
         record = act.play(config, run)
-        run.log(1, act=act.name, nash_conv=_worst(record), seconds=record.scalars["seconds"])
+        run.log(1, act=act.name, max_gain=_worst(record), seconds=record.scalars["seconds"])
         return run.finish(record)
 
 
@@ -83,17 +83,17 @@ def _summary(records: dict[str, Record]) -> Table:
         games = certificate.nash_conv.size
         seconds = (record.scalars["first_seconds"], record.scalars["seconds"])
         rows.append((act.heading, games, _worst(record), *seconds))
-    return Table(("act", "games", "NashConv", "first call, s", "again, s"), rows)
+    return Table(("act", "games", "max gain", "first call, s", "again, s"), rows)
 
 
 def _worst(record: Record) -> float:
-    return float(np.max(certificate_of(record).nash_conv))
+    return float(np.max(certificate_of(record).max_gain))
 
 
 def _print_act(number: int, act: Act, record: Record) -> None:
     print(f"\n{number}. {act.heading}: {record.scalars['game']}")
     print(
-        f"   NashConv at most {format_value(_worst(record))}, "
+        f"   largest gain {format_value(_worst(record))}, "
         f"found in {format_value(record.scalars['seconds'], 2)} s "
         f"({format_value(record.scalars['first_seconds'], 2)} s with compilation)"
     )
