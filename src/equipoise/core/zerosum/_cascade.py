@@ -4,6 +4,7 @@ import functools
 import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -29,10 +30,15 @@ RATIONAL_UP_TO = 400
 #: and below the size from which XLA splits a single operation between threads. Measured.
 _CPU_DOUBLE = (1024, 256 * 1024)
 _CPU_SINGLE = (64, 640 * 1024)
-#: Chunks in one compiled call: enough for JAX to run the call outside Python's lock.
-_CPU_CALL_CHUNKS = 16
+#: Chunks that one compiled call may work off, and what a call costs, in chunks.
+_CPU_CALL_CHUNKS = (1, 2, 4, 8, 12, 16, 20, 24)
+_CPU_CALL_COST = 2.0
 #: On an accelerator more is better, until memory ends.
 _ACCELERATOR_BYTES = 2**28
+
+
+#: Programs that JAX has compiled already, which threads may share from the start.
+_COMPILED: set[tuple[Any, ...]] = set()
 
 
 @dataclass(frozen=True)
@@ -87,8 +93,12 @@ def _call_shape(games: int, rows: int, columns: int, single: bool, workers: int)
         return 1, 2 ** math.ceil(math.log2(games))
     if jax.default_backend() != "cpu":
         return 1, chunk
-    share = max(1, math.ceil(games / chunk) // (4 * workers))  # four calls or more per core
-    return min(_CPU_CALL_CHUNKS, 2 ** int(math.log2(share))), chunk
+    total = math.ceil(games / chunk)
+
+    def makespan(chunks: int) -> float:
+        return math.ceil(math.ceil(total / chunks) / workers) * (chunks + _CPU_CALL_COST)
+
+    return min(_CPU_CALL_CHUNKS, key=makespan), chunk
 
 
 def _solve_stage(payoff: np.ndarray, single: bool, refinements: int, perturbation: float):
@@ -110,12 +120,17 @@ def _solve_stage(payoff: np.ndarray, single: bool, refinements: int, perturbatio
         return jax.tree.map(lambda array: array.reshape(call, *array.shape[2:]), result)
 
     starts = range(0, games, call)
-    parts = [solve(0)]  # compiles once, before the threads start
-    if workers == 1 or len(starts) == 1:
-        parts += [solve(start) for start in starts[1:]]
+    program = (chunks, chunk, rows, columns, single, refinements, perturbation)
+    if workers == 1 or len(starts) == 1 or program not in _COMPILED:
+        parts = [solve(0)]  # compiles once, before the threads start
+        _COMPILED.add(program)
     else:
+        parts = []
+    if workers == 1:
+        parts += [solve(start) for start in starts[len(parts) :]]
+    elif len(starts) > len(parts):
         with ThreadPoolExecutor(workers) as pool:
-            parts += pool.map(solve, starts[1:])
+            parts += pool.map(solve, starts[len(parts) :])
     return jax.tree.map(lambda *arrays: np.concatenate(arrays)[:games], *parts)
 
 
