@@ -25,7 +25,7 @@ def as_profile(policy: Any, shapes: Sequence[tuple[int, ...]], names: Sequence[s
         name = f"policy[{i}]"
         if part is None:
             raise ValueError(f"{name}: expected probabilities of shape {shape}, found None")
-        array = checks.as_float_array(name, part)
+        array = checks.as_float_array(name, part, copy=False)
         if tuple(array.shape[-len(shape) :]) != shape:
             raise ValueError(
                 f"{name}: expected probabilities of shape (..., {', '.join(map(str, shape))}), "

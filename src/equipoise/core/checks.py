@@ -26,8 +26,11 @@ def is_traced(x: Any) -> bool:
     return isinstance(x, jax.core.Tracer)
 
 
-def as_float_array(name: str, value: Any) -> Any:
-    """Return `value` as a float64 NumPy array of its own; a JAX tracer is kept as it is."""
+def as_float_array(name: str, value: Any, *, copy: bool = True) -> Any:
+    """Return `value` as a float64 NumPy array of its own; a JAX tracer is kept as it is.
+
+    What is only read need not be copied.
+    """
     if is_traced(value):
         return value
     try:
@@ -38,7 +41,7 @@ def as_float_array(name: str, value: Any) -> Any:
         ) from error
     if array.dtype.kind not in "fiub" and not jnp.issubdtype(array.dtype, np.floating):
         raise ValueError(f"{name}: expected real numbers, found dtype {array.dtype}")
-    return array.astype(np.float64)
+    return array.astype(np.float64, copy=copy)
 
 
 def check_ndim(name: str, array: Any, at_least: int, meaning: str) -> None:

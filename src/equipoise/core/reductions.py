@@ -6,6 +6,13 @@ with ones, or a transposed copy, lets it run along the batch instead.
 
 import numpy as np
 
+#: Axes shorter than this are worth the copy.
+SHORT = 16
+
+
+def _batch_last(values: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(np.moveaxis(values, -1, 0))
+
 
 def total(values: np.ndarray) -> np.ndarray:
     """Sum over the last axis, in float64.
@@ -22,7 +29,7 @@ def largest(values: np.ndarray) -> np.ndarray:
     >>> largest(np.array([[1.0, 2.0], [4.0, 3.0]])).tolist()
     [2.0, 4.0]
     """
-    return np.ascontiguousarray(np.moveaxis(values, -1, 0)).max(0)
+    return _batch_last(values).max(0) if values.shape[-1] < SHORT else values.max(-1)
 
 
 def smallest(values: np.ndarray) -> np.ndarray:
@@ -31,4 +38,4 @@ def smallest(values: np.ndarray) -> np.ndarray:
     >>> smallest(np.array([[1.0, 2.0], [4.0, 3.0]])).tolist()
     [1.0, 3.0]
     """
-    return np.ascontiguousarray(np.moveaxis(values, -1, 0)).min(0)
+    return _batch_last(values).min(0) if values.shape[-1] < SHORT else values.min(-1)
