@@ -1,0 +1,320 @@
+"""The one transformer: learned players and hand-built ones are both of this class.
+
+A decoder as in Definition 3.1 of the in-context paper: layers that add to a residual stream,
+masked attention (to the tokens so far), self-attention (of a token to itself) and MLPs. Attention
+weighs with a softmax, or as the paper does, with a ReLU and the 1/i of the i-th token. Layer
+normalisation and biases are optional: the theorems have neither.
+
+Everything here is written for one sequence; the caller `vmap`s. `Transformer.__call__` reads a
+whole sequence, `Transformer.step` the next token with what earlier tokens left in a cache; the
+two agree up to rounding.
+"""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+Weighing = Literal["softmax", "relu"]
+Scope = Literal["causal", "own"]
+
+
+class LayerNorm(eqx.Module):
+    """Centre and scale the features of a token; computed in float32 whatever the input."""
+
+    scale: Float[Array, " width"]
+    shift: Float[Array, " width"]
+
+    def __call__(self, h: Float[Array, "*tokens width"]) -> Float[Array, "*tokens width"]:
+        """Normalise the last axis."""
+        wide = h.astype(jnp.promote_types(h.dtype, jnp.float32))
+        centred = wide - wide.mean(-1, keepdims=True)
+        variance = jnp.mean(centred * centred, -1, keepdims=True)
+        normal = centred * jax.lax.rsqrt(variance + 1e-5)
+        return (normal * self.scale + self.shift).astype(h.dtype)
+
+
+class Memory(eqx.Module):
+    """What a causal attention layer keeps of the tokens so far: their keys and values."""
+
+    keys: Float[Array, "heads length size"]
+    values: Float[Array, "heads length value_size"]
+
+
+class Attention(eqx.Module):
+    """`h_i + sum_m O_m sum_j weight_m(i, j) V_m h_j`, over tokens `j <= i`.
+
+    The weight is a softmax over `j` of `scale <K_m h_j, Q_m h_i>`, or with `weighing="relu"` its
+    positive part divided by `i` (the paper's masked attention layer). With `scope="own"` a token
+    sees only itself and nothing is divided (the paper's self-attention layer). The paper's
+    `V_m` is our `output[m] @ value[m]`.
+    """
+
+    query: Float[Array, "heads size width"]
+    key: Float[Array, "heads size width"]
+    value: Float[Array, "heads value_size width"]
+    output: Float[Array, "heads width value_size"]
+    norm: LayerNorm | None
+    scale: float = eqx.field(static=True)
+    weighing: Weighing = eqx.field(static=True, default="softmax")
+    scope: Scope = eqx.field(static=True, default="causal")
+
+    def __call__(self, h: Float[Array, "length width"]) -> Float[Array, "length width"]:
+        """All tokens of a sequence."""
+        q, k, v = self._project(h)
+        if self.scope == "own":
+            score = self.scale * jnp.einsum("mlk,mlk->ml", q, k)
+            return h + self._merge(jax.nn.relu(score)[..., None] * v)
+        length = h.shape[0]
+        score = self.scale * jnp.einsum("mik,mjk->mij", q, k)
+        seen = jnp.arange(length)[None, :] <= jnp.arange(length)[:, None]
+        weight = self._weigh(score, seen[None], jnp.arange(1, length + 1)[:, None])
+        return h + self._merge(jnp.einsum("mij,mjk->mik", weight, v))
+
+    def step(
+        self, h: Float[Array, " width"], memory: Memory | None, position: Any, reach: int
+    ) -> tuple[Float[Array, " width"], Memory | None]:
+        """The next token, at `position` (from 0); at most `reach` tokens are looked at."""
+        q, k, v = (part[:, 0] for part in self._project(h[None]))
+        if memory is None:
+            score = self.scale * jnp.einsum("mk,mk->m", q, k)
+            return h + self._merge(jax.nn.relu(score)[:, None, None] * v[:, None])[0], None
+        keys, values = (
+            jax.lax.dynamic_update_slice_in_dim(old, new[:, None].astype(old.dtype), position, 1)
+            for old, new in ((memory.keys, k), (memory.values, v))
+        )
+        score = self.scale * jnp.einsum("mk,mjk->mj", q, keys[:, :reach].astype(q.dtype))
+        weight = self._weigh(score, (jnp.arange(reach) <= position)[None], position + 1)
+        mixed = jnp.einsum("mj,mjk->mk", weight, values[:, :reach].astype(weight.dtype))
+        return h + self._merge(mixed[:, None])[0], Memory(keys, values)
+
+    def memory(self, length: int, dtype: Any) -> Memory | None:
+        """An empty memory for `length` tokens; None for a layer that needs none."""
+        if self.scope == "own":
+            return None
+        heads, size, _ = self.key.shape
+        return Memory(
+            jnp.zeros((heads, length, size), dtype),
+            jnp.zeros((heads, length, self.value.shape[1]), dtype),
+        )
+
+    def _project(self, h: Float[Array, "length width"]) -> tuple[Array, Array, Array]:
+        """Queries, keys and values, each (heads, length, size), in one product."""
+        normal = h if self.norm is None else self.norm(h)
+        parts = (self.query, self.key, self.value)
+        rows = jnp.concatenate([part.reshape(-1, part.shape[-1]) for part in parts])
+        product = normal @ rows.T
+        ends = [part.shape[0] * part.shape[1] for part in parts]
+        pieces = jnp.split(product, [ends[0], ends[0] + ends[1]], axis=-1)
+        q, k, v = (
+            piece.reshape(h.shape[0], *part.shape[:2]).transpose(1, 0, 2)
+            for piece, part in zip(pieces, parts, strict=True)
+        )
+        return q, k, v
+
+    def _weigh(self, score: Array, seen: Array, count: Any) -> Array:
+        if self.weighing == "relu":
+            return jnp.where(seen, jax.nn.relu(score), 0.0) / jnp.asarray(count, score.dtype)
+        wide = jnp.where(seen, score.astype(jnp.promote_types(score.dtype, jnp.float32)), -jnp.inf)
+        return jax.nn.softmax(wide, -1).astype(score.dtype)
+
+    def _merge(self, mixed: Float[Array, "heads length value_size"]) -> Array:
+        heads, length, size = mixed.shape
+        columns = self.output.transpose(0, 2, 1).reshape(heads * size, -1)
+        return mixed.transpose(1, 0, 2).reshape(length, heads * size) @ columns
+
+
+class MLP(eqx.Module):
+    """`h + second @ relu(first @ h)`, with biases and normalisation where they are not None."""
+
+    first: Float[Array, "hidden width"]
+    second: Float[Array, "width hidden"]
+    first_bias: Float[Array, " hidden"] | None
+    second_bias: Float[Array, " width"] | None
+    norm: LayerNorm | None
+
+    def __call__(self, h: Float[Array, "length width"]) -> Float[Array, "length width"]:
+        """All tokens, each for itself."""
+        normal = h if self.norm is None else self.norm(h)
+        hidden = normal @ self.first.T
+        hidden = hidden if self.first_bias is None else hidden + self.first_bias
+        out = jax.nn.relu(hidden) @ self.second.T
+        return h + (out if self.second_bias is None else out + self.second_bias)
+
+
+Layer = Attention | MLP
+
+
+class Transformer(eqx.Module):
+    """Features of tokens in, one vector of outputs per token out.
+
+    The layers are applied `repeats` times, with the same weights: a hand-built network repeats
+    one block per round; a learned one has `repeats = 1`.
+
+    **Example**
+
+    >>> import jax, jax.numpy as jnp
+    >>> model = random_transformer(
+    ...     jax.random.key(0), features=5, outputs=3, layers=2, heads=4, width=64, hidden=256
+    ... )
+    >>> tokens = jax.random.normal(jax.random.key(1), (7, 5))
+    >>> whole, cache = model(tokens), model.cache(7)
+    >>> for position in range(7):
+    ...     one, cache = model.step(tokens[position], cache, position)
+    >>> whole.shape, bool(jnp.allclose(whole[-1], one, atol=1e-5))
+    ((7, 3), True)
+    """
+
+    embed: Float[Array, "width features"]
+    embed_bias: Float[Array, " width"] | None
+    layers: tuple[Layer, ...]
+    norm: LayerNorm | None
+    readout: Float[Array, "outputs width"]
+    readout_bias: Float[Array, " outputs"] | None
+    repeats: int = eqx.field(static=True, default=1)
+
+    @property
+    def width(self) -> int:
+        """Size of the residual stream."""
+        return self.embed.shape[0]
+
+    @property
+    def parameters(self) -> int:
+        """Number of weights."""
+        return sum(leaf.size for leaf in jax.tree.leaves(eqx.filter(self, eqx.is_array)))
+
+    def __call__(self, features: Float[Array, "length features"]) -> Float[Array, "length outputs"]:
+        """Outputs at every token of a sequence."""
+        h = self._embed(features)
+
+        def block(h: Array) -> Array:
+            for layer in self.layers:
+                h = layer(h)
+            return h
+
+        if self.repeats == 1:
+            return self._read(block(h))
+        h, _ = jax.lax.scan(lambda h, _: (block(h), None), h, None, length=self.repeats)
+        return self._read(h)
+
+    def step(
+        self,
+        features: Float[Array, " features"],
+        cache: Any,
+        position: Any,
+        reach: int | None = None,
+    ) -> tuple[Float[Array, " outputs"], Any]:
+        """Outputs at the next token, at `position` (from 0), and the cache with it in.
+
+        `reach` is a bound, known when compiling, on the number of tokens so far: attention reads
+        no more of the cache than that. By default all of it.
+        """
+        h = self._embed(features[None])[0]
+
+        def block(h: Array, cache: Any) -> tuple[Array, Any]:
+            after = []
+            for layer, memory in zip(self.layers, cache, strict=True):
+                if isinstance(layer, Attention):
+                    length = 0 if memory is None else memory.keys.shape[1]
+                    h, memory = layer.step(h, memory, position, min(reach or length, length))
+                else:
+                    h = layer(h[None])[0]
+                after.append(memory)
+            return h, tuple(after)
+
+        if self.repeats == 1:
+            h, cache = block(h, cache)
+        else:
+            h, cache = jax.lax.scan(block, h, cache)
+        return self._read(h[None])[0], cache
+
+    def cache(self, length: int, dtype: Any = None) -> Any:
+        """An empty cache for `length` tokens, in `dtype` or that of the weights."""
+        dtype = self.embed.dtype if dtype is None else dtype
+
+        def empty(layer: Layer) -> Memory | None:
+            return layer.memory(length, dtype) if isinstance(layer, Attention) else None
+
+        cache = tuple(map(empty, self.layers))
+        if self.repeats == 1:
+            return cache
+        return jax.tree.map(lambda a: jnp.zeros((self.repeats, *a.shape), a.dtype), cache)
+
+    def _embed(self, features: Array) -> Array:
+        h = features.astype(self.embed.dtype) @ self.embed.T
+        return h if self.embed_bias is None else h + self.embed_bias
+
+    def _read(self, h: Array) -> Array:
+        h = h if self.norm is None else self.norm(h)
+        out = h @ self.readout.T
+        return out if self.readout_bias is None else out + self.readout_bias
+
+
+def random_transformer(
+    key: jax.Array,
+    *,
+    features: int,
+    outputs: int,
+    layers: int,
+    heads: int,
+    width: int,
+    hidden: int,
+    weighing: Weighing = "softmax",
+    layer_norm: bool = True,
+) -> Transformer:
+    """A transformer before training: `layers` times attention, then MLP, with random weights.
+
+    What a layer adds starts small (the second factor is scaled by `(2 layers)^-1/2`), and the
+    read-out at zero, so that every policy starts uniform.
+
+    **Example**
+
+    >>> import jax
+    >>> model = random_transformer(
+    ...     jax.random.key(0), features=5, outputs=3, layers=2, heads=4, width=64, hidden=256
+    ... )
+    >>> model.parameters, float(abs(model.readout).max())
+    (100163, 0.0)
+    """
+    keys = iter(jax.random.split(key, 6 * layers + 1))
+
+    def dense(shape: tuple[int, ...], fan_in: int, gain: float = 1.0) -> Array:
+        return gain * fan_in**-0.5 * jax.random.normal(next(keys), shape)
+
+    def norm() -> LayerNorm | None:
+        return LayerNorm(jnp.ones(width), jnp.zeros(width)) if layer_norm else None
+
+    size, damping = width // heads, (2 * layers) ** -0.5
+    stack: list[Layer] = []
+    for _ in range(layers):
+        projections = [dense((heads, size, width), width) for _ in range(3)]
+        output = dense((heads, width, size), width, damping)
+        stack.append(Attention(*projections, output, norm(), size**-0.5, weighing))
+        first, second = (
+            dense((hidden, width), width, 2**0.5),
+            dense((width, hidden), hidden, damping),
+        )
+        stack.append(MLP(first, second, jnp.zeros(hidden), jnp.zeros(width), norm()))
+    return Transformer(
+        embed=dense((width, features), features),
+        embed_bias=jnp.zeros(width),
+        layers=tuple(stack),
+        norm=norm(),
+        readout=jnp.zeros((outputs, width)),
+        readout_bias=jnp.zeros(outputs),
+    )
+
+
+def cast(model: Transformer, dtype: Any) -> Transformer:
+    """The same weights in another precision.
+
+    >>> import jax, jax.numpy as jnp
+    >>> sizes = dict(features=5, outputs=3, layers=1, heads=1, width=8, hidden=8)
+    >>> cast(random_transformer(jax.random.key(0), **sizes), jnp.bfloat16).embed.dtype.name
+    'bfloat16'
+    """
+    convert: Callable[[Any], Any] = lambda leaf: leaf.astype(dtype)  # noqa: E731
+    return jax.tree.map(lambda leaf: convert(leaf) if eqx.is_inexact_array(leaf) else leaf, model)
