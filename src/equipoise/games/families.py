@@ -37,19 +37,38 @@ class Draw(eqx.Module):
         """Draw one array of the given shape."""
 
 
-class UniformRewards(Draw):
+class Rewards(Draw):
+    """A distribution of rewards."""
+
+    @property
+    @abstractmethod
+    def symmetric(self) -> bool:
+        """Whether rewards are independent, and `r` has the law of `1 - r`."""
+
+
+class UniformRewards(Rewards):
     """Independent rewards, uniform on [0, 1]."""
+
+    @property
+    def symmetric(self) -> bool:
+        """Yes."""
+        return True
 
     def __call__(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
         """Draw the rewards of one game."""
         return jax.random.uniform(key, shape)
 
 
-class GaussianRewards(Draw):
+class GaussianRewards(Rewards):
     """Independent rewards, Gaussian conditioned on [0, 1] (truncated, not clipped)."""
 
     mean: float
     scale: float
+
+    @property
+    def symmetric(self) -> bool:
+        """When centred."""
+        return self.mean == 0.5
 
     def __call__(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
         """Draw the rewards of one game."""
@@ -58,11 +77,16 @@ class GaussianRewards(Draw):
         return jnp.clip(self.mean + self.scale * z, 0.0, 1.0)
 
 
-class PerturbedRewards(Draw):
+class PerturbedRewards(Rewards):
     """The rewards of a base game plus uniform noise on [-scale, scale], clipped to [0, 1]."""
 
     base: np.ndarray | jax.Array
     scale: float
+
+    @property
+    def symmetric(self) -> bool:
+        """No: the base is what it is."""
+        return False
 
     def __call__(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
         """Draw the rewards of one game."""
@@ -116,13 +140,30 @@ class Family(eqx.Module):
     name: str = eqx.field(static=True)
     #: (rows, columns)
     actions: tuple[int, int] = eqx.field(static=True)
-    rewards: Draw
+    rewards: Rewards
     #: Number of states of a Markov game; None for matrix games.
     states: int | None = eqx.field(static=True, default=None)
     discount: float = eqx.field(static=True, default=0.0)
     transitions: Draw | None = None
     #: The game the family is centred on, if there is one.
     base: MatrixGame | MarkovGame | None = None
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether swapping the players maps the family to itself: `r` has the law of `1 - r`.
+
+        True where it is known to hold, for independent rewards; never for a base game's
+        neighbourhood.
+
+        **Example**
+
+        >>> import equipoise as eq
+        >>> eq.games.families.uniform(actions=3).symmetric
+        True
+        >>> eq.games.families.uniform(actions=(2, 3)).symmetric
+        False
+        """
+        return self.actions[0] == self.actions[1] and self.rewards.symmetric
 
     def draw(self, key: jax.Array) -> MatrixGame | MarkovGame:
         """Draw one game from one JAX key; may be traced, `vmap`ped and compiled."""
@@ -176,7 +217,7 @@ def _two_counts(actions: int | tuple[int, int]) -> tuple[int, int]:
 
 def _family(
     name: str,
-    rewards: Draw,
+    rewards: Rewards,
     actions: int | tuple[int, int],
     states: int | None,
     discount: float,

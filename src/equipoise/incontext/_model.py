@@ -7,10 +7,10 @@ normalisation and biases are optional: the theorems have neither.
 
 Everything here is written for one sequence; the caller `vmap`s. `Transformer.__call__` reads a
 whole sequence, `Transformer.step` the next token with what earlier tokens left in a cache; the
-two agree up to rounding.
+two agree up to rounding. The residual stream keeps the precision of the embedding; layers
+compute in that of their own weights, so that bfloat16 layers beside a float32 stream work.
 """
 
-from collections.abc import Callable
 from typing import Any, Literal
 
 import equinox as eqx
@@ -67,12 +67,12 @@ class Attention(eqx.Module):
         q, k, v = self._project(h)
         if self.scope == "own":
             score = self.scale * jnp.einsum("mlk,mlk->ml", q, k)
-            return h + self._merge(jax.nn.relu(score)[..., None] * v)
+            return h + self._merge(jax.nn.relu(score)[..., None] * v).astype(h.dtype)
         length = h.shape[0]
         score = self.scale * jnp.einsum("mik,mjk->mij", q, k)
         seen = jnp.arange(length)[None, :] <= jnp.arange(length)[:, None]
         weight = self._weigh(score, seen[None], jnp.arange(1, length + 1)[:, None])
-        return h + self._merge(jnp.einsum("mij,mjk->mik", weight, v))
+        return h + self._merge(jnp.einsum("mij,mjk->mik", weight, v)).astype(h.dtype)
 
     def step(
         self, h: Float[Array, " width"], memory: Memory | None, position: Any, reach: int
@@ -81,7 +81,8 @@ class Attention(eqx.Module):
         q, k, v = (part[:, 0] for part in self._project(h[None]))
         if memory is None:
             score = self.scale * jnp.einsum("mk,mk->m", q, k)
-            return h + self._merge(jax.nn.relu(score)[:, None, None] * v[:, None])[0], None
+            own = self._merge(jax.nn.relu(score)[:, None, None] * v[:, None])[0]
+            return h + own.astype(h.dtype), None
         keys, values = (
             jax.lax.dynamic_update_slice_in_dim(old, new[:, None].astype(old.dtype), position, 1)
             for old, new in ((memory.keys, k), (memory.values, v))
@@ -89,7 +90,7 @@ class Attention(eqx.Module):
         score = self.scale * jnp.einsum("mk,mjk->mj", q, keys[:, :reach].astype(q.dtype))
         weight = self._weigh(score, (jnp.arange(reach) <= position)[None], position + 1)
         mixed = jnp.einsum("mj,mjk->mk", weight, values[:, :reach].astype(weight.dtype))
-        return h + self._merge(mixed[:, None])[0], Memory(keys, values)
+        return h + self._merge(mixed[:, None])[0].astype(h.dtype), Memory(keys, values)
 
     def memory(self, length: int, dtype: Any) -> Memory | None:
         """An empty memory for `length` tokens; None for a layer that needs none."""
@@ -103,7 +104,7 @@ class Attention(eqx.Module):
 
     def _project(self, h: Float[Array, "length width"]) -> tuple[Array, Array, Array]:
         """Queries, keys and values, each (heads, length, size), in one product."""
-        normal = h if self.norm is None else self.norm(h)
+        normal = (h if self.norm is None else self.norm(h)).astype(self.query.dtype)
         parts = (self.query, self.key, self.value)
         rows = jnp.concatenate([part.reshape(-1, part.shape[-1]) for part in parts])
         product = normal @ rows.T
@@ -138,11 +139,12 @@ class MLP(eqx.Module):
 
     def __call__(self, h: Float[Array, "length width"]) -> Float[Array, "length width"]:
         """All tokens, each for itself."""
-        normal = h if self.norm is None else self.norm(h)
+        normal = (h if self.norm is None else self.norm(h)).astype(self.first.dtype)
         hidden = normal @ self.first.T
         hidden = hidden if self.first_bias is None else hidden + self.first_bias
         out = jax.nn.relu(hidden) @ self.second.T
-        return h + (out if self.second_bias is None else out + self.second_bias)
+        out = out if self.second_bias is None else out + self.second_bias
+        return h + out.astype(h.dtype)
 
 
 Layer = Attention | MLP
@@ -232,11 +234,12 @@ class Transformer(eqx.Module):
         return self._read(h[None])[0], cache
 
     def cache(self, length: int, dtype: Any = None) -> Any:
-        """An empty cache for `length` tokens, in `dtype` or that of the weights."""
-        dtype = self.embed.dtype if dtype is None else dtype
+        """An empty cache for `length` tokens, in `dtype` or in that of the layers."""
 
         def empty(layer: Layer) -> Memory | None:
-            return layer.memory(length, dtype) if isinstance(layer, Attention) else None
+            if isinstance(layer, MLP):
+                return None
+            return layer.memory(length, layer.key.dtype if dtype is None else dtype)
 
         cache = tuple(map(empty, self.layers))
         if self.repeats == 1:
@@ -308,13 +311,24 @@ def random_transformer(
     )
 
 
-def cast(model: Transformer, dtype: Any) -> Transformer:
-    """The same weights in another precision.
+def lower_precision(model: Transformer, dtype: Any = jnp.bfloat16) -> Transformer:
+    """The same network with the matrices of its layers in `dtype`.
 
-    >>> import jax, jax.numpy as jnp
+    Embedding, read-out and normalisation stay as they are: a reward has more digits than
+    bfloat16 keeps.
+
+    >>> import jax
     >>> sizes = dict(features=5, outputs=3, layers=1, heads=1, width=8, hidden=8)
-    >>> cast(random_transformer(jax.random.key(0), **sizes), jnp.bfloat16).embed.dtype.name
-    'bfloat16'
+    >>> low = lower_precision(random_transformer(jax.random.key(0), **sizes))
+    >>> low.layers[1].first.dtype.name, low.embed.dtype.name
+    ('bfloat16', 'float32')
     """
-    convert: Callable[[Any], Any] = lambda leaf: leaf.astype(dtype)  # noqa: E731
-    return jax.tree.map(lambda leaf: convert(leaf) if eqx.is_inexact_array(leaf) else leaf, model)
+
+    def convert(layer: Layer) -> Layer:
+        matrices = jax.tree.map(lambda leaf: leaf.astype(dtype), eqx.tree_at(_norm, layer, None))
+        return eqx.tree_at(_norm, matrices, layer.norm, is_leaf=lambda leaf: leaf is None)
+
+    def _norm(layer: Layer) -> Any:
+        return layer.norm
+
+    return eqx.tree_at(lambda m: m.layers, model, tuple(map(convert, model.layers)))

@@ -1,0 +1,183 @@
+"""Everything that decides how players are pre-trained."""
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
+
+from equipoise.core import checks
+
+#: What the fields of a `Config` that are words may say.
+CHOICES: dict[str, tuple[str, ...]] = {
+    "tokens": ("round", "vocabulary"),
+    "attention": ("softmax", "relu"),
+    "loss": ("exploitability", "expert"),
+    "expert": ("nash", "nash-samples", "omd"),
+    "contexts": ("on-policy", "learners", "mixed"),
+    "schedule": ("cosine", "constant"),
+    "precision": ("auto", "float32", "bfloat16"),
+    "stop_on": ("gap", "kl"),
+}
+
+
+@dataclass(frozen=True)
+class Config:
+    """Sizes, data, loss and optimiser of a pre-training run.
+
+    The model is the in-context paper's by default: 2 layers, 4 heads, width 64, MLPs of 256.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> eq.incontext.Config(rounds=64).width, eq.incontext.Config.paper(rounds=64).loss
+    (64, 'expert')
+    """
+
+    #: Rounds of every training game; players can play on beyond them.
+    rounds: int = 256
+
+    # -- model
+    #: One token a round ("round"), or the paper's "vocabulary" of states, actions and rewards.
+    tokens: Literal["round", "vocabulary"] = "round"
+    #: Levels of the rewards of the vocabulary.
+    reward_bins: int = 20
+    #: Whether a round's token holds the policy the player played.
+    own_policy: bool = True
+    layers: int = 2
+    heads: int = 4
+    width: int = 64
+    #: Hidden units of the MLPs.
+    hidden: int = 256
+    #: "softmax", or the paper's "relu" with weights divided by the number of tokens.
+    attention: Literal["softmax", "relu"] = "softmax"
+    layer_norm: bool = True
+    #: One model for both seats: possible where swapping them maps the family to itself. None
+    #: shares where possible.
+    shared: bool | None = None
+
+    # -- data
+    #: "exploitability": the mean duality gap of the two players' policies, over rounds.
+    #: "expert": the cross-entropy to an expert's policies (the paper).
+    loss: Literal["exploitability", "expert"] = "exploitability"
+    #: Whom to imitate: the equilibrium, samples of it, or mirror descent on the same history.
+    expert: Literal["nash", "nash-samples", "omd"] = "nash"
+    #: Who plays the training games: the players as they are, no-regret learners, or half each.
+    contexts: Literal["on-policy", "learners", "mixed"] = "on-policy"
+    #: Names of the learners that play, each in an equal share of the games.
+    learners: tuple[str, ...] = ("omd", "exp3-ix", "uniform")
+    #: Largest share of uniform exploration in on-policy play; a game's is uniform below it.
+    exploration: float = 0.2
+    #: Size of the training set; None draws new games in every step.
+    training_games: int | None = None
+
+    # -- training
+    steps: int = 2000
+    #: Games in a step; each gives two sequences.
+    batch: int = 64
+    #: Games played before each update at once, in batches: play is `play_ahead - 1` steps old
+    #: at most.
+    play_ahead: int = 4
+    #: Sequences in memory at once; gradients are summed. None takes all, or few on a CPU.
+    micro_batch: int | None = None
+    learning_rate: float = 1e-3
+    schedule: Literal["cosine", "constant"] = "cosine"
+    warmup: int = 100
+    #: Gradients longer than this are shortened to it.
+    clip: float = 1.0
+    #: "bfloat16" for the products of matrices; "auto" takes it on an accelerator.
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    #: Independent runs in one program.
+    seeds: int = 1
+
+    # -- evaluation and stopping
+    #: Steps between evaluations on held-out games (and checkpoints).
+    evaluate_every: int = 200
+    held_out: int = 256
+    #: Evaluations without a better result before training stops; None never stops.
+    patience: int | None = None
+    #: What counts: the held-out gap after the last round, or the divergence from the expert.
+    stop_on: Literal["gap", "kl"] = "gap"
+    #: Stop when the held-out value is below this.
+    stop_below: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, words in CHOICES.items():
+            if getattr(self, name) not in words:
+                raise ValueError(
+                    f"{name}: expected one of {list(words)}, found {getattr(self, name)!r}"
+                )
+        for name in (
+            "rounds reward_bins layers heads width hidden steps batch play_ahead seeds"
+            " evaluate_every held_out"
+        ).split():
+            checks.check_count(name, getattr(self, name))
+        for name in ("training_games", "micro_batch", "patience"):
+            if getattr(self, name) is not None:
+                checks.check_count(name, getattr(self, name))
+        checks.check_count("warmup", self.warmup, at_least=0)
+        if self.width % self.heads:
+            raise ValueError(
+                f"width: expected a multiple of heads ({self.heads}), found {self.width}"
+            )
+        checks.check_range("exploration", self.exploration, 0.0, 1.0)
+        for name in ("learning_rate", "clip"):
+            checks.check_range(name, getattr(self, name), 0.0, float("inf"), low_open=True)
+        self._check_expert()
+
+    def _check_expert(self) -> None:
+        if self.stop_on == "kl" and self.loss != "expert":
+            raise ValueError("stop_on: expected 'gap' unless loss is 'expert', found 'kl'")
+        if not self.learners and self.contexts != "on-policy":
+            raise ValueError("learners: expected at least one name, found none")
+
+    @classmethod
+    def paper(cls, rounds: int = 256, **changes: Any) -> "Config":
+        """The paper's experiment: its tokens, its loss, its optimiser, five training games.
+
+        Contexts come from mirror descent and labels are samples of the equilibrium, which the
+        paper leaves open. It stops when the held-out divergence from the expert does not fall
+        (the printed rule, cross-entropy below .01, lies below the entropy of mixed equilibria).
+
+        >>> Config.paper(rounds=32, training_games=50).training_games
+        50
+        """
+        printed = cls(
+            rounds=rounds,
+            tokens="vocabulary",
+            shared=False,
+            loss="expert",
+            expert="nash-samples",
+            contexts="learners",
+            learners=("omd",),
+            training_games=5,
+            batch=32,
+            steps=1000,
+            schedule="constant",
+            warmup=0,
+            patience=5,
+            stop_on="kl",
+            evaluate_every=50,
+        )
+        return replace(printed, **changes)
+
+    @classmethod
+    def large(cls, rounds: int = 256, **changes: Any) -> "Config":
+        """The size of the players that come with the package; meant for an accelerator.
+
+        >>> Config.large().layers
+        6
+        """
+        sizes = cls(rounds=rounds, layers=6, width=128, hidden=512, batch=1024, steps=2400)
+        return replace(sizes, **changes)
+
+    @classmethod
+    def from_plain(cls, plain: dict[str, Any]) -> "Config":
+        """A config from the plain data of a run folder.
+
+        >>> Config.from_plain({"rounds": 8, "learners": ["omd"]}).learners
+        ('omd',)
+        """
+        known = {field.name for field in fields(cls)}
+        unknown = sorted(set(plain) - known)
+        if unknown:
+            raise ValueError(f"config: expected fields of Config, found {unknown}")
+        values = {k: tuple(v) if isinstance(v, list) else v for k, v in plain.items()}
+        return cls(**values)

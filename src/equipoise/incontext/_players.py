@@ -1,0 +1,168 @@
+"""Players: frozen transformers with what is needed to seat them at a game."""
+
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from equipoise.core import checks
+from equipoise.games.families import Family
+from equipoise.incontext._config import Config
+from equipoise.incontext._model import Transformer, random_transformer
+from equipoise.incontext._tokens import RoundTokens, Tokens, VocabularyTokens
+
+Reading = Literal["softmax", "linear"]
+
+
+class Players(eqx.Module):
+    """A row player and a column player for the games of one shape.
+
+    Every array of `models` has two leading axes: the seeds of a training run, and the seats: one
+    model that plays both, or one for each. `players[i]` is the pair of one seed.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> config = eq.incontext.Config(rounds=8, layers=1, width=8, hidden=8, seeds=2)
+    >>> family = eq.games.families.uniform(actions=3)
+    >>> players = eq.incontext.initial_players(family, config, key=0)
+    >>> players.seeds, players.seats, players[1].seeds
+    (2, 1, 1)
+    """
+
+    models: Transformer
+    tokens: Tokens
+    #: Of the row and of the column player.
+    actions: tuple[int, int] = eqx.field(static=True)
+    states: int | None = eqx.field(static=True, default=None)
+    #: How outputs become a policy: softmax, or as they are (hand-built networks).
+    reading: Reading = eqx.field(static=True, default="softmax")
+
+    @property
+    def seeds(self) -> int:
+        """Number of independent pairs."""
+        return self.models.embed.shape[0]
+
+    @property
+    def seats(self) -> int:
+        """1 when one model plays both seats, else 2."""
+        return self.models.embed.shape[1]
+
+    @property
+    def parameters(self) -> int:
+        """Number of weights of one model."""
+        return self.models.parameters // (self.seeds * self.seats)
+
+    def __getitem__(self, seed: int) -> "Players":
+        index = range(self.seeds)[seed]
+        one = jax.tree.map(
+            lambda leaf: leaf[index : index + 1] if eqx.is_array(leaf) else leaf, self.models
+        )
+        return eqx.tree_at(lambda players: players.models, self, one)
+
+    def __len__(self) -> int:
+        return self.seeds
+
+    def policies(self, outputs: Float[Array, "*batch outputs"], seat: int) -> Array:
+        """Outputs of the model in `seat` as policies: (..., actions) or (..., states, actions)."""
+        return read_policies(outputs, self.actions, self.states, self.reading)[seat]
+
+
+def read_policies(
+    outputs: Array, actions: tuple[int, int], states: int | None, reading: Reading
+) -> tuple[Array, Array]:
+    """Outputs read as policies of the row player, and as those of the column player.
+
+    A player with fewer actions than the other has probability zero on those it lacks.
+
+    >>> import jax.numpy as jnp
+    >>> [p.tolist() for p in read_policies(jnp.zeros(2), (2, 1), None, "softmax")]
+    [[0.5, 0.5], [1.0, 0.0]]
+    """
+    most = max(actions)
+    shape = (most,) if states is None else (states, most)
+    logits = outputs.reshape(*outputs.shape[:-1], *shape)
+
+    def read(count: int) -> Array:
+        if reading == "linear":
+            return jnp.where(jnp.arange(most) < count, logits, 0.0)
+        wide = logits.astype(jnp.promote_types(logits.dtype, jnp.float32))
+        return jax.nn.softmax(jnp.where(jnp.arange(most) < count, wide, -jnp.inf), -1)
+
+    return read(actions[0]), read(actions[1])
+
+
+def initial_players(family: Family, config: Config, *, key: Any) -> Players:
+    """Players before training: random weights, uniform policies.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> family = eq.games.families.uniform(actions=3)
+    >>> eq.incontext.initial_players(family, eq.incontext.Config(), key=0).parameters > 100_000
+    True
+    """
+    from equipoise.core.randomness import as_key
+
+    if not isinstance(family, Family):
+        raise ValueError(f"family: expected a Family of games, found {type(family).__name__}")
+    shared = family.symmetric if config.shared is None else config.shared
+    if shared and not family.symmetric:
+        raise ValueError(
+            "shared: expected a family that swapping the players maps to itself, "
+            f"found {family.name!r} with {family.actions} actions; use shared=False"
+        )
+    tokens = make_tokens(family, config)
+    outputs = max(family.actions) * (family.states or 1)
+
+    def one(key: jax.Array) -> Transformer:
+        return random_transformer(
+            key,
+            features=tokens.features,
+            outputs=outputs,
+            layers=config.layers,
+            heads=config.heads,
+            width=config.width,
+            hidden=config.hidden,
+            weighing=config.attention,
+            layer_norm=config.layer_norm,
+        )
+
+    keys = jax.random.split(as_key(key), (config.seeds, 1 if shared else 2))
+    models = eqx.filter_vmap(eqx.filter_vmap(one))(keys)
+    return Players(models, tokens, family.actions, family.states)
+
+
+def make_tokens(family: Family, config: Config) -> Tokens:
+    """The tokens that a config asks for."""
+    most = max(family.actions)
+    if config.tokens == "vocabulary":
+        return VocabularyTokens(most, family.states, config.reward_bins)
+    return RoundTokens(most, family.states, config.own_policy)
+
+
+def check_players(players: Any, games: Any) -> None:
+    """Refuse games that the players were not made for."""
+    if not isinstance(players, Players):
+        raise ValueError(
+            f"players: expected Players, found {type(players).__name__}; "
+            "load them with equipoise.incontext.load(name)"
+        )
+    found = (games.actions, getattr(games, "states", None))
+    if found != (players.actions, players.states):
+        raise ValueError(
+            f"games: expected {_shape(players.actions, players.states)}, found {_shape(*found)}"
+        )
+    if players.seeds != 1:
+        raise ValueError(
+            f"players: expected one pair, found {players.seeds} seeds; choose players[i]"
+        )
+    checks.check_count("games", int(np.prod(games.batch_shape, dtype=int)))
+
+
+def _shape(actions: tuple[int, int], states: int | None) -> str:
+    where = "" if states is None else f" in {states} states"
+    return f"{actions[0]} x {actions[1]} actions{where}"

@@ -1,0 +1,170 @@
+"""Weight matrices written down by name: a residual stream with named coordinates, and layers.
+
+A `Layout` gives every quantity that a block computes with its own coordinates of the stream. Its
+rows, `layout["x"]`, are the linear forms that read them, so that a weight matrix is a sum of a
+few such rows and a reader can check it against the formula it stands for. A `Blueprint` collects
+layers as `Attention` and `MLP`s of the model class that learned players use.
+
+Three facts carry all constructions:
+
+- a head multiplies: a scalar score times a vector value (scores are positive parts, so that a
+  factor that may be negative goes into the value);
+- a head whose score is one adds any linear map of the stream to it, which also clears scratch;
+- the factor `1 / sqrt(d)` of the paper's scores is undone by `sqrt(d)` in the queries. The width
+  is padded to a square number, so that this is a whole number and scores of whole numbers are
+  exact in any precision.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from math import isqrt
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from equipoise.incontext._model import MLP, Attention, Layer, Scope
+
+Rows = np.ndarray
+
+
+class Layout:
+    """Named coordinates of a residual stream.
+
+    >>> layout = Layout({"one": 1, "x": 2})
+    >>> layout.width, layout.used, layout["x"].tolist()
+    (4, 3, [[0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]])
+    """
+
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        self.sizes = dict(sizes)
+        self.used = sum(self.sizes.values())
+        root = isqrt(self.used - 1) + 1
+        #: The least square number that holds all coordinates.
+        self.width = root * root
+        ends = np.cumsum(list(self.sizes.values()))
+        starts = ends - list(self.sizes.values())
+        self.places = {
+            name: slice(int(start), int(end))
+            for name, start, end in zip(self.sizes, starts, ends, strict=True)
+        }
+
+    def __getitem__(self, name: str) -> Rows:
+        """The rows that read a quantity: (its size, width)."""
+        return np.eye(self.width)[self.places[name]]
+
+    def rows(self, names: Iterable[str]) -> Rows:
+        """The rows that read several quantities, one below the other."""
+        return np.concatenate([self[name] for name in names])
+
+    def label(self, coordinate: int) -> str:
+        """What a coordinate holds, for pictures.
+
+        >>> Layout({"one": 1, "x": 2}).label(2)
+        'x[1]'
+        """
+        for name, place in self.places.items():
+            if place.start <= coordinate < place.stop:
+                alone = self.sizes[name] == 1
+                return name if alone else f"{name}[{coordinate - place.start}]"
+        return ""
+
+
+@dataclass(frozen=True)
+class Head:
+    """`target += relu(<query h_i, key h_j>) value h_j`; all fields are (rows, width)."""
+
+    query: Rows
+    key: Rows
+    value: Rows
+    target: Rows
+
+
+@dataclass(frozen=True)
+class Unit:
+    """`target += relu(form h)`: a hidden unit of an MLP, both fields (width,)."""
+
+    form: Rows
+    target: Rows
+
+
+@dataclass(frozen=True)
+class Step:
+    """A layer and what it does, in words."""
+
+    purpose: str
+    layer: Layer
+
+
+@dataclass
+class Blueprint:
+    """Layers under construction.
+
+    **Example**
+
+    >>> import jax.numpy as jnp
+    >>> plan = Blueprint(Layout({"one": 1, "x": 1, "square": 1}))
+    >>> plan.own("square", plan.product("x", "x", "square"))
+    >>> plan.steps[0].layer(jnp.array([[1.0, 3.0, 0.0, 0.0]])).tolist()
+    [[1.0, 3.0, 9.0, 0.0]]
+    """
+
+    layout: Layout
+    dtype: Any = np.float32
+    steps: list[Step] = field(default_factory=list)
+
+    def own(self, purpose: str, *heads: Head) -> None:
+        """A self-attention layer: every token looks at itself."""
+        self._attend(purpose, heads, "own")
+
+    def causal(self, purpose: str, *heads: Head) -> None:
+        """A masked attention layer: every token looks at those so far, with weights over `i`."""
+        self._attend(purpose, heads, "causal")
+
+    def mlp(self, purpose: str, *units: Unit) -> None:
+        """An MLP layer."""
+        first = np.stack([unit.form for unit in units])
+        second = np.stack([unit.target for unit in units], 1)
+        layer = MLP(self._array(first), self._array(second), None, None, None)
+        self.steps.append(Step(purpose, layer))
+
+    def product(self, score: Rows | str, value: Rows | str, target: Rows | str) -> Head:
+        """A head for `target += relu(score) value`, where the score is one number."""
+        return Head(*map(self._rows, (score, "one", value, target)))
+
+    def linear(self, value: Rows, target: Rows | str) -> Head:
+        """A head for `target += value`: its score is one."""
+        return self.product("one", value, target)
+
+    def clear(self, *names: str) -> Head:
+        """A head that sets quantities to zero."""
+        rows = self.layout.rows(names)
+        return self.linear(-rows, rows)
+
+    def _rows(self, rows: Rows | str) -> Rows:
+        return self.layout[rows] if isinstance(rows, str) else np.atleast_2d(rows)
+
+    def _array(self, values: np.ndarray) -> Any:
+        return jnp.asarray(values, self.dtype)
+
+    def _attend(self, purpose: str, heads: tuple[Head, ...], scope: Scope) -> None:
+        size = max(len(head.query) for head in heads)
+        value_size = max(len(head.value) for head in heads)
+        root = float(isqrt(self.layout.width))
+
+        def stack(parts: list[Rows], length: int) -> np.ndarray:
+            return np.stack([np.pad(rows, ((0, length - len(rows)), (0, 0))) for rows in parts])
+
+        layer = Attention(
+            query=self._array(root * stack([head.query for head in heads], size)),
+            key=self._array(stack([head.key for head in heads], size)),
+            value=self._array(stack([head.value for head in heads], value_size)),
+            output=self._array(
+                stack([head.target for head in heads], value_size).transpose(0, 2, 1)
+            ),
+            norm=None,
+            scale=1.0 / root,
+            weighing="relu",
+            scope=scope,
+        )
+        self.steps.append(Step(purpose, layer))
