@@ -1,0 +1,170 @@
+"""The features of a K-IR reward: which moves of which others enter, and how they are coded.
+
+Every term of agent i's reward depends on the context and on its own move, so that least squares
+falls apart into one regression for each *cell* (context, own move), in the moves of the others
+alone. Its raw features are a constant, indicators of every move but the last of each neighbour,
+and products of those for every group of neighbours that act jointly: counts of rows, exact in
+floating point whatever the order in which the rows come.
+
+The regression itself is done in a basis that is orthonormal under the neighbours' empirical
+distribution and orthogonal to constants. A ridge penalty then means the same for rare and for
+frequent moves, and the fitted terms are standardised as they come (Lemma 3): the gauge is fixed.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import combinations
+
+import numpy as np
+import scipy.sparse as sparse
+
+#: Neighbours are looked up together in tables of at most this many rows, which stay in cache.
+TABLE_ROWS = 1024
+
+
+@dataclass(frozen=True)
+class Design:
+    """The features of one agent: groups of neighbours, by size and then in order.
+
+    >>> Design.of((1, 4, 5), 3).groups
+    ((1,), (4,), (5,), (1, 4), (1, 5), (4, 5))
+    """
+
+    #: Groups of neighbours with a term of their own, ascending inside a group.
+    groups: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, neighbours: Sequence[int], rank: int) -> "Design":
+        """All groups of up to `rank - 1` of the neighbours."""
+        ordered = sorted(int(j) for j in neighbours)
+        sizes = range(1, min(rank, len(ordered) + 1))
+        return cls(tuple(group for size in sizes for group in combinations(ordered, size)))
+
+    @property
+    def neighbours(self) -> tuple[int, ...]:
+        """Everybody who enters some group."""
+        return tuple(sorted({j for group in self.groups for j in group}))
+
+    def columns(self, moves: int) -> int:
+        """Number of features, the constant included."""
+        return 1 + sum((moves - 1) ** len(group) for group in self.groups)
+
+    def offsets(self, moves: int) -> np.ndarray:
+        """First column of each group, and the end."""
+        widths = [(moves - 1) ** len(group) for group in self.groups]
+        return np.cumsum([1, *widths])
+
+
+def raw_features(
+    design: Design, moves: np.ndarray, count: int, out: np.ndarray, order: np.ndarray
+) -> None:
+    """Fill `out[:, 1:]` with the raw features of the rows `order` of (N, rows) moves."""
+    column = 1
+    for group, product in _lookups(design, count):
+        table = _product_table(count, len(group)) if product else _side_by_side(count, len(group))
+        code = moves[group[0]].astype(np.intp)
+        for j in group[1:]:
+            code *= count
+            code += moves[j]
+        width = table.shape[1]
+        out[:, column : column + width] = table.astype(out.dtype, copy=False)[code[order]]
+        column += width
+
+
+@cache
+def _lookups(design: Design, count: int) -> list[tuple[tuple[int, ...], bool]]:
+    """Neighbours to look up together, and whether for their product or side by side."""
+    singles = [group[0] for group in design.groups if len(group) == 1]
+    together = 1
+    while count ** (together + 1) <= TABLE_ROWS:
+        together += 1
+    found = [(tuple(singles[k : k + together]), False) for k in range(0, len(singles), together)]
+    return found + [(group, True) for group in design.groups if len(group) > 1]
+
+
+@cache
+def _side_by_side(count: int, size: int) -> np.ndarray:
+    """(count^size, size (count - 1)): the indicators of each digit of the code."""
+    codes = np.arange(count**size)
+    digits = [codes // count ** (size - 1 - k) % count for k in range(size)]
+    levels = np.arange(count - 1)
+    return np.concatenate([d[:, None] == levels for d in digits], 1).astype(np.float32)
+
+
+@cache
+def _product_table(count: int, size: int) -> np.ndarray:
+    """(count^size, (count - 1)^size): products of the indicators of all digits."""
+    single = np.eye(count, count - 1, dtype=np.float32)
+    table = np.ones((1, 1), np.float32)
+    for _ in range(size):
+        table = np.kron(table, single)
+    return table
+
+
+def orthonormal_basis(distribution: np.ndarray) -> np.ndarray:
+    """(..., moves, moves - 1): functions of a move, orthonormal and of mean zero under it.
+
+    A reflection that takes the root of the distribution to a unit vector has them as its other
+    columns. Moves that never occur get zeros: nothing is known about them.
+
+    >>> basis = orthonormal_basis(np.array([0.5, 0.3, 0.2]))
+    >>> np.round(basis.T @ (np.array([0.5, 0.3, 0.2])[:, None] * basis), 12).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    root = np.sqrt(distribution)
+    moves = root.shape[-1]
+    target = np.zeros(moves)
+    target[-1] = 1.0
+    normal = root - target
+    length = np.sum(normal**2, -1, keepdims=True)
+    scale = np.where(length > 1e-30, 2.0 / np.maximum(length, 1e-30), 0.0)
+    reflection = np.eye(moves) - scale[..., None] * normal[..., :, None] * normal[..., None, :]
+    seen = root > 0
+    # Columns of unseen moves are unit vectors there and nothing elsewhere, so they vanish whole.
+    inverse = np.where(seen, 1.0 / np.where(seen, root, 1.0), 0.0)
+    return inverse[..., :, None] * reflection[..., :, :-1]
+
+
+def to_orthonormal(design: Design, bases: np.ndarray) -> sparse.csr_array:
+    """The matrix T with `features in the basis = raw features @ T`, for bases (N, moves, width).
+
+    A function of one neighbour's move is `b(last) + sum_u 1[u] (b(u) - b(last))`; a product over
+    a group expands into products over its subsets, all of which have raw features.
+    """
+    moves, width = bases.shape[1:]
+    starts = dict(zip(design.groups, design.offsets(moves)[:-1], strict=True))
+    starts[()] = 0
+    rows, columns, values = [np.zeros(1, int)], [np.zeros(1, int)], [np.ones(1)]
+    for group in design.groups:
+        for size in range(len(group) + 1):
+            for subset in combinations(group, size):
+                if subset not in starts:
+                    raise ValueError(f"groups: expected {subset} beside {group}, found none")
+                block = np.ones((1, 1))
+                for j in group:
+                    last = bases[j, -1]
+                    factor = bases[j, :-1] - last if j in subset else last[None]
+                    block = np.kron(block, factor)
+                r, c = np.indices(block.shape)
+                rows.append((r + starts[subset]).ravel())
+                columns.append((c + starts[group]).ravel())
+                values.append(block.ravel())
+    size = design.columns(moves)
+    entries = (np.concatenate(values), (np.concatenate(rows), np.concatenate(columns)))
+    return sparse.csr_array(entries, shape=(size, size))
+
+
+def group_tables(design: Design, coefficients: np.ndarray, bases: np.ndarray) -> list[np.ndarray]:
+    """The fitted terms of a cell as tables over the group's moves, the constant first."""
+    moves, width = bases.shape[1:]
+    tables = [coefficients[..., 0]]
+    starts = design.offsets(moves)
+    for group, start in zip(design.groups, starts[:-1], strict=True):
+        block = coefficients[..., start : start + width ** len(group)]
+        block = block.reshape(*block.shape[:-1], *(width,) * len(group))
+        for place, j in enumerate(group):
+            axis = block.ndim - len(group) + place
+            block = np.moveaxis(np.tensordot(block, bases[j], (axis, 1)), -1, axis)
+        tables.append(block)
+    return tables

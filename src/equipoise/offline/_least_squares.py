@@ -1,0 +1,206 @@
+"""Ridge least squares in the K-IR class, in closed form from the moments of a log.
+
+Everything is done in the orthonormal basis of `_design`. The penalty of a term of order k is
+`ridge[k]`, in rows: a term is shrunk by half where its cell has that many. By default the
+penalties maximise the evidence (MacKay's fixed point, one penalty for each order): on data
+without noise they vanish, and where there is nothing to be found they grow without bound.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg.lapack as lapack
+
+from equipoise.offline._design import Design, orthonormal_basis, to_orthonormal
+from equipoise.offline._moments import Moments
+
+#: The evidence is maximised on at most so many agents, whose penalties then serve all.
+EVIDENCE_AGENTS = 16
+EVIDENCE_STEPS = 8
+SMALLEST_RIDGE, LARGEST_RIDGE = 1e-7, 1e7
+
+
+@dataclass(frozen=True)
+class AgentFit:
+    """The fit of one agent: coefficients in the orthonormal basis, for every cell."""
+
+    design: Design
+    #: (cells, columns): the constant, then each group's block.
+    coefficients: np.ndarray
+    #: (cells,) rows of each cell.
+    rows: np.ndarray
+    #: Standard deviation of what the fit leaves.
+    noise: float
+    #: (groups,): variance of the log's rewards that each group explains, without the part that
+    #: noise explains by chance; its standard error, and the chance of as much under no effect.
+    squares: np.ndarray
+    errors: np.ndarray
+    p_values: np.ndarray
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Moments of an agent's cells in the orthonormal basis, rewards centred by situation."""
+
+    design: Design
+    gram: np.ndarray
+    target: np.ndarray
+    total: np.ndarray
+    rows: np.ndarray
+    #: (situations,): the mean reward, which was taken away.
+    centre: np.ndarray
+    #: Order of the term that each column belongs to.
+    orders: np.ndarray
+
+
+def bases_of(counts: np.ndarray) -> np.ndarray:
+    """(situations, N, moves, moves - 1) bases from counts of moves."""
+    totals = counts.sum(-1, keepdims=True)
+    chances = np.where(totals > 0, counts / np.maximum(totals, 1), 1.0 / counts.shape[-1])
+    return orthonormal_basis(chances)
+
+
+def cells_of(moments: Moments, k: int, bases: np.ndarray) -> Cells:
+    """The moments of agent number k in the basis of each situation."""
+    design, moves, sums = moments.designs[k], moments.moves, moments.sums[k]
+    columns = sums.shape[-1] - 1
+    gram = np.empty((len(sums), columns, columns))
+    target = np.empty((len(sums), columns))
+    total = np.empty(len(sums))
+    centre = np.empty(moments.contexts)
+    for c in range(moments.contexts):
+        part = sums[c * moves : (c + 1) * moves]
+        rows = part[:, 0, 0].sum()
+        centre[c] = mean = part[:, 0, -1].sum() / max(rows, 1.0)
+        basis = to_orthonormal(design, bases[c])
+        for a, s in enumerate(part):
+            at = c * moves + a
+            gram[at] = basis.T @ (basis.T @ s[:-1, :-1]).T
+            target[at] = basis.T @ (s[:-1, -1] - mean * s[:-1, 0])
+            total[at] = s[-1, -1] - 2 * mean * s[0, -1] + mean**2 * s[0, 0]
+    sizes = [(moves - 1) ** len(group) for group in design.groups]
+    orders = np.repeat([1, *(1 + len(g) for g in design.groups)], [1, *sizes])
+    return Cells(design, gram, target, total, sums[:, 0, 0].copy(), centre, orders)
+
+
+def evidence(cells: list[Cells], rank: int) -> dict[int, float]:
+    """The penalty of each order that maximises the evidence, shared by the given agents."""
+    ridge = {k: 1.0 for k in range(2, rank + 1)}
+    for _ in range(EVIDENCE_STEPS):
+        free, scaled = dict.fromkeys(ridge, 0.0), dict.fromkeys(ridge, 0.0)
+        for own in cells:
+            penalty = penalties(own, ridge)
+            weights, inverses = solve(own, penalty)
+            determined = 1.0 - penalty * np.diagonal(inverses, axis1=1, axis2=2)
+            # Features that are zero throughout (moves never made) are neither free nor fitted.
+            determined *= np.diagonal(own.gram, axis1=1, axis2=2) > 0
+            variance = residual_variance(own, weights, determined.sum())
+            for k in ridge:
+                free[k] += determined[:, own.orders == k].sum()
+                scaled[k] += (weights[:, own.orders == k] ** 2).sum() / variance
+        ridge = {
+            k: float(np.clip(free[k] / max(scaled[k], 1e-300), SMALLEST_RIDGE, LARGEST_RIDGE))
+            if free[k] > 0
+            else LARGEST_RIDGE
+            for k in ridge
+        }
+    return ridge
+
+
+def fit_agent(cells: Cells, ridge: dict[int, float], *, errors: bool = True) -> AgentFit:
+    """Coefficients of an agent for given penalties, and how sure they are."""
+    penalty = penalties(cells, ridge)
+    weights, inverses = solve(cells, penalty)
+    determined = 1.0 - penalty * np.diagonal(inverses, axis1=1, axis2=2)
+    seen = np.diagonal(cells.gram, axis1=1, axis2=2) > 0
+    variance = residual_variance(cells, weights, (determined * seen).sum())
+    groups = len(cells.design.groups)
+    blank = np.full(groups, np.nan)
+    squares, spread, p_values = blank, blank.copy(), blank.copy()
+    if errors and groups:
+        squares, spread, p_values = _strengths(cells, weights, inverses, penalty, variance)
+    weights[:, 0] += np.repeat(cells.centre, len(weights) // len(cells.centre))
+    noise = float(np.sqrt(variance))
+    return AgentFit(cells.design, weights, cells.rows, noise, squares, spread, p_values)
+
+
+def penalties(cells: Cells, ridge: dict[int, float]) -> np.ndarray:
+    """(columns,): the penalty of each coefficient; next to none on the mean of a cell."""
+    return np.array([SMALLEST_RIDGE if k == 1 else ridge[int(k)] for k in cells.orders])
+
+
+def solve(cells: Cells, penalty: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(cells, columns) coefficients, and the inverse of every penalised Gram matrix."""
+    weights = np.empty_like(cells.target)
+    inverses = np.empty_like(cells.gram)
+    for at, (gram, target) in enumerate(zip(cells.gram, cells.target, strict=True)):
+        inverses[at] = _inverse(gram, penalty)
+        weights[at] = inverses[at] @ target
+        # One step of refinement: the inverse alone loses digits where columns nearly agree.
+        weights[at] += inverses[at] @ (target - gram @ weights[at] - penalty * weights[at])
+    return weights, inverses
+
+
+def residual_variance(cells: Cells, weights: np.ndarray, parameters: float) -> float:
+    """Mean square of the residuals, for as many rows as the parameters leave free."""
+    squares = (
+        cells.total.sum()
+        - 2 * np.einsum("cp,cp->", weights, cells.target)
+        + np.einsum("cp,cpq,cq->", weights, cells.gram, weights)
+    )
+    floor = 1e-14 * max(float(cells.total.sum()), 1e-300)
+    return max(float(squares), floor) / max(float(cells.rows.sum()) - parameters, 1.0)
+
+
+def _inverse(gram: np.ndarray, penalty: np.ndarray) -> np.ndarray:
+    matrix = gram.copy()
+    matrix[np.diag_indices_from(matrix)] += penalty
+    jitter = 0.0
+    while True:
+        factor, info = lapack.dpotrf(matrix, lower=1)
+        if info == 0:
+            break
+        # Fewer rows than features and no penalty to speak of: the smallest that is solvable.
+        jitter = max(10 * jitter, 1e-10 * max(float(np.trace(gram)) / len(gram), 1.0))
+        matrix = gram.copy()
+        matrix[np.diag_indices_from(matrix)] += penalty + jitter
+    inverse, _ = lapack.dpotri(factor, lower=1)
+    lower = np.tril(inverse)
+    return lower + np.tril(lower, -1).T
+
+
+def _strengths(
+    cells: Cells,
+    weights: np.ndarray,
+    inverses: np.ndarray,
+    penalty: np.ndarray,
+    variance: float,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Explained variance of each group, its standard error, and p-value, pooled over cells."""
+    from scipy.stats import chi2
+
+    share = cells.rows / max(cells.rows.sum(), 1.0)
+    starts = np.cumsum([1, *_widths(cells)])
+    squares, errors, p_values = [], [], []
+    for start, end in zip(starts[:-1], starts[1:], strict=True):
+        block = slice(start, end)
+        half = inverses[:, block] * np.sqrt(penalty)
+        # The covariance of ridge estimates, whose bias is not counted.
+        covariance = variance * (inverses[:, block, block] - half @ half.swapaxes(1, 2))
+        own = weights[:, block]
+        squares.append(share @ ((own**2).sum(1) - np.trace(covariance, axis1=1, axis2=2)))
+        spread = 4 * np.einsum("cp,cpq,cq->c", own, covariance, own)
+        spread += 2 * np.einsum("cpq,cqp->c", covariance, covariance)
+        errors.append(np.sqrt(np.maximum(share**2 @ spread, 0.0)))
+        seen = cells.rows > 0
+        inverse = np.linalg.pinv(covariance[seen], rcond=1e-10, hermitian=True)
+        wald = np.einsum("cp,cpq,cq->", own[seen], inverse, own[seen])
+        degrees = np.linalg.matrix_rank(covariance[seen], hermitian=True).sum()
+        p_values.append(chi2.sf(wald, max(int(degrees), 1)))
+    return np.array(squares), np.array(errors), np.array(p_values)
+
+
+def _widths(cells: Cells) -> list[int]:
+    columns = np.bincount(cells.orders, minlength=1 + max(cells.orders))
+    groups = np.bincount([1 + len(g) for g in cells.design.groups], minlength=len(columns))
+    return [int(columns[1 + len(g)] // groups[1 + len(g)]) for g in cells.design.groups]

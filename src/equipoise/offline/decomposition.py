@@ -1,0 +1,182 @@
+"""The standardised decomposition of Lemma 3, and interaction rank as it can be measured.
+
+A function `f(x, y_1, ..., y_W)` and independent `y_j ~ p_j(. | x)` have exactly one decomposition
+`f = sum_S g_S(x, y_S)` over the subsets S of {1..W} in which every `g_S` has mean zero over each
+of its own `y_j`: the functional analysis of variance, `g_S = sum_{U <= S} (-1)^{|S| - |U|}
+E[f | x, y_U]`. The terms are orthogonal, so that their mean squares add up to that of f. A
+function has interaction rank K when all terms of K or more of the `y_j` vanish.
+
+In a game, x is the context and an agent's own move, and `y_j` the moves of the other agents.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from equipoise.core import checks
+
+__all__ = ["Decomposition", "decompose", "interaction_rank"]
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    """The terms of a table, one for each subset of its inputs, and the distributions used.
+
+    **Example**
+
+    >>> import numpy as np
+    >>> from equipoise.offline import decomposition
+    >>> parts = decomposition.decompose(np.array([[0.0, 1.0], [1.0, 4.0]]), ["uniform"] * 2)
+    >>> parts.terms[0, 1].tolist(), parts.rank()
+    ([[0.5, -0.5], [-0.5, 0.5]], 3)
+    """
+
+    #: Subset of the inputs (ascending) -> its term, of shape (*x, the inputs of the subset).
+    terms: dict[tuple[int, ...], np.ndarray]
+    #: One array (*x, size) for each input.
+    distributions: tuple[np.ndarray, ...]
+
+    @property
+    def x_shape(self) -> tuple[int, ...]:
+        """Shape of the axes that are not decomposed."""
+        return self.terms[()].shape
+
+    def mean_squares(self) -> dict[tuple[int, ...], np.ndarray]:
+        """E[g_S^2 | x] for every subset; they add up to E[f^2 | x]."""
+        return {subset: self._mean(term**2, subset) for subset, term in self.terms.items()}
+
+    def rank(self, tolerance: float = 1e-9) -> int:
+        """One more than the size of the largest subset with a term above the tolerance.
+
+        The tolerance is relative to the largest entry of any term.
+        """
+        scale = max(float(np.abs(term).max()) for term in self.terms.values())
+        alive = [
+            len(subset)
+            for subset, term in self.terms.items()
+            if float(np.abs(term).max()) > tolerance * scale
+        ]
+        return 1 + max(alive, default=0)
+
+    def reconstruct(self, rank: int | None = None) -> np.ndarray:
+        """The sum of all terms, or of those below the given interaction rank."""
+        sizes = tuple(d.shape[-1] for d in self.distributions)
+        total = np.zeros(self.x_shape + sizes)
+        for subset, term in self.terms.items():
+            if rank is None or len(subset) < rank:
+                total = total + _spread(term, subset, len(self.x_shape), len(sizes))
+        return total
+
+    def _mean(self, values: np.ndarray, subset: tuple[int, ...]) -> np.ndarray:
+        for j in reversed(subset):
+            values = _average(values, self.distributions[j], values.ndim - 1)
+        return values
+
+
+def decompose(
+    function: Any | Callable[..., Any],
+    distributions: Sequence[Any],
+    *,
+    x_shape: tuple[int, ...] | None = None,
+) -> Decomposition:
+    """Decompose a table, or a function of whole numbers, under a product distribution (Lemma 3).
+
+    Args:
+        function: A table of shape (*x, size_1, ..., size_W), or a function of as many index
+            arrays as the table has axes, which returns their values.
+        distributions: For each input a distribution of shape (size_j,) or (*x, size_j), or
+            "uniform" where a table tells the size.
+        x_shape: Shape of the axes x of a function; those of a table follow from its shape.
+
+    **Example**
+
+    >>> import numpy as np
+    >>> from equipoise.offline import decomposition
+    >>> half, skewed = np.array([0.5, 0.5]), np.array([0.2, 0.3, 0.5])
+    >>> parts = decomposition.decompose(lambda y, z: y + z**2.0, [half, skewed])
+    >>> parts.rank(), bool(np.allclose(parts.terms[(0,)], [-0.5, 0.5]))
+    (2, True)
+    """
+    inputs = len(distributions)
+    if callable(function):
+        sizes = tuple(
+            len(np.atleast_1d(d)) if np.ndim(d) == 1 else np.shape(d)[-1:][0] for d in distributions
+        )
+        function = function(*np.indices((x_shape or ()) + sizes, sparse=False))
+    table = checks.as_float_array("function", function)
+    checks.check_finite("function", table)
+    x_axes = table.ndim - inputs
+    if x_axes < 0 or (x_shape is not None and table.shape[:x_axes] != tuple(x_shape)):
+        raise ValueError(
+            f"function: expected axes (*x, one for each of {inputs} inputs), with x of shape "
+            f"{'any' if x_shape is None else tuple(x_shape)}; found {table.shape}"
+        )
+    measures = tuple(
+        _distribution(j, given, table.shape[:x_axes], table.shape[x_axes + j])
+        for j, given in enumerate(distributions)
+    )
+    terms: dict[tuple[int, ...], np.ndarray] = {(): table}
+    for j, measure in enumerate(measures):
+        split: dict[tuple[int, ...], np.ndarray] = {}
+        for subset, rest in terms.items():
+            # The axes of the inputs chosen so far come first, then input j, then those to come.
+            axis = x_axes + len(subset)
+            mean = _average(rest, measure, axis)
+            split[subset] = mean
+            split[(*subset, j)] = rest - np.expand_dims(mean, axis)
+        terms = split
+    ordered = sorted(terms.items(), key=lambda item: (len(item[0]), item[0]))
+    return Decomposition(dict(ordered), measures)
+
+
+def interaction_rank(table: Any, *, x_axes: int = 0, tolerance: float = 1e-9) -> int:
+    """The smallest K for which a table has interaction rank K (Definition 2).
+
+    Found by mixed differences from the first entry of every axis, which is the decomposition
+    under point masses: no distribution enters, and moves that nobody plays count too.
+
+    **Example**
+
+    >>> import numpy as np
+    >>> from equipoise.offline import decomposition
+    >>> y = np.arange(3.0)
+    >>> decomposition.interaction_rank(y[:, None, None] + y[:, None] * y)
+    3
+    """
+    table = checks.as_float_array("table", table)
+    points = [np.eye(size)[0] for size in table.shape[x_axes:]]
+    return decompose(table, points).rank(tolerance)
+
+
+def _distribution(j: int, given: Any, x_shape: tuple[int, ...], size: int) -> np.ndarray:
+    if isinstance(given, str):
+        if given != "uniform":
+            raise ValueError(
+                f"distributions[{j}]: expected probabilities or 'uniform', found {given!r}"
+            )
+        return np.full((*x_shape, size), 1.0 / size)
+    array = checks.as_float_array(f"distributions[{j}]", given)
+    if array.shape not in ((size,), (*x_shape, size)):
+        raise ValueError(
+            f"distributions[{j}]: expected shape {(size,)} or {(*x_shape, size)}, "
+            f"found {array.shape}"
+        )
+    array = checks.check_probabilities(f"distributions[{j}]", array)
+    return np.broadcast_to(array, (*x_shape, size))
+
+
+def _average(values: np.ndarray, measure: np.ndarray, axis: int) -> np.ndarray:
+    """The mean over one axis, whose distribution may depend on x, the first axes."""
+    x_axes = measure.ndim - 1
+    shape = measure.shape[:x_axes] + (1,) * (axis - x_axes) + measure.shape[x_axes:]
+    shape += (1,) * (values.ndim - axis - 1)
+    return (values * measure.reshape(shape)).sum(axis)
+
+
+def _spread(term: np.ndarray, subset: tuple[int, ...], x_axes: int, inputs: int) -> np.ndarray:
+    """A term with an axis of length one for every input that it does not depend on."""
+    shape, own = list(term.shape[:x_axes]), iter(term.shape[x_axes:])
+    shape += [next(own) if j in subset else 1 for j in range(inputs)]
+    return term.reshape(shape)
