@@ -15,12 +15,15 @@ if TYPE_CHECKING:
     from equipoise import aggregative as aggregative
     from equipoise import dynamics as dynamics
     from equipoise import games as games
+    from equipoise import offline as offline
     from equipoise.certificates import certify as certify
     from equipoise.core import Certificate as Certificate
     from equipoise.core import Solution as Solution
     from equipoise.core import Status as Status
     from equipoise.games import AggregativeGame as AggregativeGame
     from equipoise.games import AggregativeMarkovGame as AggregativeMarkovGame
+    from equipoise.games import ContextualGame as ContextualGame
+    from equipoise.games import DecoupledMarkovGame as DecoupledMarkovGame
     from equipoise.games import MarkovGame as MarkovGame
     from equipoise.games import MatrixGame as MatrixGame
     from equipoise.games import NormalFormGame as NormalFormGame
@@ -37,6 +40,8 @@ _PUBLIC: dict[str, str | None] = {
     "NormalFormGame": "equipoise.games",
     "AggregativeGame": "equipoise.games",
     "AggregativeMarkovGame": "equipoise.games",
+    "ContextualGame": "equipoise.games",
+    "DecoupledMarkovGame": "equipoise.games",
     # answers
     "solve": "equipoise.solvers",
     "certify": "equipoise.certificates",
@@ -45,6 +50,8 @@ _PUBLIC: dict[str, str | None] = {
     "Status": "equipoise.core",
     # very many agents
     "aggregative": None,
+    # from a log
+    "offline": None,
     # learning
     "dynamics": None,
 }

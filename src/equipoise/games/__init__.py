@@ -13,8 +13,12 @@ if TYPE_CHECKING:
     from equipoise.games._aggregative import AggregativeGame as AggregativeGame
     from equipoise.games._aggregative_markov import AggregativeMarkovGame as AggregativeMarkovGame
     from equipoise.games._aggregative_policy import AggregativePolicy as AggregativePolicy
+    from equipoise.games._contextual import ContextualGame as ContextualGame
+    from equipoise.games._decoupled import DecoupledMarkovGame as DecoupledMarkovGame
+    from equipoise.games._interactions import Interactions as Interactions
     from equipoise.games._markov import MarkovGame as MarkovGame
     from equipoise.games._matrix import MatrixGame as MatrixGame
+    from equipoise.games._mixture import Mixture as Mixture
     from equipoise.games._normal import NormalFormGame as NormalFormGame
     from equipoise.games.catalogue import describe as describe
     from equipoise.games.catalogue import load as load
@@ -30,6 +34,11 @@ _PUBLIC: dict[str, str | None] = {
     "NormalFormGame": "equipoise.games._normal",
     "AggregativeGame": "equipoise.games._aggregative",
     "AggregativeMarkovGame": "equipoise.games._aggregative_markov",
+    "ContextualGame": "equipoise.games._contextual",
+    "DecoupledMarkovGame": "equipoise.games._decoupled",
+    # rewards as sums of terms, and what many agents play in them
+    "Interactions": "equipoise.games._interactions",
+    "Mixture": "equipoise.games._mixture",
     # what very many agents play
     "AggregativePolicy": "equipoise.games._aggregative_policy",
     # games drawn at random

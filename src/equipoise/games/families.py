@@ -19,10 +19,29 @@ import numpy as np
 from equipoise.core import checks
 from equipoise.core.precision import double_precision
 from equipoise.core.randomness import as_key
+from equipoise.games._interaction_families import (
+    InteractionFamily,
+    congestion,
+    interaction_rank,
+    network,
+    polymatrix,
+    zero_sum_polymatrix,
+)
 from equipoise.games._markov import MarkovGame
 from equipoise.games._matrix import MatrixGame
 
-__all__ = ["Family", "gaussian", "perturbed", "uniform"]
+__all__ = [
+    "Family",
+    "InteractionFamily",
+    "congestion",
+    "gaussian",
+    "interaction_rank",
+    "network",
+    "perturbed",
+    "polymatrix",
+    "uniform",
+    "zero_sum_polymatrix",
+]
 
 #: Games are drawn in blocks of at most this many games and this many numbers.
 BLOCK_GAMES = 256

@@ -1,0 +1,146 @@
+"""Contextual games: many agents see a public context and choose once."""
+
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+
+from equipoise.core import checks
+from equipoise.games._interactions import Interactions
+from equipoise.games._normal import NormalFormGame
+from equipoise.games._profiles import normal_form, pure_occupancies
+
+
+class ContextualGame(eqx.Module):
+    """A general-sum game of N agents, who all see a context before they choose.
+
+    A context is drawn from `context_probabilities` (uniform when not given), every agent chooses
+    an action, and agent i receives its terms of `interactions`, whose situations are the
+    contexts and whose moves are the actions. What is logged of it has Gaussian noise of
+    standard deviation `noise` added. `actions` is the number of actions of each agent; all have
+    as many as the tables when it is not given.
+
+    A product policy is an array (contexts, agents, actions), or (agents, actions) where there is
+    one context; agents with fewer actions are padded with zeros.
+
+    **Example**
+
+    >>> import numpy as np, equipoise as eq
+    >>> match = np.eye(2)[None, None]            # one context, one term: 1 for the same action
+    >>> game = eq.ContextualGame(
+    ...     eq.games.Interactions({2: [[0, 1], [1, 0]]}, {2: np.concatenate([match, -match], 1)}, 2)
+    ... )
+    >>> game.agents, game.actions, game.contexts
+    (2, (2, 2), 1)
+    >>> eq.certify(game, [[1.0, 0.0], [0.5, 0.5]]).gains.tolist()
+    [0.0, 0.5]
+    """
+
+    interactions: Interactions
+    context_probabilities: np.ndarray
+    actions: tuple[int, ...] = eqx.field(static=True)
+    noise: float = eqx.field(static=True)
+
+    def __init__(
+        self,
+        interactions: Interactions,
+        context_probabilities: Any = None,
+        actions: Any = None,
+        noise: float = 0.0,
+    ):
+        if not isinstance(interactions, Interactions):
+            raise ValueError(
+                f"interactions: expected Interactions, found {type(interactions).__name__}"
+            )
+        self.interactions = interactions
+        self.context_probabilities = as_context_probabilities(
+            context_probabilities, interactions.situations
+        )
+        self.actions = as_agent_counts(
+            "actions", actions, interactions.agents, interactions.moves, exact=True
+        )
+        self.noise = as_noise(noise)
+
+    @property
+    def agents(self) -> int:
+        """Number of agents."""
+        return self.interactions.agents
+
+    @property
+    def players(self) -> int:
+        """Number of agents."""
+        return self.agents
+
+    @property
+    def contexts(self) -> int:
+        """Number of contexts."""
+        return self.interactions.situations
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        """Always `()`: these are single games."""
+        return ()
+
+    @property
+    def policy_shape(self) -> tuple[int, int, int]:
+        """(contexts, agents, actions): the shape of a product policy."""
+        return self.contexts, self.agents, max(self.actions)
+
+    @property
+    def action_mask(self) -> np.ndarray:
+        """(agents, actions): which actions each agent has."""
+        return np.arange(max(self.actions)) < np.array(self.actions)[:, None]
+
+    def uniform_policy(self) -> np.ndarray:
+        """(contexts, agents, actions): every agent plays all its actions alike."""
+        chances = self.action_mask / np.array(self.actions)[:, None]
+        return np.broadcast_to(chances, self.policy_shape).copy()
+
+    def to_normal_form(self) -> NormalFormGame:
+        """The same game as one payoff table, for a few agents, actions and contexts.
+
+        A strategy says what to do in every context: number `a_0 + A * a_1 + ...` plays `a_c` in
+        context c, and the payoff is the mean over contexts.
+
+        **Example**
+
+        >>> import equipoise as eq
+        >>> game = eq.games.families.polymatrix(agents=3, actions=2, contexts=2).sample(key=0)
+        >>> game.to_normal_form().actions
+        (4, 4, 4)
+        """
+        pure = [
+            pure_occupancies(np.ones((self.contexts, 1)), None, count, max(self.actions))
+            for count in self.actions
+        ]
+        return normal_form(self.interactions, self.context_probabilities, pure)
+
+
+def as_context_probabilities(value: Any, contexts: int) -> np.ndarray:
+    """(contexts,): as given, or uniform."""
+    if value is None:
+        return np.full(contexts, 1.0 / contexts)
+    array = checks.as_float_array("context_probabilities", value)
+    checks.check_shape("context_probabilities", array, (contexts,), "one for each context")
+    return checks.check_probabilities("context_probabilities", array)
+
+
+def as_agent_counts(name: str, value: Any, agents: int, largest: int, *, exact: bool) -> tuple:
+    """One count for each agent: as given, one number for all, or the largest there can be."""
+    if value is None:
+        return (largest,) * agents
+    counts = np.asarray(value)
+    counts = np.full(agents, counts) if counts.ndim == 0 else counts
+    if counts.dtype.kind not in "iu" or counts.shape != (agents,) or counts.min() < 1:
+        raise ValueError(
+            f"{name}: expected a count >= 1 for each of {agents} agents, found {value!r}"
+        )
+    if exact and counts.max() != largest:
+        raise ValueError(f"{name}: expected a largest count of {largest}, found {counts.max()}")
+    return tuple(int(count) for count in counts)
+
+
+def as_noise(value: Any) -> float:
+    """The standard deviation of what is added to rewards."""
+    checks.check_range("noise", value, 0.0, np.inf, high_open=True)
+    return float(value)

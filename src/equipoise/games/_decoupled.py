@@ -1,0 +1,224 @@
+"""Markov games with decoupled transitions: own states move alone, rewards meet."""
+
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+
+from equipoise.core import checks
+from equipoise.games._contextual import as_agent_counts, as_context_probabilities, as_noise
+from equipoise.games._interactions import Interactions
+from equipoise.games._normal import NormalFormGame
+from equipoise.games._profiles import normal_form, pure_occupancies
+
+
+class DecoupledMarkovGame(eqx.Module):
+    """N agents, each in a local state that only its own actions move; rewards depend on all.
+
+    A public context is drawn once for an episode of `horizon` steps. In step h agent i, in
+    state s, plays a and moves on by `transitions[c, h, i, s, a]`; its reward is the sum of its
+    terms of `interactions`, whose situations are `context * horizon + step` and whose moves are
+    `state * actions + action`, with the numbers of states and actions of the agent that has most.
+
+    - `transitions`: (contexts, horizon, agents, states, actions, states); without the first
+      axis where all contexts have the same.
+    - `initial`: (contexts, agents, states), or without the first axis: chances of first states.
+    - `context_probabilities`: uniform when not given.
+    - `states`, `actions`: how many each agent has, where they differ.
+    - `noise`: standard deviation of the Gaussian noise on logged rewards.
+
+    A product policy is an array (contexts, horizon, agents, states, actions), or without the
+    first axis where there is one context.
+
+    **Example**
+
+    >>> import numpy as np, equipoise as eq
+    >>> family = eq.games.families.polymatrix(agents=3, actions=2, states=2, horizon=4)
+    >>> game = family.sample(key=0)
+    >>> game.transitions.shape, game.policy_shape
+    ((1, 4, 3, 2, 2, 2), (1, 4, 3, 2, 2))
+    >>> bool(eq.certify(game, game.uniform_policy()).max_gain > 0)
+    True
+    """
+
+    interactions: Interactions
+    transitions: np.ndarray
+    initial: np.ndarray
+    context_probabilities: np.ndarray
+    states: tuple[int, ...] = eqx.field(static=True)
+    actions: tuple[int, ...] = eqx.field(static=True)
+    noise: float = eqx.field(static=True)
+
+    def __init__(
+        self,
+        interactions: Interactions,
+        transitions: Any,
+        initial: Any,
+        context_probabilities: Any = None,
+        states: Any = None,
+        actions: Any = None,
+        noise: float = 0.0,
+    ):
+        if not isinstance(interactions, Interactions):
+            raise ValueError(
+                f"interactions: expected Interactions, found {type(interactions).__name__}"
+            )
+        self.interactions = interactions
+        transitions = checks.as_float_array("transitions", transitions, copy=False)
+        horizon, contexts = self._check_sizes(transitions)
+        largest_states, largest_actions = transitions.shape[-3:-1]
+        agents = interactions.agents
+        self.states = as_agent_counts("states", states, agents, largest_states, exact=True)
+        self.actions = as_agent_counts("actions", actions, agents, largest_actions, exact=True)
+        full = (contexts, horizon, agents, largest_states, largest_actions, largest_states)
+        self.transitions = np.broadcast_to(self._as_transitions(transitions), full)
+        self.initial = np.broadcast_to(self._as_initial(initial, contexts), (contexts, *full[2:4]))
+        self.context_probabilities = as_context_probabilities(context_probabilities, contexts)
+        self.noise = as_noise(noise)
+
+    def _check_sizes(self, transitions: np.ndarray) -> tuple[int, int]:
+        """The horizon and the number of contexts, from transitions and terms together."""
+        meaning = "(contexts, horizon, agents, states, actions, states), contexts optional"
+        terms = self.interactions
+        if transitions.ndim not in (5, 6) or 0 in transitions.shape:
+            raise ValueError(
+                f"transitions: expected shape {meaning}, found {tuple(transitions.shape)}"
+            )
+        *_, horizon, agents, states, actions, following = transitions.shape
+        if agents != terms.agents or following != states or states * actions != terms.moves:
+            raise ValueError(
+                f"transitions: expected shape {meaning} with {terms.agents} agents and states * "
+                f"actions = {terms.moves}, as the interactions have; "
+                f"found {tuple(transitions.shape)}"
+            )
+        contexts = terms.situations // horizon
+        given = transitions.shape[0] if transitions.ndim == 6 else contexts
+        if contexts * horizon != terms.situations or given != contexts:
+            raise ValueError(
+                f"interactions: expected a situation for each context and step, with horizon "
+                f"{horizon}"
+                + (f" and {given} contexts" if transitions.ndim == 6 else "")
+                + f"; found {terms.situations}"
+            )
+        return horizon, contexts
+
+    def _as_transitions(self, transitions: np.ndarray) -> np.ndarray:
+        states, actions = transitions.shape[-3:-1]
+        real = self._has("states", states)[:, :, None] & self._has("actions", actions)[:, None]
+        if not real.all():
+            # Places that an agent does not have lead to its first state, so that rows are chances.
+            first = np.eye(states)[0]
+            transitions = np.where(real[..., None], transitions, first)
+        chances = checks.check_probabilities("transitions", transitions)
+        self._check_reached("transitions", chances.reshape(-1, *chances.shape[-4:]).sum((0, 2, 3)))
+        return chances
+
+    def _as_initial(self, initial: Any, contexts: int) -> np.ndarray:
+        array = checks.as_float_array("initial", initial)
+        shape = (self.interactions.agents, max(self.states))
+        if array.shape not in (shape, (contexts, *shape)):
+            raise ValueError(
+                f"initial: expected shape {shape}, (agents, states), or {(contexts, *shape)}, "
+                f"found {tuple(array.shape)}"
+            )
+        chances = checks.check_probabilities("initial", array)
+        self._check_reached("initial", chances.reshape(-1, *shape).sum(0))
+        return chances
+
+    def _check_reached(self, name: str, weight: np.ndarray) -> None:
+        """Refuse a way into a state that an agent does not have; `weight` is (agents, states)."""
+        wrong = (weight > 0) & ~self._has("states", weight.shape[1])
+        if wrong.any():
+            agent, state = checks.first_index(wrong)
+            raise ValueError(
+                f"{name}: expected no chance of state {state} for agent {agent}, "
+                f"which has {self.states[agent]} states"
+            )
+
+    def _has(self, what: str, largest: int) -> np.ndarray:
+        """(agents, largest): which states or actions each agent has."""
+        return np.arange(largest) < np.array(getattr(self, what))[:, None]
+
+    @property
+    def agents(self) -> int:
+        """Number of agents."""
+        return self.interactions.agents
+
+    @property
+    def players(self) -> int:
+        """Number of agents."""
+        return self.agents
+
+    @property
+    def contexts(self) -> int:
+        """Number of contexts."""
+        return self.transitions.shape[0]
+
+    @property
+    def horizon(self) -> int:
+        """Number of steps of an episode."""
+        return self.transitions.shape[1]
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        """Always `()`: these are single games."""
+        return ()
+
+    @property
+    def policy_shape(self) -> tuple[int, int, int, int, int]:
+        """(contexts, horizon, agents, states, actions): the shape of a product policy."""
+        return self.contexts, self.horizon, self.agents, max(self.states), max(self.actions)
+
+    @property
+    def action_mask(self) -> np.ndarray:
+        """(agents, actions): which actions each agent has."""
+        return self._has("actions", max(self.actions))
+
+    def uniform_policy(self) -> np.ndarray:
+        """(contexts, horizon, agents, states, actions): all own actions alike."""
+        chances = self.action_mask / np.array(self.actions)[:, None]
+        return np.broadcast_to(chances[:, None], self.policy_shape).copy()
+
+    def occupancies(self, policy: Any) -> np.ndarray:
+        """(..., contexts, horizon, agents, states, actions): chances of state and action.
+
+        Of each agent for itself, for a product policy of that shape; leading axes are batch axes.
+        """
+        policy = np.asarray(policy, np.float64)
+        shape = self.policy_shape
+        if policy.shape[-5:] != shape:
+            raise ValueError(f"policy: expected shape (..., {shape}), found {policy.shape}")
+        result = np.empty_like(policy)
+        here = np.broadcast_to(self.initial, (*policy.shape[:-5], *self.initial.shape))
+        for h in range(self.horizon):
+            joint = here[..., None] * policy[..., h, :, :, :]
+            result[..., h, :, :, :] = joint
+            # (c, n, 1, s*a) @ (c, n, s*a, s'): one small product per context and agent.
+            flat = joint.reshape(*joint.shape[:-2], 1, -1)
+            kernel = self.transitions[:, h].reshape(
+                *self.transitions.shape[:1], *shape[2:3], -1, shape[3]
+            )
+            here = np.matmul(flat, kernel)[..., 0, :]
+        return result
+
+    def to_normal_form(self) -> NormalFormGame:
+        """The same game as one payoff table, for very small ones.
+
+        A strategy says what to do in every context, step and state; the payoff is the expected
+        sum of rewards of an episode.
+
+        **Example**
+
+        >>> import equipoise as eq
+        >>> family = eq.games.families.polymatrix(agents=2, actions=2, states=2, horizon=2)
+        >>> family.sample(key=0).to_normal_form().actions
+        (16, 16)
+        """
+        pure = [
+            pure_occupancies(
+                self.initial[:, i], self.transitions[:, :, i], self.actions[i], max(self.actions)
+            )
+            for i in range(self.agents)
+        ]
+        weights = np.repeat(self.context_probabilities, self.horizon)
+        return normal_form(self.interactions, weights, pure)

@@ -1,0 +1,129 @@
+"""Rewards of very many joint moves: few, merged tables instead of many small ones.
+
+A sum of ten pair terms takes ten lookups a sample. The terms of one agent are merged into tables
+over the moves of a few agents at once, as many as still fit into the nearest cache, which makes
+it two or three lookups; and samples go through in blocks, agent by agent, so that what is read
+and written stays in cache too.
+"""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from equipoise.core.machine import cores
+
+if TYPE_CHECKING:
+    from equipoise.games._interactions import Interactions
+
+#: Entries of a merged table, at most, unless a single term has more.
+_MERGED = 4096
+#: Entries of all tables that are held at once.
+_HELD = 32_000_000
+#: Samples that go through at once.
+_BLOCK = 8192
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """One merged table: the agents whose moves index it, the first of them its owner."""
+
+    agents: tuple[int, ...]
+    table: np.ndarray
+
+
+def joint_rewards(
+    terms: "Interactions", situations: np.ndarray, moves: np.ndarray, dtype: Any
+) -> np.ndarray:
+    """(samples, agents): the rewards of joint moves, whose values were checked before."""
+    samples = len(moves)
+    rewards = np.empty((samples, terms.agents), dtype)
+    edges = [*range(0, samples, _BLOCK), samples]
+    with ThreadPoolExecutor(cores()) as pool:
+        for owners, lookups in _groups(terms, samples, np.dtype(dtype)):
+
+            def fill(start: int, stop: int, owners: slice = owners, lookups: Any = lookups) -> None:
+                rewards[start:stop, owners] = _block(
+                    lookups, situations[start:stop], moves[start:stop], terms.moves, dtype
+                )
+
+            # Exhausting the results also raises what a block raised.
+            list(pool.map(lambda edge, fill=fill: fill(*edge), pairwise(edges)))
+    return rewards
+
+
+def _groups(
+    terms: "Interactions", samples: int, dtype: np.dtype
+) -> Iterator[tuple[slice, list[list[Lookup]]]]:
+    """Owners in turn, with the lookups of each, as many at a time as memory should hold."""
+    entries = max(terms.moves, min(_MERGED, 4 * samples) // terms.situations)
+    first, held, lookups = 0, 0, []
+    starts = {
+        k: np.searchsorted(s[:, 0], np.arange(terms.agents + 1)) for k, s in terms.scopes.items()
+    }
+    for owner in range(terms.agents):
+        lookups.append(_merge(terms, owner, starts, entries, dtype))
+        held += sum(lookup.table.size for lookup in lookups[-1])
+        if held > _HELD or owner == terms.agents - 1:
+            yield slice(first, owner + 1), lookups
+            first, held, lookups = owner + 1, 0, []
+
+
+def _merge(
+    terms: "Interactions", owner: int, starts: dict[int, np.ndarray], entries: int, dtype: np.dtype
+) -> list[Lookup]:
+    """The terms of one agent, merged first come, first served."""
+    merged: list[Lookup] = []
+    agents, members = [owner], []
+
+    def finish() -> None:
+        if members:
+            merged.append(Lookup(tuple(agents), _sum_tables(terms, agents, members, dtype)))
+
+    for order, start in starts.items():
+        for m in range(start[owner], start[owner + 1]):
+            new = [int(j) for j in terms.scopes[order][m] if j not in agents]
+            if members and terms.moves ** (len(agents) + len(new)) > entries:
+                finish()
+                agents, members = [owner], []
+                new = [int(j) for j in terms.scopes[order][m] if j != owner]
+            agents += new
+            members.append((order, m))
+    finish()
+    return merged
+
+
+def _sum_tables(
+    terms: "Interactions", agents: list[int], members: list[tuple[int, int]], dtype: np.dtype
+) -> np.ndarray:
+    """(situations * moves^agents,): the sum of some terms, over the moves of `agents`."""
+    total = np.zeros((terms.situations, *[terms.moves] * len(agents)))
+    for order, m in members:
+        places = np.array([agents.index(j) for j in terms.scopes[order][m]])
+        table = np.asarray(terms.tables[order][:, m]).transpose(0, *(np.argsort(places) + 1))
+        view = [terms.moves if k in places else 1 for k in range(len(agents))]
+        total += table.reshape(terms.situations, *view)
+    return total.reshape(-1).astype(dtype)
+
+
+def _block(
+    lookups: list[list[Lookup]], situations: np.ndarray, moves: np.ndarray, width: int, dtype: Any
+) -> np.ndarray:
+    """(samples, owners): one block, worked through agent by agent."""
+    columns = np.ascontiguousarray(moves.T)
+    rewards = np.zeros((len(lookups), len(moves)), dtype)
+    many = max((l.table.size for own in lookups for l in own), default=1) > np.iinfo(np.int16).max
+    index_type = np.int64 if many else np.int16
+    start = situations.astype(index_type) * index_type(width)
+    for own, reward in zip(lookups, rewards, strict=True):
+        for lookup in own:
+            index = np.add(start, columns[lookup.agents[0]], dtype=index_type, casting="unsafe")
+            for agent in lookup.agents[1:]:
+                np.multiply(index, index_type(width), out=index)
+                np.add(index, columns[agent], out=index, casting="unsafe")
+            # Indices are within bounds: clipping is only what takes the shortest way.
+            reward += lookup.table.take(index, mode="clip")
+    return rewards.T

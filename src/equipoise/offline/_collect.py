@@ -1,0 +1,245 @@
+"""Logs of known games: play a behaviour policy and write down what happened."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any, Protocol, runtime_checkable
+
+import jax
+import numpy as np
+
+from equipoise.core import checks
+from equipoise.core.machine import cores
+from equipoise.core.randomness import as_key
+from equipoise.games import ContextualGame, DecoupledMarkovGame, Mixture
+from equipoise.offline._log import Log
+
+#: Logs with more rewards than this are kept in float32.
+LARGE = 20_000_000
+#: Samples that are drawn from one stream: never a matter of how many are asked for.
+_BLOCK = 8192
+#: A stream of random numbers for each purpose.
+_CONTEXT, _COMPONENT, _ACTION, _NOISE, _STATE = range(5)
+
+#: block, purpose -> the generator of its random numbers.
+Streams = Callable[[int, int], np.random.Generator]
+
+
+@runtime_checkable
+class Simulator(Protocol):
+    """A game that can log itself: one with continuous actions, or a simulator of your own."""
+
+    def simulate(self, behaviour: Any, samples: int, key: Any) -> Log:
+        """Play `behaviour` for `samples` samples, and return the log."""
+        ...
+
+
+def collect(game: Any, behaviour: Any = "uniform", samples: int = 10_000, *, key: Any) -> Log:
+    """Play a game that is known and log what happened.
+
+    `behaviour` is "uniform", a product policy, or a `games.Mixture` of them. In a
+    `ContextualGame` a sample is a row; in a `DecoupledMarkovGame` it is an episode of `horizon`
+    rows, so that there are `samples` rows for each step. Rewards have Gaussian noise of the
+    game's `noise`; a log of more than 20 million of them is kept in float32. Any other game is
+    asked for its own `simulate(behaviour, samples, key)`, which returns a `Log`.
+
+    The same key gives the same rows, whatever the number of samples: a longer log begins with
+    the shorter one.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> game = eq.games.families.polymatrix(agents=5, actions=3, contexts=2).sample(key=0)
+    >>> log = eq.offline.collect(game, "uniform", samples=1000, key=1)
+    >>> log.samples, log.agents, log.contexts_count, log.actions.dtype
+    (1000, 5, 2, dtype('int8'))
+    """
+    samples = checks.check_count("samples", samples)
+    if isinstance(game, ContextualGame | DecoupledMarkovGame):
+        mixture = _as_mixture(game, behaviour)
+        play = _play_once if isinstance(game, ContextualGame) else _play_episodes
+        known = mixture[0] if len(mixture) == 1 else None
+        return play(game, mixture, samples, _streams(key), known)
+    if isinstance(game, Simulator):
+        log = game.simulate(behaviour, samples, key)
+        if not isinstance(log, Log):
+            raise ValueError(f"game: expected simulate to return a Log, found {type(log).__name__}")
+        return log
+    raise ValueError(
+        "game: expected a ContextualGame, a DecoupledMarkovGame, or a game with a method "
+        f"simulate(behaviour, samples, key); found {type(game).__name__}"
+    )
+
+
+def _as_mixture(game: ContextualGame | DecoupledMarkovGame, behaviour: Any) -> Mixture:
+    if isinstance(behaviour, str):
+        if behaviour != "uniform":
+            raise ValueError(
+                f'behaviour: expected "uniform", a product policy or a Mixture, found {behaviour!r}'
+            )
+        return Mixture(game.uniform_policy()[None])
+    mixture = behaviour if isinstance(behaviour, Mixture) else None
+    if mixture is None:
+        policy = checks.as_float_array("behaviour", behaviour, copy=False)
+        mixture = Mixture(policy.reshape(1, *policy.shape))
+    shape = game.policy_shape
+    policies = mixture.policies
+    if game.contexts == 1 and mixture.policy_shape == shape[1:]:
+        policies = policies[:, None]
+    if policies.shape[1:] != shape:
+        raise ValueError(
+            f"behaviour: expected a product policy of shape {shape}, found {mixture.policy_shape}"
+        )
+    missing = ~game.action_mask if len(shape) == 3 else ~game.action_mask[:, None]
+    if (policies * missing).any():
+        where = list(checks.first_index(policies * missing > 0)[1:])
+        raise ValueError(
+            f"behaviour: expected no chance of actions an agent lacks, found at {where}"
+        )
+    return Mixture(policies, mixture.weights)
+
+
+def _streams(key: Any) -> Streams:
+    words = np.asarray(jax.random.key_data(as_key(key))).ravel().tolist()
+    return lambda block, purpose: np.random.Generator(np.random.SFC64([*words, block, purpose]))
+
+
+def _blocks(samples: int) -> Iterator[tuple[int, slice]]:
+    edges = pairwise([*range(0, samples, _BLOCK), samples])
+    return ((number, slice(*edge)) for number, edge in enumerate(edges))
+
+
+def _in_threads(work: Callable[[int, slice], None], samples: int) -> None:
+    """Do the work of every block; NumPy lets go of the interpreter, so threads do help."""
+    with ThreadPoolExecutor(cores()) as pool:
+        list(pool.map(lambda block: work(*block), _blocks(samples)))
+
+
+def _play_once(
+    game: ContextualGame, mixture: Mixture, samples: int, streams: Streams, known: Any
+) -> Log:
+    contexts = np.empty(samples, np.min_scalar_type(-game.contexts))
+    actions = np.empty((samples, game.agents), np.min_scalar_type(-max(game.actions)))
+    thresholds = _thresholds(mixture.policies)
+
+    def draw(block: int, rows: slice) -> None:
+        count = rows.stop - rows.start
+        contexts[rows] = _pick(streams(block, _CONTEXT), game.context_probabilities, count)
+        component = _pick(streams(block, _COMPONENT), mixture.weights, count)
+        u = streams(block, _ACTION).random((count, game.agents), np.float32)
+        if thresholds.shape[:2] == (1, 1):
+            actions[rows] = _invert(u, iter(np.moveaxis(thresholds[0, 0], -1, 0)), actions.dtype)
+        else:
+            own = (thresholds[component, contexts[rows], :, k] for k in _choices(thresholds))
+            actions[rows] = _invert(u, own, actions.dtype)
+
+    _in_threads(draw, samples)
+    return Log(
+        contexts,
+        actions,
+        _noisy_rewards(game, contexts, actions, streams),
+        behaviour=known,
+        actions_per_agent=game.actions,
+        contexts_count=game.contexts,
+    )
+
+
+def _play_episodes(
+    game: DecoupledMarkovGame, mixture: Mixture, samples: int, streams: Streams, known: Any
+) -> Log:
+    agents, horizon = np.arange(game.agents), game.horizon
+    contexts = np.empty(samples, np.min_scalar_type(-game.contexts))
+    actions = np.empty((samples, horizon, game.agents), np.min_scalar_type(-max(game.actions)))
+    states = np.empty((samples, horizon + 1, game.agents), np.min_scalar_type(-max(game.states)))
+    chosen, moved = _thresholds(mixture.policies), _thresholds(game.transitions)
+    begun = _thresholds(game.initial)
+
+    def draw(block: int, rows: slice) -> None:
+        count = rows.stop - rows.start
+        context = _pick(streams(block, _CONTEXT), game.context_probabilities, count)
+        component = _pick(streams(block, _COMPONENT), mixture.weights, count)
+        contexts[rows] = context
+        # One row of numbers for each episode, so that its length decides nothing else.
+        u = streams(block, _ACTION).random((count, horizon, game.agents), np.float32)
+        v = streams(block, _STATE).random((count, horizon + 1, game.agents), np.float32)
+        c, m = context[:, None], component[:, None]
+        s = _invert(v[:, 0], (begun[c, agents, k] for k in _choices(begun)), states.dtype)
+        states[rows, 0] = s
+        for h in range(horizon):
+            own = (chosen[m, c, h, agents, s, k] for k in _choices(chosen))
+            a = _invert(u[:, h], own, actions.dtype)
+            led = (moved[c, h, agents, s, a, k] for k in _choices(moved))
+            s = _invert(v[:, h + 1], led, states.dtype)
+            actions[rows, h], states[rows, h + 1] = a, s
+
+    _in_threads(draw, samples)
+    steps = np.tile(np.arange(horizon, dtype=np.min_scalar_type(-horizon)), samples)
+    contexts = np.repeat(contexts, horizon)
+    actions = actions.reshape(-1, game.agents)
+    before = np.ascontiguousarray(states[:, :-1]).reshape(-1, game.agents)
+    moves = before.astype(np.int64) * max(game.actions) + actions
+    situations = contexts.astype(np.int64) * horizon + steps
+    return Log(
+        contexts,
+        actions,
+        _noisy_rewards(game, situations, moves, streams),
+        before,
+        np.ascontiguousarray(states[:, 1:]).reshape(-1, game.agents),
+        steps,
+        np.repeat(np.arange(samples), horizon),
+        behaviour=known,
+        actions_per_agent=game.actions,
+        contexts_count=game.contexts,
+        states_count=max(game.states),
+        horizon=horizon,
+    )
+
+
+def _noisy_rewards(
+    game: ContextualGame | DecoupledMarkovGame,
+    situations: np.ndarray,
+    moves: np.ndarray,
+    streams: Streams,
+) -> np.ndarray:
+    dtype = np.float32 if moves.size > LARGE else np.float64
+    rewards = game.interactions.rewards(situations, moves, dtype=dtype)
+    if game.noise:
+
+        def add(block: int, rows: slice) -> None:
+            part = rewards[rows]
+            # Always drawn in float32: the same noise in a log of either precision.
+            part += streams(block, _NOISE).standard_normal(part.shape, np.float32) * np.float32(
+                game.noise
+            )
+
+        _in_threads(add, len(rewards))
+    return rewards
+
+
+def _thresholds(chances: np.ndarray) -> np.ndarray:
+    """(..., outcomes) -> (..., outcomes - 1): outcome k is passed by numbers from threshold k on.
+
+    No number in [0, 1) passes an outcome that is the last possible one, rounding or not.
+    """
+    left = np.cumsum(chances, -1)[..., :-1]
+    after = np.cumsum(chances[..., ::-1], -1)[..., ::-1][..., 1:]
+    return np.where(after > 0.0, left, 2.0).astype(np.float32)
+
+
+def _choices(thresholds: np.ndarray) -> range:
+    return range(thresholds.shape[-1])
+
+
+def _invert(u: np.ndarray, thresholds: Iterator[np.ndarray], dtype: np.dtype) -> np.ndarray:
+    """How many thresholds each number has passed: the outcome it stands for."""
+    outcome = np.zeros(u.shape, dtype)
+    for threshold in thresholds:
+        outcome += u >= threshold
+    return outcome
+
+
+def _pick(rng: np.random.Generator, chances: np.ndarray, count: int) -> np.ndarray:
+    """(count,): independent draws from one distribution."""
+    if len(chances) == 1:
+        return np.zeros(count, np.int64)
+    return np.searchsorted(_thresholds(chances), rng.random(count, np.float32), "right")

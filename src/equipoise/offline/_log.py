@@ -1,0 +1,261 @@
+"""Logs: what agents saw, did and earned, checked before anybody learns from it."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from equipoise.core import checks
+from equipoise.offline import _checks
+
+
+@dataclass(frozen=True, eq=False)
+class Log:
+    """A table of samples: one row for each time that all agents chose.
+
+    - `contexts` (samples,), `actions` (samples, agents), `rewards` (samples, agents);
+    - where there are local states: `states` and `next_states` (samples, agents), `steps`
+      (samples,), and `episodes` (samples,) where rows belong together. Without `episodes` every
+      row stands alone.
+
+    Contexts, actions, states and steps are numbered from 0. How many there are is declared with
+    `contexts_count`, `actions_per_agent`, `states_count` and `horizon`, or taken from the
+    largest number found. `reward_range` declares what rewards lie between. `behaviour` is the
+    product policy that chose, where it is known: (contexts, agents, actions), with states
+    (contexts, horizon, agents, states, actions). With `continuous`, actions are numbers from -1
+    to 1.
+
+    Everything is checked, and what is wrong is a `ValueError` that names the row. Whole numbers
+    are kept in as few bytes as they need, and rewards in float32 where they come so.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> log = eq.offline.Log([0, 0, 1], [[0, 1], [1, 1], [0, 0]], [[1, 0], [0.5, 0.5], [0, 1]])
+    >>> log.samples, log.agents, log.actions_per_agent, log.contexts_count
+    (3, 2, (2, 2), 2)
+    >>> eq.offline.Log([0, 0], [[0], [7]], [[1.0], [0.0]], actions_per_agent=2)
+    Traceback (most recent call last):
+    ValueError: actions: expected whole numbers from 0 to 1 for agent 0, found 7 in row 1
+    """
+
+    contexts: np.ndarray
+    actions: np.ndarray
+    rewards: np.ndarray
+    states: np.ndarray | None
+    next_states: np.ndarray | None
+    steps: np.ndarray | None
+    episodes: np.ndarray | None
+    #: How many actions each agent has; empty where actions are continuous.
+    actions_per_agent: tuple[int, ...]
+    contexts_count: int
+    #: How many local states an agent has, of the agent that has most; 1 without states.
+    states_count: int
+    #: Number of steps; 1 without states.
+    horizon: int
+    behaviour: np.ndarray | None
+    reward_range: tuple[float, float] | None
+    continuous: bool
+
+    def __init__(
+        self,
+        contexts: Any,
+        actions: Any,
+        rewards: Any,
+        states: Any = None,
+        next_states: Any = None,
+        steps: Any = None,
+        episodes: Any = None,
+        *,
+        actions_per_agent: Any = None,
+        contexts_count: int | None = None,
+        states_count: int | None = None,
+        horizon: int | None = None,
+        behaviour: Any = None,
+        reward_range: tuple[float, float] | None = None,
+        continuous: bool = False,
+    ):
+        actions = _checks.as_table("actions", actions, None, -1)
+        samples, agents = actions.shape
+        if not samples or not agents:
+            raise ValueError(f"actions: expected at least one row and agent, found {actions.shape}")
+        given = _checks.as_table("contexts", contexts, samples, None)
+        count = _checks.as_declared("contexts_count", contexts_count)
+        fields: dict[str, Any] = {"continuous": bool(continuous)}
+        fields["contexts"], count = _checks.as_counted("contexts", given, count)
+        fields["contexts_count"] = int(count)
+        declared = _checks.as_declared_actions(actions_per_agent, agents)
+        if continuous:
+            fields["actions"], fields["actions_per_agent"] = _checks.as_continuous(actions), ()
+        else:
+            fields["actions"], counts = _checks.as_counted("actions", actions, declared)
+            fields["actions_per_agent"] = tuple(int(c) for c in counts)
+        fields["reward_range"] = _checks.as_range("reward_range", reward_range)
+        rewards = _checks.as_table("rewards", rewards, samples, agents)
+        fields["rewards"] = _checks.as_rewards(rewards, fields["reward_range"])
+        fields |= _local(
+            (states, next_states, steps, episodes), samples, agents, states_count, horizon
+        )
+        if fields["episodes"] is not None:
+            _checks.check_episodes(
+                *(fields[name] for name in ("episodes", "steps", "contexts")),
+                *(fields[name] for name in ("states", "next_states", "horizon")),
+            )
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "behaviour", self._as_behaviour(behaviour))
+
+    def _as_behaviour(self, behaviour: Any) -> np.ndarray | None:
+        if behaviour is None:
+            return None
+        if self.continuous:
+            raise ValueError("behaviour: expected none where actions are continuous")
+        array = checks.as_float_array("behaviour", behaviour, copy=False)
+        checks.check_shape("behaviour", array, self.policy_shape, "a product policy")
+        return checks.check_probabilities("behaviour", array)
+
+    @property
+    def samples(self) -> int:
+        """Number of rows."""
+        return len(self.contexts)
+
+    @property
+    def agents(self) -> int:
+        """Number of agents."""
+        return self.actions.shape[1]
+
+    @property
+    def policy_shape(self) -> tuple[int, ...]:
+        """The shape of a product policy of the game that was logged."""
+        actions = max(self.actions_per_agent, default=0)
+        if self.states is None:
+            return self.contexts_count, self.agents, actions
+        return self.contexts_count, self.horizon, self.agents, self.states_count, actions
+
+    @property
+    def situations(self) -> np.ndarray:
+        """(samples,): `context * horizon + step`, the situations of `games.Interactions`."""
+        contexts = self.contexts.astype(np.int64)
+        return contexts if self.steps is None else contexts * self.horizon + self.steps
+
+    @property
+    def moves(self) -> np.ndarray:
+        """(samples, agents): `state * actions + action`, the moves of `games.Interactions`."""
+        if self.states is None:
+            return self.actions
+        width = max(self.actions_per_agent)
+        small = np.min_scalar_type(-self.states_count * width)
+        return self.states.astype(small) * small.type(width) + self.actions
+
+    def take(self, rows: Any) -> "Log":
+        """The log of some rows, with the same counts: a slice, a mask or row numbers.
+
+        Rows then stand alone: what belonged to an episode may be torn apart.
+
+        **Example**
+
+        >>> import equipoise as eq
+        >>> log = eq.offline.Log([0, 1, 0], [[0], [1], [1]], [[0.0], [1.0], [2.0]])
+        >>> log.take(slice(0, 1)).actions_per_agent
+        (2,)
+        """
+        kept = object.__new__(Log)
+        for name, value in vars(self).items():
+            per_row = name in ("contexts", "actions", "rewards", "states", "next_states", "steps")
+            value = value[rows] if per_row and value is not None else value
+            object.__setattr__(kept, name, None if name == "episodes" else value)
+        if not kept.samples:
+            raise ValueError("rows: expected at least one, found none")
+        return kept
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str], **declared: Any) -> "Log":
+        """Read a log from a `.parquet` or `.npz` file.
+
+        Parquet has a column for everything: `context` (optional when there is one), `action_0`,
+        `action_1`, ..., `reward_0`, ..., and where there are states `state_0`, ...,
+        `next_state_0`, ..., `step` and `episode`. An `.npz` has the arrays of a `Log` by their
+        names. What the file does not say can be declared, as for `Log` itself:
+        `actions_per_agent`, `contexts_count`, `reward_range`, ...
+
+        **Example**
+
+        >>> import equipoise as eq
+        >>> log = eq.offline.Log([0, 1], [[0, 1], [1, 1]], [[1.0, 0.0], [0.5, 0.5]])
+        >>> log.write("log.npz")
+        >>> eq.offline.Log.read("log.npz", reward_range=(0, 1)).samples
+        2
+        """
+        from equipoise.offline._files import read_log
+
+        return read_log(path, declared)
+
+    @classmethod
+    def read_chunks(
+        cls, path: str | os.PathLike[str], rows: int = 100_000, **declared: Any
+    ) -> Iterator["Log"]:
+        """Read a log that is larger than memory, in parts of at most `rows` rows.
+
+        All parts have the same counts. What is not declared, in the file or here, is found in a
+        first pass over it. Rows stand alone: episodes are not checked.
+
+        **Example**
+
+        >>> import equipoise as eq
+        >>> eq.offline.Log([0, 1, 0], [[0], [1], [1]], [[0.0], [1.0], [2.0]]).write("log.npz")
+        >>> [part.samples for part in eq.offline.Log.read_chunks("log.npz", rows=2)]
+        [2, 1]
+        """
+        from equipoise.offline._files import read_chunks
+
+        return read_chunks(path, rows, declared)
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write the log to a `.parquet` or `.npz` file; `read` gives it back as it is."""
+        from equipoise.offline._files import write_log
+
+        write_log(self, path)
+
+
+def _local(
+    given: tuple[Any, Any, Any, Any],
+    samples: int,
+    agents: int,
+    states_count: Any,
+    horizon: Any,
+) -> dict[str, Any]:
+    """Local states, steps and episodes, checked; or their absence."""
+    states, next_states, steps, episodes = given
+    states_count = _checks.as_declared("states_count", states_count)
+    horizon = _checks.as_declared("horizon", horizon)
+    if states is None:
+        for name, value in (("next_states", next_states), ("steps", steps), ("episodes", episodes)):
+            if value is not None:
+                raise ValueError(f"{name}: expected states beside them, found none")
+        names = ("states", "next_states", "steps", "episodes")
+        return dict.fromkeys(names) | {"states_count": 1, "horizon": 1}
+    if next_states is None:
+        raise ValueError("next_states: expected them beside states, found none")
+    if steps is None:
+        if (horizon or 1) > 1 or episodes is not None:
+            raise ValueError("steps: expected them beside states, found none")
+        steps = np.zeros(samples, np.int8)
+    here = _checks.as_table("states", states, samples, agents)
+    there = _checks.as_table("next_states", next_states, samples, agents)
+    if states_count is None:
+        here, there = _checks.as_whole("states", here), _checks.as_whole("next_states", there)
+        states_count = max(int(here.max()), int(there.max()), 0) + 1
+        states_count = min(states_count, _checks.LARGEST_COUNT)
+    fields: dict[str, Any] = {"states_count": states_count}
+    fields["states"], _ = _checks.as_counted("states", here, states_count)
+    fields["next_states"], _ = _checks.as_counted("next_states", there, states_count)
+    given_steps = _checks.as_table("steps", steps, samples, None)
+    fields["steps"], found = _checks.as_counted("steps", given_steps, horizon)
+    fields["horizon"] = int(found)
+    fields["episodes"] = None
+    if episodes is not None:
+        numbers = _checks.as_table("episodes", episodes, samples, None)
+        fields["episodes"] = _checks.as_whole("episodes", numbers)
+    return fields
