@@ -20,11 +20,10 @@ def add_projection(plan: Blueprint, actions: int, target: str, offset: float = 0
     layout = plan.layout
     w, v = layout["w"], layout["v"]
     one, floor = layout["one"][0], layout["floor"][0]
-    for stage in range(actions):
-        plan.mlp(
-            f"sort: {'even' if stage % 2 == 0 else 'odd'} neighbours",
-            *(_exchange(w[i], w[i + 1]) for i in range(stage % 2, actions - 1, 2)),
-        ) if actions > 1 + stage % 2 else None
+    for stage in range(actions if actions > 2 else 1):  # odd-even transposition sort
+        first = stage % 2
+        exchanges = [_exchange(w[i], w[i + 1]) for i in range(first, actions - 1, 2)]
+        plan.mlp(f"sort w: neighbours {first}-{first + 1}, ...", *exchanges)
     sums = np.tril(np.ones((actions, actions))) / np.arange(1, actions + 1)[:, None]
     mass = (one - actions * floor)[None] / np.arange(1, actions + 1)[:, None]
     plan.own(

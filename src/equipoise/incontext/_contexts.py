@@ -1,0 +1,189 @@
+"""Training data: histories of play, and what an expert would do after each of them."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from equipoise.core.zerosum import pivot_to_optimum
+from equipoise.dynamics import (
+    EXP3IX,
+    OMD,
+    Bandit,
+    EntropicOMD,
+    Learner,
+    MarkovBandit,
+    MarkovEntropicOMD,
+    MarkovOMD,
+    Spec,
+    Uniform,
+    VLearning,
+)
+from equipoise.games import MarkovGame, MatrixGame
+from equipoise.incontext._episode import Trajectory, episode
+from equipoise.incontext._teams import Board, Learning
+
+#: Learners that can play training games, by name; for matrix games and for Markov games.
+MATRIX_LEARNERS = {
+    "omd": OMD,
+    "omd-vanishing": OMD.vanishing,
+    "entropic": EntropicOMD,
+    "exp3-ix": EXP3IX,
+    "uniform": Uniform,
+}
+MARKOV_LEARNERS = {
+    "omd": MarkovOMD,
+    "omd-vanishing": MarkovOMD.vanishing,
+    "entropic": MarkovEntropicOMD,
+    "v-learning": VLearning,
+    "uniform": Uniform,
+}
+
+
+class Context(eqx.Module):
+    """What both players wrote down; axes are (seats, batch, rounds, ...)."""
+
+    actions: Int[Array, "2 batch rounds"]
+    #: Each player's own, in [0, 1].
+    rewards: Float[Array, "2 batch rounds"]
+    #: The policies played, at the state of the round.
+    policies: Float[Array, "2 batch rounds actions"]
+    #: (batch, rounds + 1), or None in matrix games.
+    states: Any
+
+    @staticmethod
+    def of(trajectory: Trajectory) -> "Context":
+        """What a trajectory leaves in the players' books."""
+        reward = trajectory.reward.T
+        return Context(
+            jnp.moveaxis(trajectory.actions, 0, 2),
+            jnp.stack([reward, 1.0 - reward]),
+            jnp.moveaxis(trajectory.played, 0, 2),
+            None if trajectory.states is None else trajectory.states.T,
+        )
+
+
+def join(contexts: list[Context]) -> Context:
+    """Contexts of several batches of games as one."""
+
+    def along(axis: int, *parts: Any) -> Any:
+        return None if parts[0] is None else jnp.concatenate(parts, axis)
+
+    return Context(
+        along(1, *(c.actions for c in contexts)),
+        along(1, *(c.rewards for c in contexts)),
+        along(1, *(c.policies for c in contexts)),
+        along(0, *(c.states for c in contexts)),
+    )
+
+
+def take(context: Context, index: Any) -> Context:
+    """Some games of a context."""
+    states = None if context.states is None else context.states[index]
+    return Context(
+        context.actions[:, index], context.rewards[:, index], context.policies[:, index], states
+    )
+
+
+def as_board(games: MatrixGame | MarkovGame) -> Board:
+    """Games with at most one batch axis, rewards within [0, 1], as single-precision arrays."""
+    if isinstance(games, MatrixGame):
+        return Board(jnp.asarray(games.payoff, jnp.float32))
+    return Board(
+        jnp.asarray(games.reward, jnp.float32),
+        jnp.asarray(games.transition, jnp.float32),
+        games.discount,
+    )
+
+
+def some(board: Board, index: Any) -> Board:
+    """Some games of a board."""
+    moves = None if board.transition is None else board.transition[index]
+    return Board(board.reward[index], moves, board.discount)
+
+
+def make_learner(name: str, states: int | None) -> Learner:
+    """A learner for training contexts, by name.
+
+    >>> type(make_learner("omd", None)).__name__
+    'OMD'
+    """
+    known = MATRIX_LEARNERS if states is None else MARKOV_LEARNERS
+    if name not in known:
+        raise ValueError(f"learners: expected names among {sorted(known)}, found {name!r}")
+    return known[name]()
+
+
+def learners_play(board: Board, names: tuple[str, ...], words: Array, *, rounds: int) -> Context:
+    """Contexts in which learners play themselves, each in an equal share of the games."""
+    games = board.reward.shape[0]
+    ends = [round(games * (i + 1) / len(names)) for i in range(len(names))]
+    contexts = []
+    for name, first, last in zip(names, [0, *ends[:-1]], ends, strict=True):
+        if last > first:
+            part, learner = slice(first, last), make_learner(name, board.states)
+            with jax.numpy_rank_promotion("allow"):  # learners broadcast over the batch
+                trajectory = episode(
+                    some(board, part),
+                    (Learning(learner, (0,)), Learning(learner, (1,))),
+                    words[:, part],
+                    rounds=rounds,
+                    segments=1,
+                )
+            contexts.append(Context.of(trajectory))
+    return join(contexts)
+
+
+def follow(learner: Learner, context: Context, board: Board) -> Float[Array, "2 batch records *p"]:
+    """The policies a learner would have had, had it lived through the same histories.
+
+    Before every round and after the last: (seats, batch, rounds + 1, actions), or (...,
+    states, actions) in Markov games.
+    """
+    rounds = context.actions.shape[2]
+
+    def seat(number: int) -> Array:
+        team = Learning(learner, (number,))
+
+        def update(state: Any, moment: Any) -> tuple[Any, Any]:
+            t, action, reward, here, then = moment
+            policy = team.policies(state, board, None)[0]
+            if board.states is None:
+                feedback = Bandit(t, action, reward)
+            else:
+                feedback = MarkovBandit(t, here, action, reward, then)
+            return learner.update(state, feedback), policy
+
+        states = context.states
+        here, then = (None, None) if states is None else (states[:, :-1].T, states[:, 1:].T)
+        ts = jnp.arange(1, rounds + 1, dtype=jnp.int32)
+        moments = (ts, context.actions[number].T, context.rewards[number].T, here, then)
+        state, policies = jax.lax.scan(update, team.begin(board, None), moments)
+        final = team.policies(state, board, None)
+        return jnp.moveaxis(jnp.concatenate([policies, final]), 0, 1)
+
+    with jax.numpy_rank_promotion("allow"):
+        return jnp.stack([seat(0), seat(1)])
+
+
+def matrix_equilibria(
+    payoff: Float[Array, "batch rows columns"],
+) -> Float[Array, "2 batch actions"]:
+    """Equilibrium policies of a batch of matrix games, padded to the larger action count.
+
+    >>> import jax.numpy as jnp
+    >>> matrix_equilibria(jnp.array([[[1.0, 0.0], [0.0, 1.0]]]))[0].tolist()
+    [[0.5, 0.5]]
+    """
+    optimum = pivot_to_optimum(jnp.moveaxis(payoff, 0, -1))
+    most = max(payoff.shape[1:])
+    return jnp.stack(
+        [jnp.pad(p.T, ((0, 0), (0, most - p.shape[0]))) for p in (optimum.x, optimum.y)]
+    )
+
+
+def spec_of(board: Board, seat: int) -> Spec:
+    """What the player in a seat knows beforehand."""
+    return Spec(board.actions[seat], board.states, board.discount)
