@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from equipoise.core.precision import double_precision, single_precision
-from equipoise.dynamics import OMD, History, MarkovOMD, rollout
+from equipoise.dynamics import OMD, Bandit, History, MarkovBandit, MarkovOMD, Spec, rollout
 from equipoise.games import MarkovGame, MatrixGame
-from equipoise.incontext._model import MLP, Attention, Transformer, cast
+from equipoise.incontext._model import MLP, Attention, Transformer
 from equipoise.incontext._players import Players
 from equipoise.incontext.construct._blocks import Layout
 from equipoise.incontext.construct._reciprocal import Reciprocal
@@ -28,7 +28,7 @@ class Size:
     >>> import equipoise as eq
     >>> size = eq.incontext.construct.omd(actions=3, rounds=200).size
     >>> size.layers, size.heads, size.blocks
-    (30, 5, 200)
+    (27, 5, 200)
     """
 
     #: Of the residual stream: d; and how many of its coordinates are used.
@@ -72,7 +72,9 @@ class HandBuilt:
     def size(self) -> Size:
         """Width, layers, heads, and how many weights."""
         layers = self.model.layers
-        leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(eqx.filter(self.model, eqx.is_array))]
+        leaves = [
+            np.asarray(leaf) for leaf in jax.tree.leaves(eqx.filter(self.model, eqx.is_array))
+        ]
         return Size(
             width=self.layout.width,
             coordinates=self.layout.used,
@@ -99,8 +101,14 @@ class HandBuilt:
     @property
     def players(self) -> Players:
         """Both seats, for `equipoise.incontext.play`; in single precision, as play is."""
-        models = cast(self.model, np.float32) if self.double else self.model
-        models = jax.tree.map(lambda leaf: leaf[None, None] if eqx.is_array(leaf) else leaf, models)
+        models = jax.tree.map(
+            lambda leaf: (
+                jnp.asarray(np.asarray(leaf, np.float32))[None, None]
+                if eqx.is_array(leaf)
+                else leaf
+            ),
+            self.model,
+        )
         actions, states = self.tokens.actions, self.tokens.states
         return Players(models, self.tokens, (actions, actions), states, "linear")
 
@@ -118,24 +126,93 @@ class HandBuilt:
 
     def errors(self, games: MatrixGame | MarkovGame, key: Any) -> np.ndarray:
         """The Euclidean distances one by one: (games, seats, tokens); over states, the largest."""
-        history, learned = self._learn(games, key)
-        built = self.outputs(history)
-        distance = np.linalg.norm(built - learned.reshape(built.shape), axis=-1)
+        self._check(games)
+        rounds, learner = self.tokens.rounds, self.learner
+        history = rollout(games, learner, learner, rounds=rounds, key=key, double=True)
+        built, learned = self.answer(history), self.follow(history)
+        distance = np.linalg.norm(built - learned, axis=-1)
         return distance if self.tokens.states is None else distance.max(-1)
 
-    def outputs(self, history: History) -> np.ndarray:
-        """What the network answers to each seat's view: (games, seats, tokens, [states,] actions)."""
+    def answer(self, history: History) -> np.ndarray:
+        """What the network says to each seat's view: (games, seats, tokens, [states,] actions)."""
         with double_precision() if self.double else single_precision():
-            views = _views(history)
-            answers = _answer(self.model, self.tokens, *views)
-        shape = (self.tokens.actions,) if self.tokens.states is None else (-1, self.tokens.actions)
-        return np.asarray(answers, float).reshape(*answers.shape[:-1], *shape)
+            answers = np.asarray(_answer(self.model, self.tokens, views(history)), float)
+        states = () if self.tokens.states is None else (self.tokens.states,)
+        return answers.reshape(-1, 2, answers.shape[1], *states, self.tokens.actions)
 
-    def _learn(self, games: MatrixGame | MarkovGame, key: Any) -> tuple[History, np.ndarray]:
-        """Play of the learners, and their policies at all tokens."""
-        _check_games(self, games)
-        flat = games if len(games.batch_shape) == 1 else games.reshape((-1,))
-        history = rollout(flat, self.learner, self.learner, rounds=self.tokens.rounds, key=key, double=True)
+    def follow(self, history: History) -> np.ndarray:
+        """What the learner says to the same, in double precision."""
+        spec = Spec(self.tokens.actions, self.tokens.states, self.discount)
         with double_precision():
-            policies = _follow(self, *_views(history))
-        return history, np.asarray(policies)
+            policies = np.asarray(_follow(self.learner, spec, views(history)))
+        return policies.reshape(-1, 2, *policies.shape[1:])
+
+    def _check(self, games: MatrixGame | MarkovGame) -> None:
+        expected = ((self.tokens.actions,) * 2, self.tokens.states)
+        found = (games.actions, getattr(games, "states", None))
+        if found != expected:
+            raise ValueError(
+                f"games: expected {expected[0]} actions and states {expected[1]}, "
+                f"found {found[0]} and {found[1]}"
+            )
+        if isinstance(games, MarkovGame) and games.discount != self.discount:
+            raise ValueError(
+                f"games: expected the discount {self.discount}, found {games.discount}"
+            )
+
+
+class View(eqx.Module):
+    """What one seat saw: arrays of (sequences, rounds), and states with one more."""
+
+    actions: jax.Array
+    rewards: jax.Array
+    states: jax.Array | None
+
+
+def views(history: History) -> View:
+    """Both seats' views of every game, one sequence each: game 0 row, game 0 column, ..."""
+    rounds = history.rewards.shape[-1]
+    rewards = np.stack([history.rewards, 1.0 - history.rewards], -2).reshape(-1, rounds)
+    actions = np.moveaxis(history.actions, -1, -2).reshape(-1, rounds)
+    if history.states is None:
+        return View(jnp.asarray(actions), jnp.asarray(rewards), None)
+    states = np.repeat(history.states.reshape(-1, rounds + 1), 2, 0)
+    return View(jnp.asarray(actions), jnp.asarray(rewards), jnp.asarray(states))
+
+
+@eqx.filter_jit
+def _answer(model: Transformer, tokens: PositionTokens, seen: View) -> jax.Array:
+    def write(t: Any, action: Any, reward: Any, state: Any, after: Any) -> jax.Array:
+        return tokens.round(t, action, reward, None, state, after)[0]
+
+    def one(seen: View) -> jax.Array:
+        t = jnp.arange(1, len(seen.actions) + 1)
+        places = () if seen.states is None else (seen.states[:-1], seen.states[1:])
+        first = tokens.opening(None if seen.states is None else seen.states[0])
+        axes = (0, 0, 0) + ((0, 0) if places else (None, None))
+        rest = jax.vmap(write, axes)(t, seen.actions, seen.rewards, *(places or (None, None)))
+        return model(jnp.concatenate([first, rest]))
+
+    return jax.lax.map(one, seen)  # one at a time: what they need at once stays in the cache
+
+
+@eqx.filter_jit
+def _follow(learner: OMD | MarkovOMD, spec: Spec, seen: View) -> jax.Array:
+    def one(seen: View) -> jax.Array:
+        def body(state: Any, event: Any) -> tuple[Any, Any]:
+            t, action, reward, *places = event
+            feedback = (
+                MarkovBandit(t, places[0], action, reward, places[1])
+                if places
+                else Bandit(t, action, reward)
+            )
+            state = learner.update(state, feedback)
+            return state, learner.policy(state)
+
+        places = () if seen.states is None else (seen.states[:-1], seen.states[1:])
+        t = jnp.arange(1, len(seen.actions) + 1, dtype=jnp.int32)
+        first = learner.init(spec)
+        _, rest = jax.lax.scan(body, first, (t, seen.actions, seen.rewards, *places))
+        return jnp.concatenate([learner.policy(first)[None], rest])
+
+    return jax.vmap(one)(seen)
