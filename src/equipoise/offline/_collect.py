@@ -56,10 +56,11 @@ def collect(game: Any, behaviour: Any = "uniform", samples: int = 10_000, *, key
     """
     samples = checks.check_count("samples", samples)
     if isinstance(game, ContextualGame | DecoupledMarkovGame):
-        mixture = _as_mixture(game, behaviour)
-        play = _play_once if isinstance(game, ContextualGame) else _play_episodes
+        mixture, streams = _as_mixture(game, behaviour), _streams(key)
         known = mixture[0] if len(mixture) == 1 else None
-        return play(game, mixture, samples, _streams(key), known)
+        if isinstance(game, ContextualGame):
+            return _play_once(game, mixture, samples, streams, known)
+        return _play_episodes(game, mixture, samples, streams, known)
     if isinstance(game, Simulator):
         log = game.simulate(behaviour, samples, key)
         if not isinstance(log, Log):
