@@ -132,7 +132,7 @@ def to_orthonormal(design: Design, bases: np.ndarray) -> sparse.csr_array:
     A function of one neighbour's move is `b(last) + sum_u 1[u] (b(u) - b(last))`; a product over
     a group expands into products over its subsets, all of which have raw features.
     """
-    moves, width = bases.shape[1:]
+    moves = bases.shape[1]
     starts = dict(zip(design.groups, design.offsets(moves)[:-1], strict=True))
     starts[()] = 0
     rows, columns, values = [np.zeros(1, int)], [np.zeros(1, int)], [np.ones(1)]

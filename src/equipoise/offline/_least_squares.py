@@ -7,6 +7,7 @@ without noise they vanish, and where there is nothing to be found they grow with
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import scipy.linalg.lapack as lapack
@@ -182,7 +183,7 @@ def _strengths(
     share = cells.rows / max(cells.rows.sum(), 1.0)
     starts = np.cumsum([1, *_widths(cells)])
     squares, errors, p_values = [], [], []
-    for start, end in zip(starts[:-1], starts[1:], strict=True):
+    for start, end in pairwise(starts):
         block = slice(start, end)
         half = inverses[:, block] * np.sqrt(penalty)
         # The covariance of ridge estimates, whose bias is not counted.

@@ -1,0 +1,249 @@
+"""How far from equilibrium a policy is, told from a log alone, and what limits the answer.
+
+Theorem 2 splits the gap: deviations whose chi-squared divergence from the behaviour policy is at
+most C are *on support*, the log says how much they gain; what better ones could add is *off
+support*, and only the model's extrapolation speaks about it. Which of the two is larger says
+whether more data of the same kind would help, or other data is needed.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equipoise.certificates import certify
+from equipoise.core import checks
+from equipoise.core.precision import double_precision
+from equipoise.core.randomness import as_key
+from equipoise.core.simplex import project
+from equipoise.games import ContextualGame, DecoupledMarkovGame, Mixture
+from equipoise.offline._critics import Dynamics
+from equipoise.offline._log import Log
+from equipoise.offline._model import Model
+
+#: Halvings of the interval of multipliers, which begins ten decades wide.
+BISECTIONS = 60
+
+
+@dataclass(frozen=True)
+class GapEstimate:
+    """The gap of a policy in a fitted model: in all, on support and off support.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> game = eq.games.families.polymatrix(agents=4, actions=3).sample(key=0)
+    >>> log = eq.offline.collect(game, "uniform", samples=4_000, key=1)
+    >>> model = eq.offline.fit(log, rank=2)
+    >>> estimate = eq.offline.estimate_gap(model, model.behaviour, divergence=0.5)
+    >>> bool(estimate.gap >= estimate.on_support > 0), estimate.interval
+    (True, None)
+    """
+
+    #: The largest gain of any agent in the model; negative for some correlated mixtures.
+    gap: float
+    #: The largest gain by deviations on support, and the largest remainder off it.
+    on_support: float
+    off_support: float
+    #: (agents,): gains of all deviations, and of those on support.
+    gains: np.ndarray
+    on_support_gains: np.ndarray
+    #: The C up to which a deviation's expected chi^2 counts as on support.
+    divergence: float
+    #: Interval of the gap over resampled logs, and its confidence level; None without bootstrap.
+    interval: tuple[float, float] | None = None
+    level: float = 0.9
+    #: The gap in each resampled log's model.
+    resampled: np.ndarray | None = None
+
+    def __float__(self) -> float:
+        return self.gap
+
+    def __str__(self) -> str:
+        text = (
+            f"{self.gap:.4g} in the model: {self.on_support:.4g} by deviations on support "
+            f"(chi^2 <= {self.divergence:g}), up to {self.off_support:.4g} more off support"
+        )
+        if self.interval is None:
+            return text
+        low, high = self.interval
+        return f"{text}; {self.level:.0%} interval [{low:.4g}, {high:.4g}]"
+
+
+def estimate_gap(
+    model: Any,
+    policy: Any,
+    *,
+    log: Log | None = None,
+    behaviour: Any = None,
+    divergence: float = 1.0,
+    bootstrap: int = 0,
+    level: float = 0.9,
+    key: Any = 0,
+) -> GapEstimate:
+    """Estimate the CCE gap of a product policy or mixture from a fitted model.
+
+    With `bootstrap` the model is fitted anew, with the same penalties and neighbours, to as many
+    resamples of the log's rows, and the interval holds the policy's gap in the middle ones of
+    them. A policy that was learned in the model looks better there than it is; resampled models
+    differ from this one as it differs from the truth, so that the interval does not share that.
+
+    In Markov games the divergence of a deviation is its mean over steps (Theorem 3 has the
+    largest).
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> game = eq.games.families.polymatrix(agents=4, actions=3).sample(key=0)
+    >>> log = eq.offline.collect(game, "uniform", samples=2_000, key=1)
+    >>> model = eq.offline.fit(log, rank=2)
+    >>> estimate = eq.offline.estimate_gap(model, model.behaviour, log=log, bootstrap=10)
+    >>> low, high = estimate.interval
+    >>> low < high
+    True
+    """
+    checks.check_range("divergence", divergence, 0.0, np.inf, low_open=True, high_open=True)
+    checks.check_range("level", level, 0.0, 1.0, low_open=True, high_open=True)
+    game = model.game if isinstance(model, Model) else model
+    if game is None:
+        raise ValueError("model: expected one with a game, found a joint network")
+    if behaviour is None:
+        if not isinstance(model, Model):
+            raise ValueError("behaviour: expected a product policy, found none")
+        behaviour = model.behaviour
+    gains = certify(game, policy).gains
+    covered = covered_gains(game, policy, behaviour, divergence)
+    covered = np.minimum(covered, gains)  # a smaller class; equal up to the bisection
+    resampled = None
+    if bootstrap:
+        if not isinstance(model, Model) or log is None:
+            raise ValueError("log: expected the log of the model for a bootstrap, found none")
+        resampled = _bootstrap(model, log, policy, checks.check_count("bootstrap", bootstrap), key)
+    tails = (0.5 - level / 2, 0.5 + level / 2)
+    return GapEstimate(
+        gap=float(gains.max()),
+        on_support=float(covered.max()),
+        off_support=float((gains - covered).max()),
+        gains=gains,
+        on_support_gains=covered,
+        divergence=float(divergence),
+        interval=None
+        if resampled is None
+        else (float(np.quantile(resampled, tails[0])), float(np.quantile(resampled, tails[1]))),
+        level=level,
+        resampled=resampled,
+    )
+
+
+def covered_gains(
+    game: ContextualGame | DecoupledMarkovGame, policy: Any, behaviour: Any, divergence: float
+) -> np.ndarray:
+    """(agents,): the largest gain of a deviation whose expected chi^2 is at most `divergence`.
+
+    The deviation that maximises value less `multiplier * chi^2` is a backward pass with a
+    projection in each state; bisection finds the multiplier at which it spends what is allowed.
+    """
+    markov = isinstance(game, DecoupledMarkovGame)
+    components = policy.policies if isinstance(policy, Mixture) else np.asarray(policy)[None]
+    weights = policy.weights if isinstance(policy, Mixture) else np.ones(1)
+    if components.ndim == len(game.policy_shape):
+        components = components[:, None]
+    rewards = np.zeros(game.policy_shape)
+    value = np.zeros(game.agents)
+    situation_weights = np.repeat(game.context_probabilities, game.horizon if markov else 1)
+    for start in range(0, len(components), 64):
+        part, chance = components[start : start + 64], weights[start : start + 64]
+        occupied = game.occupancies(part) if markov else part
+        flat = occupied.reshape(*_flat(part, game, markov))
+        expected = game.interactions.expected(flat)
+        rewards += (
+            np.tensordot(chance, expected, 1).reshape(rewards.shape)
+            if not markov
+            else np.tensordot(chance, _unflat(expected, part.shape), 1)
+        )
+        value += np.einsum("t,s,tsnu,tsnu->n", chance, situation_weights, flat, expected)
+    shape = (slice(None), slice(None)) if markov else (slice(None), None, slice(None), None)
+    with double_precision():
+        best = _covered(
+            Dynamics.of(game),
+            jnp.asarray(rewards[shape]),
+            jnp.asarray(np.asarray(behaviour).reshape(game.policy_shape)[shape]),
+            jnp.asarray(np.asarray(game.context_probabilities)),
+            jnp.asarray(float(divergence)),
+        )
+        return np.asarray(best) - value
+
+
+def _flat(part: np.ndarray, game: Any, markov: bool) -> tuple[int, int, int, int]:
+    if not markov:
+        return part.shape
+    count, contexts, horizon, agents, states, actions = part.shape
+    return count, contexts * horizon, agents, states * actions
+
+
+def _unflat(expected: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    return expected.reshape(shape)
+
+
+@eqx.filter_jit
+def _covered(
+    dynamics: Dynamics, rewards: Any, behaviour: Any, contexts: Any, divergence: Any
+) -> Any:
+    """(agents,): the best value within the divergence, by bisection over multipliers."""
+    scale = jnp.maximum(jnp.abs(rewards).max(), 1e-12) * rewards.shape[1]
+
+    def deviate(multiplier: Any) -> tuple[Any, Any]:
+        weight = multiplier[None, :, None, None]
+        following = jnp.zeros_like(rewards[:, 0, :, :, 0])
+        value = following
+        spent = following
+        for h in reversed(range(rewards.shape[1])):
+            kernel = jnp.asarray(dynamics.transitions[:, h])
+            nu = behaviour[:, h]
+            ahead = jnp.einsum("cnsat,cnt->cnsa", kernel, following)
+            q = rewards[:, h] + ahead
+            p = project(nu * (1 + q / (2 * weight)), weights=nu)
+            played = jnp.where(nu > 0, nu, 1.0)
+            chi = jnp.where(nu > 0, (p - nu) ** 2 / played, 0.0).sum(-1)
+            value = (p * (rewards[:, h] + jnp.einsum("cnsat,cnt->cnsa", kernel, value))).sum(-1)
+            spent = chi + (p * jnp.einsum("cnsat,cnt->cnsa", kernel, spent)).sum(-1)
+            following = (p * q).sum(-1) - weight[..., 0] * chi
+        first = jnp.asarray(dynamics.initial)
+        total = jnp.einsum("c,cns,cns->n", contexts, first, value)
+        used = jnp.einsum("c,cns,cns->n", contexts, first, spent) / rewards.shape[1]
+        return total, used
+
+    def halve(_: Any, ends: tuple[Any, Any]) -> tuple[Any, Any]:
+        low, high = ends
+        middle = jnp.sqrt(low * high)
+        inside = deviate(middle)[1] <= divergence
+        return jnp.where(inside, low, middle), jnp.where(inside, middle, high)
+
+    low = jnp.full(rewards.shape[2], 1e-8 * scale)
+    high = jnp.full(rewards.shape[2], 1e6 * scale)
+    free, used = deviate(low)
+    _, high = jax.lax.fori_loop(0, BISECTIONS, halve, (low, high))
+    return jnp.where(used <= divergence, free, deviate(high)[0])
+
+
+def _bootstrap(model: Model, log: Log, policy: Any, count: int, key: Any) -> np.ndarray:
+    from equipoise.offline._fit import fit
+
+    rng = np.random.default_rng(np.asarray(jax.random.key_data(as_key(key))))
+    if model.rank == "joint":
+        raise ValueError("model: expected a K-IR model for a bootstrap, found a joint critic")
+    gaps = []
+    for _ in range(count):
+        rows = np.sort(rng.integers(0, log.samples, log.samples))
+        again = fit(
+            log.take(rows),
+            model.rank,
+            neighbours=model.neighbours,
+            ridge=model.ridge,
+            intervals=False,
+        )
+        gaps.append(float(certify(again.game, policy).max_gain))
+    return np.array(gaps)

@@ -1,0 +1,241 @@
+"""Which interaction rank a log supports: held-out error of each, and the smallest that fits."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from equipoise.core import checks
+from equipoise.core.randomness import as_key
+from equipoise.offline._design import Design, to_orthonormal
+from equipoise.offline._fit import moves_of, situations_of
+from equipoise.offline._joint import TABLE_ENTRIES_PER_ROW, fit_joint, joint_table
+from equipoise.offline._least_squares import bases_of, cells_of, evidence, fit_agent
+from equipoise.offline._log import Log
+from equipoise.offline._moments import Moments, add_agent
+from equipoise.offline._screen import neighbour_sets
+
+#: Ranks with more features than this, for one cell of one agent, are not tried.
+LARGEST_DESIGN = 2000
+#: Penalties are chosen on so many agents.
+EVIDENCE_AGENTS = 8
+
+
+@dataclass(frozen=True)
+class RankSelection:
+    """Held-out errors of several ranks, and the one chosen.
+
+    An error is the mean square of what a fold's model leaves of the rows that it has not seen,
+    as a part of the variance of the rewards, averaged over agents. Chosen is the smallest rank
+    whose error is within one standard error (over folds) of the smallest.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> game = eq.games.families.polymatrix(agents=4, actions=3).sample(key=0)
+    >>> log = eq.offline.collect(game, "uniform", samples=3_000, key=1)
+    >>> selection = eq.offline.select_rank(log)
+    >>> selection.chosen, selection.ranks
+    (2, (1, 2, 3, 'joint'))
+    """
+
+    ranks: tuple[int | str, ...]
+    #: For each rank the mean error over folds, NaN where it was not tried, and its standard error.
+    errors: np.ndarray
+    standard_errors: np.ndarray
+    chosen: int | str
+    #: Why a rank was not tried.
+    notes: dict[int | str, str]
+
+    def __str__(self) -> str:
+        lines = ["rank   held-out error (of the variance of rewards)"]
+        for rank, error, spread in zip(self.ranks, self.errors, self.standard_errors, strict=True):
+            text = self.notes.get(rank, f"{error:.4f} +- {spread:.4f}")
+            lines.append(f"{rank!s:5}  {text}{'  <- chosen' if rank == self.chosen else ''}")
+        return "\n".join(lines)
+
+
+def select_rank(
+    log: Log,
+    *,
+    ranks: Sequence[int] = (1, 2, 3),
+    joint: bool | str = True,
+    neighbours: Any = None,
+    folds: int = 10,
+    key: Any = 0,
+) -> RankSelection:
+    """Choose the interaction rank by cross-validation and the one-standard-error rule.
+
+    Args:
+        log: The log.
+        ranks: What is tried.
+        joint: Whether a critic of all moves is tried too: a table where it is small enough,
+            otherwise a network, trained once on all folds but one. "table" or "mlp" say which.
+            There is none for logs with local states.
+        neighbours: As for `fit`.
+        folds: Number of parts that rows are split into at random.
+        key: Randomness of that split.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> game = eq.games.families.polymatrix(agents=4, actions=3).sample(key=0)
+    >>> log = eq.offline.collect(game, "uniform", samples=3_000, key=1)
+    >>> eq.offline.select_rank(log, ranks=(1, 2), joint=False).chosen
+    2
+    """
+    folds = checks.check_count("folds", folds, 2)
+    if log.samples < 2 * folds:
+        raise ValueError(f"log: expected at least {2 * folds} rows, found {log.samples}")
+    tried = sorted({checks.check_count("ranks", k) for k in ranks})
+    if not tried:
+        raise ValueError("ranks: expected at least one, found none")
+    key = as_key(key)
+    rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
+    fold = rng.permutation(log.samples) % folds
+    found: dict[int | str, np.ndarray] = {}
+    notes: dict[int | str, str] = {}
+    situations, moves = situations_of(log), moves_of(log)
+    rows = (log.situations, log.moves, log.rewards, (situations, moves))
+    sets = neighbour_sets(neighbours, log.agents, lambda: rows)
+    for rank in tried:
+        designs = [Design.of(own, rank) for own in sets]
+        columns = max(design.columns(moves) for design in designs)
+        if rank > log.agents or columns > LARGEST_DESIGN:
+            notes[rank] = f"not tried: {columns} features, more than {LARGEST_DESIGN}"
+            if rank > log.agents:
+                notes[rank] = f"not tried: more than the {log.agents} agents"
+            continue
+        found[rank] = _errors(log, designs, rank, fold, folds)
+    names: list[int | str] = list(tried)
+    if joint and log.states is None:
+        names.append("joint")
+        found["joint"] = _joint_errors(log, joint, fold, folds, key)
+    return _choose(names, found, notes)
+
+
+def _choose(
+    names: list[int | str], found: dict[int | str, np.ndarray], notes: dict[int | str, str]
+) -> RankSelection:
+    if not found:
+        raise ValueError(f"ranks: expected one that can be tried; {notes}")
+    missing = np.array([np.nan])
+    errors = np.array([found.get(name, missing).mean() for name in names])
+    spreads = np.array([_standard_error(found.get(name, missing)) for name in names])
+    best = int(np.nanargmin(errors))
+    within = errors <= errors[best] + spreads[best]
+    return RankSelection(tuple(names), errors, spreads, names[int(np.argmax(within))], notes)
+
+
+def _standard_error(values: np.ndarray) -> float:
+    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
+
+
+def _errors(log: Log, designs: list[Design], rank: int, fold: np.ndarray, folds: int) -> np.ndarray:
+    """(folds,): held-out errors, from the moments of every fold alone."""
+    situations, moves = situations_of(log), moves_of(log)
+    parts = [np.flatnonzero(fold == f) for f in range(folds)]
+    contexts = log.situations
+    by_agent = np.ascontiguousarray(log.moves.T)
+    counts = [_counts(contexts[rows], by_agent[:, rows], situations, moves) for rows in parts]
+    total_counts = np.sum(counts, 0)
+
+    def moments(i: int) -> list[Moments]:
+        reward = np.asarray(log.rewards[:, i], np.float64)
+        found = []
+        for rows, count in zip(parts, counts, strict=True):
+            part = Moments.empty([designs[i]], [i], log.agents, situations, moves)
+            part.counts[:] = count
+            add_agent(part, 0, contexts[rows], by_agent[:, rows], reward[rows], np.float64)
+            found.append(part)
+        return found
+
+    ridge: dict[int, float] = {}
+    if rank > 1:
+        spaced = np.unique(np.linspace(0, log.agents - 1, EVIDENCE_AGENTS).round().astype(int))
+        first = total_counts - counts[0]
+        cells = []
+        for i in spaced:
+            train = _sum(moments(int(i))[1:])
+            train.counts[:] = first
+            cells.append(cells_of(train, 0, bases_of(first)))
+        ridge = evidence(cells, rank)
+    errors = np.zeros((log.agents, folds))
+    for i in range(log.agents):
+        folded = moments(i)
+        total = _sum(folded)
+        variance = _variance(total)
+        for f, held in enumerate(folded):
+            errors[i, f] = _held_out(total.minus(held), held, ridge) / variance
+    return errors.mean(0)
+
+
+def _held_out(train: Moments, held: Moments, ridge: dict[int, float]) -> float:
+    """Mean squared error on the rows of `held` of the fit to `train`, from their moments."""
+    bases = bases_of(train.counts)
+    fitted = fit_agent(cells_of(train, 0, bases), ridge, errors=False)
+    moves, sums = held.moves, held.sums[0]
+    squares = 0.0
+    for c in range(held.contexts):
+        to_raw = to_orthonormal(held.designs[0], bases[c])
+        for at in range(c * moves, (c + 1) * moves):
+            weights = np.append(to_raw @ fitted.coefficients[at], -1.0)
+            squares += float(weights @ sums[at] @ weights)
+    return squares / max(float(sums[:, 0, 0].sum()), 1.0)
+
+
+def _joint_errors(
+    log: Log, joint: bool | str, fold: np.ndarray, folds: int, key: jax.Array
+) -> np.ndarray:
+    moves = moves_of(log)
+    entries = float(log.contexts_count) * float(moves) ** log.agents
+    kind = (
+        joint
+        if isinstance(joint, str)
+        else ("table" if entries <= TABLE_ENTRIES_PER_ROW * log.samples else "mlp")
+    )
+    if kind not in ("table", "mlp"):
+        raise ValueError(f"joint: expected a bool, 'table' or 'mlp', found {joint!r}")
+    variance = np.maximum(log.rewards.var(0, dtype=np.float64), 1e-300)
+    errors = []
+    for f in range(folds if kind == "table" else 1):
+        held, train = log.take(fold == f), log.take(fold != f)
+        if kind == "table":
+            code = np.zeros(held.samples, np.int64)
+            for i in range(log.agents):
+                code = code * moves + held.actions[:, i]
+            predicted = joint_table(train, moves)[held.contexts, code]
+        else:
+            network = fit_joint(train, kind="mlp", key=key).rewards
+            predicted = np.asarray(network(held.contexts.astype(np.int32), held.actions))
+        errors.append((((held.rewards - predicted) ** 2).mean(0) / variance).mean())
+    return np.array(errors)
+
+
+def _counts(contexts: np.ndarray, by_agent: np.ndarray, situations: int, moves: int) -> np.ndarray:
+    counts = np.empty((situations, len(by_agent), moves), np.int64)
+    for j, own in enumerate(by_agent):
+        hits = np.bincount(contexts * moves + own, minlength=situations * moves)
+        counts[:, j] = hits.reshape(situations, moves)
+    return counts
+
+
+def _sum(parts: list[Moments]) -> Moments:
+    total = parts[0]
+    return Moments(
+        total.agents,
+        total.designs,
+        total.contexts,
+        total.moves,
+        [np.sum([part.sums[0] for part in parts], 0)],
+        np.sum([part.counts for part in parts], 0),
+    )
+
+
+def _variance(total: Moments) -> float:
+    """Variance of an agent's rewards, over all cells."""
+    sums = total.sums[0]
+    rows, reward, square = sums[:, 0, 0].sum(), sums[:, 0, -1].sum(), sums[:, -1, -1].sum()
+    return max(float(square / rows - (reward / rows) ** 2), 1e-300)
