@@ -121,7 +121,7 @@ class Interactions(eqx.Module):
         return sum(len(scope) for scope in self.scopes.values())
 
     def rewards(self, situations: Any, moves: Any, *, dtype: Any = np.float64) -> np.ndarray:
-        """(samples, agents): rewards of joint moves; `situations` (samples,), `moves` (samples, agents)."""
+        """(samples, agents): rewards of moves (samples, agents) in situations (samples,)."""
         situations, moves = np.asarray(situations), np.asarray(moves)
         checks.check_shape("moves", moves, (len(situations), self.agents), "(samples, agents)")
         for name, values, count in (

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 _MERGED = 4096
 #: Entries of all tables that are held at once.
 _HELD = 32_000_000
-#: Samples that go through at once.
-_BLOCK = 8192
+#: Samples that go through at once; not a power of two, whose columns share lines of the cache.
+_BLOCK = 16_400
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def _merge(
     terms: "Interactions", owner: int, starts: dict[int, np.ndarray], entries: int, dtype: np.dtype
 ) -> list[Lookup]:
     """The terms of one agent, merged first come, first served."""
-    merged: list[Lookup] = []
+    moves, merged = terms.moves, []
     agents, members = [owner], []
 
     def finish() -> None:
@@ -84,12 +84,14 @@ def _merge(
             merged.append(Lookup(tuple(agents), _sum_tables(terms, agents, members, dtype)))
 
     for order, start in starts.items():
+        scopes = terms.scopes[order]
         for m in range(start[owner], start[owner + 1]):
-            new = [int(j) for j in terms.scopes[order][m] if j not in agents]
-            if members and terms.moves ** (len(agents) + len(new)) > entries:
+            scope = scopes[m].tolist()
+            new = [j for j in scope if j not in agents]
+            if members and moves ** (len(agents) + len(new)) > entries:
                 finish()
                 agents, members = [owner], []
-                new = [int(j) for j in terms.scopes[order][m] if j != owner]
+                new = [j for j in scope if j != owner]
             agents += new
             members.append((order, m))
     finish()
@@ -100,12 +102,13 @@ def _sum_tables(
     terms: "Interactions", agents: list[int], members: list[tuple[int, int]], dtype: np.dtype
 ) -> np.ndarray:
     """(situations * moves^agents,): the sum of some terms, over the moves of `agents`."""
-    total = np.zeros((terms.situations, *[terms.moves] * len(agents)))
+    situations, moves, scopes, tables = terms.situations, terms.moves, terms.scopes, terms.tables
+    total = np.zeros((situations, *[moves] * len(agents)))
     for order, m in members:
-        places = np.array([agents.index(j) for j in terms.scopes[order][m]])
-        table = np.asarray(terms.tables[order][:, m]).transpose(0, *(np.argsort(places) + 1))
-        view = [terms.moves if k in places else 1 for k in range(len(agents))]
-        total += table.reshape(terms.situations, *view)
+        places = [agents.index(j) for j in scopes[order][m].tolist()]
+        table = tables[order][:, m].transpose(0, *(1 + k for k in np.argsort(places).tolist()))
+        view = [moves if k in places else 1 for k in range(len(agents))]
+        total += table.reshape(situations, *view)
     return total.reshape(-1).astype(dtype)
 
 
@@ -113,17 +116,19 @@ def _block(
     lookups: list[list[Lookup]], situations: np.ndarray, moves: np.ndarray, width: int, dtype: Any
 ) -> np.ndarray:
     """(samples, owners): one block, worked through agent by agent."""
-    columns = np.ascontiguousarray(moves.T)
+    largest = max((lookup.table.size for own in lookups for lookup in own), default=1)
+    kind = np.int16 if largest <= np.iinfo(np.int16).max else np.int64
+    columns = moves.T.astype(kind, order="C")
     rewards = np.zeros((len(lookups), len(moves)), dtype)
-    many = max((l.table.size for own in lookups for l in own), default=1) > np.iinfo(np.int16).max
-    index_type = np.int64 if many else np.int16
-    start = situations.astype(index_type) * index_type(width)
+    start = situations.astype(kind) * kind(width)
+    index, found = np.empty_like(start), np.empty(len(moves), dtype)
     for own, reward in zip(lookups, rewards, strict=True):
         for lookup in own:
-            index = np.add(start, columns[lookup.agents[0]], dtype=index_type, casting="unsafe")
+            np.add(start, columns[lookup.agents[0]], out=index)
             for agent in lookup.agents[1:]:
-                np.multiply(index, index_type(width), out=index)
-                np.add(index, columns[agent], out=index, casting="unsafe")
+                np.multiply(index, kind(width), out=index)
+                np.add(index, columns[agent], out=index)
             # Indices are within bounds: clipping is only what takes the shortest way.
-            reward += lookup.table.take(index, mode="clip")
+            np.take(lookup.table, index, out=found, mode="clip")
+            reward += found
     return rewards.T

@@ -7,14 +7,49 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from equipoise.offline import adapters as adapters
+    from equipoise.offline import decomposition as decomposition
+    from equipoise.offline import parameters as parameters
+    from equipoise.offline import theory as theory
+    from equipoise.offline._collect import Simulator as Simulator
     from equipoise.offline._collect import collect as collect
+    from equipoise.offline._coverage import Coverage as Coverage
+    from equipoise.offline._coverage import coverage as coverage
+    from equipoise.offline._coverage import estimate_behaviour as estimate_behaviour
+    from equipoise.offline._fit import fit as fit
+    from equipoise.offline._gap import GapEstimate as GapEstimate
+    from equipoise.offline._gap import estimate_gap as estimate_gap
+    from equipoise.offline._interactions_report import InteractionMap as InteractionMap
     from equipoise.offline._log import Log as Log
+    from equipoise.offline._model import Model as Model
+    from equipoise.offline._select import RankSelection as RankSelection
+    from equipoise.offline._select import select_rank as select_rank
+    from equipoise.offline._solve import solve as solve
 
 #: Public name -> the module it is defined in; None for a module of this package.
 _PUBLIC: dict[str, str | None] = {
     # logs
     "Log": "equipoise.offline._log",
     "collect": "equipoise.offline._collect",
+    "Simulator": "equipoise.offline._collect",
+    "coverage": "equipoise.offline._coverage",
+    "Coverage": "equipoise.offline._coverage",
+    "estimate_behaviour": "equipoise.offline._coverage",
+    "adapters": None,
+    # from a log to a model
+    "select_rank": "equipoise.offline._select",
+    "RankSelection": "equipoise.offline._select",
+    "fit": "equipoise.offline._fit",
+    "Model": "equipoise.offline._model",
+    "InteractionMap": "equipoise.offline._interactions_report",
+    # from a model to a policy
+    "solve": "equipoise.offline._solve",
+    "estimate_gap": "equipoise.offline._gap",
+    "GapEstimate": "equipoise.offline._gap",
+    "parameters": None,
+    # what the theory says
+    "decomposition": None,
+    "theory": None,
 }
 
 __all__ = sorted(_PUBLIC)  # pyright: ignore[reportUnsupportedDunderAll]

@@ -1,0 +1,148 @@
+"""Logs as Parquet files: a column for everything, as other tools write and read them.
+
+The columns are `context`, `action_0`, `action_1`, ..., `reward_0`, ..., and where there are local
+states `state_0`, ..., `next_state_0`, ..., `step`, `episode`. What a log says beside its tables is
+kept as JSON in the metadata of the schema, under `equipoise`; a file without it is read just so.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from equipoise.offline._files import DECLARED, as_settings, said_beside
+from equipoise.offline._log import Log
+
+#: Prefix of the columns of each agent -> the table they make.
+_WIDE = {"action": "actions", "reward": "rewards", "state": "states", "next_state": "next_states"}
+#: Column -> table.
+_NARROW = {"context": "contexts", "step": "steps", "episode": "episodes"}
+_COLUMN = re.compile(r"(action|reward|state|next_state)_(0|[1-9][0-9]{0,6})")
+_METADATA = b"equipoise"
+
+
+def write(log: Log, path: Path) -> None:
+    """Write a log to `path`, which ends in `.parquet`."""
+    pyarrow, parquet = _import("pyarrow"), _import("pyarrow.parquet")
+    columns: dict[str, np.ndarray] = {}
+    for column, table in _NARROW.items():
+        if getattr(log, table) is not None:
+            columns[column] = getattr(log, table)
+    for prefix, table in _WIDE.items():
+        values = getattr(log, table)
+        if values is not None:
+            columns |= {f"{prefix}_{i}": values[:, i] for i in range(log.agents)}
+    said = {
+        name: value.tolist() if isinstance(value, np.ndarray) else value
+        for name, value in said_beside(log).items()
+    }
+    arrow = pyarrow.table({name: np.ascontiguousarray(c) for name, c in columns.items()})
+    arrow = arrow.replace_schema_metadata({_METADATA: json.dumps(said).encode()})
+    parquet.write_table(arrow, path)
+
+
+def read(path: Path) -> dict[str, Any]:
+    """All that a file holds."""
+    with open(path, "rb") as stream:  # a missing or forbidden file stays the OSError it is
+        file, groups, settings = _open(path, stream)
+        return {**_tables(path, _damaged(path, file.read), groups), **settings}
+
+
+def parts(path: Path, rows: int) -> Iterator[dict[str, Any]]:
+    """The tables of a file, some rows at a time, each with what is said beside them."""
+    with open(path, "rb") as stream:
+        file, groups, settings = _open(path, stream)
+        batches = iter(_damaged(path, lambda: file.iter_batches(batch_size=rows)))
+        while (batch := _damaged(path, lambda: next(batches, None))) is not None:
+            yield {**_tables(path, batch, groups), **settings}
+
+
+def _open(path: Path, stream: Any) -> tuple[Any, dict[str, list[str]], dict[str, Any]]:
+    """The file, the columns of each table in the order of the agents, and what is said beside."""
+    parquet = _import("pyarrow.parquet")
+    file = _damaged(path, lambda: parquet.ParquetFile(stream))
+    schema = _damaged(path, lambda: file.schema_arrow)
+    names: list[str] = list(schema.names)
+    if len(set(names)) != len(names):
+        raise ValueError(f"{path}: expected every column once, found one twice")
+    groups = {table: [column] for column, table in _NARROW.items() if column in names}
+    numbered: dict[str, set[int]] = {}
+    for name in names:
+        match = _COLUMN.fullmatch(name)
+        if match:
+            numbered.setdefault(match[1], set()).add(int(match[2]))
+    agents = 1 + max((max(numbers) for numbers in numbered.values()), default=-1)
+    for prefix in ("action", "reward", *numbered):
+        missing = sorted(set(range(agents)) - numbered.get(prefix, set()))
+        if missing or not agents:
+            raise ValueError(
+                f"{path}: expected a column {prefix}_i for every agent i from 0 to "
+                f"{max(agents - 1, 0)}, found none for agent {missing[0] if missing else 0}"
+            )
+        groups[_WIDE[prefix]] = [f"{prefix}_{i}" for i in range(agents)]
+    return file, groups, _settings(path, schema.metadata or {})
+
+
+def _settings(path: Path, metadata: dict[bytes, bytes]) -> dict[str, Any]:
+    if _METADATA not in metadata:
+        return {}
+    try:
+        said = json.loads(metadata[_METADATA])
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path}: expected JSON in the metadata, found {error}") from error
+    if not isinstance(said, dict) or not set(said) <= set(DECLARED):
+        raise ValueError(f"{path}: expected metadata about {', '.join(DECLARED)}, found other")
+    return as_settings(path, said)
+
+
+def _tables(path: Path, arrow: Any, groups: dict[str, list[str]]) -> dict[str, np.ndarray]:
+    """NumPy tables from Arrow columns; the memory of a column is let go once it is copied."""
+    tables = {}
+    for table, names in groups.items():
+        first = _column(path, arrow, names[0])
+        if table in ("contexts", "steps", "episodes"):
+            tables[table] = first
+            continue
+        columns = [first, *(_column(path, arrow, name) for name in names[1:])]
+        wide = np.empty((len(first), len(names)), np.result_type(*columns))
+        for i, column in enumerate(columns):
+            wide[:, i] = column
+        tables[table] = wide
+    return tables
+
+
+def _column(path: Path, arrow: Any, name: str) -> np.ndarray:
+    """One column of numbers; a null among them is refused by its row."""
+    column = arrow.column(name)
+    if column.null_count:
+        row = _damaged(path, lambda: column.is_null().to_numpy(zero_copy_only=False)).argmax()
+        raise ValueError(f"{path}: {name}: expected a number, found none in row {row}")
+    values = _damaged(path, lambda: column.to_numpy(zero_copy_only=False))
+    if values.dtype.kind not in "iufb":
+        raise ValueError(f"{path}: {name}: expected numbers, found {column.type}")
+    return values
+
+
+def _damaged(path: Path, work: Any) -> Any:
+    """Do the work; what Arrow raises over a damaged file becomes a ValueError that names it."""
+    pyarrow = _import("pyarrow")
+    try:
+        return work()
+    except (pyarrow.ArrowException, OSError, ValueError, MemoryError, OverflowError) as error:
+        raise ValueError(
+            f"{path}: expected a Parquet file of a log, found one that cannot be read: {error}"
+        ) from error
+
+
+def _import(module: str) -> ModuleType:
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise ImportError(
+            "pyarrow is not installed; install it with: pip install 'equipoise[parquet]'"
+        ) from error

@@ -1,0 +1,302 @@
+"""Logs from PettingZoo, Minari and Vault.
+
+The other libraries are optional: a function imports its own when it needs one, and says what to
+install when it is missing. Logs have local states that are whole numbers. Where observations
+are not (`Discrete` spaces are), a function `state(agent, observation)` of yours makes them so:
+the cell of a grid, the number of a cluster.
+
+Episodes of one length give a log with episodes. Where lengths differ, rows stand alone, and
+late steps are those of the longer episodes.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import jax
+import numpy as np
+
+from equipoise.core import checks
+from equipoise.core.randomness import as_key
+from equipoise.offline._log import Log
+
+__all__ = ["from_minari", "from_pettingzoo", "from_vault"]
+
+#: (agent, observation) -> the number of the agent's local state.
+State = Callable[[Any, Any], int]
+#: what is seen first -> the number of the public context of the episode.
+Context = Callable[[Any], int]
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One episode: (steps + 1, agents) states, (steps, agents) actions and rewards."""
+
+    context: int
+    states: np.ndarray
+    actions: np.ndarray
+    rewards: np.ndarray
+
+
+def from_pettingzoo(
+    env: Any,
+    episodes: int,
+    *,
+    key: Any,
+    policies: Mapping[str, Callable[[Any], int]] | None = None,
+    state: State | None = None,
+    context: Context | None = None,
+    steps: int = 1000,
+) -> Log:
+    """Roll out a PettingZoo environment with the parallel API, and log it.
+
+    - `policies`: agent -> a function from its observation to an action; uniform without.
+    - `state(agent, observation)`: the local state, a whole number; without it observations are
+      of `Discrete` spaces, and are the states.
+    - `context(observations)`: the public context, from the first observations of all; 0 without.
+    - `steps`: an episode is cut after so many.
+
+    All agents have to stay until an episode ends. PettingZoo itself need not be installed for
+    an environment of your own.
+
+    **Example**
+
+    >>> from types import SimpleNamespace as Space
+    >>> import equipoise as eq
+    >>> class Crossing:
+    ...     possible_agents = ["car", "tram"]
+    ...     def observation_space(self, agent): return Space(n=1, start=0)
+    ...     def action_space(self, agent): return Space(n=2, start=0)
+    ...     def reset(self, seed=None): return {"car": 0, "tram": 0}, {}
+    ...     def step(self, actions):
+    ...         crash = actions["car"] == actions["tram"] == 1
+    ...         done = dict.fromkeys(actions, True)
+    ...         reward = {a: -1.0 if crash else float(move) for a, move in actions.items()}
+    ...         return {"car": 0, "tram": 0}, reward, done, done, {}
+    >>> log = eq.offline.adapters.from_pettingzoo(Crossing(), episodes=100, key=0)
+    >>> log.samples, log.agents, log.horizon, log.actions_per_agent
+    (100, 2, 1, (2, 2))
+    """
+    agents = list(getattr(env, "possible_agents", []))
+    if not agents:
+        raise ValueError("env: expected an environment with possible_agents, found none")
+    spaces = [env.action_space(agent) for agent in agents]
+    counts, starts = zip(
+        *(_discrete("action", a, s) for a, s in zip(agents, spaces, strict=True)), strict=True
+    )
+    read = _states_of({a: env.observation_space(a) for a in agents} if state is None else {}, state)
+    words = np.asarray(jax.random.key_data(as_key(key))).ravel().tolist()
+    played = []
+    for episode in range(checks.check_count("episodes", episodes)):
+        rng = np.random.default_rng([*words, episode])
+        seen = env.reset(seed=int(rng.integers(2**31)))[0]
+        number = 0 if context is None else int(context(seen))
+        states, actions, rewards = [[read(a, seen[a]) for a in agents]], [], []
+        for _ in range(steps):
+            chosen = [
+                int(rng.integers(count)) + start if policies is None else int(policies[a](seen[a]))
+                for a, count, start in zip(agents, counts, starts, strict=True)
+            ]
+            seen, earned, ended, cut, _ = env.step(dict(zip(agents, chosen, strict=True)))
+            _check_present(agents, episode, seen, earned)
+            states.append([read(a, seen[a]) for a in agents])
+            actions.append(np.array(chosen) - starts)
+            rewards.append([float(earned[a]) for a in agents])
+            over = [bool(ended[a] or cut[a]) for a in agents]
+            if any(over):
+                if not all(over):
+                    left = agents[over.index(True)]
+                    raise ValueError(
+                        f"env: expected all agents to stay until an episode ends; {left!r} left "
+                        f"episode {episode} in step {len(actions) - 1}"
+                    )
+                break
+        played.append(Episode(number, *map(np.array, (states, actions, rewards))))
+    return _log(played, counts)
+
+
+def from_minari(
+    dataset: Any,
+    *,
+    agents: Sequence[str] | None = None,
+    rewards: str = "rewards",
+    state: State | None = None,
+    context: Context | None = None,
+) -> Log:
+    """A log from a joint Minari dataset: observations and actions are `Dict`s keyed by agent.
+
+    Minari has one reward a step. Rewards of the agents are taken from `infos[rewards]`, keyed
+    by agent too; where that is missing, all agents get the one reward. `dataset` is a
+    `MinariDataset`, or the id of one that is on this machine (needs the extra `minari`).
+
+    **Example**
+
+    >>> from types import SimpleNamespace as Space
+    >>> import numpy as np, equipoise as eq
+    >>> episode = Space(
+    ...     observations={"a": np.array([0, 1]), "b": np.array([0, 0])},
+    ...     actions={"a": np.array([1]), "b": np.array([0])},
+    ...     rewards=np.array([0.0]),
+    ...     infos={"rewards": {"a": np.array([1.0]), "b": np.array([-1.0])}},
+    ... )
+    >>> two = {"a": Space(n=2, start=0), "b": Space(n=2, start=0)}
+    >>> dataset = Space(action_space=two, observation_space=two, iterate_episodes=lambda: [episode])
+    >>> eq.offline.adapters.from_minari(dataset).rewards.tolist()
+    [[1.0, -1.0]]
+    """
+    if isinstance(dataset, str):
+        dataset = _import("minari", "Minari", "minari").load_dataset(dataset)
+    space = dataset.action_space
+    inner = getattr(space, "spaces", space)
+    if not isinstance(inner, Mapping):
+        raise ValueError(f"dataset: expected actions keyed by agent, found {type(space).__name__}")
+    names = list(inner) if agents is None else list(agents)
+    counts, starts = zip(*(_discrete("action", a, inner[a]) for a in names), strict=True)
+    observed = getattr(dataset.observation_space, "spaces", dataset.observation_space)
+    read = _states_of({a: observed[a] for a in names} if state is None else {}, state)
+    played = []
+    for number, episode in enumerate(dataset.iterate_episodes()):
+        _check_present(names, number, episode.observations, episode.actions)
+        first = {a: episode.observations[a][0] for a in names}
+        states = [[read(a, seen) for seen in episode.observations[a]] for a in names]
+        actions = np.array([np.asarray(episode.actions[a]).ravel() for a in names]).T - starts
+        earned = (episode.infos or {}).get(rewards)
+        shared = np.asarray(episode.rewards, np.float64)
+        # Infos begin with that of the reset, which no reward belongs to.
+        own = [shared if earned is None else np.asarray(earned[a])[-len(actions) :] for a in names]
+        played.append(
+            Episode(
+                0 if context is None else int(context(first)),
+                np.array(states).T,
+                actions,
+                np.array(own).T,
+            )
+        )
+    return _log(played, counts)
+
+
+def from_vault(vault: Any, *, state: State | None = None, context: Context | None = None) -> Log:
+    """A log from a Vault, the format of OG-MARL (flashbax).
+
+    `vault` is a folder `.../name/uid` (needs the extra `vault`), a `flashbax.vault.Vault`, or its
+    experience: arrays `observations`, `actions`, `rewards`, `terminals` and `truncations` of shape
+    (1, time, agents, ...). An episode ends where all agents are terminal or truncated; one that
+    the data breaks off is left out. A Vault has no observation after the last action of an
+    episode: the next state of a last step is written as the state itself, which no finite-horizon
+    plan reads.
+
+    **Example**
+
+    >>> import numpy as np, equipoise as eq
+    >>> time, agents = 6, 2
+    >>> experience = {
+    ...     "observations": np.zeros((1, time, agents), int),
+    ...     "actions": np.ones((1, time, agents), int),
+    ...     "rewards": np.ones((1, time, agents)),
+    ...     "terminals": np.arange(time).reshape(1, time, 1).repeat(agents, 2) % 2 == 1,
+    ... }
+    >>> eq.offline.adapters.from_vault(experience).horizon
+    2
+    """
+    if isinstance(vault, str | Path):
+        folder = Path(vault).resolve()
+        library = _import("flashbax.vault", "flashbax", "vault")
+        vault = library.Vault(
+            folder.parent.name, rel_dir=str(folder.parent.parent), vault_uid=folder.name
+        )
+    experience = vault.read().experience if hasattr(vault, "read") else vault
+    missing = {"observations", "actions", "rewards"} - set(experience)
+    if missing or not {"terminals", "truncations"} & set(experience):
+        raise ValueError(
+            "vault: expected observations, actions, rewards and terminals or truncations, "
+            f"found {sorted(experience)}"
+        )
+    observations, actions, rewards = (
+        np.asarray(experience[name])[0] for name in ("observations", "actions", "rewards")
+    )
+    ended = np.zeros(len(actions), bool)
+    for name in ("terminals", "truncations"):
+        if name in experience:
+            ended |= np.asarray(experience[name])[0].reshape(len(actions), -1).astype(bool).all(1)
+    names = range(actions.shape[1])
+    read = _states_of({}, state or _scalar_state)
+    played, start = [], 0
+    for end in np.flatnonzero(ended) + 1:
+        rows = slice(start, end)
+        states = [[read(a, seen[a]) for a in names] for seen in observations[rows]]
+        number = 0 if context is None else int(context(observations[start]))
+        played.append(
+            Episode(number, np.array([*states, states[-1]]), actions[rows], rewards[rows])
+        )
+        start = end
+    return _log(played, None)
+
+
+def _scalar_state(agent: Any, observation: Any) -> int:
+    """An observation that is one whole number already."""
+    array = np.asarray(observation)
+    if array.size != 1 or array.dtype.kind not in "iub":
+        raise ValueError(
+            "state: expected a function (agent, observation) -> whole number, since observations "
+            f"are {array.dtype} of shape {array.shape}; found none"
+        )
+    return int(array.item())
+
+
+def _states_of(spaces: Mapping[Any, Any], state: State | None) -> State:
+    """How observations become states: as the caller says, or as `Discrete` spaces number them."""
+    if state is not None:
+        return state
+    starts = {agent: _discrete("observation", agent, space)[1] for agent, space in spaces.items()}
+    return lambda agent, observation: int(observation) - starts[agent]
+
+
+def _discrete(what: str, agent: Any, space: Any) -> tuple[int, int]:
+    """How many there are in a `Discrete` space, and the number it begins with."""
+    count = getattr(space, "n", None)
+    if np.ndim(count) or not isinstance(count, int | np.integer):
+        hint = "; pass state=" if what == "observation" else ""
+        raise ValueError(
+            f"{what}_space: expected a Discrete space for agent {agent!r}, "
+            f"found {type(space).__name__}{hint}"
+        )
+    return int(count), int(getattr(space, "start", 0))
+
+
+def _check_present(agents: Iterable[Any], episode: int, *parts: Mapping[Any, Any]) -> None:
+    for part in parts:
+        for agent in agents:
+            if agent not in part:
+                raise ValueError(f"episode {episode}: expected agent {agent!r}, found none")
+
+
+def _log(played: list[Episode], actions_per_agent: Sequence[int] | None) -> Log:
+    """One log of all episodes; without states where there is one state and one step."""
+    if not played:
+        raise ValueError("episodes: expected at least one that ends, found none")
+    lengths = [len(episode.actions) for episode in played]
+    contexts = np.repeat([episode.context for episode in played], lengths)
+    actions = np.concatenate([episode.actions for episode in played])
+    rewards = np.concatenate([episode.rewards for episode in played])
+    states = np.concatenate([episode.states[:-1] for episode in played])
+    following = np.concatenate([episode.states[1:] for episode in played])
+    if max(lengths) == 1 and not states.any():
+        return Log(contexts, actions, rewards, actions_per_agent=actions_per_agent)
+    steps = np.concatenate([np.arange(length) for length in lengths])
+    whole = np.repeat(np.arange(len(played)), lengths) if len(set(lengths)) == 1 else None
+    return Log(
+        contexts, actions, rewards, states, following, steps, whole,
+        actions_per_agent=actions_per_agent,
+    )  # fmt: skip
+
+
+def _import(module: str, library: str, extra: str) -> ModuleType:
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise ImportError(
+            f"{library} is not installed; install it with: pip install 'equipoise[{extra}]'"
+        ) from error
