@@ -36,6 +36,8 @@ def test_examples_run(file, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if file.name == "adapters.py":
         [peer(library) for library in ("pyspiel", "pygambit", "quantecon")]
+    if file.name == "_pettingzoo.py":
+        peer("pettingzoo")
     dotted = ".".join(file.relative_to(SOURCE).with_suffix("").parts)
     module = importlib.import_module(dotted.removesuffix(".__init__"))
     report: list[str] = []

@@ -1,7 +1,8 @@
 """Games of very many agents who feel each other through an aggregate only.
 
 `equipoise.solve` finds pure near-equilibria of them, any or the best for society; this package
-holds the solvers, a map of the equilibria found, mean-field views, and the bounds of the theory.
+holds the solvers, a map of the equilibria found, mean-field views, the bounds of the theory, and
+`learn`, which finds them from samples of a simulator.
 """
 
 from equipoise.aggregative import theory
@@ -15,16 +16,32 @@ from equipoise.aggregative._mean_field import (
     sampled_gain,
 )
 from equipoise.aggregative._normal import solve_aggregative
+from equipoise.aggregative.learning import (
+    Environment,
+    Learned,
+    Simulator,
+    Spec,
+    from_pettingzoo,
+    learn,
+    to_pettingzoo,
+)
 
 __all__ = [
+    "Environment",
     "Equilibrium",
+    "Learned",
     "MeanField",
+    "Simulator",
+    "Spec",
     "equilibria",
     "from_mean_field",
+    "from_pettingzoo",
+    "learn",
     "lipschitz_envelope",
     "mean_field",
     "sampled_gain",
     "solve_aggregative",
     "solve_aggregative_markov",
     "theory",
+    "to_pettingzoo",
 ]

@@ -1,0 +1,191 @@
+"""PettingZoo's parallel environments: theirs for our learner, and our simulator for theirs."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from equipoise.aggregative.learning._simulator import Simulator
+from equipoise.aggregative.learning._spec import Spec
+from equipoise.core import checks
+
+
+class Wrapped:
+    """A parallel environment behind `reset()` and `step(actions)`; see `from_pettingzoo`."""
+
+    #: What a learner is told.
+    spec: Spec
+
+    def __init__(self, env: Any, spec: Spec, state: Callable[..., Any], key: int):
+        self.spec = spec
+        self._env, self._state, self._key = env, state, key
+        self._agents: list[Any] = list(env.possible_agents)
+        if len(self._agents) != spec.agents:
+            raise ValueError(
+                f"env: expected {spec.agents} possible agents, as the influence says; "
+                f"found {len(self._agents)}"
+            )
+        for agent in self._agents:
+            size = getattr(env.action_space(agent), "n", None)
+            if size != spec.actions:
+                raise ValueError(
+                    f"env: expected {spec.actions} discrete actions of agent {agent}, "
+                    f"found {env.action_space(agent)}"
+                )
+        self._episode = 0
+        self._last = 0
+
+    def seek(self, episode: int) -> None:
+        """Make the next `reset` begin this episode, counted from 0."""
+        self._episode = checks.check_count("episode", episode, at_least=0)
+
+    def reset(self) -> int:
+        """Begin an episode, seeded by the key and its number."""
+        seed = int(np.random.SeedSequence((self._key, self._episode)).generate_state(1)[0])
+        self._episode += 1
+        observations, infos = self._env.reset(seed=seed & 0x7FFFFFFF)
+        self._last = self._read(observations, infos)
+        return self._last
+
+    def step(self, actions: Any) -> tuple[int, np.ndarray]:
+        """Take (agents,) actions; returns the next state and (agents,) rewards."""
+        actions = np.asarray(actions)
+        checks.check_shape("actions", actions, (self.spec.agents,), "one for each agent")
+        living = set(self._env.agents)
+        if len(living) != len(self._agents):
+            raise ValueError(
+                f"env: expected all {len(self._agents)} agents for {self.spec.horizon} steps, "
+                f"found {len(living)} after fewer"
+            )
+        plan = {agent: int(a) for agent, a in zip(self._agents, actions, strict=True)}
+        observations, rewards, _, _, infos = self._env.step(plan)
+        # Environments may stop observing when an episode is over; nobody acts in that state.
+        if observations:
+            self._last = self._read(observations, infos)
+        return self._last, np.array([rewards[agent] for agent in self._agents], np.float64)
+
+    def _read(self, observations: Any, infos: Any) -> int:
+        found = self._state(observations, infos)
+        state = int(np.asarray(found).reshape(-1)[0]) if np.size(found) == 1 else -1
+        if not 0 <= state < self.spec.states:
+            raise ValueError(
+                f"state: expected a whole number from 0 to {self.spec.states - 1}, found {found!r}"
+            )
+        return state
+
+
+def from_pettingzoo(
+    env: Any,
+    influence: Any,
+    *,
+    horizon: int,
+    states: int,
+    lipschitz: float,
+    transition_lipschitz: float,
+    state: Callable[..., Any] | None = None,
+    key: int = 0,
+    **declared: Any,
+) -> Wrapped:
+    """Let `learn` play a PettingZoo parallel environment, given the influence of its agents.
+
+    PettingZoo knows nothing of aggregates, so who adds what has to be said: `influence` is
+    (agents or types, actions, d), agents in the order of `env.possible_agents` and, with
+    `counts`, type by type. `state(observations, infos)` is the state that all agents share, a
+    whole number; by default what the first agent observes. `declared` are the other fields of
+    `Spec`: `counts`, `scale`, `bounds`, `starts`, `reward`.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> city = eq.games.load("demand-response", agents=20)
+    >>> parallel = eq.aggregative.to_pettingzoo(eq.aggregative.Simulator(city))
+    >>> env = eq.aggregative.from_pettingzoo(
+    ...     parallel, city.influence, horizon=city.horizon, states=city.states,
+    ...     lipschitz=city.lipschitz, transition_lipschitz=city.transition_lipschitz,
+    ...     counts=city.counts,
+    ... )
+    >>> run = eq.aggregative.learn(env, episodes=3, rewards="unknown")
+    >>> run.episodes
+    3
+    """
+    for name in ("possible_agents", "action_space", "reset", "step"):
+        if not hasattr(env, name):
+            raise ValueError(f"env: expected a PettingZoo ParallelEnv, found no {name} in it")
+    spec = Spec(influence, horizon, states, lipschitz, transition_lipschitz, **declared)
+    first = env.possible_agents[0]
+
+    def observed(observations: Any, infos: Any) -> Any:
+        return observations[first]
+
+    return Wrapped(env, spec, observed if state is None else state, key)
+
+
+def to_pettingzoo(simulator: Simulator) -> Any:
+    """The simulator as a PettingZoo `ParallelEnv`; every agent observes the state.
+
+    Agents are called "agent_0" and so on, row by row of the game. Episodes are truncated at the
+    horizon. Needs the extra `pettingzoo`.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> city = eq.games.load("demand-response", agents=20)
+    >>> env = eq.aggregative.to_pettingzoo(eq.aggregative.Simulator(city))
+    >>> observations, infos = env.reset(seed=1)
+    >>> len(observations), env.action_space("agent_0")
+    (20, Discrete(3))
+    """
+    try:
+        from gymnasium import spaces
+        from pettingzoo import ParallelEnv
+    except ImportError as error:
+        raise ImportError("to_pettingzoo needs PettingZoo: install equipoise[pettingzoo]") from error
+
+    if not isinstance(simulator, Simulator):
+        raise ValueError(f"simulator: expected a Simulator, found {type(simulator).__name__}")
+    spec = simulator.spec
+    agents = [f"agent_{i}" for i in range(spec.agents)]
+    seen, moves = spaces.Discrete(spec.states), spaces.Discrete(spec.actions)
+
+    class Crowd(ParallelEnv):
+        metadata = {"name": "equipoise_crowd_v0", "render_modes": []}  # noqa: RUF012
+        render_mode = None
+
+        def __init__(self) -> None:
+            self.possible_agents = list(agents)
+            self.agents: list[str] = []
+            self.observation_spaces = dict.fromkeys(agents, seen)
+            self.action_spaces = dict.fromkeys(agents, moves)
+            self._step = 0
+
+        def observation_space(self, agent: str) -> Any:
+            return self.observation_spaces[agent]
+
+        def action_space(self, agent: str) -> Any:
+            return self.action_spaces[agent]
+
+        def reset(self, seed: int | None = None, options: Any = None) -> tuple[Any, Any]:
+            if seed is not None:
+                simulator.seek(int(seed))
+            self.agents, self._step = list(agents), 0
+            return self._all(simulator.reset()), {agent: {} for agent in agents}
+
+        def step(self, actions: dict[str, Any]) -> tuple[Any, Any, Any, Any, Any]:
+            state, rewards = simulator.step(np.array([int(actions[a]) for a in agents]))
+            self._step += 1
+            over = self._step == spec.horizon
+            self.agents = [] if over else list(agents)
+            earned = dict(zip(agents, rewards.tolist(), strict=True))
+            infos = {agent: {} for agent in agents}
+            return self._all(state), earned, self._each(False), self._each(over), infos
+
+        def state(self) -> np.ndarray:
+            return np.array([simulator.state])
+
+        def _all(self, state: int) -> dict[str, Any]:
+            return self._each(np.int64(state))
+
+        def _each(self, value: Any) -> dict[str, Any]:
+            return dict.fromkeys(agents, value)
+
+    return Crowd()

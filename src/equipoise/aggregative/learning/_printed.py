@@ -1,0 +1,190 @@
+"""Algorithm 3 as printed, to compare with: known rewards, agents one by one.
+
+The joint Lipschitz envelope of `r + P V` with `L_h = gamma_r + gamma_P (H-h)`, values in [0, H],
+the bonus `c sqrt(S H^2 log(SAKH/p) / N) + gamma_P H alpha`, the printed tolerance and grid, a pure
+profile drawn from the program's mix, samples credited to the nearest cell, welfare ahead without a
+bonus, and a plan for every episode. Where no sample is the paper says nothing: Q stays as it was
+initialised, H above and 0 below.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from equipoise.aggregative import theory
+from equipoise.aggregative._cells import Stage, printed_grid
+from equipoise.aggregative._subroutine import Options, select
+from equipoise.aggregative.learning._grid import Grid
+from equipoise.aggregative.learning._planner import Bounds, Joint, policy_of
+from equipoise.aggregative.learning._samples import Samples
+from equipoise.aggregative.learning._spec import Spec
+
+
+def printed_grids(spec: Spec, spacing: float) -> dict[tuple[int, int], Grid]:
+    """Multiples of the spacing, for every step and state."""
+    grids = {}
+    for h in range(spec.horizon):
+        for s in range(spec.states):
+            points, _ = printed_grid(*spec.box(h, s), spacing)
+            shape = tuple(len(np.unique(points[:, k])) for k in range(spec.dimensions))
+            grids[h, s] = Grid(points, spacing, shape)
+    return grids
+
+
+class PrintedPlanner:
+    """Plans as printed; stands where `Planner` does."""
+
+    relaxed = 1.0
+
+    def __init__(
+        self,
+        spec: Spec,
+        grids: dict[tuple[int, int], Grid],
+        options: Options,
+        worth: np.ndarray | None,
+        *,
+        episodes: int,
+        bonus: float,
+        failure: float,
+        key: int,
+    ):
+        self.spec, self.grids, self.options, self.worth = spec, grids, options, worth
+        self.bonus, self.key = bonus, key
+        size = spec.states * spec.actions * episodes * spec.horizon
+        self.log = float(np.log(size / failure))
+
+    @property
+    def stage_bound(self) -> float:
+        """Theorem 4.1 as printed, without what transitions add."""
+        spec = self.spec
+        return theory.printed_gap(
+            lipschitz=spec.lipschitz,
+            transition_lipschitz=spec.transition_lipschitz,
+            spacing=self.options.spacing,
+            delta=spec.delta,
+            agents=spec.agents,
+            actions=spec.actions,
+            horizon=spec.horizon,
+        )
+
+    def forget(self, place: tuple[int, int] | None = None) -> None:
+        """Nothing is kept from plan to plan."""
+
+    def likely(self, evaluation: "PrintedEvaluation") -> None:
+        """The paper has no other policies than those it plays."""
+
+    def plan(self, samples: Samples) -> tuple[Joint, "PrintedEvaluation"]:
+        """One backward pass: values, programs and draws together."""
+        spec = self.spec
+        shape = (spec.horizon, spec.states)
+        # A function of the samples, so that a plan can be made again.
+        rng = np.random.default_rng((self.key, int(samples.visits.sum())))
+        options = replace(self.options, rng=rng)
+        plays = np.zeros((*shape, spec.types, spec.actions), np.int64)
+        aggregate, cell = np.zeros((*shape, spec.dimensions)), np.zeros(shape, np.int64)
+        upper, lower = np.zeros((2, spec.types, spec.states))
+        ahead = np.zeros(spec.states)
+        for h in reversed(range(spec.horizon)):
+            now = [np.empty_like(upper), np.empty_like(lower), np.empty_like(ahead)]
+            for s in range(spec.states):
+                sheet = self.sheet(samples, h, s, upper, lower, ahead)
+                plan = select(self._stage(h, s, sheet), options)
+                now[0][:, s], now[1][:, s] = sheet.values(plan.aggregate, plan.plays)
+                now[2][s] = plan.objective
+                plays[h, s], aggregate[h, s] = plan.plays, plan.aggregate
+                cell[h, s] = self.grids[h, s].nearest(plan.aggregate)
+            upper, lower, ahead = now
+        return Joint(plays, aggregate, cell), PrintedEvaluation(self, samples)
+
+    def sheet(
+        self,
+        samples: Samples,
+        h: int,
+        s: int,
+        upper: np.ndarray,
+        lower: np.ndarray,
+        ahead: np.ndarray,
+    ) -> "_Sheet":
+        """Q of all agents on the grid of one step and state."""
+        spec, grid, steps = self.spec, self.grids[h, s], self.spec.horizon
+        cells = len(grid.centres)
+        count = samples.visits[h, s][:cells]
+        seen = count > 0
+        shares = samples.following[h, s][:cells][seen] / count[seen, None]
+        bonus = self.bonus * np.sqrt(spec.states * steps**2 * self.log / count[seen])
+        bonus = bonus + spec.transition_lipschitz * steps * grid.side
+        slope = spec.lipschitz + spec.transition_lipschitz * (steps - 1 - h)
+        rewards = spec.rewards(h, s, grid.centres[seen]) if seen.any() else np.zeros(0)
+        away = np.abs(grid.centres[:, None] - grid.centres[None, seen]).max(-1)
+        shape = (cells, spec.types, spec.actions)
+        high, low = np.full(shape, float(steps)), np.zeros(shape)
+        for k in range(int(seen.sum())):
+            far = slope * away[:, k, None, None]
+            high = np.minimum(high, rewards[k] + (upper @ shares[k] + bonus[k])[:, None] + far)
+            low = np.maximum(low, rewards[k] + (lower @ shares[k] - bonus[k])[:, None] - far)
+        later = np.zeros(cells)
+        later[seen] = shares @ ahead
+        return _Sheet(np.clip(high, 0, steps), np.clip(low, 0, steps), later, slope, grid)
+
+    def _stage(self, h: int, s: int, sheet: "_Sheet") -> Stage:
+        """The stage of a program: Q as rewards, scaled by its own Lipschitz constant."""
+        low, high = self.spec.box(h, s)
+        own = self.worth if self.worth is None or self.worth.ndim == 2 else self.worth[h, s]
+        return Stage(
+            influence=self.spec.influences(h, s),
+            counts=self.spec.counts,
+            scale=self.spec.scale,
+            low=low,
+            high=high,
+            lipschitz=sheet.slope,
+            delta=self.spec.delta,
+            rewards=lambda points: sheet.upper[sheet.nearest(points)],
+            welfare=own,
+            # Without other weights the sum of Q is the objective, and has what is ahead in it.
+            ahead=None if own is None else lambda points: sheet.ahead[sheet.nearest(points)],
+        )
+
+
+@dataclass(frozen=True)
+class _Sheet:
+    """Q between its bounds on a grid, and the welfare ahead."""
+
+    #: (cells, agents, actions)
+    upper: np.ndarray
+    lower: np.ndarray
+    #: (cells,)
+    ahead: np.ndarray
+    slope: float
+    grid: Grid
+
+    def values(self, x: np.ndarray, plays: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(agents,) each: Q of what each agent plays, above and below."""
+        here, played = self.grid.nearest(x), (np.arange(len(plays)), plays.argmax(1))
+        return self.upper[here][played], self.lower[here][played]
+
+    def nearest(self, points: np.ndarray) -> np.ndarray:
+        """(points,): their nearest cells."""
+        return np.abs(points[:, None] - self.grid.centres).max(-1).argmin(1)
+
+
+@dataclass(frozen=True)
+class PrintedEvaluation:
+    """Values of policies between the printed bounds, from the samples of one moment."""
+
+    planner: PrintedPlanner
+    samples: Samples
+
+    def bounds(self, joint: Joint) -> Bounds:
+        """Backward over the steps; the gain is what Theorem 5.1 adds up to."""
+        planner, spec = self.planner, self.planner.spec
+        upper, lower = np.zeros((2, spec.types, spec.states))
+        for h in reversed(range(spec.horizon)):
+            now = [np.empty_like(upper), np.empty_like(lower)]
+            for s in range(spec.states):
+                sheet = planner.sheet(self.samples, h, s, upper, lower, np.zeros(spec.states))
+                now[0][:, s], now[1][:, s] = sheet.values(joint.aggregate[h, s], joint.plays[h, s])
+            upper, lower = now
+        gain = upper - lower + planner.stage_bound
+        welfare = np.stack([lower.mean(0), upper.mean(0)])
+        # One class for each agent, in their order: `policy_of` has no counts to split.
+        return Bounds(policy_of(spec, joint.plays), lower, upper, gain, welfare, True)
