@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from equipoise import aggregative as aggregative
     from equipoise import dynamics as dynamics
     from equipoise import games as games
+    from equipoise import incontext as incontext
     from equipoise import offline as offline
     from equipoise.certificates import certify as certify
     from equipoise.core import Certificate as Certificate
@@ -54,6 +55,7 @@ _PUBLIC: dict[str, str | None] = {
     "offline": None,
     # learning
     "dynamics": None,
+    "incontext": None,
 }
 
 __all__ = sorted(_PUBLIC)  # pyright: ignore[reportUnsupportedDunderAll]

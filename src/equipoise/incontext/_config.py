@@ -17,6 +17,12 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "stop_on": ("gap", "kl"),
 }
 
+#: Fields that are counts.
+COUNTS = (
+    *("rounds", "reward_bins", "layers", "heads", "width", "hidden"),
+    *("steps", "batch", "play_ahead", "seeds", "evaluate_every", "held_out"),
+)
+
 
 @dataclass(frozen=True)
 class Config:
@@ -39,10 +45,10 @@ class Config:
     tokens: Literal["round", "vocabulary"] = "round"
     #: Levels of the rewards of the vocabulary.
     reward_bins: int = 20
-    #: Whether a round's token holds the policy the player played.
-    own_policy: bool = True
     layers: int = 2
     heads: int = 4
+    #: Heads that share keys and values: as many groups; None gives each head its own.
+    head_groups: int | None = None
     width: int = 64
     #: Hidden units of the MLPs.
     hidden: int = 256
@@ -104,18 +110,19 @@ class Config:
                 raise ValueError(
                     f"{name}: expected one of {list(words)}, found {getattr(self, name)!r}"
                 )
-        for name in (
-            "rounds reward_bins layers heads width hidden steps batch play_ahead seeds"
-            " evaluate_every held_out"
-        ).split():
+        for name in COUNTS:
             checks.check_count(name, getattr(self, name))
-        for name in ("training_games", "micro_batch", "patience"):
+        for name in ("training_games", "micro_batch", "patience", "head_groups"):
             if getattr(self, name) is not None:
                 checks.check_count(name, getattr(self, name))
         checks.check_count("warmup", self.warmup, at_least=0)
         if self.width % self.heads:
             raise ValueError(
                 f"width: expected a multiple of heads ({self.heads}), found {self.width}"
+            )
+        if self.heads % (self.head_groups or 1):
+            raise ValueError(
+                f"head_groups: expected a divisor of heads ({self.heads}), found {self.head_groups}"
             )
         checks.check_range("exploration", self.exploration, 0.0, 1.0)
         for name in ("learning_rate", "clip"):
@@ -165,7 +172,9 @@ class Config:
         >>> Config.large().layers
         6
         """
-        sizes = cls(rounds=rounds, layers=6, width=128, hidden=512, batch=1024, steps=2400)
+        sizes = cls(
+            rounds=rounds, layers=6, width=128, hidden=512, head_groups=1, batch=512, steps=6000
+        )
         return replace(sizes, **changes)
 
     @classmethod

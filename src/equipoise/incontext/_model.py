@@ -18,6 +18,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from equipoise.incontext import _flash as flash
+
 Weighing = Literal["softmax", "relu"]
 Scope = Literal["causal", "own"]
 
@@ -40,8 +42,8 @@ class LayerNorm(eqx.Module):
 class Memory(eqx.Module):
     """What a causal attention layer keeps of the tokens so far: their keys and values."""
 
-    keys: Float[Array, "heads length size"]
-    values: Float[Array, "heads length value_size"]
+    keys: Float[Array, "groups length size"]
+    values: Float[Array, "groups length value_size"]
 
 
 class Attention(eqx.Module):
@@ -51,11 +53,14 @@ class Attention(eqx.Module):
     positive part divided by `i` (the paper's masked attention layer). With `scope="own"` a token
     sees only itself and nothing is divided (the paper's self-attention layer). The paper's
     `V_m` is our `output[m] @ value[m]`.
+
+    Heads may share keys and values in groups of equal size: what a player must keep, and read
+    again every round, shrinks by that factor.
     """
 
     query: Float[Array, "heads size width"]
-    key: Float[Array, "heads size width"]
-    value: Float[Array, "heads value_size width"]
+    key: Float[Array, "groups size width"]
+    value: Float[Array, "groups value_size width"]
     output: Float[Array, "heads width value_size"]
     norm: LayerNorm | None
     scale: float = eqx.field(static=True)
@@ -66,66 +71,77 @@ class Attention(eqx.Module):
         """All tokens of a sequence."""
         q, k, v = self._project(h)
         if self.scope == "own":
-            score = self.scale * jnp.einsum("mlk,mlk->ml", q, k)
-            return h + self._merge(jax.nn.relu(score)[..., None] * v).astype(h.dtype)
-        length = h.shape[0]
-        score = self.scale * jnp.einsum("mik,mjk->mij", q, k)
-        seen = jnp.arange(length)[None, :] <= jnp.arange(length)[:, None]
-        weight = self._weigh(score, seen[None], jnp.arange(1, length + 1)[:, None])
-        return h + self._merge(jnp.einsum("mij,mjk->mik", weight, v)).astype(h.dtype)
+            score = jax.nn.relu(self.scale * jnp.einsum("gnlk,glk->gnl", q, k))
+            mixed = score[..., None] * v[:, None]
+        elif self.weighing == "softmax" and flash.usable(q):
+            mixed = flash.attend(q, k, v, self.scale)
+        else:
+            length = h.shape[0]
+            score = self.scale * jnp.einsum("gnik,gjk->gnij", q, k)
+            seen = jnp.arange(length)[None, :] <= jnp.arange(length)[:, None]
+            weight = self._weigh(score, seen, jnp.arange(1, length + 1)[:, None])
+            mixed = jnp.einsum("gnij,gjk->gnik", weight, v)
+        return h + self._merge(mixed).astype(h.dtype)
 
     def step(
         self, h: Float[Array, " width"], memory: Memory | None, position: Any, reach: int
     ) -> tuple[Float[Array, " width"], Memory | None]:
         """The next token, at `position` (from 0); at most `reach` tokens are looked at."""
-        q, k, v = (part[:, 0] for part in self._project(h[None]))
+        q, k, v = self._project(h[None])
         if memory is None:
-            score = self.scale * jnp.einsum("mk,mk->m", q, k)
-            own = self._merge(jax.nn.relu(score)[:, None, None] * v[:, None])[0]
-            return h + own.astype(h.dtype), None
+            score = jax.nn.relu(self.scale * jnp.einsum("gnlk,glk->gnl", q, k))
+            return h + self._merge(score[..., None] * v[:, None])[0].astype(h.dtype), None
         keys, values = (
-            jax.lax.dynamic_update_slice_in_dim(old, new[:, None].astype(old.dtype), position, 1)
+            jax.lax.dynamic_update_slice_in_dim(old, new.astype(old.dtype), position, 1)
             for old, new in ((memory.keys, k), (memory.values, v))
         )
-        score = self.scale * jnp.einsum("mk,mjk->mj", q, keys[:, :reach].astype(q.dtype))
-        weight = self._weigh(score, (jnp.arange(reach) <= position)[None], position + 1)
-        mixed = jnp.einsum("mj,mjk->mk", weight, values[:, :reach].astype(weight.dtype))
-        return h + self._merge(mixed[:, None])[0].astype(h.dtype), Memory(keys, values)
+        if self.weighing == "softmax" and flash.usable(q):
+            mixed = flash.attend_next(q, keys, values, position + 1, self.scale)
+        else:
+            score = self.scale * jnp.einsum("gnik,gjk->gnij", q, keys[:, :reach].astype(q.dtype))
+            weight = self._weigh(score, jnp.arange(reach)[None] <= position, position + 1)
+            mixed = jnp.einsum("gnij,gjk->gnik", weight, values[:, :reach].astype(weight.dtype))
+        return h + self._merge(mixed)[0].astype(h.dtype), Memory(keys, values)
 
     def memory(self, length: int, dtype: Any) -> Memory | None:
         """An empty memory for `length` tokens; None for a layer that needs none."""
         if self.scope == "own":
             return None
-        heads, size, _ = self.key.shape
+        groups, size, _ = self.key.shape
         return Memory(
-            jnp.zeros((heads, length, size), dtype),
-            jnp.zeros((heads, length, self.value.shape[1]), dtype),
+            jnp.zeros((groups, length, size), dtype),
+            jnp.zeros((groups, length, self.value.shape[1]), dtype),
         )
 
     def _project(self, h: Float[Array, "length width"]) -> tuple[Array, Array, Array]:
-        """Queries, keys and values, each (heads, length, size), in one product."""
+        """Queries (groups, heads of a group, length, size), keys and values (groups, ...)."""
         normal = (h if self.norm is None else self.norm(h)).astype(self.query.dtype)
         parts = (self.query, self.key, self.value)
         rows = jnp.concatenate([part.reshape(-1, part.shape[-1]) for part in parts])
-        product = normal @ rows.T
+        product = normal @ rows.T  # one product for all three
         ends = [part.shape[0] * part.shape[1] for part in parts]
         pieces = jnp.split(product, [ends[0], ends[0] + ends[1]], axis=-1)
         q, k, v = (
             piece.reshape(h.shape[0], *part.shape[:2]).transpose(1, 0, 2)
             for piece, part in zip(pieces, parts, strict=True)
         )
-        return q, k, v
+        return q.reshape(k.shape[0], -1, *q.shape[1:]), k, v
 
     def _weigh(self, score: Array, seen: Array, count: Any) -> Array:
         if self.weighing == "relu":
-            return jnp.where(seen, jax.nn.relu(score), 0.0) / jnp.asarray(count, score.dtype)
+            # XLA divides by a broadcast array with rounded reciprocals, and then 41 / 41 is not 1.
+            counts = jnp.broadcast_to(jnp.asarray(count, score.dtype), score.shape)
+            counts = jax.lax.optimization_barrier(counts)
+            return jnp.where(seen, jax.nn.relu(score), 0.0) / counts
         wide = jnp.where(seen, score.astype(jnp.promote_types(score.dtype, jnp.float32)), -jnp.inf)
         return jax.nn.softmax(wide, -1).astype(score.dtype)
 
-    def _merge(self, mixed: Float[Array, "heads length value_size"]) -> Array:
-        heads, length, size = mixed.shape
+    def _merge(self, mixed: Float[Array, "groups members length value_size"]) -> Array:
+        length, size = mixed.shape[2:]
+        heads = self.output.shape[0]
         columns = self.output.transpose(0, 2, 1).reshape(heads * size, -1)
-        return mixed.transpose(1, 0, 2).reshape(length, heads * size) @ columns
+        flat = mixed.reshape(heads, length, size).transpose(1, 0, 2)
+        return flat.reshape(length, heads * size) @ columns
 
 
 class MLP(eqx.Module):
@@ -265,13 +281,15 @@ def random_transformer(
     heads: int,
     width: int,
     hidden: int,
+    groups: int | None = None,
     weighing: Weighing = "softmax",
     layer_norm: bool = True,
 ) -> Transformer:
     """A transformer before training: `layers` times attention, then MLP, with random weights.
 
     What a layer adds starts small (the second factor is scaled by `(2 layers)^-1/2`), and the
-    read-out at zero, so that every policy starts uniform.
+    read-out at zero, so that every policy starts uniform. Heads share keys and values in `groups`
+    groups; by default each has its own.
 
     **Example**
 
@@ -293,7 +311,8 @@ def random_transformer(
     size, damping = width // heads, (2 * layers) ** -0.5
     stack: list[Layer] = []
     for _ in range(layers):
-        projections = [dense((heads, size, width), width) for _ in range(3)]
+        counts = (heads, groups or heads, groups or heads)
+        projections = [dense((count, size, width), width) for count in counts]
         output = dense((heads, width, size), width, damping)
         stack.append(Attention(*projections, output, norm(), size**-0.5, weighing))
         first, second = (

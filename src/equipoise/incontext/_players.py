@@ -127,6 +127,7 @@ def initial_players(family: Family, config: Config, *, key: Any) -> Players:
             heads=config.heads,
             width=config.width,
             hidden=config.hidden,
+            groups=config.head_groups,
             weighing=config.attention,
             layer_norm=config.layer_norm,
         )
@@ -141,7 +142,7 @@ def make_tokens(family: Family, config: Config) -> Tokens:
     most = max(family.actions)
     if config.tokens == "vocabulary":
         return VocabularyTokens(most, family.states, config.reward_bins)
-    return RoundTokens(most, family.states, config.own_policy)
+    return RoundTokens(most, family.states)
 
 
 def check_players(players: Any, games: Any) -> None:

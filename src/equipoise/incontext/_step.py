@@ -76,9 +76,10 @@ class Trainer(eqx.Module):
         return (auto if self.config.precision == "auto" else self.config.precision) == "bfloat16"
 
     def start(self) -> Learned:
-        """Before the first step."""
-        models = eqx.filter(self.players.models, eqx.is_inexact_array)
-        return Learned(self.players.models, jax.vmap(self.optimiser.init)(models))
+        """Before the first step; with copies of the weights, since steps use theirs up."""
+        models = jax.tree.map(lambda x: x.copy() if eqx.is_array(x) else x, self.players.models)
+        weights = eqx.filter(models, eqx.is_inexact_array)
+        return Learned(models, jax.vmap(self.optimiser.init)(weights))
 
     def cycle(self, learned: Learned, key: jax.Array) -> tuple[Learned, dict[str, Array]]:
         """Play once and make `play_ahead` updates, for every seed; metrics are (seeds, updates)."""

@@ -54,9 +54,9 @@ class Tokens(eqx.Module):
 class RoundTokens(Tokens):
     """One token a round, the theory's `h(a_t, o_t)`: the reward is kept exactly.
 
-    Features are the action, the reward, the reward at the place of the action, the policy played
-    (unless `own_policy` is False), the states around the round, and three smooth functions of the
-    round's number, so that sequences of any length can be written.
+    Features are the action, the reward, the reward at the place of the action, the states around
+    the round, and three smooth functions of the round's number, so that sequences of any length
+    can be written.
 
     **Example**
 
@@ -64,19 +64,18 @@ class RoundTokens(Tokens):
     >>> tokens = RoundTokens(actions=2)
     >>> token = tokens.round(1, jnp.int32(1), 0.25, jnp.array([0.5, 0.5]), None, None)
     >>> token.shape, token[0, :6].tolist()
-    ((1, 11), [0.0, 0.0, 1.0, 0.25, 0.0, 0.25])
+    ((1, 9), [0.0, 0.0, 1.0, 0.25, 0.0, 0.25])
     """
 
     actions: int = eqx.field(static=True)
     states: int | None = eqx.field(static=True, default=None)
-    own_policy: bool = eqx.field(static=True, default=True)
 
     @property
     def features(self) -> int:
         """Length of the vector of a token."""
         places = self.actions * (self.states or 1)
         states = 0 if self.states is None else 2 * self.states
-        return 2 + 2 * places + (self.actions if self.own_policy else 0) + states + 3
+        return 2 + 2 * places + states + 3
 
     @property
     def per_round(self) -> int:
@@ -98,8 +97,6 @@ class RoundTokens(Tokens):
         here = jax.nn.one_hot(place, self.actions * (self.states or 1))
         reward = jnp.asarray(reward, here.dtype)
         parts = [jnp.zeros(1), here, reward[None], reward * here]
-        if self.own_policy:
-            parts.append(jnp.asarray(policy, here.dtype))
         if self.states is not None:
             parts += [jax.nn.one_hot(s, self.states) for s in (state, next_state)]
         return jnp.concatenate([*parts, _clock(t)])[None]

@@ -1,0 +1,153 @@
+"""Players on disk: weights in safetensors, everything else in a JSON file beside them."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from equipoise.core.files import atomic_write, write_text
+from equipoise.games.families import Family, uniform
+from equipoise.incontext._config import Config
+from equipoise.incontext._players import Players, initial_players
+
+WEIGHTS, DESCRIPTION, CARD = "players.safetensors", "players.json", "MODEL_CARD.md"
+
+#: Where the players that come with the package are.
+SHIPPED = Path(__file__).parent / "shipped"
+
+
+def describe_family(family: Family) -> dict[str, Any]:
+    """A family as plain data: its name, its sizes, and the numbers of its distributions.
+
+    >>> from equipoise.games import families
+    >>> describe_family(families.gaussian(actions=2))["rewards"]
+    {'kind': 'GaussianRewards', 'mean': 0.5, 'scale': 0.2}
+    """
+
+    def plain(part: Any) -> dict[str, Any]:
+        values = {name: value for name, value in vars(part).items()}
+        lists = {k: v.tolist() if hasattr(v, "tolist") else v for k, v in values.items()}
+        return {"kind": type(part).__name__, **lists}
+
+    described: dict[str, Any] = {
+        "name": family.name,
+        "actions": list(family.actions),
+        "states": family.states,
+        "discount": family.discount,
+        "rewards": plain(family.rewards),
+    }
+    if family.transitions is not None:
+        described["transitions"] = plain(family.transitions)
+    return described
+
+
+def save(
+    players: Players,
+    folder: str | os.PathLike[str],
+    config: Config,
+    family: dict[str, Any],
+    results: dict[str, Any] | None = None,
+) -> None:
+    """Write trained players: the weights, then the description, which completes them."""
+    from safetensors.numpy import save as to_bytes
+
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with atomic_write(folder / WEIGHTS) as temporary:
+        temporary.write_bytes(to_bytes(_named(players.models)))
+    plain = {name: value for name, value in vars(config).items()}
+    content = {
+        "format": 1,
+        "family": family,
+        "config": plain,
+        "seeds": players.seeds,
+        "seats": players.seats,
+        "results": results or {},
+    }
+    write_text(folder / DESCRIPTION, json.dumps(content, indent=2) + "\n")
+
+
+def load(name: str | os.PathLike[str]) -> Players:
+    """Load trained players: from a folder, or by name those that come with the package.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> eq.incontext.load("iid3").actions
+    (3, 3)
+    """
+    return _restore(find(name))
+
+
+def description(name: str | os.PathLike[str]) -> dict[str, Any]:
+    """What is known of saved players: family, config, results.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> eq.incontext.description("iid3")["family"]["name"]
+    'uniform'
+    """
+    return json.loads((find(name) / DESCRIPTION).read_text())
+
+
+def shipped() -> list[str]:
+    """Names of the players that come with the package.
+
+    >>> "iid3" in shipped()
+    True
+    """
+    return sorted(path.parent.name for path in SHIPPED.glob(f"*/{DESCRIPTION}"))
+
+
+def find(name: str | os.PathLike[str]) -> Path:
+    """The folder of saved players."""
+    for folder in (Path(name), SHIPPED / str(name)):
+        if (folder / DESCRIPTION).exists():
+            return folder
+    raise FileNotFoundError(
+        f"name: expected a folder with {DESCRIPTION} in it (a finished pre-training run) or one of "
+        f"{shipped()}, found {str(name)!r}"
+    )
+
+
+def _restore(folder: Path) -> Players:
+    from safetensors.numpy import load_file
+
+    content = json.loads((folder / DESCRIPTION).read_text())
+    if content.get("format") != 1:
+        raise ValueError(
+            f"{folder / DESCRIPTION}: expected format 1, found {content.get('format')}"
+        )
+    config = Config.from_plain({**content["config"], "shared": content["seats"] == 1})
+    config = Config.from_plain({**vars(config), "seeds": content["seeds"]})
+    shape = content["family"]
+    family = uniform(tuple(shape["actions"]), states=shape["states"], discount=shape["discount"])
+    like = eqx.filter_eval_shape(lambda: initial_players(family, config, key=0))
+    tensors = load_file(folder / WEIGHTS)
+    names = _named(like.models)
+    if set(tensors) != set(names):
+        odd = sorted(set(tensors) ^ set(names))
+        raise ValueError(
+            f"{folder / WEIGHTS}: expected the weights of its config, {odd[0]!r} differs"
+        )
+    for name, leaf in names.items():
+        if tensors[name].shape != leaf.shape:
+            raise ValueError(
+                f"{folder / WEIGHTS}: {name}: expected shape {leaf.shape}, "
+                f"found {tensors[name].shape}"
+            )
+    leaves, tree = jax.tree_util.tree_flatten_with_path(like.models)
+    arrays = [jax.numpy.asarray(tensors[jax.tree_util.keystr(path)]) for path, _ in leaves]
+    return eqx.tree_at(lambda p: p.models, like, jax.tree_util.tree_unflatten(tree, arrays))
+
+
+def _named(models: Any) -> dict[str, Any]:
+    """Arrays under the names of their places."""
+    flat, _ = jax.tree_util.tree_flatten_with_path(models)
+    concrete = lambda leaf: np.asarray(leaf) if isinstance(leaf, jax.Array) else leaf  # noqa: E731
+    return {jax.tree_util.keystr(path): concrete(leaf) for path, leaf in flat}

@@ -1,0 +1,220 @@
+"""Pre-training: the loop around the compiled step."""
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equipoise.core.randomness import as_key
+from equipoise.core.streams import game_words
+from equipoise.games.families import Family
+from equipoise.incontext._card import model_card
+from equipoise.incontext._config import Config
+from equipoise.incontext._contexts import as_board, make_learner
+from equipoise.incontext._files import CARD, describe_family, save
+from equipoise.incontext._model import Transformer
+from equipoise.incontext._players import Players, initial_players
+from equipoise.incontext._step import Learned, Trainer, TrainingSet, held_out_gaps, run_cycle
+from equipoise.incontext._teams import Board
+from equipoise.runs import Record, Run, Table, interruptible, progress
+from equipoise.solvers import solve
+
+#: How much training may be lost when the process is killed.
+CHECKPOINT_SECONDS = 60.0
+
+#: Purposes of the keys that are made of the one given.
+_WEIGHTS, _SET, _HELD_OUT, _STEPS = range(4)
+
+
+class Progress(eqx.Module):
+    """Where training stands; with the config and the key, it decides everything to come."""
+
+    learned: Learned
+    #: The weights with the best held-out value so far, for every seed.
+    best: Transformer
+    #: (seeds,)
+    best_value: jax.Array
+    #: Evaluations since any seed had a better value.
+    stale: jax.Array
+    #: Updates made.
+    step: jax.Array
+
+
+def pretrain(
+    family: Family,
+    config: Config | None = None,
+    *,
+    key: Any,
+    run: str | os.PathLike[str] | None = None,
+) -> Players:
+    """Train players on a family of games; they then play any game of it with frozen weights.
+
+    With `run`, everything goes into a run folder: the config, metrics as they come, checkpoints,
+    and in the end the players, a record and a model card. Called again with the same arguments,
+    a run that was stopped goes on, and ends with the same weights, bit for bit (on the same kind
+    of machine), as if it had not been stopped. Ctrl-C returns the best players so far.
+
+    The weights kept are those with the best held-out value: the gap after the last round on games
+    that training never sees, or the divergence from the expert.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> family = eq.games.families.uniform(actions=2)
+    >>> tiny = eq.incontext.Config(
+    ...     rounds=8, layers=1, width=8, hidden=8, steps=4, batch=4, warmup=0, held_out=4
+    ... )
+    >>> eq.incontext.pretrain(family, tiny, key=0).actions
+    (2, 2)
+    """
+    config = Config() if config is None else config
+    key = as_key(key)
+    trainer, held_out = _prepare(family, config, key)
+    described = describe_family(family)
+    with interruptible() as stop:
+        if run is None:
+            state = _train(trainer, held_out, key, stop, None)
+            return _with(trainer.players, state.best)
+        plain = {"family": described, "config": config, "key": np.asarray(jax.random.key_data(key))}
+        if Path(run, "record.json").exists():
+            from equipoise.incontext._files import load
+
+            with Run.open(run, plain):
+                return load(run)
+        with Run.start(run, plain) as folder:
+            state = _train(trainer, held_out, key, stop, folder)
+            players = _with(trainer.players, state.best)
+            if not stop:
+                _finish(folder, players, trainer, described, state)
+            return players
+
+
+def _prepare(family: Family, config: Config, key: jax.Array) -> tuple[Trainer, Any]:
+    """The trainer and the held-out games; refuses before any work what cannot be trained."""
+    players = initial_players(family, config, key=jax.random.fold_in(key, _WEIGHTS))
+    for name in config.learners if config.contexts != "on-policy" else ():
+        make_learner(name, family.states)
+    needs_equilibria = config.loss == "expert" and config.expert != "omd"
+    games = None
+    if config.training_games is not None:
+        drawn = family.sample(config.training_games, key=jax.random.fold_in(key, _SET))
+        games = TrainingSet(as_board(drawn), _equilibria(drawn) if needs_equilibria else None)
+    elif needs_equilibria and family.states is not None:
+        raise ValueError(
+            "training_games: expected a number when the expert is the equilibrium of Markov games "
+            "(they are solved beforehand), found None"
+        )
+    trainer = Trainer(players, family, games, config, jax.default_backend())
+    held_key = jax.random.fold_in(key, _HELD_OUT)
+    held = family.sample(config.held_out, key=held_key)
+    words = game_words(jax.random.split(jax.random.fold_in(held_key, 1), config.held_out))
+    return trainer, (as_board(held), words)
+
+
+def _equilibria(games: Any) -> jax.Array:
+    """(2, games, ..., actions), padded to the larger number of actions."""
+    most = max(games.actions)
+    policies = solve(games).policy
+    width = [(0, 0)] * (policies[0].ndim - 1)
+    padded = [np.pad(p, [*width, (0, most - p.shape[-1])]) for p in policies]
+    return jnp.asarray(np.stack(padded), jnp.float32)
+
+
+def _train(trainer: Trainer, held_out: Any, key: jax.Array, stop: Any, run: Run | None) -> Progress:
+    """Cycles until the last step, a rule that ends training, or Ctrl-C."""
+    config, state = trainer.config, _first(trainer)
+    if run is not None and run.step:
+        state = run.restore(state)
+    saved = time.monotonic()
+    with progress("pre-training", total=config.steps) as bar:
+        bar.advance(int(state.step))
+        while int(state.step) < config.steps and not stop and not _ended(config, state):
+            before = int(state.step)
+            cycle_key = jax.random.fold_in(jax.random.fold_in(key, _STEPS), before)
+            learned, metrics = run_cycle(trainer, state.learned, cycle_key)
+            step = before + config.play_ahead
+            state = eqx.tree_at(lambda s: (s.learned, s.step), state, (learned, jnp.int32(step)))
+            row = {name: np.asarray(value).mean(1) for name, value in metrics.items()}
+            shown = {name: float(value.mean()) for name, value in row.items()}
+            evaluated = _crosses(before, step, config.evaluate_every) or step >= config.steps
+            if evaluated:
+                state, values = _evaluate(trainer, held_out, state, row)
+                shown["gap"] = float(values.mean())
+                if run is not None:
+                    run.log(step, gap=values, **row)
+            bar.advance(config.play_ahead, **shown)
+            late = time.monotonic() - saved > CHECKPOINT_SECONDS
+            if run is not None and (evaluated or late or stop):
+                run.checkpoint(step, state)
+                saved = time.monotonic()
+    return state
+
+
+def _first(trainer: Trainer) -> Progress:
+    seeds = trainer.players.seeds
+    copy = jax.tree.map(lambda x: x.copy() if eqx.is_array(x) else x, trainer.players.models)
+    return Progress(trainer.start(), copy, jnp.full(seeds, jnp.inf), jnp.int32(0), jnp.int32(0))
+
+
+def _ended(config: Config, state: Progress) -> bool:
+    if config.patience is not None and int(state.stale) >= config.patience:
+        return True
+    return config.stop_below is not None and bool((state.best_value < config.stop_below).all())
+
+
+def _crosses(before: int, after: int, every: int) -> bool:
+    return before // every != after // every
+
+
+def _evaluate(
+    trainer: Trainer, held_out: tuple[Board, Any], state: Progress, row: dict[str, np.ndarray]
+) -> tuple[Progress, np.ndarray]:
+    """Play the held-out games; keep the weights of the seeds that are better than ever."""
+    board, words = held_out
+    players = _with(trainer.players, state.learned.models)
+    gaps = np.asarray(held_out_gaps(players, board, words, trainer.config.rounds)).mean(1)
+    value = jnp.asarray(gaps if trainer.config.stop_on == "gap" else row["kl"], jnp.float32)
+    better = value < state.best_value
+
+    def keep(new: Any, old: Any) -> Any:
+        if not eqx.is_array(new):
+            return new
+        return jnp.where(better.reshape(-1, *(1,) * (new.ndim - 1)), new, old)
+
+    best = jax.tree.map(keep, state.learned.models, state.best)
+    stale = jnp.where(better.any(), 0, state.stale + 1).astype(jnp.int32)
+    state = Progress(
+        state.learned, best, jnp.where(better, value, state.best_value), stale, state.step
+    )
+    return state, gaps
+
+
+def _with(players: Players, models: Transformer) -> Players:
+    return eqx.tree_at(lambda p: p.models, players, models)
+
+
+def _finish(
+    run: Run, players: Players, trainer: Trainer, described: dict[str, Any], state: Progress
+) -> None:
+    """Write the players, the model card and the record."""
+    config, metrics = trainer.config, run.metrics()
+    results = {
+        "steps": int(state.step),
+        "held_out": np.asarray(state.best_value, np.float64).round(6).tolist(),
+        "measure": "mean gap after the last round" if config.stop_on == "gap" else "KL",
+        "parameters": players.parameters,
+    }
+    save(players, run.path, config, described, results)
+    (run.path / CARD).write_text(model_card(described, config, results))
+    arrays = {name: np.array([row[name] for row in metrics]) for name in ("step", "gap", "loss")}
+    table = Table(
+        ("step", "loss", "gap"),
+        [(r["step"], float(np.mean(r["loss"])), float(np.mean(r["gap"]))) for r in metrics],
+    )
+    scalars = {"steps": results["steps"], "held_out": float(np.mean(results["held_out"]))}
+    run.finish(Record("pretrain", run.config, scalars, arrays, {"curve": table}))
