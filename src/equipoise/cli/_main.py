@@ -17,6 +17,7 @@ VERBS = {
     "certify": "Say how much each player could gain by leaving a given policy.",
     "games": "List the named games, show one, or write it to a file.",
     "play": "Let two learners play random games, each seeing only its own actions and rewards.",
+    "learn": "Learn an equilibrium of very many agents from simulated episodes.",
     "demo": "Solve, learn and certify games of several kinds, and write a report about it.",
 }
 

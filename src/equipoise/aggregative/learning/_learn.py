@@ -63,7 +63,7 @@ def learn(
     undone; docs/theory/aggregative-learning.md has the guarantees and what differs from print.
     The learner uses `env.reset()`, `env.step(actions)` and the declared `spec` (that of the
     environment unless given), nothing else. An environment with `seek(episode)` lets a run that
-    was stopped go on as if it had not been.
+    was stopped go on as if it had not been; one with a `config` has it in that of the run.
 
     - `rewards`: "known" takes `spec.reward`; "unknown" learns them from what agents get.
     - `objective`, `welfare`, `loss`: as for `equipoise.solve`; "regret" is any equilibrium.
@@ -99,7 +99,11 @@ def learn(
     confidence = 1.0 - failure if bonus >= 1 and form == "corrected" else 0.0
     if run is None:
         return _go(learner, settings, confidence, None)
-    config = {**asdict(settings), "game": _facts(spec, welfare, loss)}
+    config = {
+        **asdict(settings),
+        "game": _facts(spec, welfare, loss),
+        "env": getattr(env, "config", {}),
+    }
     with Run.start(run, config) as folder:
         if folder.finished:
             return from_record(folder.record())

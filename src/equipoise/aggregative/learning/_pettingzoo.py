@@ -32,6 +32,7 @@ class Wrapped:
                     f"env: expected {spec.actions} discrete actions of agent {agent}, "
                     f"found {env.action_space(agent)}"
                 )
+        self.config = {"key": key}
         self._episode = 0
         self._last = 0
 
@@ -139,7 +140,7 @@ def to_pettingzoo(simulator: Simulator) -> Any:
         from gymnasium import spaces
         from pettingzoo import ParallelEnv
     except ImportError as error:
-        raise ImportError("to_pettingzoo needs PettingZoo: install equipoise[pettingzoo]") from error
+        raise ImportError("PettingZoo is missing: install equipoise[pettingzoo]") from error
 
     if not isinstance(simulator, Simulator):
         raise ValueError(f"simulator: expected a Simulator, found {type(simulator).__name__}")

@@ -1,0 +1,158 @@
+"""`equipoise learn`: a game of very many agents is simulated, and an equilibrium learnt from it."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from equipoise.cli._errors import CommandError, refusing
+
+
+@dataclass(frozen=True)
+class Learn:
+    """Learn an equilibrium of very many agents from simulated episodes.
+
+    The learner sees the states, what everybody played and what they got; the game itself is used
+    only to simulate, and at the end to certify the policy exactly. Writes a run folder. Ctrl-C
+    keeps the best policy so far, and the run goes on when the command is given again.
+
+    Examples:
+      equipoise learn demand-response --set agents=1000 --episodes 500
+      equipoise learn city.toml --episodes 2000 --rewards unknown --objective welfare
+    """
+
+    game: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="GAME")]
+    """A scenario (.toml), or a name that `equipoise games` lists, of a Markov game with an
+    aggregate."""
+    episodes: int = 1000
+    """How many episodes."""
+    rewards: Literal["known", "unknown"] = "known"
+    """Whether the learner is told the rewards."""
+    objective: Literal["regret", "welfare"] = "regret"
+    """Any equilibrium, or the best for society."""
+    spacing: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
+    """Side of the cells in which samples are counted (a twentieth of what can be reached)."""
+    noise: float = 0.0
+    """Standard deviation of noise in the rewards that are seen."""
+    scouts: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
+    """How many agents at once try what their type does not play (few enough to hardly matter)."""
+    alone: bool = False
+    """Let every agent learn rewards alone, instead of sharing them within its type."""
+    seed: int = 0
+    """Where randomness begins."""
+    parameters: Annotated[
+        tuple[str, ...],
+        tyro.conf.arg(name="set", metavar="NAME=VALUE"),
+        tyro.conf.UseAppendAction,
+    ] = ()
+    """Set a parameter of a named game; may be repeated."""
+    folder: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path("runs/learn")
+    """The run folder."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """Save the policy to this .json or .npz file."""
+    json: bool = False
+    """Print the result as JSON."""
+
+    def run(self) -> int:
+        """Simulate, learn, certify, show."""
+        import equipoise as eq
+        from equipoise.cli import _crowds, _policies
+        from equipoise.cli._inputs import find_game, kind_of
+
+        if not 0 <= self.seed < 2**32:
+            raise CommandError(f"--seed: expected a number in [0, 2**32), found {self.seed}")
+        if self.out is not None:
+            with refusing():
+                _policies.check_suffix(self.out)
+        game = find_game(self.game, self.parameters)
+        if kind_of(game) != "aggregative-markov":
+            raise CommandError(
+                f"GAME: expected a Markov game with an aggregate, such as demand-response; "
+                f"found {self.game}, a game of kind {kind_of(game)}"
+            )
+        with refusing():
+            env = eq.aggregative.Simulator(game, self.seed, noise=self.noise)
+            learned = eq.aggregative.learn(
+                env,
+                self.episodes,
+                rewards=self.rewards,
+                objective=self.objective,
+                spacing=self.spacing,
+                noise=self.noise,
+                pool=not self.alone,
+                scouts=0 if self.alone else self.scouts,
+                run=self.folder,
+            )
+        certificate = eq.certify(game, learned.policy)
+        document = self._document(game, learned, certificate)
+        if self.out is not None:
+            with refusing():
+                _crowds.write_policy(self.out, learned.policy, document)
+        self._show(document, game, learned, certificate)
+        if learned.episodes < self.episodes:
+            print(
+                f"equipoise: interrupted after {learned.episodes:,} of {self.episodes:,} episodes; "
+                "the policy above is the best so far; to go on, give the same command again",
+                file=sys.stderr,
+            )
+            return 130
+        return 0 if learned.status.ok else 1
+
+    def _document(self, game: Any, learned: Any, certificate: Any) -> dict[str, Any]:
+        from equipoise.cli._crowds import certificate_document
+
+        policy = learned.policy
+        return {
+            "game": self.game,
+            "kind": "aggregative-markov",
+            "agents": game.agents,
+            "episodes": learned.episodes,
+            "rewards": self.rewards,
+            "learner": {
+                "certificate": learned.certificate,
+                "bound": learned.bound,
+                "confidence": learned.confidence,
+                "regret": float(learned.regret[-1]) if learned.episodes else 0.0,
+                "welfare": learned.welfare,
+                "plans": learned.stats["plans"],
+            },
+            "policy": {part: getattr(policy, part) for part in ("rows", "counts", "actions")},
+            "certificate": certificate_document(certificate),
+            "curve": learned.curve,
+            "status": {"name": learned.status.name, "message": learned.status.message},
+        }
+
+    def _show(self, document: dict[str, Any], game: Any, learned: Any, certificate: Any) -> None:
+        import numpy as np
+
+        from equipoise.cli._inputs import describe
+        from equipoise.cli._output import print_json, print_pairs, print_table
+        from equipoise.runs import Table
+
+        if self.json:
+            print_json(document)
+            return
+        print(f"{self.game}: {describe(game)}")
+        done = learned.episodes
+        stops = np.unique(np.geomspace(1, max(done, 1), 8).round().astype(int))
+        rows = [
+            (int(k), learned.curve["certificate"][k - 1], learned.curve["bound"][k - 1])
+            for k in stops[:done]
+        ]
+        table = Table(("episode", "upper minus lower value", "gain at most"), rows)
+        print_table(table, title="Proven so far, of the best policy by each measure")
+        low, high = learned.welfare
+        print_pairs(
+            [
+                ("upper minus lower value", learned.certificate),
+                ("largest gain, at most", learned.bound),
+                ("with probability", learned.confidence),
+                ("mean welfare, between", f"{np.mean(low):.4g} and {np.mean(high):.4g}"),
+                ("largest gain, exactly", float(certificate.max_gain)),
+                ("mean reward, exactly", float(np.mean(certificate.mean_value))),
+                ("run folder", str(self.folder)),
+                ("status", str(learned.status)),
+            ]
+        )
