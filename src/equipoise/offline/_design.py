@@ -62,14 +62,24 @@ def raw_features(
     """Fill `out[:, 1:]` with the raw features of the rows `order` of (N, rows) moves."""
     column = 1
     for group, product in _lookups(design, count):
-        table = _product_table(count, len(group)) if product else _side_by_side(count, len(group))
-        code = moves[group[0]].astype(np.intp)
+        table = _table(count, len(group), product, out.dtype.str)
+        code = moves[group[0]].astype(np.uint16 if len(table) <= 65536 else np.intp)
         for j in group[1:]:
             code *= count
             code += moves[j]
-        width = table.shape[1]
-        out[:, column : column + width] = table.astype(out.dtype, copy=False)[code[order]]
-        column += width
+        # Into an array of its own, and without a check of every index, a lookup takes a fifth
+        # of the time that it takes through square brackets.
+        rows = np.take(code, order, mode="clip").astype(np.intp)
+        found = np.empty((len(rows), table.shape[1]), out.dtype)
+        np.take(table, rows, axis=0, out=found, mode="clip")
+        out[:, column : column + table.shape[1]] = found
+        column += table.shape[1]
+
+
+@cache
+def _table(count: int, size: int, product: bool, dtype: str) -> np.ndarray:
+    table = _product_table(count, size) if product else _side_by_side(count, size)
+    return table.astype(dtype)
 
 
 @cache

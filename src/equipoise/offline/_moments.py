@@ -20,7 +20,7 @@ PIECE = 8192
 
 #: From this many multiplications on, sums are taken in single precision inside a piece. Counts
 #: stay exact; sums of rewards are then good to about 1e-6 of their size.
-SINGLE_PRECISION_WORK = 2e11
+SINGLE_PRECISION_WORK = 2e10
 
 
 @dataclass
