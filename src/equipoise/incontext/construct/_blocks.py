@@ -11,8 +11,8 @@ Three facts carry all constructions:
   factor that may be negative goes into the value);
 - a head whose score is one adds any linear map of the stream to it, which also clears scratch;
 - the factor `1 / sqrt(d)` of the paper's scores is undone by `sqrt(d)` in the queries. The width
-  is padded to a square number, so that this is a whole number and scores of whole numbers are
-  exact in any precision.
+  is padded to a square number, so that this is a whole number, and to one whose root undoes its
+  own rounded reciprocal (7 does not, in single precision): scores of whole numbers are exact.
 """
 
 from collections.abc import Iterable, Mapping
@@ -40,7 +40,9 @@ class Layout:
         self.sizes = dict(sizes)
         self.used = sum(self.sizes.values())
         root = isqrt(self.used - 1) + 1
-        #: The least square number that holds all coordinates.
+        while not _undoes_its_reciprocal(root):
+            root += 1
+        #: The least suitable square number that holds all coordinates.
         self.width = root * root
         ends = np.cumsum(list(self.sizes.values()))
         starts = ends - list(self.sizes.values())
@@ -68,6 +70,12 @@ class Layout:
                 alone = self.sizes[name] == 1
                 return name if alone else f"{name}[{coordinate - place.start}]"
         return ""
+
+
+def _undoes_its_reciprocal(root: int) -> bool:
+    """Whether `(root m) (1 / root)` is `m` for whole numbers, in single precision."""
+    numbers = np.arange(1, 4097, dtype=np.float32)
+    return bool((np.float32(1.0 / root) * (np.float32(root) * numbers) == numbers).all())
 
 
 @dataclass(frozen=True)

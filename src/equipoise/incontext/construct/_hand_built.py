@@ -18,6 +18,9 @@ from equipoise.incontext.construct._blocks import Layout
 from equipoise.incontext.construct._reciprocal import Reciprocal
 from equipoise.incontext.construct._tokens import PositionTokens
 
+#: Sequences that a learner follows at once, at least.
+LEAST = 16
+
 
 @dataclass(frozen=True)
 class Size:
@@ -67,6 +70,8 @@ class HandBuilt:
     reciprocal: Reciprocal
     #: Of Markov games.
     discount: float = 0.0
+    #: Whether it says the policy of the current state only, in a Markov game.
+    current: bool = False
 
     @cached_property
     def size(self) -> Size:
@@ -130,6 +135,9 @@ class HandBuilt:
         rounds, learner = self.tokens.rounds, self.learner
         history = rollout(games, learner, learner, rounds=rounds, key=key, double=True)
         built, learned = self.answer(history), self.follow(history)
+        if self.current:
+            states = np.asarray(history.states).reshape(-1, 1, rounds + 1, 1, 1)
+            learned = np.take_along_axis(learned, states, axis=3)
         distance = np.linalg.norm(built - learned, axis=-1)
         return distance if self.tokens.states is None else distance.max(-1)
 
@@ -137,15 +145,21 @@ class HandBuilt:
         """What the network says to each seat's view: (games, seats, tokens, [states,] actions)."""
         with double_precision() if self.double else single_precision():
             answers = np.asarray(_answer(self.model, self.tokens, views(history)), float)
-        states = () if self.tokens.states is None else (self.tokens.states,)
-        return answers.reshape(-1, 2, answers.shape[1], *states, self.tokens.actions)
+        states = () if self.tokens.states is None else (-1,)
+        shape = (len(answers) // 2, 2, answers.shape[1], *states, self.tokens.actions)
+        return answers.reshape(shape)
 
     def follow(self, history: History) -> np.ndarray:
         """What the learner says to the same, in double precision."""
         spec = Spec(self.tokens.actions, self.tokens.states, self.discount)
         with double_precision():
-            policies = np.asarray(_follow(self.learner, spec, views(history)))
-        return policies.reshape(-1, 2, *policies.shape[1:])
+            seen = views(history)
+            count = len(seen.actions)
+            # Padded as the loop of `dynamics` pads: XLA compiles smaller batches wrongly.
+            index = np.minimum(np.arange(max(count, LEAST)), count - 1)
+            seen = jax.tree.map(lambda leaf: leaf[index], seen)
+            policies = np.asarray(_follow(self.learner, spec, seen))[:count]
+        return policies.reshape(len(policies) // 2, 2, *policies.shape[1:])
 
     def _check(self, games: MatrixGame | MarkovGame) -> None:
         expected = ((self.tokens.actions,) * 2, self.tokens.states)
@@ -198,21 +212,24 @@ def _answer(model: Transformer, tokens: PositionTokens, seen: View) -> jax.Array
 
 @eqx.filter_jit
 def _follow(learner: OMD | MarkovOMD, spec: Spec, seen: View) -> jax.Array:
-    def one(seen: View) -> jax.Array:
-        def body(state: Any, event: Any) -> tuple[Any, Any]:
-            t, action, reward, *places = event
-            feedback = (
-                MarkovBandit(t, places[0], action, reward, places[1])
-                if places
-                else Bandit(t, action, reward)
-            )
-            state = learner.update(state, feedback)
-            return state, learner.policy(state)
+    """Policies (sequences, tokens, ...); sequences are innermost, as learners want batches."""
+    rounds, places = seen.actions.shape[1], ()
+    if seen.states is not None:
+        places = (seen.states[:, :-1].T, seen.states[:, 1:].T)
 
-        places = () if seen.states is None else (seen.states[:-1], seen.states[1:])
-        t = jnp.arange(1, len(seen.actions) + 1, dtype=jnp.int32)
-        first = learner.init(spec)
-        _, rest = jax.lax.scan(body, first, (t, seen.actions, seen.rewards, *places))
-        return jnp.concatenate([learner.policy(first)[None], rest])
+    def body(state: Any, event: Any) -> tuple[Any, Any]:
+        t, action, reward, *around = event
+        if around:
+            feedback = MarkovBandit(t, around[0], action, reward, around[1])
+        else:
+            feedback = Bandit(t, action, reward)
+        state = learner.update(state, feedback)
+        return state, learner.policy(state)
 
-    return jax.vmap(one)(seen)
+    first = jax.tree.map(
+        lambda leaf: jnp.broadcast_to(leaf[..., None], (*leaf.shape, len(seen.actions))),
+        learner.init(spec),
+    )
+    events = (jnp.arange(1, rounds + 1), seen.actions.T, seen.rewards.T, *places)
+    _, rest = jax.lax.scan(body, first, events)
+    return jnp.moveaxis(jnp.concatenate([learner.policy(first)[None], rest]), -1, 0)

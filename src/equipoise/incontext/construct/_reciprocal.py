@@ -66,9 +66,10 @@ class Reciprocal:
         return rho
 
     def add_to(self, plan: Blueprint) -> None:
-        """Layers for `rho += 1 / (z + beta)`, then `z += beta`; `scratch` is clear before and after.
+        """Layers for `rho += 1 / (z + beta)` and `z += beta`.
 
-        Reads the coordinates `one`, `z` and `beta`; all are positive.
+        Reads the coordinates `one`, `z` and `beta`; all are positive. `scratch` is clear before
+        and after.
         """
         layout = plan.layout
         one, z, beta, rho = (layout[name][0] for name in ("one", "z", "beta", "rho"))

@@ -1,0 +1,249 @@
+"""Theorem 4.3 as weights: mirror descent for Markov games in a ReLU transformer.
+
+The paper states a width of `O(A)` and leaves the policies of S states unplaced. They need not be
+in the stream at all: each lies in the token of the last visit of its state, and can be looked up
+there. Visits are counted by attention; the last visit of state `s` before token `i` is the one
+token with state `s` and the count `n - 1`, where `n` is the count now; rates at the `n`-th visit
+are those that the token of round `n` was told. All three look-ups have scores
+`1 - (difference of whole numbers)^2`, which are 1 for one token and not positive for others.
+
+So the width is `O(A + S)` to answer for the current state, with four heads, and `O(S A)` with
+`O(S)` heads to say the policies of all states at once, as the players here do; neither grows
+with T. The price is that numbers as large as `T^2` must be exact: T up to about a thousand in
+single precision. The norm does not grow with T either (the paper has `O(T^3)`).
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import jax.numpy as jnp
+import numpy as np
+
+from equipoise.core import checks
+from equipoise.core.precision import double_precision
+from equipoise.dynamics import MarkovOMD
+from equipoise.incontext._model import Transformer
+from equipoise.incontext.construct._blocks import Blueprint, Head, Layout
+from equipoise.incontext.construct._hand_built import HandBuilt
+from equipoise.incontext.construct._omd import Precision, add_step, check_knobs
+from equipoise.incontext.construct._projection import add_projection
+from equipoise.incontext.construct._rates import RoundRates, check_markov_learner, tabulate
+from equipoise.incontext.construct._reciprocal import Reciprocal
+from equipoise.incontext.construct._tokens import PositionTokens
+
+Answer = Literal["all", "current"]
+RATES = ("step", "beta", "pull", "floor", "follow")
+
+
+def omd_markov(
+    states: int,
+    actions: int,
+    rounds: int,
+    *,
+    discount: float = 0.9,
+    learner: MarkovOMD | None = None,
+    answer: Answer = "all",
+    reciprocal_units: int | None = None,
+    newton_steps: int | None = None,
+    dtype: Precision = "float64",
+) -> HandBuilt:
+    """A transformer that plays `learner` in Markov games, from what a player sees alone.
+
+    Theorem 4.3 of the in-context paper with explicit weights; the learner is
+    `MarkovOMD.vanishing()` unless given: Algorithm 1, corrected. Visit counts, values and the
+    policies of all states are inside the network: a token passes on the policy and the value of
+    the state it updated, and later tokens look up the last visit of the state they need. With
+    `answer="current"` the network says the policy of the state that play is in, and with "all"
+    (which playing needs) that of every state. The knobs are those of `omd`.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> games = eq.games.families.uniform(actions=2, states=2).sample(2, key=0)
+    >>> tf = eq.incontext.construct.omd_markov(states=2, actions=2, rounds=20)
+    >>> tf.error(games, key=1) < 1e-12
+    True
+    """
+    states = checks.check_count("states", states)
+    actions = checks.check_count("actions", actions, at_least=2)
+    rounds = checks.check_count("rounds", rounds)
+    checks.check_range("discount", discount, 0.0, 1.0, high_open=True)
+    check_knobs(reciprocal_units, newton_steps, dtype)
+    if answer not in ("all", "current"):
+        raise ValueError(f"answer: expected 'all' or 'current', found {answer!r}")
+    learner = MarkovOMD.vanishing() if learner is None else learner
+    check_markov_learner(learner)
+    rates = tabulate(learner.rates, learner.value_step, rounds, actions)
+    reciprocal = rates.reciprocal(reciprocal_units, newton_steps)
+    asked = states if answer == "all" else 1
+    layout = _layout(states, actions, asked)
+    tokens = PositionTokens(actions, rounds, states)
+    with double_precision():
+        plan = Blueprint(layout, dtype)
+        _add_block(plan, actions, asked, discount, reciprocal)
+        readout = layout["answer"] + layout["one"] / actions
+        model = Transformer(
+            embed=jnp.asarray(_embedding(layout, tokens, rates), dtype),
+            embed_bias=None,
+            layers=tuple(step.layer for step in plan.steps),
+            norm=None,
+            readout=jnp.asarray(readout, dtype),
+            readout_bias=None,
+            repeats=rounds,
+        )
+    purposes = tuple(step.purpose for step in plan.steps)
+    return HandBuilt(
+        model, tokens, learner, layout, purposes, reciprocal, discount, answer == "current"
+    )
+
+
+def _layout(states: int, actions: int, asked: int) -> Layout:
+    """What a token holds; policies and values are kept as differences from those at the start."""
+    return Layout(
+        # told: what happened, the round's number, the rates at a visit of that number
+        {"one": 1, "action": actions, "reward": 1, "state": states, "next": states}
+        | {"t": 1, "t^2": 1, "count": 1}
+        | {f"{name}(t)": 1 for name in RATES}
+        # passed on: policy and value of the state updated; the answer
+        | {"policy": actions, "value": 1, "answer": asked * actions}
+        # scratch: counts and their squares, what was looked up, the step
+        | {"visits": states, "asked": asked, "asked^2": asked}
+        | {"n": 1, "n^2": 1, "ahead": 1, "ahead^2": 1}
+        | {"x": actions, "V": 1, "V'": 1}
+        | dict.fromkeys(RATES, 1)
+        | {"z": 1, "rho": 1, "scratch": 1, "v": actions, "w": actions}
+    )
+
+
+SCRATCH = (
+    *("visits", "asked", "asked^2", "n", "n^2", "ahead", "ahead^2"),
+    *("x", "V", "V'", *RATES, "z", "rho", "scratch", "v", "w"),
+)
+
+
+def _embedding(layout: Layout, tokens: PositionTokens, rates: RoundRates) -> np.ndarray:
+    """(width, features): what happened as it is, and a column for every round."""
+    t = np.arange(tokens.rounds + 1.0)
+    columns = {"one": np.ones(len(t)), "t": t, "t^2": t * t, "count": t + 1.0}
+    columns |= {f"{name}(t)": values for name, values in rates.columns().items()}
+    embed = np.zeros((layout.width, tokens.features))
+    told = layout.rows(["action", "reward", "state", "next"])
+    embed[:, : len(told)] = told.T
+    for name, values in columns.items():
+        embed[layout.places[name], len(told) :] = values
+    return embed
+
+
+def _add_block(
+    plan: Blueprint, actions: int, asked: int, discount: float, reciprocal: Reciprocal
+) -> None:
+    """One round of mirror descent; tokens that were right stay as they are."""
+    layout = plan.layout
+    one, uniform, middle = layout["one"], 1.0 / actions, 0.5 / (1.0 - discount)
+    _count(plan, asked)
+    _look_up(plan, uniform, middle)
+    plan.own(
+        "z = <action, x>; clear policy; value = V",
+        Head(layout["action"], layout["x"], one, layout["z"]),
+        plan.clear("policy", "value"),
+        plan.linear(layout["V"] - middle * one, "value"),
+    )
+    reciprocal.add_to(plan)
+    goal = layout["reward"] + discount * layout["V'"]
+    add_step(plan, loss=layout["V"] - goal, follow=("value", goal, "V"))
+    add_projection(plan, actions, "policy", offset=uniform)
+    _answer(plan, actions, asked)
+
+
+def _count(plan: Blueprint, asked: int) -> None:
+    """Visits of every state so far, of this token's state, and of the next before this round."""
+    layout = plan.layout
+    one, visits = layout["one"], layout["visits"]
+    plan.causal(
+        "visits of every state so far",
+        Head(layout["count"], one, layout["state"], visits),
+    )
+    wanted: Sequence[Head] = (
+        [plan.linear(visits, "asked")]
+        if asked > 1 or len(visits) == 1
+        else [Head(layout["next"], visits, one, layout["asked"])]
+    )
+    plan.own(
+        "n, ahead = visits of state, of next before this round; clear answer",
+        Head(layout["state"], visits, one, layout["n"]),
+        Head(layout["next"], visits, one, layout["ahead"]),
+        Head(layout["state"], layout["next"], -one, layout["ahead"]),
+        plan.clear("answer"),
+        *wanted,
+    )
+    plan.own(
+        "squares of counts",
+        plan.product("n", "n", "n^2"),
+        plan.product("ahead", "ahead", "ahead^2"),
+        *(
+            plan.product(row, row, square)
+            for row, square in zip(layout["asked"], layout["asked^2"], strict=True)
+        ),
+    )
+
+
+def _look_up(plan: Blueprint, uniform: float, middle: float) -> None:
+    """Policy and value of the state, value of the next state, rates: each from one token."""
+    layout = plan.layout
+    one, n, square = layout["one"], layout["n"], layout["n^2"]
+    keys = layout.rows(["one", "n", "n^2", "state"])
+    found = layout.rows(["x", "V", "V'", *RATES])
+    plan.causal(
+        "x, V from the last visit of state; V' from that of next; rates from round n",
+        Head(
+            np.concatenate([2.0 * n - one - square, 2.0 * (n - one), -one, layout["state"]]),
+            keys,
+            layout.rows(["policy", "value"]),
+            layout.rows(["x", "V"]),
+        ),
+        Head(
+            np.concatenate([-layout["ahead^2"], 2.0 * layout["ahead"], -one, layout["next"]]),
+            keys,
+            layout["value"],
+            layout["V'"],
+        ),
+        Head(
+            np.concatenate([one - square, 2.0 * n, -one]),
+            layout.rows(["one", "t", "t^2"]),
+            layout.rows([f"{name}(t)" for name in RATES]),
+            layout.rows(RATES),
+        ),
+    )
+    start = np.concatenate([uniform * one] * len(layout["x"]) + [middle * one] * 2)
+    plan.own(
+        "undo the 1 / i; add what policies and values start from",
+        plan.product(layout["count"] - one, found, found),
+        plan.linear(start, layout.rows(["x", "V", "V'"])),
+    )
+
+
+def _answer(plan: Blueprint, actions: int, asked: int) -> None:
+    """Policies of the states asked for, from their last visits, this round's included."""
+    layout = plan.layout
+    one, state, answer = layout["one"], layout["state"], layout["answer"]
+    keys = layout.rows(["one", "n", "n^2", "state"])
+    heads = []
+    for s in range(asked):
+        pick = np.zeros_like(state)
+        pick[s] = one[0]
+        which = pick if asked == len(state) else layout["next"]
+        number, square = layout["asked"][s : s + 1], layout["asked^2"][s : s + 1]
+        heads.append(
+            Head(
+                np.concatenate([-square, 2.0 * number, -one, which]),
+                keys,
+                layout["policy"],
+                answer[s * actions : (s + 1) * actions],
+            )
+        )
+    plan.causal("answer: policies from the last visits", *heads)
+    plan.own(
+        "answer: undo the 1 / i; clear scratch",
+        plan.product(layout["count"] - one, answer, answer),
+        plan.clear(*SCRATCH),
+    )
