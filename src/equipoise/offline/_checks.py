@@ -13,6 +13,8 @@ from equipoise.core import checks
 #: Undeclared contexts, actions, states and steps are numbers below this: more likely an
 #: identifier or a price took their place than that a log covers so many.
 LARGEST_COUNT = 1_000_000
+#: Declared counts are at most this.
+DECLARED_LIMIT = 2**31 - 1
 #: Rows of wide tables that are compared at once.
 _CHUNK = 20_000
 
@@ -49,6 +51,7 @@ def as_whole(name: str, array: np.ndarray) -> np.ndarray:
     if array.dtype.kind != "f":
         return array
     _refuse(np.isnan(array), name, array, "a number, not a missing one")
+    array = array.astype(np.float64, copy=False)
     # 2^53: beyond it floats are whole numbers whether they were meant to be or not.
     whole = (np.abs(array) <= 2.0**53) & (np.floor(array) == array)
     _refuse(~whole, name, array, "whole numbers")
@@ -117,7 +120,14 @@ def as_range(name: str, bounds: Any) -> tuple[float, float] | None:
 
 def as_declared(name: str, value: Any) -> int | None:
     """A declared count, or None."""
-    return None if value is None else checks.check_count(name, value)
+    return None if value is None else _declared(name, value)
+
+
+def _declared(name: str, value: Any) -> int:
+    count = checks.check_count(name, value)
+    if count > DECLARED_LIMIT:
+        raise ValueError(f"{name}: expected at most {DECLARED_LIMIT}, found {count}")
+    return count
 
 
 def as_declared_actions(value: Any, agents: int) -> tuple[int, ...] | None:
@@ -130,7 +140,7 @@ def as_declared_actions(value: Any, agents: int) -> tuple[int, ...] | None:
             f"actions_per_agent: expected one count for each of {agents} agents, "
             f"found {len(values)}"
         )
-    return tuple(checks.check_count("actions_per_agent", count) for count in values)
+    return tuple(_declared("actions_per_agent", count) for count in values)
 
 
 def check_episodes(

@@ -13,6 +13,7 @@ import numpy as np
 
 from equipoise.core import checks
 from equipoise.core.files import atomic_write
+from equipoise.offline._checks import as_range
 from equipoise.offline._log import Log
 
 #: The arrays of a log that have a row for each sample.
@@ -120,7 +121,9 @@ def as_settings(path: Path, said: Mapping[str, Any]) -> dict[str, Any]:
         elif name in ("contexts_count", "states_count", "horizon"):
             if array.ndim:
                 raise ValueError(f"{path}: {name}: expected one number, found {array.shape}")
-            settings[name] = array.item()
+            settings[name] = checks.check_count(f"{path}: {name}", array.item())
+        elif name == "reward_range":
+            settings[name] = as_range(f"{path}: {name}", array)
         else:
             settings[name] = array if name == "behaviour" else array.tolist()
     return settings

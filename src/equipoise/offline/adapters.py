@@ -257,7 +257,7 @@ def _states_of(spaces: Mapping[Any, Any], state: State | None) -> State:
 def _discrete(what: str, agent: Any, space: Any) -> tuple[int, int]:
     """How many there are in a `Discrete` space, and the number it begins with."""
     count = getattr(space, "n", None)
-    if np.ndim(count) or not isinstance(count, int | np.integer):
+    if not isinstance(count, int | np.integer):
         hint = "; pass state=" if what == "observation" else ""
         raise ValueError(
             f"{what}_space: expected a Discrete space for agent {agent!r}, "
