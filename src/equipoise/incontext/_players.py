@@ -38,7 +38,7 @@ class Players(eqx.Module):
     #: Of the row and of the column player.
     actions: tuple[int, int] = eqx.field(static=True)
     states: int | None = eqx.field(static=True, default=None)
-    #: How outputs become a policy: softmax, or as they are (hand-built networks).
+    #: How outputs become a policy: softmax, or positive parts over their sum (hand-built networks).
     reading: Reading = eqx.field(static=True, default="softmax")
 
     @property
@@ -88,7 +88,9 @@ def read_policies(
 
     def read(count: int) -> Array:
         if reading == "linear":
-            return jnp.where(jnp.arange(most) < count, logits, 0.0)
+            # Policies up to rounding in hand-built networks; training may leave the simplex.
+            mass = jnp.where(jnp.arange(most) < count, jnp.maximum(logits, 0.0), 0.0)
+            return mass / jnp.maximum(mass.sum(-1, keepdims=True), 1e-9)
         wide = logits.astype(jnp.promote_types(logits.dtype, jnp.float32))
         return jax.nn.softmax(jnp.where(jnp.arange(most) < count, wide, -jnp.inf), -1)
 
