@@ -43,7 +43,7 @@ class ContextualGame(eqx.Module):
 
     def __init__(
         self,
-        interactions: Interactions,
+        interactions: Any,
         context_probabilities: Any = None,
         actions: Any = None,
         noise: float = 0.0,

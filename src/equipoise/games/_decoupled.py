@@ -51,7 +51,7 @@ class DecoupledMarkovGame(eqx.Module):
 
     def __init__(
         self,
-        interactions: Interactions,
+        interactions: Any,
         transitions: Any,
         initial: Any,
         context_probabilities: Any = None,
