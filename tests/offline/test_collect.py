@@ -106,7 +106,7 @@ def test_actions_without_a_chance_are_never_played():
     assert set(np.unique(log.actions[:, 0])) == {1, 3}
     assert set(np.unique(log.actions[:, 1])) == {0, 1, 2}
     thresholds = _collect._thresholds(np.array([0.1, 0.2, 0.7 - 1e-9, 0.0]))
-    assert thresholds[-1] == 2.0
+    assert thresholds[-1] == 2**31 - 1
 
 
 def test_a_game_that_logs_itself():

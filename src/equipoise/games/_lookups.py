@@ -9,7 +9,6 @@ and written stays in cache too.
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,17 +40,18 @@ def joint_rewards(
     """(samples, agents): the rewards of joint moves, whose values were checked before."""
     samples = len(moves)
     rewards = np.empty((samples, terms.agents), dtype)
-    edges = [*range(0, samples, _BLOCK), samples]
-    with ThreadPoolExecutor(cores()) as pool:
-        for owners, lookups in _groups(terms, samples, np.dtype(dtype)):
+    starts = range(0, samples, _BLOCK)
+    workers = max(1, min(cores(), len(starts)))
+    for owners, lookups in _groups(terms, samples, np.dtype(dtype)):
 
-            def fill(start: int, stop: int, owners: slice = owners, lookups: Any = lookups) -> None:
-                rewards[start:stop, owners] = _block(
-                    lookups, situations[start:stop], moves[start:stop], terms.moves, dtype
-                )
+        def fill(first: int, owners: slice = owners, lookups: Any = lookups) -> None:
+            space = _Space(terms, lookups, min(_BLOCK, samples), np.dtype(dtype))
+            for start in starts[first::workers]:
+                rows = slice(start, start + _BLOCK)
+                rewards[rows, owners] = space.rewards(situations[rows], moves[rows])
 
-            # Exhausting the results also raises what a block raised.
-            list(pool.map(lambda edge, fill=fill: fill(*edge), pairwise(edges)))
+        with ThreadPoolExecutor(workers) as pool:
+            list(pool.map(fill, range(workers)))  # which also raises what one of them raised
     return rewards
 
 
@@ -112,23 +112,34 @@ def _sum_tables(
     return total.reshape(-1).astype(dtype)
 
 
-def _block(
-    lookups: list[list[Lookup]], situations: np.ndarray, moves: np.ndarray, width: int, dtype: Any
-) -> np.ndarray:
-    """(samples, owners): one block, worked through agent by agent."""
-    largest = max((lookup.table.size for own in lookups for lookup in own), default=1)
-    kind = np.int16 if largest <= np.iinfo(np.int16).max else np.int64
-    columns = moves.T.astype(kind, order="C")
-    rewards = np.zeros((len(lookups), len(moves)), dtype)
-    start = situations.astype(kind) * kind(width)
-    index, found = np.empty_like(start), np.empty(len(moves), dtype)
-    for own, reward in zip(lookups, rewards, strict=True):
-        for lookup in own:
-            np.add(start, columns[lookup.agents[0]], out=index)
-            for agent in lookup.agents[1:]:
-                np.multiply(index, kind(width), out=index)
-                np.add(index, columns[agent], out=index)
-            # Indices are within bounds: clipping is only what takes the shortest way.
-            np.take(lookup.table, index, out=found, mode="clip")
-            reward += found
-    return rewards.T
+class _Space:
+    """Where one thread works through its blocks, agent by agent: allocated once."""
+
+    def __init__(
+        self, terms: "Interactions", lookups: list[list[Lookup]], samples: int, dtype: np.dtype
+    ):
+        largest = max((lookup.table.size for own in lookups for lookup in own), default=1)
+        self.kind = np.int16 if largest <= np.iinfo(np.int16).max else np.int64
+        self.lookups, self.width = lookups, self.kind(terms.moves)
+        self.columns = np.empty((terms.agents, samples), self.kind)
+        self.found = np.empty((len(lookups), samples), dtype)
+        self.index, self.one = np.empty(samples, self.kind), np.empty(samples, dtype)
+
+    def rewards(self, situations: np.ndarray, moves: np.ndarray) -> np.ndarray:
+        """(samples, owners): one block; a view that the next block overwrites."""
+        count = len(moves)
+        columns, found = self.columns[:, :count], self.found[:, :count]
+        index, one = self.index[:count], self.one[:count]
+        columns[:] = moves.T
+        found[:] = 0.0
+        start = situations.astype(self.kind) * self.width
+        for own, reward in zip(self.lookups, found, strict=True):
+            for lookup in own:
+                np.add(start, columns[lookup.agents[0]], out=index)
+                for agent in lookup.agents[1:]:
+                    np.multiply(index, self.width, out=index)
+                    np.add(index, columns[agent], out=index)
+                # Indices are within bounds: clipping is only what takes the shortest way.
+                np.take(lookup.table, index, out=one, mode="clip")
+                reward += one
+        return found.T

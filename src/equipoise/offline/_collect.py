@@ -1,12 +1,15 @@
 """Logs of known games: play a behaviour policy and write down what happened."""
 
+import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from itertools import pairwise
 from typing import Any, Protocol, runtime_checkable
 
 import jax
 import numpy as np
+from scipy.special import ndtri
 
 from equipoise.core import checks
 from equipoise.core.machine import cores
@@ -17,12 +20,12 @@ from equipoise.offline._log import Log
 #: Logs with more rewards than this are kept in float32.
 LARGE = 20_000_000
 #: Samples that are drawn from one stream: never a matter of how many are asked for.
-_BLOCK = 8192
+_BLOCK = 4096
 #: A stream of random numbers for each purpose.
 _CONTEXT, _COMPONENT, _ACTION, _NOISE, _STATE = range(5)
 
-#: block, purpose -> the generator of its random numbers.
-Streams = Callable[[int, int], np.random.Generator]
+#: block, purpose -> the source of its random words.
+Streams = Callable[[int, int], np.random.SFC64]
 
 
 @runtime_checkable
@@ -40,8 +43,9 @@ def collect(game: Any, behaviour: Any = "uniform", samples: int = 10_000, *, key
     `behaviour` is "uniform", a product policy, or a `games.Mixture` of them. In a
     `ContextualGame` a sample is a row; in a `DecoupledMarkovGame` it is an episode of `horizon`
     rows, so that there are `samples` rows for each step. Rewards have Gaussian noise of the
-    game's `noise`; a log of more than 20 million of them is kept in float32. Any other game is
-    asked for its own `simulate(behaviour, samples, key)`, which returns a `Log`.
+    game's `noise` (one of 65,536 equally likely quantiles); a log of more than 20 million of
+    them is kept in float32. Any other game is asked for its own `simulate(behaviour, samples,
+    key)`, which returns a `Log`.
 
     The same key gives the same rows, whatever the number of samples: a longer log begins with
     the shorter one.
@@ -102,7 +106,7 @@ def _as_mixture(game: ContextualGame | DecoupledMarkovGame, behaviour: Any) -> M
 
 def _streams(key: Any) -> Streams:
     words = np.asarray(jax.random.key_data(as_key(key))).ravel().tolist()
-    return lambda block, purpose: np.random.Generator(np.random.SFC64([*words, block, purpose]))
+    return lambda block, purpose: np.random.SFC64([*words, block, purpose])
 
 
 def _blocks(samples: int) -> Iterator[tuple[int, slice]]:
@@ -127,7 +131,7 @@ def _play_once(
         count = rows.stop - rows.start
         contexts[rows] = _pick(streams(block, _CONTEXT), game.context_probabilities, count)
         component = _pick(streams(block, _COMPONENT), mixture.weights, count)
-        u = streams(block, _ACTION).random((count, game.agents), np.float32)
+        u = _words(streams(block, _ACTION), (count, game.agents))
         if thresholds.shape[:2] == (1, 1):
             actions[rows] = _invert(u, iter(np.moveaxis(thresholds[0, 0], -1, 0)), actions.dtype)
         else:
@@ -161,8 +165,8 @@ def _play_episodes(
         component = _pick(streams(block, _COMPONENT), mixture.weights, count)
         contexts[rows] = context
         # One row of numbers for each episode, so that its length decides nothing else.
-        u = streams(block, _ACTION).random((count, horizon, game.agents), np.float32)
-        v = streams(block, _STATE).random((count, horizon + 1, game.agents), np.float32)
+        u = _words(streams(block, _ACTION), (count, horizon, game.agents))
+        v = _words(streams(block, _STATE), (count, horizon + 1, game.agents))
         c, m = context[:, None], component[:, None]
         s = _invert(v[:, 0], (begun[c, agents, k] for k in _choices(begun)), states.dtype)
         states[rows, 0] = s
@@ -208,23 +212,22 @@ def _noisy_rewards(
 
         def add(block: int, rows: slice) -> None:
             part = rewards[rows]
-            # Always drawn in float32: the same noise in a log of either precision.
-            part += streams(block, _NOISE).standard_normal(part.shape, np.float32) * np.float32(
-                game.noise
-            )
+            part += _normal_table(game.noise).take(_halves(streams(block, _NOISE), part.shape))
 
         _in_threads(add, len(rewards))
     return rewards
 
 
 def _thresholds(chances: np.ndarray) -> np.ndarray:
-    """(..., outcomes) -> (..., outcomes - 1): outcome k is passed by numbers from threshold k on.
+    """(..., outcomes) -> (..., outcomes - 1): outcome k is passed by words beyond threshold k.
 
-    No number in [0, 1) passes an outcome that is the last possible one, rounding or not.
+    Words have 31 bits. None passes an outcome that is the last possible one, rounding or not,
+    and all pass those without a chance that come before the first.
     """
     left = np.cumsum(chances, -1)[..., :-1]
     after = np.cumsum(chances[..., ::-1], -1)[..., ::-1][..., 1:]
-    return np.where(after > 0.0, left, 2.0).astype(np.float32)
+    beyond = np.where(after > 0.0, np.round(np.minimum(left, 1.0) * 2.0**31) - 1.0, 2.0**31 - 1.0)
+    return beyond.astype(np.int32)
 
 
 def _choices(thresholds: np.ndarray) -> range:
@@ -232,15 +235,36 @@ def _choices(thresholds: np.ndarray) -> range:
 
 
 def _invert(u: np.ndarray, thresholds: Iterator[np.ndarray], dtype: np.dtype) -> np.ndarray:
-    """How many thresholds each number has passed: the outcome it stands for."""
+    """How many thresholds each word has passed: the outcome it stands for."""
     outcome = np.zeros(u.shape, dtype)
     for threshold in thresholds:
-        outcome += u >= threshold
+        outcome += u > threshold
     return outcome
 
 
-def _pick(rng: np.random.Generator, chances: np.ndarray, count: int) -> np.ndarray:
+def _words(source: np.random.SFC64, shape: tuple[int, ...]) -> np.ndarray:
+    """Words of 31 bits. Taken raw: four times as fast as through a generator."""
+    count = math.prod(shape)
+    raw = source.random_raw(-(-count // 2)).view(np.uint32)[:count]
+    return (raw >> np.uint32(1)).view(np.int32).reshape(shape)
+
+
+def _halves(source: np.random.SFC64, shape: tuple[int, ...]) -> np.ndarray:
+    """Words of 16 bits."""
+    count = math.prod(shape)
+    return source.random_raw(-(-count // 4)).view(np.uint16)[:count].reshape(shape)
+
+
+@cache
+def _normal_table(scale: float) -> np.ndarray:
+    """65,536 equally likely values of a Gaussian: its quantiles, of exactly the variance asked."""
+    quantiles = ndtri((np.arange(1 << 16) + 0.5) / (1 << 16))
+    return (scale * quantiles / quantiles.std()).astype(np.float32)
+
+
+def _pick(source: np.random.SFC64, chances: np.ndarray, count: int) -> np.ndarray:
     """(count,): independent draws from one distribution."""
     if len(chances) == 1:
         return np.zeros(count, np.int64)
-    return np.searchsorted(_thresholds(chances), rng.random(count, np.float32), "right")
+    # The number of thresholds that lie below a word.
+    return np.searchsorted(_thresholds(chances), _words(source, (count,)), "left")
