@@ -49,7 +49,6 @@ def mean_square(table, measures, x_measure):
 def tilted(rng, measure, ratio):
     """Distributions whose density ratio to `measure` is at most `ratio`."""
     weights = rng.dirichlet(np.full(measure.shape[-1], 0.3), size=measure.shape[:-1])
-    share = np.ones(measure.shape[:-1] + (1,))
     # Towards the measure itself until the ratio is within bounds.
     largest = (weights / measure).max(-1, keepdims=True)
     share = np.where(largest > ratio, (ratio - 1) / np.maximum(largest - 1, 1e-12), 1.0)

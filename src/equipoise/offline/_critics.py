@@ -170,38 +170,43 @@ class MonteCarloCritic(Critic):
     def __call__(self, policy: Policy, key: jax.Array) -> Policy:
         """Estimated Q-functions."""
         contexts, horizon, agents, _, _ = policy.shape
-        start, *keys = jax.random.split(key, horizon + 2)
-        context_key, first_key = jax.random.split(start)
+        # Few, large draws: every one of them costs time to compile.
+        first, *keys = jax.random.split(key, horizon + 1)
+        shape = (self.simulations, 1 + agents * (1 + 2 * horizon))
+        common = jax.random.uniform(first, shape, policy.dtype)
         chances = jnp.asarray(self.context_probabilities, policy.dtype)
-        context = jax.random.choice(context_key, contexts, (self.simulations,), p=chances)
-        state = _draw(first_key, jnp.asarray(self.dynamics.initial, policy.dtype)[context])
+        context = _draw(common[:, 0], jnp.broadcast_to(chances, (self.simulations, contexts)))
+        common = common[:, 1:].reshape(self.simulations, -1, agents)
+        state = _draw(common[:, 0], jnp.asarray(self.dynamics.initial, policy.dtype)[context])
         found = []
         for h in range(horizon):
-            branch = jax.random.split(keys[h], agents)
-            per_agent = jax.vmap(
-                lambda i, k, h=h, state=state: self._branch(policy, context, state, h, i, k)
+            shape = (agents, self.simulations, 2 + 2 * agents * (horizon - h))
+            branches = jax.vmap(
+                lambda i, u, h=h, state=state: self._branch(policy, context, state, h, i, u)
             )
-            found.append(jnp.moveaxis(per_agent(jnp.arange(agents), branch), 0, 1))
-            state, _ = self._step(policy, context, state, h, jax.random.fold_in(keys[-1], h))
+            own = branches(jnp.arange(agents), jax.random.uniform(keys[h], shape, policy.dtype))
+            found.append(jnp.moveaxis(own, 0, 1))
+            uniforms = common[:, 1 + 2 * h : 3 + 2 * h]
+            state, _ = self._step(policy, context, state, h, uniforms)
         return jnp.stack(found, 1)
 
     def _branch(
-        self, policy: Policy, context: Array, state: Array, h: int, i: Array, key: jax.Array
+        self, policy: Policy, context: Array, state: Array, h: int, i: Array, uniforms: Array
     ) -> Array:
         """(contexts, states, actions): agent i's Q-function in step h."""
-        contexts, horizon, _, states, actions = policy.shape
-        keys = jax.random.split(key, horizon - h + 2)
+        contexts, horizon, agents, states, actions = policy.shape
         logged = jnp.asarray(self.states, policy.dtype)[context, h, i]
-        state = state.at[:, i].set(_draw(keys[-1], logged))
-        own = state[:, i]
+        own = _draw(uniforms[:, 0], logged)
         covering = (policy + jnp.asarray(self.behaviour, policy.dtype))[context, h, i, own] / 2
-        action = _draw(keys[-2], covering)
+        action = _draw(uniforms[:, 1], covering)
+        state = state.at[:, i].set(own)
         total = jnp.zeros(len(context), policy.dtype)
         forced: tuple[Array, Array] | None = (i, action)
+        later_uniforms = uniforms[:, 2:].reshape(len(context), horizon - h, 2, agents)
         for later in range(h, horizon):
-            following, reward = self._step(policy, context, state, later, keys[later - h], forced)
-            total = total + reward[:, i]
-            state, forced = following, None
+            drawn = later_uniforms[:, later - h]
+            state, reward = self._step(policy, context, state, later, drawn, forced)
+            total, forced = total + reward[:, i], None
         cell = (context * states + own) * actions + action
         size = contexts * states * actions
         sums = jax.ops.segment_sum(total, cell, size)
@@ -215,24 +220,21 @@ class MonteCarloCritic(Critic):
         context: Array,
         state: Array,
         h: int,
-        key: jax.Array,
+        uniforms: Float[Array, "simulations 2 agents"],
         forced: tuple[Array, Array] | None = None,
     ) -> tuple[Array, Array]:
         """Next states and rewards of one joint step, with one agent's action forced or not."""
-        act, go = jax.random.split(key)
         everybody = jnp.arange(policy.shape[2])
-        action = _draw(act, policy[context[:, None], h, everybody, state])
+        action = _draw(uniforms[:, 0], policy[context[:, None], h, everybody, state])
         if forced is not None:
             action = action.at[:, forced[0]].set(forced[1])
         move = state * policy.shape[-1] + action
         reward = self.rewards(context * policy.shape[1] + h, move)
         kernel = jnp.asarray(self.dynamics.transitions, policy.dtype)
-        following = _draw(go, kernel[context[:, None], h, everybody, state, action])
+        following = _draw(uniforms[:, 1], kernel[context[:, None], h, everybody, state, action])
         return following, reward.astype(policy.dtype)
 
 
-def _draw(key: jax.Array, chances: Array) -> Array:
+def _draw(uniform: Array, chances: Array) -> Array:
     """One index for each distribution on the last axis."""
-    uniform = jax.random.uniform(key, chances.shape[:-1], chances.dtype)
-    below = uniform[..., None] >= jnp.cumsum(chances, -1)[..., :-1]
-    return below.sum(-1)
+    return (uniform[..., None] >= jnp.cumsum(chances, -1)[..., :-1]).sum(-1)

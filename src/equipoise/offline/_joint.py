@@ -17,7 +17,7 @@ from equipoise.core import checks
 from equipoise.core.precision import single_precision
 from equipoise.core.randomness import as_key
 from equipoise.games import ContextualGame, Interactions
-from equipoise.offline._critics import Critic, Policy, _draw
+from equipoise.offline._critics import Critic, Policy
 from equipoise.offline._log import Log
 from equipoise.offline._model import Model
 from equipoise.offline._transitions import behaviour_of
@@ -85,8 +85,8 @@ class SampledCritic(Critic):
         """Estimates for every own action, from the same draws of the others."""
         contexts, _, agents, _, actions = policy.shape
         flat = policy[:, 0, :, 0].astype(jnp.float32)
-        chances = jnp.broadcast_to(flat, (self.simulations, *flat.shape))
-        joint = _draw(key, chances)
+        uniforms = jax.random.uniform(key, (self.simulations, *flat.shape[:2]), jnp.float32)
+        joint = (uniforms[..., None] >= jnp.cumsum(flat, -1)[..., :-1]).sum(-1)
         situations = jnp.broadcast_to(jnp.arange(contexts), joint.shape[:2])
         base = self.network.first_layer(situations, joint)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from equipoise.core.simplex import chi_squared_step, project
 
@@ -39,7 +39,7 @@ def euclidean_step(
     *,
     step: Any,
     strength: Any,
-    available: Float[Array, "*batch actions"] | None = None,
+    available: Array | None = None,
 ) -> Array:
     """Squared Euclidean distances; off the behaviour's support too, where actions are available.
 
@@ -49,6 +49,8 @@ def euclidean_step(
     [0.625, 0.375]
     """
     point = (strength * behaviour + policy / step + q / 2) / (strength + 1 / step)
+    if available is not None:
+        available = jnp.broadcast_to(available, point.shape)
     return project(point, weights=available)
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from equipoise.core import checks
@@ -209,7 +210,8 @@ def _joint_errors(
             predicted = joint_table(train, moves)[held.contexts, code]
         else:
             network = fit_joint(train, kind="mlp", key=key).rewards
-            predicted = np.asarray(network(held.contexts.astype(np.int32), held.actions))
+            inputs = jnp.asarray(held.contexts, jnp.int32), jnp.asarray(held.actions, jnp.int32)
+            predicted = np.asarray(network(*inputs))
         errors.append((((held.rewards - predicted) ** 2).mean(0) / variance).mean())
     return np.array(errors)
 

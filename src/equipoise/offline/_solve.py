@@ -87,10 +87,15 @@ def solve(
     too_little = (
         isinstance(model, Model) and model.samples_per_parameter < defaults.TOO_LITTLE and not force
     )
-    if too_little:
-        policies, q_mean, value = learn(judge, nu, chosen, regulariser, key, iterations=1)
-    else:
-        policies, q_mean, value = learn(judge, nu, chosen, regulariser, key)
+    policies, q_mean, value = learn(
+        judge,
+        nu,
+        chosen,
+        regulariser,
+        key,
+        iterations=1 if too_little else None,
+        available=_available(model),
+    )
     mixture = Mixture(_outer(policies, model))
     stats: dict[str, Any] = {
         "iterations": len(policies),
@@ -126,11 +131,13 @@ def learn(
     regulariser: str = "chi-squared",
     key: Any = 0,
     iterations: int | None = None,
+    available: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """All iterates (T, contexts, horizon, agents, states, actions), beginning with the behaviour.
 
     Also the mean Q-function over the iterates, and the mean value (contexts, horizon, agents,
-    states) of the policies under their own.
+    states) of the policies under their own. `available` (agents, actions) says which actions
+    there are, all when not given.
     """
     count = parameters.iterations if iterations is None else iterations
     with double_precision():
@@ -142,6 +149,7 @@ def learn(
             as_key(key),
             count,
             regulariser,
+            None if available is None else jnp.asarray(available, jnp.float64)[:, None],
         )
         return np.asarray(policies), np.asarray(q), np.asarray(value)
 
@@ -155,11 +163,15 @@ def _learn(
     key: jax.Array,
     iterations: int,
     regulariser: str,
+    available: Any,
 ) -> Any:
+    # The other two never leave the support of the behaviour, which has no other actions.
+    more = {"available": available} if regulariser == "l2" else {}
+
     def one(carry: Any, t: Any) -> Any:
         policy, q_sum, value_sum = carry
         q = critic(policy, jax.random.fold_in(key, t))
-        following = STEPS[regulariser](policy, q, behaviour, step=step, strength=strength)
+        following = STEPS[regulariser](policy, q, behaviour, step=step, strength=strength, **more)
         value = (policy * q).sum(-1)
         return (following, q_sum + q, value_sum + value), policy
 
@@ -176,6 +188,12 @@ def inner(policy: np.ndarray, markov: bool) -> np.ndarray:
 def _outer(policy: np.ndarray, model: Any) -> np.ndarray:
     """The inverse of `inner`, with leading axes kept."""
     return policy if _is_markov(model) else policy[..., 0, :, 0, :]
+
+
+def _available(model: Any) -> np.ndarray:
+    """(agents, actions): which actions there are; of a network, those that were ever played."""
+    game = model.game if isinstance(model, Model) else model
+    return (model.behaviour > 0).any(0) if game is None else game.action_mask
 
 
 def _is_markov(model: Any) -> bool:

@@ -1,0 +1,64 @@
+"""The rank that a log supports."""
+
+import numpy as np
+import pytest
+
+import equipoise as eq
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_the_right_rank_is_chosen(rank):
+    family = eq.games.families.interaction_rank(6, 3, rank=rank, scale=0.1, noise=0.15)
+    for key in range(2):
+        log = eq.offline.collect(family.sample(key=key), "uniform", samples=4000, key=key + 50)
+        selection = eq.offline.select_rank(log)
+        assert selection.chosen == rank
+        assert "<- chosen" in str(selection)
+
+
+def test_held_out_errors_are_those_of_refitted_models():
+    """From moments alone, and by fitting anew and predicting: the same numbers."""
+    game = eq.games.families.polymatrix(3, 3, 2).sample(key=0)
+    log = eq.offline.collect(game, "uniform", samples=600, key=1)
+    selection = eq.offline.select_rank(log, ranks=(1,), joint=False, folds=3, key=5)
+    import jax
+
+    rng = np.random.default_rng(np.asarray(jax.random.key_data(jax.random.key(5))))
+    fold = rng.permutation(600) % 3
+    errors = []
+    for f in range(3):
+        model = eq.offline.fit(log.take(fold != f), 1)
+        held = log.take(fold == f)
+        left = held.rewards - model.game.interactions.rewards(held.contexts, held.actions)
+        errors.append((left**2).mean(0) / log.rewards.var(0))
+    assert selection.errors[0] == pytest.approx(np.mean(errors), rel=1e-6)
+
+
+def test_a_network_stands_in_where_the_table_is_too_large():
+    game = eq.games.families.polymatrix(8, 3).sample(key=0)
+    log = eq.offline.collect(game, "uniform", samples=1500, key=1)
+    selection = eq.offline.select_rank(log, ranks=(1, 2), folds=5)
+    assert selection.ranks == (1, 2, "joint")
+    assert selection.chosen == 2
+
+
+def test_what_cannot_be_tried_is_said():
+    game = eq.games.families.polymatrix(2, 2).sample(key=0)
+    log = eq.offline.collect(game, "uniform", samples=400, key=1)
+    selection = eq.offline.select_rank(log)
+    assert "more than the 2 agents" in selection.notes[3]
+    assert np.isnan(selection.errors[2])
+    with pytest.raises(ValueError, match="folds: expected"):
+        eq.offline.select_rank(log, folds=1)
+    with pytest.raises(ValueError, match="log: expected at least"):
+        eq.offline.select_rank(log.take(slice(0, 5)))
+    with pytest.raises(ValueError, match="joint: expected"):
+        eq.offline.select_rank(log, joint="forest")
+
+
+def test_local_states_have_no_joint_critic():
+    game = eq.games.families.polymatrix(3, 2, states=2, horizon=2, scale=0.3).sample(key=0)
+    log = eq.offline.collect(game, "uniform", samples=2000, key=1)
+    selection = eq.offline.select_rank(log, ranks=(1, 2))
+    assert selection.ranks == (1, 2)
+    assert selection.chosen == 2
