@@ -30,7 +30,21 @@ Streams = Callable[[int, int], np.random.SFC64]
 
 @runtime_checkable
 class Simulator(Protocol):
-    """A game that can log itself: one with continuous actions, or a simulator of your own."""
+    """A game that can log itself: one with continuous actions, or a simulator of your own.
+
+    **Example**
+
+    >>> import numpy as np, equipoise as eq
+    >>> class Consensus:
+    ...     def simulate(self, behaviour, samples, key):
+    ...         actions = np.random.default_rng(key).uniform(-1, 1, (samples, 3))
+    ...         rewards = actions * actions.sum(1, keepdims=True)
+    ...         return eq.offline.Log(np.zeros(samples, int), actions, rewards, continuous=True)
+    >>> isinstance(Consensus(), eq.offline.Simulator)
+    True
+    >>> eq.offline.collect(Consensus(), samples=100, key=0).continuous
+    True
+    """
 
     def simulate(self, behaviour: Any, samples: int, key: Any) -> Log:
         """Play `behaviour` for `samples` samples, and return the log."""
