@@ -1,17 +1,28 @@
 """Players that learn an unseen game in context: pre-trained transformers, and hand-built ones."""
 
+from equipoise.incontext import construct, theory
 from equipoise.incontext._config import Config
+from equipoise.incontext._curves import Mean
 from equipoise.incontext._files import description, load, save, shipped
+from equipoise.incontext._opponent import Opponent
+from equipoise.incontext._outcome import Episode
+from equipoise.incontext._play import play
 from equipoise.incontext._players import Players, initial_players
 from equipoise.incontext._train import pretrain
 
 __all__ = [
     "Config",
+    "Episode",
+    "Mean",
+    "Opponent",
     "Players",
+    "construct",
     "description",
     "initial_players",
     "load",
+    "play",
     "pretrain",
     "save",
     "shipped",
+    "theory",
 ]

@@ -45,12 +45,12 @@ def episode(
     """Play `rounds` rounds; may be compiled, and `vmap`ped.
 
     `words` are the two random words of each game; `exploration` is the share of uniform play, one
-    number or one for each game.
+    number, or one for each game, or for each seat and game.
     """
     noise = Exact() if noise is None else noise
     batch = board.reward.shape[0]
     place = None if board.states is None else jnp.full(batch, start, jnp.int32)
-    exploration = jnp.broadcast_to(jnp.asarray(exploration, board.reward.dtype), (batch,))
+    exploration = jnp.broadcast_to(jnp.asarray(exploration, board.reward.dtype), (2, batch))
     states = tuple(team.begin(board, place) for team in teams)
     explore = jnp.stack([_uniform(count, max(board.actions)) for count in board.actions])
 
@@ -58,7 +58,8 @@ def episode(
         states, place = carry
         policies = _policies(board, teams, states)
         here = policies if place is None else _at(policies, place[None])
-        played = (1.0 - exploration[:, None]) * here + exploration[:, None] * explore[:, None]
+        share = exploration[..., None]
+        played = (1.0 - share) * here + share * explore[:, None]
         actions = jnp.stack(
             [
                 _sample(played[seat], streams.uniform(words, t, purpose), board.actions[seat])
@@ -73,7 +74,7 @@ def episode(
         then = None if place is None else _move(board, place, actions, words, t)
         own = jnp.stack([reward, 1.0 - reward])
         states = tuple(
-            team.observe(state, _seen(team, t, actions, own, played, place, then), reach)
+            team.observe(state, _seen(team, t, actions, own, played, table, place, then), reach)
             for team, state in zip(teams, states, strict=True)
         )
         return (states, then), (actions, reward, expected, played, policies, place)
@@ -111,10 +112,23 @@ def _policies(board: Board, teams: tuple[Team, ...], states: tuple[Any, ...]) ->
 
 
 def _seen(
-    team: Team, t: Any, actions: Array, rewards: Array, played: Array, place: Any, then: Any
+    team: Team,
+    t: Any,
+    actions: Array,
+    rewards: Array,
+    played: Array,
+    table: Array,
+    place: Any,
+    then: Any,
 ) -> Seen:
     own = jnp.array(team.seats)
-    return Seen(t, actions[own], rewards[own], played[own], place, then)
+    values = None
+    if team.informed:
+        (seat,) = team.seats
+        mine = table if seat == 0 else 1.0 - jnp.swapaxes(table, -1, -2)
+        met = played[1 - seat][:, : mine.shape[-1]]
+        values = jnp.einsum("gab,gb->ga", mine, met)[None]
+    return Seen(t, actions[own], rewards[own], played[own], place, then, values)
 
 
 def _uniform(count: int, most: int) -> Array:

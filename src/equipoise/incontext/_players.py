@@ -147,21 +147,26 @@ def make_tokens(family: Family, config: Config) -> Tokens:
     return RoundTokens(most, family.states)
 
 
-def check_players(players: Any, games: Any) -> None:
-    """Refuse games that the players were not made for."""
+def check_one_pair(players: Any) -> None:
+    """Refuse what is no player, or several pairs."""
     if not isinstance(players, Players):
         raise ValueError(
             f"players: expected Players, found {type(players).__name__}; "
             "load them with equipoise.incontext.load(name)"
         )
+    if players.seeds != 1:
+        raise ValueError(
+            f"players: expected one pair, found {players.seeds} seeds; choose players[i]"
+        )
+
+
+def check_players(players: Any, games: Any) -> None:
+    """Refuse games that the players were not made for."""
+    check_one_pair(players)
     found = (games.actions, getattr(games, "states", None))
     if found != (players.actions, players.states):
         raise ValueError(
             f"games: expected {_shape(players.actions, players.states)}, found {_shape(*found)}"
-        )
-    if players.seeds != 1:
-        raise ValueError(
-            f"players: expected one pair, found {players.seeds} seeds; choose players[i]"
         )
     checks.check_count("games", int(np.prod(games.batch_shape, dtype=int)))
 

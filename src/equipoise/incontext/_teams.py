@@ -2,8 +2,9 @@
 
 A team holds one seat or both, for a batch of games at once. It is told what its own seats may
 know (their actions, rewards and policies, and the states) and nothing of the others: play is
-uncoupled by construction. The exception is the best responder, which is there to be feared: it
-sees the game and the policy it is about to meet.
+uncoupled by construction. The exceptions are opponents for comparison: learners under full
+information are told what each of their actions would have earned, and the best responder, which
+is there to be feared, sees the game and the policy it is about to meet.
 """
 
 from abc import abstractmethod
@@ -14,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from equipoise.dynamics import Bandit, Learner, MarkovBandit, Nothing, Spec
+from equipoise.dynamics import Bandit, Learner, MarkovBandit, Nothing, Spec, Values
 from equipoise.incontext._gaps import best_response
 from equipoise.incontext._model import Transformer
 from equipoise.incontext._players import Players, Reading, read_policies
@@ -54,6 +55,9 @@ class Seen(eqx.Module):
     #: (batch,), or None in matrix games.
     state: Any
     next_state: Any
+    #: (seats, batch, actions): what each own action earns against the policy it met; only for
+    #: a team that is `informed`.
+    values: Any = None
 
 
 class Team(eqx.Module):
@@ -61,6 +65,11 @@ class Team(eqx.Module):
 
     #: (0,) for the row player's seat, (1,) for the column player's, or (0, 1).
     seats: eqx.AbstractVar[tuple[int, ...]]
+
+    @property
+    def informed(self) -> bool:
+        """Whether it is told what each of its actions would have earned."""
+        return False
 
     @abstractmethod
     def begin(self, board: Board, place: Any) -> Any:
@@ -178,6 +187,11 @@ class Learning(Team):
     learner: Learner
     seats: tuple[int, ...] = eqx.field(static=True)
 
+    @property
+    def informed(self) -> bool:
+        """Learners under full information are."""
+        return self.learner.sees is Values
+
     def begin(self, board: Board, place: Any) -> Any:
         """The learner's own first state, for every game."""
         batch = board.reward.shape[0]
@@ -198,6 +212,10 @@ class Learning(Team):
         """Update the learner with the feedback its type declares."""
         if self.learner.sees is Nothing:
             return self.learner.update(state, Nothing(seen.round))
+        if self.informed:
+            values = seen.values[0].T
+            played = seen.policies[0].T[: values.shape[0]]
+            return self.learner.update(state, Values(seen.round, values, played))
         action, reward = seen.actions[0], seen.rewards[0]
         if seen.state is None:
             return self.learner.update(state, Bandit(seen.round, action, reward))

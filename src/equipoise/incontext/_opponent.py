@@ -1,0 +1,177 @@
+"""One player on its own, for a human or another program on the other side."""
+
+from dataclasses import replace
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equipoise.core import checks
+from equipoise.core.precision import single_precision
+from equipoise.incontext._play import SEATS
+from equipoise.incontext._players import Players, check_one_pair
+from equipoise.incontext._teams import Board, Frozen, FrozenState, Seen
+
+#: Rounds there is room for at first; the room doubles whenever it is used up.
+FIRST_ROOM = 64
+
+
+class Opponent:
+    """A frozen player that is told what it did and got, and says how it plays next.
+
+    Nobody needs to know the game: ask for the `policy`, draw an action from it, find out the
+    reward wherever the game is played, and let the player `observe` both.
+
+    **Arguments**
+
+    - `players`: one pair; the one that sits in `seat` plays.
+    - `state`: where play begins, in Markov games.
+    - `reward_range`: of its own rewards, which are scaled from it to [0, 1].
+
+    **Example**
+
+    >>> import numpy as np, equipoise as eq
+    >>> opponent = eq.incontext.Opponent(eq.incontext.load("iid3"))
+    >>> rng, payoff = np.random.default_rng(0), np.eye(3)
+    >>> for _ in range(20):
+    ...     mine = 2  # always the same
+    ...     action = rng.choice(3, p=opponent.policy())
+    ...     opponent.observe(action, reward=payoff[action, mine])
+    >>> opponent.rounds, bool(opponent.policy()[2] > 0.5)
+    (20, True)
+    """
+
+    def __init__(
+        self,
+        players: Players,
+        seat: Literal["row", "column"] = "row",
+        state: int = 0,
+        *,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+    ):
+        check_one_pair(players)
+        if seat not in SEATS:
+            raise ValueError(f"seat: expected one of {list(SEATS)}, found {seat!r}")
+        low, high = (float(end) for end in reward_range)
+        if not low < high:
+            raise ValueError(
+                f"reward_range: expected (low, high) with low < high, found {reward_range}"
+            )
+        self._range = (low, high)
+        self._seat = SEATS.index(seat)
+        self._states = players.states
+        self._actions = players.actions[self._seat]
+        self._here = self._check_state("state", state)
+        #: Rounds observed so far.
+        self.rounds = 0
+        with single_precision():
+            self._team = Frozen.of(players, FIRST_ROOM, (self._seat,))
+            self._memory = _begin(self._team, self._place(self._here))
+        self._read()
+
+    @property
+    def state(self) -> int | None:
+        """Where play is, in Markov games; otherwise None."""
+        return None if self._states is None else self._here
+
+    def policy(self, state: int | None = None) -> np.ndarray:
+        """(actions,): how it plays the round to come, here or in another `state`.
+
+        Float64, and sums to one. Asking changes nothing.
+        """
+        if self._states is None:
+            if state is not None:
+                raise ValueError(f"state: expected None in matrix games, found {state}")
+            return self._policies.copy()
+        place = self._here if state is None else self._check_state("state", state)
+        return self._policies[place].copy()
+
+    @property
+    def policies(self) -> np.ndarray:
+        """The policy of the round to come at all states, (states, actions); else as `policy`."""
+        return self._policies.copy()
+
+    def observe(self, action: int, reward: float, next_state: int | None = None) -> None:
+        """A round is over: its own action, its own reward (larger is better), the state after."""
+        action = checks.check_count("action", action, at_least=0)
+        if action >= self._actions:
+            raise ValueError(
+                f"action: expected a number in [0, {self._actions - 1}], found {action}"
+            )
+        low, high = self._range
+        checks.check_range("reward", float(reward), low, high)
+        if (next_state is None) != (self._states is None):
+            expected = "None in matrix games" if self._states is None else "a state"
+            raise ValueError(f"next_state: expected {expected}, found {next_state}")
+        then = 0 if next_state is None else self._check_state("next_state", next_state)
+        if self.rounds == self._team.rounds:
+            self._grow()
+        self.rounds += 1
+        most = self._memory.outputs.shape[-1] // (self._states or 1)
+        played = np.zeros((1, 1, most), np.float32)
+        played[0, 0, : self._actions] = self.policy()
+        with single_precision():
+            seen = Seen(
+                jnp.int32(self.rounds),
+                jnp.full((1, 1), action, jnp.int32),
+                jnp.full((1, 1), (float(reward) - low) / (high - low), jnp.float32),
+                jnp.asarray(played),
+                self._place(self._here),
+                self._place(then),
+            )
+            self._memory = _observe(self._team, self._memory, seen)
+        self._here = then
+        self._read()
+
+    def _check_state(self, name: str, state: Any) -> int:
+        state = checks.check_count(name, state, at_least=0)
+        if state >= (self._states or 1):
+            raise ValueError(
+                f"{name}: expected a state in [0, {(self._states or 1) - 1}], found {state}"
+            )
+        return state
+
+    def _place(self, state: int) -> Any:
+        return None if self._states is None else jnp.full(1, state, jnp.int32)
+
+    def _grow(self) -> None:
+        """Twice the room: the cache, whose next to last axis is time, goes on with zeros."""
+        before = self._team.tokens.length(self._team.rounds)
+        team = replace(self._team, rounds=2 * self._team.rounds)
+        more = team.tokens.length(team.rounds) - before
+
+        def longer(array: jax.Array) -> jax.Array:
+            width = [(0, 0)] * (array.ndim - 2) + [(0, more), (0, 0)]
+            return jnp.pad(array, width)
+
+        with single_precision():
+            cache = jax.tree.map(longer, self._memory.cache)
+            self._memory = FrozenState(cache, self._memory.outputs, self._memory.position)
+        self._team = team
+
+    def _read(self) -> None:
+        policies = np.asarray(_policies(self._team, self._memory), np.float64)[0, 0]
+        policies = policies[..., : self._actions]
+        self._policies = policies / policies.sum(-1, keepdims=True)
+
+
+def _table(team: Frozen) -> Board:
+    """A stand-in: the player asks it for the number of games alone."""
+    return Board(jnp.zeros((1, *team.actions)))
+
+
+@eqx.filter_jit
+def _begin(team: Frozen, place: Any) -> FrozenState:
+    return team.begin(_table(team), place)
+
+
+@eqx.filter_jit
+def _observe(team: Frozen, memory: FrozenState, seen: Seen) -> FrozenState:
+    return team.observe(memory, seen, team.rounds)
+
+
+@eqx.filter_jit
+def _policies(team: Frozen, memory: FrozenState) -> jax.Array:
+    return team.policies(memory, _table(team), None)
