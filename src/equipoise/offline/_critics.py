@@ -127,7 +127,8 @@ def dense_pairs(terms: Interactions) -> tuple[np.ndarray, np.ndarray]:
         own[:, i] += terms.tables[1][:, m]
     matrix = np.zeros((situations, agents, agents, moves, moves))
     scopes = terms.scopes[2]
-    np.add.at(matrix, (slice(None), scopes[:, 0], scopes[:, 1]), np.asarray(terms.tables[2]))
+    for m, (i, j) in enumerate(scopes):
+        matrix[:, i, j] += terms.tables[2][:, m]
     size = agents * moves
     return matrix.swapaxes(2, 3).reshape(situations, size, size), own
 

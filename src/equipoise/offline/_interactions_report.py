@@ -72,11 +72,15 @@ class InteractionMap:
 
     def strongest(self, count: int = 10) -> list[tuple[int, tuple[int, ...], float, float, float]]:
         """(whose reward, with whom, strength, lower, upper) of the strongest terms."""
-        order = np.argsort(-self.strengths, kind="stable")[:count]
-        columns = (self.strengths, self.lowers, self.uppers)
         return [
-            (int(self.owners[t]), self.groups[t], *(float(column[t]) for column in columns))
-            for t in order
+            (
+                int(self.owners[t]),
+                self.groups[t],
+                float(self.strengths[t]),
+                float(self.lowers[t]),
+                float(self.uppers[t]),
+            )
+            for t in np.argsort(-self.strengths, kind="stable")[:count]
         ]
 
     def __str__(self) -> str:

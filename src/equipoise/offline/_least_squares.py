@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import scipy.linalg.lapack as lapack
+from scipy.linalg import get_lapack_funcs
 
 from equipoise.offline._design import Design, orthonormal_basis, to_orthonormal
 from equipoise.offline._moments import Moments
@@ -156,16 +156,17 @@ def residual_variance(cells: Cells, weights: np.ndarray, parameters: float) -> f
 def _inverse(gram: np.ndarray, penalty: np.ndarray) -> np.ndarray:
     matrix = gram.copy()
     matrix[np.diag_indices_from(matrix)] += penalty
+    potrf, potri = get_lapack_funcs(("potrf", "potri"), (matrix,))
     jitter = 0.0
     while True:
-        factor, info = lapack.dpotrf(matrix, lower=1)
+        factor, info = potrf(matrix, lower=1)
         if info == 0:
             break
         # Fewer rows than features and no penalty to speak of: the smallest that is solvable.
         jitter = max(10 * jitter, 1e-10 * max(float(np.trace(gram)) / len(gram), 1.0))
         matrix = gram.copy()
         matrix[np.diag_indices_from(matrix)] += penalty + jitter
-    inverse, _ = lapack.dpotri(factor, lower=1)
+    inverse, _ = potri(factor, lower=1)
     lower = np.tril(inverse)
     return lower + np.tril(lower, -1).T
 

@@ -107,7 +107,7 @@ def solve(
     if isinstance(model, Model):
         stats["samples_per_parameter"] = model.samples_per_parameter
     game = model.game if isinstance(model, Model) else model
-    if game is None:
+    if game is None and isinstance(model, Model):
         certificate = _sampled_certificate(model, q_mean, value)
     else:
         certificate = certify(game, mixture)
@@ -193,7 +193,7 @@ def _outer(policy: np.ndarray, model: Any) -> np.ndarray:
 def _available(model: Any) -> np.ndarray:
     """(agents, actions): which actions there are; of a network, those that were ever played."""
     game = model.game if isinstance(model, Model) else model
-    return (model.behaviour > 0).any(0) if game is None else game.action_mask
+    return np.asarray((model.behaviour > 0).any(0) if game is None else game.action_mask)
 
 
 def _is_markov(model: Any) -> bool:
