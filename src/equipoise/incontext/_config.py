@@ -188,5 +188,7 @@ class Config:
         unknown = sorted(set(plain) - known)
         if unknown:
             raise ValueError(f"config: expected fields of Config, found {unknown}")
-        values = {k: tuple(v) if isinstance(v, list) else v for k, v in plain.items()}
+        values: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in plain.items()
+        }
         return cls(**values)

@@ -127,7 +127,7 @@ def learners_play(board: Board, names: tuple[str, ...], words: Array, *, rounds:
             with jax.numpy_rank_promotion("allow"):  # learners broadcast over the batch
                 trajectory = episode(
                     some(board, part),
-                    (Learning(learner, (0,)), Learning(learner, (1,))),
+                    tuple(Learning(learner=learner, seats=(seat,)) for seat in (0, 1)),
                     words[:, part],
                     rounds=rounds,
                     segments=1,
@@ -145,7 +145,7 @@ def follow(learner: Learner, context: Context, board: Board) -> Float[Array, "2 
     rounds = context.actions.shape[2]
 
     def seat(number: int) -> Array:
-        team = Learning(learner, (number,))
+        team = Learning(learner=learner, seats=(number,))
 
         def update(state: Any, moment: Any) -> tuple[Any, Any]:
             t, action, reward, here, then = moment

@@ -85,9 +85,10 @@ def episode(
         carry, piece = jax.lax.scan(lambda c, t, r=last: play_round(r, c, t), carry, ts)
         pieces.append(piece)
     states, place = carry
-    actions, reward, expected, played, policies, places = (
+    joined: list[Any] = [
         None if parts[0] is None else jnp.concatenate(parts) for parts in zip(*pieces, strict=True)
-    )
+    ]
+    actions, reward, expected, played, policies, places = joined
     final = _policies(board, teams, states)
     return Trajectory(
         actions,

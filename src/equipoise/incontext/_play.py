@@ -156,9 +156,10 @@ def _outcome(
     seats: tuple[int, ...],
 ) -> Episode:
     """Put blocks into the shape of the games: (games, ...) as (batch axes, ...)."""
-    actions, reward, expected, played, policies, states = (
+    shaped: list[Any] = [
         None if a is None else a.reshape(*games.batch_shape, *a.shape[1:]) for a in whole
-    )
+    ]
+    actions, reward, expected, played, policies, states = shaped
     axes = len(games.batch_shape)
 
     def pair(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -215,7 +216,7 @@ def make_teams(
             f"opponent: expected a learner of {kind} games, found {type(opponent).__name__}, "
             f"which sees {opponent.sees.__name__}"
         )
-    return (own, Learning(opponent, other))
+    return (own, Learning(learner=opponent, seats=other))
 
 
 def check_games(games: Any) -> None:

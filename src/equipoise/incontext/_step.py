@@ -157,12 +157,13 @@ class Trainer(eqx.Module):
             jax.random.fold_in(key, 2), (board.reward.shape[0],), maxval=self.config.exploration
         )
         team = Frozen(
-            jax.lax.stop_gradient(self._lowered(models)),
-            self.players.tokens,
-            self.players.actions,
-            self.players.states,
-            self.players.reading,
-            self.config.rounds,
+            models=jax.lax.stop_gradient(self._lowered(models)),
+            tokens=self.players.tokens,
+            actions=self.players.actions,
+            states=self.players.states,
+            reading=self.players.reading,
+            rounds=self.config.rounds,
+            seats=(0, 1),
         )
         rounds = self.config.rounds
         return Context.of(episode(board, (team,), words, rounds=rounds, exploration=share))

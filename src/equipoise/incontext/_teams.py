@@ -117,7 +117,13 @@ class Frozen(Team):
             players.models,
         )
         return Frozen(
-            models, players.tokens, players.actions, players.states, players.reading, rounds, seats
+            models=models,
+            tokens=players.tokens,
+            actions=players.actions,
+            states=players.states,
+            reading=players.reading,
+            rounds=rounds,
+            seats=seats,
         )
 
     def begin(self, board: Board, place: Any) -> FrozenState:
