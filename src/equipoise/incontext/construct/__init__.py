@@ -1,8 +1,29 @@
 """Transformers built by hand: the weights that the in-context paper's theorems speak of."""
 
 from equipoise.incontext.construct._fine_tune import fine_tune
+from equipoise.incontext.construct._fitted import FittedStep, fitted_step
 from equipoise.incontext.construct._hand_built import HandBuilt, Size
 from equipoise.incontext.construct._markov import omd_markov
 from equipoise.incontext.construct._omd import omd
+from equipoise.incontext.construct._reciprocal import Reciprocal
+from equipoise.incontext.construct._surrogate import (
+    printed_surrogate_step,
+    surrogate_bound,
+    surrogate_step,
+)
+from equipoise.incontext.construct._tokens import PositionTokens
 
-__all__ = ["HandBuilt", "Size", "fine_tune", "omd", "omd_markov"]
+__all__ = [
+    "FittedStep",
+    "HandBuilt",
+    "PositionTokens",
+    "Reciprocal",
+    "Size",
+    "fine_tune",
+    "fitted_step",
+    "omd",
+    "omd_markov",
+    "printed_surrogate_step",
+    "surrogate_bound",
+    "surrogate_step",
+]

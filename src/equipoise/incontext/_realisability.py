@@ -1,0 +1,139 @@
+"""How far two ways of playing are apart, on the histories that one of them writes."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equipoise.core import checks
+from equipoise.core.precision import single_precision
+from equipoise.core.randomness import as_key
+from equipoise.core.streams import game_words
+from equipoise.dynamics import Learner
+from equipoise.games import MarkovGame, MatrixGame
+from equipoise.incontext import _losses as losses
+from equipoise.incontext._contexts import Context, as_board, follow
+from equipoise.incontext._episode import episode
+from equipoise.incontext._players import Players, check_players
+from equipoise.incontext._teams import Board, Frozen, Learning
+
+#: Games at once, at least: XLA compiles learners on smaller batches wrongly.
+LEAST = 16
+
+
+def total_variation(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """`sum |p - q| / 2` over the last axis.
+
+    **Example**
+
+    >>> import numpy as np
+    >>> from equipoise.incontext import theory
+    >>> float(theory.total_variation(np.array([0.5, 0.5]), np.array([1.0, 0.0])))
+    0.5
+    """
+    return np.abs(np.asarray(p) - np.asarray(q)).sum(-1) / 2.0
+
+
+def hellinger(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """`sqrt(sum (sqrt p - sqrt q)^2 / 2)` over the last axis: in [0, 1], at most sqrt(TV).
+
+    The paper's `D_H` in Lemma B.1 is twice the square of this.
+
+    **Example**
+
+    >>> import numpy as np
+    >>> from equipoise.incontext import theory
+    >>> float(theory.hellinger(np.array([0.0, 1.0]), np.array([1.0, 0.0])))
+    1.0
+    """
+    roots = np.sqrt(np.maximum(p, 0.0)) - np.sqrt(np.maximum(q, 0.0))
+    return np.sqrt((roots**2).sum(-1) / 2.0)
+
+
+@dataclass(frozen=True)
+class Realisability:
+    """Distances between two players before every round and after the last: (games, 2, records).
+
+    **Example**
+
+    >>> import numpy as np
+    >>> Realisability(np.full((4, 2, 9), 0.25), np.full((4, 2, 9), 0.5)).epsilon
+    0.25
+    """
+
+    total_variation: np.ndarray
+    hellinger: np.ndarray
+
+    @property
+    def epsilon(self) -> float:
+        """The epsilon of Definition 4.1: the largest over rounds of the mean over games."""
+        return float(self.total_variation.mean((0, 1)).max())
+
+
+def realisability(
+    expert: Learner | Players,
+    model: Learner | Players,
+    games: MatrixGame | MarkovGame,
+    *,
+    rounds: int,
+    key: Any,
+    contexts: Learner | Players | None = None,
+) -> Realisability:
+    """Measure Definition 4.1 between any two players: learned, hand-built, or learners.
+
+    Both see the same histories, which `contexts` (the expert, unless given) writes by playing
+    itself, and the policies they would then play are compared; in Markov games those of the
+    state that play is in. Computed in single precision. A measurement, with the sampling error
+    of a mean over games; the definition asks for its expectation.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> games = eq.games.families.uniform(actions=2).sample(4, key=0)
+    >>> built = eq.incontext.construct.omd(actions=2, rounds=10).players
+    >>> omd = eq.dynamics.OMD.vanishing()
+    >>> eq.incontext.theory.realisability(omd, built, games, rounds=10, key=1).epsilon < 1e-5
+    True
+    """
+    rounds = checks.check_count("rounds", rounds)
+    for name, who in (("expert", expert), ("model", model), ("contexts", contexts or expert)):
+        if isinstance(who, Players):
+            check_players(who, games)
+        elif not isinstance(who, Learner):
+            raise ValueError(f"{name}: expected Players or a Learner, found {type(who).__name__}")
+    count = int(np.prod(games.batch_shape, dtype=int))
+    index = np.minimum(np.arange(max(count, LEAST)), count - 1)
+    flat = games if len(games.batch_shape) == 1 else games[None]
+    words = game_words(jax.random.split(as_key(key), count))[:, index]
+    with single_precision():
+        board = as_board(flat[index])
+        context = _write(contexts or expert, board, jnp.asarray(words), rounds)
+        p, q = (np.asarray(_read(who, board, context), float)[:, :count] for who in (expert, model))
+        if context.states is not None:
+            here = np.asarray(context.states)[None, :count, :, None, None]
+            p, q = (np.take_along_axis(each, here, 3)[:, :, :, 0] for each in (p, q))
+    return Realisability(
+        np.moveaxis(total_variation(p, q), 0, 1), np.moveaxis(hellinger(p, q), 0, 1)
+    )
+
+
+@eqx.filter_jit
+def _write(who: Learner | Players, board: Board, words: jax.Array, rounds: int) -> Context:
+    """Histories of a player against itself."""
+    if isinstance(who, Players):
+        return Context.of(episode(board, (Frozen.of(who, rounds),), words, rounds=rounds))
+    teams = (Learning(who, (0,)), Learning(who, (1,)))
+    with jax.numpy_rank_promotion("allow"):  # learners broadcast over the batch
+        return Context.of(episode(board, teams, words, rounds=rounds, segments=1))
+
+
+@eqx.filter_jit
+def _read(who: Learner | Players, board: Board, context: Context) -> jax.Array:
+    """(2, batch, records, ...): policies before every round and after the last."""
+    if not isinstance(who, Players):
+        return follow(who, context, board)
+    seats = jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, who.models)
+    return jnp.stack(losses.policies_of(who, losses.outputs(seats, who.tokens, context)))
