@@ -47,6 +47,9 @@ class Tokens(eqx.Module):
 
     def length(self, rounds: int) -> int:
         """Number of tokens when so many rounds have been played."""
+        most = getattr(self, "rounds", None)  # tokens of hand-built networks number the rounds
+        if most is not None and rounds > most:
+            raise ValueError(f"rounds: expected at most {most}, as built, found {rounds}")
         first = jax.eval_shape(self.opening, None if self.states is None else jnp.int32(0))
         return first.shape[0] + self.per_round * rounds
 
