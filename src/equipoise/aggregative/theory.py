@@ -8,6 +8,8 @@ H. Rewards of one step lie in [-1, 1]. Proofs are in docs/theory/aggregative.md.
 import numpy as np
 
 __all__ = [
+    "learning_certificates",
+    "learning_regret",
     "markov_gap",
     "normal_form_gap",
     "printed_gap",
@@ -178,3 +180,70 @@ def welfare_loss(
     rounding = horizon * dimensions * spread / agents
     away = spacing + dimensions * delta / 2
     return rounding + transition_lipschitz * away * spread * horizon * (horizon - 1) / 2
+
+
+def learning_certificates(
+    *,
+    horizon: int,
+    states: int,
+    cells: int,
+    episodes: int,
+    transition_lipschitz: float,
+    diameter: float,
+    failure: float = 0.05,
+    spread: float = 2.0,
+) -> float:
+    """Theorem 2 of learning: what the certificates of all episodes together are at most.
+
+    `diameter` is kappa, the largest distance of aggregates that count for one cell, and `spread`
+    the length of the rewards' interval.
+
+    **Example**
+
+    >>> from equipoise.aggregative import theory
+    >>> given = dict(horizon=3, states=3, cells=20, transition_lipschitz=0.0, diameter=0.05)
+    >>> mean = lambda k: theory.learning_certificates(episodes=k, **given) / k
+    >>> round(mean(10**8) / mean(10**6), 2)                     # as one over the root of K
+    0.11
+    """
+    log = states * np.log(2.0) + np.log(horizon * states * cells * episodes / failure)
+    visits = states * cells + 2.0 * np.sqrt(states * cells * episodes * log)
+    near = 2.0 * episodes * transition_lipschitz * diameter
+    scale = spread * horizon**2
+    return float(6.0 * scale * (visits + near) + 8.0 * scale * np.log(1.0 / failure))
+
+
+def learning_regret(
+    *,
+    planning: float,
+    lipschitz: float,
+    horizon: int,
+    states: int,
+    cells: int,
+    types: int,
+    actions: int,
+    agents: int,
+    episodes: int,
+    diameter: float,
+    noise: float = 0.0,
+    failure: float = 0.05,
+    spread: float = 2.0,
+) -> float:
+    """Theorem 3 of learning: what the gaps of all episodes, with unknown rewards, sum up to.
+
+    `planning` is the bound of lemma B, `diameter` kappa as for `learning_certificates`.
+
+    **Example**
+
+    >>> from equipoise.aggregative import theory
+    >>> given = dict(planning=0.1, lipschitz=0.5, horizon=3, states=3, cells=20, types=5,
+    ...     actions=3, agents=50, diameter=0.0)
+    >>> mean = lambda k: theory.learning_regret(episodes=k, **given) / k
+    >>> round(mean(10**6) - 0.1, 3), round(mean(10**7) - 0.1, 4)      # as one over K
+    (0.011, 0.0011)
+    """
+    pairs = states * cells * types * actions
+    log = np.log(2.0 * horizon * states * cells * actions * agents * episodes / failure)
+    each = planning + 8.0 * horizon * lipschitz * diameter
+    once = 2.0 * spread * horizon * (pairs + np.log(1.0 / failure))
+    return float(episodes * each + once + 16.0 * noise * horizon * np.sqrt(pairs * episodes * log))

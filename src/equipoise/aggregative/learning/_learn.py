@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.aggregative._options import as_options, as_worth
+from equipoise.aggregative._options import OBJECTIVES, as_options, as_worth
 from equipoise.aggregative.learning._grid import grids_of
 from equipoise.aggregative.learning._learner import PARTS, Best, Curves, Goal, Learner
 from equipoise.aggregative.learning._planner import Planner
@@ -41,7 +41,7 @@ def learn(
     env: Any,
     episodes: int,
     *,
-    spec: Spec | None = None,
+    spec: Any = None,
     rewards: str = "known",
     objective: str = "regret",
     welfare: Any = None,
@@ -116,6 +116,8 @@ def learn(
 def _settings(spec: Spec, **given: Any) -> Settings:
     episodes = checks.check_count("episodes", given["episodes"])
     check_rewards(given["rewards"], spec)
+    if given["objective"] not in OBJECTIVES:
+        raise ValueError(f"objective: expected one of {OBJECTIVES}, found {given['objective']!r}")
     for name, low in (("noise", 0.0), ("bonus", 0.0)):
         checks.check_range(name, given[name], low, np.inf, high_open=True)
     checks.check_range("failure", given["failure"], 0.0, 1.0, low_open=True, high_open=True)

@@ -121,7 +121,7 @@ def from_pettingzoo(
     return Wrapped(env, spec, observed if state is None else state, key)
 
 
-def to_pettingzoo(simulator: Simulator) -> Any:
+def to_pettingzoo(simulator: Any) -> Any:
     """The simulator as a PettingZoo `ParallelEnv`; every agent observes the state.
 
     Agents are called "agent_0" and so on, row by row of the game. Episodes are truncated at the

@@ -34,7 +34,7 @@ class Simulator:
 
     def __init__(
         self,
-        game: AggregativeMarkovGame,
+        game: Any,
         key: int = 0,
         *,
         start: Any = None,

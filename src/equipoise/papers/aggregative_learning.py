@@ -1,0 +1,196 @@
+"""Gap, certificate and welfare against episodes: the experiment the aggregative paper lacks.
+
+A small random game (S = H = 3, 50 agents in a few types), several seeds. With known rewards the
+corrected Algorithm 3 beside the printed one, for any equilibrium and for the best; with unknown
+rewards the completed Algorithm 4, each agent alone, pooled by type, with scouts, and with noise.
+Gaps and welfare are exact, by `certify` with the true game, which no learner sees.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from equipoise import aggregative
+from equipoise.certificates import certify
+from equipoise.games import AggregativeMarkovGame
+from equipoise.runs import Record, Table
+
+__all__ = ["LEARNERS", "Config", "plot", "run", "small_game"]
+
+#: Name -> options of `learn`; noise is that of the rewards too.
+LEARNERS: dict[str, dict[str, Any]] = {
+    "known": {},
+    "known, welfare": {"objective": "welfare"},
+    "printed": {"form": "printed"},
+    "unknown, scouts": {"rewards": "unknown"},
+    "unknown, pooled": {"rewards": "unknown", "scouts": 0},
+    "unknown, each alone": {"rewards": "unknown", "pool": False, "scouts": 0},
+    "unknown, welfare": {"rewards": "unknown", "objective": "welfare"},
+    "unknown, noise 0.3": {"rewards": "unknown", "noise": 0.3},
+}
+
+#: What is recorded of a learner.
+MEASURES = ("gap", "certificate", "bound", "welfare")
+
+
+@dataclass(frozen=True)
+class Config:
+    """What is learnt. The default takes about four minutes on two cores.
+
+    >>> Config().seeds
+    8
+    """
+
+    agents: int = 50
+    types: int = 5
+    states: int = 3
+    horizon: int = 3
+    actions: int = 3
+    spacing: float = 0.05
+    episodes: tuple[int, ...] = (10, 30, 100, 300, 1000)
+    #: The printed form plans in every episode, one agent at a time.
+    printed_episodes: int = 100
+    learners: tuple[str, ...] = tuple(LEARNERS)
+    seeds: int = 8
+
+    @classmethod
+    def quick(cls) -> "Config":
+        """Shorter, with fewer seeds.
+
+        >>> Config.quick().episodes
+        (10, 30, 100)
+        """
+        return cls(episodes=(10, 30, 100), printed_episodes=30, seeds=2)
+
+
+def small_game(config: Config, seed: int) -> AggregativeMarkovGame:
+    """Random rewards and transitions, linear in the aggregate, with exact Lipschitz constants.
+
+    **Example**
+
+    >>> from equipoise.papers import aggregative_learning as paper
+    >>> game = paper.small_game(paper.Config(), seed=0)
+    >>> game.agents, game.types, game.states, game.horizon
+    (50, 5, 3, 3)
+    """
+    rng = np.random.default_rng(seed)
+    shape = (config.horizon, config.states, config.types, config.actions)
+    influence = rng.random((config.types, config.actions, 1))
+    base, slopes = rng.uniform(-0.5, 0.5, shape), rng.uniform(-0.5, 0.5, shape)
+    calm, busy = rng.dirichlet(np.ones(config.states), (2, config.horizon, config.states))
+    counts = np.full(config.types, config.agents // config.types)
+    counts[: config.agents % config.types] += 1
+    return AggregativeMarkovGame(
+        influence,
+        lambda h, s, x: base[h, s] + slopes[h, s] * x[..., 0],
+        lambda h, s, x: calm[h, s] + x[..., :1] * (busy[h, s] - calm[h, s]),
+        config.horizon,
+        config.states,
+        counts,
+        lipschitz=0.5,
+        transition_lipschitz=float(0.5 * np.abs(busy - calm).sum(-1).max()),
+    )
+
+
+def run(config: Config, key: int = 0) -> Record:
+    """Learn with every learner, seed and number of episodes; gaps and welfare are exact.
+
+    **Example**
+
+    >>> from equipoise.papers import aggregative_learning as paper
+    >>> small = paper.Config(episodes=(5,), learners=("known", "unknown, scouts"), seeds=1)
+    >>> record = paper.run(small)
+    >>> record.arrays["known/gap"].shape, record.tables["results"].columns[:3]
+    ((1, 1), ('learner', 'episodes', 'seeds'))
+    """
+    arrays: dict[str, np.ndarray] = {}
+    rows: list[dict[str, Any]] = []
+    games = [small_game(config, key + seed) for seed in range(config.seeds)]
+    for name in config.learners:
+        limit = config.printed_episodes if name == "printed" else max(config.episodes)
+        stops = [k for k in config.episodes if k <= limit]
+        found = np.empty((len(MEASURES), len(stops), config.seeds))
+        for j, game in enumerate(games):
+            for i, episodes in enumerate(stops):
+                found[:, i, j] = _learn(game, episodes, config, key + j, LEARNERS[name])
+        arrays[f"{name}/episodes"] = np.array(stops)
+        arrays |= {f"{name}/{m}": found[i] for i, m in enumerate(MEASURES)}
+        for i, episodes in enumerate(stops):
+            means = {m: float(found[k, i].mean()) for k, m in enumerate(MEASURES)}
+            largest = float(found[0, i].max())
+            rows.append(
+                {
+                    "learner": name,
+                    "episodes": episodes,
+                    "seeds": config.seeds,
+                    **means,
+                    "largest gap": largest,
+                }
+            )
+    arrays["planned/gap"], arrays["planned/welfare"] = _planned(games, config)
+    return Record(
+        "aggregative-learning", config, {"key": key}, arrays, {"results": Table.from_dicts(rows)}
+    )
+
+
+def _learn(
+    game: AggregativeMarkovGame, episodes: int, config: Config, key: int, options: dict[str, Any]
+) -> tuple[float, float, float, float]:
+    """Exact gap, certificate, proven bound and exact welfare of what one learner returns."""
+    env = aggregative.Simulator(game, key, noise=options.get("noise", 0.0))
+    learned = aggregative.learn(env, episodes, spacing=config.spacing, **options)
+    exact: Any = certify(game, learned.policy)
+    welfare = float(np.mean(exact.mean_value))
+    return float(exact.max_gain), learned.certificate, learned.bound, welfare
+
+
+def _planned(games: list[AggregativeMarkovGame], config: Config) -> tuple[np.ndarray, np.ndarray]:
+    """Gap and welfare of planning with the whole game known, for the best welfare."""
+    gaps, worth = [], []
+    for game in games:
+        plan = aggregative.solve_aggregative_markov(
+            game, objective="welfare", spacing=config.spacing
+        )
+        gaps.append(float(plan.certificate.max_gain))
+        worth.append(float(np.mean(plan.value)))
+    return np.array(gaps), np.array(worth)
+
+
+def plot(record: Record) -> Any:
+    """Three panels, gap, certificate and welfare against episodes; a Matplotlib figure.
+
+    **Example**
+
+    >>> from equipoise.papers import aggregative_learning as paper
+    >>> small = paper.Config(episodes=(2, 5), learners=("known",), seeds=2)
+    >>> len(paper.plot(paper.run(small)).axes)
+    3
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(13.2, 4.2), layout="constrained")
+    panels = {
+        "gap": "exact gap (1e-5 where less)",
+        "certificate": "upper minus lower value",
+        "welfare": "welfare, less that of planning",
+    }
+    best = record.arrays["planned/welfare"]
+    for i, (measure, label) in enumerate(panels.items()):
+        axes = figure.add_subplot(1, 3, i + 1)
+        for name in record.config["learners"]:
+            values = record.arrays[f"{name}/{measure}"]
+            values = values - best if measure == "welfare" else np.maximum(values, 1e-5)
+            t, mean = record.arrays[f"{name}/episodes"], values.mean(1)
+            style = "--" if name == "printed" else "-"
+            (line,) = axes.plot(t, mean, style, marker=".", lw=1.3, label=name)
+            low, high = values.min(1), values.max(1)
+            axes.fill_between(t, low, high, color=line.get_color(), alpha=0.12, lw=0)
+        axes.set(xscale="log", xlabel="episodes", ylabel=label)
+        if measure == "welfare":
+            axes.set_yscale("symlog", linthresh=0.01)
+        else:
+            axes.set_yscale("log")
+        axes.grid(True, alpha=0.25, lw=0.6)
+    figure.axes[0].legend(fontsize=7, frameon=False)
+    return figure

@@ -1,0 +1,299 @@
+"""Learning from samples, as a whole: what it returns, how it stops, and what it may look at."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+from aggregative.crowd_games import city
+
+import equipoise as eq
+from equipoise.aggregative import Simulator, Spec, learn
+
+
+def small(seed=0, types=5):
+    return city(types, 3, 3, seed=seed, counts=[50 // types] * types)
+
+
+class Door:
+    """Lets through what a learner may use, and writes down what it asked for."""
+
+    def __init__(self, env, spec):
+        self.env, self.spec, self.asked = env, spec, set()
+
+    def __getattribute__(self, name):
+        if name in ("reset", "step"):
+            object.__getattribute__(self, "asked").add(name)
+            return getattr(object.__getattribute__(self, "env"), name)
+        if name in ("spec", "asked"):
+            return object.__getattribute__(self, name)
+        raise AttributeError(name)
+
+
+@pytest.mark.parametrize("rewards", ["known", "unknown"])
+def test_a_learner_sees_no_more_than_the_interface(rewards):
+    game = small()
+    spec = Spec.of(game)
+    door = Door(Simulator(game, 3), spec if rewards == "known" else spec.unrewarded())
+    run = learn(door, 30, rewards=rewards)
+    assert door.asked == {"reset", "step"}
+    assert not any(name == "transition" for name in vars(spec))
+    direct = learn(Simulator(game, 3), 30, rewards=rewards)
+    np.testing.assert_array_equal(run.policy.actions, direct.policy.actions)
+    assert run.certificate == direct.certificate
+
+
+def test_rewards_that_are_unknown_are_not_asked_for():
+    game = small()
+
+    def secret(h, s, x):
+        raise AssertionError("the learner looked at the rewards")
+
+    env = Simulator(game, 0)
+    declared = Spec.of(game)
+    object.__setattr__(declared, "reward", secret)
+    run = learn(env, 20, spec=declared.unrewarded(), rewards="unknown")
+    assert run.episodes == 20
+
+
+def test_curves_only_improve():
+    for options in ({}, {"rewards": "unknown"}, {"objective": "welfare"}):
+        run = learn(Simulator(small(), 1), 40, **options)
+        for name in ("certificate", "bound"):
+            assert (np.diff(run.curve[name]) <= 0).all(), (options, name)
+        assert (np.diff(run.regret) >= 0).all()
+        assert run.regret.shape == (40,)
+        assert run.curve["planned"].sum() <= run.stats["plans"]
+
+
+def test_known_rewards_need_no_samples_for_an_equilibrium():
+    """Lemma B: the gap is that of planning after one episode as after many."""
+    game = small(2)
+    planned = float(eq.solve(game).certificate.max_gain)
+    for episodes in (1, 20):
+        run = learn(Simulator(game, 0), episodes)
+        assert eq.certify(game, run.policy).max_gain <= planned + 1e-12
+        assert eq.certify(game, run.policy).max_gain <= run.bound
+
+
+def test_counts_that_double_make_few_plans():
+    run = learn(Simulator(small(), 0), 200)
+    assert run.stats["plans"] < 60  # a plan for each episode would be 200
+
+
+def test_welfare_comes_near_that_of_planning():
+    for seed in range(2):
+        game = small(seed)
+        best = eq.solve(game, objective="welfare", spacing=0.05).value.mean()
+        run = learn(Simulator(game, seed), 100, objective="welfare")
+        exact = eq.certify(game, run.policy)
+        assert exact.mean_value.mean() >= best - 0.01
+        assert (run.welfare[0] <= exact.mean_value + 1e-9).all()
+        assert (exact.mean_value <= run.welfare[1] + 1e-9).all()
+        assert exact.max_gain <= run.stats["planning_bound"]
+
+
+def test_optimism_finds_the_welfare_that_lies_ahead():
+    """Everybody is indifferent; only where the aggregate is high does the good state follow."""
+    game = eq.AggregativeMarkovGame(
+        [[[0.0], [1.0]]],
+        lambda h, s, x: np.zeros((1, 2)) + 0.9 * s + 0.0 * x[..., 0],
+        lambda h, s, x: np.stack([1 - 0.9 * x[..., 0], 0.9 * x[..., 0]], -1),
+        4,
+        2,
+        [40],
+        lipschitz=0.0,
+        transition_lipschitz=0.9,
+    )
+    best = eq.solve(game, objective="welfare", spacing=0.1).value[0]
+    env = Simulator(game, 0, start=0)
+    run = learn(env, 120, objective="welfare", spacing=0.1, bonus=0.3)
+    assert eq.certify(game, run.policy).mean_value[0] >= 0.85 * best
+    assert best > 2.0
+
+
+def test_welfare_and_loss_of_ones_own():
+    game = small(3)
+    weights = np.random.default_rng(0).random((5, 3))
+    more = learn(Simulator(game, 0), 30, objective="welfare", welfare=weights)
+    less = learn(Simulator(game, 0), 30, objective="loss", loss=weights)
+    low, high = -less.welfare[1], more.welfare[0]
+    assert high.mean() > low.mean()
+    with pytest.raises(ValueError, match="welfare: expected objective"):
+        learn(Simulator(game, 0), 1, welfare=weights)
+
+
+def test_each_agent_alone_gives_a_policy_of_the_game():
+    game = small(1)
+    run = learn(Simulator(game, 0), 40, rewards="unknown", pool=False)
+    assert run.policy.classes == 50
+    assert eq.certify(game, run.policy).max_gain <= run.bound
+
+
+def test_two_coordinates_and_influences_that_depend_on_the_state():
+    game = city(3, 2, 2, d=2, seed=4, counts=[10] * 3)
+    run = learn(Simulator(game, 0), 40, rewards="unknown", spacing=0.2)
+    assert eq.certify(game, run.policy).max_gain <= run.bound
+    rng = np.random.default_rng(0)
+    influence = rng.random((2, 2, 3, 3, 1))
+    moving = eq.AggregativeMarkovGame(
+        influence,
+        lambda h, s, x: 0.3 * np.cos(h + s + influence[h, s, :, :, 0]),
+        lambda h, s, x: np.stack([x[..., 0], 1 - x[..., 0]], -1),
+        2,
+        2,
+        [5, 5, 5],
+        lipschitz=0.0,
+        transition_lipschitz=1.0,
+    )
+    run = learn(Simulator(moving, 0), 30, objective="welfare")
+    assert eq.certify(moving, run.policy).max_gain <= run.bound + 1e-9
+
+
+def test_history_keeps_what_was_played():
+    game = small()
+    run = learn(Simulator(game, 0), 60, rewards="unknown", history=True)
+    assert [k for k, _, _ in run.history] == sorted(k for k, _, _ in run.history)
+    assert run.history[0][0] == 0
+    for _, policy, bounds in run.history:
+        value = eq.certify(game, policy).class_value.T
+        assert (bounds.lower <= value + 1e-9).all()
+        assert (value <= bounds.upper + 1e-9).all()
+
+
+def test_constants_that_are_wrong_are_noticed():
+    game = small()
+    flat = Spec(game.influence, 3, 3, lipschitz=0.0, transition_lipschitz=0.0, counts=game.counts)
+    run = learn(Simulator(game, 0), 60, spec=flat, rewards="unknown", bonus=0.01)
+    assert run.status.name == "inconsistent"
+    assert not run.status.ok
+    assert run.confidence == 0.0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rewards": "guessed"}, "rewards: expected 'known' or 'unknown'"),
+        ({"form": "new"}, "form: expected"),
+        ({"form": "printed", "rewards": "unknown"}, "form: expected known rewards"),
+        ({"pool": False, "scouts": 2}, "scouts: expected pool=True"),
+        ({"failure": 0.0}, "failure: expected a number"),
+        ({"noise": -1.0}, "noise: expected a number"),
+        ({"objective": "fame"}, "objective: expected"),
+        ({"history": True, "run": "here"}, "history: expected no run folder"),
+        ({"spec": 3}, "spec: expected a Spec"),
+    ],
+)
+def test_wrong_arguments_are_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        learn(Simulator(small(), 0), 5, **options)
+
+
+def test_wrong_environments_are_named():
+    game = small()
+
+    class Broken:
+        spec = Spec.of(game)
+
+        def reset(self):
+            return 0
+
+        def step(self, actions):
+            return 7, np.zeros(50)
+
+    with pytest.raises(ValueError, match="env: expected states from 0 to 2, found 7"):
+        learn(Broken(), 5)
+    with pytest.raises(ValueError, match="env: expected a method reset"):
+        learn(object(), 5, spec=Spec.of(game))
+    short = Broken()
+    short.step = lambda actions: (0, np.zeros(3))
+    with pytest.raises(ValueError, match="expected 50 finite rewards"):
+        learn(short, 5, rewards="unknown")
+    with pytest.raises(ValueError, match="no reward"):
+        learn(Broken(), 5, spec=Spec.of(game).unrewarded())
+
+
+def test_ctrl_c_returns_the_best_so_far(tmp_path):
+    game = small()
+    timer = threading.Timer(2.0, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    run = learn(Simulator(game, 0), 10**6, rewards="unknown", run=tmp_path / "run")
+    timer.cancel()
+    assert 0 < run.episodes < 10**6
+    assert run.status.name == "stopped"
+    assert eq.certify(game, run.policy).max_gain <= run.bound
+
+
+def test_a_finished_run_is_read_and_another_is_refused(tmp_path):
+    game = small()
+    first = learn(Simulator(game, 0), 40, run=tmp_path / "run")
+    again = learn(Simulator(game, 0), 40, run=tmp_path / "run")
+    np.testing.assert_array_equal(first.policy.actions, again.policy.actions)
+    np.testing.assert_array_equal(first.curve["bound"], again.curve["bound"])
+    assert again.certificate == first.certificate
+    assert str(again.status) == str(first.status)
+    with pytest.raises(ValueError, match=r"env\.key"):
+        learn(Simulator(game, 1), 40, run=tmp_path / "run")
+    with pytest.raises(ValueError, match="episodes"):
+        learn(Simulator(game, 0), 41, run=tmp_path / "run")
+
+
+def test_keeping_a_run_does_not_change_it(tmp_path):
+    kept = learn(Simulator(small(), 0), 60, rewards="unknown", run=tmp_path / "run")
+    plain = learn(Simulator(small(), 0), 60, rewards="unknown")
+    np.testing.assert_array_equal(kept.policy.actions, plain.policy.actions)
+    np.testing.assert_array_equal(kept.curve["regret"], plain.curve["regret"])
+
+
+SCRIPT = """
+import sys, time
+import equipoise as eq
+from aggregative.crowd_games import city
+
+class Slow(eq.aggregative.Simulator):
+    def reset(self):
+        time.sleep(float(sys.argv[2]))
+        return super().reset()
+
+game = city(5, 3, 3, counts=[10] * 5)
+env = Slow(game, 4, noise=0.1)
+eq.aggregative.learn(
+    env, 200, rewards="unknown", noise=0.1, objective="welfare", run=sys.argv[1]
+)
+"""
+
+
+def start(folder, pause):
+    paths = os.pathsep.join([p for p in sys.path if p.endswith("tests")])
+    environment = {**os.environ, "PYTHONPATH": paths}
+    return subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, str(folder), str(pause)], env=environment
+    )
+
+
+@pytest.mark.slow
+def test_killed_and_resumed_is_as_never_stopped(tmp_path):
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    unbroken = start(whole, 0.0)
+    for target in (30, 90):  # twice, at moments nobody chose exactly
+        process = start(broken, 0.01)
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline:
+            files = (broken / "checkpoints").glob("*.npz")
+            done = sorted(int(file.stem) for file in files if file.stem.isdigit())
+            if done and done[-1] >= target:
+                break
+            time.sleep(0.005)
+        process.send_signal(signal.SIGKILL)
+        assert process.wait(timeout=30) == -signal.SIGKILL
+        assert not (broken / "record.json").exists()
+    assert start(broken, 0.0).wait(timeout=120) == 0
+    assert unbroken.wait(timeout=120) == 0
+    for name in ("config.json", "metrics.jsonl", "record.json", "record.npz"):
+        assert (broken / name).read_bytes() == (whole / name).read_bytes(), name
+    assert json.loads((whole / "record.json").read_text())["scalars"]["bound"] > 0

@@ -1,0 +1,65 @@
+"""`equipoise learn`: what it prints, keeps and refuses."""
+
+import json
+
+import numpy as np
+import pytest
+
+import equipoise as eq
+from equipoise.cli import main
+
+
+def learn(tmp_path, *arguments):
+    folder = ["--folder", str(tmp_path / "run")]
+    return main(["learn", *arguments, "--episodes", "15", *folder])
+
+
+def test_a_scenario_is_learnt_and_certified(tmp_path, capsys):
+    scenario = tmp_path / "city.toml"
+    scenario.write_text('kind = "demand-response"\nagents = 60\nhorizon = 3\n')
+    out = tmp_path / "policy.json"
+    assert learn(tmp_path, str(scenario), "--rewards", "unknown", "--out", str(out)) == 0
+    shown = capsys.readouterr().out
+    assert "largest gain, exactly" in shown
+    assert (tmp_path / "run" / "record.json").exists()
+    assert main(["certify", str(scenario), str(out)]) in (0, 1)
+
+
+def test_the_result_as_json(tmp_path, capsys):
+    arguments = ("demand-response", "--set", "agents=60", "--set", "horizon=3", "--json")
+    assert learn(tmp_path, *arguments, "--objective", "welfare") == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["episodes"] == 15
+    assert len(document["curve"]["certificate"]) == 15
+    game = eq.games.load("demand-response", agents=60, horizon=3)
+    policy = eq.games.AggregativePolicy(
+        *(np.asarray(document["policy"][part]) for part in ("rows", "counts", "actions"))
+    )
+    exact = eq.certify(game, policy).max_gain
+    assert document["certificate"]["max_gain"] == pytest.approx(float(exact))
+    assert exact <= document["learner"]["bound"]
+    assert learn(tmp_path, *arguments, "--objective", "welfare") == 0  # read, not learnt again
+    assert json.loads(capsys.readouterr().out)["learner"] == document["learner"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["two-roads"], "expected a Markov game with an aggregate"),
+        (["demand-response", "--noise", "-1"], "noise: expected a number"),
+        (["demand-response", "--seed", "-1"], "--seed: expected a number"),
+        (["demand-response", "--out", "policy.txt"], "policy.txt"),
+    ],
+)
+def test_wrong_input_is_told_in_one_line(tmp_path, capsys, arguments, message):
+    assert learn(tmp_path, *arguments) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_another_run_is_not_resumed(tmp_path, capsys):
+    arguments = ("demand-response", "--set", "agents=60", "--set", "horizon=3")
+    assert learn(tmp_path, *arguments) == 0
+    assert learn(tmp_path, *arguments, "--seed", "3") == 2
+    assert "env.key" in capsys.readouterr().err

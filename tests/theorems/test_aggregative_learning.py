@@ -1,0 +1,133 @@
+"""The guarantees of learning in docs/theory/aggregative-learning.md, on runs with fixed keys."""
+
+import numpy as np
+import pytest
+
+import equipoise as eq
+from equipoise.aggregative import Simulator, learn, theory
+from equipoise.papers.aggregative_learning import Config, small_game
+
+CONFIG = Config()
+
+
+def covered(game, run):
+    """Whether all that was claimed of all policies played is true."""
+    for _, policy, bounds in run.history:
+        exact = eq.certify(game, policy)
+        value = exact.class_value.T
+        if (bounds.lower > value + 1e-9).any() or (value > bounds.upper + 1e-9).any():
+            return False
+        if (bounds.gain + 1e-9 < exact.class_gains.T).any():
+            return False
+    return True
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"objective": "welfare"}, {"rewards": "unknown"}, {"rewards": "unknown", "noise": 0.3}],
+    ids=["known", "welfare", "unknown", "noise"],
+)
+def test_theorem_1_covers_every_policy_played(options):
+    """Property: lower <= V <= upper, and gains below their bounds; failure at most 0.05."""
+    failed = 0
+    for seed in range(6):
+        game = small_game(CONFIG, seed)
+        env = Simulator(game, seed, noise=options.get("noise", 0.0))
+        run = learn(env, 40, history=True, **options)
+        failed += not covered(game, run)
+    assert failed == 0
+
+
+def test_radii_are_not_wider_than_need_be():
+    """A quarter of them would not do: the intervals are honest, not vacuous."""
+    failed = 0
+    for seed in range(4):
+        game = small_game(CONFIG, seed)
+        run = learn(Simulator(game, seed), 40, history=True, bonus=0.1)
+        failed += not covered(game, run)
+    assert failed >= 2
+
+
+def test_theorem_2_bounds_the_sum_of_certificates():
+    game = small_game(CONFIG, 0)
+    run = learn(Simulator(game, 0), 200, history=True)
+    began = [k for k, _, _ in run.history]
+    widths = np.array([bounds.width((0, 1, 2)) for _, _, bounds in run.history])
+    lasted = np.diff([*began, 200])
+    bound = theory.learning_certificates(
+        horizon=3,
+        states=3,
+        cells=run.stats["cells"],
+        episodes=200,
+        transition_lipschitz=game.transition_lipschitz,
+        diameter=run.stats["spacing"] + 4 * game.delta,
+    )
+    assert widths @ lasted <= bound
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+def test_theorem_3_bounds_the_sum_of_gaps(noise):
+    """And so does what the learner itself says of its regret, much more tightly."""
+    game = small_game(CONFIG, 1)
+    run = learn(Simulator(game, 1, noise=noise), 100, rewards="unknown", noise=noise, history=True)
+    began = [k for k, _, _ in run.history]
+    gaps = np.array([float(eq.certify(game, policy).max_gain) for _, policy, _ in run.history])
+    total = gaps @ np.diff([*began, 100])
+    bound = theory.learning_regret(
+        planning=run.stats["planning_bound"],
+        lipschitz=game.lipschitz,
+        horizon=3,
+        states=3,
+        cells=run.stats["cells"],
+        types=5,
+        actions=3,
+        agents=50,
+        episodes=100,
+        diameter=run.stats["spacing"] + 4 * game.delta,
+        noise=noise,
+    )
+    assert total <= run.regret[-1] + 1e-9
+    assert run.regret[-1] <= bound
+
+
+@pytest.mark.parametrize(
+    ("options", "largest"),
+    [
+        ({}, 0.02),
+        ({"scouts": 0}, 0.06),
+        ({"pool": False, "scouts": 0}, 0.06),
+        ({"noise": 0.3}, 0.08),
+    ],
+    ids=["scouts", "pooled", "alone", "noise"],
+)
+def test_unknown_rewards_of_the_small_game(options, largest):
+    """Mean exact gap after 100 episodes (eight seeds are in docs/reproduction)."""
+    gaps = []
+    for seed in range(3):
+        game = small_game(CONFIG, seed)
+        env = Simulator(game, seed, noise=options.get("noise", 0.0))
+        run = learn(env, 100, rewards="unknown", **options)
+        gaps.append(float(eq.certify(game, run.policy).max_gain))
+    assert np.mean(gaps) <= largest
+
+
+def test_what_algorithm_3_printed_would_do():
+    """Its lower bound is wrong for rewards below zero, and its gap many times ours."""
+    game = small_game(Config(agents=12, types=3), 0)
+    printed = learn(Simulator(game, 0), 6, form="printed", history=True)
+    ours = learn(Simulator(game, 0), 6)
+    assert not covered(game, printed)
+    gap = eq.certify(game, printed.policy).max_gain
+    assert gap > 5 * eq.certify(game, ours.policy).max_gain + 0.1
+    assert printed.confidence == 0.0
+    assert printed.stats["plans"] >= 6  # one for every episode
+
+
+@pytest.mark.slow
+def test_ten_thousand_agents():
+    """Ten types, ten states, five steps: the exact gap is below the planning bound."""
+    config = Config(agents=10_000, types=10, states=10, horizon=5)
+    game = small_game(config, 1)
+    run = learn(Simulator(game, 0), 60, rewards="unknown")
+    exact = eq.certify(game, run.policy)
+    assert exact.max_gain <= min(run.bound, run.stats["planning_bound"])
