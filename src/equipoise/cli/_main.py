@@ -18,6 +18,7 @@ VERBS = {
     "games": "List the named games, show one, or write it to a file.",
     "play": "Let two learners play random games, each seeing only its own actions and rewards.",
     "learn": "Learn an equilibrium of very many agents from simulated episodes.",
+    "offline": "Learn a near-equilibrium of many agents from a log, and say what it supports.",
     "demo": "Solve, learn and certify games of several kinds, and write a report about it.",
 }
 

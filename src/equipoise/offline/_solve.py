@@ -291,7 +291,7 @@ def _status(
     gain = float(certificate.max_gain)
     if too_little:
         message = (
-            f"the behaviour policy itself is returned: {model.samples_per_parameter:.2g} samples "
+            f"the behaviour policy itself is returned: {model.samples_per_parameter:.3g} samples "
             f"per parameter are fewer than the {defaults.TOO_LITTLE} from which on learning "
             "helps; collect more, or fit fewer neighbours or a lower rank"
         )

@@ -1,0 +1,84 @@
+"""The page of `equipoise offline`, from its record alone."""
+
+from typing import Any
+
+import numpy as np
+
+from equipoise.report import Report, figures
+from equipoise.runs import Record, Table
+from equipoise.runs.environment import describe_environment
+
+#: Maps of more agents than this are drawn for those who matter most.
+_LARGEST = 40
+
+
+def offline_page(record: Record) -> Report:
+    """What the log supports, who matters to whom, and what was learned."""
+    scalars = record.scalars
+    page = Report(
+        record.name,
+        f"{scalars['samples']:,} samples of {scalars['agents']:,} agents: what they should do, "
+        "and how far that is from an equilibrium.",
+    )
+    page.section("Answer")
+    page.facts(
+        {
+            "estimated gap": scalars["estimated gap"],
+            "gap of the log's own play": scalars["behaviour gap"],
+            "interaction rank": scalars["rank"],
+            "samples per parameter": scalars["samples per parameter"],
+        }
+    )
+    page.text(f"{scalars['status']}.\n\nEstimated gap: {scalars['estimated gap, in words']}.")
+    page.text(
+        "Deviations on support are those whose chi-squared divergence from the log's play is at "
+        "most one: about them the log itself speaks. What is off support rests on the model "
+        "alone: if it is the larger part, more rows of the same play will not help, other play "
+        "would. The policy is a mixture of product policies: one component is drawn for all "
+        "agents, `policies` and `weights` in `record.npz`. A gain can be negative: correlated "
+        "play may be worth more than every fixed deviation."
+    )
+    if "ranks" in record.tables:
+        page.section("Interaction rank")
+        page.text(
+            "Held-out error as a part of the variance of rewards. Chosen is the smallest rank "
+            "within one standard error of the best."
+        )
+        page.table(record.tables["ranks"])
+    page.section("Who matters to whom")
+    _add_map(page, record)
+    page.table(record.tables["interactions"], caption="The strongest terms, with 95% intervals.")
+    page.section("Agents")
+    worst = sorted(record.tables["agents"].rows, key=lambda row: -row[2])[:_LARGEST]
+    page.table(
+        Table(record.tables["agents"].columns, worst),
+        caption="Agents with the largest gains in the fitted model.",
+    )
+    environment = describe_environment()
+    return page.reproduce(" ".join(environment["command"]), environment)
+
+
+def _add_map(page: Report, record: Record) -> None:
+    strength: Any = record.arrays["strength_total"]
+    if not strength.any():
+        page.text("Nobody's actions matter to anybody else: the rewards have rank 1.")
+        return
+    agents = np.arange(len(strength))
+    note = ""
+    if len(agents) > _LARGEST:
+        weight = strength.sum(0) + strength.sum(1)
+        agents = np.sort(np.argsort(-weight)[:_LARGEST])
+        note = f" The {_LARGEST} agents who matter most are shown."
+    names = tuple(str(i) for i in agents)
+    page.figure(
+        figures.heat_map(
+            strength[np.ix_(agents, agents)],
+            title="strength",
+            xlabel="whose action",
+            ylabel="whose reward",
+            rows=names,
+            columns=names,
+        ),
+        alt="Heat map of how much each agent's actions matter to each agent's reward.",
+        caption="Standard deviation of what an agent's action adds to another's reward." + note,
+    )

@@ -1,0 +1,226 @@
+"""`equipoise offline`: a log of what many agents did and earned in, a policy for them out."""
+
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from equipoise.cli._errors import CommandError, refusing
+
+
+@dataclass(frozen=True)
+class Offline:
+    """Learn a near-equilibrium of many agents from a log, and say what the log supports.
+
+    Chooses the interaction rank by held-out error, fits rewards (and transitions, where there are
+    states), learns a policy for every agent that stays near what the log covers, and writes a run
+    folder: the policies, who matters to whom, and an HTML report. The exit code is 1 where there
+    is too little data, and the policy is that of the log.
+
+    Examples:
+      equipoise offline bids.parquet --rank auto --run runs/bids
+      equipoise offline log.npz --rank 2 --neighbours screen --bootstrap 50
+    """
+
+    log: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="LOG")]
+    """A .parquet or .npz file with contexts, actions and rewards of all agents."""
+    rank: Annotated[str, tyro.conf.arg(metavar="auto|INT")] = "auto"
+    """The interaction rank; "auto" chooses among 1, 2 and 3."""
+    neighbours: Annotated[str, tyro.conf.arg(metavar="all|screen|INT")] = "all"
+    """Whose actions may matter to an agent: everybody's, those that a test finds, or the
+    strongest few."""
+    strength: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
+    """How much staying near the log counts (by the spread of rewards and the size of the log)."""
+    step: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
+    """How far one iteration goes (by the spread of rewards)."""
+    iterations: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
+    """How many iterations (300, or 200 where there are states)."""
+    bootstrap: int = 20
+    """How many resampled logs the interval of the estimated gap comes from; 0 for none."""
+    force: bool = False
+    """Learn even from too little data."""
+    seed: int = 0
+    """Where randomness begins."""
+    folder: Annotated[Path, tyro.conf.arg(name="run", metavar="FOLDER")] = Path("runs/offline")
+    """The run folder."""
+    json: bool = False
+    """Print the result as JSON."""
+
+    def run(self) -> int:
+        """Read, select, fit, learn, write, show."""
+        from equipoise.runs import Run
+
+        self._check()
+        config = {k: str(v) if isinstance(v, Path) else v for k, v in asdict(self).items()}
+        config = {k: v for k, v in config.items() if k not in ("json", "folder")}
+        known = (self.folder / "record.json").exists()
+        with refusing():
+            # A log that cannot be read leaves no folder behind.
+            record = None if known else self._record(config)
+            with Run.start(self.folder, config) as run:
+                record = run.record() if record is None else run.finish(record)
+            if not known:
+                self._page(record).write(self.folder / "report.html")
+        self._show(record, known)
+        return 0 if record.scalars["learned"] else 1
+
+    def _check(self) -> None:
+        if self.rank != "auto" and not (self.rank.isdigit() and int(self.rank) >= 1):
+            raise CommandError(f"--rank: expected auto or a whole number, found {self.rank!r}")
+        if self.neighbours not in ("all", "screen") and not self.neighbours.isdigit():
+            raise CommandError(
+                f"--neighbours: expected all, screen or a whole number, found {self.neighbours!r}"
+            )
+        if not 0 <= self.seed < 2**32:
+            raise CommandError(f"--seed: expected a number in [0, 2**32), found {self.seed}")
+        if self.bootstrap < 0:
+            raise CommandError(f"--bootstrap: expected a number >= 0, found {self.bootstrap}")
+
+    def _record(self, config: dict[str, Any]) -> Any:
+        """Everything that was found out, as plain data."""
+        from equipoise import offline
+        from equipoise.runs import Record, Table
+
+        start = time.perf_counter()
+        log = offline.Log.read(self.log)
+        neighbours: Any = int(self.neighbours) if self.neighbours.isdigit() else self.neighbours
+        tables: dict[str, Any] = {}
+        rank: Any = None if self.rank == "auto" else int(self.rank)
+        if rank is None:
+            ranks = tuple(k for k in (1, 2, 3) if k <= log.agents)
+            chosen = offline.select_rank(
+                log, ranks=ranks, joint=False, neighbours=neighbours, key=self.seed
+            )
+            rank = chosen.chosen
+            tables["ranks"] = Table(
+                ("rank", "held-out error", "standard error", "note"),
+                [
+                    (str(name), float(error), float(spread), chosen.notes.get(name, ""))
+                    for name, error, spread in zip(
+                        chosen.ranks, chosen.errors, chosen.standard_errors, strict=True
+                    )
+                ],
+            )
+        model = offline.fit(log, rank, neighbours=neighbours)
+        solution = offline.solve(
+            model,
+            log,
+            strength=self.strength,
+            step=self.step,
+            iterations=self.iterations,
+            bootstrap=self.bootstrap,
+            force=self.force,
+            key=self.seed,
+        )
+        return Record(
+            Path(self.log).name,
+            config,
+            _scalars(log, model, solution, time.perf_counter() - start),
+            _arrays(model, solution),
+            tables | {"interactions": _interactions(model), "agents": _agents(model, solution)},
+        )
+
+    def _page(self, record: Any) -> Any:
+        from equipoise.cli._offline_page import offline_page
+
+        return offline_page(record)
+
+    def _show(self, record: Any, known: bool) -> None:
+        from equipoise.cli._output import print_json, print_pairs, print_table
+
+        scalars = record.scalars
+        if self.json:
+            tables = {
+                name: [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+                for name, table in record.tables.items()
+            }
+            print_json({"folder": str(self.folder), "read_from_disk": known, **scalars, **tables})
+            return
+        if "ranks" in record.tables:
+            print_table(record.tables["ranks"], "interaction rank")
+        print_table(record.tables["interactions"], "who matters most to whom")
+        where = f"{self.folder} (finished earlier; read, not done again)" if known else self.folder
+        print_pairs(
+            [
+                ("agents", scalars["agents"]),
+                ("samples", scalars["samples"]),
+                ("interaction rank", scalars["rank"]),
+                ("samples per parameter", scalars["samples per parameter"]),
+                ("estimated gap", scalars["estimated gap, in words"]),
+                ("gap of the log's own play", scalars["behaviour gap"]),
+                ("status", scalars["status"]),
+                ("run folder", str(where)),
+            ]
+        )
+
+
+def _scalars(log: Any, model: Any, solution: Any, seconds: float) -> dict[str, Any]:
+    from equipoise import offline
+
+    estimate = solution.stats["estimated_gap"]
+    own = offline.estimate_gap(model, model.behaviour)
+    interval = estimate.interval or (float("nan"), float("nan"))
+    return {
+        "agents": log.agents,
+        "samples": log.samples,
+        "contexts": log.contexts_count,
+        "rank": str(model.rank),
+        "samples per parameter": model.samples_per_parameter,
+        "iterations": solution.stats["iterations"],
+        "step": solution.stats["step"],
+        "strength": solution.stats["strength"],
+        "estimated gap": estimate.gap,
+        "on support": estimate.on_support,
+        "off support": estimate.off_support,
+        "gap, lower": interval[0],
+        "gap, upper": interval[1],
+        "estimated gap, in words": str(estimate),
+        "behaviour gap": own.gap,
+        "largest chi-squared": float(solution.stats["chi_squared"].max()),
+        "status": str(solution.status),
+        "learned": bool(solution.status.ok),
+        "seconds": seconds,
+    }
+
+
+def _arrays(model: Any, solution: Any) -> dict[str, Any]:
+    found = model.interactions
+    return {
+        "policies": solution.policy.policies,
+        "weights": solution.policy.weights,
+        "behaviour": model.behaviour,
+        "gains": solution.certificate.gains,
+        "value": solution.certificate.value,
+        "chi_squared": solution.stats["chi_squared"],
+        "strength": found.strength,
+        "strength_lower": found.lower,
+        "strength_upper": found.upper,
+        "strength_total": found.total,
+    }
+
+
+def _interactions(model: Any) -> Any:
+    from equipoise.runs import Table
+
+    rows = [
+        (str(owner), ", ".join(map(str, group)), strength, low, high)
+        for owner, group, strength, low, high in model.interactions.strongest(20)
+    ]
+    return Table(("reward of", "with", "strength", "lower", "upper"), rows)
+
+
+def _agents(model: Any, solution: Any) -> Any:
+    from equipoise.runs import Table
+
+    gains, value = solution.certificate.gains, solution.certificate.value
+    on = solution.stats["estimated_gap"].on_support_gains
+    chi = solution.stats["chi_squared"]
+    return Table(
+        ("agent", "value", "gain in the model", "on support", "largest chi-squared", "noise"),
+        [
+            (str(i), *(float(column[i]) for column in (value, gains, on, chi, model.noise)))
+            for i in range(len(gains))
+        ],
+    )

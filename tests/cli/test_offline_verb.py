@@ -1,0 +1,88 @@
+"""`equipoise offline`: from a log to a run folder with policies, map and report."""
+
+import json
+
+import numpy as np
+import pytest
+
+import equipoise as eq
+from equipoise.cli import main
+from equipoise.runs import Record
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("logs")
+    game = eq.games.families.polymatrix(4, 2, scale=0.25).sample(key=0)
+    eq.offline.collect(game, "uniform", samples=1500, key=1).write(folder / "bids.npz")
+    eq.offline.collect(game, "uniform", samples=8, key=1).write(folder / "few.npz")
+    return game, folder
+
+
+def test_a_run_folder_with_policies_map_and_report(logs, tmp_path, capsys):
+    game, folder = logs
+    arguments = ["offline", str(folder / "bids.npz"), "--run", str(tmp_path / "run")]
+    arguments += ["--bootstrap", "3", "--iterations", "100"]
+    assert main(arguments) == 0
+    out = capsys.readouterr().out
+    assert "who matters most to whom" in out
+    record = Record.load(tmp_path / "run")
+    assert record.scalars["rank"] == "2"
+    mixture = eq.games.Mixture(record.arrays["policies"], record.arrays["weights"])
+    before = eq.certify(game, game.uniform_policy()).max_gain
+    assert eq.certify(game, mixture).max_gain < before / 2
+    assert record.arrays["strength"].shape == (4, 4)
+    assert record.scalars["gap, lower"] <= record.scalars["gap, upper"]
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "Who matters to whom" in page
+    assert "Interaction rank" in page
+    # Given again, it is read and not done again.
+    assert main([*arguments, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["read_from_disk"] is True
+    assert len(document["agents"]) == 4
+
+
+def test_too_little_data_is_the_exit_code(logs, tmp_path, capsys):
+    _, folder = logs
+    arguments = ["offline", str(folder / "few.npz"), "--rank", "2", "--bootstrap", "0"]
+    assert main([*arguments, "--run", str(tmp_path / "run")]) == 1
+    assert "behaviour policy" in " ".join(capsys.readouterr().out.split())
+    assert len(Record.load(tmp_path / "run").arrays["policies"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["none.npz"], "No such file"),
+        (["none.npz", "--rank", "two"], "--rank: expected auto"),
+        (["none.npz", "--neighbours", "few"], "--neighbours: expected"),
+        (["none.npz", "--bootstrap", "-1"], "--bootstrap: expected"),
+        (["none.npz", "--seed", "-1"], "--seed: expected"),
+    ],
+)
+def test_wrong_input_is_one_line_and_leaves_nothing(arguments, message, tmp_path, capsys):
+    folder = tmp_path / "run"
+    assert main(["offline", *arguments, "--run", str(folder)]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.splitlines()) == 1
+    assert not folder.exists()
+
+
+def test_a_rank_beyond_the_agents_is_refused(logs, tmp_path, capsys):
+    _, folder = logs
+    arguments = ["offline", str(folder / "bids.npz"), "--rank", "9", "--run", str(tmp_path / "r")]
+    assert main(arguments) == 2
+    assert "rank: expected at most the 4 agents" in capsys.readouterr().err
+
+
+def test_maps_of_many_agents_are_cut_to_those_who_matter():
+    from equipoise.cli._offline_page import _add_map
+    from equipoise.report import Report
+
+    rng = np.random.default_rng(0)
+    record = Record("x", {}, {}, {"strength_total": rng.random((60, 60))})
+    page = Report("x")
+    _add_map(page, record)
+    assert "The 40 agents who matter most" in page.html()
