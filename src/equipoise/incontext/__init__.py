@@ -3,12 +3,14 @@
 from equipoise.incontext import construct, theory
 from equipoise.incontext._config import Config
 from equipoise.incontext._curves import Mean
-from equipoise.incontext._files import description, load, save, shipped
+from equipoise.incontext._distance import distance
+from equipoise.incontext._files import description, family_of, load, save, shipped
 from equipoise.incontext._opponent import Opponent
 from equipoise.incontext._outcome import Episode
 from equipoise.incontext._play import play
 from equipoise.incontext._players import Players, initial_players
 from equipoise.incontext._train import pretrain
+from equipoise.incontext.evaluation import evaluate
 
 __all__ = [
     "Config",
@@ -18,6 +20,9 @@ __all__ = [
     "Players",
     "construct",
     "description",
+    "distance",
+    "evaluate",
+    "family_of",
     "initial_players",
     "load",
     "play",

@@ -10,7 +10,8 @@ import jax
 import numpy as np
 
 from equipoise.core.files import atomic_write, write_text
-from equipoise.games.families import Family, uniform
+from equipoise.games import MarkovGame, MatrixGame, families
+from equipoise.games.families import Family
 from equipoise.incontext._config import Config
 from equipoise.incontext._players import Players, initial_players
 
@@ -45,16 +46,59 @@ def describe_family(family: Family) -> dict[str, Any]:
     return described
 
 
+def restore_family(described: dict[str, Any]) -> Family:
+    """The family that `describe_family` described.
+
+    >>> from equipoise.games import families
+    >>> family = families.gaussian(actions=(2, 3), states=4, scale=0.1, concentration=0.5)
+    >>> describe_family(restore_family(describe_family(family))) == describe_family(family)
+    True
+    """
+    rewards = {**described["rewards"]}
+    transitions = {**described.get("transitions", {})}
+    kind = rewards.pop("kind")
+    if kind == "PerturbedRewards":
+        base = np.asarray(rewards["base"])
+        if described["states"] is None:
+            return families.perturbed(MatrixGame(base), rewards["scale"])
+        moves, discount = np.asarray(transitions["base"]), described["discount"]
+        return families.perturbed(MarkovGame(base, moves, discount), rewards["scale"])
+    makers = {"UniformRewards": families.uniform, "GaussianRewards": families.gaussian}
+    if kind not in makers:
+        raise ValueError(f"family: expected rewards of {sorted(makers)}, found {kind!r}")
+    more = {}
+    if described["states"] is not None:
+        more = {
+            "states": described["states"],
+            "discount": described["discount"],
+            "concentration": transitions["concentration"],
+        }
+    return makers[kind](tuple(described["actions"]), **rewards, **more)
+
+
 def save(
     players: Players,
     folder: str | os.PathLike[str],
     config: Config,
-    family: dict[str, Any],
+    family: Family | dict[str, Any],
     results: dict[str, Any] | None = None,
 ) -> None:
-    """Write trained players: the weights, then the description, which completes them."""
+    """Write trained players: the weights, then the description, which completes them.
+
+    **Example**
+
+    >>> import tempfile, equipoise as eq
+    >>> family = eq.games.families.uniform(actions=2)
+    >>> config = eq.incontext.Config(rounds=8, layers=1, width=8, hidden=8)
+    >>> players = eq.incontext.initial_players(family, config, key=0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     eq.incontext.save(players, folder, config, family)
+    ...     eq.incontext.load(folder).parameters == players.parameters
+    True
+    """
     from safetensors.numpy import save as to_bytes
 
+    family = describe_family(family) if isinstance(family, Family) else family
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     with atomic_write(folder / WEIGHTS) as temporary:
@@ -95,6 +139,18 @@ def description(name: str | os.PathLike[str]) -> dict[str, Any]:
     return json.loads((find(name) / DESCRIPTION).read_text())
 
 
+def family_of(name: str | os.PathLike[str]) -> Family:
+    """The family of games that saved players were trained on, to draw new games from.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> eq.incontext.family_of("iid3").sample(10, key=0).payoff.shape
+    (10, 3, 3)
+    """
+    return restore_family(description(name)["family"])
+
+
 def shipped() -> list[str]:
     """Names of the players that come with the package.
 
@@ -126,7 +182,9 @@ def _restore(folder: Path) -> Players:
     config = Config.from_plain({**content["config"], "shared": content["seats"] == 1})
     config = Config.from_plain({**vars(config), "seeds": content["seeds"]})
     shape = content["family"]
-    family = uniform(tuple(shape["actions"]), states=shape["states"], discount=shape["discount"])
+    family = families.uniform(
+        tuple(shape["actions"]), states=shape["states"], discount=shape["discount"]
+    )
     like = eqx.filter_eval_shape(lambda: initial_players(family, config, key=0))
     tensors = load_file(folder / WEIGHTS)
     names = _named(like.models)

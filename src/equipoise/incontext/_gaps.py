@@ -77,7 +77,7 @@ def best_response(
     fixed_reward, fixed_transition = jax.lax.stop_gradient((reward, transition))
 
     def improve(_: int, policy: Array) -> Array:
-        value = _evaluate(policy, fixed_reward, fixed_transition, discount)
+        value = evaluate_policy(policy, fixed_reward, fixed_transition, discount)
         action_values = fixed_reward + discount * jnp.einsum(
             "...saz,...z->...sa", fixed_transition, value
         )
@@ -85,10 +85,10 @@ def best_response(
 
     greedy = jax.nn.one_hot(fixed_reward.argmax(-1), reward.shape[-1])
     policy = jax.lax.fori_loop(0, IMPROVEMENTS, improve, greedy)
-    return _evaluate(policy, reward, transition, discount), policy
+    return evaluate_policy(policy, reward, transition, discount), policy
 
 
-def _evaluate(policy: Array, reward: Array, transition: Array, discount: float) -> Array:
+def evaluate_policy(policy: Array, reward: Array, transition: Array, discount: float) -> Array:
     """The value of a policy: `(I - discount P) v = r`, solved by elimination.
 
     Unrolled over the few states and elementwise over everything else: batches of tiny systems
