@@ -13,6 +13,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.sparse import bsr_array
 
 from equipoise.core import checks
 from equipoise.games._lookups import joint_rewards
@@ -223,28 +224,48 @@ def _as_scope(order: Any, scope: Any, agents: int) -> np.ndarray:
 
 
 def _expected_numpy(terms: Interactions, occupancies: np.ndarray) -> np.ndarray:
-    """(batch, situations, agents, moves) -> the same; one matrix product per agent and order."""
+    """(batch, situations, agents, moves) -> the same."""
     batch, situations, agents, moves = occupancies.shape
-    result = np.zeros((situations, agents, moves, batch))
+    result = np.zeros((situations, agents * moves, batch))
     # The batch last and contiguous: a matrix product then takes all of it at once.
     chances = np.ascontiguousarray(np.moveaxis(occupancies, 0, -1))
     for order, scopes in terms.scopes.items():
-        table = np.asarray(terms.tables[order], np.float64)
         starts = np.searchsorted(scopes[:, 0], np.arange(agents + 1))
-        if order == 1:
-            owners = scopes[:, 0]
-            for c in range(situations):
-                np.add.at(result[c], owners, table[c, :, :, None])
-            continue
-        step = max(1, _CHUNK // (moves ** (order - 1) * batch))
-        for i in range(agents):
-            for start in range(starts[i], starts[i + 1], step):
-                part = slice(start, min(start + step, starts[i + 1]))
-                for c in range(situations):
-                    others = _products(chances[c], scopes[part, 1:])
-                    own = table[c, part].swapaxes(0, 1).reshape(moves, -1)
-                    result[c, i] += own @ others.reshape(-1, batch)
-    return np.moveaxis(result, -1, 0)
+        add = _add_alone if order == 1 else _add_pairs if order == 2 else _add_groups
+        for c in range(situations):
+            table = np.asarray(terms.tables[order][c], np.float64)
+            add(result[c], table, scopes, starts, chances[c])
+    return np.moveaxis(result, -1, 0).reshape(occupancies.shape)
+
+
+def _add_alone(
+    result: np.ndarray, table: np.ndarray, scopes: np.ndarray, starts: Any, chances: np.ndarray
+) -> None:
+    """Terms of one agent, whatever the others do."""
+    np.add.at(result.reshape(chances.shape), scopes[:, 0], table[..., None])
+
+
+def _add_pairs(
+    result: np.ndarray, table: np.ndarray, scopes: np.ndarray, starts: Any, chances: np.ndarray
+) -> None:
+    """Terms of pairs: one matrix of blocks, which are the tables as they lie in memory."""
+    size = len(result)
+    blocks = bsr_array((table, scopes[:, 1], starts), shape=(size, size))
+    result += blocks @ chances.reshape(size, -1)
+
+
+def _add_groups(
+    result: np.ndarray, table: np.ndarray, scopes: np.ndarray, starts: Any, chances: np.ndarray
+) -> None:
+    """Terms of larger groups: one matrix product for each agent, or part of its terms."""
+    agents, moves, batch = chances.shape
+    own = result.reshape(chances.shape)
+    step = max(1, _CHUNK // (moves ** (scopes.shape[1] - 1) * batch))
+    for i in range(agents):
+        for start in range(starts[i], starts[i + 1], step):
+            part = slice(start, min(start + step, starts[i + 1]))
+            others = _products(chances, scopes[part, 1:]).reshape(-1, batch)
+            own[i] += table[part].swapaxes(0, 1).reshape(moves, -1) @ others
 
 
 def _products(chances: np.ndarray, others: np.ndarray) -> np.ndarray:

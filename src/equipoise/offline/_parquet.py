@@ -24,6 +24,8 @@ _WIDE = {"action": "actions", "reward": "rewards", "state": "states", "next_stat
 _NARROW = {"context": "contexts", "step": "steps", "episode": "episodes"}
 _COLUMN = re.compile(r"(action|reward|state|next_state)_(0|[1-9][0-9]{0,6})")
 _METADATA = b"equipoise"
+#: Rows that are written and read at once.
+_ROWS = 50_000
 
 
 def write(log: Log, path: Path) -> None:
@@ -41,25 +43,55 @@ def write(log: Log, path: Path) -> None:
         name: value.tolist() if isinstance(value, np.ndarray) else value
         for name, value in said_beside(log).items()
     }
-    arrow = pyarrow.table({name: np.ascontiguousarray(c) for name, c in columns.items()})
-    arrow = arrow.replace_schema_metadata({_METADATA: json.dumps(said).encode()})
-    parquet.write_table(arrow, path)
+    schema = pyarrow.schema(
+        [(name, pyarrow.from_numpy_dtype(column.dtype)) for name, column in columns.items()],
+        metadata={_METADATA: json.dumps(said).encode()},
+    )
+    with parquet.ParquetWriter(path, schema) as writer:
+        for start in range(0, log.samples, _ROWS):
+            part = {n: np.ascontiguousarray(c[start : start + _ROWS]) for n, c in columns.items()}
+            writer.write_table(pyarrow.table(part, schema))
 
 
 def read(path: Path) -> dict[str, Any]:
     """All that a file holds."""
     with open(path, "rb") as stream:  # a missing or forbidden file stays the OSError it is
         file, groups, settings = _open(path, stream)
-        return {**_tables(path, _damaged(path, file.read), groups), **settings}
+        rows, done = _damaged(path, lambda: file.metadata.num_rows), 0
+        whole: dict[str, np.ndarray] = {}
+        # Part by part into its place: the file and the tables are never both in memory.
+        for part in _parts(path, file, groups, _ROWS):
+            count = len(part["actions"])
+            if done + count > rows:
+                break
+            for name, table in part.items():
+                if name not in whole:
+                    whole[name] = np.empty((rows, *table.shape[1:]), table.dtype)
+                whole[name][done : done + count] = table
+            done += count
+        if done != rows or not whole:
+            raise ValueError(f"{path}: expected {rows} rows, at least one, found {done}")
+        return {**whole, **settings}
 
 
 def parts(path: Path, rows: int) -> Iterator[dict[str, Any]]:
     """The tables of a file, some rows at a time, each with what is said beside them."""
     with open(path, "rb") as stream:
         file, groups, settings = _open(path, stream)
-        batches = iter(_damaged(path, lambda: file.iter_batches(batch_size=rows)))
-        while (batch := _damaged(path, lambda: next(batches, None))) is not None:
-            yield {**_tables(path, batch, groups), **settings}
+        for part in _parts(path, file, groups, rows):
+            yield {**part, **settings}
+
+
+def _parts(
+    path: Path, file: Any, groups: dict[str, list[str]], rows: int
+) -> Iterator[dict[str, np.ndarray]]:
+    """The tables of a file, some rows at a time."""
+    wanted = [name for names in groups.values() for name in names]
+    read = {"batch_size": rows, "columns": wanted}
+    batches, first = iter(_damaged(path, lambda: file.iter_batches(**read))), 0
+    while (batch := _damaged(path, lambda: next(batches, None))) is not None:
+        yield _tables(path, batch, groups, first)
+        first += batch.num_rows
 
 
 def _open(path: Path, stream: Any) -> tuple[Any, dict[str, list[str]], dict[str, Any]]:
@@ -100,28 +132,29 @@ def _settings(path: Path, metadata: dict[bytes, bytes]) -> dict[str, Any]:
     return as_settings(path, said)
 
 
-def _tables(path: Path, arrow: Any, groups: dict[str, list[str]]) -> dict[str, np.ndarray]:
-    """NumPy tables from Arrow columns; the memory of a column is let go once it is copied."""
+def _tables(
+    path: Path, arrow: Any, groups: dict[str, list[str]], first: int
+) -> dict[str, np.ndarray]:
+    """NumPy tables from Arrow columns, of the rows from `first` on."""
     tables = {}
     for table, names in groups.items():
-        first = _column(path, arrow, names[0])
-        if table in ("contexts", "steps", "episodes"):
-            tables[table] = first
+        columns = [_column(path, arrow, name, first) for name in names]
+        if table in _NARROW.values():
+            tables[table] = columns[0]
             continue
-        columns = [first, *(_column(path, arrow, name) for name in names[1:])]
-        wide = np.empty((len(first), len(names)), np.result_type(*columns))
+        wide = np.empty((len(columns[0]), len(names)), np.result_type(*columns))
         for i, column in enumerate(columns):
             wide[:, i] = column
         tables[table] = wide
     return tables
 
 
-def _column(path: Path, arrow: Any, name: str) -> np.ndarray:
+def _column(path: Path, arrow: Any, name: str, first: int) -> np.ndarray:
     """One column of numbers; a null among them is refused by its row."""
     column = arrow.column(name)
     if column.null_count:
         row = _damaged(path, lambda: column.is_null().to_numpy(zero_copy_only=False)).argmax()
-        raise ValueError(f"{path}: {name}: expected a number, found none in row {row}")
+        raise ValueError(f"{path}: {name}: expected a number, found none in row {first + row}")
     values = _damaged(path, lambda: column.to_numpy(zero_copy_only=False))
     if values.dtype.kind not in "iufb":
         raise ValueError(f"{path}: {name}: expected numbers, found {column.type}")
