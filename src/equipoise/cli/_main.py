@@ -19,6 +19,8 @@ VERBS = {
     "play": "Let two learners play random games, each seeing only its own actions and rewards.",
     "learn": "Learn an equilibrium of very many agents from simulated episodes.",
     "offline": "Learn a near-equilibrium of many agents from a log, and say what it supports.",
+    "pretrain": "Train players that learn an unseen game of a family while they play it.",
+    "evaluate": "Compare pre-trained players with learners, static policies and opponents.",
     "demo": "Solve, learn and certify games of several kinds, and write a report about it.",
 }
 

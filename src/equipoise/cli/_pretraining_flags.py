@@ -1,0 +1,117 @@
+"""The settings of pre-training as flags, in groups; a flag that is not given is the preset's.
+
+Defaults are those of `equipoise.incontext.Config`, which is not imported here, since JAX would
+come with it; in parentheses in the help, and a test compares.
+"""
+
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, Literal
+
+import tyro
+
+#: For settings that can be switched off, whatever the preset says.
+Off = Literal["none"]
+
+Int = Annotated[int | None, tyro.conf.arg(metavar="INT")]
+Float = Annotated[float | None, tyro.conf.arg(metavar="FLOAT")]
+IntOrOff = Annotated[int | Off | None, tyro.conf.arg(metavar="INT|none")]
+FloatOrOff = Annotated[float | Off | None, tyro.conf.arg(metavar="FLOAT|none")]
+BoolOrOff = Annotated[bool | Off | None, tyro.conf.arg(metavar="True|False|none")]
+
+
+@dataclass(frozen=True)
+class Model:
+    """The transformer, and what it reads."""
+
+    tokens: Literal["round", "vocabulary"] | None = None
+    """One token a round, or the paper's vocabulary (round)."""
+    reward_bins: Int = None
+    """Levels of the rewards of the vocabulary (20)."""
+    octaves: Int = None
+    """Frequencies at which a round's token also writes the reward (7)."""
+    layers: Int = None
+    """Layers, each attention and an MLP (2)."""
+    heads: Int = None
+    """Heads of attention (4)."""
+    head_groups: IntOrOff = None
+    """Groups of heads that share keys and values (none: each has its own)."""
+    width: Int = None
+    """Size of the residual stream (64)."""
+    hidden: Int = None
+    """Hidden units of the MLPs (256)."""
+    attention: Literal["softmax", "relu"] | None = None
+    """How attention weighs (softmax)."""
+    layer_norm: Annotated[bool | None, tyro.conf.arg(metavar="True|False")] = None
+    """Whether layers are normalised (True)."""
+    shared: BoolOrOff = None
+    """One model for both seats (none: where the family allows it)."""
+
+
+@dataclass(frozen=True)
+class Data:
+    """Who plays the training games, and what is learnt from them."""
+
+    loss: Literal["exploitability", "expert"] | None = None
+    """Minimise the gap of the players' policies, or imitate an expert (exploitability)."""
+    expert: Literal["nash", "nash-samples", "omd"] | None = None
+    """Whom to imitate (nash)."""
+    contexts: Literal["on-policy", "learners", "mixed"] | None = None
+    """Who plays: the players as they are, learners, or half each (on-policy)."""
+    learners: Annotated[tuple[str, ...] | None, tyro.conf.arg(metavar="NAME")] = None
+    """Learners that play (omd exp3-ix uniform)."""
+    exploration: Float = None
+    """Share of uniform play in the first rounds (0.2)."""
+    training_games: IntOrOff = None
+    """Size of the training set (none: new games in every step)."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """The optimiser, and when to stop."""
+
+    rounds: Int = None
+    """Rounds of every game (256)."""
+    steps: Int = None
+    """Updates of the weights (2000)."""
+    batch: Int = None
+    """Games in a step (64)."""
+    play_ahead: Int = None
+    """Batches that are played at once, before as many updates (4)."""
+    micro_batch: IntOrOff = None
+    """Sequences in memory at once (none: all, or few on a CPU)."""
+    learning_rate: Float = None
+    """Adam's rate (0.001)."""
+    schedule: Literal["cosine", "constant"] | None = None
+    """Of the rate (cosine)."""
+    warmup: Int = None
+    """Steps until the full rate (100)."""
+    clip: Float = None
+    """Largest norm of a gradient (1.0)."""
+    precision: Literal["auto", "float32", "bfloat16"] | None = None
+    """Of the products of matrices (auto)."""
+    seeds: Int = None
+    """Independent players, trained in one program (1)."""
+    evaluate_every: Int = None
+    """Steps between evaluations on held-out games (200)."""
+    held_out: Int = None
+    """Held-out games (256)."""
+    patience: IntOrOff = None
+    """Evaluations without a better result before training stops (none)."""
+    stop_on: Literal["gap", "kl"] | None = None
+    """What counts as better: the held-out gap, or the divergence from the expert (gap)."""
+    stop_below: FloatOrOff = None
+    """Stop when it is below this (none)."""
+
+
+def given(*groups: Any) -> dict[str, Any]:
+    """Settings that were given, by name.
+
+    >>> given(Model(layers=3, head_groups="none"), Training(steps=10))
+    {'layers': 3, 'head_groups': None, 'steps': 10}
+    """
+    values = {field.name: getattr(g, field.name) for g in groups for field in fields(g)}
+    return {
+        name: None if value == "none" else value
+        for name, value in values.items()
+        if value is not None
+    }

@@ -1,0 +1,165 @@
+"""`equipoise evaluate`: saved players on games they have never seen, beside everything else."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from equipoise.cli._errors import CommandError, refusing
+
+#: What is printed, in this order: name of the table in the record -> its title.
+TITLES = {
+    "gap": "Mean gap (NashConv) of the last policies, after so many rounds",
+    "gap_error": "Standard errors over games",
+    "rounds_to_gap": "Rounds that mirror descent needs for the players' final gap",
+    "opponents": "Reward per round, and what of it is beyond the value of the game",
+    "distance": "Total-variation distance from mirror descent on the same history",
+}
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Compare pre-trained players with learners, static policies and opponents.
+
+    PLAYERS is a folder that `equipoise pretrain` wrote, or the name of players that come with the
+    package. Games are drawn anew from the family they were trained on. With --run, the record and
+    a page with figures are kept in a folder.
+
+    Examples:
+      equipoise evaluate iid3 --games 1000
+      equipoise evaluate runs/iid3 --rounds 1024 --run runs/iid3-long
+    """
+
+    players: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PLAYERS")]
+    """A run folder of `equipoise pretrain`, or a name."""
+    games: int = 1000
+    """How many games."""
+    rounds: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
+    """How many rounds; those of training if not given."""
+    search: float = 1e6
+    """Rounds that mirror descent may take to reach the players' final gap."""
+    opponent_games: int = 256
+    """In how many of the games opponents are met."""
+    noise: Literal["exact", "bernoulli", "gaussian"] = "exact"
+    """What is seen of a reward."""
+    seed: int = 1
+    """Where randomness begins."""
+    folder: Annotated[Path | None, tyro.conf.arg(name="run", metavar="FOLDER")] = None
+    """Keep the record and a report here."""
+    json: bool = False
+    """Print the record as JSON."""
+
+    def run(self) -> int:
+        """Load, play, print, keep."""
+        self._check()
+        config, players, family = self._load()
+        if self.folder is None:
+            with refusing():
+                record = self._evaluate(config, players, family)
+        else:
+            record = self._kept(self.folder, config, players, family)
+        self._show(record)
+        return 0
+
+    def _check(self) -> None:
+        if not 0 <= self.seed < 2**32:
+            raise CommandError(f"--seed: expected a number in [0, 2**32), found {self.seed}")
+        if not 1 <= self.search < 2**31 or self.search != int(self.search):
+            raise CommandError(
+                f"--search: expected a whole number in [1, 2^31), found {self.search:g}"
+            )
+
+    def _load(self) -> tuple[dict[str, Any], Any, Any]:
+        """The config, the players and their family."""
+        import equipoise as eq
+
+        with refusing():
+            described = eq.incontext.description(self.players)
+            players = eq.incontext.load(self.players)
+            family = eq.incontext.family_of(self.players)
+        config = {
+            "players": self.players,
+            "parameters": players.parameters,
+            "seeds": players.seeds,
+            "family": described["family"],
+            "games": self.games,
+            "rounds": described["config"]["rounds"] if self.rounds is None else self.rounds,
+            "search": int(self.search),
+            "opponent_games": self.opponent_games,
+            "noise": self.noise,
+            "seed": self.seed,
+        }
+        return config, players, family
+
+    def _evaluate(self, config: dict[str, Any], players: Any, family: Any) -> Any:
+        """The record."""
+        import equipoise as eq
+        from equipoise.runs import Record
+
+        noises = {
+            "exact": eq.dynamics.Exact,
+            "bernoulli": eq.dynamics.Bernoulli,
+            "gaussian": eq.dynamics.Gaussian,
+        }
+        games = family.sample(self.games, key=self.seed)
+        found = eq.incontext.evaluate(
+            players,
+            games,
+            config["rounds"],
+            self.seed + 1,
+            training=family,
+            search=config["search"],
+            opponent_games=self.opponent_games,
+            noise=noises[self.noise](),
+        )
+        return Record(found.name, config, found.scalars, found.arrays, found.tables)
+
+    def _kept(self, folder: Path, config: dict[str, Any], players: Any, family: Any) -> Any:
+        """The record of the run folder; made now unless it is there."""
+        from equipoise.cli._evaluation_page import evaluation_page
+        from equipoise.runs import Run
+
+        with refusing():
+            run = Run.start(folder, config)
+        with run:
+            if run.finished:
+                with refusing():
+                    return run.record()
+            with refusing():
+                record = self._evaluate(config, players, family)
+                evaluation_page(record, self._command()).write(folder / "report.html")
+            return run.finish(record)
+
+    def _command(self) -> str:
+        """The command that makes the same record."""
+        rounds = "" if self.rounds is None else f" --rounds {self.rounds}"
+        return (
+            f"equipoise evaluate {self.players} --games {self.games}{rounds} "
+            f"--search {self.search:g} --opponent-games {self.opponent_games} "
+            f"--noise {self.noise} --seed {self.seed} --run {self.folder}"
+        )
+
+    def _show(self, record: Any) -> None:
+        from equipoise.cli._output import print_json, print_pairs, print_table
+
+        if self.json:
+            tables = {
+                name: {"columns": table.columns, "rows": table.rows}
+                for name, table in record.tables.items()
+            }
+            document = {"config": record.config, "scalars": record.scalars, "tables": tables}
+            print_json({**document, "folder": None if self.folder is None else str(self.folder)})
+            return
+        for name, title in TITLES.items():
+            print_table(record.tables[name], title)
+        beaten = record.scalars["beaten_at_every_round"]
+        pairs = [
+            ("final gap", f"{record.scalars['gap']:.4f} ± {record.scalars['error']:.4f}"),
+            ("above it at every round", ", ".join(beaten) or "none"),
+        ]
+        if record.config["seeds"] > 1:
+            pairs.append(("± over seeds", f"{record.scalars['seed_error']:.4f}"))
+        if self.folder is not None:
+            pairs.append(("report", str(self.folder / "report.html")))
+        print_pairs(pairs)

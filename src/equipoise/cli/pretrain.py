@@ -1,0 +1,162 @@
+"""`equipoise pretrain`: players that learn an unseen game of a family while they play it."""
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from equipoise.cli._errors import CommandError, refusing
+from equipoise.cli._pretraining_flags import Data, Model, Training, given
+
+#: Where the best players so far go when training is interrupted.
+BEST = "best-so-far"
+
+
+@dataclass(frozen=True)
+class Pretrain:
+    """Train players that learn an unseen game of a family while they play it.
+
+    Settings that are not given are those of the preset. Everything goes into a run folder:
+    metrics as they come, checkpoints, and in the end the players and a model card. Ctrl-C keeps
+    the best players so far in the folder best-so-far in it, and training goes on when the
+    command is given again.
+
+    Examples:
+      equipoise pretrain --family uniform --actions 3 --rounds 256 --run runs/iid3
+      equipoise pretrain --preset paper --family perturbed --scale 0.1 --run runs/paper
+    """
+
+    family: Literal["uniform", "gaussian", "perturbed"] = "uniform"
+    """Which random games: independent rewards, or those near one game."""
+    actions: int = 3
+    """Actions of the row player, and of the column player unless --columns is given."""
+    columns: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
+    """Actions of the column player."""
+    states: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
+    """States of Markov games; without, matrix games are played."""
+    discount: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
+    """Discount of Markov games (0.9)."""
+    concentration: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
+    """Of the Dirichlet distribution of transitions (1)."""
+    scale: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
+    """How far perturbed games are from their base (0.1), or the width of Gaussian rewards (0.2)."""
+    base: Annotated[str | None, tyro.conf.arg(metavar="GAME")] = None
+    """The base of perturbed games: a file or a named game with rewards in [0, 1]; without, a
+    random one."""
+    preset: Literal["default", "paper", "large"] = "default"
+    """Where settings begin: ours, the in-context paper's experiment, or those of the players that
+    come with the package, which want an accelerator."""
+    seed: int = 0
+    """Where randomness begins."""
+    folder: Annotated[Path, tyro.conf.arg(name="run", metavar="FOLDER")] = Path("runs/pretrain")
+    """The run folder."""
+    json: bool = False
+    """Print the result as JSON."""
+    model: tyro.conf.OmitArgPrefixes[Model] = field(default_factory=Model)
+    data: tyro.conf.OmitArgPrefixes[Data] = field(default_factory=Data)
+    training: tyro.conf.OmitArgPrefixes[Training] = field(default_factory=Training)
+
+    def run(self) -> int:
+        """Train, then say how it went."""
+        import equipoise as eq
+
+        self._check()
+        known = (self.folder / "record.json").exists()
+        with refusing():
+            family, config = self._family(), self._config()
+            players = eq.incontext.pretrain(family, config, key=self.seed, run=self.folder)
+        finished = (self.folder / "record.json").exists()
+        if not finished:
+            eq.incontext.save(players, self.folder / BEST, config, family)
+        self._show(players, config, known, finished)
+        return 0 if finished else 130
+
+    def _check(self) -> None:
+        if not 0 <= self.seed < 2**32:
+            raise CommandError(f"--seed: expected a number in [0, 2**32), found {self.seed}")
+        for name in ("discount", "concentration"):
+            if getattr(self, name) is not None and self.states is None:
+                raise CommandError(
+                    f"--{name}: expected --states with it, since matrix games have none; "
+                    f"found {getattr(self, name):g} alone"
+                )
+        if self.base is not None and self.family != "perturbed":
+            raise CommandError(f"--base: expected --family perturbed with it, found {self.family}")
+        if self.scale is not None and self.family == "uniform":
+            raise CommandError(
+                "--scale: expected --family perturbed or gaussian with it, found uniform"
+            )
+
+    def _family(self) -> Any:
+        from equipoise.cli._inputs import find_game
+        from equipoise.games import families
+
+        more = {}
+        if self.states is not None:
+            more["states"] = self.states
+            more |= {
+                name: getattr(self, name)
+                for name in ("discount", "concentration")
+                if getattr(self, name) is not None
+            }
+        actions = (self.actions, self.actions if self.columns is None else self.columns)
+        scale = {} if self.scale is None else {"scale": self.scale}
+        if self.family == "gaussian":
+            return families.gaussian(actions, **scale, **more)
+        uniform = families.uniform(actions, **more)
+        if self.family == "uniform":
+            return uniform
+        base = uniform.sample(key=self.seed) if self.base is None else find_game(self.base)
+        return families.perturbed(base, **scale)
+
+    def _config(self) -> Any:
+        from dataclasses import replace
+
+        from equipoise.incontext import Config
+
+        presets = {"default": Config, "paper": Config.paper, "large": Config.large}
+        changes = given(self.model, self.data, self.training)
+        return replace(presets[self.preset](), **changes)
+
+    def _show(self, players: Any, config: Any, known: bool, finished: bool) -> None:
+        from equipoise.cli._output import print_json, print_pairs, print_table
+        from equipoise.runs import Table, read_metrics
+
+        rows = read_metrics(self.folder) if (self.folder / "metrics.jsonl").exists() else []
+        step = int(rows[-1]["step"]) if rows else 0
+        if self.json:
+            print_json(
+                {
+                    "folder": str(self.folder),
+                    "finished": finished,
+                    "read_from_disk": known,
+                    "parameters": players.parameters,
+                    "config": config,
+                    "metrics": rows,
+                }
+            )
+        else:
+            shown = [(r["step"], _mean(r["loss"]), _mean(r["gap"])) for r in rows]
+            print_table(Table(("step", "loss", "held-out gap"), shown), "Pre-training")
+            how = " (finished earlier; read, not trained again)" if known else ""
+            where = self.folder if finished else self.folder / BEST
+            print_pairs(
+                [
+                    ("players", f"{where}{how}"),
+                    ("weights of a model", players.parameters),
+                    ("to see how good they are", f"equipoise evaluate {where}"),
+                ]
+            )
+        if not finished:
+            print(
+                f"equipoise: interrupted after about {step:,} of {config.steps:,} steps; the best "
+                f"players so far are in {self.folder / BEST}; to go on, give the same command "
+                "again",
+                file=sys.stderr,
+            )
+
+
+def _mean(values: Any) -> float:
+    return float(sum(values) / len(values))
