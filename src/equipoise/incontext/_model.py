@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from equipoise.incontext import _chunks as chunks
 from equipoise.incontext import _flash as flash
 
 Weighing = Literal["softmax", "relu"]
@@ -75,6 +76,8 @@ class Attention(eqx.Module):
             mixed = score[..., None] * v[:, None]
         elif self.weighing == "softmax" and flash.usable(q):
             mixed = flash.attend(q, k, v, self.scale)
+        elif self.weighing == "softmax" and chunks.usable(q):
+            mixed = chunks.attend(q, k, v, self.scale)
         else:
             length = h.shape[0]
             score = self.scale * jnp.einsum("gnik,gjk->gnij", q, k)
