@@ -272,7 +272,11 @@ def imitation_error(statistics: float, realisability: float) -> float:
     return float(np.sqrt(statistics + realisability))
 
 
-def transferred_gap(expert_gap: float, row_distance: float, column_distance: float) -> float:
+def transferred_gap(
+    expert_gap: float | np.ndarray,
+    row_distance: float | np.ndarray,
+    column_distance: float | np.ndarray,
+) -> float | np.ndarray:
     """A bound on the gap of players who are close to an expert: what Theorem 4.2 rests on.
 
     `gap(x, y) <= gap(x_E, y_E) + TV(x, x_E) + TV(y, y_E)` for payoffs in [0, 1]: proven (a payoff

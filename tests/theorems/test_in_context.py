@@ -1,0 +1,300 @@
+"""The numbered statements of the in-context paper, one by one: its transformers and its bounds.
+
+The learners' statements (signs, constants, Lemma B.2) are in test_in_context_learners.py. Not
+tested, and why: Assumption 4.2 is one; Remark 4.1 compares ways of measuring, and is a matter of
+taste; Proposition C.1 and Lemma C.1 are quoted from other papers, about a learner with another
+regulariser; Theorems 4.2 and 4.4 hide their constants, so that only their terms can be tested.
+"""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import equipoise as eq
+from equipoise.core import simplex
+from equipoise.core.precision import double_precision
+from equipoise.incontext import construct, theory
+from equipoise.incontext._model import MLP, Attention, Transformer
+
+UNIFORM = eq.games.families.uniform
+
+
+def exact_step(x, g, eta, floor):
+    with double_precision():
+        return np.asarray(simplex.project(jnp.asarray(x - eta / 2 * g), floor=floor))
+
+
+# ---- Section 3: the layers
+
+
+@pytest.mark.parametrize("scope", ["own", "causal"])
+def test_definition_3_1_the_attention_layers_are_the_papers(scope, rng):
+    length, width, heads = 5, 4, 2
+    q, k = (rng.normal(size=(heads, 3, width)) for _ in range(2))
+    value, output = rng.normal(size=(heads, 2, width)), rng.normal(size=(heads, width, 2))
+    h = rng.normal(size=(length, width))
+    expected = h.copy()
+    for i in range(length):
+        for m in range(heads):
+            for j in range(i + 1) if scope == "causal" else [i]:
+                score = max(0.0, (k[m] @ h[j]) @ (q[m] @ h[i]) / np.sqrt(width))
+                share = 1 / (i + 1) if scope == "causal" else 1.0
+                expected[i] += share * score * (output[m] @ (value[m] @ h[j]))
+    with double_precision():
+        parts = map(jnp.asarray, (q, k, value, output))
+        layer = Attention(*parts, None, width**-0.5, "relu", scope)
+        found = layer(jnp.asarray(h))
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+def test_definition_3_1_attention_weights_of_whole_numbers_are_exact():
+    """`i / i` is one, for every i: compiled to reciprocals it would not be, at 41 for instance."""
+    one = jnp.ones((1, 1, 1))
+    count = Attention(one, one, one, one, None, 1.0, "relu", "causal")
+    exact = count._weigh(
+        jnp.arange(1.0, 301.0)[None, None, :, None],
+        jnp.ones((300, 1), bool),
+        jnp.arange(1, 301)[:, None],
+    )
+    assert (exact == 1.0).all()
+
+
+# ---- Theorem 4.1
+
+
+@pytest.mark.parametrize(
+    ("actions", "dtype", "bound"),
+    [(2, "float64", 1e-9), (3, "float64", 1e-9), (2, "float32", 1e-4), (3, "float32", 1e-4)],
+)
+def test_theorem_4_1_a_transformer_runs_mirror_descent(actions, dtype, bound):
+    games = UNIFORM(actions).sample(2, key=7)
+    built = construct.omd(actions, rounds=200, dtype=dtype)
+    errors = built.errors(games, key=8)
+    assert errors.shape == (2, 2, 201)  # both seats, and every token of them
+    assert errors.max() < bound
+
+
+def test_theorem_4_1_holds_for_more_actions_and_constant_schedules():
+    from equipoise.core.schedules import Constant, Rates
+
+    rates = Rates(*(Constant(value) for value in (0.1, 0.05, 0.2)), floor=Constant(0.01))
+    learner = eq.dynamics.OMD(
+        rates=rates, loss=eq.dynamics.PlainLoss(), anchor=eq.dynamics.UniformAnchor()
+    )
+    built = construct.omd(5, rounds=30, learner=learner)
+    assert built.error(UNIFORM(5).sample(2, key=0), key=1) < 1e-9
+
+
+def test_theorem_4_1_width_grows_with_the_logarithm_of_the_rounds():
+    """Not `O(A)` alone: something must tell the previous token from all others."""
+    used = {
+        (a, t): construct.omd(a, rounds=t).size.coordinates for a in (2, 3) for t in (7, 15, 63)
+    }
+    assert used[3, 7] - used[2, 7] == 5
+    assert used[2, 15] - used[2, 7] == 2
+    assert used[2, 63] - used[2, 15] == 4
+
+
+def test_theorem_4_1_the_norm_is_not_three():
+    built = construct.omd(3, rounds=63)
+    assert built.norm > np.sqrt(built.size.width) > 3.0
+
+
+def test_theorem_4_1_no_softmax_of_a_linear_map_reads_a_policy():
+    """Two actions: softmax is a sigmoid of an affine function of p, by symmetry `a (p - 1/2)`."""
+    p = np.linspace(0.0, 1.0, 201)
+    worst = [
+        np.sqrt(2) * np.abs(1 / (1 + np.exp(-a * (p - 0.5))) - p).max()
+        for a in np.linspace(0.0, 20.0, 401)
+    ]
+    assert min(worst) > 0.07
+
+
+def test_assumption_4_1_exact_division_can_be_done():
+    z = np.linspace(0.05, 1.5, 1001)
+    exact = construct.Reciprocal(0.05, 1.5, units=1, newton_steps=8)
+    assert np.abs(z * exact(z) - 1).max() < 1e-14
+    for units, steps in ((1, 0), (4, 0), (16, 0), (1, 3), (4, 2)):
+        rough = construct.Reciprocal(0.05, 1.5, units, steps)
+        assert 0.9 * rough.residual < np.abs(z * rough(z) - 1).max() < rough.residual + 1e-12
+
+
+def test_remark_4_2_size_buys_accuracy():
+    games = UNIFORM(2).sample(2, key=0)
+    errors = [
+        construct.omd(2, rounds=20, reciprocal_units=units).error(games, key=1) for units in (2, 8)
+    ]
+    assert errors[0] > 4 * errors[1] > 0
+
+
+# ---- Definitions 4.1 and 4.2, Theorem 4.2
+
+
+def test_definition_4_1_is_measured_between_any_two_players():
+    games = UNIFORM(2).sample(4, key=0)
+    omd, uniform = eq.dynamics.OMD.vanishing(), eq.dynamics.Uniform()
+    built = construct.omd(2, rounds=12).players
+    same = theory.realisability(omd, built, games, rounds=12, key=1)
+    apart = theory.realisability(omd, uniform, games, rounds=12, key=1)
+    assert same.total_variation.shape == (4, 2, 13)
+    assert same.epsilon < 1e-6 < 1e-2 < apart.epsilon
+    tv, h = apart.total_variation, apart.hellinger
+    assert (h**2 <= tv + 1e-6).all()
+    assert (tv <= np.sqrt(2) * h + 1e-6).all()
+
+
+def test_definition_4_2_smaller_weights_and_larger_radii_need_fewer_centres():
+    model = construct.omd(2, rounds=4).model
+    cover = theory.log_covering_number
+    assert cover(model, 1.0) < cover(model, 0.1)
+    assert cover(model, 0.1, norm_bound=1e6) > cover(model, 0.1)
+    more = construct.omd(2, rounds=4, newton_steps=9).model
+    assert cover(more, 0.1) > cover(model, 0.1)
+
+
+KNOWN = {"distance": 1.0, "realisability": 1e-8, "log_cover": 50.0, "samples": 1e8}
+
+
+def test_theorem_4_2_terms():
+    printed = theory.matrix_bound(1e4, 3, **KNOWN, corrected=False)
+    later = theory.matrix_bound(1e6, 3, **KNOWN, corrected=False)
+    assert later.terms["start"] == pytest.approx(printed.terms["start"] / 10)
+    assert later.terms["variance"] == pytest.approx(printed.terms["variance"] * 100 ** (-1 / 6))
+    assert later.terms["approximation"] == pytest.approx(10 * printed.terms["approximation"])
+    corrected = theory.matrix_bound(1e6, 3, **KNOWN)
+    assert corrected.terms["start"] > 0.99  # with the printed constants nothing moves
+    assert corrected.terms["imitation"] == pytest.approx(
+        np.sqrt(later.terms["statistics"] + later.terms["realisability"])
+    )
+
+
+def test_theorem_4_2_gaps_carry_over_from_close_policies(rng):
+    games = eq.MatrixGame(rng.uniform(size=(200, 4, 4)))
+    x, y = rng.dirichlet(np.ones(4), size=(2, 200))
+    other_x, other_y = rng.dirichlet(np.ones(4), size=(2, 200))
+    share = rng.uniform(size=(200, 1))
+    near_x, near_y = x + share * (other_x - x), y + share * (other_y - y)
+    bound = theory.transferred_gap(
+        eq.certify(games, (x, y)).nash_conv,
+        theory.total_variation(x, near_x),
+        theory.total_variation(y, near_y),
+    )
+    assert (eq.certify(games, (near_x, near_y)).nash_conv <= bound + 1e-12).all()
+
+
+def test_remark_4_3_longer_contexts_help_only_while_the_network_is_accurate():
+    t = np.array([1e2, 1e4, 1e6])
+    loose = [theory.matrix_bound(n, 3, **KNOWN | {"realisability": 1e-2}).total for n in t]
+    assert loose[2] > loose[0]
+    exact = [
+        theory.matrix_bound(n, 3, **KNOWN | {"realisability": 0.0}, corrected=False).total
+        for n in t
+    ]
+    assert exact[0] > exact[1] > exact[2]
+
+
+# ---- Theorems 4.3 and 4.4
+
+
+@pytest.mark.parametrize("states", [2, 3])
+def test_theorem_4_3_a_transformer_runs_mirror_descent_in_markov_games(states):
+    games = UNIFORM(3, states=states, concentration=0.1).sample(2, key=5)
+    built = construct.omd_markov(states, actions=3, rounds=200)
+    assert built.errors(games, key=6).max() < 1e-9
+
+
+def test_theorem_4_3_width_for_one_answer_and_for_all():
+    def used(states, actions, answer, rounds=50):
+        return construct.omd_markov(states, actions, rounds, answer=answer).size.coordinates
+
+    assert used(4, 3, "current") - used(3, 3, "current") == 3  # state, next state, visits
+    assert used(3, 4, "current") - used(3, 3, "current") == 6
+    assert used(4, 3, "all") - used(3, 3, "all") == 3 + 2 + 3
+    assert used(3, 3, "all", rounds=100) == used(3, 3, "all")
+
+
+def test_theorem_4_3_the_norm_does_not_grow_with_the_rounds():
+    norms = [construct.omd_markov(2, 2, t, newton_steps=6).norm for t in (10, 300)]
+    assert norms[1] < 1.2 * norms[0]
+
+
+def test_theorem_4_4_terms():
+    known = KNOWN | {"discount": 0.5, "travel": 2.0}
+    printed = theory.markov_bound(1e6, 3, 2, **known, corrected=False)
+    corrected = theory.markov_bound(1e6, 3, 2, **known)
+    assert printed.terms["start"] == pytest.approx(np.sqrt(2) * 1e6**-0.25)
+    assert corrected.terms["value"] > 100 * printed.terms["value"]
+    assert corrected.terms["start"] > 0.99
+
+
+# ---- Appendix A
+
+
+def test_proposition_a_1_more_relus_fit_better():
+    fits = [construct.fitted_step(3, units, samples=2048) for units in (16, 64, 256)]
+    means = [fit.mean_error for fit in fits]
+    assert means[0] > 2 * means[1] > 2 * means[2]
+    assert all(fit.largest_error > fit.mean_error for fit in fits)
+
+
+def test_lemma_a_1_as_printed_has_a_counterexample():
+    """The rare action is played: the sum's multiplier is about 4, the slope of its penalty 1."""
+    rounds = 1000
+    x, g = np.array([0.02, 0.98]), np.array([1 / (0.02 + rounds ** (-1 / 3)), 0.0])
+    eta, floor = 1 / rounds, 0.5 / rounds**2
+    for sharpness in (1e3, 1e5):
+        found = construct.printed_surrogate_step(x, g, eta=eta, floor=floor, sharpness=sharpness)
+        distance = np.linalg.norm(found - exact_step(x, g, eta, floor))
+        assert distance > 1.5 * np.sqrt(2) * eta
+
+
+def test_lemma_a_1_corrected_holds_and_falls_with_sharpness(rng):
+    worst = []
+    for sharpness in (1e2, 1e3, 1e4, 1e5):
+        distances = []
+        for actions in (2, 3, 5) * 4:
+            floor, eta = 1e-3, 0.3
+            x = floor + (1 - actions * floor) * rng.dirichlet(np.ones(actions))
+            g = 0.1 * x
+            played = rng.integers(actions)
+            g[played] += rng.uniform(-1, 1) / (x[played] + 0.1)
+            near = construct.surrogate_step(x, g, eta=eta, floor=floor, sharpness=sharpness)
+            distances.append(np.linalg.norm(near - exact_step(x, g, eta, floor)))
+            bound = construct.surrogate_bound(g, eta=eta, sharpness=sharpness)
+            assert distances[-1] <= bound
+        worst.append(max(distances))
+    assert worst[0] > 20 * worst[2]
+    assert worst[1] > 20 * worst[3]
+
+
+# ---- Appendices B, E and F
+
+
+def test_lemma_b_1_bounds_a_square(rng):
+    """Total variation is not bounded by the squared Hellinger distance, but by its root."""
+    p = rng.dirichlet(np.ones(3), size=1000)
+    q = 0.99 * p + 0.01 * rng.dirichlet(np.ones(3), size=1000)
+    tv, squared = theory.total_variation(p, q), 2 * theory.hellinger(p, q) ** 2
+    assert (tv > squared).mean() > 0.9
+    assert (tv <= np.sqrt(squared)).all()
+    assert theory.imitation_error(3e-4, 1e-4) == pytest.approx(0.02)
+
+
+def test_lemma_e_1_partial_sums_stay_below_their_bound(rng):
+    """Gaussian steps: `log E exp X = mean + variance / 2`; at all times at once."""
+    confidence = 0.1
+    steps = rng.normal(-0.1, 0.5, size=(4000, 100))
+    above = steps.cumsum(1) - (np.arange(1, 101) * (-0.1 + 0.125) + np.log(1 / confidence))
+    assert (above > 0).any(1).mean() <= confidence
+    assert (above > 0).any(1).mean() > 0.01  # and it is not empty
+
+
+def test_appendix_f_the_norm_by_hand():
+    eye = jnp.eye(4)[None]
+    own = Attention(2.0 * eye, 3.0 * eye, 5.0 * eye, eye, None, 0.5, "relu", "own")
+    causal = Attention(2.0 * eye, 3.0 * eye, 5.0 * eye, eye, None, 0.5, "relu", "causal")
+    double_scale = Attention(2.0 * eye, 3.0 * eye, 5.0 * eye, eye, None, 1.0, "relu", "causal")
+    mlp = MLP(7.0 * jnp.eye(4), 2.0 * jnp.eye(4), None, None, None)
+    model = Transformer(jnp.eye(4), None, (own, causal, double_scale, mlp), None, jnp.eye(4), None)
+    assert theory.layer_norms(model) == pytest.approx((9.0, 8.0, 9.0, 9.0))
+    assert theory.norm(model) == pytest.approx(9.0)
