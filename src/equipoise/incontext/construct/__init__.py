@@ -5,6 +5,7 @@ from equipoise.incontext.construct._fitted import FittedStep, fitted_step
 from equipoise.incontext.construct._hand_built import HandBuilt, Size
 from equipoise.incontext.construct._markov import omd_markov
 from equipoise.incontext.construct._omd import omd
+from equipoise.incontext.construct._picture import picture
 from equipoise.incontext.construct._reciprocal import Reciprocal
 from equipoise.incontext.construct._surrogate import (
     printed_surrogate_step,
@@ -23,6 +24,7 @@ __all__ = [
     "fitted_step",
     "omd",
     "omd_markov",
+    "picture",
     "printed_surrogate_step",
     "surrogate_bound",
     "surrogate_step",
