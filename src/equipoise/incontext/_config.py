@@ -69,7 +69,8 @@ class Config:
     contexts: Literal["on-policy", "learners", "mixed"] = "on-policy"
     #: Names of the learners that play, each in an equal share of the games.
     learners: tuple[str, ...] = ("omd", "exp3-ix", "uniform")
-    #: Largest share of uniform exploration in on-policy play; a game's is uniform below it.
+    #: Share of uniform play in the players' first rounds; it falls as t^-1/4 from round 16 on.
+    #: A player that plays no action but its best learns nothing of the others.
     exploration: float = 0.2
     #: Size of the training set; None draws new games in every step.
     training_games: int | None = None

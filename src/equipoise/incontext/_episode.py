@@ -44,8 +44,8 @@ def episode(
 ) -> Trajectory:
     """Play `rounds` rounds; may be compiled, and `vmap`ped.
 
-    `words` are the two random words of each game; `exploration` is the share of uniform play, one
-    number, or one for each game, or for each seat and game.
+    `words` are the two random words of each game; `exploration` is the first share of uniform play
+    (see `explored_share`), one number, or one for each game, or for each seat and game.
     """
     noise = Exact() if noise is None else noise
     batch = board.reward.shape[0]
@@ -58,7 +58,7 @@ def episode(
         states, place = carry
         policies = _policies(board, teams, states)
         here = policies if place is None else _at(policies, place[None])
-        share = exploration[..., None]
+        share = explored_share(exploration[..., None], t)
         played = (1.0 - share) * here + share * explore[:, None]
         actions = jnp.stack(
             [
@@ -98,6 +98,15 @@ def episode(
         jnp.concatenate([policies, final[None]]),
         None if place is None else jnp.concatenate([places, place[None]]),
     )
+
+
+def explored_share(first: Any, t: Any) -> Array:
+    """The share of uniform play in round `t`: `first` in sixteen rounds, then falling as t^-1/4.
+
+    >>> [round(float(explored_share(0.2, t)), 4) for t in (1, 16, 256)]
+    [0.2, 0.2, 0.1]
+    """
+    return first * jnp.minimum(1.0, (16.0 / jnp.asarray(t, jnp.float32)) ** 0.25)
 
 
 def _policies(board: Board, teams: tuple[Team, ...], states: tuple[Any, ...]) -> Array:

@@ -1,5 +1,6 @@
 """Players on disk: weights in safetensors, everything else in a JSON file beside them."""
 
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -113,6 +114,21 @@ def save(
         "results": results or {},
     }
     write_text(folder / DESCRIPTION, json.dumps(content, indent=2) + "\n")
+
+
+def fingerprint(players: Players) -> str:
+    """A word that says which weights these are.
+
+    >>> from equipoise.games import families
+    >>> config = Config(rounds=8, layers=1, width=8, hidden=8)
+    >>> players = initial_players(families.uniform(actions=2), config, key=0)
+    >>> fingerprint(players) == fingerprint(players)
+    True
+    """
+    digest = hashlib.sha256()
+    for name, array in sorted(_named(players.models).items()):
+        digest.update(name.encode() + np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()[:16]
 
 
 def load(name: str | os.PathLike[str]) -> Players:

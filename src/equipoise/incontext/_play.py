@@ -49,7 +49,7 @@ def play(
     noise: Noise | None = None,
     reward_range: tuple[float, float] = (0.0, 1.0),
     record: int | Iterable[int] | None = None,
-    exploration: float = 0.0,
+    exploration: float | None = None,
     start: int = 0,
     precision: Literal["auto", "float32", "bfloat16"] = "auto",
 ) -> Episode:
@@ -72,8 +72,9 @@ def play(
     - `reward_range`: rewards are scaled from it to [0, 1] before anybody sees them.
     - `record`: a round number or several, at which policies are kept; by default 1, 2, 4, ...
       The final round is always kept.
-    - `exploration`: the share of uniform play that is mixed into what the players do (but not
-      into the policies that are recorded, nor into the opponent's).
+    - `exploration`: the share of uniform play that is mixed into what the players do in their
+      first rounds, falling as t^-1/4 from round 16 on; by default what they were trained with.
+      It is in the policies played, and in the rewards earned, but not in the policies recorded.
     - `start`: the state in which play begins, in Markov games.
     - `precision`: of the products of matrices; "auto" is float32 on a CPU and bfloat16 on an
       accelerator.
@@ -96,8 +97,7 @@ def play(
     seats = check_seats(seat, opponent)
     words = game_words(_keys(key, games.batch_shape))
     _check_start(games, start)
-    checks.check_range("exploration", exploration, 0.0, 1.0)
-    shares = np.array([[exploration if s in seats else 0.0] for s in (0, 1)], np.float32)
+    shares = _shares(players, opponent, exploration, seats)
     low = _bfloat16(precision)
     with single_precision():
         teams = make_teams(players, opponent, seats, rounds, games, low)
@@ -113,6 +113,17 @@ def play(
         parts = in_blocks(block, board.reward.shape[0])
     whole = [None if p[0] is None else np.concatenate(p) for p in zip(*parts, strict=True)]
     return _outcome(games, whole, stops, reward_range, seats)
+
+
+def _shares(
+    players: Players, opponent: Any, exploration: float | None, seats: tuple[int, ...]
+) -> np.ndarray:
+    """(2, 1): how much each seat explores at first."""
+    if exploration is not None:
+        checks.check_range("exploration", exploration, 0.0, 1.0)
+    own = players.exploration if exploration is None else exploration
+    other = opponent.exploration if isinstance(opponent, Players) else 0.0
+    return np.array([[own if seat in seats else other] for seat in (0, 1)], np.float32)
 
 
 @eqx.filter_jit
@@ -137,12 +148,16 @@ def _play_block(
         start=start,
         segments=1 if rounds <= SHORT else SEGMENTS,
     )
-    states = trajectory.states
+    states, held = trajectory.states, trajectory.policies[:-1]
+    if states is not None:
+        place = states[:-1][:, None, :, None, None]
+        held = jnp.take_along_axis(held, place, axis=3)[:, :, :, 0]
     return (
         jnp.moveaxis(trajectory.actions, 2, 0),
         trajectory.reward.T,
         trajectory.expected.T,
         jnp.moveaxis(trajectory.played, 2, 0),
+        jnp.moveaxis(held, 2, 0),
         jnp.moveaxis(trajectory.policies[stops], 2, 0),
         None if states is None else states.T,
     )
@@ -159,22 +174,24 @@ def _outcome(
     shaped: list[Any] = [
         None if a is None else a.reshape(*games.batch_shape, *a.shape[1:]) for a in whole
     ]
-    actions, reward, expected, played, policies, states = shaped
+    actions, reward, expected, played, held, policies, states = shaped
     axes = len(games.batch_shape)
 
     def pair(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(batch, time, seats, ..., actions) as two arrays, each with its own actions."""
-        both = np.moveaxis(array, axes + 1, 0).astype(np.float64)
+        both = np.moveaxis(array, axes + 1, 0)
         x, y = (p[..., :count] for p, count in zip(both, games.actions, strict=True))
-        return x / x.sum(-1, keepdims=True), y / y.sum(-1, keepdims=True)
+        return x, y
 
     low, high = reward_range
-    x, y = (np.moveaxis(p, axes, 0) for p in pair(policies))
+    x, y = (np.moveaxis(p, axes, 0).astype(np.float64) for p in pair(policies))
+    x, y = x / x.sum(-1, keepdims=True), y / y.sum(-1, keepdims=True)
     return Episode(
         games=games,
         rounds=stops,
         policies=(x, y),
         history=History(actions, reward, pair(played), states),
+        held=pair(held),
         expected=low + (high - low) * expected.astype(np.float64),
         seats=tuple(SEATS[s] for s in seats),
     )

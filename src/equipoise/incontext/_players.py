@@ -40,6 +40,9 @@ class Players(eqx.Module):
     states: int | None = eqx.field(static=True, default=None)
     #: How outputs become a policy: softmax, or positive parts over their sum (hand-built networks).
     reading: Reading = eqx.field(static=True, default="softmax")
+    #: Share of uniform play in the first rounds, falling as t^-1/4 from round 16 on. It is mixed
+    #: into what is played, not into the policies that are given and certified.
+    exploration: float = eqx.field(static=True, default=0.0)
 
     @property
     def seeds(self) -> int:
@@ -136,7 +139,9 @@ def initial_players(family: Family, config: Config, *, key: Any) -> Players:
 
     keys = jax.random.split(as_key(key), (config.seeds, 1 if shared else 2))
     models = eqx.filter_vmap(eqx.filter_vmap(one))(keys)
-    return Players(models, tokens, family.actions, family.states)
+    # Who learns from others' play alone has not learnt to make use of exploration.
+    exploration = 0.0 if config.contexts == "learners" else config.exploration
+    return Players(models, tokens, family.actions, family.states, exploration=exploration)
 
 
 def make_tokens(family: Family, config: Config) -> Tokens:

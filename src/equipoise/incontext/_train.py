@@ -16,7 +16,7 @@ from equipoise.games.families import Family
 from equipoise.incontext._card import model_card
 from equipoise.incontext._config import Config
 from equipoise.incontext._contexts import as_board, make_learner
-from equipoise.incontext._files import CARD, describe_family, save
+from equipoise.incontext._files import CARD, describe_family, fingerprint, save
 from equipoise.incontext._model import Transformer
 from equipoise.incontext._players import Players, initial_players
 from equipoise.incontext._step import Learned, Trainer, TrainingSet, held_out_gaps, run_cycle
@@ -51,6 +51,7 @@ def pretrain(
     *,
     key: Any,
     run: str | os.PathLike[str] | None = None,
+    start: Players | None = None,
 ) -> Players:
     """Train players on a family of games; they then play any game of it with frozen weights.
 
@@ -58,6 +59,9 @@ def pretrain(
     and in the end the players, a record and a model card. Called again with the same arguments,
     a run that was stopped goes on, and ends with the same weights, bit for bit (on the same kind
     of machine), as if it had not been stopped. Ctrl-C returns the best players so far.
+
+    With `start`, training begins with the weights of those players instead of random ones: to
+    train on, or to adapt players to another family of the same shape.
 
     The weights kept are those with the best held-out value: the gap after the last round on games
     that training never sees, or the divergence from the expert.
@@ -74,13 +78,18 @@ def pretrain(
     """
     config = Config() if config is None else config
     key = as_key(key)
-    trainer, held_out = _prepare(family, config, key)
+    trainer, held_out = prepare(family, config, key)
     described = describe_family(family)
     with interruptible() as stop:
         if run is None:
             state = _train(trainer, held_out, key, stop, None)
             return _with(trainer.players, state.best)
-        plain = {"family": described, "config": config, "key": np.asarray(jax.random.key_data(key))}
+        plain = {
+            "family": described,
+            "config": config,
+            "key": np.asarray(jax.random.key_data(key)),
+            "start": None if start is None else fingerprint(start),
+        }
         if Path(run, "record.json").exists():
             from equipoise.incontext._files import load
 
@@ -94,7 +103,7 @@ def pretrain(
             return players
 
 
-def _prepare(family: Family, config: Config, key: jax.Array) -> tuple[Trainer, Any]:
+def prepare(family: Family, config: Config, key: jax.Array) -> tuple[Trainer, Any]:
     """The trainer and the held-out games; refuses before any work what cannot be trained."""
     players = initial_players(family, config, key=jax.random.fold_in(key, _WEIGHTS))
     for name in config.learners if config.contexts != "on-policy" else ():
@@ -116,6 +125,23 @@ def _prepare(family: Family, config: Config, key: jax.Array) -> tuple[Trainer, A
     return trainer, (as_board(held), words)
 
 
+def step_key(key: jax.Array, step: int) -> jax.Array:
+    """The key of the cycle that begins after so many updates."""
+    return jax.random.fold_in(jax.random.fold_in(key, _STEPS), step)
+
+
+def _check_start(start: Any, players: Players) -> None:
+    if not isinstance(start, Players):
+        raise ValueError(f"start: expected Players, found {type(start).__name__}")
+    sizes = [jax.tree.map(jnp.shape, eqx.filter(p.models, eqx.is_array)) for p in (players, start)]
+    if sizes[0] != sizes[1] or start.tokens != players.tokens:
+        raise ValueError(
+            "start: expected players with the sizes, tokens and seeds of the config, "
+            f"found {start.seeds} x {start.seats} models of {start.parameters} weights "
+            f"instead of {players.seeds} x {players.seats} of {players.parameters}"
+        )
+
+
 def _equilibria(games: Any) -> jax.Array:
     """(2, games, ..., actions), padded to the larger number of actions."""
     most = max(games.actions)
@@ -135,8 +161,7 @@ def _train(trainer: Trainer, held_out: Any, key: jax.Array, stop: Any, run: Run 
         bar.advance(int(state.step))
         while int(state.step) < config.steps and not stop and not _ended(config, state):
             before = int(state.step)
-            cycle_key = jax.random.fold_in(jax.random.fold_in(key, _STEPS), before)
-            learned, metrics = run_cycle(trainer, state.learned, cycle_key)
+            learned, metrics = run_cycle(trainer, state.learned, step_key(key, before))
             step = before + config.play_ahead
             state = eqx.tree_at(lambda s: (s.learned, s.step), state, (learned, jnp.int32(step)))
             row = {name: np.asarray(value).mean(1) for name, value in metrics.items()}
