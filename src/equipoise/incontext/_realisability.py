@@ -12,13 +12,13 @@ from equipoise.core import checks
 from equipoise.core.precision import single_precision
 from equipoise.core.randomness import as_key
 from equipoise.core.streams import game_words
-from equipoise.dynamics import Learner
+from equipoise.dynamics import Bandit, Learner, MarkovBandit, Nothing
 from equipoise.games import MarkovGame, MatrixGame
 from equipoise.incontext import _losses as losses
-from equipoise.incontext._contexts import Context, as_board, follow
+from equipoise.incontext._contexts import Context, as_board
 from equipoise.incontext._episode import episode
 from equipoise.incontext._players import Players, check_players
-from equipoise.incontext._teams import Board, Frozen, Learning
+from equipoise.incontext._teams import Board, Frozen, Learning, Seen
 
 #: Games at once, at least: XLA compiles learners on smaller batches wrongly.
 LEAST = 16
@@ -102,8 +102,11 @@ def realisability(
     for name, who in (("expert", expert), ("model", model), ("contexts", contexts or expert)):
         if isinstance(who, Players):
             check_players(who, games)
-        elif not isinstance(who, Learner):
-            raise ValueError(f"{name}: expected Players or a Learner, found {type(who).__name__}")
+        elif not isinstance(who, Learner) or who.sees not in (Bandit, MarkovBandit, Nothing):
+            raise ValueError(
+                f"{name}: expected Players or a Learner that sees its own rewards alone, "
+                f"found {type(who).__name__}"
+            )
     count = int(np.prod(games.batch_shape, dtype=int))
     index = np.minimum(np.arange(max(count, LEAST)), count - 1)
     flat = games if len(games.batch_shape) == 1 else games[None]
@@ -125,7 +128,7 @@ def _write(who: Learner | Players, board: Board, words: jax.Array, rounds: int) 
     """Histories of a player against itself."""
     if isinstance(who, Players):
         return Context.of(episode(board, (Frozen.of(who, rounds),), words, rounds=rounds))
-    teams = (Learning(who, (0,)), Learning(who, (1,)))
+    teams = tuple(Learning(learner=who, seats=(seat,)) for seat in (0, 1))
     with jax.numpy_rank_promotion("allow"):  # learners broadcast over the batch
         return Context.of(episode(board, teams, words, rounds=rounds, segments=1))
 
@@ -134,6 +137,25 @@ def _write(who: Learner | Players, board: Board, words: jax.Array, rounds: int) 
 def _read(who: Learner | Players, board: Board, context: Context) -> jax.Array:
     """(2, batch, records, ...): policies before every round and after the last."""
     if not isinstance(who, Players):
-        return follow(who, context, board)
+        with jax.numpy_rank_promotion("allow"):
+            return jnp.stack([_follow(who, board, context, seat) for seat in (0, 1)])
     seats = jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, who.models)
     return jnp.stack(losses.policies_of(who, losses.outputs(seats, who.tokens, context)))
+
+
+def _follow(learner: Learner, board: Board, context: Context, seat: int) -> jax.Array:
+    """The policies of a learner who lives through a seat's histories."""
+    team = Learning(learner=learner, seats=(seat,))
+    states = context.states
+    here, then = (None, None) if states is None else (states[:, :-1].T, states[:, 1:].T)
+    book = (context.actions, context.rewards, context.policies)
+    events = tuple(jnp.moveaxis(part[seat : seat + 1], 2, 0) for part in book)
+    t = jnp.arange(1, context.actions.shape[2] + 1, dtype=jnp.int32)
+
+    def body(state: Any, event: Any) -> tuple[Any, jax.Array]:
+        state = team.observe(state, Seen(*event), 0)
+        return state, team.policies(state, board, None)[0]
+
+    first = team.begin(board, None if states is None else states[:, 0])
+    _, rest = jax.lax.scan(body, first, (t, *events, here, then))
+    return jnp.moveaxis(jnp.concatenate([team.policies(first, board, None), rest]), 0, 1)

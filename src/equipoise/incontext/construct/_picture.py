@@ -39,31 +39,54 @@ def picture(built: HandBuilt, layer: int | None = None) -> Any:
     layers = built.model.layers
     if not 0 <= checks.check_count("layer", layer, at_least=0) < len(layers):
         raise ValueError(f"layer: expected a number below {len(layers)}, found {layer}")
-    matrices = _matrices(layers[layer])
-    figure = Figure(figsize=(7.0, 0.8 + sum(0.5 + 0.16 * len(m) for m in matrices.values())))
-    figure.set_layout_engine("constrained")
-    for i, (name, matrix) in enumerate(matrices.items()):
-        axes = figure.add_subplot(len(matrices), 1, i + 1)
-        most = np.abs(matrix).max() or 1.0
-        axes.imshow(matrix, cmap="RdBu_r", vmin=-most, vmax=most, aspect="auto")
-        used = np.flatnonzero(np.abs(matrix).max(0))
-        axes.set_xticks(used, [built.layout.label(c) for c in used], rotation=90, fontsize=5)
-        axes.set_yticks([])
-        axes.set_title(f"{name} (largest {most:.3g})", fontsize=7)
+    pictures = _matrices(layers[layer])
+    rows = -(-len(pictures) // 3)
+    height = sum(
+        0.75 + 0.2 * max(len(_used(matrix)[0]) for _, matrix in pictures[3 * i : 3 * i + 3])
+        for i in range(rows)
+    )
+    figure = Figure(figsize=(7.5, 0.4 + height), layout="constrained")
+    for i, (name, matrix) in enumerate(pictures):
+        _matrix(figure.add_subplot(rows, 3, i + 1), built, name, matrix)
     figure.suptitle(f"layer {layer}: {built.purposes[layer]}", fontsize=8)
     return figure
 
 
-def _matrices(layer: Layer) -> dict[str, np.ndarray]:
-    """The weights that read the stream, and those that write to it, as (rows, width)."""
+def _matrices(layer: Layer) -> list[tuple[str, np.ndarray]]:
+    """Weights by name; value matrices and second ones as maps of the stream to itself."""
     if not isinstance(layer, Attention):
-        return {"first": np.asarray(layer.first), "second, transposed": np.asarray(layer.second).T}
-    found = {}
+        return [("first", np.asarray(layer.first)), ("second", np.asarray(layer.second))]
+    found = []
     for m in range(len(layer.query)):
-        found[f"head {m}: query"] = np.asarray(layer.query[m])
-        found[f"head {m}: key"] = np.asarray(layer.key[m])
-        found[f"head {m}: value"] = np.asarray(layer.output[m]) @ np.asarray(layer.value[m])
+        found.append((f"head {m}: query", np.asarray(layer.query[m])))
+        found.append((f"head {m}: key", np.asarray(layer.key[m])))
+        value = np.asarray(layer.output[m]) @ np.asarray(layer.value[m])
+        found.append((f"head {m}: value", value))
     return found
+
+
+def _used(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and columns that are not zero."""
+    return np.flatnonzero(np.abs(matrix).max(1)), np.flatnonzero(np.abs(matrix).max(0))
+
+
+def _matrix(axes: Any, built: HandBuilt, name: str, matrix: np.ndarray) -> None:
+    """One matrix without its zero rows and columns, with its numbers and what they belong to."""
+    rows, columns = _used(matrix)
+    part = matrix[np.ix_(rows, columns)]
+    most = np.abs(part).max() if part.size else 1.0
+    axes.imshow(part, cmap="RdBu_r", vmin=-2 * most, vmax=2 * most, aspect="auto")
+    for (i, j), weight in np.ndenumerate(part):
+        if weight:
+            axes.text(j, i, f"{weight:.3g}", ha="center", va="center", fontsize=5)
+    width = built.layout.width
+    across, down = matrix.shape[1] == width, matrix.shape[0] == width
+    label = built.layout.label
+    axes.set_xticks(range(len(columns)), [label(c) if across else f"unit {c}" for c in columns])
+    axes.set_yticks(range(len(rows)), [label(r) if down else "" for r in rows])
+    axes.tick_params(labelsize=5, length=0)
+    axes.tick_params(axis="x", rotation=90)
+    axes.set_title(name, fontsize=7)
 
 
 def _use(layer: Layer) -> np.ndarray:
