@@ -9,6 +9,8 @@ from equipoise.incontext._opponent import Opponent
 from equipoise.incontext._outcome import Episode
 from equipoise.incontext._play import play
 from equipoise.incontext._players import Players, initial_players
+from equipoise.incontext._static import static_policies
+from equipoise.incontext._sweep import sweep
 from equipoise.incontext._train import pretrain
 from equipoise.incontext.evaluation import evaluate
 
@@ -29,5 +31,7 @@ __all__ = [
     "pretrain",
     "save",
     "shipped",
+    "static_policies",
+    "sweep",
     "theory",
 ]
