@@ -21,9 +21,9 @@ def distance(episode: Episode, learner: Learner | None = None) -> np.ndarray:
     """(..., rounds, 2): total-variation distance to a learner on the same history, in each round.
 
     The learner is shown the actions, rewards (and states) that a player saw up to a round; the
-    policy it would then hold is compared with the one that was played, of the row and of the
-    column player; in Markov games at the state of the round. By default the learner is mirror
-    descent, `OMD()` or `MarkovOMD()`. An opponent's seat is compared like any other.
+    policy it would then hold is compared with the player's (before exploration), of the row and
+    of the column player; in Markov games at the state of the round. By default the learner is
+    mirror descent, `OMD()` or `MarkovOMD()`. An opponent's seat is compared like any other.
 
     **Example**
 
@@ -61,7 +61,7 @@ def distance(episode: Episode, learner: Learner | None = None) -> np.ndarray:
     actions = np.moveaxis(flat(history.actions), -1, 0)
     reward = flat(history.rewards)
     rewards = np.stack([reward, 1.0 - reward])
-    played = np.stack([padded(flat(policy)) for policy in history.policies])
+    held = np.stack([padded(flat(policy)) for policy in episode.held])
     states = None if history.states is None else flat(history.states)
     shape = games.actions if matrix else (games.states, *games.actions)
     discount = 0.0 if matrix else games.discount
@@ -71,7 +71,7 @@ def distance(episode: Episode, learner: Learner | None = None) -> np.ndarray:
             context = Context(
                 jnp.asarray(actions[:, index], jnp.int32),
                 jnp.asarray(rewards[:, index], jnp.float32),
-                jnp.asarray(played[:, index], jnp.float32),
+                jnp.asarray(held[:, index], jnp.float32),
                 None if states is None else jnp.asarray(states[index], jnp.int32),
             )
             # Following looks at sizes alone.
@@ -87,10 +87,10 @@ def distance(episode: Episode, learner: Learner | None = None) -> np.ndarray:
 def _distances(
     learner: Learner, context: Context, board: Board
 ) -> Float[Array, "batch rounds seats"]:
-    """Between the policies played and the learner's, at the states visited."""
-    held = follow(learner, context, board)[:, :, :-1]
+    """Between the policies of a context and the learner's, at the states visited."""
+    theirs = follow(learner, context, board)[:, :, :-1]
     if context.states is not None:
         place = context.states[None, :, :-1, None, None]
-        held = jnp.take_along_axis(held, place, axis=3)[:, :, :, 0]
-    apart = 0.5 * jnp.abs(held - context.policies).sum(-1)
+        theirs = jnp.take_along_axis(theirs, place, axis=3)[:, :, :, 0]
+    apart = 0.5 * jnp.abs(theirs - context.policies).sum(-1)
     return jnp.moveaxis(apart, 0, -1)

@@ -10,6 +10,7 @@ import numpy as np
 
 from equipoise.core import checks
 from equipoise.core.precision import single_precision
+from equipoise.incontext._episode import explored_share
 from equipoise.incontext._play import SEATS
 from equipoise.incontext._players import Players, check_one_pair
 from equipoise.incontext._teams import Board, Frozen, FrozenState, Seen
@@ -37,7 +38,7 @@ class Opponent:
     >>> rng, payoff = np.random.default_rng(0), np.eye(3)
     >>> for _ in range(20):
     ...     mine = 2  # always the same
-    ...     action = rng.choice(3, p=opponent.policy())
+    ...     action = rng.choice(3, p=opponent.policy(explored=True))
     ...     opponent.observe(action, reward=payoff[action, mine])
     >>> opponent.rounds, bool(opponent.policy()[2] > 0.5)
     (20, True)
@@ -62,6 +63,7 @@ class Opponent:
         self._range = (low, high)
         self._seat = SEATS.index(seat)
         self._states = players.states
+        self._exploration = players.exploration
         self._actions = players.actions[self._seat]
         self._here = self._check_state("state", state)
         #: Rounds observed so far.
@@ -76,17 +78,24 @@ class Opponent:
         """Where play is, in Markov games; otherwise None."""
         return None if self._states is None else self._here
 
-    def policy(self, state: int | None = None) -> np.ndarray:
+    def policy(self, state: int | None = None, *, explored: bool = False) -> np.ndarray:
         """(actions,): how it plays the round to come, here or in another `state`.
 
-        Float64, and sums to one. Asking changes nothing.
+        Float64, and sums to one. Asking changes nothing. With `explored`, the share of uniform
+        play that the player was trained with is mixed in: a player that plays no action but its
+        best learns nothing of the others.
         """
         if self._states is None:
             if state is not None:
                 raise ValueError(f"state: expected None in matrix games, found {state}")
-            return self._policies.copy()
-        place = self._here if state is None else self._check_state("state", state)
-        return self._policies[place].copy()
+            policy = self._policies.copy()
+        else:
+            place = self._here if state is None else self._check_state("state", state)
+            policy = self._policies[place].copy()
+        if not explored:
+            return policy
+        share = float(explored_share(self._exploration, self.rounds + 1))
+        return (1.0 - share) * policy + share / self._actions
 
     @property
     def policies(self) -> np.ndarray:

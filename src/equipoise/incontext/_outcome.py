@@ -30,8 +30,11 @@ class Episode:
     #: The policies of the round to come, at every record: a pair of (records, ..., actions), or
     #: (records, ..., states, actions) with the policies at all states in Markov games.
     policies: Pair
-    #: Every action, reward and state, and the policies played, exploration included.
+    #: Every action, reward and state, and the policies played, exploration included; float32.
     history: History
+    #: The policies of every round before exploration was mixed in, at the state of the round: a
+    #: pair of (..., rounds, actions), float32.
+    held: Pair
     #: (..., rounds): mean reward of the row player in every round given both policies, in units
     #: of the game.
     expected: np.ndarray
