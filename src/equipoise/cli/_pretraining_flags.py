@@ -27,8 +27,6 @@ class Model:
     """One token a round, or the paper's vocabulary (round)."""
     reward_bins: Int = None
     """Levels of the rewards of the vocabulary (20)."""
-    octaves: Int = None
-    """Frequencies at which a round's token also writes the reward (7)."""
     layers: Int = None
     """Layers, each attention and an MLP (2)."""
     heads: Int = None
