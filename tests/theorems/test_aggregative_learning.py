@@ -30,10 +30,10 @@ def covered(game, run):
 def test_theorem_1_covers_every_policy_played(options):
     """Property: lower <= V <= upper, and gains below their bounds; failure at most 0.05."""
     failed = 0
-    for seed in range(6):
+    for seed in range(4):
         game = small_game(CONFIG, seed)
         env = Simulator(game, seed, noise=options.get("noise", 0.0))
-        run = learn(env, 40, history=True, **options)
+        run = learn(env, 30, history=True, **options)
         failed += not covered(game, run)
     assert failed == 0
 
@@ -41,9 +41,9 @@ def test_theorem_1_covers_every_policy_played(options):
 def test_radii_are_not_wider_than_need_be():
     """A quarter of them would not do: the intervals are honest, not vacuous."""
     failed = 0
-    for seed in range(4):
+    for seed in range(3):
         game = small_game(CONFIG, seed)
-        run = learn(Simulator(game, seed), 40, history=True, bonus=0.1)
+        run = learn(Simulator(game, seed), 30, history=True, bonus=0.1)
         failed += not covered(game, run)
     assert failed >= 2
 
@@ -103,7 +103,7 @@ def test_theorem_3_bounds_the_sum_of_gaps(noise):
 def test_unknown_rewards_of_the_small_game(options, largest):
     """Mean exact gap after 100 episodes (eight seeds are in docs/reproduction)."""
     gaps = []
-    for seed in range(3):
+    for seed in range(2):
         game = small_game(CONFIG, seed)
         env = Simulator(game, seed, noise=options.get("noise", 0.0))
         run = learn(env, 100, rewards="unknown", **options)
@@ -128,6 +128,14 @@ def test_ten_thousand_agents():
     """Ten types, ten states, five steps: the exact gap is below the planning bound."""
     config = Config(agents=10_000, types=10, states=10, horizon=5)
     game = small_game(config, 1)
+    planning = theory.markov_gap(
+        lipschitz=game.lipschitz,
+        transition_lipschitz=game.transition_lipschitz,
+        spacing=0.05,
+        delta=game.delta,
+        dimensions=1,
+        horizon=5,
+    )
     run = learn(Simulator(game, 0), 60, rewards="unknown")
     exact = eq.certify(game, run.policy)
-    assert exact.max_gain <= min(run.bound, run.stats["planning_bound"])
+    assert exact.max_gain <= min(run.bound, planning)

@@ -16,7 +16,7 @@ from equipoise.certificates import certify
 from equipoise.games import AggregativeMarkovGame
 from equipoise.runs import Record, Table
 
-__all__ = ["LEARNERS", "Config", "plot", "run", "small_game"]
+__all__ = ["LEARNERS", "Config", "coverage", "plot", "run", "small_game"]
 
 #: Name -> options of `learn`; noise is that of the rewards too.
 LEARNERS: dict[str, dict[str, Any]] = {
@@ -157,6 +157,51 @@ def _planned(games: list[AggregativeMarkovGame], config: Config) -> tuple[np.nda
     return np.array(gaps), np.array(worth)
 
 
+def coverage(
+    config: Config,
+    runs: int = 60,
+    episodes: int = 100,
+    *,
+    learners: tuple[str, ...] = (
+        "known",
+        "known, welfare",
+        "unknown, scouts",
+        "unknown, noise 0.3",
+    ),
+    bonus: float = 1.0,
+    key: int = 0,
+) -> Table:
+    """In how many runs some claim about some policy played was false.
+
+    Claims are lower and upper values of all agents, states and policies, and bounds on all gains;
+    a run counts as failed if one of them is wrong. The theory allows a share of 0.05 of runs.
+
+    **Example**
+
+    >>> from equipoise.papers import aggregative_learning as paper
+    >>> table = paper.coverage(paper.Config(), runs=1, episodes=5, learners=("known",))
+    >>> table.rows
+    [('known', 1, 0, 0)]
+    """
+    rows = []
+    for name in learners:
+        options = LEARNERS[name]
+        wrong = np.zeros((runs, 2), bool)
+        for k in range(runs):
+            game = small_game(config, key + k)
+            env = aggregative.Simulator(game, key + k, noise=options.get("noise", 0.0))
+            learned = aggregative.learn(
+                env, episodes, spacing=config.spacing, bonus=bonus, history=True, **options
+            )
+            for _, policy, bounds in learned.history:
+                exact: Any = certify(game, policy)
+                value, gains = exact.class_value.T, exact.class_gains.T
+                outside = (value < bounds.lower - 1e-9) | (value > bounds.upper + 1e-9)
+                wrong[k] |= outside.any(), (gains > bounds.gain + 1e-9).any()
+        rows.append((name, runs, int(wrong[:, 0].sum()), int(wrong[:, 1].sum())))
+    return Table(("learner", "runs", "values outside", "gains above"), rows)
+
+
 def plot(record: Record) -> Any:
     """Three panels, gap, certificate and welfare against episodes; a Matplotlib figure.
 
@@ -184,8 +229,9 @@ def plot(record: Record) -> Any:
             t, mean = record.arrays[f"{name}/episodes"], values.mean(1)
             style = "--" if name == "printed" else "-"
             (line,) = axes.plot(t, mean, style, marker=".", lw=1.3, label=name)
-            low, high = values.min(1), values.max(1)
-            axes.fill_between(t, low, high, color=line.get_color(), alpha=0.12, lw=0)
+            error = values.std(1) / np.sqrt(values.shape[1])
+            low = mean - error if measure == "welfare" else np.maximum(mean - error, 1e-5)
+            axes.fill_between(t, low, mean + error, color=line.get_color(), alpha=0.15, lw=0)
         axes.set(xscale="log", xlabel="episodes", ylabel=label)
         if measure == "welfare":
             axes.set_yscale("symlog", linthresh=0.01)
