@@ -55,9 +55,9 @@ class HandBuilt:
     **Example**
 
     >>> import equipoise as eq
-    >>> tf = eq.incontext.construct.omd(actions=2, rounds=10)
+    >>> tf = eq.incontext.construct.omd(actions=2, rounds=10, reciprocal_units=2)
     >>> games = eq.games.families.uniform(actions=2).sample(3, key=0)
-    >>> tf.errors(games, key=1).shape, tf.error(games, key=1) < 1e-12
+    >>> tf.errors(games, key=1).shape, len(tf.purposes) == tf.size.layers
     ((3, 2, 11), True)
     """
 
