@@ -115,7 +115,8 @@ class Trainer(eqx.Module):
         arrays, static = eqx.partition(learned, eqx.is_array)
 
         def body(arrays: Any, i: Any) -> tuple[Any, Any]:
-            index = i * config.batch + jnp.arange(config.batch)
+            # Every play_ahead-th game: whoever played which part of them, each batch has of all.
+            index = i + config.play_ahead * jnp.arange(config.batch)
             part = (some(board, index), take(context, index), _pick(labels, index))
             after, metrics = update(eqx.combine(arrays, static), part)
             return eqx.filter(after, eqx.is_array), metrics
@@ -144,7 +145,6 @@ class Trainer(eqx.Module):
             return learners_play(board, config.learners, words, rounds=config.rounds)
         if config.contexts == "on-policy":
             return self._on_policy(models, board, words)
-        # Half of every batch: the first half of the games here, then dealt out evenly.
         half = games // 2
         learners = learners_play(
             some(board, slice(half)), config.learners, words[:, :half], rounds=config.rounds
