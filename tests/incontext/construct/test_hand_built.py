@@ -1,0 +1,72 @@
+"""Hand-built networks as players: play, fine-tuning, and what is refused."""
+
+import numpy as np
+import pytest
+
+import equipoise as eq
+from equipoise.incontext import construct
+
+UNIFORM = eq.games.families.uniform
+
+
+def test_a_hand_built_pair_plays_as_its_learner_does():
+    games = UNIFORM(2).sample(16, key=0)
+    built = construct.omd(2, rounds=12)
+    episode = eq.incontext.play(built.players, games, rounds=12, key=1)
+    trace = eq.dynamics.play(games, built.learner, built.learner, rounds=12, key=1)
+    for own, learned in zip(episode.last, trace.last, strict=True):
+        np.testing.assert_allclose(own, learned, atol=1e-5)
+    assert abs(eq.certify(games, episode.last).nash_conv - trace.curve[-1]).max() < 1e-4
+
+
+def test_fine_tuning_lowers_the_gap():
+    family = UNIFORM(2)
+    held_out = family.sample(128, key=50)
+    built = construct.omd(2, rounds=8, reciprocal_units=4)
+    tuned = construct.fine_tune(built, family, steps=25, batch=16, learning_rate=5e-3, key=0)
+
+    def gap(tf):
+        episode = eq.incontext.play(tf.players, held_out, rounds=8, key=51)
+        return eq.certify(held_out, episode.last).nash_conv.mean()
+
+    assert gap(tuned) < 0.95 * gap(built)
+    zero = np.asarray(built.model.embed) == 0
+    assert (np.asarray(tuned.model.embed)[zero] == 0).all()  # the wiring stays
+
+
+def test_the_current_state_is_answered_for_as_all_are():
+    games = UNIFORM(2, states=2).sample(2, key=3)
+    built = construct.omd_markov(2, 2, rounds=15, answer="current", newton_steps=7)
+    assert built.errors(games, key=4).shape == (2, 2, 16)
+    assert built.error(games, key=4) < 1e-9
+    with pytest.raises(ValueError, match="answer: expected 'all'"):
+        _ = built.players
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"actions": 1}, "actions: expected a whole number >= 2, found 1"),
+        ({"rounds": 0}, "rounds: expected a whole number >= 1"),
+        ({"dtype": "float16"}, "dtype: expected 'float32' or 'float64'"),
+        ({"reciprocal_units": 0}, "reciprocal_units: expected a whole number >= 1"),
+        ({"newton_steps": -1}, "newton_steps: expected a whole number >= 0"),
+        ({"learner": eq.dynamics.OMD()}, "learner: expected anchor UniformAnchor"),
+        ({"learner": eq.dynamics.EntropicOMD()}, "learner: expected mirror Euclidean"),
+        ({"learner": eq.dynamics.OMD.printed(10)}, "learner: expected the loss Baseline"),
+    ],
+)
+def test_what_cannot_be_built_is_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        construct.omd(**{"actions": 2, "rounds": 4} | options)
+
+
+def test_games_of_another_shape_are_refused():
+    built = construct.omd(2, rounds=3)
+    with pytest.raises(ValueError, match="games: expected"):
+        built.error(UNIFORM(3).sample(2, key=0), key=0)
+    with pytest.raises(ValueError, match="rounds: expected at most 3"):
+        eq.incontext.play(built.players, UNIFORM(2).sample(2, key=0), rounds=4, key=0)
+    markov = construct.omd_markov(2, 2, rounds=3, discount=0.5)
+    with pytest.raises(ValueError, match="discount"):
+        markov.error(UNIFORM(2, states=2, discount=0.9).sample(2, key=0), key=0)
