@@ -27,13 +27,13 @@ class Config:
     64
     """
 
-    actions: tuple[int, ...] = (2, 3, 5)
+    actions: tuple[int, ...] = (2, 3)
     #: Linear pieces of the reciprocal; Newton's steps after them are the other knob.
     units: tuple[int, ...] = (1, 2, 4, 8, 16, 32)
-    newton_steps: tuple[int, ...] = (0, 1, 2, 4)
+    newton_steps: tuple[int, ...] = (0, 2, 4)
     fitted_units: tuple[int, ...] = (16, 64, 256, 1024, 2048)
     rounds: int = 64
-    games: int = 32
+    games: int = 16
 
     @classmethod
     def quick(cls) -> "Config":

@@ -219,10 +219,9 @@ def _follow(learner: OMD | MarkovOMD, spec: Spec, seen: View) -> jax.Array:
 
     def body(state: Any, event: Any) -> tuple[Any, Any]:
         t, action, reward, *around = event
+        feedback: Any = Bandit(t, action, reward)
         if around:
             feedback = MarkovBandit(t, around[0], action, reward, around[1])
-        else:
-            feedback = Bandit(t, action, reward)
         state = learner.update(state, feedback)
         return state, learner.policy(state)
 

@@ -77,7 +77,7 @@ def omd_markov(
     reciprocal = rates.reciprocal(reciprocal_units, newton_steps)
     asked = states if answer == "all" else 1
     layout = _layout(states, actions, asked)
-    tokens = PositionTokens(actions, rounds, states)
+    tokens = PositionTokens(actions=actions, rounds=rounds, states=states)
     with double_precision():
         plan = Blueprint(layout, dtype)
         _add_block(plan, actions, asked, discount, reciprocal)

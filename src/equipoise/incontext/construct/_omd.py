@@ -67,7 +67,7 @@ def omd(
     reciprocal = rates.reciprocal(reciprocal_units, newton_steps)
     bits = max(1, ceil(log2(rounds + 1)))
     layout = _layout(actions, bits)
-    tokens = PositionTokens(actions, rounds)
+    tokens = PositionTokens(actions=actions, rounds=rounds)
     with double_precision():
         plan = Blueprint(layout, dtype)
         _add_block(plan, actions, bits, reciprocal)

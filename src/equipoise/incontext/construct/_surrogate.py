@@ -143,11 +143,10 @@ def _minimise(function: Smooth, start: np.ndarray, steps: int = 500) -> np.ndarr
         decrease, length = float(slope @ direction), 1.0
         if decrease <= 1e-26:
             break
-        while length > 1e-12:
-            trial = function(x - length * direction)
-            if trial[0] <= value - 0.25 * length * decrease + 1e-15 * abs(value):
-                break
+        trial = function(x - direction)
+        while trial[0] > value - 0.25 * length * decrease + 1e-15 * abs(value) and length > 1e-12:
             length *= 0.5
+            trial = function(x - length * direction)
         x = x - length * direction
         value, slope, curve = trial
     return x
