@@ -126,7 +126,10 @@ def _learned(
             if rank == "joint"
             else offline.fit(log, rank, intervals=False)
         )
-        options = {"iterations": config.iterations, "simulations": config.simulations}
+        options: dict[str, Any] = {
+            "iterations": config.iterations,
+            "simulations": config.simulations,
+        }
         offline.solve(model, force=True, key=key, **options)  # compiled here, timed below
         start = time.process_time()
         solution = offline.solve(model, force=True, key=key, **options)
