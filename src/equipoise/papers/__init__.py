@@ -1,5 +1,11 @@
 """One module per figure or table of a paper: `Config`, `run(config) -> Record`, `plot(record)`."""
 
-from equipoise.papers import aggregative_learning, construction, interaction_rank, last_iterate, self_play
+from equipoise.papers import (
+    aggregative_learning,
+    construction,
+    interaction_rank,
+    last_iterate,
+    self_play,
+)
 
 __all__ = ["aggregative_learning", "construction", "interaction_rank", "last_iterate", "self_play"]
