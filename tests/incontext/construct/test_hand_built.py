@@ -23,7 +23,7 @@ def test_fine_tuning_lowers_the_gap():
     family = UNIFORM(2)
     held_out = family.sample(128, key=50)
     built = construct.omd(2, rounds=8, reciprocal_units=4)
-    tuned = construct.fine_tune(built, family, steps=25, batch=16, learning_rate=5e-3, key=0)
+    tuned = construct.fine_tune(built, family, steps=20, batch=16, learning_rate=5e-3, key=0)
 
     def gap(tf):
         episode = eq.incontext.play(tf.players, held_out, rounds=8, key=51)
@@ -36,7 +36,7 @@ def test_fine_tuning_lowers_the_gap():
 
 def test_the_current_state_is_answered_for_as_all_are():
     games = UNIFORM(2, states=2).sample(2, key=3)
-    built = construct.omd_markov(2, 2, rounds=15, answer="current", newton_steps=7)
+    built = construct.omd_markov(2, 2, rounds=15, answer="current")
     assert built.errors(games, key=4).shape == (2, 2, 16)
     assert built.error(games, key=4) < 1e-9
     with pytest.raises(ValueError, match="answer: expected 'all'"):
@@ -48,7 +48,6 @@ def test_the_current_state_is_answered_for_as_all_are():
     [
         ({"actions": 1}, "actions: expected a whole number >= 2, found 1"),
         ({"rounds": 0}, "rounds: expected a whole number >= 1"),
-        ({"dtype": "float16"}, "dtype: expected 'float32' or 'float64'"),
         ({"reciprocal_units": 0}, "reciprocal_units: expected a whole number >= 1"),
         ({"newton_steps": -1}, "newton_steps: expected a whole number >= 0"),
         ({"learner": eq.dynamics.OMD()}, "learner: expected anchor UniformAnchor"),

@@ -106,6 +106,8 @@ class HandBuilt:
     @property
     def players(self) -> Players:
         """Both seats, for `equipoise.incontext.play`; in single precision, as play is."""
+        if self.current:
+            raise ValueError("answer: expected 'all' for players, found 'current'")
         models = jax.tree.map(
             lambda leaf: (
                 jnp.asarray(np.asarray(leaf, np.float32))[None, None]
