@@ -64,7 +64,7 @@ def test_definition_3_1_attention_weights_of_whole_numbers_are_exact():
 
 @pytest.mark.parametrize(
     ("actions", "dtype", "bound"),
-    [(2, "float64", 1e-9), (3, "float64", 1e-9), (2, "float32", 1e-4), (3, "float32", 1e-4)],
+    [(2, "float64", 1e-9), (3, "float64", 1e-9), (3, "float32", 1e-4)],
 )
 def test_theorem_4_1_a_transformer_runs_mirror_descent(actions, dtype, bound):
     games = UNIFORM(actions).sample(2, key=7)
