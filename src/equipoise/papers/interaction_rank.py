@@ -41,7 +41,7 @@ class Config:
     panels: tuple[str, ...] = PANELS
     agents: tuple[int, ...] = (5, 10, 20, 50, 100, 200)
     #: Up to so many agents the joint critic is learned too.
-    joint_agents: int = 200
+    joint_agents: int = 100
     actions: int = 4
     contexts: int = 1
     #: Standard deviation of rewards under uniform play, and of their noise.
