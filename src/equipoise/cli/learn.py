@@ -94,7 +94,8 @@ class Learn:
         if learned.episodes < self.episodes:
             print(
                 f"equipoise: interrupted after {learned.episodes:,} of {self.episodes:,} episodes; "
-                "the policy above is the best so far; to go on, give the same command again",
+                "the policy above is the best so far; the same command goes on from what the run "
+                "folder keeps",
                 file=sys.stderr,
             )
             return 130

@@ -9,7 +9,7 @@ import numpy as np
 
 from equipoise.aggregative._options import OBJECTIVES, as_options, as_worth
 from equipoise.aggregative.learning._grid import grids_of
-from equipoise.aggregative.learning._learner import PARTS, Best, Curves, Goal, Learner
+from equipoise.aggregative.learning._learner import LONGEST, PARTS, Best, Curves, Goal, Learner
 from equipoise.aggregative.learning._planner import Planner
 from equipoise.aggregative.learning._printed import PrintedPlanner, printed_grids
 from equipoise.aggregative.learning._radii import Radii
@@ -196,7 +196,7 @@ def _make_learner(
 def _go(learner: Learner, settings: Settings, confidence: float, folder: Run | None) -> Learned:
     """Play the episodes that are missing; what is kept on disk is kept between parts."""
     started = time.perf_counter()
-    part = -(-settings.episodes // PARTS)
+    part = min(-(-settings.episodes // PARTS), LONGEST)
     if folder is not None and folder.step:
         learner.restore(folder)
     seek = getattr(learner.env, "seek", None)

@@ -12,8 +12,9 @@ from equipoise.aggregative.learning._scouts import Errands, find_errands
 from equipoise.aggregative.learning._spec import Spec
 from equipoise.runs import Run
 
-#: In how many parts a run is cut; at the end of each all is planned anew, and may be kept.
-PARTS = 20
+#: In how many parts a run is cut, at least, and how long they are, at most; at the end of each all
+#: is planned anew, and may be kept.
+PARTS, LONGEST = 20, 500
 
 
 @dataclass
