@@ -1,0 +1,63 @@
+"""Figure 1 of the in-context paper, and what it needs beside it.
+
+Exploitability against the length of the trajectory, for matrix games with 2, 3 and 5 actions and
+Markov games with 2, 3 and 5 states, on the same axes and over several seeds. The paper trains on
+five games within rho = 0.1 of one base game, where the base game's equilibrium, memorised, is
+already good: so the figure has families with larger rho and independent games as well, and draws
+static policies (uniform, base Nash, mean Nash, the best there is) and no-regret learners (mirror
+descent, EXP3-IX, V-learning) that need no training. Players are trained with the paper's preset
+and with ours. Three more panels: players trained at shorter trajectories, models of several
+sizes, and the number of training games.
+
+    python -m equipoise.papers.in_context --scale quick --run runs/figure1
+    python -m equipoise.papers.in_context --scale full --part matrix-3 --run runs/figure1
+
+Every part leaves a record of its own in the run folder, and one that is there is not run again.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from equipoise.papers.in_context._parts import run_part, summary
+from equipoise.papers.in_context._plot import plot
+from equipoise.papers.in_context._settings import Config
+from equipoise.runs import Record, Run
+
+__all__ = ["Config", "plot", "run"]
+
+
+def run(config: Config, key: int = 0, folder: str | os.PathLike[str] | None = None) -> Record:
+    """Run the parts of a config that `folder` does not hold yet; returns all parts in one record.
+
+    Gaps are `nash_conv` of last policies by `certify`, means over unseen games; in Markov games
+    in units of `1 / (1 - discount)`, so that all panels share their axes.
+
+    **Example**
+
+    >>> from equipoise.papers import in_context
+    >>> tiny = in_context.Config.quick(
+    ...     actions=(2,), states=(), seeds=1, steps=4, batch=2, paper_batch=2, rounds=4,
+    ...     test_games=4, memory_games=20, only=("matrix-2", "baselines"),
+    ... )
+    >>> record = in_context.run(tiny)
+    >>> record.arrays["A=2|iid|ours"].shape, record.arrays["A=2|x"].tolist()
+    ((1, 3), [1, 2, 4])
+    """
+    records = []
+    for part in config.parts:
+        if folder is None:
+            records.append(run_part(config, part, key))
+            continue
+        settings = {**vars(config), "only": (part,), "key": key}
+        with Run.start(Path(folder) / part, settings) as place:
+            if not place.finished:
+                place.finish(run_part(config, part, key))
+            records.append(place.record())
+    return merge(config, key, records)
+
+
+def merge(config: Config, key: Any, records: list[Record]) -> Record:
+    """Records of several parts as one."""
+    arrays = {name: array for record in records for name, array in record.arrays.items()}
+    return Record("in-context", config, {"key": key}, arrays, {"gaps": summary(arrays)})
