@@ -76,7 +76,7 @@ def best_response(
     """
     fixed_reward, fixed_transition = jax.lax.stop_gradient((reward, transition))
 
-    def improve(_: int, policy: Array) -> Array:
+    def improve(_: Any, policy: Array) -> Array:
         value = evaluate_policy(policy, fixed_reward, fixed_transition, discount)
         action_values = fixed_reward + discount * jnp.einsum(
             "...saz,...z->...sa", fixed_transition, value

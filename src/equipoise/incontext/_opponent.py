@@ -78,7 +78,9 @@ class Opponent:
         """Where play is, in Markov games; otherwise None."""
         return None if self._states is None else self._here
 
-    def policy(self, state: int | None = None, *, explored: bool = False) -> np.ndarray:
+    def policy(
+        self, state: int | np.integer | None = None, *, explored: bool = False
+    ) -> np.ndarray:
         """(actions,): how it plays the round to come, here or in another `state`.
 
         Float64, and sums to one. Asking changes nothing. With `explored`, the share of uniform
@@ -102,7 +104,12 @@ class Opponent:
         """The policy of the round to come at all states, (states, actions); else as `policy`."""
         return self._policies.copy()
 
-    def observe(self, action: int, reward: float, next_state: int | None = None) -> None:
+    def observe(
+        self,
+        action: int | np.integer,
+        reward: float | np.floating,
+        next_state: int | np.integer | None = None,
+    ) -> None:
         """A round is over: its own action, its own reward (larger is better), the state after."""
         action = checks.check_count("action", action, at_least=0)
         if action >= self._actions:

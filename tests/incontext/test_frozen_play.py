@@ -1,0 +1,235 @@
+"""Play of frozen players: whom they meet, what is kept, and that games do not touch one another."""
+
+import numpy as np
+import pytest
+from sample_players import random_players
+
+import equipoise as eq
+from equipoise import dynamics, incontext
+from equipoise.games import families
+from equipoise.incontext._episode import explored_share
+
+PLAYERS = random_players()
+MARKOV = random_players((2, 3), states=2)
+GAMES = families.uniform(3).sample(40, key=5)
+MARKOV_GAMES = families.uniform((2, 3), states=2).sample(6, key=5)
+
+
+@pytest.fixture(scope="module")
+def episode():
+    return incontext.play(PLAYERS, GAMES, rounds=12, key=1)
+
+
+def test_what_is_kept_has_its_shape(episode):
+    assert episode.rounds.tolist() == [1, 2, 4, 8, 12]
+    assert episode.policies[0].shape == (5, 40, 3)
+    assert episode.curve.shape == (5, 40)
+    history = episode.history
+    assert history.actions.shape == (40, 12, 2)
+    assert history.rewards.shape == (40, 12)
+    assert history.policies[1].shape == episode.held[1].shape == (40, 12, 3)
+    assert history.states is None
+    for policy in episode.last:
+        assert policy.dtype == np.float64
+        np.testing.assert_allclose(policy.sum(-1), 1.0, atol=1e-15)
+
+
+def test_the_curve_is_certified(episode):
+    np.testing.assert_array_equal(eq.certify(GAMES, episode.last).nash_conv, episode.curve[-1])
+    mean = episode.mean_curve
+    np.testing.assert_allclose(mean.value, episode.curve.mean(1))
+    low, high = mean.interval(0.95)
+    np.testing.assert_allclose(high - low, 2 * 1.959964 * mean.error, rtol=1e-6)
+    assert (mean.error > 0).all()
+
+
+def test_rewards_and_actions_belong_together(episode):
+    a, b = np.moveaxis(episode.history.actions, -1, 0)
+    seen = GAMES.payoff[np.arange(40)[:, None], a, b]
+    np.testing.assert_allclose(episode.history.rewards, seen, atol=1e-7)
+    x, y = episode.history.policies
+    mean = np.einsum("gta,gab,gtb->gt", x, GAMES.payoff, y)
+    np.testing.assert_allclose(episode.expected, mean, atol=1e-6)
+
+
+def test_a_game_alone_is_as_in_any_batch(episode):
+    """To the last bit, wherever in a block it was."""
+    keys = dynamics.game_keys(1, (40,))
+    for part in (slice(0, 1), slice(7, 8), slice(31, 32), slice(33, 34), slice(3, 40)):
+        alone = incontext.play(PLAYERS, GAMES[part], rounds=12, key=keys[part])
+        for seat in (0, 1):
+            np.testing.assert_array_equal(alone.policies[seat], episode.policies[seat][:, part])
+        np.testing.assert_array_equal(alone.history.rewards, episode.history.rewards[part])
+
+
+def test_batches_of_any_shape(episode):
+    square = eq.MatrixGame(GAMES.payoff.reshape(4, 10, 3, 3))
+    shaped = incontext.play(PLAYERS, square, rounds=12, key=1)
+    assert shaped.curve.shape == (5, 4, 10)
+    assert shaped.history.actions.shape == (4, 10, 12, 2)
+    np.testing.assert_array_equal(shaped.last[0].reshape(40, 3), episode.last[0])
+    single = incontext.play(PLAYERS, GAMES[0], rounds=12, key=1)
+    assert single.last[0].shape == (3,)
+    np.testing.assert_array_equal(single.last[0], episode.last[0][0])
+    assert eq.certify(GAMES[0], single.last).nash_conv == episode.curve[-1, 0]
+
+
+def test_policies_depend_on_the_history(episode):
+    assert (np.ptp(episode.held[0], axis=1).max(-1) > 1e-3).all()
+
+
+def test_exploration_is_played_but_not_given():
+    free = incontext.play(PLAYERS, GAMES, rounds=20, key=1, exploration=0.4)
+    share = np.array([float(explored_share(0.4, t)) for t in range(1, 21)])[None, :, None]
+    for given, played in zip(free.held, free.history.policies, strict=True):
+        np.testing.assert_allclose(played, (1 - share) * given + share / 3, atol=1e-6)
+    none = incontext.play(PLAYERS, GAMES, rounds=4, key=1, exploration=0.0)
+    np.testing.assert_array_equal(none.held[0], none.history.policies[0])
+
+
+def test_rewards_are_scaled():
+    scaled = eq.MatrixGame(10.0 * GAMES.payoff - 5.0)
+    usual = incontext.play(PLAYERS, GAMES, rounds=4, key=1)
+    other = incontext.play(PLAYERS, scaled, rounds=4, key=1, reward_range=(-5, 5))
+    np.testing.assert_allclose(other.last[0], usual.last[0], atol=1e-4)
+    np.testing.assert_allclose(other.reward, 10 * usual.reward - 5, atol=1e-4)
+
+
+@pytest.mark.parametrize("seat", ["row", "column"])
+@pytest.mark.parametrize(
+    "opponent",
+    [
+        dynamics.OMD(),
+        dynamics.OMD.vanishing(),
+        dynamics.EntropicOMD(),
+        dynamics.LogBarrierOMD(),
+        dynamics.EXP3IX(),
+        dynamics.OptimisticOMD(),
+        dynamics.RegretMatchingPlus(),
+        dynamics.Uniform(),
+        dynamics.Fixed([0.2, 0.3, 0.5]),
+        dynamics.BestResponder(),
+    ],
+    ids=lambda learner: type(learner).__name__,
+)
+def test_every_learner_can_be_met(opponent, seat):
+    games = GAMES[:4]
+    episode = incontext.play(PLAYERS, games, rounds=4, key=1, opponent=opponent, seat=seat)
+    assert episode.seats == (seat,)
+    own, other = (0, 1) if seat == "row" else (1, 0)
+    if isinstance(opponent, dynamics.Fixed):
+        np.testing.assert_allclose(episode.last[other], [[0.2, 0.3, 0.5]] * 4, atol=1e-6)
+    elif isinstance(opponent, dynamics.BestResponder):
+        gains = eq.certify(games, episode.last).gains
+        np.testing.assert_allclose(gains[:, other], 0.0, atol=1e-6)
+        assert (gains[:, own] > 0).any()
+    elif not isinstance(opponent, dynamics.Uniform):
+        assert (np.ptp(episode.held[other], axis=1).max(-1) > 0).all()
+
+
+def test_learners_at_this_table_are_those_of_dynamics():
+    """A learner that plays a fixed policy here learns what it learns there."""
+    fixed, games = dynamics.Fixed([1.0, 0.0, 0.0]), GAMES[:8]
+    for learner in (dynamics.OMD(), dynamics.OptimisticOMD(), dynamics.EXP3IX()):
+        theirs = dynamics.rollout(games, fixed, learner, rounds=12, key=3)
+        ours = incontext.play(
+            silent("row"), games, rounds=12, key=3, opponent=learner, seat="row", exploration=0.0
+        )
+        np.testing.assert_allclose(ours.history.policies[1], theirs.policies[1], atol=1e-5)
+        np.testing.assert_array_equal(ours.history.actions, theirs.actions)
+
+
+def silent(seat):
+    """Players that play their first action, whatever happens."""
+    import equinox as eqx
+    import jax.numpy as jnp
+
+    bias = jnp.zeros_like(PLAYERS.models.readout_bias).at[..., 0].set(60.0)
+    quiet = eqx.tree_at(
+        lambda p: (p.models.readout, p.models.readout_bias),
+        PLAYERS,
+        (jnp.zeros_like(PLAYERS.models.readout), bias),
+    )
+    return quiet
+
+
+def test_other_players_can_be_met():
+    again = incontext.play(PLAYERS, GAMES[:4], rounds=8, key=1, opponent=PLAYERS)
+    itself = incontext.play(PLAYERS, GAMES[:4], rounds=8, key=1)
+    np.testing.assert_allclose(again.last[1], itself.last[1], atol=1e-5)
+    other = incontext.play(PLAYERS, GAMES[:4], rounds=8, key=1, opponent=random_players(key=9))
+    assert np.abs(other.last[1] - itself.last[1]).max() > 0.01
+
+
+def test_players_are_uncoupled():
+    """What the column player is does not reach the row player but through rewards."""
+    constant = eq.MatrixGame(np.full((4, 3, 3), 0.5))
+    one = incontext.play(PLAYERS, constant, rounds=8, key=1)
+    two = incontext.play(PLAYERS, constant, rounds=8, key=1, opponent=dynamics.EXP3IX(), seat="row")
+    np.testing.assert_allclose(one.last[0], two.last[0], atol=1e-5)
+
+
+def test_markov_games_have_policies_at_all_states():
+    episode = incontext.play(MARKOV, MARKOV_GAMES, rounds=8, key=1)
+    assert episode.policies[0].shape == (4, 6, 2, 2)
+    assert episode.policies[1].shape == (4, 6, 2, 3)
+    assert episode.history.states.shape == (6, 9)
+    assert set(np.unique(episode.history.states)) == {0, 1}
+    assert eq.certify(MARKOV_GAMES, episode.last).nash_conv.shape == (6,)
+    later = incontext.play(MARKOV, MARKOV_GAMES, rounds=8, key=1, start=1)
+    assert (later.history.states[:, 0] == 1).all()
+    keys = dynamics.game_keys(1, (6,))
+    alone = incontext.play(MARKOV, MARKOV_GAMES[4:5], rounds=8, key=keys[4:5])
+    np.testing.assert_array_equal(alone.policies[1][:, 0], episode.policies[1][:, 4])
+
+
+@pytest.mark.parametrize(
+    "opponent",
+    [dynamics.MarkovOMD(), dynamics.VLearning(), dynamics.Uniform(), dynamics.BestResponder()],
+    ids=lambda learner: type(learner).__name__,
+)
+def test_learners_of_markov_games_can_be_met(opponent):
+    for seat, other in (("row", 1), ("column", 0)):
+        episode = incontext.play(
+            MARKOV, MARKOV_GAMES, rounds=4, key=1, opponent=opponent, seat=seat
+        )
+        gains = eq.certify(MARKOV_GAMES, episode.last).gains[:, other]
+        if isinstance(opponent, dynamics.BestResponder):
+            np.testing.assert_allclose(gains, 0.0, atol=1e-4)
+
+
+def test_distance_is_zero_for_the_learner_itself_and_not_for_others():
+    games = GAMES[:6]
+    for seat, other in (("row", 1), ("column", 0)):
+        met = incontext.play(PLAYERS, games, rounds=10, key=1, opponent=dynamics.OMD(), seat=seat)
+        apart = incontext.distance(met)
+        assert apart.shape == (6, 10, 2)
+        np.testing.assert_allclose(apart[..., other], 0.0, atol=1e-5)
+        assert apart[..., 1 - other].mean() > 0.05
+        assert incontext.distance(met, dynamics.OMD.vanishing())[..., other].max() > 0.01
+    markov = incontext.play(MARKOV, MARKOV_GAMES, rounds=10, key=1, opponent=dynamics.MarkovOMD())
+    apart = incontext.distance(markov)
+    np.testing.assert_allclose(apart[..., 1], 0.0, atol=1e-5)
+    assert apart[..., 0].max() > 0.05
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"rounds": 0}, "rounds: expected a whole number"),
+        ({"record": (3, 99)}, r"record: expected rounds in \[1, 4\], found 99"),
+        ({"opponent": dynamics.MarkovOMD()}, "opponent: expected a learner of matrix games"),
+        ({"exploration": 2.0}, "exploration: expected a number in"),
+        ({"reward_range": (1.0, 0.0)}, "reward_range: expected"),
+        ({"reward_range": (0.0, 0.5)}, r"games: expected rewards in \[0.0, 0.5\]"),
+        ({"start": 1}, r"start: expected a state in \[0, 0\]"),
+        ({"opponent": MARKOV}, "games: expected 2 x 3 actions in 2 states"),
+        ({"games": families.uniform(2).sample(3, key=0)}, "games: expected 3 x 3 actions, found 2"),
+        ({"players": random_players(seeds=2)}, "players: expected one pair, found 2 seeds"),
+    ],
+    ids=lambda value: "" if isinstance(value, dict) else value[:24],
+)
+def test_wrong_arguments_are_refused(change, complaint):
+    arguments = {"players": PLAYERS, "games": GAMES[:2], "rounds": 4, "key": 1, **change}
+    with pytest.raises(ValueError, match=complaint):
+        incontext.play(**arguments)

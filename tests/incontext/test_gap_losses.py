@@ -1,0 +1,90 @@
+"""The gaps that training minimises: values as certified, gradients as finite differences."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import equipoise as eq
+from equipoise.core.precision import double_precision
+from equipoise.games import families
+from equipoise.incontext._gaps import best_response, markov_gap, matrix_gap
+from equipoise.incontext._static import certified_gap
+
+
+def policies(rng, *shape):
+    p = rng.dirichlet(np.ones(shape[-1]), shape[:-1])
+    return p
+
+
+@pytest.mark.parametrize("actions", [(3, 3), (2, 4)])
+def test_the_matrix_gap_is_the_certified_one(actions, rng):
+    games = families.uniform(actions).sample(20, key=0)
+    x, y = policies(rng, 20, actions[0]), policies(rng, 20, actions[1])
+    certified = eq.certify(games, (x, y)).nash_conv
+    with double_precision():
+        found = jax.vmap(matrix_gap)(*(jnp.asarray(a) for a in (games.payoff, x, y)))
+    np.testing.assert_allclose(found, certified, atol=1e-12)
+
+
+@pytest.mark.parametrize("states", [1, 4])
+@pytest.mark.parametrize("concentration", [0.1, 1.0])
+def test_markov_gaps_are_the_certified_ones(states, concentration, rng):
+    family = families.uniform((2, 3), states=states, concentration=concentration)
+    games = family.sample(10, key=0)
+    x, y = policies(rng, 10, states, 2), policies(rng, 10, states, 3)
+    certificate = eq.certify(games, (x, y))
+    with double_precision():
+        arrays = [jnp.asarray(a) for a in (games.reward, games.transition)]
+        pair = [jnp.asarray(a) for a in (x, y)]
+        mean = jax.vmap(lambda r, p, x, y: markov_gap(r, p, 0.9, x, y))(*arrays, *pair)
+        worst = jax.vmap(lambda r, p, x, y: certified_gap(r, p, 0.9, x, y))(*arrays, *pair)
+    # The loss is the mean over states, in units of 1 / (1 - discount).
+    expected = 0.1 * certificate.state_gains.sum(-1).mean(-1)
+    np.testing.assert_allclose(mean, expected, atol=1e-10)
+    np.testing.assert_allclose(worst, certificate.nash_conv, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["matrix", "markov", "certified"])
+def test_gradients_are_finite_differences(kind, rng):
+    states = None if kind == "matrix" else 3
+    game = families.uniform((2, 3), states=states).sample(key=1)
+    shape = () if states is None else (3,)
+
+    with double_precision():
+        if kind == "matrix":
+            payoff = jnp.asarray(game.payoff)
+
+            def loss(logits):
+                x, y = (jax.nn.softmax(part, -1) for part in logits)
+                return matrix_gap(payoff, x, y)
+
+        else:
+            gap = markov_gap if kind == "markov" else certified_gap
+            reward, transition = jnp.asarray(game.reward), jnp.asarray(game.transition)
+
+            def loss(logits):
+                x, y = (jax.nn.softmax(part, -1) for part in logits)
+                return gap(reward, transition, 0.9, x, y)
+
+        at = [jnp.asarray(rng.normal(size=(*shape, n))) for n in (2, 3)]
+        way = [jnp.asarray(rng.normal(size=(*shape, n))) for n in (2, 3)]
+        gradient = jax.grad(loss)(at)
+        slope = sum(float((g * w).sum()) for g, w in zip(gradient, way, strict=True))
+        step = 1e-6
+        ends = [
+            loss([a + sign * step * w for a, w in zip(at, way, strict=True)]) for sign in (1, -1)
+        ]
+        assert slope == pytest.approx(float(ends[0] - ends[1]) / (2 * step), rel=1e-5)
+    assert abs(slope) > 1e-3
+
+
+def test_policy_iteration_ends_at_a_fixed_point(rng):
+    """No action improves on the values of the policy found, in hard decision processes too."""
+    with double_precision():
+        reward = jnp.asarray(rng.uniform(size=(50, 6, 4)))
+        transition = jnp.asarray(rng.dirichlet(np.full(6, 0.05), (50, 6, 4)))
+        value, policy = best_response(reward, transition, 0.95)
+        better = (reward + 0.95 * jnp.einsum("gsaz,gz->gsa", transition, value)).max(-1)
+    np.testing.assert_allclose(better, value, atol=1e-9)
+    assert (np.asarray(policy).sum(-1) == 1.0).all()
