@@ -17,8 +17,7 @@ def policies(rng, *shape):
     return p
 
 
-@pytest.mark.parametrize("actions", [(3, 3), (2, 4)])
-def test_the_matrix_gap_is_the_certified_one(actions, rng):
+def test_the_matrix_gap_is_the_certified_one(rng, actions=(2, 4)):
     games = families.uniform(actions).sample(20, key=0)
     x, y = policies(rng, 20, actions[0]), policies(rng, 20, actions[1])
     certified = eq.certify(games, (x, y)).nash_conv
@@ -27,8 +26,7 @@ def test_the_matrix_gap_is_the_certified_one(actions, rng):
     np.testing.assert_allclose(found, certified, atol=1e-12)
 
 
-@pytest.mark.parametrize("states", [1, 4])
-@pytest.mark.parametrize("concentration", [0.1, 1.0])
+@pytest.mark.parametrize(("states", "concentration"), [(1, 1.0), (4, 0.1)])
 def test_markov_gaps_are_the_certified_ones(states, concentration, rng):
     family = families.uniform((2, 3), states=states, concentration=concentration)
     games = family.sample(10, key=0)
