@@ -1,0 +1,131 @@
+"""`equipoise pretrain`: flags, the run folder, Ctrl-C, and wrong input."""
+
+import dataclasses
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from equipoise.cli import main
+from equipoise.cli._pretraining_flags import Data, Model, Training, given
+from equipoise.cli.pretrain import BEST, Pretrain
+from equipoise.incontext import Config, load
+
+TINY = [
+    *("--rounds", "4", "--layers", "1", "--heads", "2", "--width", "8", "--hidden", "8"),
+    *("--batch", "2", "--play-ahead", "2", "--held-out", "4", "--warmup", "0"),
+]
+
+
+def test_players_are_trained_and_can_be_loaded(capsys, tmp_path):
+    folder = tmp_path / "run"
+    command = ["pretrain", "--actions", "2", "--run", str(folder), *TINY]
+    command += ["--steps", "4", "--evaluate-every", "2"]
+    assert main(command) == 0
+    out = capsys.readouterr().out
+    assert "held-out gap" in out
+    assert f"equipoise evaluate {folder}" in out.replace("\n", "")
+    assert load(folder).actions == (2, 2)
+    assert main([*command, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["finished"], document["read_from_disk"]) == (True, True)
+    assert document["config"]["layers"] == 1
+    assert [row["step"] for row in document["metrics"]] == [2, 4]
+
+
+def test_every_setting_has_a_flag_with_its_default():
+    flags = {field.name for group in (Model, Data, Training) for field in dataclasses.fields(group)}
+    assert flags == {field.name for field in dataclasses.fields(Config)}
+
+
+def test_the_help_names_the_defaults(capsys):
+    assert main(["pretrain", "--help"]) == 0
+    shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    for field in dataclasses.fields(Config):
+        if isinstance(field.default, int | float) and not isinstance(field.default, bool):
+            assert f"({field.default})" in shown, field.name
+
+
+def test_flags_change_the_preset():
+    verb = Pretrain(
+        preset="paper",
+        model=Model(width=32),
+        data=Data(training_games="none"),
+        training=Training(patience="none", steps=7),
+    )
+    config = verb._config()
+    assert (config.width, config.training_games, config.patience, config.steps) == (
+        *(32, None),
+        *(None, 7),
+    )
+    assert config.loss == "expert"
+    assert given(Model(), Data(), Training()) == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "family"),
+    [
+        ({"actions": 2, "columns": 4}, ("uniform", (2, 4), None)),
+        ({"family": "gaussian", "states": 2, "discount": 0.5}, ("gaussian", (3, 3), 2)),
+        ({"family": "perturbed", "scale": 0.3}, ("perturbed", (3, 3), None)),
+    ],
+    ids=lambda part: "" if isinstance(part, tuple) else str(part),
+)
+def test_families_are_what_the_flags_say(arguments, family):
+    made = Pretrain(**arguments)._family()
+    assert (made.name, made.actions, made.states) == family
+    if made.states:
+        assert made.discount == 0.5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--discount", "0.5"], "--discount: expected --states with it"),
+        (["--scale", "0.5"], "--scale: expected --family perturbed or gaussian"),
+        (["--base", "pennies"], "--base: expected --family perturbed"),
+        (["--layers", "0"], "layers: expected a whole number"),
+        (["--width", "30"], "width: expected a multiple of heads"),
+        (["--columns", "2", "--shared", "True"], "shared: expected a family that swapping"),
+        (["--seed", "-1"], "--seed: expected a number"),
+    ],
+)
+def test_wrong_input_is_told_in_a_line(capsys, tmp_path, arguments, complaint):
+    assert main(["pretrain", "--run", str(tmp_path / "run"), *arguments]) == 2
+    message = capsys.readouterr().err
+    assert complaint in message
+    assert message.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_verbs_are_parsed_without_jax():
+    code = (
+        "import sys, equipoise.cli.pretrain, equipoise.cli.evaluate; sys.exit('jax' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_ctrl_c_keeps_the_best_so_far(tmp_path):
+    folder = tmp_path / "run"
+    command = [sys.executable, "-m", "equipoise", "pretrain", "--run", str(folder), *TINY]
+    process = subprocess.Popen(
+        [*command, "--steps", "10000000", "--evaluate-every", "10"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    metrics, patience = folder / "metrics.jsonl", time.monotonic() + 300
+    while not (metrics.exists() and metrics.read_text().count("\n") >= 2):
+        assert time.monotonic() < patience, "nothing was trained"
+        assert process.poll() is None
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "held-out gap" in out
+    assert "the best players so far are in" in err
+    assert load(folder / BEST).actions == (3, 3)
+    assert not (folder / "record.json").exists()

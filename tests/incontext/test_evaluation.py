@@ -1,0 +1,143 @@
+"""The evaluation of players: static policies, learners, opponents, one record."""
+
+import numpy as np
+import pytest
+from sample_players import random_players
+
+import equipoise as eq
+from equipoise import dynamics, incontext
+from equipoise.games import families
+from equipoise.incontext._curves import Mean, gap
+from equipoise.incontext._measures import beyond_value, rounds_to_gap
+from equipoise.incontext._static import best_static, static_policies
+from equipoise.runs import Record
+
+FAMILY = families.uniform(3)
+GAMES = FAMILY.sample(6, key=1)
+
+
+@pytest.fixture(scope="module")
+def record():
+    players = random_players(seeds=2)
+    return incontext.evaluate(
+        players, GAMES, 20, 1, training=FAMILY, training_games=20, search=40, opponent_games=4
+    )
+
+
+def test_the_record_holds_everything(record, tmp_path):
+    arrays = record.arrays
+    assert arrays["rounds"].tolist() == [16, 20]
+    assert arrays["gap/players"].shape == (2, 2, 6)
+    learners = ("OMD", "OMD, vanishing", "log-barrier OMD", "entropic OMD", "EXP3-IX")
+    rows = record.tables["gap"].column("who")
+    assert rows[0] == "in-context players"
+    assert set(rows[1:]) == {
+        *learners,
+        *("EXP3-IX, average", "uniform", "mean Nash", "best static"),
+    }
+    assert arrays["distance/OMD"].shape == (20,)
+    assert len(record.tables["opponents"].rows) == 8
+    record.save(tmp_path)
+    assert Record.load(tmp_path).tables["gap"].rows == record.tables["gap"].rows
+
+
+def test_the_numbers_are_those_of_play(record):
+    omd = dynamics.OMD()
+    trace = dynamics.play(GAMES, omd, omd, rounds=20, key=1, record=(16, 20))
+    np.testing.assert_array_equal(record.arrays["gap/OMD"], trace.curve)
+    keys = dynamics.game_keys(1, (6,), 2)
+    one = incontext.play(
+        random_players(seeds=2)[1], GAMES, rounds=20, key=keys[:, 1], record=(16, 20)
+    )
+    np.testing.assert_array_equal(record.arrays["gap/players"][1], one.curve)
+    table = record.tables["gap"].rows[0]
+    assert table[2] == pytest.approx(record.arrays["gap/players"][:, 1].mean())
+    assert record.scalars["seed_error"] > 0
+
+
+def test_a_best_responder_takes_and_a_weak_opponent_gives(record):
+    rows = {(row[0], row[1]): row for row in record.tables["opponents"].rows}
+    for seat in ("row", "column"):
+        conceded = rows["best responder", seat][3]
+        assert conceded < 0
+        assert conceded < rows["uniform", seat][3]
+
+
+def test_what_a_best_responder_takes_is_the_gain_it_has():
+    games = GAMES[:4]
+    episode = incontext.play(
+        random_players(), games, rounds=4, key=1, opponent=dynamics.BestResponder(), exploration=0.0
+    )
+    value = eq.solve(games).value
+    taken = beyond_value(episode, value)
+    worst = np.einsum("gta,gab->gtb", episode.held[0], games.payoff).min(-1)
+    np.testing.assert_allclose(taken, worst - value[:, None], atol=1e-6)
+    assert (taken <= 1e-6).all()
+
+
+def test_rounds_beyond_the_value_in_a_markov_game():
+    """Equilibrium play earns nothing beyond the value, on average over the next state."""
+    game = families.uniform(2, states=2).sample(1, key=0)
+    solution = eq.solve(game)
+    x, y = (np.asarray(p)[0] for p in solution.policy)
+    history = dynamics.rollout(game, dynamics.Fixed(x), dynamics.Fixed(y), rounds=4000, key=0)
+    expected = np.einsum("ta,tab,tb->t", *_at(game, history, x, y))[None]
+    episode = incontext.Episode(
+        game, np.array([4000]), (x[None, None], y[None, None]), history, (x, y), expected
+    )
+    beyond = beyond_value(episode, solution.value)
+    assert abs(beyond.mean()) < 4 * beyond.std() / 4000**0.5
+
+
+def _at(game, history, x, y):
+    states = history.states[0, :-1]
+    return x[states], game.reward[0][states], y[states]
+
+
+def test_the_best_static_pair_is_the_best_there_is(rng):
+    sample = FAMILY.sample(30, key=3)
+    best = best_static(sample)
+    least = gap(sample, best).mean()
+    for _ in range(50):
+        x, y = (rng.dirichlet(np.ones(3)) for _ in range(2))
+        assert gap(sample, (x, y)).mean() >= least - 1e-9
+        near = tuple(0.99 * p + 0.01 * q for p, q in zip(best, (x, y), strict=True))
+        assert gap(sample, near).mean() >= least - 1e-9
+    single = best_static(FAMILY.sample(1, key=3))
+    assert gap(FAMILY.sample(1, key=3), single).max() < 1e-9
+
+
+def test_static_policies_of_markov_and_perturbed_families():
+    base = families.uniform(2, states=2).sample(key=0)
+    family = families.perturbed(base, scale=0.1)
+    sample = family.sample(10, key=1)
+    gaps = {
+        name: gap(sample, pair).mean() for name, pair in static_policies(sample, family).items()
+    }
+    assert set(gaps) == {"uniform", "base Nash", "mean Nash", "best static"}
+    assert gaps["best static"] <= min(gaps.values()) + 1e-6
+    assert gaps["base Nash"] < 0.5 * gaps["uniform"]
+
+
+def test_rounds_to_gap_is_the_first_look_below():
+    omd = dynamics.OMD()
+    settings = {"noise": None, "reward_range": (0.0, 1.0)}
+    found, looks = rounds_to_gap(GAMES, omd, 0.15, 1, most=1000, settings=settings)
+    assert found == looks[-1, 0]
+    assert looks[-1, 1] <= 0.15 < looks[:-1, 1].min()
+    trace = dynamics.play(GAMES, omd, omd, rounds=int(found), key=1)
+    assert trace.curve[-1].mean() == looks[-1, 1]
+    never, looks = rounds_to_gap(GAMES, omd, 0.0, 1, most=50, settings=settings)
+    assert never is None
+    assert looks[-1, 0] == 50
+
+
+def test_means_and_errors():
+    rng = np.random.default_rng(0)
+    samples = rng.normal(size=(4, 3, 100))
+    mean = Mean.of(samples, seeds=True)
+    np.testing.assert_allclose(mean.value, samples.mean((0, 2)))
+    np.testing.assert_allclose(mean.seed_error, samples.mean(2).std(0, ddof=1) / 2)
+    assert Mean.of([1.0]).error == 0.0
+    with pytest.raises(ValueError, match="confidence: expected a number in"):
+        mean.interval(1.0)

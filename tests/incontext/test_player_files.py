@@ -1,0 +1,81 @@
+"""Players on disk: what is written is what is read, and damage is told."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+from sample_players import TINY, random_players
+
+from equipoise import incontext
+from equipoise.games import families
+from equipoise.incontext._files import describe_family, restore_family
+
+CONFIG = incontext.Config(**TINY)
+
+#: Games, rounds, and what the mean gap after them may be at most; shipped players without a row
+#: here fail the test.
+BOUNDS = {"iid3": (128, 256, 0.025), "iid5": (128, 256, 0.085), "markov3": (64, 256, 2.0)}
+
+
+def test_weights_come_back_bit_for_bit(tmp_path):
+    players = random_players(seeds=2, shared=False)
+    config = incontext.Config(**{**TINY, "seeds": 2, "shared": False})
+    incontext.save(players, tmp_path / "p", config, families.uniform(3), {"note": 1})
+    loaded = incontext.load(tmp_path / "p")
+    assert (loaded.seeds, loaded.seats, loaded.exploration) == (2, 2, players.exploration)
+    assert loaded.tokens == players.tokens
+    for a, b in zip(jax.tree.leaves(players.models), jax.tree.leaves(loaded.models), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert incontext.description(tmp_path / "p")["results"] == {"note": 1}
+    assert json.loads((tmp_path / "p" / "players.json").read_text())["format"] == 1
+
+
+FAMILIES = [
+    families.uniform((2, 3)),
+    families.uniform(3, states=2, discount=0.8, concentration=0.1),
+    families.gaussian(2, mean=0.4, scale=0.1),
+    families.perturbed(families.uniform(3).sample(key=1), scale=0.3),
+    families.perturbed(families.uniform(2, states=2).sample(key=1), scale=0.3),
+]
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f"{f.name}-{f.states}")
+def test_a_family_comes_back(family):
+    again = restore_family(json.loads(json.dumps(describe_family(family))))
+    mine, theirs = family.sample(3, key=0), again.sample(3, key=0)
+    for a, b in zip(jax.tree.leaves(mine), jax.tree.leaves(theirs), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert again.symmetric == family.symmetric
+
+
+def test_damage_is_told(tmp_path):
+    players = random_players()
+    incontext.save(players, tmp_path, CONFIG, families.uniform(3))
+    file = tmp_path / "players.json"
+    content = json.loads(file.read_text())
+    for change, complaint in (
+        ({"format": 2}, "expected format 1, found 2"),
+        ({"config": {**content["config"], "width": 32}}, "expected shape"),
+        ({"config": {**content["config"], "layers": 2}}, "expected the weights of its config"),
+        ({"config": {**content["config"], "colour": 2}}, "expected fields of Config"),
+    ):
+        file.write_text(json.dumps({**content, **change}))
+        with pytest.raises(ValueError, match=complaint):
+            incontext.load(tmp_path)
+
+
+def test_an_unknown_name_lists_the_known_ones():
+    with pytest.raises(FileNotFoundError, match="iid3"):
+        incontext.load("nobody")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", incontext.shipped())
+def test_shipped_players_are_as_good_as_they_were(name):
+    count, rounds, bound = BOUNDS[name]
+    games = incontext.family_of(name).sample(count, key=2024)
+    episode = incontext.play(incontext.load(name), games, rounds=rounds, key=7, record=(16, rounds))
+    first, last = episode.mean_curve.value
+    assert last < bound
+    assert last < 0.6 * first

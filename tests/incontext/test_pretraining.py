@@ -1,0 +1,182 @@
+"""Pre-training: it works on unseen games, every setting runs, and a kill changes nothing."""
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import equinox as eqx
+import jax
+import numpy as np
+import pytest
+
+from equipoise import dynamics, incontext
+from equipoise.games import families
+from equipoise.incontext._curves import gap
+from equipoise.incontext._static import static_policies
+from equipoise.incontext._step import Trainer
+from equipoise.incontext._train import prepare
+from equipoise.runs import Record, read_metrics
+
+TINY = {
+    **{"rounds": 4, "layers": 1, "heads": 2, "width": 8, "hidden": 8, "steps": 4, "batch": 2},
+    **{"play_ahead": 2, "warmup": 0, "held_out": 4, "evaluate_every": 2, "learners": ("omd",)},
+}
+
+
+@pytest.mark.slow
+def test_a_trained_player_beats_memory_and_mirror_descent():
+    """On unseen iid games, at every round from 16 on; half a minute of training."""
+    family = families.uniform(3)
+    config = incontext.Config(
+        rounds=32, steps=200, batch=32, hidden=128, warmup=20, learning_rate=2e-3, held_out=32
+    )
+    players = incontext.pretrain(family, config, key=0)
+    games = family.sample(512, key=99)
+    episode = incontext.play(players, games, rounds=32, key=3, record=(16, 32))
+    own = episode.mean_curve
+    for name, pair in static_policies(family.sample(500, key=98)).items():
+        assert own.value[0] < 0.6 * gap(games, pair).mean(), name
+    for learner in (dynamics.OMD(), dynamics.LogBarrierOMD(), dynamics.EXP3IX()):
+        trace = dynamics.play(games, learner, learner, rounds=32, key=3, record=(16, 32))
+        for curve in (trace.curve, trace.average_curve):
+            other = curve.mean(1)
+            assert (own.value < other - 3 * own.error).all(), type(learner).__name__
+    assert own.value[1] < own.value[0] - own.error[0]
+    assert own.value[1] < 0.13
+    assert (np.abs(episode.held[0][:, 0] - 1 / 3) < 0.3).all()  # nothing is known at first
+
+
+def settings():
+    contexts = ("on-policy", "learners", "mixed")
+    kinds = itertools.cycle(itertools.product(("round", "vocabulary"), ("softmax", "relu")))
+    experts = ("nash", "nash-samples", "omd")
+    wanted = [("exploitability", "nash", c) for c in contexts]
+    wanted += [("expert", e, c) for e, c in itertools.product(experts, contexts)]
+    for (loss, expert, context), (tokens, attention) in zip(wanted, kinds, strict=False):
+        yield {
+            "loss": loss,
+            "expert": expert,
+            "contexts": context,
+            "tokens": tokens,
+            "attention": attention,
+        }
+
+
+@pytest.mark.parametrize("setting", settings(), ids=lambda s: "-".join(s.values()))
+def test_every_setting_can_be_trained(setting):
+    """Traced, shapes and types checked on the way, but not compiled."""
+    config = incontext.Config(**{**TINY, **setting})
+    trainer, _ = prepare(families.uniform((2, 3)), config, jax.random.key(0))
+    learned, metrics = eqx.filter_eval_shape(Trainer.cycle, trainer, trainer.start(), key())
+    assert metrics["loss"].shape == (1, 2)
+    same = jax.tree.map(
+        lambda a, b: a.shape == b.shape and a.dtype == b.dtype,
+        *(eqx.filter(x, eqx.is_array_like) for x in (learned, trainer.start())),
+    )
+    assert all(jax.tree.leaves(same))
+    assert ("kl" in metrics) == (setting["loss"] == "expert")
+
+
+def key():
+    return jax.random.key(1)
+
+
+@pytest.mark.parametrize(
+    ("family", "changes"),
+    [
+        (families.uniform(2), {"seeds": 2}),
+        (
+            families.uniform((2, 3), states=2),
+            {"loss": "expert", "training_games": 3, "contexts": "mixed"},
+        ),
+    ],
+    ids=["seeds", "markov"],
+)
+def test_weights_move_and_differ(family, changes):
+    config = incontext.Config(**{**TINY, **changes})
+    players = incontext.pretrain(family, config, key=0)
+    first = incontext.initial_players(family, config, key=jax.random.fold_in(jax.random.key(0), 0))
+    for model in range(players.seats):
+        before, after = (np.asarray(p.models.readout[0, model]) for p in (first, players))
+        assert np.abs(after - before).max() > 1e-4
+    if players.seeds == 2:
+        one, two = np.asarray(players.models.embed[:, 0])
+        assert np.abs(one - two).max() > 0.01
+    else:
+        assert players.seats == 2  # rectangular: one model for each seat
+
+
+SCRIPT = """
+import sys
+from equipoise import incontext
+from equipoise.games import families
+from equipoise.incontext import _train
+_train.CHECKPOINT_SECONDS = 0.0
+config = incontext.Config(
+    rounds=4, layers=1, heads=2, width=8, hidden=8, steps=int(sys.argv[2]), batch=2,
+    play_ahead=2, warmup=0, held_out=4, evaluate_every=10,
+)
+incontext.pretrain(families.uniform(2), config, key=3, run=sys.argv[1])
+"""
+STEPS = 400
+
+
+def train(folder):
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
+    return subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, str(folder), str(STEPS)], env=environment
+    )
+
+
+@pytest.mark.slow
+def test_killed_and_resumed_training_ends_with_the_same_weights(tmp_path):
+    """A real kill -9, at a moment nobody chose exactly."""
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    process = train(broken)
+    deadline = time.monotonic() + 300
+    while len(list((broken / "checkpoints").glob("*.npz"))) < 3:
+        assert process.poll() is None, "it ended before it could be killed"
+        assert time.monotonic() < deadline, "nothing was trained"
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait(timeout=30) == -signal.SIGKILL
+    assert not (broken / "players.safetensors").exists()
+    assert not (broken / "record.json").exists()
+    assert len(read_metrics(broken)) < STEPS // 10
+    again, never = train(broken), train(whole)
+    assert (again.wait(timeout=300), never.wait(timeout=300)) == (0, 0)
+    for name in ("players.safetensors", "players.json", "record.npz", "metrics.jsonl"):
+        assert (broken / name).read_bytes() == (whole / name).read_bytes(), name
+
+
+def test_a_run_folder_holds_everything(tmp_path):
+    family, config = families.uniform(2), incontext.Config(**TINY)
+    players = incontext.pretrain(family, config, key=0, run=tmp_path / "run")
+    record = Record.load(tmp_path / "run")
+    assert record.arrays["step"].tolist() == [2, 4]
+    assert record.scalars["steps"] == 4
+    card = (tmp_path / "run" / "MODEL_CARD.md").read_text()
+    assert "uniform, 2 x 2 actions" in card
+    loaded = incontext.load(tmp_path / "run")
+    for a, b in zip(jax.tree.leaves(players.models), jax.tree.leaves(loaded.models), strict=True):
+        np.testing.assert_array_equal(a, b)
+    again = incontext.pretrain(family, config, key=0, run=tmp_path / "run")
+    np.testing.assert_array_equal(again.models.embed, players.models.embed)
+    with pytest.raises(ValueError, match=r"found other values of: config\.steps"):
+        incontext.pretrain(
+            family, incontext.Config(**{**TINY, "steps": 6}), key=0, run=tmp_path / "run"
+        )
+
+
+def test_what_cannot_be_trained_is_refused():
+    markov = families.uniform(2, states=2)
+    for family, changes, complaint in (
+        (markov, {"loss": "expert"}, "training_games: expected a number"),
+        (families.uniform((2, 3)), {"shared": True}, "shared: expected a family that swapping"),
+        (markov, {"contexts": "learners", "learners": ("exp3-ix",)}, "learners: expected names"),
+    ):
+        with pytest.raises(ValueError, match=complaint):
+            incontext.pretrain(family, incontext.Config(**{**TINY, **changes}), key=0)
