@@ -138,6 +138,7 @@ def plot(record: Record) -> Any:
     for axes, name in ((error, "linear pieces N"), (play, "linear pieces N"), (fit, "ReLUs M")):
         axes.set(xscale="log", yscale="log", xlabel=name)
         axes.grid(True, alpha=0.25, lw=0.6)
+    play.set_yscale("linear")
     error.legend(fontsize=8, frameon=False)
     return figure
 
