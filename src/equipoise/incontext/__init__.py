@@ -12,15 +12,19 @@ from equipoise.incontext._players import Players, initial_players
 from equipoise.incontext._static import static_policies
 from equipoise.incontext._sweep import sweep
 from equipoise.incontext._train import pretrain
+from equipoise.incontext.data import Batch, Dataset, dataset
 from equipoise.incontext.evaluation import evaluate
 
 __all__ = [
+    "Batch",
     "Config",
+    "Dataset",
     "Episode",
     "Mean",
     "Opponent",
     "Players",
     "construct",
+    "dataset",
     "description",
     "distance",
     "evaluate",
