@@ -82,8 +82,10 @@ def _matrix(axes: Any, built: HandBuilt, name: str, matrix: np.ndarray) -> None:
     width = built.layout.width
     across, down = matrix.shape[1] == width, matrix.shape[0] == width
     label = built.layout.label
-    axes.set_xticks(range(len(columns)), [label(c) if across else f"unit {c}" for c in columns])
-    axes.set_yticks(range(len(rows)), [label(r) if down else "" for r in rows])
+    axes.set_xticks(
+        range(len(columns)), [label(int(c)) if across else f"unit {c}" for c in columns]
+    )
+    axes.set_yticks(range(len(rows)), [label(int(r)) if down else "" for r in rows])
     axes.tick_params(labelsize=5, length=0)
     axes.tick_params(axis="x", rotation=90)
     axes.set_title(name, fontsize=7)
