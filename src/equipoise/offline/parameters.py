@@ -12,7 +12,7 @@ __all__ = ["ENOUGH", "TOO_LITTLE", "Parameters", "default", "paper"]
 
 #: Samples per parameter from which on the strength need not be raised.
 ENOUGH = 4.0
-#: Samples per parameter below which the behaviour policy is the better answer.
+#: Samples per parameter below which the behaviour policy is the safer answer.
 TOO_LITTLE = 1.5
 
 
