@@ -276,7 +276,7 @@ def _draw(
     mean = np.array([np.mean(found[at]) for at in x])
     low, high = (np.array([extreme(found[at]) for at in x]) for extreme in (min, max))
     # What is at most zero is no gap at all, and has no place on a logarithmic axis.
-    least = 1e-4
+    least = 1e-9 if measure.startswith("seconds") else 1e-4
     colour = _COLOURS[critic]
     axes.plot(x, np.maximum(mean, least), style, color=colour, lw=1.4, label=label or critic)
     if label is None:
