@@ -13,7 +13,7 @@ def random_players(actions=3, states=None, key=0, **changes):
     """A pair for games of one shape, whose policies depend on all they saw."""
     config = incontext.Config(**{**TINY, **changes})
     family = families.uniform(actions, states=states)
-    players = incontext.initial_players(family, config, key=key)
+    players = eqx.filter_jit(lambda: incontext.initial_players(family, config, key=key))()
     readout = players.models.readout
     loud = 2.0 * jax.random.normal(jax.random.key(key + 1), readout.shape)
     return eqx.tree_at(lambda p: p.models.readout, players, loud)

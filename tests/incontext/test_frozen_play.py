@@ -99,20 +99,15 @@ def test_rewards_are_scaled():
 @pytest.mark.parametrize(
     ("opponent", "seat"),
     [
-        (dynamics.OMD(), "row"),
-        (dynamics.EntropicOMD(), "column"),
         (dynamics.LogBarrierOMD(), "row"),
-        (dynamics.EXP3IX(), "column"),
-        (dynamics.OptimisticOMD(), "row"),
         (dynamics.RegretMatchingPlus(), "column"),
-        (dynamics.Uniform(), "row"),
         (dynamics.Fixed([0.2, 0.3, 0.5]), "column"),
         (dynamics.BestResponder(), "row"),
         (dynamics.BestResponder(), "column"),
     ],
     ids=lambda part: part if isinstance(part, str) else type(part).__name__,
 )
-def test_every_learner_can_be_met(opponent, seat):
+def test_learners_of_every_kind_can_be_met(opponent, seat):
     games = GAMES[:4]
     episode = incontext.play(PLAYERS, games, rounds=4, key=1, opponent=opponent, seat=seat)
     assert episode.seats == (seat,)
@@ -123,7 +118,7 @@ def test_every_learner_can_be_met(opponent, seat):
         gains = eq.certify(games, episode.last).gains
         np.testing.assert_allclose(gains[:, other], 0.0, atol=1e-6)
         assert (gains[:, own] > 0).any()
-    elif not isinstance(opponent, dynamics.Uniform):
+    else:
         assert (np.ptp(episode.held[other], axis=1).max(-1) > 0).all()
 
 
@@ -151,18 +146,18 @@ def silent():
 
 
 def test_other_players_can_be_met():
-    again = incontext.play(PLAYERS, GAMES[:4], rounds=8, key=1, opponent=PLAYERS)
-    itself = incontext.play(PLAYERS, GAMES[:4], rounds=8, key=1)
+    again = incontext.play(PLAYERS, GAMES[:4], rounds=12, key=1, opponent=PLAYERS)
+    itself = incontext.play(PLAYERS, GAMES[:4], rounds=12, key=1)
     np.testing.assert_allclose(again.last[1], itself.last[1], atol=1e-5)
-    other = incontext.play(PLAYERS, GAMES[:4], rounds=8, key=1, opponent=random_players(key=9))
+    other = incontext.play(PLAYERS, GAMES[:4], rounds=12, key=1, opponent=random_players(key=9))
     assert np.abs(other.last[1] - itself.last[1]).max() > 0.01
 
 
 def test_players_are_uncoupled():
     """What the column player is does not reach the row player but through rewards."""
     constant = eq.MatrixGame(np.full((4, 3, 3), 0.5))
-    one = incontext.play(PLAYERS, constant, rounds=8, key=1)
-    two = incontext.play(PLAYERS, constant, rounds=8, key=1, opponent=dynamics.EXP3IX(), seat="row")
+    one = incontext.play(PLAYERS, constant, rounds=12, key=1)
+    two = incontext.play(PLAYERS, constant, rounds=12, key=1, opponent=dynamics.EXP3IX())
     np.testing.assert_allclose(one.last[0], two.last[0], atol=1e-5)
 
 

@@ -65,7 +65,7 @@ def settings():
         }
 
 
-@pytest.mark.parametrize("setting", settings(), ids=lambda s: "-".join(s.values()))
+@pytest.mark.parametrize("setting", list(settings()), ids=lambda s: "-".join(s.values()))
 def test_every_setting_can_be_trained(setting):
     """Traced, shapes and types checked on the way, but not compiled."""
     config = incontext.Config(**{**TINY, **setting})
