@@ -171,6 +171,19 @@ def test_a_run_folder_holds_everything(tmp_path):
         )
 
 
+def test_training_can_begin_with_other_players():
+    family = families.uniform(2)
+    config = incontext.Config(**{**TINY, "learning_rate": 1e-9})
+    start = incontext.initial_players(family, config, key=7)
+    trained = incontext.pretrain(family, config, key=0, start=start)
+    np.testing.assert_allclose(trained.models.embed, start.models.embed, atol=1e-6)
+    fresh = incontext.pretrain(family, config, key=0)
+    assert np.abs(np.asarray(fresh.models.embed - start.models.embed)).max() > 0.1
+    other = incontext.initial_players(family, incontext.Config(**{**TINY, "hidden": 16}), key=7)
+    with pytest.raises(ValueError, match="start: expected players with the sizes"):
+        incontext.pretrain(family, config, key=0, start=other)
+
+
 def test_what_cannot_be_trained_is_refused():
     markov = families.uniform(2, states=2)
     for family, changes, complaint in (

@@ -48,6 +48,8 @@ class Pretrain:
     preset: Literal["default", "paper", "large"] = "default"
     """Where settings begin: ours, the in-context paper's experiment, or those of the players that
     come with the package, which want an accelerator."""
+    start: Annotated[str | None, tyro.conf.arg(metavar="PLAYERS")] = None
+    """Begin with the weights of these players, a run folder or a name, instead of random ones."""
     seed: int = 0
     """Where randomness begins."""
     folder: Annotated[Path, tyro.conf.arg(name="run", metavar="FOLDER")] = Path("runs/pretrain")
@@ -66,7 +68,10 @@ class Pretrain:
         known = (self.folder / "record.json").exists()
         with refusing():
             family, config = self._family(), self._config()
-            players = eq.incontext.pretrain(family, config, key=self.seed, run=self.folder)
+            start = None if self.start is None else eq.incontext.load(self.start)
+            players = eq.incontext.pretrain(
+                family, config, key=self.seed, run=self.folder, start=start
+            )
         finished = (self.folder / "record.json").exists()
         if not finished:
             eq.incontext.save(players, self.folder / BEST, config, family)

@@ -315,9 +315,9 @@ def random_transformer(
     stack: list[Layer] = []
     for _ in range(layers):
         counts = (heads, groups or heads, groups or heads)
-        projections = [dense((count, size, width), width) for count in counts]
+        query, keys_, value = (dense((count, size, width), width) for count in counts)
         output = dense((heads, width, size), width, damping)
-        stack.append(Attention(*projections, output, norm(), size**-0.5, weighing))
+        stack.append(Attention(query, keys_, value, output, norm(), size**-0.5, weighing))
         first, second = (
             dense((hidden, width), width, 2**0.5),
             dense((width, hidden), hidden, damping),

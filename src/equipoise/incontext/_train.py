@@ -79,6 +79,9 @@ def pretrain(
     config = Config() if config is None else config
     key = as_key(key)
     trainer, held_out = prepare(family, config, key)
+    if start is not None:
+        _check_start(start, trainer.players)
+        trainer = eqx.tree_at(lambda t: t.players.models, trainer, start.models)
     described = describe_family(family)
     with interruptible() as stop:
         if run is None:
