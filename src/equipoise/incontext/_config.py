@@ -69,8 +69,9 @@ class Config:
     contexts: Literal["on-policy", "learners", "mixed"] = "on-policy"
     #: Names of the learners that play, each in an equal share of the games.
     learners: tuple[str, ...] = ("omd", "exp3-ix", "uniform")
-    #: Share of uniform play in the players' first rounds; it falls as t^-1/4 from round 16 on.
-    #: A player that plays no action but its best learns nothing of the others.
+    #: Share of uniform play in the players' first rounds, falling as t^-1/4 from round 16 on; in
+    #: training, a constant below it for each game. A player that plays no action but its best
+    #: learns nothing of the others.
     exploration: float = 0.2
     #: Size of the training set; None draws new games in every step.
     training_games: int | None = None

@@ -17,13 +17,14 @@ from equipoise.dynamics import (
     MarkovBandit,
     MarkovEntropicOMD,
     MarkovOMD,
+    Nothing,
     Spec,
     Uniform,
     VLearning,
 )
 from equipoise.games import MarkovGame, MatrixGame
 from equipoise.incontext._episode import Trajectory, episode
-from equipoise.incontext._teams import Board, Learning
+from equipoise.incontext._teams import Board, Learning, Seen
 
 #: Learners that can play training games, by name; for matrix games and for Markov games.
 MATRIX_LEARNERS = {
@@ -143,6 +144,11 @@ def follow(learner: Learner, context: Context, board: Board) -> Float[Array, "2 
     states, actions) in Markov games.
     """
     rounds = context.actions.shape[2]
+    if learner.sees not in (Bandit, MarkovBandit, Nothing):
+        raise ValueError(
+            "learner: expected one that sees its own actions and rewards alone, "
+            f"found {type(learner).__name__}, which sees {learner.sees.__name__}"
+        )
 
     def seat(number: int) -> Array:
         team = Learning(learner=learner, seats=(number,))
@@ -150,11 +156,8 @@ def follow(learner: Learner, context: Context, board: Board) -> Float[Array, "2 
         def update(state: Any, moment: Any) -> tuple[Any, Any]:
             t, action, reward, here, then = moment
             policy = team.policies(state, board, None)[0]
-            if board.states is None:
-                feedback = Bandit(t, action, reward)
-            else:
-                feedback = MarkovBandit(t, here, action, reward, then)
-            return learner.update(state, feedback), policy
+            seen = Seen(t, action[None], reward[None], policy[None], here, then)
+            return team.observe(state, seen, rounds), policy
 
         states = context.states
         here, then = (None, None) if states is None else (states[:, :-1].T, states[:, 1:].T)

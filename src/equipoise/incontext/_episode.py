@@ -38,6 +38,7 @@ def episode(
     *,
     rounds: int,
     exploration: Any = 0.0,
+    fading: bool = True,
     noise: Noise | None = None,
     start: int = 0,
     segments: int = SEGMENTS,
@@ -45,7 +46,8 @@ def episode(
     """Play `rounds` rounds; may be compiled, and `vmap`ped.
 
     `words` are the two random words of each game; `exploration` is the first share of uniform play
-    (see `explored_share`), one number, or one for each game, or for each seat and game.
+    (see `explored_share`), one number, or one for each game, or for each seat and game; unless it
+    is `fading`, it stays as it is.
     """
     noise = Exact() if noise is None else noise
     batch = board.reward.shape[0]
@@ -58,7 +60,8 @@ def episode(
         states, place = carry
         policies = _policies(board, teams, states)
         here = policies if place is None else _at(policies, place[None])
-        share = explored_share(exploration[..., None], t)
+        share = exploration[..., None]
+        share = explored_share(share, t) if fading else share
         played = (1.0 - share) * here + share * explore[:, None]
         actions = jnp.stack(
             [

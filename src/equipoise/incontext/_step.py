@@ -141,19 +141,22 @@ class Trainer(eqx.Module):
         config = self.config
         games = board.reward.shape[0]
         words = jax.random.bits(key, (2, games), jnp.uint32)
+        shares = self.players.exploration * jax.random.uniform(jax.random.fold_in(key, 2), (games,))
         if config.contexts == "learners":
             return learners_play(board, config.learners, words, rounds=config.rounds)
         if config.contexts == "on-policy":
-            return self._on_policy(models, board, words)
+            return self._on_policy(models, board, words, shares)
         half = games // 2
         learners = learners_play(
             some(board, slice(half)), config.learners, words[:, :half], rounds=config.rounds
         )
-        own = self._on_policy(models, some(board, slice(half, None)), words[:, half:])
+        own = self._on_policy(
+            models, some(board, slice(half, None)), words[:, half:], shares[half:]
+        )
         return join([learners, own])
 
-    def _on_policy(self, models: Transformer, board: Board, words: Array) -> Context:
-        """Play of the models as they are, with some exploration."""
+    def _on_policy(self, models: Transformer, board: Board, words: Array, shares: Array) -> Context:
+        """Play of the models as they are, with a constant share of exploration in each game."""
         team = Frozen(
             models=jax.lax.stop_gradient(self._lowered(models)),
             tokens=self.players.tokens,
@@ -163,8 +166,10 @@ class Trainer(eqx.Module):
             rounds=self.config.rounds,
             seats=(0, 1),
         )
-        rounds, share = self.config.rounds, self.players.exploration
-        return Context.of(episode(board, (team,), words, rounds=rounds, exploration=share))
+        trajectory = episode(
+            board, (team,), words, rounds=self.config.rounds, exploration=shares, fading=False
+        )
+        return Context.of(trajectory)
 
     def _labels(
         self, board: Board, context: Context, equilibria: Array | None, key: jax.Array

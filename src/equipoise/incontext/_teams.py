@@ -21,6 +21,10 @@ from equipoise.incontext._model import Transformer
 from equipoise.incontext._players import Players, Reading, read_policies
 from equipoise.incontext._tokens import Tokens
 
+#: Learners are updated for at least so many games at once: XLA on a CPU has been seen to compile
+#: their steps wrongly for fewer, and `equipoise.dynamics` keeps to the same.
+SMALLEST = 16
+
 
 class Board(eqx.Module):
     """A batch of games, rewards of the row player in [0, 1]."""
@@ -200,7 +204,7 @@ class Learning(Team):
 
     def begin(self, board: Board, place: Any) -> Any:
         """The learner's own first state, for every game."""
-        batch = board.reward.shape[0]
+        batch = max(board.reward.shape[0], SMALLEST)
         spec = Spec(board.actions[self.seats[0]], board.states, board.discount)
 
         def spread(leaf: Any) -> Array:
@@ -210,7 +214,7 @@ class Learning(Team):
 
     def policies(self, state: Any, board: Board, met: Any) -> Array:
         """The learner's policy; batch axes, which it keeps last, come first."""
-        policy = jnp.moveaxis(self.learner.policy(state), -1, 0)
+        policy = jnp.moveaxis(self.learner.policy(state), -1, 0)[: board.reward.shape[0]]
         missing = max(board.actions) - policy.shape[-1]
         return jnp.pad(policy, [(0, 0)] * (policy.ndim - 1) + [(0, missing)])[None]
 
@@ -219,14 +223,20 @@ class Learning(Team):
         if self.learner.sees is Nothing:
             return self.learner.update(state, Nothing(seen.round))
         if self.informed:
-            values = seen.values[0].T
-            played = seen.policies[0].T[: values.shape[0]]
+            values = _wide(seen.values[0].T)
+            played = _wide(seen.policies[0].T)[: values.shape[0]]
             return self.learner.update(state, Values(seen.round, values, played))
-        action, reward = seen.actions[0], seen.rewards[0]
+        action, reward = _wide(seen.actions[0]), _wide(seen.rewards[0])
         if seen.state is None:
             return self.learner.update(state, Bandit(seen.round, action, reward))
-        feedback = MarkovBandit(seen.round, seen.state, action, reward, seen.next_state)
-        return self.learner.update(state, feedback)
+        here, then = _wide(seen.state), _wide(seen.next_state)
+        return self.learner.update(state, MarkovBandit(seen.round, here, action, reward, then))
+
+
+def _wide(array: Array) -> Array:
+    """Batch last, with at least `SMALLEST` games: those added repeat the last."""
+    missing = max(0, SMALLEST - array.shape[-1])
+    return jnp.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, missing)], mode="edge")
 
 
 class Responding(Team):
