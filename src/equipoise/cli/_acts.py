@@ -14,7 +14,9 @@ import numpy as np
 
 import equipoise as eq
 from equipoise.cli._crowd_act import play_crowd, show_crowd
+from equipoise.cli._incontext_act import play_in_context, show_in_context
 from equipoise.cli._learning import play_learning, show_learning
+from equipoise.cli._log_act import play_log, show_log
 from equipoise.cli._pages import add_solution, certificate_of, solution_record
 from equipoise.report import Report
 from equipoise.runs import Record, Run, Table
@@ -195,6 +197,38 @@ games = eq.games.families.uniform(actions=3).sample({config["games"]}, key={conf
 omd = eq.dynamics.OMD()
 trace = eq.dynamics.play(games, omd, omd, rounds=10_000, key={config["seed"] + 1})
 print(eq.certify(games, trace.last).nash_conv.mean())"""
+        ),
+    ),
+    Act(
+        "in-context",
+        "A player trained once, for a family of games",
+        config=lambda settings: {"players": "iid3", "games": 64, "seed": settings.seed},
+        play=play_in_context,
+        show=show_in_context,
+        code=lambda config: (
+            f"""\
+import equipoise as eq
+players = eq.incontext.load("{config["players"]}")
+games = eq.games.families.uniform(actions=3).sample({config["games"]}, key={config["seed"]})
+episode = eq.incontext.play(players, games, rounds=256, key={config["seed"] + 1})
+print(eq.certify(games, episode.last).nash_conv.mean())"""
+        ),
+    ),
+    Act(
+        "log",
+        "What a log of many agents tells",
+        config=lambda settings: {"agents": 20, "rows": 3000, "seed": settings.seed},
+        play=play_log,
+        show=show_log,
+        code=lambda config: (
+            f"""\
+import equipoise as eq
+game = eq.games.families.polymatrix({config["agents"]}, 3, contexts=2, scale=0.25).sample(
+    key={config["seed"]}
+)
+log = eq.offline.collect(game, "uniform", samples={config["rows"]}, key={config["seed"] + 1})
+solution = eq.offline.solve(eq.offline.fit(log, rank=2), log)
+print(eq.certify(game, solution.policy).max_gain)"""
         ),
     ),
     Act(
