@@ -59,8 +59,9 @@ def learner_curves(
 
     The guarantees of EXP3-IX and of V-learning are about averages.
     """
+    stops = rounds.tolist()
     trace = play_learners(
-        games, learner, learner, rounds=int(rounds[-1]), key=key, record=rounds, **settings
+        games, learner, learner, rounds=stops[-1], key=key, record=stops, **settings
     )
     curves = {name: trace.curve}
     if isinstance(learner, EXP3IX | VLearning):

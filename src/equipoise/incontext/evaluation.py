@@ -138,7 +138,12 @@ def _play_seeds(
     for seed in range(len(players)):
         drawn = keys[..., seed] if len(players) > 1 else key
         episode = play(
-            players[seed], games, rounds=int(stops[-1]), key=drawn, record=stops, **settings
+            players[seed],
+            games,
+            rounds=int(stops[-1]),
+            key=drawn,
+            record=stops.tolist(),
+            **settings,
         )
         episodes.append(episode)
         bar.advance(part="play", gap=float(episode.curve[-1].mean()))
