@@ -36,13 +36,12 @@ def run(config: Config, key: int = 0, folder: str | os.PathLike[str] | None = No
     **Example**
 
     >>> from equipoise.papers import in_context
-    >>> tiny = in_context.Config.quick(
-    ...     actions=(2,), states=(), seeds=1, steps=4, batch=2, paper_batch=2, rounds=4,
-    ...     test_games=4, memory_games=20, only=("matrix-2", "baselines"),
+    >>> small = in_context.Config.quick(
+    ...     actions=(2,), states=(), rounds=8, test_games=8, only=("baselines",)
     ... )
-    >>> record = in_context.run(tiny)
-    >>> record.arrays["A=2|iid|ours"].shape, record.arrays["A=2|x"].tolist()
-    ((1, 3), [1, 2, 4])
+    >>> record = in_context.run(small)
+    >>> record.arrays["A=2|iid|omd"].shape, record.arrays["A=2|x"].tolist()
+    ((2, 4), [1, 2, 4, 8])
     """
     records = []
     for part in config.parts:

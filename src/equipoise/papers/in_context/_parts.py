@@ -159,8 +159,8 @@ def _train_all(
             games,
             rounds=how.rounds,
             key=make_key(key, "play", seed),
-            record=record_rounds(how.rounds),
-            precision="float32",
+            record=record_rounds(how.rounds).tolist(),
+            precision=config.precision,
         )
         policies = zip(*episode.policies, strict=True)
         curves.append([mean_gap(panel, games, policy) for policy in policies])
@@ -211,7 +211,7 @@ def _learners(
             learner,
             rounds=int(rounds[-1]),
             key=make_key(key, "play", seed),
-            record=rounds,
+            record=rounds.tolist(),
         )
         gaps = trace.average_curve if name.endswith("(average)") else trace.curve
         curves[name] = np.asarray(gaps).mean(1) * (1.0 - panel.discount)

@@ -2,7 +2,7 @@
 
 import zlib
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -47,7 +47,9 @@ class Config:
     sizes: tuple[tuple[int, int], ...] = ((1, 32), (2, 64), (4, 128))
     #: Sizes of the training set in a part of its own; fresh games are added.
     training_games: tuple[int, ...] = (5, 50, 500)
-    steps: int = 300
+    steps: int = 400
+    #: Of the products of matrices: see `equipoise.incontext.Config`.
+    precision: Literal["auto", "float32", "bfloat16"] = "float32"
     #: Games of a step with our preset, and with the paper's.
     batch: int = 64
     paper_batch: int = 32
@@ -174,7 +176,7 @@ def training(config: Config, preset: str, rounds: int, **changes: Any) -> Traini
     >>> training(Config(), "ours", 64).loss, training(Config(), "paper", 64).tokens
     ('exploitability', 'vocabulary')
     """
-    common: dict[str, Any] = {"steps": config.steps, "held_out": 8, "precision": "float32"}
+    common: dict[str, Any] = {"steps": config.steps, "held_out": 8, "precision": config.precision}
     if jax.default_backend() != "cpu":
         common["micro_batch"] = 32  # many pairs at once: tables of attention must fit in memory
     if preset == "paper":
