@@ -3,9 +3,17 @@
 from equipoise.papers import (
     aggregative_learning,
     construction,
+    in_context,
     interaction_rank,
     last_iterate,
     self_play,
 )
 
-__all__ = ["aggregative_learning", "construction", "interaction_rank", "last_iterate", "self_play"]
+__all__ = [
+    "aggregative_learning",
+    "construction",
+    "in_context",
+    "interaction_rank",
+    "last_iterate",
+    "self_play",
+]

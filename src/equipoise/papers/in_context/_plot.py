@@ -98,7 +98,8 @@ def _draw_beside(axes: Any, record: Record, panel: str) -> None:
         axes.set_xticks(places, [str(n) if n else "fresh" for n in x])
     else:
         axes.set_xscale("log")
-    axes.set(yscale="log", xlabel=BESIDE[panel], ylabel="gap", title=f"A=3: {panel}")
+    axes.set(yscale="log", xlabel=BESIDE[panel], ylabel="gap")
+    axes.set_title(f"A=3: {panel}", fontsize=9)
     axes.grid(True, alpha=0.25, lw=0.6)
     axes.legend(fontsize=6, frameon=False)
 
