@@ -35,7 +35,8 @@ def test_every_act_leaves_a_run_with_a_certificate(folder):
         assert record.config == act.config(Settings(games=200, seed=1))
         assert record.scalars["exact"]
         assert record.arrays["solved"].all()
-        tolerance = {"learning": 0.2, "crowd": 1e-4}.get(act.name, 1e-8)
+        loose = {"learning": 0.2, "in-context": 0.5, "log": 0.08, "crowd": 1e-4}
+        tolerance = loose.get(act.name, 1e-8)
         assert record.arrays["gains"].max() < tolerance
         sessions = json.loads((folder / act.name / "environment.json").read_text())["sessions"]
         assert len(sessions) == 1
@@ -47,7 +48,7 @@ def test_the_page_shows_every_act_and_its_code(folder):
         assert act.heading in html
     assert "sample(200, key=1)" in html
     assert "equipoise demo --out" in html
-    assert html.count("<svg") == 8
+    assert html.count("<svg") == 10
 
 
 @pytest.mark.parametrize("act", ACTS, ids=[act.name for act in ACTS])
@@ -56,12 +57,14 @@ def test_the_lines_shown_do_what_the_act_did(folder, act, capsys):
     names = {}
     exec(act.code(record.config), names)
     printed = float(capsys.readouterr().out.split()[-1])
-    if "solution" in names:
+    if act.name == "log":
+        assert printed == pytest.approx(record.arrays["gains"].max(), abs=1e-6)
+    elif "solution" in names:
         assert np.allclose(names["solution"].value, record.arrays["value"], atol=1e-7)
         assert printed == pytest.approx(record.arrays["gains"].max(), abs=1e-8)
     else:
         assert printed == pytest.approx(record.arrays["gains"].sum(-1).mean(), rel=1e-6)
-    assert len(act.code(record.config).splitlines()) <= 5
+    assert len(act.code(record.config).splitlines()) <= 6
 
 
 def test_the_value_found_is_the_published_one(folder):

@@ -223,9 +223,8 @@ print(eq.certify(games, episode.last).nash_conv.mean())"""
         code=lambda config: (
             f"""\
 import equipoise as eq
-game = eq.games.families.polymatrix({config["agents"]}, 3, contexts=2, scale=0.25).sample(
-    key={config["seed"]}
-)
+family = eq.games.families.polymatrix({config["agents"]}, 3, contexts=2, scale=0.25)
+game = family.sample(key={config["seed"]})
 log = eq.offline.collect(game, "uniform", samples={config["rows"]}, key={config["seed"] + 1})
 solution = eq.offline.solve(eq.offline.fit(log, rank=2), log)
 print(eq.certify(game, solution.policy).max_gain)"""
