@@ -2,6 +2,8 @@
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
+import numpy as np
 
 from equipoise import incontext
 from equipoise.games import families
@@ -13,7 +15,13 @@ def random_players(actions=3, states=None, key=0, **changes):
     """A pair for games of one shape, whose policies depend on all they saw."""
     config = incontext.Config(**{**TINY, **changes})
     family = families.uniform(actions, states=states)
-    players = eqx.filter_jit(lambda: incontext.initial_players(family, config, key=key))()
-    readout = players.models.readout
-    loud = 2.0 * jax.random.normal(jax.random.key(key + 1), readout.shape)
-    return eqx.tree_at(lambda p: p.models.readout, players, loud)
+    like = eqx.filter_eval_shape(lambda: incontext.initial_players(family, config, key=0))
+    rng = np.random.default_rng(key)
+
+    def fill(leaf):
+        if not isinstance(leaf, jax.ShapeDtypeStruct):
+            return leaf
+        return jnp.asarray(rng.normal(size=leaf.shape), jnp.float32) / leaf.shape[-1] ** 0.5
+
+    players = eqx.tree_at(lambda p: p.models, like, jax.tree.map(fill, like.models))
+    return eqx.tree_at(lambda p: p.models.readout, players, 8.0 * players.models.readout)

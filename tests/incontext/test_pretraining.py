@@ -31,10 +31,10 @@ def test_a_trained_player_beats_memory_and_mirror_descent():
     """On unseen iid games, at every round from 16 on; half a minute of training."""
     family = families.uniform(3)
     config = incontext.Config(
-        rounds=32, steps=200, batch=32, hidden=128, warmup=20, learning_rate=2e-3, held_out=32
+        rounds=32, steps=160, batch=32, hidden=128, warmup=20, learning_rate=2e-3, held_out=32
     )
     players = incontext.pretrain(family, config, key=0)
-    games = family.sample(512, key=99)
+    games = family.sample(256, key=99)
     episode = incontext.play(players, games, rounds=32, key=3, record=(16, 32))
     own = episode.mean_curve
     for name, pair in static_policies(family.sample(500, key=98)).items():
@@ -84,29 +84,18 @@ def key():
     return jax.random.key(1)
 
 
-@pytest.mark.parametrize(
-    ("family", "changes"),
-    [
-        (families.uniform(2), {"seeds": 2}),
-        (
-            families.uniform((2, 3), states=2),
-            {"loss": "expert", "training_games": 3, "contexts": "mixed"},
-        ),
-    ],
-    ids=["seeds", "markov"],
-)
-def test_weights_move_and_differ(family, changes):
+def test_seeds_seats_and_markov_games():
+    """Rectangular: one model for each seat."""
+    family = families.uniform((2, 3), states=2)
+    changes = {"loss": "expert", "training_games": 3, "contexts": "mixed", "seeds": 2}
     config = incontext.Config(**{**TINY, **changes})
     players = incontext.pretrain(family, config, key=0)
-    first = incontext.initial_players(family, config, key=jax.random.fold_in(jax.random.key(0), 0))
-    for model in range(players.seats):
-        before, after = (np.asarray(p.models.readout[0, model]) for p in (first, players))
-        assert np.abs(after - before).max() > 1e-4
-    if players.seeds == 2:
-        one, two = np.asarray(players.models.embed[:, 0])
-        assert np.abs(one - two).max() > 0.01
-    else:
-        assert players.seats == 2  # rectangular: one model for each seat
+    assert (players.seeds, players.seats) == (2, 2)
+    readout = np.asarray(players.models.readout)  # zero before training
+    assert (np.abs(readout).max((2, 3)) > 1e-4).all()
+    embed = np.asarray(players.models.embed)
+    assert np.abs(embed[0] - embed[1]).max() > 0.01
+    assert np.abs(embed[:, 0] - embed[:, 1]).max() > 0.01
 
 
 SCRIPT = """
@@ -121,7 +110,7 @@ config = incontext.Config(
 )
 incontext.pretrain(families.uniform(2), config, key=3, run=sys.argv[1])
 """
-STEPS = 400
+STEPS = 300
 
 
 def train(folder):
@@ -172,14 +161,12 @@ def test_a_run_folder_holds_everything(tmp_path):
 
 
 def test_training_can_begin_with_other_players():
-    family = families.uniform(2)
-    config = incontext.Config(**{**TINY, "learning_rate": 1e-9})
+    family, config = families.uniform(2), incontext.Config(**TINY)
     start = incontext.initial_players(family, config, key=7)
     trained = incontext.pretrain(family, config, key=0, start=start)
-    np.testing.assert_allclose(trained.models.embed, start.models.embed, atol=1e-6)
-    fresh = incontext.pretrain(family, config, key=0)
-    assert np.abs(np.asarray(fresh.models.embed - start.models.embed)).max() > 0.1
-    other = incontext.initial_players(family, incontext.Config(**{**TINY, "hidden": 16}), key=7)
+    moved = np.abs(np.asarray(trained.models.embed - start.models.embed)).max()
+    assert 1e-5 < moved < 0.02  # four steps of Adam at 1e-3
+    other = eqx.tree_at(lambda p: p.models.embed, start, start.models.embed[:, :, :4])
     with pytest.raises(ValueError, match="start: expected players with the sizes"):
         incontext.pretrain(family, config, key=0, start=other)
 

@@ -54,8 +54,8 @@ class Seen(eqx.Module):
     actions: Int[Array, "seats batch"]
     #: Their own, in [0, 1]; larger is better for them.
     rewards: Float[Array, "seats batch"]
-    #: The policies they played, at the state of the round.
-    policies: Float[Array, "seats batch actions"]
+    #: The policies they played, at the state of the round (or at all states, where nobody asks).
+    policies: Float[Array, "seats batch *states actions"]
     #: (batch,), or None in matrix games.
     state: Any
     next_state: Any
