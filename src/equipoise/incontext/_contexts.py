@@ -177,7 +177,7 @@ def matrix_equilibria(
     """Equilibrium policies of a batch of matrix games, padded to the larger action count.
 
     >>> import jax.numpy as jnp
-    >>> matrix_equilibria(jnp.array([[[1.0, 0.0], [0.0, 1.0]]]))[0].tolist()
+    >>> matrix_equilibria(jnp.array([[[1.0, 0.0], [0.0, 1.0]]]))[0].round(3).tolist()
     [[0.5, 0.5]]
     """
     optimum = pivot_to_optimum(jnp.moveaxis(payoff, 0, -1))
