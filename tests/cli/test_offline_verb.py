@@ -43,6 +43,17 @@ def test_a_run_folder_with_policies_map_and_report(logs, tmp_path, capsys):
     assert len(document["agents"]) == 4
 
 
+def test_another_log_of_the_same_name_is_not_taken_for_the_first(logs, tmp_path, capsys):
+    game, _ = logs
+    path = tmp_path / "bids.npz"
+    arguments = ["offline", str(path), "--run", str(tmp_path / "run"), "--rank", "1"]
+    arguments += ["--bootstrap", "0", "--iterations", "10"]
+    for key in (1, 2):
+        eq.offline.collect(game, "uniform", samples=100, key=key).write(path)
+        assert main(arguments) == (0 if key == 1 else 2)
+    assert "found other values of: log_sha256" in capsys.readouterr().err
+
+
 def test_too_little_data_is_the_exit_code(logs, tmp_path, capsys):
     _, folder = logs
     arguments = ["offline", str(folder / "few.npz"), "--rank", "2", "--bootstrap", "0"]

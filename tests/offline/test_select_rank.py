@@ -62,3 +62,31 @@ def test_local_states_have_no_joint_critic():
     selection = eq.offline.select_rank(log, ranks=(1, 2))
     assert selection.ranks == (1, 2)
     assert selection.chosen == 2
+
+
+def test_agents_with_a_single_action_have_rank_one():
+    rewards = np.random.default_rng(0).random((60, 3))
+    log = eq.offline.Log(np.zeros(60, int), np.zeros((60, 3), int), rewards)
+    assert eq.offline.select_rank(log, joint=False).chosen == 1
+    model = eq.offline.fit(log, rank=2)
+    assert eq.certify(model.game, model.behaviour).max_gain == pytest.approx(0.0, abs=1e-12)
+
+
+def test_the_level_of_rewards_does_not_matter():
+    game = eq.games.families.polymatrix(3, 3).sample(key=0)
+    log = eq.offline.collect(game, "uniform", samples=600, key=1)
+    far = eq.offline.Log(log.contexts, log.actions, log.rewards.astype(float) + 2.0**20)
+    near, moved = (eq.offline.select_rank(own, joint=False) for own in (log, far))
+    assert moved.chosen == near.chosen == 2
+    assert moved.errors == pytest.approx(near.errors, rel=1e-4, abs=1e-6)
+    constant = eq.offline.Log(log.contexts, log.actions, np.full(log.rewards.shape, 1e6 + 0.1))
+    assert eq.offline.select_rank(constant, joint=False).errors.tolist() == [0.0, 0.0, 0.0]
+
+
+def test_a_rank_that_does_not_fit_into_memory_is_not_tried():
+    rng = np.random.default_rng(0)
+    actions = rng.integers(0, 10, (100, 20))
+    log = eq.offline.Log(rng.integers(0, 200, 100), actions, rng.random((100, 20)))
+    selection = eq.offline.select_rank(log, ranks=(1, 2), joint=False)
+    assert selection.chosen == 1
+    assert selection.notes[2].startswith("not tried: 5 GB of sums")

@@ -1,5 +1,6 @@
 """`equipoise offline`: a log of what many agents did and earned in, a policy for them out."""
 
+import hashlib
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -57,6 +58,8 @@ class Offline:
         config = {k: v for k, v in config.items() if k not in ("json", "folder")}
         known = (self.folder / "record.json").exists()
         with refusing():
+            # Another log of the same name is not the log that a record is about.
+            config["log_sha256"] = _digest(self.log)
             # A log that cannot be read leaves no folder behind.
             record = None if known else self._record(config)
             with Run.start(self.folder, config) as run:
@@ -154,6 +157,12 @@ class Offline:
                 ("run folder", str(where)),
             ]
         )
+
+
+def _digest(path: str) -> str:
+    """What a log is known by: the hash of its bytes."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _scalars(log: Any, model: Any, solution: Any, seconds: float) -> dict[str, Any]:

@@ -87,7 +87,7 @@ def _lookups(design: Design, count: int) -> list[tuple[tuple[int, ...], bool]]:
     """Neighbours to look up together, and whether for their product or side by side."""
     singles = [group[0] for group in design.groups if len(group) == 1]
     together = 1
-    while count ** (together + 1) <= TABLE_ROWS:
+    while together < len(singles) and count ** (together + 1) <= TABLE_ROWS:
         together += 1
     found = [(tuple(singles[k : k + together]), False) for k in range(0, len(singles), together)]
     return found + [(group, True) for group in design.groups if len(group) > 1]

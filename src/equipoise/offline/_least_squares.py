@@ -181,6 +181,9 @@ def _strengths(
     """Explained variance of each group, its standard error, and p-value, pooled over cells."""
     from scipy.stats import chi2
 
+    if inverses.shape[1] == 1:  # nobody has a choice: the groups have no features
+        nothing = np.zeros(len(cells.design.groups))
+        return nothing, nothing.copy(), nothing + 1.0
     share = cells.rows / max(cells.rows.sum(), 1.0)
     starts = np.cumsum([1, *_widths(cells)])
     squares, errors, p_values = [], [], []

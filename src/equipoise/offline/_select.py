@@ -20,6 +20,8 @@ from equipoise.offline._screen import neighbour_sets
 
 #: Ranks with more features than this, for one cell of one agent, are not tried.
 LARGEST_DESIGN = 2000
+#: Ranks whose sums, of one agent and all folds, take more bytes than this are not tried.
+LARGEST_SUMS = 4e9
 #: Penalties are chosen on so many agents.
 EVIDENCE_AGENTS = 8
 
@@ -104,12 +106,17 @@ def select_rank(
     for rank in tried:
         designs = [Design.of(own, rank) for own in sets]
         columns = max(design.columns(moves) for design in designs)
-        if rank > log.agents or columns > LARGEST_DESIGN:
+        size = 8.0 * folds * situations * moves * (columns + 1) ** 2
+        if rank > log.agents:
+            notes[rank] = f"not tried: more than the {log.agents} agents"
+        elif columns > LARGEST_DESIGN:
             notes[rank] = f"not tried: {columns} features, more than {LARGEST_DESIGN}"
-            if rank > log.agents:
-                notes[rank] = f"not tried: more than the {log.agents} agents"
-            continue
-        found[rank] = _errors(log, designs, rank, fold, folds)
+        elif size > LARGEST_SUMS:
+            notes[rank] = (
+                f"not tried: {size / 1e9:.0f} GB of sums, more than {LARGEST_SUMS / 1e9:g}"
+            )
+        else:
+            found[rank] = _errors(log, designs, rank, fold, folds)
     names: list[int | str] = list(tried)
     if joint and log.states is None:
         names.append("joint")
@@ -145,6 +152,8 @@ def _errors(log: Log, designs: list[Design], rank: int, fold: np.ndarray, folds:
 
     def moments(i: int) -> list[Moments]:
         reward = np.asarray(log.rewards[:, i], np.float64)
+        # Sums of squares lose the digits of rewards that lie far from zero, close together.
+        reward = reward - (reward.min() + np.ptp(reward) / 2)
         found = []
         for rows, count in zip(parts, counts, strict=True):
             part = Moments.empty([designs[i]], [i], log.agents, situations, moves)

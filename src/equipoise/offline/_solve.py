@@ -55,7 +55,9 @@ def solve(
         critic: "exact" (through the others' occupancies) or "monte-carlo" (Algorithm 2).
         regulariser: "chi-squared" as in the paper, or "kl" or "l2" (Remark 2).
         parameters: All three of the following at once, as `parameters.paper` gives them.
-        iterations, step, strength: T, eta and lambda; `parameters.default` when not given.
+        iterations: T; of `parameters.default` when not given, as the next two.
+        step: Eta, how far one iteration goes.
+        strength: Lambda, how much staying near the behaviour counts.
         simulations: Simulated samples per iteration of Monte-Carlo critics.
         bootstrap: How many resampled logs the interval of the estimated gap comes from; 0 for
             no interval.
