@@ -2,14 +2,16 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from equipoise import incontext
 from equipoise.cli import main
 from equipoise.games import families
+from equipoise.incontext._summary import Measured
 from equipoise.runs import Record
 
-SMALL = ["--games", "4", "--rounds", "16", "--search", "20", "--opponent-games", "2"]
+SMALL = ["--games", "4", "--rounds", "32", "--search", "20", "--opponent-games", "2"]
 
 
 @pytest.fixture(scope="module")
@@ -22,8 +24,28 @@ def players(tmp_path_factory):
     return folder
 
 
+def measured(players, games, rounds, key, **more):
+    """What an evaluation finds, made up."""
+    stops, count = np.array([16, rounds]), len(games)
+    gaps = {name: np.full((1, 2, count), gap) for name, gap in CURVES.items()}
+    found = Measured(
+        rounds=stops,
+        curves=gaps,
+        statics={"uniform": np.full(count, 0.3), "best static": np.full(count, 0.29)},
+        needed={"OMD": (None, np.array([[more["search"], 0.2]]))},
+        search=more["search"],
+        distances={"OMD": np.full((count, rounds), 0.25)},
+        opponents={("best responder", "row"): 2 * (np.full((count, rounds), -0.01),)},
+    )
+    return found.record({})
+
+
+CURVES = {"in-context players": 0.1, "OMD": 0.2, "EXP3-IX, average": 0.25}
+
+
 def test_tables_are_printed_and_kept(capsys, tmp_path, players, monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setattr(incontext, "evaluate", measured)
     folder = tmp_path / "run"
     command = ["evaluate", str(players), *SMALL, "--run", str(folder)]
     assert main(command) == 0
@@ -31,15 +53,18 @@ def test_tables_are_printed_and_kept(capsys, tmp_path, players, monkeypatch):
     for words in ("in-context players", "EXP3-IX, average", "best responder", "more than 20"):
         assert words in out
     record = Record.load(folder)
-    assert record.config["rounds"] == 16
-    assert record.arrays["gap/players"].shape == (1, 1, 4)
+    assert record.config["rounds"] == 32
+    assert record.arrays["gap/players"].shape == (1, 2, 4)
     page = (folder / "report.html").read_text()
     assert "In-context players, evaluated" in page
     assert f"--run {folder}" in page
     assert main([*command, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert document["scalars"]["gap"] == record.scalars["gap"]
-    assert document["tables"]["gap"]["columns"] == ["who", "16"]
+    assert document["scalars"]["gap"] == pytest.approx(0.1)
+    assert document["scalars"]["beaten_at_every_round"] == [
+        *("OMD", "EXP3-IX, average", "uniform", "best static")
+    ]
+    assert document["tables"]["gap"]["columns"] == ["who", "16", "32"]
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,11 @@
 
 import dataclasses
 import json
+import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -20,20 +22,37 @@ TINY = [
 ]
 
 
-def test_players_are_trained_and_can_be_loaded(capsys, tmp_path):
+def test_ctrl_c_keeps_the_best_so_far_and_the_command_goes_on(capsys, tmp_path):
     folder = tmp_path / "run"
     command = ["pretrain", "--actions", "2", "--run", str(folder), *TINY]
-    command += ["--steps", "4", "--evaluate-every", "2"]
-    assert main(command) == 0
-    out = capsys.readouterr().out
+    command += ["--steps", "400", "--evaluate-every", "10"]
+    metrics = folder / "metrics.jsonl"
+
+    def press():
+        patience = time.monotonic() + 300
+        while not (metrics.exists() and metrics.read_text().count("\n") >= 2):
+            if time.monotonic() > patience:
+                return
+            time.sleep(0.005)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=press)
+    thread.start()
+    assert main(command) == 130
+    thread.join()
+    out, err = capsys.readouterr()
     assert "held-out gap" in out
-    assert "equipoise evaluate" in out
+    assert "the best players so far are in" in err
+    assert load(folder / BEST).actions == (2, 2)
+    assert not (folder / "record.json").exists()
+    assert main(command) == 0
+    assert "equipoise evaluate" in capsys.readouterr().out
     assert load(folder).actions == (2, 2)
     assert main([*command, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["finished"], document["read_from_disk"]) == (True, True)
     assert document["config"]["layers"] == 1
-    assert [row["step"] for row in document["metrics"]] == [2, 4]
+    assert [row["step"] for row in document["metrics"]] == list(range(10, 401, 10))
 
 
 def test_every_setting_has_a_flag_with_its_default():
@@ -106,26 +125,3 @@ def test_the_verbs_are_parsed_without_jax():
         "import sys, equipoise.cli.pretrain, equipoise.cli.evaluate; sys.exit('jax' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_ctrl_c_keeps_the_best_so_far(tmp_path):
-    folder = tmp_path / "run"
-    command = [sys.executable, "-m", "equipoise", "pretrain", "--run", str(folder), *TINY]
-    process = subprocess.Popen(
-        [*command, "--steps", "10000000", "--evaluate-every", "10"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    metrics, patience = folder / "metrics.jsonl", time.monotonic() + 300
-    while not (metrics.exists() and metrics.read_text().count("\n") >= 2):
-        assert time.monotonic() < patience, "nothing was trained"
-        assert process.poll() is None
-        time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=120)
-    assert process.returncode == 130
-    assert "held-out gap" in out
-    assert "the best players so far are in" in err
-    assert load(folder / BEST).actions == (3, 3)
-    assert not (folder / "record.json").exists()

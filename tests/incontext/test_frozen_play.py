@@ -99,7 +99,6 @@ def test_rewards_are_scaled():
 @pytest.mark.parametrize(
     ("opponent", "seat"),
     [
-        (dynamics.LogBarrierOMD(), "row"),
         (dynamics.RegretMatchingPlus(), "column"),
         (dynamics.Fixed([0.2, 0.3, 0.5]), "column"),
         (dynamics.BestResponder(), "row"),
@@ -125,13 +124,11 @@ def test_learners_of_every_kind_can_be_met(opponent, seat):
 def test_learners_at_this_table_are_those_of_dynamics():
     """A learner that plays a fixed policy here learns what it learns there."""
     fixed, games = dynamics.Fixed([1.0, 0.0, 0.0]), GAMES[:8]
-    for learner in (dynamics.EXP3IX(), dynamics.OptimisticOMD()):
-        theirs = dynamics.rollout(games, fixed, learner, rounds=12, key=3)
-        ours = incontext.play(
-            silent(), games, rounds=12, key=3, opponent=learner, seat="row", exploration=0.0
-        )
-        np.testing.assert_allclose(ours.history.policies[1], theirs.policies[1], atol=1e-5)
-        np.testing.assert_array_equal(ours.history.actions, theirs.actions)
+    learner = dynamics.OptimisticOMD()
+    theirs = dynamics.rollout(games, fixed, learner, rounds=12, key=3)
+    ours = incontext.play(silent(), games, rounds=12, key=3, opponent=learner, exploration=0.0)
+    np.testing.assert_allclose(ours.history.policies[1], theirs.policies[1], atol=1e-5)
+    np.testing.assert_array_equal(ours.history.actions, theirs.actions)
 
 
 def silent():
@@ -157,7 +154,7 @@ def test_players_are_uncoupled():
     """What the column player is does not reach the row player but through rewards."""
     constant = eq.MatrixGame(np.full((4, 3, 3), 0.5))
     one = incontext.play(PLAYERS, constant, rounds=12, key=1)
-    two = incontext.play(PLAYERS, constant, rounds=12, key=1, opponent=dynamics.EXP3IX())
+    two = incontext.play(PLAYERS, constant, rounds=12, key=1, opponent=dynamics.OptimisticOMD())
     np.testing.assert_allclose(one.last[0], two.last[0], atol=1e-5)
 
 
@@ -174,24 +171,14 @@ def test_markov_games_have_policies_at_all_states():
     np.testing.assert_array_equal(alone.policies[1][:, 0], episode.policies[1][:, 4])
 
 
-@pytest.mark.parametrize(
-    ("opponent", "seat"),
-    [
-        (dynamics.VLearning(), "column"),
-        (dynamics.BestResponder(), "row"),
-        (dynamics.BestResponder(), "column"),
-    ],
-    ids=lambda part: part if isinstance(part, str) else type(part).__name__,
-)
-def test_learners_of_markov_games_can_be_met(opponent, seat):
+@pytest.mark.parametrize("seat", ["row", "column"])
+def test_a_best_responder_can_be_met_in_markov_games(seat):
+    opponent = dynamics.BestResponder()
     episode = incontext.play(MARKOV, MARKOV_GAMES, rounds=4, key=1, opponent=opponent, seat=seat)
     other = 1 if seat == "row" else 0
     gains = eq.certify(MARKOV_GAMES, episode.last).gains
-    if isinstance(opponent, dynamics.BestResponder):
-        np.testing.assert_allclose(gains[:, other], 0.0, atol=1e-4)
-        assert gains[:, 1 - other].max() > 0.1
-    else:
-        assert (np.ptp(episode.held[other], axis=1).max(-1) > 0).any()
+    np.testing.assert_allclose(gains[:, other], 0.0, atol=1e-4)
+    assert gains[:, 1 - other].max() > 0.1
 
 
 def test_distance_is_zero_for_the_learner_itself_and_not_for_others():

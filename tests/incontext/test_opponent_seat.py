@@ -13,18 +13,18 @@ MARKOV = random_players((2, 3), states=2)
 
 
 def test_it_plays_as_in_play(monkeypatch):
-    """Across two growths of its memory."""
+    """Across a growth of its memory, in which it forgets nothing."""
     monkeypatch.setattr(_opponent, "FIRST_ROOM", 4)
     games = families.uniform(3).sample(2, key=0)
-    history = incontext.play(PLAYERS, games, rounds=12, key=1, exploration=0.0).history
+    history = incontext.play(PLAYERS, games, rounds=8, key=1, exploration=0.0).history
     for seat in (0, 1):
         opponent = incontext.Opponent(PLAYERS, ("row", "column")[seat])
-        for t in range(12):
+        for t in range(8):
             np.testing.assert_allclose(opponent.policy(), history.policies[seat][1, t], atol=1e-5)
             reward = history.rewards[1, t]
             own = reward if seat == 0 else 1.0 - reward
             opponent.observe(history.actions[1, t, seat], own)
-        assert opponent.rounds == 12
+        assert opponent.rounds == 8
 
 
 def test_it_plays_markov_games_as_in_play():

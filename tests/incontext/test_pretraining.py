@@ -87,8 +87,7 @@ def key():
 def test_seeds_seats_and_markov_games():
     """Rectangular: one model for each seat."""
     family = families.uniform((2, 3), states=2)
-    changes = {"loss": "expert", "training_games": 3, "contexts": "mixed", "seeds": 2}
-    config = incontext.Config(**{**TINY, **changes})
+    config = incontext.Config(**{**TINY, "seeds": 2})
     players = incontext.pretrain(family, config, key=0)
     assert (players.seeds, players.seats) == (2, 2)
     readout = np.asarray(players.models.readout)  # zero before training

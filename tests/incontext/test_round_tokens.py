@@ -12,12 +12,11 @@ KINDS = [
     VocabularyTokens(3, bins=10),
     VocabularyTokens(3, 2, bins=10),
 ]
-POLICY = jnp.array([0.2, 0.3, 0.5])
 
 
 def write(tokens, t=1, action=1, reward=0.35, state=1, then=0):
     place = (None, None) if tokens.states is None else (jnp.int32(state), jnp.int32(then))
-    return np.asarray(tokens.round(t, jnp.int32(action), reward, POLICY, *place))
+    return np.asarray(tokens.round(t, jnp.int32(action), reward, *place))
 
 
 @pytest.mark.parametrize("tokens", KINDS, ids=str)

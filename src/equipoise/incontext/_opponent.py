@@ -12,7 +12,7 @@ from equipoise.core import checks
 from equipoise.core.precision import single_precision
 from equipoise.incontext._episode import explored_share
 from equipoise.incontext._play import SEATS
-from equipoise.incontext._players import Players, check_one_pair
+from equipoise.incontext._players import Players, check_one_pair, read_policies
 from equipoise.incontext._teams import Board, Frozen, FrozenState, Seen
 
 #: Rounds there is room for at first; the room doubles whenever it is used up.
@@ -69,7 +69,9 @@ class Opponent:
         #: Rounds observed so far.
         self.rounds = 0
         with single_precision():
-            self._team = Frozen.of(players, FIRST_ROOM, (self._seat,))
+            team = Frozen.of(players, FIRST_ROOM, (self._seat,))
+            # What is compiled does not depend on the seat.
+            self._team = replace(team, seats=(0,))
             self._memory = _begin(self._team, self._place(self._here))
         self._read()
 
@@ -168,8 +170,10 @@ class Opponent:
         self._team = team
 
     def _read(self) -> None:
-        policies = np.asarray(_policies(self._team, self._memory), np.float64)[0, 0]
-        policies = policies[..., : self._actions]
+        team, outputs = self._team, self._memory.outputs[0, 0]
+        with single_precision():
+            both = read_policies(outputs, team.actions, team.states, team.reading)
+        policies = np.asarray(both[self._seat], np.float64)[..., : self._actions]
         self._policies = policies / policies.sum(-1, keepdims=True)
 
 
@@ -186,8 +190,3 @@ def _begin(team: Frozen, place: Any) -> FrozenState:
 @eqx.filter_jit
 def _observe(team: Frozen, memory: FrozenState, seen: Seen) -> FrozenState:
     return team.observe(memory, seen, team.rounds)
-
-
-@eqx.filter_jit
-def _policies(team: Frozen, memory: FrozenState) -> jax.Array:
-    return team.policies(memory, _table(team), None)
