@@ -255,3 +255,21 @@ def test_a_game_needs_a_behaviour():
     game = eq.games.families.polymatrix(3, 2).sample(key=0)
     with pytest.raises(ValueError, match="behaviour: expected a product policy"):
         eq.offline.solve(game)
+
+
+@pytest.mark.parametrize("regulariser", ["chi-squared", "kl", "l2"])
+def test_the_level_of_rewards_moves_no_policy(regulariser):
+    rng = np.random.default_rng(0)
+    contexts, actions = np.zeros(300, int), rng.integers(0, 3, (300, 2))
+    rewards = rng.random((300, 2))
+    logs = [eq.offline.Log(contexts, actions, rewards + level) for level in (0.0, 2.0**20)]
+    near, far = (
+        eq.offline.solve(eq.offline.fit(log, 1), iterations=50, regulariser=regulariser, step=5.0)
+        for log in logs
+    )
+    assert far.policy.policies[-1] == pytest.approx(near.policy.policies[-1], abs=0.01)
+    # Constant rewards leave nothing to learn, and are no reason to fail.
+    model = eq.offline.fit(eq.offline.Log(contexts, actions, np.ones((300, 2))), 2)
+    constant = eq.offline.solve(model, regulariser=regulariser)
+    assert constant.policy.policies[-1] == pytest.approx(model.behaviour, abs=0.2)
+    assert constant.certificate.max_gain == pytest.approx(0.0, abs=1e-12)

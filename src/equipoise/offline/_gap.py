@@ -193,7 +193,8 @@ def _covered(
             nu = behaviour[:, h]
             ahead = jnp.einsum("cnsat,cnt->cnsa", kernel, following)
             q = rewards[:, h] + ahead
-            p = project(nu * (1 + q / (2 * weight)), weights=nu)
+            better = q - (nu * q).sum(-1, keepdims=True)  # the rest moves nobody, and costs digits
+            p = project(nu * (1 + better / (2 * weight)), weights=nu)
             played = jnp.where(nu > 0, nu, 1.0)
             chi = jnp.where(nu > 0, (p - nu) ** 2 / played, 0.0).sum(-1)
             value = (p * (rewards[:, h] + jnp.einsum("cnsat,cnt->cnsa", kernel, value))).sum(-1)

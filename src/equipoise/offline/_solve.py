@@ -173,7 +173,10 @@ def _learn(
     def one(carry: Any, t: Any) -> Any:
         policy, q_sum, value_sum = carry
         q = critic(policy, jax.random.fold_in(key, t))
-        following = STEPS[regulariser](policy, q, behaviour, step=step, strength=strength, **more)
+        # What all actions are worth alike moves no policy; left in, it costs digits.
+        ahead = q - (behaviour * q).sum(-1, keepdims=True)
+        options = {"step": step, "strength": strength, **more}
+        following = STEPS[regulariser](policy, ahead, behaviour, **options)
         value = (policy * q).sum(-1)
         return (following, q_sum + q, value_sum + value), policy
 
