@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equipoise.core import checks
+from equipoise.core.rewards import scaled
 from equipoise.dynamics._arena import MarkovArena, MatrixArena
 from equipoise.games import MarkovGame, MatrixGame
 
@@ -35,7 +36,7 @@ class Tables:
     def of(games: MatrixGame | MarkovGame, reward_range: tuple[float, float]) -> "Tables":
         """Scale and flatten; refuse rewards outside of their range."""
         matrix = isinstance(games, MatrixGame)
-        rewards = _scaled(np.asarray(games.payoff if matrix else games.reward), reward_range)
+        rewards = scaled(np.asarray(games.payoff if matrix else games.reward), reward_range)
         axes = len(games.batch_shape)
         if isinstance(games, MatrixGame):
             return Tables(
@@ -87,20 +88,6 @@ def check_start(name: str, games: MatrixGame | MarkovGame, start: Any) -> int:
     if isinstance(games, MarkovGame) and start >= games.states:
         raise ValueError(f"{name}: expected a state in [0, {games.states - 1}], found {start}")
     return start
-
-
-def _scaled(rewards: np.ndarray, reward_range: tuple[float, float]) -> np.ndarray:
-    low, high = (float(end) for end in reward_range)
-    if not low < high:
-        raise ValueError(
-            f"reward_range: expected (low, high) with low < high, found {reward_range}"
-        )
-    if rewards.min() < low or rewards.max() > high:
-        raise ValueError(
-            f"games: expected rewards in [{low}, {high}], found [{rewards.min():.6g}, "
-            f"{rewards.max():.6g}]; say which range they have with reward_range=(low, high)"
-        )
-    return (rewards - low) / (high - low)
 
 
 def _batch_last(array: np.ndarray, batch_axes: int) -> np.ndarray:

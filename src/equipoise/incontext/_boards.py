@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equipoise.core.machine import cores
+from equipoise.core.rewards import scaled
 from equipoise.games import MarkovGame, MatrixGame
 from equipoise.incontext._teams import Board
 
@@ -44,23 +45,9 @@ def flat_board(games: MatrixGame | MarkovGame, reward_range: tuple[float, float]
         return jnp.asarray(array.reshape(-1, *array.shape[axes:]), jnp.float32)
 
     if isinstance(games, MatrixGame):
-        return Board(flat(_scaled(np.asarray(games.payoff), reward_range)))
-    reward = flat(_scaled(np.asarray(games.reward), reward_range))
+        return Board(flat(scaled(np.asarray(games.payoff), reward_range)))
+    reward = flat(scaled(np.asarray(games.reward), reward_range))
     return Board(reward, flat(games.transition), games.discount)
-
-
-def _scaled(rewards: np.ndarray, reward_range: tuple[float, float]) -> np.ndarray:
-    low, high = (float(end) for end in reward_range)
-    if not low < high:
-        raise ValueError(
-            f"reward_range: expected (low, high) with low < high, found {reward_range}"
-        )
-    if rewards.min() < low or rewards.max() > high:
-        raise ValueError(
-            f"games: expected rewards in [{low}, {high}], found [{rewards.min():.6g}, "
-            f"{rewards.max():.6g}]; say which range they have with reward_range=(low, high)"
-        )
-    return (rewards - low) / (high - low)
 
 
 def in_blocks(play: Callable[[np.ndarray], Any], games: int) -> list[Any]:
