@@ -20,17 +20,15 @@ def write(tokens: Tokens, context: Context) -> Float[Array, "2 batch length feat
     states = context.states
     rounds = jnp.arange(1, context.actions.shape[2] + 1)
 
-    def one(actions: Array, rewards: Array, policies: Array, states: Any) -> Array:
+    def one(actions: Array, rewards: Array, states: Any) -> Array:
         here, then = (None, None) if states is None else (states[:-1], states[1:])
-        axes = (0, 0, 0, 0, *(2 * [None if states is None else 0]))
-        body = jax.vmap(tokens.round, in_axes=axes)(rounds, actions, rewards, policies, here, then)
+        axes = (0, 0, 0, *(2 * [None if states is None else 0]))
+        body = jax.vmap(tokens.round, in_axes=axes)(rounds, actions, rewards, here, then)
         opening = tokens.opening(None if states is None else states[0])
         return jnp.concatenate([opening, body.reshape(-1, body.shape[-1])])
 
-    games = jax.vmap(one, in_axes=(0, 0, 0, None if states is None else 0))
-    return jax.vmap(games, in_axes=(0, 0, 0, None))(
-        context.actions, context.rewards, context.policies, states
-    )
+    games = jax.vmap(one, in_axes=(0, 0, None if states is None else 0))
+    return jax.vmap(games, in_axes=(0, 0, None))(context.actions, context.rewards, states)
 
 
 def outputs(models: Transformer, tokens: Tokens, context: Context) -> Array:

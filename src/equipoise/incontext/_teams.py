@@ -166,12 +166,12 @@ class Frozen(Team):
     def observe(self, state: FrozenState, seen: Seen, reach: int) -> FrozenState:
         """Read the tokens of the round."""
 
-        def write(action: Any, reward: Any, policy: Any, here: Any, then: Any) -> Array:
-            return self.tokens.round(seen.round, action, reward, policy, here, then)
+        def write(action: Any, reward: Any, here: Any, then: Any) -> Array:
+            return self.tokens.round(seen.round, action, reward, here, then)
 
-        games = jax.vmap(write, in_axes=(0, 0, 0, *(2 * [None if seen.state is None else 0])))
-        seats = jax.vmap(games, in_axes=(0, 0, 0, None, None))
-        tokens = seats(seen.actions, seen.rewards, seen.policies, seen.state, seen.next_state)
+        games = jax.vmap(write, in_axes=(0, 0, *(2 * [None if seen.state is None else 0])))
+        seats = jax.vmap(games, in_axes=(0, 0, None, None))
+        tokens = seats(seen.actions, seen.rewards, seen.state, seen.next_state)
         return self._read(state, self._rows(tokens), self.tokens.length(reach))
 
     def _rows(self, tokens: Array) -> Array:

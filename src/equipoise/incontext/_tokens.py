@@ -1,8 +1,7 @@
 """What a player writes down of a round: the tokens its transformer reads.
 
-A player sees its own action, its own reward (in [0, 1], larger is better), the policy it played,
-and in Markov games the states. All functions are written for one round of one game; the caller
-`vmap`s.
+A player sees its own action, its own reward (in [0, 1], larger is better), and in Markov games the
+states. All functions are written for one round of one game; the caller `vmap`s.
 """
 
 from abc import abstractmethod
@@ -41,7 +40,7 @@ class Tokens(eqx.Module):
 
     @abstractmethod
     def round(
-        self, t: Any, action: Any, reward: Any, policy: Any, state: Any, next_state: Any
+        self, t: Any, action: Any, reward: Any, state: Any, next_state: Any
     ) -> Float[Array, "per_round features"]:
         """Tokens of round `t` (from 1); states are None in matrix games."""
 
@@ -65,7 +64,7 @@ class RoundTokens(Tokens):
 
     >>> import jax.numpy as jnp
     >>> tokens = RoundTokens(actions=2)
-    >>> token = tokens.round(1, jnp.int32(1), 0.25, jnp.array([0.5, 0.5]), None, None)
+    >>> token = tokens.round(1, jnp.int32(1), 0.25, None, None)
     >>> token.shape, token[0, :6].tolist()
     ((1, 9), [0.0, 0.0, 1.0, 0.25, 0.0, 0.25])
     """
@@ -93,7 +92,7 @@ class RoundTokens(Tokens):
         return jnp.concatenate([token[:-3], _clock(0)])[None]
 
     def round(
-        self, t: Any, action: Any, reward: Any, policy: Any, state: Any, next_state: Any
+        self, t: Any, action: Any, reward: Any, state: Any, next_state: Any
     ) -> Float[Array, "1 features"]:
         """The token of a round."""
         place = action if self.states is None else state * self.actions + action
@@ -115,7 +114,7 @@ class VocabularyTokens(Tokens):
     **Example**
 
     >>> tokens = VocabularyTokens(actions=2, bins=4)
-    >>> token = tokens.round(1, jnp.int32(1), 0.3, None, None, None)
+    >>> token = tokens.round(1, jnp.int32(1), 0.3, None, None)
     >>> tokens.per_round, token[:, :7].argmax(1).tolist()
     (2, [2, 4])
     """
@@ -140,7 +139,7 @@ class VocabularyTokens(Tokens):
         return self._write(jnp.asarray(word)[None], 0)
 
     def round(
-        self, t: Any, action: Any, reward: Any, policy: Any, state: Any, next_state: Any
+        self, t: Any, action: Any, reward: Any, state: Any, next_state: Any
     ) -> Float[Array, "per_round features"]:
         """Action, reward and, in Markov games, the state after."""
         level = jnp.clip(jnp.floor(jnp.asarray(reward) * self.bins), 0, self.bins - 1)

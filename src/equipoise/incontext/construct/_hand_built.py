@@ -199,7 +199,7 @@ def views(history: History) -> View:
 @eqx.filter_jit
 def _answer(model: Transformer, tokens: PositionTokens, seen: View) -> jax.Array:
     def write(t: Any, action: Any, reward: Any, state: Any, after: Any) -> jax.Array:
-        return tokens.round(t, action, reward, None, state, after)[0]
+        return tokens.round(t, action, reward, state, after)[0]
 
     def one(seen: View) -> jax.Array:
         t = jnp.arange(1, len(seen.actions) + 1)

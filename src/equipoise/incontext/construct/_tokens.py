@@ -21,7 +21,7 @@ class PositionTokens(Tokens):
 
     >>> import jax.numpy as jnp
     >>> tokens = PositionTokens(actions=2, rounds=3)
-    >>> tokens.round(2, jnp.int32(1), 0.25, None, None, None).tolist()
+    >>> tokens.round(2, jnp.int32(1), 0.25, None, None).tolist()
     [[0.0, 1.0, 0.25, 0.0, 0.0, 1.0, 0.0]]
     """
 
@@ -45,7 +45,7 @@ class PositionTokens(Tokens):
         return self._write(nothing, state, 0)
 
     def round(
-        self, t: Any, action: Any, reward: Any, policy: Any, state: Any, next_state: Any
+        self, t: Any, action: Any, reward: Any, state: Any, next_state: Any
     ) -> Float[Array, "1 features"]:
         """The token of round `t`; the policy played is not told, the network has to know it."""
         played = jax.nn.one_hot(action, self.actions)
