@@ -11,14 +11,16 @@ import equinox as eqx
 import jax
 import numpy as np
 import pytest
+from scipy.special import xlogy
 
 from equipoise import dynamics, incontext
-from equipoise.games import families
+from equipoise.games import MatrixGame, families
 from equipoise.incontext._curves import gap
 from equipoise.incontext._static import static_policies
-from equipoise.incontext._step import Trainer
+from equipoise.incontext._step import Trainer, held_out_divergence
 from equipoise.incontext._train import prepare
 from equipoise.runs import Record, read_metrics
+from equipoise.solvers import solve
 
 TINY = {
     **{"rounds": 4, "layers": 1, "heads": 2, "width": 8, "hidden": 8, "steps": 4, "batch": 2},
@@ -95,6 +97,24 @@ def test_seeds_seats_and_markov_games():
     embed = np.asarray(players.models.embed)
     assert np.abs(embed[0] - embed[1]).max() > 0.01
     assert np.abs(embed[:, 0] - embed[:, 1]).max() > 0.01
+
+
+def test_the_divergence_that_decides_is_held_out(tmp_path):
+    """Training games are five; what is kept is best on others, whose equilibria are known."""
+    family = families.uniform(3)
+    changes = {"loss": "expert", "expert": "nash-samples", "contexts": "learners"}
+    config = incontext.Config(**{**TINY, **changes, "stop_on": "kl", "training_games": 5})
+    trainer, held_out = prepare(family, config, jax.random.key(0))
+    models = trainer.players.models  # uniform policies
+    found = held_out_divergence(trainer, models, held_out.board, held_out.equilibria, held_out.key)
+    policies = np.stack(solve(MatrixGame(np.asarray(held_out.board.reward, float))).policy)
+    expected = np.log(3) + xlogy(policies, policies).sum(-1).mean()
+    np.testing.assert_allclose(found, [expected], atol=1e-4)
+    incontext.pretrain(family, config, key=0, run=tmp_path)
+    rows = read_metrics(tmp_path)
+    best = min(row["held_out_kl"][0] for row in rows)
+    assert Record.load(tmp_path).scalars["held_out"] == pytest.approx(best, abs=1e-5)
+    assert all(row["held_out_kl"] != row["kl"] for row in rows)
 
 
 SCRIPT = """

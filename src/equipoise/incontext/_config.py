@@ -77,6 +77,7 @@ class Config:
     training_games: int | None = None
 
     # -- training
+    #: Updates of the weights; made in whole numbers of `play_ahead`, the last rounded up.
     steps: int = 2000
     #: Games in a step; each gives two sequences.
     batch: int = 64

@@ -178,12 +178,10 @@ class Trainer(eqx.Module):
         config = self.config
         if config.loss != "expert":
             return None
-        if config.expert == "omd":
-            return follow(make_learner("omd", board.states), context, board)
-        if equilibria is None:
-            raise ValueError("expert: expected equilibria of the training games, found none")
-        if config.expert == "nash":
-            return equilibria[:, :, None]
+        labels = follow_expert(config, board, context, equilibria)
+        if config.expert != "nash-samples":
+            return labels
+        equilibria = labels[:, :, 0]
         records = context.actions.shape[2] + 1
         shape = (*equilibria.shape[:2], records, *equilibria.shape[2:-1])
         drawn = jax.random.categorical(key, jnp.log(equilibria)[:, :, None], shape=shape)
@@ -229,8 +227,34 @@ class Trainer(eqx.Module):
         wanted = max(1, most // 2)
         return max(d for d in range(1, games + 1) if games % d == 0 and d <= wanted)
 
+    def divergence(
+        self, models: Transformer, board: Board, equilibria: Array | None, key: jax.Array
+    ) -> Array:
+        """From the expert, of one seed's models on other games, played as in training."""
+        context = self._play(models, board, key)
+        labels = follow_expert(self.config, board, context, equilibria)
+        games = board.reward.shape[0]
+
+        def part(index: Array) -> Array:
+            low, labelled = self._lowered(models), _pick(labels, index)
+            return losses.expert(self.players, low, take(context, index), labelled)[1]
+
+        pieces = jnp.arange(games).reshape(games // self._micro_games(games), -1)
+        return jax.lax.map(part, pieces).mean()
+
     def _lowered(self, models: Transformer) -> Transformer:
         return lower_precision(models) if self.low_precision else models
+
+
+def follow_expert(
+    config: Config, board: Board, context: Context, equilibria: Array | None
+) -> Array:
+    """(2, batch, records or 1, ..., actions): the expert's policies, before any sampling."""
+    if config.expert == "omd":
+        return follow(make_learner("omd", board.states), context, board)
+    if equilibria is None:
+        raise ValueError("expert: expected equilibria of the games, found none")
+    return equilibria[:, :, None]
 
 
 def _pick(labels: Any, index: Any) -> Any:
@@ -261,3 +285,14 @@ def held_out_gaps(players: Players, board: Board, words: np.ndarray | Array, rou
         return losses.gaps(board, x[:, None], y[:, None])[:, 0]
 
     return jax.vmap(one)(jnp.arange(players.seeds))
+
+
+@eqx.filter_jit
+def held_out_divergence(
+    trainer: Trainer, models: Transformer, board: Board, equilibria: Array | None, key: jax.Array
+) -> Array:
+    """(seeds,): mean divergence from the expert on held-out games, for every seed."""
+    arrays, static = eqx.partition(models, eqx.is_array)
+    return jax.lax.map(
+        lambda one: trainer.divergence(eqx.combine(one, static), board, equilibria, key), arrays
+    )

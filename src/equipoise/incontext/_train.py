@@ -19,7 +19,14 @@ from equipoise.incontext._contexts import as_board, make_learner
 from equipoise.incontext._files import CARD, describe_family, fingerprint, save
 from equipoise.incontext._model import Transformer
 from equipoise.incontext._players import Players, initial_players
-from equipoise.incontext._step import Learned, Trainer, TrainingSet, held_out_gaps, run_cycle
+from equipoise.incontext._step import (
+    Learned,
+    Trainer,
+    TrainingSet,
+    held_out_divergence,
+    held_out_gaps,
+    run_cycle,
+)
 from equipoise.incontext._teams import Board
 from equipoise.runs import Record, Run, Table, interruptible, progress
 from equipoise.solvers import solve
@@ -43,6 +50,16 @@ class Progress(eqx.Module):
     stale: jax.Array
     #: Updates made.
     step: jax.Array
+
+
+class HeldOut(eqx.Module):
+    """Games that training never sees, and the random numbers with which they are played."""
+
+    board: Board
+    words: Any
+    #: (2, games, ..., actions), where the divergence from them decides.
+    equilibria: jax.Array | None
+    key: jax.Array
 
 
 def pretrain(
@@ -106,7 +123,7 @@ def pretrain(
             return players
 
 
-def prepare(family: Family, config: Config, key: jax.Array) -> tuple[Trainer, Any]:
+def prepare(family: Family, config: Config, key: jax.Array) -> tuple[Trainer, HeldOut]:
     """The trainer and the held-out games; refuses before any work what cannot be trained."""
     players = initial_players(family, config, key=jax.random.fold_in(key, _WEIGHTS))
     for name in config.learners if config.contexts != "on-policy" else ():
@@ -125,7 +142,9 @@ def prepare(family: Family, config: Config, key: jax.Array) -> tuple[Trainer, An
     held_key = jax.random.fold_in(key, _HELD_OUT)
     held = family.sample(config.held_out, key=held_key)
     words = game_words(jax.random.split(jax.random.fold_in(held_key, 1), config.held_out))
-    return trainer, (as_board(held), words)
+    solved = needs_equilibria and config.stop_on == "kl"
+    known = _equilibria(held) if solved else None
+    return trainer, HeldOut(as_board(held), words, known, jax.random.fold_in(held_key, 2))
 
 
 def step_key(key: jax.Array, step: int) -> jax.Array:
@@ -154,7 +173,9 @@ def _equilibria(games: Any) -> jax.Array:
     return jnp.asarray(np.stack(padded), jnp.float32)
 
 
-def _train(trainer: Trainer, held_out: Any, key: jax.Array, stop: Any, run: Run | None) -> Progress:
+def _train(
+    trainer: Trainer, held_out: HeldOut, key: jax.Array, stop: Any, run: Run | None
+) -> Progress:
     """Cycles until the last step, a rule that ends training, or Ctrl-C."""
     config, state = trainer.config, _first(trainer)
     if run is not None and run.step:
@@ -171,10 +192,10 @@ def _train(trainer: Trainer, held_out: Any, key: jax.Array, stop: Any, run: Run 
             shown = {name: float(value.mean()) for name, value in row.items()}
             evaluated = _crosses(before, step, config.evaluate_every) or step >= config.steps
             if evaluated:
-                state, values = _evaluate(trainer, held_out, state, row)
-                shown["gap"] = float(values.mean())
+                state, found = _evaluate(trainer, held_out, state)
+                shown |= {name: float(value.mean()) for name, value in found.items()}
                 if run is not None:
-                    run.log(step, gap=values, **row)
+                    run.log(step, **found, **row)
             bar.advance(config.play_ahead, **shown)
             late = time.monotonic() - saved > CHECKPOINT_SECONDS
             if run is not None and (evaluated or late or stop):
@@ -200,13 +221,17 @@ def _crosses(before: int, after: int, every: int) -> bool:
 
 
 def _evaluate(
-    trainer: Trainer, held_out: tuple[Board, Any], state: Progress, row: dict[str, np.ndarray]
-) -> tuple[Progress, np.ndarray]:
+    trainer: Trainer, held_out: HeldOut, state: Progress
+) -> tuple[Progress, dict[str, np.ndarray]]:
     """Play the held-out games; keep the weights of the seeds that are better than ever."""
-    board, words = held_out
-    players = _with(trainer.players, state.learned.models)
-    gaps = np.asarray(held_out_gaps(players, board, words, trainer.config.rounds)).mean(1)
-    value = jnp.asarray(gaps if trainer.config.stop_on == "gap" else row["kl"], jnp.float32)
+    models, board = state.learned.models, held_out.board
+    players = _with(trainer.players, models)
+    gaps = held_out_gaps(players, board, held_out.words, trainer.config.rounds)
+    found = {"gap": np.asarray(gaps).mean(1)}
+    if trainer.config.stop_on == "kl":
+        apart = held_out_divergence(trainer, models, board, held_out.equilibria, held_out.key)
+        found["held_out_kl"] = np.asarray(apart)
+    value = jnp.asarray(found.get("held_out_kl", found["gap"]), jnp.float32)
     better = value < state.best_value
 
     def keep(new: Any, old: Any) -> Any:
@@ -219,7 +244,7 @@ def _evaluate(
     state = Progress(
         state.learned, best, jnp.where(better, value, state.best_value), stale, state.step
     )
-    return state, gaps
+    return state, found
 
 
 def _with(players: Players, models: Transformer) -> Players:
@@ -234,7 +259,9 @@ def _finish(
     results = {
         "steps": int(state.step),
         "held_out": np.asarray(state.best_value, np.float64).round(6).tolist(),
-        "measure": "mean gap after the last round" if config.stop_on == "gap" else "KL",
+        "measure": "mean gap after the last round"
+        if config.stop_on == "gap"
+        else "mean divergence from the expert",
         "parameters": players.parameters,
     }
     save(players, run.path, config, described, results)
