@@ -63,6 +63,23 @@ def test_damage_is_told(tmp_path):
         file.write_text(json.dumps({**content, **change}))
         with pytest.raises(ValueError, match=complaint):
             incontext.load(tmp_path)
+    for text, complaint in (
+        ('{"format": 1', "players.json: expected JSON"),
+        ("[1]", "expected format 1, found None"),
+        ('{"format": 1}', "players.json: expected 'family' in it"),
+    ):
+        file.write_text(text)
+        for read in (incontext.load, incontext.description, incontext.family_of):
+            with pytest.raises(ValueError, match=complaint):
+                read(tmp_path)
+
+
+def test_damaged_weights_are_told(tmp_path):
+    incontext.save(random_players(), tmp_path, CONFIG, families.uniform(3))
+    weights = tmp_path / "players.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+    with pytest.raises(ValueError, match=r"players\.safetensors: expected a safetensors file"):
+        incontext.load(tmp_path)
 
 
 def test_an_unknown_name_lists_the_known_ones():

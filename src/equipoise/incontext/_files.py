@@ -152,7 +152,7 @@ def description(name: str | os.PathLike[str]) -> dict[str, Any]:
     >>> eq.incontext.description("iid3")["family"]["name"]
     'uniform'
     """
-    return json.loads((find(name) / DESCRIPTION).read_text())
+    return _described(find(name))
 
 
 def family_of(name: str | os.PathLike[str]) -> Family:
@@ -187,14 +187,27 @@ def find(name: str | os.PathLike[str]) -> Path:
     )
 
 
+def _described(folder: Path) -> dict[str, Any]:
+    """The description of saved players; refuses what is none."""
+    path = folder / DESCRIPTION
+    try:
+        content = json.loads(path.read_text())
+    except ValueError as error:
+        raise ValueError(f"{path}: expected JSON, found something else ({error})") from error
+    form = content.get("format") if isinstance(content, dict) else None
+    if form != 1:
+        raise ValueError(f"{path}: expected format 1, found {form}")
+    missing = [part for part in ("family", "config", "seeds", "seats") if part not in content]
+    if missing:
+        raise ValueError(f"{path}: expected {missing[0]!r} in it, found {sorted(content)}")
+    return content
+
+
 def _restore(folder: Path) -> Players:
+    from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
-    content = json.loads((folder / DESCRIPTION).read_text())
-    if content.get("format") != 1:
-        raise ValueError(
-            f"{folder / DESCRIPTION}: expected format 1, found {content.get('format')}"
-        )
+    content = _described(folder)
     config = Config.from_plain({**content["config"], "shared": content["seats"] == 1})
     config = Config.from_plain({**vars(config), "seeds": content["seeds"]})
     shape = content["family"]
@@ -202,7 +215,12 @@ def _restore(folder: Path) -> Players:
         tuple(shape["actions"]), states=shape["states"], discount=shape["discount"]
     )
     like = eqx.filter_eval_shape(lambda: initial_players(family, config, key=0))
-    tensors = load_file(folder / WEIGHTS)
+    try:
+        tensors = load_file(folder / WEIGHTS)
+    except SafetensorError as error:
+        raise ValueError(
+            f"{folder / WEIGHTS}: expected a safetensors file, found a damaged one ({error})"
+        ) from error
     names = _named(like.models)
     if set(tensors) != set(names):
         odd = sorted(set(tensors) ^ set(names))
