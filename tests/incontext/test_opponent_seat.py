@@ -87,3 +87,20 @@ def test_what_cannot_be_is_refused():
         markov.observe(0, 0.5, 2)
     with pytest.raises(ValueError, match="expected one pair, found 2 seeds"):
         incontext.Opponent(random_players(seeds=2))
+    for ends in ((1, 0), (0, np.inf), (np.nan, 1)):
+        with pytest.raises(ValueError, match="reward_range: expected"):
+            incontext.Opponent(PLAYERS, reward_range=ends)
+
+
+def test_hand_built_players_sit_down_for_as_long_as_they_were_built(monkeypatch):
+    """Their tokens number the rounds, so that memory cannot grow beyond them."""
+    monkeypatch.setattr(_opponent, "FIRST_ROOM", 2)
+    built = incontext.construct.omd(actions=2, rounds=3, reciprocal_units=2).players
+    opponent = incontext.Opponent(built)
+    first = opponent.policy()
+    for _ in range(3):
+        opponent.observe(0, 1.0)
+    assert opponent.policy()[0] > first[0]
+    with pytest.raises(ValueError, match="rounds: expected at most 3, as built, found 4"):
+        opponent.observe(0, 1.0)
+    assert opponent.rounds == 3

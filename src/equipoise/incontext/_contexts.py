@@ -156,7 +156,7 @@ def follow(learner: Learner, context: Context, board: Board) -> Float[Array, "2 
         def update(state: Any, moment: Any) -> tuple[Any, Any]:
             t, action, reward, here, then = moment
             policy = team.policies(state, board, None)[0]
-            seen = Seen(t, action[None], reward[None], policy[None], here, then)
+            seen = Seen(t, action[None], reward[None], here, then)
             return team.observe(state, seen, rounds), policy
 
         states = context.states

@@ -1,5 +1,6 @@
 """One loop plays a batch of games, whoever sits at the table."""
 
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -135,13 +136,14 @@ def _seen(
     then: Any,
 ) -> Seen:
     own = jnp.array(team.seats)
-    values = None
-    if team.informed:
-        (seat,) = team.seats
-        mine = table if seat == 0 else 1.0 - jnp.swapaxes(table, -1, -2)
-        met = played[1 - seat][:, : mine.shape[-1]]
-        values = jnp.einsum("gab,gb->ga", mine, met)[None]
-    return Seen(t, actions[own], rewards[own], played[own], place, then, values)
+    seen = Seen(t, actions[own], rewards[own], place, then)
+    if not team.informed:
+        return seen
+    (seat,) = team.seats
+    mine = table if seat == 0 else 1.0 - jnp.swapaxes(table, -1, -2)
+    met = played[1 - seat][:, : mine.shape[-1]]
+    values = jnp.einsum("gab,gb->ga", mine, met)[None]
+    return replace(seen, policies=played[own], values=values)
 
 
 def _uniform(count: int, most: int) -> Array:

@@ -10,10 +10,12 @@ import numpy as np
 
 from equipoise.core import checks
 from equipoise.core.precision import single_precision
+from equipoise.incontext._boards import check_reward_range
 from equipoise.incontext._episode import explored_share
 from equipoise.incontext._play import SEATS
 from equipoise.incontext._players import Players, check_one_pair, read_policies
 from equipoise.incontext._teams import Board, Frozen, FrozenState, Seen
+from equipoise.incontext._tokens import Tokens
 
 #: Rounds there is room for at first; the room doubles whenever it is used up.
 FIRST_ROOM = 64
@@ -55,12 +57,7 @@ class Opponent:
         check_one_pair(players)
         if seat not in SEATS:
             raise ValueError(f"seat: expected one of {list(SEATS)}, found {seat!r}")
-        low, high = (float(end) for end in reward_range)
-        if not low < high:
-            raise ValueError(
-                f"reward_range: expected (low, high) with low < high, found {reward_range}"
-            )
-        self._range = (low, high)
+        self._range = check_reward_range(reward_range)
         self._seat = SEATS.index(seat)
         self._states = players.states
         self._exploration = players.exploration
@@ -69,7 +66,7 @@ class Opponent:
         #: Rounds observed so far.
         self.rounds = 0
         with single_precision():
-            team = Frozen.of(players, FIRST_ROOM, (self._seat,))
+            team = Frozen.of(players, _room(players.tokens, FIRST_ROOM), (self._seat,))
             # What is compiled does not depend on the seat.
             self._team = replace(team, seats=(0,))
             self._memory = _begin(self._team, self._place(self._here))
@@ -127,15 +124,11 @@ class Opponent:
         if self.rounds == self._team.rounds:
             self._grow()
         self.rounds += 1
-        most = self._memory.outputs.shape[-1] // (self._states or 1)
-        played = np.zeros((1, 1, most), np.float32)
-        played[0, 0, : self._actions] = self.policy()
         with single_precision():
             seen = Seen(
                 jnp.int32(self.rounds),
                 jnp.full((1, 1), action, jnp.int32),
                 jnp.full((1, 1), (float(reward) - low) / (high - low), jnp.float32),
-                jnp.asarray(played),
                 self._place(self._here),
                 self._place(then),
             )
@@ -157,7 +150,9 @@ class Opponent:
     def _grow(self) -> None:
         """Twice the room: the cache, whose next to last axis is time, goes on with zeros."""
         before = self._team.tokens.length(self._team.rounds)
-        team = replace(self._team, rounds=2 * self._team.rounds)
+        tokens = self._team.tokens
+        tokens.length(self.rounds + 1)  # refuses a round that hand-built players cannot number
+        team = replace(self._team, rounds=_room(tokens, 2 * self._team.rounds))
         more = team.tokens.length(team.rounds) - before
 
         def longer(array: jax.Array) -> jax.Array:
@@ -175,6 +170,11 @@ class Opponent:
             both = read_policies(outputs, team.actions, team.states, team.reading)
         policies = np.asarray(both[self._seat], np.float64)[..., : self._actions]
         self._policies = policies / policies.sum(-1, keepdims=True)
+
+
+def _room(tokens: Tokens, wanted: int) -> int:
+    """So many rounds, or all that can be written where tokens number them."""
+    return min(wanted, getattr(tokens, "rounds", wanted))
 
 
 def _table(team: Frozen) -> Board:

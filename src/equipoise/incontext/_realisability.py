@@ -15,7 +15,8 @@ from equipoise.core.streams import game_words
 from equipoise.dynamics import Bandit, Learner, MarkovBandit, Nothing
 from equipoise.games import MarkovGame, MatrixGame
 from equipoise.incontext import _losses as losses
-from equipoise.incontext._contexts import Context, as_board
+from equipoise.incontext._boards import flat_board
+from equipoise.incontext._contexts import Context, some
 from equipoise.incontext._episode import episode
 from equipoise.incontext._players import Players, check_players
 from equipoise.incontext._teams import Board, Frozen, Learning, Seen
@@ -109,10 +110,9 @@ def realisability(
             )
     count = int(np.prod(games.batch_shape, dtype=int))
     index = np.minimum(np.arange(max(count, LEAST)), count - 1)
-    flat = games if len(games.batch_shape) == 1 else games[None]
     words = game_words(jax.random.split(as_key(key), count))[:, index]
     with single_precision():
-        board = as_board(flat[index])
+        board = some(flat_board(games, (0.0, 1.0)), index)
         context = _write(contexts or expert, board, jnp.asarray(words), rounds)
         p, q = (np.asarray(_read(who, board, context), float)[:, :count] for who in (expert, model))
         if context.states is not None:
@@ -148,7 +148,7 @@ def _follow(learner: Learner, board: Board, context: Context, seat: int) -> jax.
     team = Learning(learner=learner, seats=(seat,))
     states = context.states
     here, then = (None, None) if states is None else (states[:, :-1].T, states[:, 1:].T)
-    book = (context.actions, context.rewards, context.policies)
+    book = (context.actions, context.rewards)
     events = tuple(jnp.moveaxis(part[seat : seat + 1], 2, 0) for part in book)
     t = jnp.arange(1, context.actions.shape[2] + 1, dtype=jnp.int32)
 

@@ -1,7 +1,7 @@
 """Who sits at the table: frozen transformers, no-regret learners, a best responder.
 
 A team holds one seat or both, for a batch of games at once. It is told what its own seats may
-know (their actions, rewards and policies, and the states) and nothing of the others: play is
+know (their actions and rewards, and the states) and nothing of the others: play is
 uncoupled by construction. The exceptions are opponents for comparison: learners under full
 information are told what each of their actions would have earned, and the best responder, which
 is there to be feared, sees the game and the policy it is about to meet.
@@ -54,13 +54,12 @@ class Seen(eqx.Module):
     actions: Int[Array, "seats batch"]
     #: Their own, in [0, 1]; larger is better for them.
     rewards: Float[Array, "seats batch"]
-    #: The policies they played, at the state of the round (or at all states, where nobody asks).
-    policies: Float[Array, "seats batch *states actions"]
     #: (batch,), or None in matrix games.
     state: Any
     next_state: Any
-    #: (seats, batch, actions): what each own action earns against the policy it met; only for
-    #: a team that is `informed`.
+    #: (seats, batch, actions), only for a team that is `informed`: the policies they played, and
+    #: what each own action earns against the policy it met.
+    policies: Any = None
     values: Any = None
 
 
