@@ -69,3 +69,10 @@ def test_games_of_another_shape_are_refused():
     markov = construct.omd_markov(2, 2, rounds=3, discount=0.5)
     with pytest.raises(ValueError, match="discount"):
         markov.error(UNIFORM(2, states=2, discount=0.9).sample(2, key=0), key=0)
+
+
+def test_fine_tuning_refuses_games_of_another_shape():
+    built = construct.omd(2, rounds=2, reciprocal_units=2)
+    for family in (UNIFORM(3), UNIFORM(2, states=2)):
+        with pytest.raises(ValueError, match=r"family: expected \(2, 2\) actions and states None"):
+            construct.fine_tune(built, family, steps=1, key=0)

@@ -61,6 +61,12 @@ def fine_tune(
     checks.check_range("exploration", exploration, 0.0, 1.0)
     if weights not in ("nonzero", "all"):
         raise ValueError(f"weights: expected 'nonzero' or 'all', found {weights!r}")
+    expected = ((built.tokens.actions,) * 2, built.tokens.states)
+    if (family.actions, family.states) != expected:
+        raise ValueError(
+            f"family: expected {expected[0]} actions and states {expected[1]}, "
+            f"found {family.actions} and {family.states}"
+        )
     micro = max(d for d in range(1, batch + 1) if batch % d == 0 and d <= micro_batch)
     rate = optax.cosine_decay_schedule(learning_rate, steps, 0.05)
     optimiser = optax.chain(optax.clip_by_global_norm(1.0), optax.adam(rate))
