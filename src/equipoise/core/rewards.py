@@ -1,6 +1,23 @@
 """Rewards as learners see them: within [0, 1]."""
 
+from typing import Any
+
 import numpy as np
+
+
+def check_reward_range(reward_range: Any) -> tuple[float, float]:
+    """Two finite numbers, the smaller one first.
+
+    >>> check_reward_range((-1, 1))
+    (-1.0, 1.0)
+    """
+    ends = np.asarray(reward_range, float)
+    if ends.shape != (2,) or not np.isfinite(ends).all() or not ends[0] < ends[1]:
+        raise ValueError(
+            "reward_range: expected (low, high), two finite numbers with low < high, "
+            f"found {reward_range}"
+        )
+    return float(ends[0]), float(ends[1])
 
 
 def scaled(rewards: np.ndarray, reward_range: tuple[float, float]) -> np.ndarray:
@@ -10,11 +27,7 @@ def scaled(rewards: np.ndarray, reward_range: tuple[float, float]) -> np.ndarray
     >>> scaled(np.array([1.0, 3.0]), (1, 5)).tolist()
     [0.0, 0.5]
     """
-    low, high = (float(end) for end in reward_range)
-    if not low < high:
-        raise ValueError(
-            f"reward_range: expected (low, high) with low < high, found {reward_range}"
-        )
+    low, high = check_reward_range(reward_range)
     if rewards.min() < low or rewards.max() > high:
         raise ValueError(
             f"games: expected rewards in [{low}, {high}], found [{rewards.min():.6g}, "

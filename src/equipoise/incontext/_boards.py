@@ -38,7 +38,7 @@ def flat_board(games: MatrixGame | MarkovGame, reward_range: tuple[float, float]
     >>> flat_board(MatrixGame([[3, 1], [1, 2]]), (1, 3)).reward.tolist()
     [[[1.0, 0.0], [0.0, 0.5]]]
     """
-    reward_range, axes = check_reward_range(reward_range), len(games.batch_shape)
+    axes = len(games.batch_shape)
 
     def flat(array: Any) -> jax.Array:
         array = np.asarray(array)
@@ -48,21 +48,6 @@ def flat_board(games: MatrixGame | MarkovGame, reward_range: tuple[float, float]
         return Board(flat(scaled(np.asarray(games.payoff), reward_range)))
     reward = flat(scaled(np.asarray(games.reward), reward_range))
     return Board(reward, flat(games.transition), games.discount)
-
-
-def check_reward_range(reward_range: Any) -> tuple[float, float]:
-    """Two finite numbers, the smaller one first.
-
-    >>> check_reward_range((-1, 1))
-    (-1.0, 1.0)
-    """
-    ends = np.asarray(reward_range, float)
-    if ends.shape != (2,) or not np.isfinite(ends).all() or not ends[0] < ends[1]:
-        raise ValueError(
-            "reward_range: expected (low, high), two finite numbers with low < high, "
-            f"found {reward_range}"
-        )
-    return float(ends[0]), float(ends[1])
 
 
 def in_blocks(play: Callable[[np.ndarray], Any], games: int) -> list[Any]:

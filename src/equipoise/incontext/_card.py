@@ -5,6 +5,11 @@ from typing import Any
 from equipoise.incontext._config import Config
 
 
+def _ended(results: dict[str, Any]) -> str:
+    """How training ended, where that is known."""
+    return f" (stopped {results['stopped']})" if "stopped" in results else ""
+
+
 def model_card(family: dict[str, Any], config: Config, results: dict[str, Any]) -> str:
     """What the players are, what they were trained on, and what they are good for, as Markdown.
 
@@ -23,7 +28,7 @@ Frozen transformers that play two-player zero-sum games of this family. A player
 actions and rewards (and states) and nothing else, and its weights do not change while it plays.
 
 **Trained on** games drawn from the family `{family["name"]}`
-({family.get("rewards", {}).get("kind", "rewards")}), {results["steps"]} steps.
+({family.get("rewards", {}).get("kind", "rewards")}), {results["steps"]} steps{_ended(results)}.
 **Held out** ({results["measure"]}): {values}.
 
 **Use** them on games of the same shape whose rewards are within [0, 1] (or are scaled to it) and

@@ -10,7 +10,7 @@ import numpy as np
 
 from equipoise.core import checks
 from equipoise.core.precision import single_precision
-from equipoise.incontext._boards import check_reward_range
+from equipoise.core.rewards import check_reward_range
 from equipoise.incontext._episode import explored_share
 from equipoise.incontext._play import SEATS
 from equipoise.incontext._players import Players, check_one_pair, read_policies

@@ -103,7 +103,7 @@ def pretrain(
     with interruptible() as stop:
         if run is None:
             state = _train(trainer, held_out, key, stop, None)
-            return _with(trainer.players, state.best)
+            return _with(trainer.players, _chosen(state))
         plain = {
             "family": described,
             "config": config,
@@ -117,7 +117,7 @@ def pretrain(
                 return load(run)
         with Run.start(run, plain) as folder:
             state = _train(trainer, held_out, key, stop, folder)
-            players = _with(trainer.players, state.best)
+            players = _with(trainer.players, _chosen(state))
             if not stop:
                 _finish(folder, players, trainer, described, state)
             return players
@@ -214,6 +214,12 @@ def _ended(config: Config, state: Progress) -> bool:
     if config.patience is not None and int(state.stale) >= config.patience:
         return True
     return config.stop_below is not None and bool((state.best_value < config.stop_below).all())
+
+
+def _chosen(state: Progress) -> Transformer:
+    """The weights with the best held-out value; before there is any, the latest."""
+    evaluated = bool(jnp.isfinite(state.best_value).any())
+    return state.best if evaluated else state.learned.models
 
 
 def _crosses(before: int, after: int, every: int) -> bool:
