@@ -90,3 +90,12 @@ def test_a_rank_that_does_not_fit_into_memory_is_not_tried():
     selection = eq.offline.select_rank(log, ranks=(1, 2), joint=False)
     assert selection.chosen == 1
     assert selection.notes[2].startswith("not tried: 5 GB of sums")
+
+
+@pytest.mark.parametrize("level", [0.0, 1e4])
+def test_rewards_without_noise_have_the_smallest_rank_that_is_exact(level):
+    actions = np.random.default_rng(1).integers(0, 3, (400, 3))
+    rewards = level + (actions == np.roll(actions, 1, 1))
+    selection = eq.offline.select_rank(eq.offline.Log(np.zeros(400, int), actions, rewards))
+    assert selection.chosen == 2
+    assert (selection.errors >= 0).all()

@@ -22,6 +22,8 @@ from equipoise.offline._screen import neighbour_sets
 LARGEST_DESIGN = 2000
 #: Ranks whose sums, of one agent and all folds, take more bytes than this are not tried.
 LARGEST_SUMS = 4e9
+#: Errors below this part of the variance are rounding, and alike.
+ROUNDING = 1e-9
 #: Penalties are chosen on so many agents.
 EVIDENCE_AGENTS = 8
 
@@ -133,7 +135,7 @@ def _choose(
     errors = np.array([found.get(name, missing).mean() for name in names])
     spreads = np.array([_standard_error(found.get(name, missing)) for name in names])
     best = int(np.nanargmin(errors))
-    within = errors <= errors[best] + spreads[best]
+    within = errors <= max(errors[best] + spreads[best], ROUNDING)
     return RankSelection(tuple(names), errors, spreads, names[int(np.argmax(within))], notes)
 
 
@@ -193,7 +195,7 @@ def _held_out(train: Moments, held: Moments, ridge: dict[int, float]) -> float:
         for at in range(c * moves, (c + 1) * moves):
             weights = np.append(to_raw @ fitted.coefficients[at], -1.0)
             squares += float(weights @ sums[at] @ weights)
-    return squares / max(float(sums[:, 0, 0].sum()), 1.0)
+    return max(squares, 0.0) / max(float(sums[:, 0, 0].sum()), 1.0)
 
 
 def _joint_errors(
