@@ -13,7 +13,7 @@ from equipoise.core.randomness import as_key
 from equipoise.offline._design import Design, to_orthonormal
 from equipoise.offline._fit import moves_of, situations_of
 from equipoise.offline._joint import TABLE_ENTRIES_PER_ROW, fit_joint, joint_table
-from equipoise.offline._least_squares import bases_of, cells_of, evidence, fit_agent
+from equipoise.offline._least_squares import bases_of, cells_of, coefficients, evidence
 from equipoise.offline._log import Log
 from equipoise.offline._moments import Moments, add_agent
 from equipoise.offline._screen import neighbour_sets
@@ -24,8 +24,11 @@ LARGEST_DESIGN = 2000
 LARGEST_SUMS = 4e9
 #: Errors below this part of the variance are rounding, and alike.
 ROUNDING = 1e-9
-#: Penalties are chosen on so many agents.
+#: Operations that the errors of the largest design may take; then fewer agents are judged by.
+WORK, FEWEST_JUDGES = 6e11, 4
+#: Penalties are chosen on so many agents, up to so many features; beyond them, on fewer.
 EVIDENCE_AGENTS = 8
+EVIDENCE_COLUMNS = 400
 
 
 @dataclass(frozen=True)
@@ -53,9 +56,11 @@ class RankSelection:
     chosen: int | str
     #: Why a rank was not tried.
     notes: dict[int | str, str]
+    #: The agents whose errors were averaged: all, unless the largest design takes too long.
+    agents: np.ndarray
 
     def __str__(self) -> str:
-        lines = ["rank   held-out error (of the variance of rewards)"]
+        lines = [f"rank   held-out error (of the variance of rewards, {len(self.agents)} agents)"]
         for rank, error, spread in zip(self.ranks, self.errors, self.standard_errors, strict=True):
             text = self.notes.get(rank, f"{error:.4f} +- {spread:.4f}")
             lines.append(f"{rank!s:5}  {text}{'  <- chosen' if rank == self.chosen else ''}")
@@ -105,6 +110,7 @@ def select_rank(
     situations, moves = situations_of(log), moves_of(log)
     rows = (log.situations, log.moves, log.rewards, (situations, moves))
     sets = neighbour_sets(neighbours, log.agents, lambda: rows)
+    fits: dict[int, list[Design]] = {}
     for rank in tried:
         designs = [Design.of(own, rank) for own in sets]
         columns = max(design.columns(moves) for design in designs)
@@ -118,16 +124,31 @@ def select_rank(
                 f"not tried: {size / 1e9:.0f} GB of sums, more than {LARGEST_SUMS / 1e9:g}"
             )
         else:
-            found[rank] = _errors(log, designs, rank, fold, folds)
+            fits[rank] = designs
+    judges = _judges(log, fits, folds)
+    for rank, designs in fits.items():
+        found[rank] = _errors(log, designs, rank, fold, folds, judges)
     names: list[int | str] = list(tried)
     if joint and log.states is None:
         names.append("joint")
-        found["joint"] = _joint_errors(log, joint, fold, folds, key)
-    return _choose(names, found, notes)
+        found["joint"] = _joint_errors(log, joint, fold, folds, key, judges)
+    return _choose(names, found, notes, judges)
+
+
+def _judges(log: Log, fits: dict[int, list[Design]], folds: int) -> np.ndarray:
+    """The agents whose errors are compared: as many as the time for the largest design allows."""
+    situations, moves = situations_of(log), moves_of(log)
+    columns = max((d.columns(moves) for designs in fits.values() for d in designs), default=1)
+    work = folds * situations * moves * columns**3 / 3 + log.samples * columns**2
+    count = min(log.agents, max(FEWEST_JUDGES, int(WORK // work)))
+    return np.linspace(0, log.agents - 1, count).round().astype(int)
 
 
 def _choose(
-    names: list[int | str], found: dict[int | str, np.ndarray], notes: dict[int | str, str]
+    names: list[int | str],
+    found: dict[int | str, np.ndarray],
+    notes: dict[int | str, str],
+    judges: np.ndarray,
 ) -> RankSelection:
     if not found:
         raise ValueError(f"ranks: expected one that can be tried; {notes}")
@@ -136,14 +157,18 @@ def _choose(
     spreads = np.array([_standard_error(found.get(name, missing)) for name in names])
     best = int(np.nanargmin(errors))
     within = errors <= max(errors[best] + spreads[best], ROUNDING)
-    return RankSelection(tuple(names), errors, spreads, names[int(np.argmax(within))], notes)
+    return RankSelection(
+        tuple(names), errors, spreads, names[int(np.argmax(within))], notes, judges
+    )
 
 
 def _standard_error(values: np.ndarray) -> float:
     return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
 
 
-def _errors(log: Log, designs: list[Design], rank: int, fold: np.ndarray, folds: int) -> np.ndarray:
+def _errors(
+    log: Log, designs: list[Design], rank: int, fold: np.ndarray, folds: int, judges: np.ndarray
+) -> np.ndarray:
     """(folds,): held-out errors, from the moments of every fold alone."""
     situations, moves = situations_of(log), moves_of(log)
     parts = [np.flatnonzero(fold == f) for f in range(folds)]
@@ -166,7 +191,7 @@ def _errors(log: Log, designs: list[Design], rank: int, fold: np.ndarray, folds:
 
     ridge: dict[int, float] = {}
     if rank > 1:
-        spaced = np.unique(np.linspace(0, log.agents - 1, EVIDENCE_AGENTS).round().astype(int))
+        spaced = _evidence_agents(log.agents, max(design.columns(moves) for design in designs))
         first = total_counts - counts[0]
         cells = []
         for i in spaced:
@@ -174,32 +199,42 @@ def _errors(log: Log, designs: list[Design], rank: int, fold: np.ndarray, folds:
             train.counts[:] = first
             cells.append(cells_of(train, 0, bases_of(first)))
         ridge = evidence(cells, rank)
-    errors = np.zeros((log.agents, folds))
-    for i in range(log.agents):
-        folded = moments(i)
+    errors = np.zeros((len(judges), folds))
+    for at, i in enumerate(judges):
+        folded = moments(int(i))
         total = _sum(folded)
         variance = _variance(total)
         for f, held in enumerate(folded):
-            errors[i, f] = _held_out(total.minus(held), held, ridge) / variance
+            errors[at, f] = _held_out(total.minus(held), held, ridge) / variance
     return errors.mean(0)
+
+
+def _evidence_agents(agents: int, columns: int) -> np.ndarray:
+    """Agents whose logs decide the penalties: fewer where each takes long, but two at least.
+
+    >>> _evidence_agents(20, 100).tolist(), _evidence_agents(20, 2000).tolist()
+    ([0, 3, 5, 8, 11, 14, 16, 19], [0, 19])
+    """
+    count = round(EVIDENCE_AGENTS * min(1.0, (EVIDENCE_COLUMNS / columns) ** 2))
+    return np.unique(np.linspace(0, agents - 1, max(2, count)).round().astype(int))
 
 
 def _held_out(train: Moments, held: Moments, ridge: dict[int, float]) -> float:
     """Mean squared error on the rows of `held` of the fit to `train`, from their moments."""
     bases = bases_of(train.counts)
-    fitted = fit_agent(cells_of(train, 0, bases), ridge, errors=False)
+    fitted = coefficients(cells_of(train, 0, bases), ridge)
     moves, sums = held.moves, held.sums[0]
     squares = 0.0
     for c in range(held.contexts):
         to_raw = to_orthonormal(held.designs[0], bases[c])
         for at in range(c * moves, (c + 1) * moves):
-            weights = np.append(to_raw @ fitted.coefficients[at], -1.0)
+            weights = np.append(to_raw @ fitted[at], -1.0)
             squares += float(weights @ sums[at] @ weights)
     return max(squares, 0.0) / max(float(sums[:, 0, 0].sum()), 1.0)
 
 
 def _joint_errors(
-    log: Log, joint: bool | str, fold: np.ndarray, folds: int, key: jax.Array
+    log: Log, joint: bool | str, fold: np.ndarray, folds: int, key: jax.Array, judges: np.ndarray
 ) -> np.ndarray:
     moves = moves_of(log)
     entries = float(log.contexts_count) * float(moves) ** log.agents
@@ -223,7 +258,7 @@ def _joint_errors(
             network = fit_joint(train, kind="mlp", key=key).rewards
             inputs = jnp.asarray(held.contexts, jnp.int32), jnp.asarray(held.actions, jnp.int32)
             predicted = np.asarray(network(*inputs))
-        errors.append((((held.rewards - predicted) ** 2).mean(0) / variance).mean())
+        errors.append((((held.rewards - predicted) ** 2).mean(0) / variance)[judges].mean())
     return np.array(errors)
 
 
