@@ -13,7 +13,7 @@ from equipoise.cli._errors import CommandError, refusing
 
 @dataclass(frozen=True)
 class Offline:
-    """Learn a near-equilibrium of many agents from a log, and say what the log supports.
+    """Learn a near-equilibrium of many agents from a log, and say what it supports.
 
     Chooses the interaction rank by held-out error, fits rewards (and transitions, where there are
     states), learns a policy for every agent that stays near what the log covers, and writes a run
