@@ -19,7 +19,7 @@ from equipoise.offline._moments import Moments, add_agent
 from equipoise.offline._screen import neighbour_sets
 
 #: Ranks with more features than this, for one cell of one agent, are not tried.
-LARGEST_DESIGN = 2000
+LARGEST_DESIGN = 800
 #: Ranks whose sums, of one agent and all folds, take more bytes than this are not tried.
 LARGEST_SUMS = 4e9
 #: Errors below this part of the variance are rounding, and alike.
