@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from equipoise.games import AggregativeGame as AggregativeGame
     from equipoise.games import AggregativeMarkovGame as AggregativeMarkovGame
     from equipoise.games import ContextualGame as ContextualGame
+    from equipoise.games import ContinuousGame as ContinuousGame
     from equipoise.games import DecoupledMarkovGame as DecoupledMarkovGame
     from equipoise.games import MarkovGame as MarkovGame
     from equipoise.games import MatrixGame as MatrixGame
@@ -43,6 +44,7 @@ _PUBLIC: dict[str, str | None] = {
     "AggregativeMarkovGame": "equipoise.games",
     "ContextualGame": "equipoise.games",
     "DecoupledMarkovGame": "equipoise.games",
+    "ContinuousGame": "equipoise.games",
     # answers
     "solve": "equipoise.solvers",
     "certify": "equipoise.certificates",

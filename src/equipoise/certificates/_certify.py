@@ -7,6 +7,7 @@ from typing import Any
 from equipoise.certificates._aggregative import certify_aggregative
 from equipoise.certificates._aggregative_markov import certify_aggregative_markov
 from equipoise.certificates._contextual import certify_contextual
+from equipoise.certificates._continuous import certify_continuous
 from equipoise.certificates._decoupled import certify_decoupled
 from equipoise.certificates._markov import certify_markov
 from equipoise.certificates._matrix import certify_matrix
@@ -16,6 +17,7 @@ from equipoise.games import (
     AggregativeGame,
     AggregativeMarkovGame,
     ContextualGame,
+    ContinuousGame,
     DecoupledMarkovGame,
     MarkovGame,
     MatrixGame,
@@ -40,6 +42,10 @@ def certify(game: Any, policy: Any, *, concept: str | None = None) -> Certificat
     second of a mixture, which are the defaults; "ce" those that depend on it. The gain of a
     mixture over fixed deviations can be negative, and is then left so. Other games have product
     policies alone, and "nash".
+
+    The policy of a `ContinuousGame` is a `games.ContinuousPolicy`, or an array of the actions of
+    every agent, (agents,) or (contexts, agents). Where its rewards are a function of the user's,
+    gains are bounds: `exact` is false, and `method` says which.
 
     Raises `ValueError` for a profile in which a player is missing, for arrays of the wrong
     shape, and for probabilities that are negative or do not sum to one.
@@ -78,5 +84,6 @@ _certify.register(MarkovGame, _of_product_policies(certify_markov))
 _certify.register(NormalFormGame, _of_product_policies(certify_normal_form))
 _certify.register(AggregativeGame, _of_product_policies(certify_aggregative))
 _certify.register(AggregativeMarkovGame, _of_product_policies(certify_aggregative_markov))
+_certify.register(ContinuousGame, _of_product_policies(certify_continuous))
 _certify.register(ContextualGame, certify_contextual)
 _certify.register(DecoupledMarkovGame, certify_decoupled)

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from equipoise.games._aggregative_markov import AggregativeMarkovGame as AggregativeMarkovGame
     from equipoise.games._aggregative_policy import AggregativePolicy as AggregativePolicy
     from equipoise.games._contextual import ContextualGame as ContextualGame
+    from equipoise.games._continuous import ContinuousGame as ContinuousGame
+    from equipoise.games._continuous_function import RewardFunction as RewardFunction
+    from equipoise.games._continuous_policy import ContinuousPolicy as ContinuousPolicy
+    from equipoise.games._continuous_terms import PolynomialTerms as PolynomialTerms
     from equipoise.games._decoupled import DecoupledMarkovGame as DecoupledMarkovGame
     from equipoise.games._interactions import Interactions as Interactions
     from equipoise.games._markov import MarkovGame as MarkovGame
@@ -39,6 +43,11 @@ _PUBLIC: dict[str, str | None] = {
     # rewards as sums of terms, and what many agents play in them
     "Interactions": "equipoise.games._interactions",
     "Mixture": "equipoise.games._mixture",
+    # actions that are numbers
+    "ContinuousGame": "equipoise.games._continuous",
+    "PolynomialTerms": "equipoise.games._continuous_terms",
+    "RewardFunction": "equipoise.games._continuous_function",
+    "ContinuousPolicy": "equipoise.games._continuous_policy",
     # what very many agents play
     "AggregativePolicy": "equipoise.games._aggregative_policy",
     # games drawn at random

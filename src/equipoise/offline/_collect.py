@@ -14,7 +14,7 @@ from scipy.special import ndtri
 from equipoise.core import checks
 from equipoise.core.machine import cores
 from equipoise.core.randomness import as_key
-from equipoise.games import ContextualGame, DecoupledMarkovGame, Mixture
+from equipoise.games import ContextualGame, ContinuousGame, DecoupledMarkovGame, Mixture
 from equipoise.offline._log import Log
 
 #: Logs with more rewards than this are kept in float32.
@@ -58,8 +58,11 @@ def collect(game: Any, behaviour: Any = "uniform", samples: int = 10_000, *, key
     `ContextualGame` a sample is a row; in a `DecoupledMarkovGame` it is an episode of `horizon`
     rows, so that there are `samples` rows for each step. Rewards have Gaussian noise of the
     game's `noise` (one of 65,536 equally likely quantiles); a log of more than 20 million of
-    them is kept in float32. Any other game is asked for its own `simulate(behaviour, samples,
-    key)`, which returns a `Log`.
+    them is kept in float32.
+
+    In a `ContinuousGame` actions are "uniform" on [-1, 1], or those of a `games.ContinuousPolicy`
+    or array; noise is uniform on [-noise, noise], and the log has `continuous=True`. Any other
+    game is asked for its own `simulate(behaviour, samples, key)`, which returns a `Log`.
 
     The same key gives the same rows, whatever the number of samples: a longer log begins with
     the shorter one.
@@ -79,14 +82,18 @@ def collect(game: Any, behaviour: Any = "uniform", samples: int = 10_000, *, key
         if isinstance(game, ContextualGame):
             return _play_once(game, mixture, samples, streams, known)
         return _play_episodes(game, mixture, samples, streams, known)
+    if isinstance(game, ContinuousGame):
+        from equipoise.offline._collect_continuous import collect_continuous  # builds on this file
+
+        return collect_continuous(game, behaviour, samples, key)
     if isinstance(game, Simulator):
         log = game.simulate(behaviour, samples, key)
         if not isinstance(log, Log):
             raise ValueError(f"game: expected simulate to return a Log, found {type(log).__name__}")
         return log
     raise ValueError(
-        "game: expected a ContextualGame, a DecoupledMarkovGame, or a game with a method "
-        f"simulate(behaviour, samples, key); found {type(game).__name__}"
+        "game: expected a ContextualGame, a DecoupledMarkovGame, a ContinuousGame, or a game with "
+        f"a method simulate(behaviour, samples, key); found {type(game).__name__}"
     )
 
 

@@ -26,6 +26,7 @@ _THEMES = (
     "soccer",
     "crowds",
     "crowds_markov",
+    "continuous",
 )
 
 #: Kind of game -> the module and the class that make it.
@@ -35,6 +36,7 @@ _KINDS = {
     "markov": ("equipoise.games._markov", "MarkovGame"),
     "aggregative": ("equipoise.games._aggregative", "AggregativeGame"),
     "aggregative-markov": ("equipoise.games._aggregative_markov", "AggregativeMarkovGame"),
+    "continuous": ("equipoise.games._continuous", "ContinuousGame"),
 }
 
 

@@ -36,8 +36,8 @@ class Entry:
     #: The word `load` takes.
     name: str
     title: str
-    #: "matrix" (two-player zero-sum), "normal-form" (general-sum), "markov", "aggregative" or
-    #: "aggregative-markov".
+    #: "matrix" (two-player zero-sum), "normal-form" (general-sum), "markov", "aggregative",
+    #: "aggregative-markov" or "continuous".
     kind: str
     #: Where the game, or its solution, was published.
     source: str

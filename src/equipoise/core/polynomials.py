@@ -1,0 +1,85 @@
+"""Polynomials on [-1, 1], many at once: their values and exact maxima.
+
+Coefficients come lowest power first on the last axis; all other axes are batch axes.
+"""
+
+import numpy as np
+from jaxtyping import Float
+
+#: Halvings of an interval of length at most 2, until it is as narrow as rounding.
+_HALVINGS = 56
+
+
+def evaluate(
+    coefficients: Float[np.ndarray, "*batch powers"], points: Float[np.ndarray, "*points"]
+) -> Float[np.ndarray, "*values"]:
+    """Values at points that broadcast against the batch axes, by Horner's rule.
+
+    >>> import numpy as np
+    >>> evaluate(np.array([1.0, 0.0, 2.0]), np.array([0.0, 0.5])).tolist()
+    [1.0, 1.5]
+    """
+    shape = np.broadcast_shapes(coefficients.shape[:-1], points.shape)
+    values = np.broadcast_to(coefficients[..., -1], shape)
+    for power in reversed(range(coefficients.shape[-1] - 1)):
+        values = values * points + coefficients[..., power]
+    return np.asarray(values)
+
+
+def maximum(
+    coefficients: Float[np.ndarray, "*batch powers"],
+) -> tuple[Float[np.ndarray, "*batch"], Float[np.ndarray, "*batch"]]:
+    """The largest value on [-1, 1], and a point where it is taken.
+
+    Candidates are the ends and the zeros of the derivative. These are found from the highest
+    derivative down: between two neighbouring zeros of a derivative the one below it is
+    monotonic, so that a change of sign there holds one zero, which halving finds. Zeros without
+    a change of sign are zeros of the next derivative, and candidates as such. Leading
+    coefficients may be zero or tiny: nothing is divided by them but in the linear case, whose
+    zero is cut to the interval.
+
+    >>> import numpy as np
+    >>> value, point = maximum(np.array([0.0, 1.0, -1.0]))
+    >>> float(value), float(point)
+    (0.25, 0.5)
+    """
+    batch = coefficients.shape[:-1]
+    flat = coefficients.reshape(-1, coefficients.shape[-1])
+    ends = np.broadcast_to(np.array([-1.0, 1.0]), (len(flat), 2))
+    points = np.concatenate([ends, _critical(flat)], 1)
+    values = evaluate(flat[:, None, :], points)
+    best = values.argmax(1)[:, None]
+    chosen = (np.take_along_axis(array, best, 1)[:, 0] for array in (values, points))
+    value, point = (array.reshape(batch) for array in chosen)
+    return value, point
+
+
+def _critical(flat: np.ndarray) -> np.ndarray:
+    """(batch, points): all zeros of the first derivative in [-1, 1], and other points of it."""
+    derivatives = [flat]
+    while derivatives[-1].shape[1] > 2:
+        last = derivatives[-1]
+        derivatives.append(last[:, 1:] * np.arange(1.0, last.shape[1]))
+    if len(derivatives) == 1:
+        return np.empty((len(flat), 0))
+    linear = derivatives[-1]
+    slope = linear[:, 1]
+    with np.errstate(over="ignore"):
+        zero = np.divide(-linear[:, 0], slope, out=np.zeros(len(flat)), where=slope != 0.0)
+    found = np.clip(zero, -1.0, 1.0)[:, None]
+    kept = found
+    for derivative in reversed(derivatives[1:-1]):
+        ends = np.ones((len(flat), 1))
+        edges = np.sort(np.concatenate([-ends, found, ends], 1), 1)
+        kept, found = found, _halve(derivative[:, None, :], edges[:, :-1], edges[:, 1:])
+    return np.concatenate([kept, found], 1)
+
+
+def _halve(derivative: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Where a function that is monotonic from `left` to `right` changes sign, or an end."""
+    rising = evaluate(derivative, left) < 0.0
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (left + right)
+        before = (evaluate(derivative, middle) < 0.0) == rising
+        left, right = np.where(before, middle, left), np.where(before, right, middle)
+    return 0.5 * (left + right)

@@ -1,0 +1,311 @@
+"""Games of many agents whose actions are numbers from -1 to 1."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from equipoise.core import checks, polynomials
+from equipoise.games._contextual import as_context_probabilities
+from equipoise.games._continuous_function import RewardFunction
+from equipoise.games._continuous_policy import ContinuousPolicy
+from equipoise.games._continuous_terms import PolynomialTerms
+
+
+class ContinuousGame(eqx.Module):
+    """N agents who each choose a number from -1 to 1.
+
+    A context is drawn from `context_probabilities` (uniform when not given), all agents see it
+    and choose, and receive what `terms` say: `PolynomialTerms`, or a `RewardFunction` as
+    `ContinuousGame.from_function` makes it. What is logged of the game has noise added that is
+    uniform on [-noise, noise], as in section 6 of the interaction-rank paper.
+
+    With local states there are `horizon` steps. The own action moves the own state, by chances
+    that are polynomials of it, and states change what actions amount to (`effects` and `own` of
+    the terms):
+
+    - `transitions`: coefficients of the chances of next states, lowest power first, (agents,
+      states, next states, powers), or without the first axis where all agents move alike;
+    - `initial`: chances of first states, (states,), (agents, states) or (contexts, agents,
+      states); uniform when not given.
+
+    A policy is a `ContinuousPolicy`, or an array of `policy_shape`.
+
+    **Example**
+
+    The game of the interaction-rank paper, with three agents:
+
+    >>> import numpy as np, equipoise as eq
+    >>> terms = eq.games.PolynomialTerms(3, pairs={(1, 1): np.ones((3, 3)) / np.sqrt(3)})
+    >>> game = eq.ContinuousGame(terms, noise=1.0)
+    >>> game.agents, game.rank, game.policy_shape
+    (3, 2, (1, 3))
+    >>> game.rewards(np.array([1.0, 1.0, -1.0])).round(3).tolist()
+    [0.577, 0.577, -0.577]
+    >>> (eq.certify(game, [1.0, 1.0, -1.0]).gains * np.sqrt(3)).round(6).tolist()
+    [0.0, 0.0, 4.0]
+    """
+
+    terms: PolynomialTerms | RewardFunction
+    context_probabilities: np.ndarray
+    transitions: np.ndarray | None
+    initial: np.ndarray | None
+    horizon: int = eqx.field(static=True)
+    noise: float = eqx.field(static=True)
+
+    def __init__(
+        self,
+        terms: Any,
+        context_probabilities: Any = None,
+        transitions: Any = None,
+        initial: Any = None,
+        horizon: int = 1,
+        noise: float = 0.0,
+    ):
+        if not isinstance(terms, PolynomialTerms | RewardFunction):
+            raise ValueError(
+                "terms: expected PolynomialTerms or a RewardFunction, found "
+                f"{type(terms).__name__}; ContinuousGame.from_function takes a function"
+            )
+        self.terms = terms
+        self.context_probabilities = as_context_probabilities(context_probabilities, terms.contexts)
+        self.horizon = checks.check_count("horizon", horizon)
+        checks.check_range("noise", noise, 0.0, np.inf, high_open=True)
+        self.noise = float(noise)
+        self.transitions, self.initial = self._local(transitions, initial)
+
+    @classmethod
+    def from_function(
+        cls,
+        reward: Callable[..., Any],
+        agents: int,
+        contexts: int = 1,
+        *,
+        context_probabilities: Any = None,
+        noise: float = 0.0,
+        rank: int | None = None,
+        lipschitz: float | None = None,
+        curvature: float | None = None,
+    ) -> "ContinuousGame":
+        """A game whose rewards a function of your own computes.
+
+        `reward(actions)`, or `reward(actions, context)` where there are several contexts, is
+        written for JAX: it takes the actions (agents,) of one sample and returns the rewards
+        (agents,). `rank` is its interaction rank, where it is less than the number of agents.
+
+        Certificates of such games are bounds. Say what is known of how an agent's reward depends
+        on its own action: `lipschitz`, a bound on its slope, or better `curvature`, a bound on
+        its second derivative. Then gains are upper bounds. With neither they are lower bounds:
+        the best deviations that were found.
+
+        **Example**
+
+        >>> import equipoise as eq, jax.numpy as jnp
+        >>> game = eq.ContinuousGame.from_function(
+        ...     lambda a: jnp.sin(3 * a) * a.mean(), agents=4, curvature=12.0
+        ... )
+        >>> certificate = eq.certify(game, [0.5, 0.5, 0.5, 0.5])
+        >>> certificate.gains.round(4).tolist(), certificate.exact
+        ([0.0014, 0.0014, 0.0014, 0.0014], False)
+        """
+        terms = RewardFunction(reward, agents, contexts, rank, lipschitz, curvature)
+        return cls(terms, context_probabilities, noise=noise)
+
+    def _local(self, transitions: Any, initial: Any) -> tuple[Any, Any]:
+        """Transitions and first states, checked; or their absence."""
+        states = self.terms.states
+        if transitions is None:
+            if states > 1 or initial is not None or self.horizon > 1:
+                what = "terms have states" if states > 1 else "initial or horizon are given"
+                raise ValueError(f"transitions: expected them where {what}, found none")
+            return None, None
+        array = checks.as_float_array("transitions", transitions)
+        shape = (self.agents, states, states)
+        if array.ndim not in (3, 4) or array.shape[-3:-1] != shape[1:] or 0 in array.shape:
+            raise ValueError(
+                f"transitions: expected shape {(*shape[1:], 'powers')} or {(*shape, 'powers')}, "
+                f"with as many states as the effects of the terms have; found {array.shape}"
+            )
+        array = np.broadcast_to(array, (*shape, array.shape[-1]))
+        _check_chances(array)
+        begun = np.full(states, 1.0 / states) if initial is None else initial
+        begun = checks.as_float_array("initial", begun)
+        full = (self.contexts, self.agents, states)
+        if begun.ndim not in (1, 2, 3) or begun.shape != full[-begun.ndim :]:
+            raise ValueError(
+                f"initial: expected shape {full[2:]}, {full[1:]} or {full}, found {begun.shape}"
+            )
+        return array, np.broadcast_to(checks.check_probabilities("initial", begun), full)
+
+    @property
+    def agents(self) -> int:
+        """Number of agents."""
+        return self.terms.agents
+
+    @property
+    def players(self) -> int:
+        """Number of agents."""
+        return self.agents
+
+    @property
+    def contexts(self) -> int:
+        """Number of contexts."""
+        return self.terms.contexts
+
+    @property
+    def rank(self) -> int:
+        """Interaction rank: the largest number of agents in a term, the own among them."""
+        return self.terms.rank
+
+    @property
+    def states(self) -> int | None:
+        """Number of local states of each agent; None where there are none."""
+        return None if self.transitions is None else self.terms.states
+
+    @property
+    def actions(self) -> tuple[int, ...]:
+        """Always `()`: actions are numbers from -1 to 1, and are not counted."""
+        return ()
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        """Always `()`: these are single games."""
+        return ()
+
+    @property
+    def policy_shape(self) -> tuple[int, ...]:
+        """(contexts, agents), or (contexts, horizon, agents, states) with local states."""
+        if self.transitions is None:
+            return self.contexts, self.agents
+        return self.contexts, self.horizon, self.agents, self.terms.states
+
+    def rewards(self, actions: Any, contexts: Any = None, states: Any = None) -> Any:
+        """(..., agents): mean rewards at actions (..., agents).
+
+        `contexts` (...) are needed where there are several, and `states` (..., agents) where
+        there are any. NumPy arrays give NumPy arrays, in float32 where actions are; JAX arrays
+        give JAX arrays, inside `jit` and `vmap` too, and are not looked at.
+
+        **Example**
+
+        >>> import numpy as np, equipoise as eq
+        >>> game = eq.games.load("square-continuous", agents=2)
+        >>> game.rewards(np.array([[0.5, -1.0]])).tolist()
+        [[0.25, 1.0]]
+        """
+        if not isinstance(actions, jax.Array):
+            actions = np.asarray(actions)
+            if actions.dtype.kind != "f":
+                actions = checks.as_float_array("actions", actions)
+        if not actions.ndim or actions.shape[-1] != self.agents:
+            raise ValueError(
+                f"actions: expected shape (..., {self.agents}), one for each agent; found "
+                f"{tuple(actions.shape)}"
+            )
+        batch = actions.shape[:-1]
+        _check_given("contexts", contexts, batch, self.contexts, self.contexts > 1)
+        _check_given(
+            "states", states, actions.shape, self.terms.states, self.transitions is not None
+        )
+        if not isinstance(actions, jax.Array) and not (np.abs(actions) <= 1.0).all():
+            where = checks.first_index(~(np.abs(actions) <= 1.0))
+            raise ValueError(
+                f"actions: expected numbers from -1 to 1, found {actions[where]} at {list(where)}"
+            )
+        return self.terms.rewards(actions, contexts, states)
+
+    def as_policy(self, policy: Any) -> ContinuousPolicy:
+        """A policy of this game: a `ContinuousPolicy` or an array, checked.
+
+        **Example**
+
+        >>> import equipoise as eq
+        >>> eq.games.load("square-continuous", agents=2).as_policy([1, -1]).points.tolist()
+        [[1.0, -1.0]]
+        """
+        if not isinstance(policy, ContinuousPolicy):
+            array = np.asarray(policy)
+            if array.dtype.kind not in "fiu":
+                raise ValueError(
+                    "policy: expected a ContinuousPolicy or an array of numbers, "
+                    f"found {type(policy).__name__} of {array.dtype}"
+                )
+            if array.ndim == len(self.policy_shape) - 1 and self.contexts == 1:
+                array = array[None]
+            checks.check_shape("policy", array, self.policy_shape, self._axes)
+            policy = ContinuousPolicy(array)
+        if policy.policy_shape != self.policy_shape:
+            raise ValueError(
+                f"policy: expected one of shape {self.policy_shape}, {self._axes}; "
+                f"found {policy.policy_shape}"
+            )
+        return policy
+
+    @property
+    def _axes(self) -> str:
+        local = self.transitions is not None
+        return "(contexts, horizon, agents, states)" if local else "(contexts, agents)"
+
+    def uniform_policy(self) -> ContinuousPolicy:
+        """Uniform play on [-1, 1], as points and chances with exactly its moments.
+
+        The points are those of Gauss and Legendre, as many as rewards and transitions that are
+        polynomials need: the certificate is that of uniform play.
+
+        **Example**
+
+        >>> import numpy as np, equipoise as eq
+        >>> game = eq.games.load("pairwise-continuous", agents=9)
+        >>> certificate = eq.certify(game, game.uniform_policy())
+        >>> round(float(certificate.max_gain) * 3, 6)      # max a^2 = 1, instead of E a^2 = 1/3
+        0.666667
+        """
+        if not isinstance(self.terms, PolynomialTerms):
+            raise ValueError("game: expected polynomial terms, whose moments are known; found none")
+        powers = self.terms.highest * (self.terms.effects.shape[-1] - 1)
+        powers = max(powers, self.terms.degree)
+        if self.transitions is not None:
+            powers = max(powers, self.transitions.shape[-1] - 1)
+        points, weights = np.polynomial.legendre.leggauss(powers // 2 + 1)
+        shape = (*self.policy_shape, len(points))
+        return ContinuousPolicy(np.broadcast_to(points, shape), np.broadcast_to(weights / 2, shape))
+
+
+def _check_chances(transitions: np.ndarray) -> None:
+    """Refuse polynomials that are not chances everywhere on [-1, 1]."""
+    total = transitions.sum(2)
+    total[..., 0] -= 1.0
+    if np.abs(total).max() > checks.PROBABILITY_TOLERANCE:
+        where = checks.first_index(np.abs(total).max(-1) > checks.PROBABILITY_TOLERANCE)
+        raise ValueError(
+            "transitions: expected chances that sum to 1 for every action; found another "
+            f"sum for (agent, state) {list(where)}"
+        )
+    lowest, point = polynomials.maximum(-transitions)
+    if lowest.max() > checks.PROBABILITY_TOLERANCE:
+        where = checks.first_index(lowest > checks.PROBABILITY_TOLERANCE)
+        raise ValueError(
+            f"transitions: expected chances >= 0 for every action, found {-lowest[where]:.6g} at "
+            f"action {point[where]:.6g} for (agent, state, next state) {list(where)}"
+        )
+
+
+def _check_given(name: str, value: Any, shape: tuple, count: int, needed: bool) -> None:
+    """Refuse missing or impossible contexts or states; traced ones only by their shape."""
+    if value is None:
+        if needed:
+            raise ValueError(f"{name}: expected one of {count} for each sample, found none")
+        return
+    if not isinstance(value, jax.Array):
+        value = np.asarray(value)
+    if np.broadcast_shapes(value.shape, shape) != shape:
+        raise ValueError(f"{name}: expected shape {shape}, found {value.shape}")
+    if checks.is_traced(value):
+        return
+    if value.dtype.kind not in "iu" or (value.size and (value.min() < 0 or value.max() >= count)):
+        raise ValueError(
+            f"{name}: expected whole numbers from 0 to {count - 1}, found {value.dtype} from "
+            f"{value.min()} to {value.max()}"
+        )

@@ -1,0 +1,285 @@
+"""Rewards of continuous actions, as polynomial terms of a few agents each.
+
+What an agent's action amounts to is its *effect* x, the action itself or a polynomial of it that
+depends on its local state. Agent i receives
+
+    own_i(a_i) + sum_{p,q} x_i^p sum_j W^{pq}_ij x_j^q + sum_terms w x_i^p x_j^q x_k^r ...
+
+so that the terms of pairs are products of matrices, and terms of more agents are listed one by
+one. Nothing here is ever as large as the joint space, and given what the others do, the expected
+reward of an agent is a polynomial of its own action.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equipoise.core import checks
+from equipoise.games._continuous_groups import Group, as_groups
+
+
+class PolynomialTerms(eqx.Module):
+    """Rewards of N agents with actions in [-1, 1]: polynomial terms, which may depend on contexts.
+
+    - `own`: coefficients of the own action's powers, lowest first: (powers,), (agents, powers),
+      (contexts, agents, powers) or, where there are local states, (contexts, agents, states,
+      powers).
+    - `pairs`: {(p, q): weights}, with weights (agents, agents) or (contexts, agents, agents):
+      agent i receives `x_i^p * sum_j weights[i, j] * x_j^q`, its own action among the j.
+    - `groups`: terms of three or more different agents, {order: (scopes, powers, weights)}, with
+      scopes and powers (terms, order) and weights (terms,) or (contexts, terms). Agent
+      `scopes[t, 0]` receives `weights[t]` times the product of the effects of the agents of
+      `scopes[t]`, to their powers.
+    - `effects`: what an action amounts to, coefficients of its powers, (states, powers) or
+      (agents, states, powers); the action itself when not given.
+
+    **Example**
+
+    Three agents who like to agree, the second of whom also has a favourite, 0.5:
+
+    >>> import numpy as np, equipoise as eq
+    >>> own = np.zeros((3, 3))
+    >>> own[1] = [0.0, 1.0, -1.0]
+    >>> terms = eq.games.PolynomialTerms(3, own, {(1, 1): np.ones((3, 3)) - np.eye(3)})
+    >>> terms.rank, terms.contexts
+    (2, 1)
+    >>> terms.rewards(np.array([[1.0, 0.5, 0.0]])).tolist()
+    [[0.5, 0.75, 0.0]]
+    """
+
+    own: np.ndarray
+    pairs: dict[tuple[int, int], np.ndarray]
+    groups: dict[int, Group]
+    effects: np.ndarray
+    agents: int = eqx.field(static=True)
+    contexts: int = eqx.field(static=True)
+    #: The largest number of agents in a term that is not zero.
+    rank: int = eqx.field(static=True)
+    #: The highest power of an effect.
+    highest: int = eqx.field(static=True)
+    #: The highest power of an own action in a reward, others' actions given.
+    degree: int = eqx.field(static=True)
+
+    def __init__(
+        self,
+        agents: int,
+        own: Any = None,
+        pairs: Mapping[tuple[int, int], Any] | None = None,
+        groups: Mapping[int, tuple[Any, Any, Any]] | None = None,
+        effects: Any = None,
+    ):
+        self.agents = checks.check_count("agents", agents)
+        if own is None and not pairs and not groups:
+            raise ValueError("own: expected terms, own, of pairs or of groups; found none")
+        self.effects = _as_effects(effects, self.agents)
+        own = _as_own(own, self.agents, self.states)
+        weights = {power: _as_pair(power, w, self.agents) for power, w in (pairs or {}).items()}
+        found = as_groups(groups or {}, self.agents)
+        counts = {len(own), *(len(w) for w in weights.values())}
+        counts |= {len(group.weights) for group in found.values()}
+        if len(counts - {1}) > 1:
+            raise ValueError(
+                f"weights: expected the same number of contexts in all terms, or one; "
+                f"found {sorted(counts)}"
+            )
+        self.contexts = max(counts)
+        self.own = np.broadcast_to(own, (self.contexts, *own.shape[1:]))
+        shape = (self.contexts, self.agents, self.agents)
+        self.pairs = {power: np.broadcast_to(w, shape) for power, w in sorted(weights.items())}
+        self.groups = {order: group.widened(self.contexts) for order, group in found.items()}
+        self.rank, self.highest = self._rank(), self._highest()
+        self.degree = self._degree()
+
+    def _rank(self) -> int:
+        apart = ~np.eye(self.agents, dtype=bool)
+        orders = [1, *(2 for w in self.pairs.values() if (w * apart).any())]
+        return max(orders + [order for order, g in self.groups.items() if g.weights.any()])
+
+    def _highest(self) -> int:
+        powers = [max(p, q) for p, q in self.pairs]
+        return max([0, *powers, *(int(group.powers.max()) for group in self.groups.values())])
+
+    def _degree(self) -> int:
+        powers = [p + q for p, q in self.pairs]
+        powers += [int(group.powers[:, 0].max()) for group in self.groups.values()]
+        reach = (self.effects.shape[2] - 1) * max(powers, default=0)
+        return max(self.own.shape[-1] - 1, reach)
+
+    @property
+    def states(self) -> int:
+        """Number of local states that effects and own terms tell apart; 1 where there are none."""
+        return self.effects.shape[1]
+
+    def rewards(self, actions: Any, contexts: Any = None, states: Any = None) -> Any:
+        """(..., agents): rewards at actions (..., agents), in NumPy or, of JAX arrays, in JAX.
+
+        `contexts` (...) and `states` (..., agents) are whole numbers; they may be left out where
+        there is one. Nothing is checked here; `ContinuousGame.rewards` does.
+        """
+        if isinstance(actions, jax.Array) or isinstance(self.own, jax.Array):
+            return self._rewards_jax(jnp.asarray(actions), contexts, states)
+        actions = np.asarray(actions)
+        flat = actions.reshape(-1, self.agents)
+        result = np.empty(flat.shape, np.result_type(flat, np.float32))
+        where = None
+        if states is not None:
+            where = np.broadcast_to(np.asarray(states), actions.shape).reshape(flat.shape)
+        for context, rows in self._by_context(contexts, actions.shape[:-1]):
+            result[rows] = self._in_context(
+                np, context, flat[rows], None if where is None else where[rows]
+            )
+        return result.reshape(actions.shape)
+
+    def _by_context(self, contexts: Any, shape: tuple[int, ...]) -> Iterator[tuple[int, Any]]:
+        """The rows of each context."""
+        if contexts is None or self.contexts == 1:
+            yield 0, slice(None)
+            return
+        given = np.broadcast_to(np.asarray(contexts), shape).ravel()
+        for context in range(self.contexts):
+            rows = np.flatnonzero(given == context)
+            if len(rows):
+                yield context, rows
+
+    def _rewards_jax(self, actions: Any, contexts: Any, states: Any) -> Any:
+        result = self._in_context(jnp, 0, actions, states)
+        if contexts is None or self.contexts == 1:
+            return result
+        for context in range(1, self.contexts):
+            here = self._in_context(jnp, context, actions, states)
+            result = jnp.where(jnp.asarray(contexts)[..., None] == context, here, result)
+        return result
+
+    def _in_context(self, xp: Any, context: int, actions: Any, states: Any) -> Any:
+        """Rewards in one context, of actions (..., agents)."""
+        kind = actions.dtype if xp is np else None
+        x = _by_state(xp, self.effects, actions, states)
+        rewards = _by_state(xp, self.own[context], actions, states)
+        powers = [None, x]  # the first is never read
+        for _ in range(2, self.highest + 1):
+            powers.append(powers[-1] * x)
+        for (p, q), weights in self.pairs.items():
+            w = xp.asarray(weights[context], kind)
+            met = powers[q] @ w.T if q else xp.broadcast_to(w.sum(1), x.shape)
+            rewards = rewards + (powers[p] * met if p else met)
+        for group in self.groups.values():
+            rewards = rewards + group.rewards(xp, context, powers, x)
+        return rewards
+
+    def moments(self, points: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """(contexts, agents, powers): means of the powers of each agent's effect, from 0 on.
+
+        `points` and `weights` are (contexts, agents, states, support): where an agent is and what
+        it does there, with chances that sum to one over the last two axes.
+        """
+        x = _polynomial(np, self.effects[:, :, None, :], points)
+        moments = np.empty((*x.shape[:2], self.highest + 1))
+        product = weights
+        for power in range(self.highest + 1):
+            moments[:, :, power] = product.sum((2, 3))
+            product = product * x
+        return moments
+
+    def own_polynomials(self, moments: np.ndarray) -> np.ndarray:
+        """(contexts, agents, states, powers): expected rewards as polynomials of own actions.
+
+        `moments` are those of all agents, who choose independently of each other.
+        """
+        width = 1 + max([0, *(p + q for p, q in self.pairs), self.highest])
+        by_effect = np.zeros((self.contexts, self.agents, width))
+        for (p, q), weights in self.pairs.items():
+            self_weight = np.einsum("cii->ci", weights)
+            met = np.matmul(weights, moments[:, :, q, None])[..., 0]
+            by_effect[:, :, p] += met - self_weight * moments[:, :, q]
+            by_effect[:, :, p + q] += self_weight
+        for group in self.groups.values():
+            group.add_expected(by_effect, moments)
+        result = np.zeros((*self.own.shape[:3], max(self.own.shape[3], self.degree + 1)))
+        result[..., : self.own.shape[3]] = self.own
+        power = np.ones_like(self.effects[..., :1])  # of effects, as polynomials of actions
+        for p in range(width):
+            if by_effect[:, :, p].any():
+                result[..., : power.shape[-1]] += by_effect[:, :, p, None, None] * power
+            power = _product(power, self.effects)
+        return result
+
+
+def _polynomial(xp: Any, coefficients: Any, points: Any) -> Any:
+    """Horner's rule; coefficients (..., powers) broadcast against points."""
+    value = xp.broadcast_to(coefficients[..., -1], points.shape)
+    for power in reversed(range(coefficients.shape[-1] - 1)):
+        value = value * points + coefficients[..., power]
+    return value
+
+
+def _by_state(xp: Any, coefficients: Any, actions: Any, states: Any) -> Any:
+    """(..., agents): polynomials (agents, states, powers) at actions, of the states they are in."""
+    table = xp.asarray(coefficients, actions.dtype if xp is np else None)
+    value = _polynomial(xp, table[:, 0], actions)
+    for state in range(1, table.shape[1]):
+        value = xp.where(states == state, _polynomial(xp, table[:, state], actions), value)
+    return value
+
+
+def _product(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """The product of polynomials, coefficients on the last axis."""
+    result = np.zeros((*first.shape[:-1], first.shape[-1] + second.shape[-1] - 1))
+    for power in range(second.shape[-1]):
+        result[..., power : power + first.shape[-1]] += first * second[..., power, None]
+    return result
+
+
+def _as_effects(effects: Any, agents: int) -> np.ndarray:
+    """(agents, states, powers)."""
+    if effects is None:
+        return np.broadcast_to(np.array([0.0, 1.0]), (agents, 1, 2))
+    array = checks.as_float_array("effects", effects)
+    if array.ndim not in (2, 3) or 0 in array.shape or (array.ndim == 3 and len(array) != agents):
+        raise ValueError(
+            f"effects: expected shape (states, powers) or ({agents}, states, powers), "
+            f"found {array.shape}"
+        )
+    checks.check_finite("effects", array)
+    return np.broadcast_to(array, (agents, *array.shape[-2:]))
+
+
+def _as_own(own: Any, agents: int, states: int) -> np.ndarray:
+    """(contexts, agents, states, powers)."""
+    if own is None:
+        return np.zeros((1, agents, states, 1))
+    array = checks.as_float_array("own", own)
+    shaped = array
+    if array.ndim in (1, 2):
+        shaped = array.reshape(1, *array.shape) if array.ndim == 2 else array.reshape(1, 1, -1)
+    if shaped.ndim == 3:
+        shaped = shaped[:, :, None]
+    fits = shaped.ndim == 4 and 0 not in shaped.shape
+    fits = fits and (array.ndim == 1 or shaped.shape[1] == agents)
+    if not fits or shaped.shape[2] not in (1, states):
+        raise ValueError(
+            f"own: expected shape (powers,), ({agents}, powers), (contexts, {agents}, powers) or "
+            f"(contexts, {agents}, {states}, powers), with as many states as effects have; "
+            f"found {array.shape}"
+        )
+    checks.check_finite("own", array)
+    return np.broadcast_to(shaped, (len(shaped), agents, states, shaped.shape[3]))
+
+
+def _as_pair(power: Any, weights: Any, agents: int) -> np.ndarray:
+    """(contexts, agents, agents)."""
+    whole = isinstance(power, tuple) and len(power) == 2
+    if not whole or not all(isinstance(p, int) and p >= 0 for p in power):
+        raise ValueError(f"pairs: expected pairs of powers such as (1, 1), found {power!r}")
+    array = checks.as_float_array(f"pairs[{power}]", weights, copy=False)
+    shaped = array[None] if array.ndim == 2 else array
+    if shaped.ndim != 3 or shaped.shape[1:] != (agents, agents) or not len(shaped):
+        raise ValueError(
+            f"pairs[{power}]: expected shape ({agents}, {agents}) or (contexts, {agents}, "
+            f"{agents}), found {array.shape}"
+        )
+    checks.check_finite(f"pairs[{power}]", array)
+    return shaped
