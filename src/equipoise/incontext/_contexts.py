@@ -5,6 +5,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
 from equipoise.core.zerosum import pivot_to_optimum
@@ -13,12 +14,12 @@ from equipoise.dynamics import (
     OMD,
     Bandit,
     EntropicOMD,
+    History,
     Learner,
     MarkovBandit,
     MarkovEntropicOMD,
     MarkovOMD,
     Nothing,
-    Spec,
     Uniform,
     VLearning,
 )
@@ -65,6 +66,25 @@ class Context(eqx.Module):
             None if trajectory.states is None else trajectory.states.T,
         )
 
+    @staticmethod
+    def of_history(history: History) -> "Context":
+        """What a history of any batch shape holds, its games in one row; in JAX's precision."""
+        axes, most = history.rewards.ndim - 1, max(p.shape[-1] for p in history.policies)
+
+        def flat(array: Any) -> np.ndarray:
+            return np.asarray(array).reshape(-1, *np.shape(array)[axes:])
+
+        def padded(policy: np.ndarray) -> np.ndarray:
+            return np.pad(flat(policy), [(0, 0), (0, 0), (0, most - policy.shape[-1])])
+
+        reward = flat(history.rewards)
+        return Context(
+            jnp.asarray(np.moveaxis(flat(history.actions), -1, 0), jnp.int32),
+            jnp.asarray(np.stack([reward, 1.0 - reward])),
+            jnp.asarray(np.stack([padded(policy) for policy in history.policies])),
+            None if history.states is None else jnp.asarray(flat(history.states), jnp.int32),
+        )
+
 
 def join(contexts: list[Context]) -> Context:
     """Contexts of several batches of games as one."""
@@ -97,6 +117,20 @@ def as_board(games: MatrixGame | MarkovGame) -> Board:
         jnp.asarray(games.transition, jnp.float32),
         games.discount,
     )
+
+
+def blank_board(
+    games: int, actions: tuple[int, int], states: int | None = None, discount: float = 0.0
+) -> Board:
+    """Games of a shape and nothing more: all that a learner needs to follow a history.
+
+    >>> blank_board(4, (2, 3), 5, 0.9).states
+    5
+    """
+    if states is None:
+        return Board(jnp.zeros((games, *actions)))
+    reward = jnp.zeros((games, states, *actions))
+    return Board(reward, jnp.zeros((*reward.shape, states)), discount)
 
 
 def some(board: Board, index: Any) -> Board:
@@ -171,6 +205,28 @@ def follow(learner: Learner, context: Context, board: Board) -> Float[Array, "2 
         return jnp.stack([seat(0), seat(1)])
 
 
+@eqx.filter_jit
+def compiled_follow(
+    learner: Learner, context: Context, board: Board
+) -> Float[Array, "2 batch records *p"]:
+    """`follow`, compiled for callers who are not."""
+    return follow(learner, context, board)
+
+
+def visited(policies: Any, states: Any) -> Any:
+    """(2, batch, records, actions): of policies at all states, those at the states visited.
+
+    `states` may go on for longer than the records; without states, policies are what they are.
+
+    >>> visited(np.arange(4.0).reshape(1, 1, 1, 2, 2), np.array([[1, 0]])).tolist()
+    [[[[2.0, 3.0]]]]
+    """
+    if states is None:
+        return policies
+    games, records = np.indices(policies.shape[1:3])
+    return policies[:, games, records, states[:, : policies.shape[2]]]
+
+
 def matrix_equilibria(
     payoff: Float[Array, "batch rows columns"],
 ) -> Float[Array, "2 batch actions"]:
@@ -185,8 +241,3 @@ def matrix_equilibria(
     return jnp.stack(
         [jnp.pad(p.T, ((0, 0), (0, most - p.shape[0]))) for p in (optimum.x, optimum.y)]
     )
-
-
-def spec_of(board: Board, seat: int) -> Spec:
-    """What the player in a seat knows beforehand."""
-    return Spec(board.actions[seat], board.states, board.discount)

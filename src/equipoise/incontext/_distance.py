@@ -1,20 +1,16 @@
 """How far what players do is from what an explicit learner would have done in their place."""
 
-from typing import Any
+from dataclasses import replace
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
 
 from equipoise.core.precision import single_precision
 from equipoise.dynamics import OMD, Bandit, Learner, MarkovBandit, MarkovOMD
 from equipoise.games import MatrixGame
 from equipoise.incontext._boards import in_blocks
-from equipoise.incontext._contexts import Context, follow
+from equipoise.incontext._contexts import Context, blank_board, compiled_follow, take, visited
 from equipoise.incontext._outcome import Episode
-from equipoise.incontext._teams import Board
+from equipoise.incontext._realisability import total_variation
 
 
 def distance(episode: Episode, learner: Learner | None = None) -> np.ndarray:
@@ -49,48 +45,17 @@ def distance(episode: Episode, learner: Learner | None = None) -> np.ndarray:
             f"learner: expected a learner of {kind} games that sees {sees.__name__}, "
             f"found {type(learner).__name__}"
         )
-    axes, most = len(games.batch_shape), max(games.actions)
+    with single_precision():
+        context = Context.of_history(replace(episode.history, policies=episode.held))
+    states, discount = (games.states, games.discount) if not matrix else (None, 0.0)
 
-    def flat(array: Any) -> np.ndarray:
-        return np.asarray(array).reshape(-1, *np.shape(array)[axes:])
+    def block(index: np.ndarray) -> np.ndarray:
+        with single_precision():
+            part = take(context, index)
+            board = blank_board(len(index), games.actions, states, discount)
+            followed = compiled_follow(learner, part, board)
+            theirs = np.asarray(visited(followed[:, :, :-1], part.states))
+        return np.moveaxis(total_variation(theirs, np.asarray(part.policies)), 0, -1)
 
-    def padded(policy: np.ndarray) -> np.ndarray:
-        return np.pad(policy, [(0, 0), (0, 0), (0, most - policy.shape[-1])])
-
-    history = episode.history
-    actions = np.moveaxis(flat(history.actions), -1, 0)
-    reward = flat(history.rewards)
-    rewards = np.stack([reward, 1.0 - reward])
-    held = np.stack([padded(flat(policy)) for policy in episode.held])
-    states = None if history.states is None else flat(history.states)
-    shape = games.actions if matrix else (games.states, *games.actions)
-    discount = 0.0 if matrix else games.discount
-
-    def block(index: np.ndarray) -> Array:
-        with single_precision(), jax.numpy_rank_promotion("allow"):
-            context = Context(
-                jnp.asarray(actions[:, index], jnp.int32),
-                jnp.asarray(rewards[:, index], jnp.float32),
-                jnp.asarray(held[:, index], jnp.float32),
-                None if states is None else jnp.asarray(states[index], jnp.int32),
-            )
-            # Following looks at sizes alone.
-            blank = jnp.zeros((len(index), *shape))
-            moves = None if matrix else jnp.zeros((*blank.shape, shape[0]))
-            return _distances(learner, context, Board(blank, moves, discount))
-
-    parts = in_blocks(block, len(reward))
+    parts = in_blocks(block, context.actions.shape[1])
     return np.concatenate(parts).astype(np.float64).reshape(*games.batch_shape, -1, 2)
-
-
-@eqx.filter_jit
-def _distances(
-    learner: Learner, context: Context, board: Board
-) -> Float[Array, "batch rounds seats"]:
-    """Between the policies of a context and the learner's, at the states visited."""
-    theirs = follow(learner, context, board)[:, :, :-1]
-    if context.states is not None:
-        place = context.states[None, :, :-1, None, None]
-        theirs = jnp.take_along_axis(theirs, place, axis=3)[:, :, :, 0]
-    apart = 0.5 * jnp.abs(theirs - context.policies).sum(-1)
-    return jnp.moveaxis(apart, 0, -1)

@@ -16,13 +16,10 @@ from equipoise.dynamics import Bandit, Learner, MarkovBandit, Nothing
 from equipoise.games import MarkovGame, MatrixGame
 from equipoise.incontext import _losses as losses
 from equipoise.incontext._boards import flat_board
-from equipoise.incontext._contexts import Context, some
+from equipoise.incontext._contexts import Context, follow, visited
 from equipoise.incontext._episode import episode
 from equipoise.incontext._players import Players, check_players
-from equipoise.incontext._teams import Board, Frozen, Learning, Seen
-
-#: Games at once, at least: XLA compiles learners on smaller batches wrongly.
-LEAST = 16
+from equipoise.incontext._teams import Board, Frozen, Learning
 
 
 def total_variation(p: np.ndarray, q: np.ndarray) -> np.ndarray:
@@ -109,15 +106,11 @@ def realisability(
                 f"found {type(who).__name__}"
             )
     count = int(np.prod(games.batch_shape, dtype=int))
-    index = np.minimum(np.arange(max(count, LEAST)), count - 1)
-    words = game_words(jax.random.split(as_key(key), count))[:, index]
+    words = game_words(jax.random.split(as_key(key), count))
     with single_precision():
-        board = some(flat_board(games, (0.0, 1.0)), index)
+        board = flat_board(games, (0.0, 1.0))
         context = _write(contexts or expert, board, jnp.asarray(words), rounds)
-        p, q = (np.asarray(_read(who, board, context), float)[:, :count] for who in (expert, model))
-        if context.states is not None:
-            here = np.asarray(context.states)[None, :count, :, None, None]
-            p, q = (np.take_along_axis(each, here, 3)[:, :, :, 0] for each in (p, q))
+        p, q = (np.asarray(_read(who, board, context), float) for who in (expert, model))
     return Realisability(
         np.moveaxis(total_variation(p, q), 0, 1), np.moveaxis(hellinger(p, q), 0, 1)
     )
@@ -135,27 +128,9 @@ def _write(who: Learner | Players, board: Board, words: jax.Array, rounds: int) 
 
 @eqx.filter_jit
 def _read(who: Learner | Players, board: Board, context: Context) -> jax.Array:
-    """(2, batch, records, ...): policies before every round and after the last."""
+    """(2, batch, records, actions): before every round and after the last, at its state."""
     if not isinstance(who, Players):
-        with jax.numpy_rank_promotion("allow"):
-            return jnp.stack([_follow(who, board, context, seat) for seat in (0, 1)])
+        return visited(follow(who, context, board), context.states)
     seats = jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, who.models)
-    return jnp.stack(losses.policies_of(who, losses.outputs(seats, who.tokens, context)))
-
-
-def _follow(learner: Learner, board: Board, context: Context, seat: int) -> jax.Array:
-    """The policies of a learner who lives through a seat's histories."""
-    team = Learning(learner=learner, seats=(seat,))
-    states = context.states
-    here, then = (None, None) if states is None else (states[:, :-1].T, states[:, 1:].T)
-    book = (context.actions, context.rewards)
-    events = tuple(jnp.moveaxis(part[seat : seat + 1], 2, 0) for part in book)
-    t = jnp.arange(1, context.actions.shape[2] + 1, dtype=jnp.int32)
-
-    def body(state: Any, event: Any) -> tuple[Any, jax.Array]:
-        state = team.observe(state, Seen(*event), 0)
-        return state, team.policies(state, board, None)[0]
-
-    first = team.begin(board, None if states is None else states[:, 0])
-    _, rest = jax.lax.scan(body, first, (t, *events, here, then))
-    return jnp.moveaxis(jnp.concatenate([team.policies(first, board, None), rest]), 0, 1)
+    policies = jnp.stack(losses.policies_of(who, losses.outputs(seats, who.tokens, context)))
+    return visited(policies, context.states)

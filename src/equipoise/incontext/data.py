@@ -28,7 +28,7 @@ from equipoise.incontext._config import Config
 from equipoise.incontext._contexts import (
     Context,
     as_board,
-    follow,
+    compiled_follow,
     join,
     learners_play,
     make_learner,
@@ -193,7 +193,7 @@ class Dataset:
 
     def _labels(self, games: Any, board: Board, context: Context, key: jax.Array) -> Any:
         if self.config.expert == "omd":
-            return _followed(context, board)
+            return compiled_follow(make_learner("omd", board.states), context, board)
         most = max(games.actions)
         policies = [np.asarray(policy) for policy in solve(games).policy]
         width = [(0, 0)] * (policies[0].ndim - 1)
@@ -245,11 +245,6 @@ def _contexts(board: Board, words: jax.Array, config: Config, players: Players |
         some(board, slice(half)), config.learners, words[:, :half], rounds=config.rounds
     )
     return join([learners, Context.of(own)])
-
-
-@eqx.filter_jit
-def _followed(context: Context, board: Board) -> jax.Array:
-    return follow(make_learner("omd", board.states), context, board)
 
 
 def _arrays(batch: Batch) -> dict[str, np.ndarray]:

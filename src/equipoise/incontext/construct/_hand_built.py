@@ -10,16 +10,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from equipoise.core.precision import double_precision, single_precision
-from equipoise.dynamics import OMD, Bandit, History, MarkovBandit, MarkovOMD, Spec, rollout
+from equipoise.dynamics import OMD, History, MarkovOMD, rollout
 from equipoise.games import MarkovGame, MatrixGame
+from equipoise.incontext._contexts import Context, blank_board, compiled_follow, take, visited
+from equipoise.incontext._losses import write
 from equipoise.incontext._model import MLP, Attention, Transformer
 from equipoise.incontext._players import Players
 from equipoise.incontext.construct._blocks import Layout
 from equipoise.incontext.construct._reciprocal import Reciprocal
 from equipoise.incontext.construct._tokens import PositionTokens
-
-#: Sequences that a learner follows at once, at least.
-LEAST = 16
 
 
 @dataclass(frozen=True)
@@ -136,32 +135,29 @@ class HandBuilt:
         self._check(games)
         rounds, learner = self.tokens.rounds, self.learner
         history = rollout(games, learner, learner, rounds=rounds, key=key, double=True)
-        built, learned = self.answer(history), self.follow(history)
-        if self.current:
-            states = np.asarray(history.states).reshape(-1, 1, rounds + 1, 1, 1)
-            learned = np.take_along_axis(learned, states, axis=3)
+        built, learned = self.answer(history), self._learned(history)
         distance = np.linalg.norm(built - learned, axis=-1)
         return distance if self.tokens.states is None else distance.max(-1)
 
     def answer(self, history: History) -> np.ndarray:
         """What the network says to each seat's view: (games, seats, tokens, [states,] actions)."""
         with double_precision() if self.double else single_precision():
-            answers = np.asarray(_answer(self.model, self.tokens, views(history)), float)
+            context = Context.of_history(history)
+            answers = np.asarray(_answer(self.model, self.tokens, context), float)
         states = () if self.tokens.states is None else (-1,)
-        shape = (len(answers) // 2, 2, answers.shape[1], *states, self.tokens.actions)
-        return answers.reshape(shape)
+        return answers.reshape(*answers.shape[:3], *states, self.tokens.actions)
 
-    def follow(self, history: History) -> np.ndarray:
+    def _learned(self, history: History) -> np.ndarray:
         """What the learner says to the same, in double precision."""
-        spec = Spec(self.tokens.actions, self.tokens.states, self.discount)
+        actions = (self.tokens.actions, self.tokens.actions)
         with double_precision():
-            seen = views(history)
-            count = len(seen.actions)
-            # Padded as the loop of `dynamics` pads: XLA compiles smaller batches wrongly.
-            index = np.minimum(np.arange(max(count, LEAST)), count - 1)
-            seen = jax.tree.map(lambda leaf: leaf[index], seen)
-            policies = np.asarray(_follow(self.learner, spec, seen))[:count]
-        return policies.reshape(len(policies) // 2, 2, *policies.shape[1:])
+            context = Context.of_history(history)
+            games = context.actions.shape[1]
+            board = blank_board(games, actions, self.tokens.states, self.discount)
+            policies = np.asarray(compiled_follow(self.learner, context, board))
+            if self.current:
+                policies = visited(policies, np.asarray(context.states))[..., None, :]
+        return np.swapaxes(policies, 0, 1)
 
     def _check(self, games: MatrixGame | MarkovGame) -> None:
         expected = ((self.tokens.actions,) * 2, self.tokens.states)
@@ -177,60 +173,11 @@ class HandBuilt:
             )
 
 
-class View(eqx.Module):
-    """What one seat saw: arrays of (sequences, rounds), and states with one more."""
-
-    actions: jax.Array
-    rewards: jax.Array
-    states: jax.Array | None
-
-
-def views(history: History) -> View:
-    """Both seats' views of every game, one sequence each: game 0 row, game 0 column, ..."""
-    rounds = history.rewards.shape[-1]
-    rewards = np.stack([history.rewards, 1.0 - history.rewards], -2).reshape(-1, rounds)
-    actions = np.moveaxis(history.actions, -1, -2).reshape(-1, rounds)
-    if history.states is None:
-        return View(jnp.asarray(actions), jnp.asarray(rewards), None)
-    states = np.repeat(history.states.reshape(-1, rounds + 1), 2, 0)
-    return View(jnp.asarray(actions), jnp.asarray(rewards), jnp.asarray(states))
-
-
 @eqx.filter_jit
-def _answer(model: Transformer, tokens: PositionTokens, seen: View) -> jax.Array:
-    def write(t: Any, action: Any, reward: Any, state: Any, after: Any) -> jax.Array:
-        return tokens.round(t, action, reward, state, after)[0]
+def _answer(model: Transformer, tokens: PositionTokens, context: Context) -> jax.Array:
+    """(games, seats, tokens, outputs); one sequence at a time stays in the cache."""
 
-    def one(seen: View) -> jax.Array:
-        t = jnp.arange(1, len(seen.actions) + 1)
-        places = () if seen.states is None else (seen.states[:-1], seen.states[1:])
-        first = tokens.opening(None if seen.states is None else seen.states[0])
-        axes = (0, 0, 0) + ((0, 0) if places else (None, None))
-        rest = jax.vmap(write, axes)(t, seen.actions, seen.rewards, *(places or (None, None)))
-        return model(jnp.concatenate([first, rest]))
+    def game(index: jax.Array) -> jax.Array:
+        return jax.lax.map(model, write(tokens, take(context, index[None]))[:, 0])
 
-    return jax.lax.map(one, seen)  # one at a time: what they need at once stays in the cache
-
-
-@eqx.filter_jit
-def _follow(learner: OMD | MarkovOMD, spec: Spec, seen: View) -> jax.Array:
-    """Policies (sequences, tokens, ...); sequences are innermost, as learners want batches."""
-    rounds, places = seen.actions.shape[1], ()
-    if seen.states is not None:
-        places = (seen.states[:, :-1].T, seen.states[:, 1:].T)
-
-    def body(state: Any, event: Any) -> tuple[Any, Any]:
-        t, action, reward, *around = event
-        feedback: Any = Bandit(t, action, reward)
-        if around:
-            feedback = MarkovBandit(t, around[0], action, reward, around[1])
-        state = learner.update(state, feedback)
-        return state, learner.policy(state)
-
-    first = jax.tree.map(
-        lambda leaf: jnp.broadcast_to(leaf[..., None], (*leaf.shape, len(seen.actions))),
-        learner.init(spec),
-    )
-    events = (jnp.arange(1, rounds + 1), seen.actions.T, seen.rewards.T, *places)
-    _, rest = jax.lax.scan(body, first, events)
-    return jnp.moveaxis(jnp.concatenate([learner.policy(first)[None], rest]), -1, 0)
+    return jax.lax.map(game, jnp.arange(context.actions.shape[1]))
