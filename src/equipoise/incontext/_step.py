@@ -55,6 +55,8 @@ class Trainer(eqx.Module):
     games: TrainingSet | None
     config: Config = eqx.field(static=True)
     backend: str = eqx.field(static=True)
+    #: One for weights that may change, zero for others, like the models of one seed; None: all may.
+    mask: Any = None
 
     @property
     def optimiser(self) -> optax.GradientTransformation:
@@ -107,6 +109,8 @@ class Trainer(eqx.Module):
         def update(learned: Learned, part: Any) -> tuple[Learned, dict[str, Array]]:
             board, context, labels = part
             loss, metrics, gradient = self._gradient(learned.models, board, context, labels)
+            if self.mask is not None:
+                gradient = jax.tree.map(jnp.multiply, gradient, self.mask)
             weights = eqx.filter(learned.models, eqx.is_inexact_array)
             change, memory = self.optimiser.update(gradient, learned.optimiser, weights)
             models = eqx.apply_updates(learned.models, change)
