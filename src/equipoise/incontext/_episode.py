@@ -14,6 +14,8 @@ from equipoise.incontext._teams import Board, Responding, Seen, Team
 
 #: The loop is compiled for so many lengths of context: attention reads no more cache than it must.
 SEGMENTS = 4
+#: Contexts of so few rounds are read whole in every round: compiling for more takes longer.
+SHORT = 64
 
 
 class Trajectory(eqx.Module):
@@ -42,13 +44,14 @@ def episode(
     fading: bool = True,
     noise: Noise | None = None,
     start: int = 0,
-    segments: int = SEGMENTS,
+    segments: int | None = None,
 ) -> Trajectory:
     """Play `rounds` rounds; may be compiled, and `vmap`ped.
 
     `words` are the two random words of each game; `exploration` is the first share of uniform play
     (see `explored_share`), one number, or one for each game, or for each seat and game; unless it
-    is `fading`, it stays as it is.
+    is `fading`, it stays as it is. The loop is compiled in `segments`: one where rounds are few,
+    unless said otherwise.
     """
     noise = Exact() if noise is None else noise
     batch = board.reward.shape[0]
@@ -83,6 +86,8 @@ def episode(
         )
         return (states, then), (actions, reward, expected, played, policies, place)
 
+    if segments is None:
+        segments = 1 if rounds <= SHORT else SEGMENTS
     carry, pieces = (states, place), []
     for first, last in _cut(rounds, segments):
         ts = jnp.arange(first + 1, last + 1, dtype=jnp.int32)

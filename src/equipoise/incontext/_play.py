@@ -26,16 +26,13 @@ from equipoise.dynamics import (
 from equipoise.games import MarkovGame, MatrixGame
 from equipoise.incontext._boards import flat_board, in_blocks
 from equipoise.incontext._contexts import some
-from equipoise.incontext._episode import SEGMENTS, episode
+from equipoise.incontext._episode import episode
 from equipoise.incontext._model import lower_precision
 from equipoise.incontext._outcome import Episode
 from equipoise.incontext._players import Players, check_players
 from equipoise.incontext._teams import Board, Frozen, Learning, Responding, Team
 
 SEATS = ("row", "column")
-
-#: Contexts shorter than this are read whole in every round; longer ones in growing segments.
-SHORT = 64
 
 
 def play(
@@ -146,7 +143,6 @@ def _play_block(
         exploration=shares,
         noise=noise,
         start=start,
-        segments=1 if rounds <= SHORT else SEGMENTS,
     )
     states, held = trajectory.states, trajectory.policies[:-1]
     if states is not None:
