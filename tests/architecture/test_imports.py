@@ -20,6 +20,9 @@ NOTHING, EVERYTHING = "third-party only", "anything public above"
 
 FILES = sorted(PACKAGE.rglob("*.py"))
 
+#: Modules directly in the package, which import nothing of it: everybody may import them.
+COMMON = {file.stem for file in PACKAGE.glob("*.py") if not file.stem.startswith("__")}
+
 
 def packages() -> set[str]:
     """The sub-packages that hold code."""
@@ -83,6 +86,8 @@ def violations(file: Path, allowed: dict[str, set[str]]) -> list[str]:
         if not inner:
             if not allowed[own] >= set(SURFACE):
                 found.append(f"{place}: {own} may not import all of the public surface")
+        elif inner[0] in COMMON:
+            continue
         elif inner[0] != own and inner[0] not in allowed[own]:
             found.append(f"{place}: {own} may not import {inner[0]}")
         elif inner[0] != own and any(part.startswith("_") for part in inner):
@@ -109,6 +114,11 @@ def test_a_row_names_only_packages_above_it():
 )
 def test_imports_follow_the_table(file):
     assert violations(file, table()) == []
+
+
+@pytest.mark.parametrize("name", sorted(COMMON))
+def test_what_everybody_may_import_imports_nothing_of_the_package(name):
+    assert list(imported_modules(PACKAGE / f"{name}.py")) == []
 
 
 def test_what_is_allowed_in_one_file_is_in_one_file():

@@ -3,8 +3,9 @@
 Everything here loads on first use, so that listing the catalogue does not import JAX.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from equipoise._lazy import load_on_first_use
 
 if TYPE_CHECKING:
     from equipoise.games import adapters as adapters
@@ -65,16 +66,4 @@ _PUBLIC: dict[str, str | None] = {
 
 __all__ = sorted(_PUBLIC)  # pyright: ignore[reportUnsupportedDunderAll]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _PUBLIC:
-        raise AttributeError(f"module 'equipoise.games' has no attribute {name!r}")
-    home = _PUBLIC[name]
-    module = import_module(home or f"equipoise.games.{name}")
-    value = module if home is None else getattr(module, name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_PUBLIC])
+__getattr__, __dir__ = load_on_first_use(__name__, _PUBLIC)

@@ -6,12 +6,12 @@ payoffs sum to exactly zero, and a `NormalFormGame` otherwise.
 """
 
 import math
-from importlib import import_module
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from equipoise.core.extras import import_extra
 from equipoise.games._matrix import MatrixGame
 from equipoise.games._normal import NormalFormGame
 
@@ -40,7 +40,7 @@ def to_openspiel(game: MatrixGame | NormalFormGame) -> Any:
     >>> theirs.num_players(), theirs.num_rows()
     (2, 2)
     """
-    pyspiel = _import("pyspiel", "OpenSpiel", "openspiel")
+    pyspiel = import_extra("pyspiel", "OpenSpiel", "openspiel")
     payoffs = _payoffs(game)
     if len(payoffs) == 2:
         return pyspiel.create_matrix_game(payoffs[0].tolist(), payoffs[1].tolist())
@@ -60,7 +60,7 @@ def from_openspiel(game: Any) -> MatrixGame | NormalFormGame:
     >>> eq.games.adapters.from_openspiel(pyspiel.load_game("kuhn_poker")).actions
     (64, 64)
     """
-    pyspiel = _import("pyspiel", "OpenSpiel", "openspiel")
+    pyspiel = import_extra("pyspiel", "OpenSpiel", "openspiel")
     if not isinstance(game, pyspiel.Game):
         raise ValueError(f"game: expected a pyspiel.Game, found {type(game).__name__}")
     if isinstance(game, pyspiel.MatrixGame):
@@ -106,7 +106,7 @@ def to_gambit(game: MatrixGame | NormalFormGame, title: str = "equipoise") -> An
     >>> theirs.is_const_sum
     True
     """
-    pygambit = _import("pygambit", "Gambit", "gambit")
+    pygambit = import_extra("pygambit", "Gambit", "gambit")
     return pygambit.StrategicGame.from_arrays(*_payoffs(game), title=title)
 
 
@@ -123,7 +123,7 @@ def from_gambit(game: Any) -> MatrixGame | NormalFormGame:
     array([[3., 0.],
            [5., 1.]])
     """
-    pygambit = _import("pygambit", "Gambit", "gambit")
+    pygambit = import_extra("pygambit", "Gambit", "gambit")
     if not isinstance(game, pygambit.Game):
         raise ValueError(f"game: expected a pygambit.Game, found {type(game).__name__}")
     _check_size([len(game.get_strategies(player)) for player in game.players])
@@ -143,7 +143,7 @@ def to_quantecon(game: MatrixGame | NormalFormGame) -> Any:
     >>> theirs.payoff_arrays[1].shape
     (3, 2)
     """
-    quantecon = _import("quantecon.game_theory", "QuantEcon", "quantecon")
+    quantecon = import_extra("quantecon.game_theory", "QuantEcon", "quantecon")
     payoffs = _payoffs(game)
     arrays = [payoffs[i].transpose(_own_first(i, len(payoffs))) for i in range(len(payoffs))]
     return quantecon.NormalFormGame([quantecon.Player(np.ascontiguousarray(a)) for a in arrays])
@@ -160,7 +160,7 @@ def from_quantecon(game: Any) -> MatrixGame | NormalFormGame:
     >>> eq.games.adapters.from_quantecon(theirs).actions
     (2, 3)
     """
-    quantecon = _import("quantecon.game_theory", "QuantEcon", "quantecon")
+    quantecon = import_extra("quantecon.game_theory", "QuantEcon", "quantecon")
     if not isinstance(game, quantecon.NormalFormGame):
         raise ValueError(
             f"game: expected a quantecon.game_theory.NormalFormGame, found {type(game).__name__}"
@@ -201,12 +201,3 @@ def _check_size(strategies: list[int]) -> None:
         raise ValueError(
             f"game: expected at most {PROFILES_LIMIT} strategy profiles, found {' x '.join(counts)}"
         )
-
-
-def _import(module: str, library: str, extra: str) -> ModuleType:
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise ImportError(
-            f"{library} is not installed; install it with: pip install 'equipoise[{extra}]'"
-        ) from error

@@ -9,7 +9,6 @@ and written to a file for other programs.
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equipoise.core import checks
+from equipoise.core.extras import import_extra
 from equipoise.core.files import atomic_write
 from equipoise.core.randomness import as_key
 from equipoise.core.streams import game_words
@@ -210,12 +210,9 @@ class Dataset:
         write_npz(path, {name: np.concatenate([b[name] for b in batches]) for name in batches[0]})
 
     def _write_parquet(self, path: Path) -> None:
-        try:
-            pyarrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
-        except ImportError as error:
-            raise ImportError(
-                "pyarrow is not installed; install it with: pip install 'equipoise[parquet]'"
-            ) from error
+        pyarrow, parquet = (
+            import_extra(module, "pyarrow", "parquet") for module in ("pyarrow", "pyarrow.parquet")
+        )
         with atomic_write(path) as temporary:
             writer = None
             for batch in self:

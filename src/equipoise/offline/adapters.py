@@ -11,15 +11,14 @@ late steps are those of the longer episodes.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import jax
 import numpy as np
 
 from equipoise.core import checks
+from equipoise.core.extras import import_extra
 from equipoise.core.randomness import as_key
 from equipoise.offline._log import Log
 
@@ -148,7 +147,7 @@ def from_minari(
     [[1.0, -1.0]]
     """
     if isinstance(dataset, str):
-        dataset = _import("minari", "Minari", "minari").load_dataset(dataset)
+        dataset = import_extra("minari", "Minari", "minari").load_dataset(dataset)
     space = dataset.action_space
     inner = getattr(space, "spaces", space)
     if not isinstance(inner, Mapping):
@@ -203,7 +202,7 @@ def from_vault(vault: Any, *, state: State | None = None, context: Context | Non
     """
     if isinstance(vault, str | Path):
         folder = Path(vault).resolve()
-        library = _import("flashbax.vault", "flashbax", "vault")
+        library = import_extra("flashbax.vault", "flashbax", "vault")
         vault = library.Vault(
             folder.parent.name, rel_dir=str(folder.parent.parent), vault_uid=folder.name
         )
@@ -291,12 +290,3 @@ def _log(played: list[Episode], actions_per_agent: Sequence[int] | None) -> Log:
         contexts, actions, rewards, states, following, steps, whole,
         actions_per_agent=actions_per_agent,
     )  # fmt: skip
-
-
-def _import(module: str, library: str, extra: str) -> ModuleType:
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise ImportError(
-            f"{library} is not installed; install it with: pip install 'equipoise[{extra}]'"
-        ) from error
