@@ -63,7 +63,7 @@ def _certify_steps(
         here = _move(transitions, here, points[:, h], chances[:, h])
     ahead = np.zeros(here.shape)
     for h in reversed(range(game.horizon)):
-        later = np.einsum("nstp,cnt->cnsp", transitions, ahead)
+        later = np.einsum("cnstp,cnt->cnsp", transitions, ahead)
         ahead = polynomials.maximum(_sum(rewards[h], later))[0]
     best = (np.array(game.initial) * ahead).sum(-1)
     contexts = game.context_probabilities
@@ -86,7 +86,7 @@ def _move(
     """(contexts, agents, states): the chances of states after a step."""
     powers = points[..., None] ** np.arange(transitions.shape[-1])
     moments = np.einsum("cns,cnsk,cnskp->cnsp", here, chances, powers)
-    return np.einsum("cnsp,nstp->cnt", moments, transitions)
+    return np.einsum("cnsp,cnstp->cnt", moments, transitions)
 
 
 def _sum(first: np.ndarray, second: np.ndarray) -> np.ndarray:

@@ -1,6 +1,5 @@
 """Games of many agents whose actions are numbers from -1 to 1."""
 
-from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -26,8 +25,9 @@ class ContinuousGame(eqx.Module):
     that are polynomials of it, and states change what actions amount to (`effects` and `own` of
     the terms):
 
-    - `transitions`: coefficients of the chances of next states, lowest power first, (agents,
-      states, next states, powers), or without the first axis where all agents move alike;
+    - `transitions`: coefficients of the chances of next states, lowest power first, (contexts,
+      agents, states, next states, powers), or without the first axis, or without the first two,
+      where contexts, or agents too, do not differ;
     - `initial`: chances of first states, (states,), (agents, states) or (contexts, agents,
       states); uniform when not given.
 
@@ -79,7 +79,7 @@ class ContinuousGame(eqx.Module):
     @classmethod
     def from_function(
         cls,
-        reward: Callable[..., Any],
+        reward: Any,
         agents: int,
         contexts: int = 1,
         *,
@@ -108,7 +108,7 @@ class ContinuousGame(eqx.Module):
         ... )
         >>> certificate = eq.certify(game, [0.5, 0.5, 0.5, 0.5])
         >>> certificate.gains.round(4).tolist(), certificate.exact
-        ([0.0014, 0.0014, 0.0014, 0.0014], False)
+        ([0.0139, 0.0139, 0.0139, 0.0139], False)
         """
         terms = RewardFunction(reward, agents, contexts, rank, lipschitz, curvature)
         return cls(terms, context_probabilities, noise=noise)
@@ -122,14 +122,16 @@ class ContinuousGame(eqx.Module):
                 raise ValueError(f"transitions: expected them where {what}, found none")
             return None, None
         array = checks.as_float_array("transitions", transitions)
-        shape = (self.agents, states, states)
-        if array.ndim not in (3, 4) or array.shape[-3:-1] != shape[1:] or 0 in array.shape:
+        shape = (self.contexts, self.agents, states, states)
+        fits = array.ndim in (3, 4, 5) and array.shape[:-1] == shape[5 - array.ndim :]
+        if not fits or 0 in array.shape:
             raise ValueError(
-                f"transitions: expected shape {(*shape[1:], 'powers')} or {(*shape, 'powers')}, "
-                f"with as many states as the effects of the terms have; found {array.shape}"
+                f"transitions: expected shape {(*shape, 'powers')}, (contexts, agents, states, "
+                "next states, powers), with as many states as the effects of the terms have, or "
+                f"without leading axes; found {array.shape}"
             )
+        _check_chances(array.reshape(-1, *array.shape[-3:]))
         array = np.broadcast_to(array, (*shape, array.shape[-1]))
-        _check_chances(array)
         begun = np.full(states, 1.0 / states) if initial is None else initial
         begun = checks.as_float_array("initial", begun)
         full = (self.contexts, self.agents, states)
@@ -274,21 +276,21 @@ class ContinuousGame(eqx.Module):
 
 
 def _check_chances(transitions: np.ndarray) -> None:
-    """Refuse polynomials that are not chances everywhere on [-1, 1]."""
+    """Refuse polynomials (kinds, states, next states, powers) that are no chances on [-1, 1]."""
     total = transitions.sum(2)
     total[..., 0] -= 1.0
     if np.abs(total).max() > checks.PROBABILITY_TOLERANCE:
         where = checks.first_index(np.abs(total).max(-1) > checks.PROBABILITY_TOLERANCE)
         raise ValueError(
             "transitions: expected chances that sum to 1 for every action; found another "
-            f"sum for (agent, state) {list(where)}"
+            f"sum in state {where[1]}"
         )
     lowest, point = polynomials.maximum(-transitions)
     if lowest.max() > checks.PROBABILITY_TOLERANCE:
         where = checks.first_index(lowest > checks.PROBABILITY_TOLERANCE)
         raise ValueError(
             f"transitions: expected chances >= 0 for every action, found {-lowest[where]:.6g} at "
-            f"action {point[where]:.6g} for (agent, state, next state) {list(where)}"
+            f"action {point[where]:.6g}, from state {where[1]} to {where[2]}"
         )
 
 
@@ -300,7 +302,9 @@ def _check_given(name: str, value: Any, shape: tuple, count: int, needed: bool) 
         return
     if not isinstance(value, jax.Array):
         value = np.asarray(value)
-    if np.broadcast_shapes(value.shape, shape) != shape:
+    fits = len(value.shape) <= len(shape)
+    fits = fits and all(n in (1, m) for n, m in zip(value.shape[::-1], shape[::-1], strict=False))
+    if not fits:
         raise ValueError(f"{name}: expected shape {shape}, found {value.shape}")
     if checks.is_traced(value):
         return

@@ -40,7 +40,7 @@ class RewardFunction(eqx.Module):
 
     def __init__(
         self,
-        reward: Callable[..., Any],
+        reward: Any,
         agents: int,
         contexts: int = 1,
         rank: int | None = None,

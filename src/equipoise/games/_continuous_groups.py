@@ -66,12 +66,12 @@ class Group(eqx.Module):
             np.add.at(by_effect[context], (self.scopes[:, 0], self.powers[:, 0]), met[context])
 
 
-def as_groups(groups: Mapping[int, tuple[Any, Any, Any]], agents: int) -> dict[int, Group]:
+def as_groups(groups: Mapping[Any, Any], agents: int) -> dict[int, Group]:
     """Checked terms by order."""
     return {order: _as_group(order, groups[order], agents) for order in sorted(groups)}
 
 
-def _as_group(order: int, given: tuple[Any, Any, Any], agents: int) -> Group:
+def _as_group(order: Any, given: Any, agents: int) -> Group:
     name = f"groups[{order}]"
     if not isinstance(order, int) or order < 3:
         raise ValueError(f"groups: expected orders >= 3, found {order!r}; pairs have their own")

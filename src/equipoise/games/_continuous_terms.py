@@ -68,8 +68,8 @@ class PolynomialTerms(eqx.Module):
         self,
         agents: int,
         own: Any = None,
-        pairs: Mapping[tuple[int, int], Any] | None = None,
-        groups: Mapping[int, tuple[Any, Any, Any]] | None = None,
+        pairs: Mapping[Any, Any] | None = None,
+        groups: Mapping[Any, Any] | None = None,
         effects: Any = None,
     ):
         self.agents = checks.check_count("agents", agents)

@@ -66,7 +66,7 @@ def _play_episodes(
     contexts = np.empty(samples, np.min_scalar_type(-game.contexts))
     actions = np.empty((samples, horizon, game.agents), kind)
     rewards = np.empty((samples, horizon, game.agents), kind)
-    small = np.min_scalar_type(-transitions.shape[1])
+    small = np.min_scalar_type(-transitions.shape[2])
     states = np.empty((samples, horizon + 1, game.agents), small)
     begun = _collect._thresholds(np.asarray(game.initial))
     choose = _chooser(game, policy)
@@ -88,7 +88,7 @@ def _play_episodes(
         for h in range(horizon):
             a = choose(words[:, h], (c, h, s), kind)
             rewards[rows, h] = game.terms.rewards(a, context, s)
-            s = _next(transitions, s, a, moves[:, h + 1]).astype(small)
+            s = _next(transitions, c, s, a, moves[:, h + 1]).astype(small)
             actions[rows, h], states[rows, h + 1] = a, s
         _add_noise(game, rewards[rows], streams(block, _collect._NOISE))
 
@@ -102,7 +102,7 @@ def _play_episodes(
         np.tile(np.arange(horizon, dtype=np.min_scalar_type(-horizon)), samples),
         np.repeat(np.arange(samples), horizon),
         contexts_count=game.contexts,
-        states_count=transitions.shape[1],
+        states_count=transitions.shape[2],
         horizon=horizon,
         continuous=True,
     )
@@ -143,17 +143,21 @@ def _add_noise(game: ContinuousGame, rewards: np.ndarray, source: np.random.SFC6
 
 
 def _next(
-    transitions: np.ndarray, states: np.ndarray, actions: np.ndarray, words: np.ndarray
+    transitions: np.ndarray,
+    contexts: np.ndarray,
+    states: np.ndarray,
+    actions: np.ndarray,
+    words: np.ndarray,
 ) -> np.ndarray:
     """(count, agents): the states that own actions lead to; chances are polynomials of them."""
     agents = np.arange(states.shape[1])
     left = np.zeros(states.shape)
     moved = np.zeros(states.shape, np.int64)
     share = (words + 0.5) * 2.0**-31
-    for k in range(transitions.shape[2] - 1):
-        own = transitions[agents, states, k]  # (count, agents, powers)
+    for k in range(transitions.shape[3] - 1):
+        own = transitions[contexts, agents, states, k]  # (count, agents, powers)
         chance = own[..., -1]
-        for power in reversed(range(transitions.shape[3] - 1)):
+        for power in reversed(range(transitions.shape[4] - 1)):
             chance = chance * actions + own[..., power]
         left = left + chance
         moved += share > left
