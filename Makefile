@@ -26,7 +26,7 @@ help:
 	@sed -n '3,8s/^# \{0,1\}//p' Makefile
 
 demo: $(VENV)/.run
-	$(BIN)/equipoise demo --out runs/demo
+	$(BIN)/equipoise demo --run runs/demo
 
 test: lint docs pytest
 

@@ -19,7 +19,7 @@ SMALL = ["--games", "200", "--seed", "1"]
 
 
 def play(folder):
-    return main(["demo", "--out", str(folder), *SMALL])
+    return main(["demo", "--run", str(folder), *SMALL])
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def test_the_page_shows_every_act_and_its_code(folder):
     for act in ACTS:
         assert act.heading in html
     assert "sample(200, key=1)" in html
-    assert "equipoise demo --out" in html
+    assert "equipoise demo --run" in html
     assert html.count("<svg") == 10
 
 
@@ -149,7 +149,7 @@ def test_two_writers_of_one_run_are_one_line_for_every_verb(tmp_path):
 @pytest.mark.slow
 def test_ctrl_c_ends_a_real_demo_which_then_goes_on(tmp_path):
     folder = tmp_path / "demo"
-    command = [sys.executable, "-m", "equipoise", "demo", "--out", str(folder), *SMALL]
+    command = [sys.executable, "-m", "equipoise", "demo", "--run", str(folder), *SMALL]
     process = subprocess.Popen(
         command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
     )

@@ -64,7 +64,7 @@ def test_tables_are_printed_and_kept(capsys, tmp_path, players, monkeypatch):
     assert document["scalars"]["beaten_at_every_round"] == [
         *("OMD", "EXP3-IX, average", "uniform", "best static")
     ]
-    assert document["tables"]["gap"]["columns"] == ["who", "16", "32"]
+    assert list(document["tables"]["gap"][0]) == ["who", "16", "32"]
 
 
 @pytest.mark.parametrize(

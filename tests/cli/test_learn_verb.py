@@ -10,7 +10,7 @@ from equipoise.cli import main
 
 
 def learn(tmp_path, *arguments):
-    folder = ["--folder", str(tmp_path / "run")]
+    folder = ["--run", str(tmp_path / "run")]
     return main(["learn", *arguments, "--episodes", "15", *folder])
 
 

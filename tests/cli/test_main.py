@@ -94,7 +94,7 @@ def test_ctrl_c_ends_with_130(monkeypatch, capsys):
     def interrupt(self):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(games.Games, "run", interrupt)
+    monkeypatch.setattr(games.Games, "execute", interrupt)
     assert main(["games"]) == 130
     assert capsys.readouterr().err == "equipoise: interrupted\n"
 
@@ -105,7 +105,7 @@ def test_a_bug_is_not_hidden(monkeypatch):
     def fail(self):
         raise ValueError("a bug")
 
-    monkeypatch.setattr(games.Games, "run", fail)
+    monkeypatch.setattr(games.Games, "execute", fail)
     with pytest.raises(ValueError, match="a bug"):
         main(["games"])
 
@@ -133,7 +133,7 @@ def test_a_reader_that_leaves_is_no_error(arguments):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a shell of POSIX")
 def test_head_takes_the_first_line_and_nobody_complains():
-    script = f"set -o pipefail; {sys.executable} -m equipoise games | head -2"
+    script = f"set -o pipefail; {sys.executable} -m equipoise games | head -3"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
     assert done.returncode in (0, 141)  # as fast as head is
     assert "name" in done.stdout
@@ -143,7 +143,7 @@ def test_head_takes_the_first_line_and_nobody_complains():
 def test_what_the_library_warns_of_is_one_line():
     script = (
         "import warnings; from equipoise.cli import games, main\n"
-        "games.Games.run = lambda self: warnings.warn('a checkpoint\\nis damaged') or 0\n"
+        "games.Games.execute = lambda self: warnings.warn('a checkpoint\\nis damaged') or 0\n"
         "before = warnings.formatwarning\n"
         "code = main(['games'])\n"
         "raise SystemExit(code if warnings.formatwarning is before else 'not restored')\n"

@@ -40,7 +40,7 @@ def test_a_run_folder_with_policies_map_and_report(logs, tmp_path, capsys):
     assert main([*arguments, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["read_from_disk"] is True
-    assert len(document["agents"]) == 4
+    assert len(document["tables"]["agents"]) == document["scalars"]["agents"] == 4
 
 
 def test_another_log_of_the_same_name_is_not_taken_for_the_first(logs, tmp_path, capsys):

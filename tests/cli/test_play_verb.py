@@ -20,7 +20,7 @@ SMALL = ["--rounds", "300", "--games", "4"]
 
 
 def play(folder, *arguments):
-    return main(["play", "--out", str(folder), *SMALL, *arguments])
+    return main(["play", "--run", str(folder), *SMALL, *arguments])
 
 
 def test_the_table_is_printed_and_the_run_written(capsys, tmp_path):
@@ -67,7 +67,7 @@ def test_markov_games_are_played(capsys, tmp_path):
     ],
 )
 def test_wrong_input_is_told_in_a_line(capsys, tmp_path, arguments, complaint):
-    assert main(["play", "--out", str(tmp_path / "run"), *arguments]) == 2
+    assert main(["play", "--run", str(tmp_path / "run"), *arguments]) == 2
     message = capsys.readouterr().err
     assert complaint in message
     assert message.count("\n") == 1
@@ -124,7 +124,7 @@ def test_the_verb_is_parsed_without_jax():
 def test_ctrl_c_keeps_what_was_played(tmp_path):
     """A run of hours ends soon after Ctrl-C, says how far it came, and left a checkpoint."""
     folder = tmp_path / "run"
-    command = [sys.executable, "-m", "equipoise", "play", "--out", str(folder)]
+    command = [sys.executable, "-m", "equipoise", "play", "--run", str(folder)]
     process = subprocess.Popen(
         [*command, "--rounds", "2e9", "--games", "64"],
         stdout=subprocess.PIPE,

@@ -181,12 +181,12 @@ def test_a_policy_of_another_batch(capsys, tmp_path):
 
 @pytest.mark.parametrize("arguments", [["--games", "0"], ["--seed", "-1"]])
 def test_demo_settings_that_are_none(capsys, tmp_path, arguments):
-    refused(capsys, "demo", "--out", tmp_path / "demo", *arguments)
+    refused(capsys, "demo", "--run", tmp_path / "demo", *arguments)
 
 
 def test_a_demo_folder_that_is_none(capsys, tmp_path):
     (tmp_path / "file").touch()
-    refused(capsys, "demo", "--out", tmp_path / "file")
+    refused(capsys, "demo", "--run", tmp_path / "file")
 
 
 def test_a_real_process_shows_no_traceback(tmp_path):

@@ -23,16 +23,22 @@ _ARRAYS = {
         *("influence", "counts", "scale", "horizon", "states"),
         *("lipschitz", "transition_lipschitz"),
     ),
+    "continuous": ("agents", "contexts", "states", "horizon", "rank", "noise"),
 }
 
 
-def list_table() -> Table:
-    """All games, one a row; imports neither JAX nor NumPy's games."""
-    rows = []
-    for name in eq.games.names():
-        entry = eq.games.describe(name)
-        rows.append((name, entry.kind, _exact(entry.value), entry.title))
-    return Table(("name", "kind", "value", "title"), rows)
+def list_tables() -> dict[str, Table]:
+    """All games, one a row and one table for each kind; imports neither JAX nor NumPy's games."""
+    entries = [eq.games.describe(name) for name in eq.games.names()]
+    tables = {}
+    for kind in dict.fromkeys(entry.kind for entry in entries):
+        own = [entry for entry in entries if entry.kind == kind]
+        if any(entry.value is not None for entry in own):
+            rows = [(entry.name, _exact(entry.value), entry.title) for entry in own]
+            tables[kind] = Table(("name", "value", "title"), rows)
+        else:
+            tables[kind] = Table(("name", "title"), [(entry.name, entry.title) for entry in own])
+    return tables
 
 
 def list_document() -> list[dict[str, Any]]:
@@ -114,6 +120,8 @@ def _exact(value: Any) -> str | None:
 
 
 def _payoff_table(game: Any) -> Table | None:
+    if kind_of(game) not in ("matrix", "normal-form", "markov"):
+        return None
     if len(game.actions) != 2 or game.actions[1] > _LARGEST or game.actions[0] > 3 * _LARGEST:
         return None
     rows, columns = game.actions

@@ -69,6 +69,17 @@ def setting(text: str, flag: str = "--set") -> tuple[str, Any]:
         return name, value  # a word
 
 
+#: Class -> kind, as the catalogue calls it.
+_KINDS = {
+    "MatrixGame": "matrix",
+    "NormalFormGame": "normal-form",
+    "MarkovGame": "markov",
+    "AggregativeGame": "aggregative",
+    "AggregativeMarkovGame": "aggregative-markov",
+    "ContinuousGame": "continuous",
+}
+
+
 def kind_of(game: Any) -> str:
     """The kind of a game, as the catalogue calls it.
 
@@ -76,15 +87,7 @@ def kind_of(game: Any) -> str:
     >>> kind_of(eq.MatrixGame([[1, -1], [-1, 1]]))
     'matrix'
     """
-    import equipoise as eq
-
-    if isinstance(game, eq.MatrixGame):
-        return "matrix"
-    if isinstance(game, eq.AggregativeGame):
-        return "aggregative"
-    if isinstance(game, eq.AggregativeMarkovGame):
-        return "aggregative-markov"
-    return "markov" if isinstance(game, eq.MarkovGame) else "normal-form"
+    return _KINDS[type(game).__name__]
 
 
 def describe(game: Any) -> str:
@@ -98,6 +101,8 @@ def describe(game: Any) -> str:
 
     if kind_of(game).startswith("aggregative"):
         return _describe_crowd(game)
+    if kind_of(game) == "continuous":
+        return _describe_continuous(game)
     words = {"matrix": "zero-sum matrix game", "markov": "zero-sum Markov game"}
     text = words.get(kind_of(game), "normal-form game")
     if game.batch_shape:
@@ -114,3 +119,12 @@ def _describe_crowd(game: Any) -> str:
     if kind_of(game) == "aggregative-markov":
         text += f", {game.states} states and {game.horizon} steps"
     return f"{text}; the aggregate has {game.dimensions} coordinate{'s' * (game.dimensions > 1)}"
+
+
+def _describe_continuous(game: Any) -> str:
+    text = f"game of {game.agents:,} agents who each choose a number from -1 to 1"
+    if game.contexts > 1:
+        text += f", with {game.contexts} contexts"
+    if game.states is not None:
+        text += f", with {game.states} states and {game.horizon} steps"
+    return f"{text}; its interaction rank is {game.rank}"

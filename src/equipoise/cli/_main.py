@@ -1,12 +1,11 @@
 """From arguments to an exit code: 0 done, 1 tolerance missed, 2 wrong input, 130 interrupted."""
 
-import inspect
 import os
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib import import_module
+from difflib import get_close_matches
 from typing import Any
 
 from equipoise.cli._errors import CommandError
@@ -21,6 +20,8 @@ VERBS = {
     "offline": "Learn a near-equilibrium of many agents from a log, and say what it supports.",
     "pretrain": "Train players that learn an unseen game of a family while they play it.",
     "evaluate": "Compare pre-trained players with learners, static policies and opponents.",
+    "reproduce": "Make the figures of the papers again, theirs and ours side by side.",
+    "completion": "Print a script that completes commands in a shell.",
     "demo": "Solve, learn and certify games of several kinds, and write a report about it.",
 }
 
@@ -34,6 +35,7 @@ equipoise computes, learns and certifies equilibria of games.
 verbs:
 {verbs}
 
+Every verb takes --json, and its options from a file with --config; --print-config writes one.
 Exit codes: 0 done, 1 a tolerance was missed, 2 wrong input, 130 interrupted.
 """
 
@@ -80,28 +82,16 @@ def _dispatch(arguments: list[str]) -> int:
         print(f"equipoise {__version__}")
         return 0
     if verb not in VERBS:
-        raise CommandError(f"VERB: expected one of {', '.join(VERBS)}; found {verb!r}")
-    parsed = _parse(verb, rest)
-    if isinstance(parsed, int):
-        return parsed
-    return parsed.run()
+        raise CommandError(f"VERB: expected one of {', '.join(VERBS)}; found {verb!r}{_hint(verb)}")
+    from equipoise.cli._parsing import parse
+
+    command = parse(verb, rest)
+    return command if isinstance(command, int) else command.execute()
 
 
-def _parse(verb: str, arguments: list[str]) -> Any:
-    """The verb's dataclass filled from the arguments, or an exit code if that ended it."""
-    import tyro
-
-    kind = getattr(import_module(f"equipoise.cli.{verb}"), verb.capitalize())
-    try:
-        return tyro.cli(
-            kind,
-            prog=f"equipoise {verb}",
-            description=inspect.cleandoc(kind.__doc__),
-            args=arguments,
-            config=(tyro.conf.FlagCreatePairsOff,),
-        )
-    except SystemExit as end:  # after --help, or after wrong usage was explained
-        return int(end.code or 0)
+def _hint(verb: str) -> str:
+    close = get_close_matches(verb, VERBS, n=1)
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from equipoise.report import format_value
-from equipoise.runs import Table
+from equipoise.runs import Record, Table
 from equipoise.runs.plain import dumps
 
 if TYPE_CHECKING:
@@ -15,6 +15,19 @@ if TYPE_CHECKING:
 def print_json(document: Any) -> None:
     """Print one JSON document, and nothing else."""
     sys.stdout.write(dumps(document, "document") + "\n")
+
+
+def record_document(record: Record) -> dict[str, Any]:
+    """A record as plain data: its config, scalars, and tables as lists of rows with names.
+
+    >>> record_document(Record("x", {}, {"gap": 0.5}, {}, {"t": Table(("a",), [(1,)])}))
+    {'config': {}, 'scalars': {'gap': 0.5}, 'tables': {'t': [{'a': 1}]}}
+    """
+    tables = {
+        name: [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+        for name, table in record.tables.items()
+    }
+    return {"config": record.config, "scalars": record.scalars, "tables": tables}
 
 
 def print_table(table: Table, title: str = "") -> None:
@@ -27,7 +40,9 @@ def print_table(table: Table, title: str = "") -> None:
     shown.title_justify = "left"
     for i, name in enumerate(table.columns):
         numeric = all(isinstance(row[i], int | float | None) for row in table.rows)
-        shown.add_column(Text(name), justify="right" if numeric else "left", no_wrap=i == 0)
+        shown.add_column(
+            Text(name), justify="right" if numeric else "left", no_wrap=i == 0, overflow="fold"
+        )
     for row in table.rows:
         shown.add_row(*(Text(format_value(value)) for value in row))
     console = _console()

@@ -7,23 +7,21 @@ come with it; in parentheses in the help, and a test compares.
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal
 
-import tyro
+from equipoise.cli._flags import Float, Int, optional
 
 #: For settings that can be switched off, whatever the preset says.
 Off = Literal["none"]
 
-Int = Annotated[int | None, tyro.conf.arg(metavar="INT")]
-Float = Annotated[float | None, tyro.conf.arg(metavar="FLOAT")]
-IntOrOff = Annotated[int | Off | None, tyro.conf.arg(metavar="INT|none")]
-FloatOrOff = Annotated[float | Off | None, tyro.conf.arg(metavar="FLOAT|none")]
-BoolOrOff = Annotated[bool | Off | None, tyro.conf.arg(metavar="True|False|none")]
+IntOrOff = Annotated[int | Off | None, optional("INT|none")]
+FloatOrOff = Annotated[float | Off | None, optional("FLOAT|none")]
+BoolOrOff = Annotated[bool | Off | None, optional("True|False|none")]
 
 
 @dataclass(frozen=True)
 class Model:
     """The transformer, and what it reads."""
 
-    tokens: Literal["round", "vocabulary"] | None = None
+    tokens: Annotated[Literal["round", "vocabulary"] | None, optional("{round,vocabulary}")] = None
     """One token a round, or the paper's vocabulary (round)."""
     reward_bins: Int = None
     """Levels of the rewards of the vocabulary (20)."""
@@ -37,9 +35,9 @@ class Model:
     """Size of the residual stream (64)."""
     hidden: Int = None
     """Hidden units of the MLPs (256)."""
-    attention: Literal["softmax", "relu"] | None = None
+    attention: Annotated[Literal["softmax", "relu"] | None, optional("{softmax,relu}")] = None
     """How attention weighs (softmax)."""
-    layer_norm: Annotated[bool | None, tyro.conf.arg(metavar="True|False")] = None
+    layer_norm: Annotated[bool | None, optional("True|False")] = None
     """Whether layers are normalised (True)."""
     shared: BoolOrOff = None
     """One model for both seats (none: where the family allows it)."""
@@ -49,13 +47,19 @@ class Model:
 class Data:
     """Who plays the training games, and what is learnt from them."""
 
-    loss: Literal["exploitability", "expert"] | None = None
+    loss: Annotated[
+        Literal["exploitability", "expert"] | None, optional("{exploitability,expert}")
+    ] = None
     """Minimise the gap of the players' policies, or imitate an expert (exploitability)."""
-    expert: Literal["nash", "nash-samples", "omd"] | None = None
+    expert: Annotated[
+        Literal["nash", "nash-samples", "omd"] | None, optional("{nash,nash-samples,omd}")
+    ] = None
     """Whom to imitate (nash)."""
-    contexts: Literal["on-policy", "learners", "mixed"] | None = None
+    contexts: Annotated[
+        Literal["on-policy", "learners", "mixed"] | None, optional("{on-policy,learners,mixed}")
+    ] = None
     """Who plays: the players as they are, learners, or half each (on-policy)."""
-    learners: Annotated[tuple[str, ...] | None, tyro.conf.arg(metavar="NAME")] = None
+    learners: Annotated[tuple[str, ...] | None, optional("NAME")] = None
     """Learners that play (omd exp3-ix uniform)."""
     exploration: Float = None
     """Share of uniform play in the first rounds (0.2)."""
@@ -79,13 +83,15 @@ class Training:
     """Sequences in memory at once (none: all, or few on a CPU)."""
     learning_rate: Float = None
     """Adam's rate (0.001)."""
-    schedule: Literal["cosine", "constant"] | None = None
+    schedule: Annotated[Literal["cosine", "constant"] | None, optional("{cosine,constant}")] = None
     """Of the rate (cosine)."""
     warmup: Int = None
     """Steps until the full rate (100)."""
     clip: Float = None
     """Largest norm of a gradient (1.0)."""
-    precision: Literal["auto", "float32", "bfloat16"] | None = None
+    precision: Annotated[
+        Literal["auto", "float32", "bfloat16"] | None, optional("{auto,float32,bfloat16}")
+    ] = None
     """Of the products of matrices (auto)."""
     seeds: Int = None
     """Independent players, trained in one program (1)."""
@@ -95,7 +101,7 @@ class Training:
     """Held-out games (256)."""
     patience: IntOrOff = None
     """Evaluations without a better result before training stops (none)."""
-    stop_on: Literal["gap", "kl"] | None = None
+    stop_on: Annotated[Literal["gap", "kl"] | None, optional("{gap,kl}")] = None
     """What counts as better: the held-out gap, or the divergence from the expert (gap)."""
     stop_below: FloatOrOff = None
     """Stop when it is below this (none)."""

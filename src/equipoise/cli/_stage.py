@@ -7,14 +7,14 @@ import numpy as np
 
 from equipoise.cli._acts import ACTS, Act, Settings
 from equipoise.cli._errors import refusing
-from equipoise.cli._output import print_table
+from equipoise.cli._output import print_json, print_table
 from equipoise.cli._pages import certificate_of
 from equipoise.report import Report, format_value
 from equipoise.runs import Record, Run, Table, progress
 from equipoise.runs.plain import read_json
 
 
-def perform(folder: Path, settings: Settings) -> int:
+def perform(folder: Path, settings: Settings, *, json: bool = False) -> int:
     """Play all acts, write `report.html`, print what was found; returns the exit code."""
     complete = (folder / "report.html").exists() and all(
         (folder / act.name / "record.json").exists() for act in ACTS
@@ -23,7 +23,8 @@ def perform(folder: Path, settings: Settings) -> int:
     with progress("demo", total=len(ACTS)) as bar:
         for number, act in enumerate(ACTS, start=1):
             records[act.name] = _play(act, folder / act.name, settings, anew=complete)
-            _print_act(number, act, records[act.name])
+            if not json:
+                _print_act(number, act, records[act.name])
             bar.advance(act=act.name)
     summary = _summary(records)
     with refusing():
@@ -31,9 +32,14 @@ def perform(folder: Path, settings: Settings) -> int:
         _page(folder, settings, records, summary, environment["sessions"][-1]).write(
             folder / "report.html"
         )
-    print_table(summary)
-    print(f"Report: {folder / 'report.html'}")
     solved = all(bool(np.all(record.arrays["solved"])) for record in records.values())
+    report = str(folder / "report.html")
+    if json:
+        acts = [dict(zip(summary.columns, row, strict=True)) for row in summary.rows]
+        print_json({"folder": str(folder), "report": report, "solved": solved, "acts": acts})
+    else:
+        print_table(summary)
+        print(f"Report: {report}")
     return 0 if solved else 1
 
 
@@ -72,7 +78,7 @@ def _page(
         page.code(act.code(record.config))
         page.config(record.config)
     options = f"--games {settings.games} --seed {settings.seed}"
-    return page.reproduce(f"equipoise demo --out {folder} {options}", environment)
+    return page.reproduce(f"equipoise demo --run {folder} {options}", environment)
 
 
 def _summary(records: dict[str, Record]) -> Table:

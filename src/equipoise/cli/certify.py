@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from equipoise.cli._errors import refusing
+from equipoise.cli._flags import COMMON, CommonOptions, Float, Game, Settings
 
 if TYPE_CHECKING:
     from equipoise.cli._verdict import Verdict
@@ -25,23 +26,18 @@ class Certify:
       equipoise certify game.nfg policy.json --tolerance 0.01 --json
     """
 
-    game: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="GAME")]
-    """A file (.nfg, .npz, .csv or .toml), or a name that `equipoise games` lists."""
+    #: A file (.nfg, .npz, .csv or .toml), or a name that `equipoise games` lists.
+    game: Game
+    #: A .json or .npz file.
     policy: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="POLICY")]
-    """A .json or .npz file."""
-    tolerance: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
-    """End with exit code 1 when the measure that `equipoise solve` goes by is larger than this:
-    the NashConv of a matrix game, or the largest gain of any player in any other game."""
-    parameters: Annotated[
-        tuple[str, ...],
-        tyro.conf.arg(name="set", metavar="NAME=VALUE"),
-        tyro.conf.UseAppendAction,
-    ] = ()
-    """Set a parameter of a named game; may be repeated."""
-    json: bool = False
-    """Print the certificate as JSON."""
+    #: End with exit code 1 when the measure that `equipoise solve` goes by is larger than this: the
+    #: NashConv of a matrix game, or the largest gain of any player in any other game.
+    tolerance: Float = None
+    #: Set a parameter of a named game; may be repeated.
+    set: Settings = ()
+    common: CommonOptions = COMMON
 
-    def run(self) -> int:
+    def execute(self) -> int:
         """Read, certify, show."""
         import equipoise as eq
         from equipoise.cli import _documents, _output, _policies
@@ -49,14 +45,14 @@ class Certify:
         from equipoise.cli._verdict import check_tolerance
 
         check_tolerance(self.tolerance)
-        game = find_game(self.game, self.parameters)
+        game = find_game(self.game, self.set)
         if kind_of(game).startswith("aggregative"):
             return self._run_crowd(game)
         with refusing():
             policy = _policies.read_policy(self.policy)
             certificate = eq.certify(game, policy)
         verdict = self._judge(game, certificate)
-        if self.json:
+        if self.common.json:
             document = _documents.certificate_document(certificate)
             _output.print_json({**document, **_as_document(verdict)})
         else:
@@ -78,7 +74,7 @@ class Certify:
         with refusing():
             certificate: Any = eq.certify(game, _crowds.read_policy(self.policy))
         verdict = self._judge(game, certificate)
-        if self.json:
+        if self.common.json:
             document = _crowds.certificate_document(certificate)
             _output.print_json({**document, **_as_document(verdict)})
         else:

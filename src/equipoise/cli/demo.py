@@ -2,11 +2,9 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-
-import tyro
 
 from equipoise.cli._errors import CommandError, refusing
+from equipoise.cli._flags import COMMON, CommonOptions, check_counts, check_seed
 
 
 @dataclass(frozen=True)
@@ -18,30 +16,30 @@ class Demo:
 
     Examples:
       equipoise demo
-      equipoise demo --out runs/small --games 1000
+      equipoise demo --run runs/small --games 1000
     """
 
-    out: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path("runs/demo")
-    """Where the runs and report.html go."""
+    #: Where the runs and report.html go.
+    run: Path = Path("runs/demo")
+    #: How many random games the second act solves.
     games: int = 100_000
-    """How many random games the second act solves."""
+    #: Where its randomness begins.
     seed: int = 0
-    """Where its randomness begins."""
+    common: CommonOptions = COMMON
 
-    def run(self) -> int:
+    def execute(self) -> int:
         """Play the acts, write the report."""
         from equipoise.cli._acts import Settings
         from equipoise.cli._stage import perform
 
-        if self.games < 1:
-            raise CommandError(f"--games: expected a whole number >= 1, found {self.games}")
-        if not 0 <= self.seed < 2**32:
-            raise CommandError(f"--seed: expected a number in [0, 2**32), found {self.seed}")
+        check_counts(games=self.games)
+        check_seed(self.seed)
         with refusing():
-            if (self.out / "config.json").exists():  # the demo's own are one level below
+            if (self.run / "config.json").exists():  # the demo's own are one level below
                 raise CommandError(
-                    f"--out: expected a new folder or that of a demo, "
-                    f"found the run of another command in {self.out}; choose another folder"
+                    f"--run: expected a new folder or that of a demo, "
+                    f"found the run of another command in {self.run}; choose another folder"
                 )
-            self.out.mkdir(parents=True, exist_ok=True)
-        return perform(self.out, Settings(games=self.games, seed=self.seed))
+            self.run.mkdir(parents=True, exist_ok=True)
+        settings = Settings(games=self.games, seed=self.seed)
+        return perform(self.run, settings, json=self.common.json)

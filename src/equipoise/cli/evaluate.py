@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from equipoise.cli._errors import CommandError, refusing
+from equipoise.cli._errors import refusing
+from equipoise.cli._flags import COMMON, CommonOptions, Folder, Int, check_counts, check_seed
 
 #: What is printed, in this order: name of the table in the record -> its title.
 TITLES = {
@@ -31,44 +32,40 @@ class Evaluate:
       equipoise evaluate runs/iid3 --rounds 1024 --run runs/iid3-long
     """
 
+    #: A run folder of `equipoise pretrain`, or a name.
     players: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PLAYERS")]
-    """A run folder of `equipoise pretrain`, or a name."""
+    #: How many games.
     games: int = 1000
-    """How many games."""
-    rounds: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
-    """How many rounds; those of training if not given."""
+    #: How many rounds; those of training if not given.
+    rounds: Int = None
+    #: Rounds that mirror descent may take to reach the players' final gap.
     search: float = 1e6
-    """Rounds that mirror descent may take to reach the players' final gap."""
+    #: In how many of the games opponents are met.
     opponent_games: int = 256
-    """In how many of the games opponents are met."""
+    #: What is seen of a reward.
     noise: Literal["exact", "bernoulli", "gaussian"] = "exact"
-    """What is seen of a reward."""
+    #: Where randomness begins.
     seed: int = 1
-    """Where randomness begins."""
-    folder: Annotated[Path | None, tyro.conf.arg(name="run", metavar="FOLDER")] = None
-    """Keep the record and a report here."""
-    json: bool = False
-    """Print the record as JSON."""
+    #: Keep the record and a report here.
+    run: Folder = None
+    common: CommonOptions = COMMON
 
-    def run(self) -> int:
+    def execute(self) -> int:
         """Load, play, print, keep."""
         self._check()
         config, players, family = self._load()
-        if self.folder is None:
+        if self.run is None:
             with refusing():
                 record = self._evaluate(config, players, family)
         else:
-            record = self._kept(self.folder, config, players, family)
+            record = self._kept(self.run, config, players, family)
         self._show(record)
         return 0
 
     def _check(self) -> None:
-        if not 0 <= self.seed < 2**32:
-            raise CommandError(f"--seed: expected a number in [0, 2**32), found {self.seed}")
-        if not 1 <= self.search < 2**31 or self.search != int(self.search):
-            raise CommandError(
-                f"--search: expected a whole number in [1, 2^31), found {self.search:g}"
-            )
+        check_seed(self.seed)
+        check_counts(search=self.search, games=self.games, rounds=self.rounds)
+        check_counts(opponent_games=self.opponent_games)
 
     def _load(self) -> tuple[dict[str, Any], Any, Any]:
         """The config, the players and their family."""
@@ -137,19 +134,15 @@ class Evaluate:
         return (
             f"equipoise evaluate {self.players} --games {self.games}{rounds} "
             f"--search {self.search:g} --opponent-games {self.opponent_games} "
-            f"--noise {self.noise} --seed {self.seed} --run {self.folder}"
+            f"--noise {self.noise} --seed {self.seed} --run {self.run}"
         )
 
     def _show(self, record: Any) -> None:
-        from equipoise.cli._output import print_json, print_pairs, print_table
+        from equipoise.cli._output import print_json, print_pairs, print_table, record_document
 
-        if self.json:
-            tables = {
-                name: {"columns": table.columns, "rows": table.rows}
-                for name, table in record.tables.items()
-            }
-            document = {"config": record.config, "scalars": record.scalars, "tables": tables}
-            print_json({**document, "folder": None if self.folder is None else str(self.folder)})
+        if self.common.json:
+            folder = None if self.run is None else str(self.run)
+            print_json({"folder": folder, **record_document(record)})
             return
         for name, title in TITLES.items():
             print_table(record.tables[name], title)
@@ -160,6 +153,6 @@ class Evaluate:
         ]
         if record.config["seeds"] > 1:
             pairs.append(("± over seeds", f"{record.scalars['seed_error']:.4f}"))
-        if self.folder is not None:
-            pairs.append(("report", str(self.folder / "report.html")))
+        if self.run is not None:
+            pairs.append(("report", str(self.run / "report.html")))
         print_pairs(pairs)

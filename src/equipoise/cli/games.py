@@ -1,12 +1,12 @@
 """`equipoise games`: the catalogue of named games."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 import tyro
 
 from equipoise.cli._errors import CommandError, refusing
+from equipoise.cli._flags import COMMON, CommonOptions, File, Settings
 
 
 @dataclass(frozen=True)
@@ -19,30 +19,26 @@ class Games:
       equipoise games hide-and-seek --set size=10 --write hide.nfg
     """
 
+    #: The game to show; all are listed without it.
     name: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[NAME]")] = None
-    """The game to show; all are listed without it."""
-    write: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
-    """Write the game to this .nfg, .npz or .csv file."""
-    parameters: Annotated[
-        tuple[str, ...],
-        tyro.conf.arg(name="set", metavar="NAME=VALUE"),
-        tyro.conf.UseAppendAction,
-    ] = ()
-    """Set a parameter of the game; may be repeated."""
-    json: bool = False
-    """Print as JSON."""
+    #: Write the game to this .nfg, .npz or .csv file.
+    write: File = None
+    #: Set a parameter of the game; may be repeated.
+    set: Settings = ()
+    common: CommonOptions = COMMON
 
-    def run(self) -> int:
+    def execute(self) -> int:
         """List or show."""
         from equipoise.cli import _catalogue, _output
 
         if self.name is None:
-            if self.write is not None or self.parameters:
+            if self.write is not None or self.set:
                 raise CommandError("NAME: expected the name of a game to set or to write")
-            if self.json:
+            if self.common.json:
                 _output.print_json(_catalogue.list_document())
             else:
-                _output.print_table(_catalogue.list_table())
+                for kind, table in _catalogue.list_tables().items():
+                    _output.print_table(table, f"Games of kind {kind}")
             return 0
         return self._run_one(self.name)
 
@@ -52,12 +48,12 @@ class Games:
 
         if name not in eq.games.names():
             raise CommandError(f"NAME: expected a named game, found {name!r}; {_inputs.hint(name)}")
-        game = _inputs.load_named(name, self.parameters)
+        game = _inputs.load_named(name, self.set)
         if self.write is not None:
             with refusing():
                 eq.games.write(game, self.write)
-        if self.json:
-            _output.print_json(_catalogue.game_document(name, game, changed=bool(self.parameters)))
+        if self.common.json:
+            _output.print_json(_catalogue.game_document(name, game, changed=bool(self.set)))
         elif self.write is None:
-            _catalogue.print_game(name, game, changed=bool(self.parameters))
+            _catalogue.print_game(name, game, changed=bool(self.set))
         return 0

@@ -3,11 +3,22 @@
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
-
-import tyro
+from typing import Any, Literal
 
 from equipoise.cli._errors import CommandError, refusing
+from equipoise.cli._flags import (
+    COMMON,
+    CommonOptions,
+    File,
+    Float,
+    Folder,
+    Game,
+    Int,
+    Settings,
+    check_counts,
+    check_seed,
+)
+from equipoise.cli._folders import in_run_folder
 
 
 @dataclass(frozen=True)
@@ -23,74 +34,59 @@ class Learn:
       equipoise learn city.toml --episodes 2000 --rewards unknown --objective welfare
     """
 
-    game: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="GAME")]
-    """A scenario (.toml), or a name that `equipoise games` lists, of a Markov game with an
-    aggregate."""
+    #: A scenario (.toml), or a name that `equipoise games` lists, of a Markov game with an
+    #: aggregate.
+    game: Game
+    #: How many episodes.
     episodes: int = 1000
-    """How many episodes."""
+    #: Whether the learner is told the rewards.
     rewards: Literal["known", "unknown"] = "known"
-    """Whether the learner is told the rewards."""
+    #: Any equilibrium, or the best for society.
     objective: Literal["regret", "welfare"] = "regret"
-    """Any equilibrium, or the best for society."""
-    spacing: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
-    """Side of the cells in which samples are counted (a twentieth of what can be reached)."""
+    #: Side of the cells in which samples are counted (a twentieth of what can be reached).
+    spacing: Float = None
+    #: Standard deviation of noise in the rewards that are seen.
     noise: float = 0.0
-    """Standard deviation of noise in the rewards that are seen."""
-    scouts: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
-    """How many agents at once try what their type does not play (few enough to hardly matter)."""
+    #: How many agents at once try what their type does not play (few enough to hardly matter).
+    scouts: Int = None
+    #: Let every agent learn rewards alone, instead of sharing them within its type.
     alone: bool = False
-    """Let every agent learn rewards alone, instead of sharing them within its type."""
+    #: Where randomness begins.
     seed: int = 0
-    """Where randomness begins."""
-    parameters: Annotated[
-        tuple[str, ...],
-        tyro.conf.arg(name="set", metavar="NAME=VALUE"),
-        tyro.conf.UseAppendAction,
-    ] = ()
-    """Set a parameter of a named game; may be repeated."""
-    folder: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path("runs/learn")
-    """The run folder."""
-    out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
-    """Save the policy to this .json or .npz file."""
-    json: bool = False
-    """Print the result as JSON."""
+    #: Set a parameter of a named game; may be repeated.
+    set: Settings = ()
+    #: The run folder (runs/learn, or runs/learn-2 and so on where another run has it).
+    run: Folder = None
+    #: Save the policy to this .json or .npz file.
+    out: File = None
+    common: CommonOptions = COMMON
 
-    def run(self) -> int:
+    def execute(self) -> int:
         """Simulate, learn, certify, show."""
         import equipoise as eq
         from equipoise.cli import _crowds, _policies
         from equipoise.cli._inputs import find_game, kind_of
 
-        if not 0 <= self.seed < 2**32:
-            raise CommandError(f"--seed: expected a number in [0, 2**32), found {self.seed}")
+        check_seed(self.seed)
+        check_counts(episodes=self.episodes)
+        check_counts(at_least=0, scouts=self.scouts)
         if self.out is not None:
             with refusing():
                 _policies.check_suffix(self.out)
-        game = find_game(self.game, self.parameters)
+        game = find_game(self.game, self.set)
         if kind_of(game) != "aggregative-markov":
             raise CommandError(
                 f"GAME: expected a Markov game with an aggregate, such as demand-response; "
                 f"found {self.game}, a game of kind {kind_of(game)}"
             )
         with refusing():
-            env = eq.aggregative.Simulator(game, self.seed, noise=self.noise)
-            learned = eq.aggregative.learn(
-                env,
-                self.episodes,
-                rewards=self.rewards,
-                objective=self.objective,
-                spacing=self.spacing,
-                noise=self.noise,
-                pool=not self.alone,
-                scouts=0 if self.alone else self.scouts,
-                run=self.folder,
-            )
+            folder, learned = in_run_folder(self.run, "learn", lambda run: self._learn(game, run))
         certificate = eq.certify(game, learned.policy)
-        document = self._document(game, learned, certificate)
+        document = {"folder": str(folder), **self._document(game, learned, certificate)}
         if self.out is not None:
             with refusing():
                 _crowds.write_policy(self.out, learned.policy, document)
-        self._show(document, game, learned, certificate)
+        self._show(document, game, learned, certificate, folder)
         if learned.episodes < self.episodes:
             print(
                 f"equipoise: interrupted after {learned.episodes:,} of {self.episodes:,} episodes; "
@@ -100,6 +96,21 @@ class Learn:
             )
             return 130
         return 0 if learned.status.ok else 1
+
+    def _learn(self, game: Any, folder: Path) -> Any:
+        import equipoise as eq
+
+        return eq.aggregative.learn(
+            eq.aggregative.Simulator(game, self.seed, noise=self.noise),
+            self.episodes,
+            rewards=self.rewards,
+            objective=self.objective,
+            spacing=self.spacing,
+            noise=self.noise,
+            pool=not self.alone,
+            scouts=0 if self.alone else self.scouts,
+            run=folder,
+        )
 
     def _document(self, game: Any, learned: Any, certificate: Any) -> dict[str, Any]:
         from equipoise.cli._crowds import certificate_document
@@ -125,14 +136,16 @@ class Learn:
             "status": {"name": learned.status.name, "message": learned.status.message},
         }
 
-    def _show(self, document: dict[str, Any], game: Any, learned: Any, certificate: Any) -> None:
+    def _show(
+        self, document: dict[str, Any], game: Any, learned: Any, certificate: Any, folder: Path
+    ) -> None:
         import numpy as np
 
         from equipoise.cli._inputs import describe
         from equipoise.cli._output import print_json, print_pairs, print_table
         from equipoise.runs import Table
 
-        if self.json:
+        if self.common.json:
             print_json(document)
             return
         print(f"{self.game}: {describe(game)}")
@@ -153,7 +166,7 @@ class Learn:
                 ("mean welfare, between", f"{np.mean(low):.4g} and {np.mean(high):.4g}"),
                 ("largest gain, exactly", float(certificate.max_gain)),
                 ("mean reward, exactly", float(np.mean(certificate.mean_value))),
-                ("run folder", str(self.folder)),
+                ("run folder", str(folder)),
                 ("status", str(learned.status)),
             ]
         )

@@ -9,6 +9,16 @@ from typing import Annotated, Any
 import tyro
 
 from equipoise.cli._errors import CommandError, refusing
+from equipoise.cli._flags import (
+    COMMON,
+    CommonOptions,
+    Float,
+    Folder,
+    Int,
+    check_counts,
+    check_seed,
+)
+from equipoise.cli._folders import in_run_folder
 
 
 @dataclass(frozen=True)
@@ -25,49 +35,57 @@ class Offline:
       equipoise offline log.npz --rank 2 --neighbours screen --bootstrap 50
     """
 
+    #: A .parquet or .npz file with contexts, actions and rewards of all agents.
     log: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="LOG")]
-    """A .parquet or .npz file with contexts, actions and rewards of all agents."""
+    #: The interaction rank; "auto" chooses among 1, 2 and 3.
     rank: Annotated[str, tyro.conf.arg(metavar="auto|INT")] = "auto"
-    """The interaction rank; "auto" chooses among 1, 2 and 3."""
+    #: Whose actions may matter to an agent: everybody's, those that a test finds, or the strongest
+    #: few.
     neighbours: Annotated[str, tyro.conf.arg(metavar="all|screen|INT")] = "all"
-    """Whose actions may matter to an agent: everybody's, those that a test finds, or the
-    strongest few."""
-    strength: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
-    """How much staying near the log counts (by the spread of rewards and the size of the log)."""
-    step: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
-    """How far one iteration goes (by the spread of rewards)."""
-    iterations: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
-    """How many iterations (300, or 200 where there are states)."""
+    #: How much staying near the log counts (by the spread of rewards and the size of the log).
+    strength: Float = None
+    #: How far one iteration goes (by the spread of rewards).
+    step: Float = None
+    #: How many iterations (300, or 200 where there are states).
+    iterations: Int = None
+    #: How many resampled logs the interval of the estimated gap comes from; 0 for none.
     bootstrap: int = 20
-    """How many resampled logs the interval of the estimated gap comes from; 0 for none."""
+    #: Learn even from too little data.
     force: bool = False
-    """Learn even from too little data."""
+    #: Where randomness begins.
     seed: int = 0
-    """Where randomness begins."""
-    folder: Annotated[Path, tyro.conf.arg(name="run", metavar="FOLDER")] = Path("runs/offline")
-    """The run folder."""
-    json: bool = False
-    """Print the result as JSON."""
+    #: The run folder (runs/offline, or runs/offline-2 and so on where another run has it).
+    run: Folder = None
+    common: CommonOptions = COMMON
 
-    def run(self) -> int:
+    def execute(self) -> int:
         """Read, select, fit, learn, write, show."""
-        from equipoise.runs import Run
-
         self._check()
-        config = {k: str(v) if isinstance(v, Path) else v for k, v in asdict(self).items()}
-        config = {k: v for k, v in config.items() if k not in ("json", "folder")}
-        known = (self.folder / "record.json").exists()
+        config = {k: v for k, v in asdict(self).items() if k not in ("common", "run")}
         with refusing():
             # Another log of the same name is not the log that a record is about.
             config["log_sha256"] = _digest(self.log)
-            # A log that cannot be read leaves no folder behind.
-            record = None if known else self._record(config)
-            with Run.start(self.folder, config) as run:
-                record = run.record() if record is None else run.finish(record)
-            if not known:
-                self._page(record).write(self.folder / "report.html")
-        self._show(record, known)
+            folder, (record, known) = in_run_folder(
+                self.run, "offline", lambda run: self._learn(config, run)
+            )
+        self._show(record, folder, known)
         return 0 if record.scalars["learned"] else 1
+
+    def _learn(self, config: dict[str, Any], folder: Path) -> tuple[Any, bool]:
+        """The record, and whether it was there."""
+        from equipoise.cli._offline_page import offline_page
+        from equipoise.runs import Run
+
+        if (folder / "config.json").exists():
+            with Run.open(folder, config) as run:  # refuses another run before any work
+                if run.finished:
+                    return run.record(), True
+        # A log that cannot be read leaves no folder behind.
+        record = self._record(config)
+        with Run.start(folder, config) as run:
+            run.finish(record)
+        offline_page(record).write(folder / "report.html")
+        return record, False
 
     def _check(self) -> None:
         if self.rank != "auto" and not (self.rank.isdigit() and int(self.rank) >= 1):
@@ -76,10 +94,9 @@ class Offline:
             raise CommandError(
                 f"--neighbours: expected all, screen or a whole number, found {self.neighbours!r}"
             )
-        if not 0 <= self.seed < 2**32:
-            raise CommandError(f"--seed: expected a number in [0, 2**32), found {self.seed}")
-        if self.bootstrap < 0:
-            raise CommandError(f"--bootstrap: expected a number >= 0, found {self.bootstrap}")
+        check_seed(self.seed)
+        check_counts(at_least=0, bootstrap=self.bootstrap)
+        check_counts(iterations=self.iterations)
 
     def _record(self, config: dict[str, Any]) -> Any:
         """Everything that was found out, as plain data."""
@@ -125,26 +142,18 @@ class Offline:
             tables | {"interactions": _interactions(model), "agents": _agents(model, solution)},
         )
 
-    def _page(self, record: Any) -> Any:
-        from equipoise.cli._offline_page import offline_page
-
-        return offline_page(record)
-
-    def _show(self, record: Any, known: bool) -> None:
-        from equipoise.cli._output import print_json, print_pairs, print_table
+    def _show(self, record: Any, folder: Path, known: bool) -> None:
+        from equipoise.cli._output import print_json, print_pairs, print_table, record_document
 
         scalars = record.scalars
-        if self.json:
-            tables = {
-                name: [dict(zip(table.columns, row, strict=True)) for row in table.rows]
-                for name, table in record.tables.items()
-            }
-            print_json({"folder": str(self.folder), "read_from_disk": known, **scalars, **tables})
+        if self.common.json:
+            where = {"folder": str(folder), "read_from_disk": known}
+            print_json({**where, **record_document(record)})
             return
         if "ranks" in record.tables:
             print_table(record.tables["ranks"], "interaction rank")
         print_table(record.tables["interactions"], "who matters most to whom")
-        where = f"{self.folder} (finished earlier; read, not done again)" if known else self.folder
+        where = f"{folder} (finished earlier; read, not done again)" if known else folder
         print_pairs(
             [
                 ("agents", scalars["agents"]),

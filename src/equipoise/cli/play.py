@@ -3,11 +3,20 @@
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-import tyro
-
-from equipoise.cli._errors import CommandError, refusing
+from equipoise.cli._errors import refusing
+from equipoise.cli._flags import (
+    COMMON,
+    CommonOptions,
+    Float,
+    Folder,
+    Int,
+    check_counts,
+    check_only_with_states,
+    check_seed,
+)
+from equipoise.cli._folders import in_run_folder
 
 #: Every learner that `equipoise.papers.self_play` can make; named here, since that imports JAX.
 LearnerName = Literal[
@@ -40,35 +49,34 @@ class Play:
       equipoise play --states 3 --concentration 0.1 --rounds 1e4 --games 64
     """
 
+    #: Which random games.
     family: Literal["uniform", "gaussian"] = "uniform"
-    """Which random games."""
+    #: Actions of each player.
     actions: int = 3
-    """Actions of each player."""
-    states: int | None = None
-    """States of a Markov game; without, matrix games are played."""
-    discount: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
-    """Discount of a Markov game (0.9)."""
-    concentration: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
-    """Of the Dirichlet distribution of transitions: 1 (if not given) is spread out, 0.1 nearly
-    deterministic."""
+    #: States of a Markov game; without, matrix games are played.
+    states: Int = None
+    #: Discount of a Markov game (0.9).
+    discount: Float = None
+    #: Of the Dirichlet distribution of transitions: 1 (if not given) is spread out, 0.1 nearly
+    #: deterministic.
+    concentration: Float = None
+    #: Who plays rows.
     row: LearnerName = "omd"
-    """Who plays rows."""
+    #: Who plays columns.
     column: LearnerName = "omd"
-    """Who plays columns."""
+    #: How many rounds; 1e5 is 100,000.
     rounds: float = 1e5
-    """How many rounds; 1e5 is 100,000."""
+    #: How many games.
     games: int = 256
-    """How many games."""
+    #: What is seen of a reward.
     noise: Literal["exact", "bernoulli", "gaussian"] = "exact"
-    """What is seen of a reward."""
+    #: Where randomness begins.
     seed: int = 0
-    """Where randomness begins."""
-    out: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path("runs/play")
-    """The run folder."""
-    json: bool = False
-    """Print the curve as JSON."""
+    #: The run folder (runs/play, or runs/play-2 and so on where another run has it).
+    run: Folder = None
+    common: CommonOptions = COMMON
 
-    def run(self) -> int:
+    def execute(self) -> int:
         """Play, print the table, write the run folder."""
         from equipoise.papers.self_play import Config, play_run
 
@@ -86,10 +94,13 @@ class Play:
             noise=self.noise,
             seed=self.seed,
         )
-        known = (self.out / "record.json").exists()
         with refusing():
-            record = play_run(self.out, config)
-        self._show(record, known)
+            folder, (known, record) = in_run_folder(
+                self.run,
+                "play",
+                lambda run: ((run / "record.json").exists(), play_run(run, config)),
+            )
+        self._show(record, folder, known)
         if record.scalars["rounds"] < config.rounds:
             print(
                 f"equipoise: interrupted after {record.scalars['rounds']:,} of {config.rounds:,} "
@@ -100,29 +111,22 @@ class Play:
         return 0
 
     def _check(self) -> None:
-        if not 1 <= self.rounds < 2**31 or self.rounds != int(self.rounds):
-            raise CommandError(
-                f"--rounds: expected a whole number in [1, 2^31), found {self.rounds:g}"
-            )
-        if not 0 <= self.seed < 2**32:
-            raise CommandError(f"--seed: expected a number in [0, 2**32), found {self.seed}")
-        for name in ("discount", "concentration"):
-            value = getattr(self, name)
-            if value is not None and self.states is None:
-                raise CommandError(
-                    f"--{name}: expected --states with it, since matrix games have none; "
-                    f"found {value:g} alone"
-                )
+        check_counts(actions=self.actions, rounds=self.rounds, games=self.games)
+        check_counts(states=self.states)
+        check_seed(self.seed)
+        check_only_with_states(
+            self.states, discount=self.discount, concentration=self.concentration
+        )
 
-    def _show(self, record: Any, known: bool) -> None:
+    def _show(self, record: Any, folder: Path, known: bool) -> None:
         from equipoise.cli._output import print_json, print_pairs, print_table
 
         finished = record.scalars["rounds"] == record.config["rounds"]
-        if self.json:
+        if self.common.json:
             print_json(
                 {
                     "config": record.config,
-                    "folder": str(self.out),
+                    "folder": str(folder),
                     "rounds": record.scalars["rounds"],
                     "finished": finished,
                     "read_from_disk": known,
@@ -132,5 +136,5 @@ class Play:
             )
             return
         print_table(record.tables["curve"], f"{self.row} against {self.column}")
-        how = f"{self.out} (finished earlier; read, not played again)" if known else str(self.out)
+        how = f"{folder} (finished earlier; read, not played again)" if known else str(folder)
         print_pairs([("run folder", how), ("uniform play", record.scalars["uniform"])])

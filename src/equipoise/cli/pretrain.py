@@ -8,6 +8,18 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from equipoise.cli._errors import CommandError, refusing
+from equipoise.cli._flags import (
+    COMMON,
+    CommonOptions,
+    Float,
+    Folder,
+    Int,
+    check_counts,
+    check_only_with_states,
+    check_seed,
+    optional,
+)
+from equipoise.cli._folders import in_run_folder
 from equipoise.cli._pretraining_flags import Data, Model, Training, given
 
 #: Where the best players so far go when training is interrupted.
@@ -28,65 +40,64 @@ class Pretrain:
       equipoise pretrain --preset paper --family perturbed --scale 0.1 --run runs/paper
     """
 
+    #: Which random games: independent rewards, or those near one game.
     family: Literal["uniform", "gaussian", "perturbed"] = "uniform"
-    """Which random games: independent rewards, or those near one game."""
+    #: Actions of the row player, and of the column player unless --columns is given.
     actions: int = 3
-    """Actions of the row player, and of the column player unless --columns is given."""
-    columns: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
-    """Actions of the column player."""
-    states: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
-    """States of Markov games; without, matrix games are played."""
-    discount: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
-    """Discount of Markov games (0.9)."""
-    concentration: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
-    """Of the Dirichlet distribution of transitions (1)."""
-    scale: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
-    """How far perturbed games are from their base (0.1), or the width of Gaussian rewards (0.2)."""
-    base: Annotated[str | None, tyro.conf.arg(metavar="GAME")] = None
-    """The base of perturbed games: a file or a named game with rewards in [0, 1]; without, a
-    random one."""
+    #: Actions of the column player.
+    columns: Int = None
+    #: States of Markov games; without, matrix games are played.
+    states: Int = None
+    #: Discount of Markov games (0.9).
+    discount: Float = None
+    #: Of the Dirichlet distribution of transitions (1).
+    concentration: Float = None
+    #: How far perturbed games are from their base (0.1), or the width of Gaussian rewards (0.2).
+    scale: Float = None
+    #: The base of perturbed games: a file or a named game with rewards in [0, 1]; without, a random
+    #: one.
+    base: Annotated[str | None, optional("GAME")] = None
+    #: Where settings begin: ours, the in-context paper's experiment, or those of the players that
+    #: come with the package, which want an accelerator.
     preset: Literal["default", "paper", "large"] = "default"
-    """Where settings begin: ours, the in-context paper's experiment, or those of the players that
-    come with the package, which want an accelerator."""
-    start: Annotated[str | None, tyro.conf.arg(metavar="PLAYERS")] = None
-    """Begin with the weights of these players, a run folder or a name, instead of random ones."""
+    #: Begin with the weights of these players, a run folder or a name, instead of random ones.
+    start: Annotated[str | None, optional("PLAYERS")] = None
+    #: Where randomness begins.
     seed: int = 0
-    """Where randomness begins."""
-    folder: Annotated[Path, tyro.conf.arg(name="run", metavar="FOLDER")] = Path("runs/pretrain")
-    """The run folder."""
-    json: bool = False
-    """Print the result as JSON."""
+    #: The run folder (runs/pretrain, or runs/pretrain-2 and so on where another run has it).
+    run: Folder = None
+    common: CommonOptions = COMMON
     model: tyro.conf.OmitArgPrefixes[Model] = field(default_factory=Model)
     data: tyro.conf.OmitArgPrefixes[Data] = field(default_factory=Data)
     training: tyro.conf.OmitArgPrefixes[Training] = field(default_factory=Training)
 
-    def run(self) -> int:
+    def execute(self) -> int:
         """Train, then say how it went."""
         import equipoise as eq
 
         self._check()
-        known = (self.folder / "record.json").exists()
         with refusing():
             family, config = self._family(), self._config()
             start = None if self.start is None else eq.incontext.load(self.start)
-            players = eq.incontext.pretrain(
-                family, config, key=self.seed, run=self.folder, start=start
-            )
-        finished = (self.folder / "record.json").exists()
+
+            def train(run: Path) -> tuple[bool, Any]:
+                known = (run / "record.json").exists()
+                options = {"key": self.seed, "run": run, "start": start}
+                return known, eq.incontext.pretrain(family, config, **options)
+
+            folder, (known, players) = in_run_folder(self.run, "pretrain", train)
+        finished = (folder / "record.json").exists()
         if not finished:
-            eq.incontext.save(players, self.folder / BEST, config, family)
-        self._show(players, config, known, finished)
+            eq.incontext.save(players, folder / BEST, config, family)
+        self._show(players, config, folder, known, finished)
         return 0 if finished else 130
 
     def _check(self) -> None:
-        if not 0 <= self.seed < 2**32:
-            raise CommandError(f"--seed: expected a number in [0, 2**32), found {self.seed}")
-        for name in ("discount", "concentration"):
-            if getattr(self, name) is not None and self.states is None:
-                raise CommandError(
-                    f"--{name}: expected --states with it, since matrix games have none; "
-                    f"found {getattr(self, name):g} alone"
-                )
+        check_seed(self.seed)
+        check_counts(actions=self.actions, columns=self.columns, states=self.states)
+        check_only_with_states(
+            self.states, discount=self.discount, concentration=self.concentration
+        )
         if self.base is not None and self.family != "perturbed":
             raise CommandError(f"--base: expected --family perturbed with it, found {self.family}")
         if self.scale is not None and self.family == "uniform":
@@ -125,16 +136,16 @@ class Pretrain:
         changes = given(self.model, self.data, self.training)
         return replace(presets[self.preset](), **changes)
 
-    def _show(self, players: Any, config: Any, known: bool, finished: bool) -> None:
+    def _show(self, players: Any, config: Any, folder: Path, known: bool, finished: bool) -> None:
         from equipoise.cli._output import print_json, print_pairs, print_table
         from equipoise.runs import Table, read_metrics
 
-        rows = read_metrics(self.folder) if (self.folder / "metrics.jsonl").exists() else []
+        rows = read_metrics(folder) if (folder / "metrics.jsonl").exists() else []
         step = int(rows[-1]["step"]) if rows else 0
-        if self.json:
+        if self.common.json:
             print_json(
                 {
-                    "folder": str(self.folder),
+                    "folder": str(folder),
                     "finished": finished,
                     "read_from_disk": known,
                     "parameters": players.parameters,
@@ -146,7 +157,7 @@ class Pretrain:
             shown = [(r["step"], _mean(r["loss"]), _mean(r["gap"])) for r in rows]
             print_table(Table(("step", "loss", "held-out gap"), shown), "Pre-training")
             how = " (finished earlier; read, not trained again)" if known else ""
-            where = self.folder if finished else self.folder / BEST
+            where = folder if finished else folder / BEST
             print_pairs(
                 [
                     ("players", f"{where}{how}"),
@@ -157,7 +168,7 @@ class Pretrain:
         if not finished:
             print(
                 f"equipoise: interrupted after about {step:,} of {config.steps:,} steps; the best "
-                f"players so far are in {self.folder / BEST}; to go on, give the same command "
+                f"players so far are in {folder / BEST}; to go on, give the same command "
                 "again",
                 file=sys.stderr,
             )

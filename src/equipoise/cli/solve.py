@@ -2,12 +2,10 @@
 
 import time
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any
-
-import tyro
+from typing import Any
 
 from equipoise.cli._errors import CommandError, refusing
+from equipoise.cli._flags import COMMON, CommonOptions, File, Float, Game, Settings
 
 
 @dataclass(frozen=True)
@@ -24,32 +22,23 @@ class Solve:
       equipoise solve town.toml --option objective=welfare --report town.html
     """
 
-    game: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="GAME")]
-    """A file (.nfg, .npz, .csv or .toml), or a name that `equipoise games` lists."""
-    tolerance: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
-    """What counts as solved: the largest NashConv of a matrix game, or the largest gain of a
-    player in any state of a Markov game (1e-8); of an aggregative game, the largest gain of any
-    agent (what the theory promises)."""
-    out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
-    """Save the policy to this .json or .npz file."""
-    report: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
-    """Write an HTML report to this file."""
-    parameters: Annotated[
-        tuple[str, ...],
-        tyro.conf.arg(name="set", metavar="NAME=VALUE"),
-        tyro.conf.UseAppendAction,
-    ] = ()
-    """Set a parameter of a named game; may be repeated."""
-    options: Annotated[
-        tuple[str, ...],
-        tyro.conf.arg(name="option", metavar="NAME=VALUE"),
-        tyro.conf.UseAppendAction,
-    ] = ()
-    """Set an option of the solver of aggregative games; may be repeated."""
-    json: bool = False
-    """Print the solution as JSON."""
+    #: A file (.nfg, .npz, .csv or .toml), or a name that `equipoise games` lists.
+    game: Game
+    #: What counts as solved: the largest NashConv of a matrix game, or the largest gain of a player
+    #: in any state of a Markov game (1e-8); of an aggregative game, the largest gain of any agent
+    #: (what the theory promises).
+    tolerance: Float = None
+    #: Save the policy to this .json or .npz file.
+    out: File = None
+    #: Write an HTML report to this file.
+    report: File = None
+    #: Set a parameter of a named game; may be repeated.
+    set: Settings = ()
+    #: Set an option of the solver of aggregative games; may be repeated.
+    option: Settings = ()
+    common: CommonOptions = COMMON
 
-    def run(self) -> int:
+    def execute(self) -> int:
         """Solve, save, show."""
         import equipoise as eq
         from equipoise.cli import _documents, _pages, _policies
@@ -60,10 +49,10 @@ class Solve:
         if self.out is not None:
             with refusing():
                 _policies.check_suffix(self.out)
-        game = find_game(self.game, self.parameters)
+        game = find_game(self.game, self.set)
         if kind_of(game).startswith("aggregative"):
             return self._run_crowd(game)
-        if self.options:
+        if self.option:
             raise CommandError(f"--option: expected an aggregative game, found {self.game}")
         tolerance = 1e-8 if self.tolerance is None else self.tolerance
         start = time.perf_counter()
@@ -83,7 +72,7 @@ class Solve:
         import equipoise as eq
         from equipoise.cli import _crowds, _output
 
-        options = _crowds.options_of(game, self.options)
+        options = _crowds.options_of(game, self.option)
         start = time.perf_counter()
         with refusing():
             solution = eq.solve(game, **options)
@@ -94,7 +83,7 @@ class Solve:
                 _crowds.write_policy(self.out, solution.policy, document)
             if self.report is not None:
                 _crowds.solution_page(self.game, game, solution, seconds).write(self.report)
-        if self.json:
+        if self.common.json:
             _output.print_json(document)
         else:
             _crowds.print_solution(self.game, game, solution, seconds)
@@ -105,7 +94,7 @@ class Solve:
     def _show(self, document: Any, game: Any, solution: Any, seconds: float) -> None:
         from equipoise.cli import _documents, _output
 
-        if self.json:
+        if self.common.json:
             _output.print_json(document)
         else:
             _documents.print_solution(self.game, game, solution, seconds)

@@ -1,19 +1,156 @@
-"""One module per figure or table of a paper: `Config`, `run(config) -> Record`, `plot(record)`."""
+"""One module per figure or table of a paper: `Config`, `run(config, key)`, `plot(record)`.
 
-from equipoise.papers import (
-    aggregative_learning,
-    construction,
-    in_context,
-    interaction_rank,
-    last_iterate,
-    self_play,
+`FIGURES` lists them, with the paper each belongs to and how long it takes; `Config()` is the full
+scale of a figure and `Config.quick()` one of minutes. Modules are imported when they are used.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from equipoise.runs import Record, Run
+
+__all__ = ["FIGURES", "PAPERS", "SCALES", "Figure", "figures_of"]
+
+#: Name on the command line -> title.
+PAPERS = {
+    "in-context": "Provable strategic in-context learning of transformers",
+    "interaction-rank": "Exploiting structure in offline multi-agent RL: the benefits of low interaction rank",
+    "aggregative": "Provably efficient reinforcement learning for large aggregative Markov games",
+}
+SCALES = ("quick", "full")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure or table of a paper, or one that its claims ask for.
+
+    **Example**
+
+    >>> from equipoise import papers
+    >>> figure = papers.figures_of("aggregative", ["planning"])[0]
+    >>> figure.config("quick").horizon
+    5
+    """
+
+    paper: str
+    #: What it is called on the command line.
+    name: str
+    #: What of the paper it is about.
+    printed: str
+    #: What is to be seen.
+    title: str
+    #: The module of this package that makes it.
+    module: str
+    #: Scale -> how long it takes there.
+    takes: Mapping[str, str]
+    #: What sets its config apart from others of the same module.
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    #: Whether its parts are kept one by one, so that a run can be stopped between them.
+    in_parts: bool = False
+
+    def load(self) -> ModuleType:
+        """The module, with `Config`, `run` and `plot`."""
+        return import_module(f"equipoise.papers.{self.module}")
+
+    def config(self, scale: str) -> Any:
+        """The config at a scale."""
+        if scale not in SCALES:
+            raise ValueError(f"scale: expected one of {SCALES}, found {scale!r}")
+        kind = self.load().Config
+        return replace(kind.quick() if scale == "quick" else kind(), **self.changes)
+
+    def run(self, folder: Path, scale: str, key: int = 0) -> tuple[Record, bool]:
+        """Make the record in a run folder, unless it is there; says which.
+
+        A folder with the run of another config is refused.
+        """
+        config = self.config(scale)
+        with Run.start(folder, {"figure": self.name, "key": key, "config": config}) as run:
+            if run.finished:
+                return run.record(), True
+            places = {"folder": folder / "parts"} if self.in_parts else {}
+            return run.finish(self.load().run(config, key, **places)), False
+
+    def plot(self, record: Record) -> Any:
+        """The figure, by Matplotlib, from the record alone."""
+        return self.load().plot(record)
+
+
+FIGURES = (
+    Figure(
+        "in-context",
+        "1",
+        "Figure 1",
+        "Gap against rounds: the paper's players and ours, beside learners and static policies",
+        "in_context",
+        {"quick": "15 minutes", "full": "a GPU, or days"},
+        in_parts=True,
+    ),
+    Figure(
+        "in-context",
+        "last-iterate",
+        "Algorithm 1, Theorems 4.2, 4.4",
+        "Last policies of all learners under bandit feedback, the printed constants among them",
+        "last_iterate",
+        {"quick": "2 minutes", "full": "40 minutes"},
+    ),
+    Figure(
+        "in-context",
+        "construction",
+        "Theorems 4.1 and 4.3",
+        "Hand-built transformers: size against the distance from the learner they stand for",
+        "construction",
+        {"quick": "a minute", "full": "5 minutes"},
+    ),
+    Figure(
+        "interaction-rank",
+        "discrete",
+        "Theorems 1 to 3, Table 1",
+        "Exact gaps of 1-IR, 2-IR and joint critics against agents, samples and lambda",
+        "interaction_rank",
+        {"quick": "2 minutes", "full": "5 minutes"},
+    ),
+    Figure(
+        "aggregative",
+        "planning",
+        "Theorems 3.1, 4.1, 4.2 and C.1",
+        "Gaps, time and welfare against agents: as printed, and corrected",
+        "aggregative_planning",
+        {"quick": "5 seconds", "full": "a minute"},
+    ),
+    Figure(
+        "aggregative",
+        "learning",
+        "Theorems 5.1, 5.2 and D.1",
+        "Gaps, certificates and welfare against episodes: as printed, and completed",
+        "aggregative_learning",
+        {"quick": "20 seconds", "full": "4 minutes"},
+    ),
 )
 
-__all__ = [
-    "aggregative_learning",
-    "construction",
-    "in_context",
-    "interaction_rank",
-    "last_iterate",
-    "self_play",
-]
+
+def figures_of(paper: str, names: tuple[str, ...] | list[str] = ()) -> list[Figure]:
+    """The figures of a paper, all or those named.
+
+    **Example**
+
+    >>> from equipoise import papers
+    >>> [figure.name for figure in papers.figures_of("aggregative")]
+    ['planning', 'learning']
+    """
+    if paper not in PAPERS:
+        raise ValueError(f"paper: expected one of {', '.join(PAPERS)}, found {paper!r}")
+    known = {figure.name: figure for figure in FIGURES if figure.paper == paper}
+    for name in names:
+        if name not in known:
+            close = get_close_matches(name, known, n=1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            raise ValueError(
+                f"figure: expected for {paper} some of {', '.join(known)}, found {name!r}{hint}"
+            )
+    return [figure for name, figure in known.items() if not names or name in names]

@@ -17,12 +17,13 @@ from equipoise.runs._lock import FolderInUse
 from equipoise.runs._metrics import read_metrics
 from equipoise.runs._progress import Progress, progress
 from equipoise.runs._record import Record, Table
-from equipoise.runs._run import Run
+from equipoise.runs._run import OtherConfig, Run
 
 __all__ = [
     "DamagedCheckpoint",
     "FolderInUse",
     "Interrupt",
+    "OtherConfig",
     "Progress",
     "Record",
     "Run",

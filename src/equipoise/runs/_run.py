@@ -32,6 +32,23 @@ _LEFTOVER = re.compile(r"\.[^.]+\.[0-9a-f]{16}(\.\w+)?")
 _ASIDE = ".damaged"
 
 
+class OtherConfig(ValueError):
+    """The folder holds the run of another config; says what differs.
+
+    **Example**
+
+    >>> import tempfile
+    >>> from equipoise.runs import OtherConfig, Run
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     Run.start(folder + "/run", {"steps": 4}).close()
+    ...     try:
+    ...         Run.start(folder + "/run", {"steps": 5})
+    ...     except OtherConfig as error:
+    ...         "steps (4, now 5)" in str(error)
+    True
+    """
+
+
 class Run:
     """A folder that one process writes, that can be stopped at any time and resumed.
 
@@ -113,7 +130,7 @@ class Run:
             if config is not None:
                 found = differences(stored, _plain_config(config))
                 if found:
-                    raise ValueError(
+                    raise OtherConfig(
                         f"config: expected that of {folder}, "
                         f"found other values of: {', '.join(found)}; choose another folder"
                     )

@@ -1,0 +1,189 @@
+"""The options of any command as a TOML file, and back.
+
+A file holds one key for each flag, without its dashes; a command is never told which of its
+options came from where. What is read goes through the same parser as the command line.
+"""
+
+import dataclasses
+import json
+import tomllib
+import types
+import typing
+from collections.abc import Iterator
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+from equipoise.cli._errors import CommandError, refusing
+from equipoise.cli._flags import Common
+
+#: Of the common options, those that say where the others are.
+_ABOUT_FILES = ("config", "print-config")
+
+
+@dataclasses.dataclass(frozen=True)
+class Option:
+    """One option of a command: the flag, and where its value is kept."""
+
+    key: str
+    #: The names of the fields that lead to the value.
+    path: tuple[str, ...]
+    kind: Any
+    positional: bool
+    #: Given once for each of its values.
+    repeated: bool
+    required: bool
+
+    def value(self, command: Any) -> Any:
+        """What a command has."""
+        for name in self.path:
+            command = getattr(command, name)
+        return command
+
+    def tokens(self, value: Any) -> list[str]:
+        """The words that say the same on the command line."""
+        if self.positional:
+            return [_word(value)]
+        if self.kind is bool and isinstance(value, bool):
+            return [f"--{self.key}"] if value else []
+        if isinstance(value, list):
+            words = [_word(v) for v in value]
+            if self.repeated:
+                return [f"--{self.key}={word}" for word in words]
+            return [f"--{self.key}", *words] if words else []
+        return [f"--{self.key}={_word(value)}"]
+
+
+def options(kind: type) -> Iterator[Option]:
+    """The options of a command, those of its groups included.
+
+    >>> from equipoise.cli.solve import Solve
+    >>> [option.key for option in options(Solve)][:3]
+    ['game', 'tolerance', 'out']
+    """
+    yield from _options(kind, ())
+
+
+def _options(kind: type, path: tuple[str, ...]) -> Iterator[Option]:
+    hints = typing.get_type_hints(kind, include_extras=True)
+    for field in dataclasses.fields(kind):
+        bare, extras = _unwrap(hints[field.name])
+        if dataclasses.is_dataclass(bare):
+            yield from _options(typing.cast(type, bare), (*path, field.name))
+            continue
+        key = field.name.replace("_", "-")
+        if kind is Common and key in _ABOUT_FILES:
+            continue
+        yield Option(
+            key,
+            (*path, field.name),
+            bare,
+            positional=tyro.conf.Positional in extras,
+            repeated=tyro.conf.UseAppendAction in extras,
+            required=field.default is dataclasses.MISSING
+            and field.default_factory is dataclasses.MISSING,
+        )
+
+
+def _unwrap(hint: Any) -> tuple[Any, tuple[Any, ...]]:
+    """A type without its annotations, and those."""
+    extras: tuple[Any, ...] = ()
+    while typing.get_origin(hint) is typing.Annotated:
+        hint, *more = typing.get_args(hint)
+        extras += tuple(more)
+    return hint, extras
+
+
+def write_config(command: Any) -> str:
+    """All options of a command, as TOML; those that have no value are left out.
+
+    >>> from equipoise.cli.solve import Solve
+    >>> print(write_config(Solve("oneill", tolerance=1e-6, set=("a=1",))), end="")
+    game = "oneill"
+    tolerance = 1e-06
+    set = ["a=1"]
+    option = []
+    json = false
+    """
+    lines = []
+    for option in options(type(command)):
+        value = option.value(command)
+        if value is not None:
+            lines.append(f"{option.key} = {_toml(value)}\n")
+    return "".join(lines)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(map(_toml, value))}]"
+    # A JSON string is a TOML string, but for one control character that JSON leaves as it is.
+    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def read_config(kind: type, path: Path) -> dict[str, Any]:
+    """The options in a file, by key; refuses keys that the command does not have."""
+    with refusing():
+        try:
+            found = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        except ValueError as error:  # no TOML, or no text
+            raise ValueError(f"{path}: expected TOML, found {error}") from error
+    known = {option.key: option for option in options(kind)}
+    for key in found:
+        if key not in known:
+            close = get_close_matches(key, known, n=1)
+            more = f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
+            raise CommandError(f"{path}: expected options of this command, found {key!r}; {more}")
+    for key, value in found.items():
+        _check(path, known[key], value)
+    return found
+
+
+def _check(path: Path, option: Option, value: Any) -> None:
+    """Refuse kinds of values that the words of a command line could not tell apart."""
+    listed = typing.get_origin(option.kind) is tuple or _is_optional_tuple(option.kind)
+    plain = value if isinstance(value, list) else [value]
+    if isinstance(value, list) != listed or not all(isinstance(v, _PLAIN) for v in plain):
+        wanted = "a list" if listed else "one value"
+        raise CommandError(f"{path}: {option.key}: expected {wanted}, found {value!r}")
+    if (option.kind is bool) != isinstance(value, bool) and not _admits_bool(option.kind):
+        wanted = "true or false" if option.kind is bool else "a number or a word"
+        raise CommandError(f"{path}: {option.key}: expected {wanted}, found {value!r}")
+
+
+_PLAIN = str | int | float | bool
+
+
+def _is_optional_tuple(kind: Any) -> bool:
+    return any(typing.get_origin(part) is tuple for part in _members(kind))
+
+
+def _admits_bool(kind: Any) -> bool:
+    return bool in _members(kind)
+
+
+def _members(kind: Any) -> tuple[Any, ...]:
+    union = isinstance(kind, types.UnionType) or typing.get_origin(kind) is typing.Union
+    return typing.get_args(kind) if union else ()
+
+
+def as_words(kind: type, found: dict[str, Any]) -> tuple[list[str], list[Option]]:
+    """The words of a command line that say what a file says, and the options still required."""
+    words: list[str] = []
+    missing: list[Option] = []
+    for option in options(kind):
+        if option.key in found:
+            words += option.tokens(found[option.key])
+        elif option.required:
+            missing.append(option)
+            words += option.tokens("-" if option.positional else "")
+    return words, missing
+
+
+def _word(value: Any) -> str:
+    return str(value)

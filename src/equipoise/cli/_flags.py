@@ -1,0 +1,95 @@
+"""What several commands take: the kinds of flags, the common options, and their checks."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from equipoise.cli._errors import CommandError
+
+
+def optional(metavar: str) -> object:
+    """A flag that may be left out; what happens then is in its help, and is not "None"."""
+    return tyro.conf.arg(metavar=metavar, help_behavior_hint="")
+
+
+Int = Annotated[int | None, optional("INT")]
+Float = Annotated[float | None, optional("FLOAT")]
+#: A file to be written.
+File = Annotated[Path | None, optional("FILE")]
+#: A run folder to be written; commands choose a new one in runs/ where it is not given.
+Folder = Annotated[Path | None, optional("FOLDER")]
+#: A game, in a file or by name.
+Game = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="GAME")]
+#: Settings such as size=10, any number of them.
+Settings = Annotated[
+    tuple[str, ...],
+    tyro.conf.arg(metavar="NAME=VALUE", help_behavior_hint="(repeatable)"),
+    tyro.conf.UseAppendAction,
+]
+
+
+@dataclass(frozen=True)
+class Common:
+    """What every command takes."""
+
+    #: Print one JSON document instead of tables.
+    json: bool = False
+    #: Read options from this TOML file; those on the command line go before them.
+    config: File = None
+    #: Print all options as such a file, and do nothing else.
+    print_config: bool = False
+
+
+#: The field of a command that holds them, and its default.
+CommonOptions = tyro.conf.OmitArgPrefixes[Common]
+COMMON = Common()
+
+
+def check_seed(seed: int) -> None:
+    """Refuse what is no seed.
+
+    >>> check_seed(-1)
+    Traceback (most recent call last):
+    ...
+    equipoise.cli._errors.CommandError: --seed: expected a number in [0, 2**32), found -1
+    """
+    if not 0 <= seed < 2**32:
+        raise CommandError(f"--seed: expected a number in [0, 2**32), found {seed}")
+
+
+def check_counts(at_least: int = 1, **counts: float | None) -> None:
+    """Refuse numbers that are no counts; those that were not given are None.
+
+    >>> check_counts(opponent_games=0)
+    Traceback (most recent call last):
+    ...
+    equipoise.cli._errors.CommandError: --opponent-games: expected a whole number in [1, 2^31),
+    found 0
+    """
+    for name, count in counts.items():
+        if count is None:
+            continue
+        if not (at_least <= count < 2**31 and count == int(count)):
+            raise CommandError(
+                f"--{name.replace('_', '-')}: expected a whole number in [{at_least}, 2^31), "
+                f"found {count:g}"
+            )
+
+
+def check_only_with_states(states: int | None, **values: float | None) -> None:
+    """Refuse what only Markov games have where there are no states.
+
+    >>> check_only_with_states(None, discount=0.5)
+    Traceback (most recent call last):
+    ...
+    equipoise.cli._errors.CommandError: --discount: expected --states with it, since matrix games
+    have none; found 0.5 alone
+    """
+    for name, value in values.items():
+        if value is not None and states is None:
+            raise CommandError(
+                f"--{name}: expected --states with it, since matrix games have none; "
+                f"found {value:g} alone"
+            )

@@ -1,0 +1,43 @@
+"""Which folder a run is kept in, where the user names none."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+from equipoise.runs import FolderInUse, OtherConfig
+
+Found = TypeVar("Found")
+
+
+def in_run_folder(
+    given: Path | None, name: str, work: Callable[[Path], Found]
+) -> tuple[Path, Found]:
+    """Do the work in the folder that was given, or in the first of runs/NAME, runs/NAME-2, ...
+
+    that is new or holds this very run: the same command goes on, or reads what is there, and
+    another one finds a place of its own. A folder that somebody else is writing is left to them.
+
+    >>> import os, tempfile
+    >>> from equipoise.runs import Run
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     os.chdir(place)
+    ...     def work(seed):
+    ...         return in_run_folder(None, "x", lambda folder: Run.start(folder, seed).close())[0]
+    ...     [str(work({"seed": seed})) for seed in (0, 1, 0)]
+    ['runs/x', 'runs/x-2', 'runs/x']
+    """
+    if given is not None:
+        return given, work(given)
+    number, folder = 1, Path("runs", name)
+    while True:
+        if not folder.exists() or _is_run(folder):
+            with suppress(OtherConfig, FolderInUse):
+                return folder, work(folder)
+        number += 1
+        folder = Path("runs", f"{name}-{number}")
+
+
+def _is_run(folder: Path) -> bool:
+    """Whether a run may go on here: there is one, or there is nothing."""
+    return folder.is_dir() and ((folder / "config.json").exists() or not any(folder.iterdir()))

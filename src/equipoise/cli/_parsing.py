@@ -1,0 +1,86 @@
+"""From the words of a command line, and the files they name, to a command ready to be executed."""
+
+import dataclasses
+import inspect
+import sys
+from importlib import import_module
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from equipoise.cli._errors import CommandError
+
+
+def command_kind(verb: str) -> Any:
+    """The dataclass of a verb.
+
+    >>> command_kind("solve").__name__
+    'Solve'
+    """
+    return getattr(import_module(f"equipoise.cli.{verb}"), verb.capitalize())
+
+
+def parse(verb: str, words: list[str]) -> Any:
+    """The verb's command, or an exit code if the parsing ended it.
+
+    >>> parse("solve", ["oneill", "--tolerance", "0.1"]).tolerance
+    0.1
+    """
+    from equipoise.cli._config_files import write_config
+
+    kind = command_kind(verb)
+    path = _config_path(words)
+    try:
+        default = None if path is None else _from_file(verb, kind, path)
+        command = _from_words(verb, kind, words, default)
+    except SystemExit as end:  # after --help, or after wrong usage was explained
+        return int(end.code or 0)
+    if hasattr(command, "common") and command.common.print_config:
+        sys.stdout.write(f"# equipoise {verb} --config FILE\n{write_config(command)}")
+        return 0
+    return command
+
+
+def _from_words(verb: str, kind: Any, words: list[str], default: Any = None) -> Any:
+    import tyro
+
+    more = {} if default is None else {"default": default}
+    return tyro.cli(
+        kind,
+        prog=f"equipoise {verb}",
+        description=inspect.cleandoc(kind.__doc__),
+        args=words,
+        config=(tyro.conf.FlagCreatePairsOff,),
+        **more,
+    )
+
+
+def _config_path(words: list[str]) -> Path | None:
+    """The file that `--config` names; it has to be read before the words are understood."""
+    found = None
+    for word, following in zip_longest(words, words[1:]):
+        if word == "--":
+            break
+        if word == "--config" and following is not None:
+            found = Path(following)
+        elif word.startswith("--config="):
+            found = Path(word.removeprefix("--config="))
+    return found
+
+
+def _from_file(verb: str, kind: Any, path: Path) -> Any:
+    """A command with the options of a file; what is required and not there is still missing."""
+    import tyro
+
+    from equipoise.cli._config_files import as_words, options, read_config
+
+    if not any(option.path[0] == "common" for option in options(kind)):
+        raise CommandError(f"--config: expected a command with options, found {verb}")
+    words, missing = as_words(kind, read_config(kind, path))
+    try:
+        command = _from_words(verb, kind, words)
+    except SystemExit as end:
+        raise CommandError(
+            f"{path}: expected options that can be read, found what is said above"
+        ) from end
+    return dataclasses.replace(command, **{option.path[0]: tyro.MISSING for option in missing})

@@ -1,0 +1,256 @@
+"""What the aggregative paper promises of planning, measured: gaps, time and welfare against agents.
+
+The paper states its theorems and shows no experiment. Here its subroutine and its Algorithms 1 and
+2 run as printed (its tolerance, its grid, a profile drawn from the mix) beside the corrected ones
+(the tolerance of lemma A, the vertex rounded), for any equilibrium and for the best, in named games
+of one step and in random Markov games; with the printed and the proven bounds, and processor
+seconds. The last panel is what equilibrium costs: the best and the worst one found, and the
+optimum of society.
+"""
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from equipoise import aggregative
+from equipoise.aggregative import theory
+from equipoise.games import load
+from equipoise.papers import aggregative_learning
+from equipoise.runs import Record, Table
+
+__all__ = ["FORMS", "Config", "plot", "run"]
+
+_PRINTED = {"objective": "welfare", "tolerance": "printed", "rounding": "sample"}
+#: Name -> options of the solver.
+FORMS: dict[str, dict[str, Any]] = {
+    "printed": _PRINTED,
+    "welfare": {"objective": "welfare"},
+    "regret": {},
+}
+#: The same in Markov games, where the printed tolerance of Algorithm 2 grows with the horizon.
+MARKOV_FORMS: dict[str, dict[str, Any]] = {
+    "printed": _PRINTED,
+    "printed, state-wise": _PRINTED | {"method": "state-wise"},
+    "welfare": {"objective": "welfare"},
+    "welfare, state-wise": {"objective": "welfare", "method": "state-wise"},
+    "regret": {},
+}
+#: A tolerance that no action misses: the optimum of society, equilibrium or not.
+_ANYTHING = 1e9
+#: Where a gap is nothing but rounding, it is drawn here.
+_FLOOR = 1e-7
+
+
+@dataclass(frozen=True)
+class Config:
+    """What is planned. The default takes about a minute.
+
+    >>> Config().agents
+    (100, 1000, 10000, 100000, 1000000)
+    """
+
+    games: tuple[str, ...] = ("two-roads", "el-farol", "cournot", "public-good", "beauty-contest")
+    agents: tuple[int, ...] = (100, 1000, 10_000, 100_000, 1_000_000)
+    #: Random Markov games, linear in the aggregate, with so many seeds.
+    states: int = 10
+    horizon: int = 10
+    types: int = 5
+    spacing: float = 0.05
+    seeds: int = 5
+
+    @classmethod
+    def quick(cls) -> "Config":
+        """Fewer agents, shorter Markov games.
+
+        >>> Config.quick().horizon
+        5
+        """
+        return cls(agents=(100, 1000, 10_000), states=5, horizon=5, seeds=2)
+
+
+def run(config: Config, key: int = 0) -> Record:
+    """Plan every game in every form; tables `normal`, `markov` and `welfare`.
+
+    **Example**
+
+    >>> from equipoise.papers import aggregative_planning as paper
+    >>> small = paper.Config(games=("el-farol",), agents=(100,), states=2, horizon=2, seeds=1)
+    >>> record = paper.run(small)
+    >>> record.tables["normal"].column("form")
+    ['printed', 'welfare', 'regret']
+    """
+    normal = [
+        {"game": name, "agents": n} | _plan(form, load(name, agents=n), config.spacing, key)
+        for name in config.games
+        for n in config.agents
+        for form in FORMS.items()
+    ]
+    markov = [row for n in config.agents for row in _markov(config, n, key)]
+    worth = [_worth(name, max(config.agents), config.spacing) for name in config.games]
+    tables = {"normal": normal, "markov": markov, "welfare": worth}
+    return Record(
+        "aggregative-planning",
+        config,
+        {"key": key},
+        {},
+        {name: Table.from_dicts(rows) for name, rows in tables.items()},
+    )
+
+
+def _plan(form: tuple[str, dict[str, Any]], game: Any, spacing: float, key: int) -> dict[str, Any]:
+    """One game in one form: exact gap, bound, welfare and processor seconds."""
+    name, options = form
+    markov = hasattr(game, "horizon")
+    solve = aggregative.solve_aggregative_markov if markov else aggregative.solve_aggregative
+    begun = time.process_time()
+    solution = solve(game, spacing=spacing, key=key, **options)
+    seconds = time.process_time() - begun
+    bound = solution.stats["bound"]
+    if bound is None:
+        bound = _printed_bound(game, spacing, options)
+    return {
+        "form": name,
+        "gap": float(solution.certificate.max_gain),
+        "bound": float(bound),
+        "welfare": float(np.mean(solution.value)),
+        "seconds": seconds,
+    }
+
+
+def _printed_bound(game: Any, spacing: float, options: dict[str, Any]) -> float:
+    """Theorem 3.1 or 4.1 as printed; in games of one step both are Theorem C.1."""
+    state_wise = options.get("method") == "state-wise" or not hasattr(game, "horizon")
+    bound = theory.printed_statewise_gap if state_wise else theory.printed_gap
+    return bound(
+        lipschitz=game.lipschitz,
+        transition_lipschitz=getattr(game, "transition_lipschitz", 0.0),
+        spacing=spacing,
+        delta=game.delta,
+        agents=game.agents,
+        actions=game.actions[0],
+        horizon=getattr(game, "horizon", 1),
+    )
+
+
+def _markov(config: Config, agents: int, key: int) -> list[dict[str, Any]]:
+    """Means over the seeds, and the largest gap among them."""
+    setting = aggregative_learning.Config(
+        agents=agents, types=config.types, states=config.states, horizon=config.horizon
+    )
+    games = [aggregative_learning.small_game(setting, key + seed) for seed in range(config.seeds)]
+    rows = []
+    for form in MARKOV_FORMS.items():
+        found = [_plan(form, game, config.spacing, key) for game in games]
+        means = {m: float(np.mean([f[m] for f in found])) for m in found[0] if m != "form"}
+        largest = max(f["gap"] for f in found)
+        rows.append({"agents": agents, "form": form[0], **means, "largest gap": largest})
+    return rows
+
+
+def _worth(name: str, agents: int, spacing: float) -> dict[str, Any]:
+    """Mean reward at the optimum and at the best and the worst equilibrium that were found."""
+    game = load(name, agents=agents)
+    optimum, best, worst = (
+        float(solution.value)
+        for solution in (
+            aggregative.solve_aggregative(
+                game, objective="welfare", spacing=spacing, tolerance=_ANYTHING
+            ),
+            aggregative.solve_aggregative(game, objective="welfare", spacing=spacing),
+            aggregative.solve_aggregative(game, objective="welfare", sense="min", spacing=spacing),
+        )
+    )
+    return {
+        "game": name,
+        "agents": agents,
+        "optimum": optimum,
+        "best equilibrium": best,
+        "worst equilibrium": worst,
+        "price of stability": _price(optimum, best),
+        "price of anarchy": _price(optimum, worst),
+    }
+
+
+def _price(optimum: float, found: float) -> float | None:
+    """How many times better the optimum is; None where rewards change their sign."""
+    if min(optimum, found) > 0:
+        return optimum / found
+    return found / optimum if max(optimum, found) < 0 else None
+
+
+def plot(record: Record) -> Any:
+    """Gaps of named games, gaps and seconds of Markov games, and welfare; a Matplotlib figure.
+
+    **Example**
+
+    >>> from equipoise.papers import aggregative_planning as paper
+    >>> small = paper.Config(games=("el-farol",), agents=(100,), states=2, horizon=2, seeds=1)
+    >>> len(paper.plot(paper.run(small)).axes)
+    4
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(17.0, 4.0), layout="constrained")
+    normal, markov, clock, worth = (figure.add_subplot(1, 4, i) for i in (1, 2, 3, 4))
+    _draw_normal(normal, _rows(record.tables["normal"]))
+    rows = _rows(record.tables["markov"])
+    for axes, measure in ((markov, "gap"), (clock, "seconds")):
+        _draw_markov(axes, rows, measure)
+    for axes in (normal, markov, clock):
+        axes.set(xscale="log", yscale="log", xlabel="agents")
+        axes.grid(True, alpha=0.25, lw=0.6)
+    normal.set(title="one step (mean over games)", ylabel="largest gain of any agent")
+    markov.set(title="Markov games", ylabel="largest gain of any agent")
+    clock.set(title="time of a plan", ylabel="processor seconds")
+    normal.legend(fontsize=7, frameon=False)
+    _draw_worth(worth, _rows(record.tables["welfare"]))
+    return figure
+
+
+_STYLES = {"printed": ("C3", "--"), "welfare": ("C0", "-"), "regret": ("C2", "-")}
+
+
+def _draw_normal(axes: Any, rows: list[dict[str, Any]]) -> None:
+    agents = sorted({row["agents"] for row in rows})
+    for form in FORMS:
+        colour, style = _STYLES[form]
+        for measure, width, label in (("gap", 1.4, form), ("bound", 0.8, f"{form}: bound")):
+            means = [
+                np.mean([r[measure] for r in rows if r["form"] == form and r["agents"] == n])
+                for n in agents
+            ]
+            line = style if measure == "gap" else ":"
+            drawn = np.maximum(means, _FLOOR)
+            axes.plot(agents, drawn, line, marker=".", color=colour, lw=width, label=label)
+
+
+def _draw_markov(axes: Any, rows: list[dict[str, Any]], measure: str) -> None:
+    for form in MARKOV_FORMS:
+        base, _, how = form.partition(", ")
+        own = [row for row in rows if row["form"] == form]
+        agents, values = [r["agents"] for r in own], [r[measure] for r in own]
+        colour, style = _STYLES[base]
+        style = "-." if how else style
+        drawn = np.maximum(values, _FLOOR)
+        axes.plot(agents, drawn, style, marker=".", color=colour, lw=1.4, label=form)
+        if measure == "gap" and not how:
+            bounds = [row["bound"] for row in own]
+            axes.plot(agents, bounds, ":", color=colour, lw=0.8, label=f"{form}: bound")
+    if measure == "gap":
+        axes.legend(fontsize=6, frameon=False)
+
+
+def _draw_worth(axes: Any, rows: list[dict[str, Any]]) -> None:
+    places = np.arange(len(rows))
+    for i, kind in enumerate(("optimum", "best equilibrium", "worst equilibrium")):
+        axes.bar(places + 0.27 * (i - 1), [row[kind] for row in rows], 0.25, label=kind)
+    axes.set_xticks(places, [row["game"] for row in rows], rotation=20, fontsize=7)
+    axes.axhline(0.0, color="0.4", lw=0.6)
+    axes.set(title="what equilibrium costs", ylabel="mean reward")
+    axes.legend(fontsize=7, frameon=False)
+
+
+def _rows(table: Table) -> list[dict[str, Any]]:
+    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
