@@ -33,7 +33,6 @@ class Dual:
         self.influence = np.ascontiguousarray(
             np.moveaxis(program.influence, 0, 2).transpose(1, 0, 2)
         )
-        self.evaluations = 0
 
     def scores(self, prices: np.ndarray) -> np.ndarray:
         """(actions, types): weights at these prices."""
@@ -44,7 +43,6 @@ class Dual:
 
     def at(self, prices: np.ndarray) -> tuple[float, np.ndarray]:
         """Value and a slope."""
-        self.evaluations += 1
         scores = self.scores(prices)
         best, choice = scores[0], np.zeros(scores.shape[1], np.int64)
         for a in range(1, len(scores)):

@@ -71,13 +71,3 @@ class AggregativePolicy:
         index = self.rows.astype(np.int64) * actions + played
         counts = np.bincount(index, weights=self.counts, minlength=types * actions)
         return counts.reshape(types, actions).astype(np.int64)
-
-
-def from_plays(plays: np.ndarray) -> AggregativePolicy:
-    """The policy of a normal-form game in which `plays[t, a]` agents of row t play a.
-
-    >>> from_plays(np.array([[2, 1], [0, 3]])).per_agent().tolist()
-    [0, 0, 1, 1, 1, 1]
-    """
-    rows, actions = np.nonzero(plays)
-    return AggregativePolicy(rows, plays[rows, actions], actions)

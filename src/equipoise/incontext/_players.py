@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from equipoise.core import checks
 from equipoise.games.families import Family
@@ -68,10 +68,6 @@ class Players(eqx.Module):
 
     def __len__(self) -> int:
         return self.seeds
-
-    def policies(self, outputs: Float[Array, "*batch outputs"], seat: int) -> Array:
-        """Outputs of the model in `seat` as policies: (..., actions) or (..., states, actions)."""
-        return read_policies(outputs, self.actions, self.states, self.reading)[seat]
 
 
 def read_policies(

@@ -271,15 +271,13 @@ def _counts(contexts: np.ndarray, by_agent: np.ndarray, situations: int, moves: 
 
 
 def _sum(parts: list[Moments]) -> Moments:
+    """One after the other, so that no more than the total is held beside them."""
     total = parts[0]
-    return Moments(
-        total.agents,
-        total.designs,
-        total.contexts,
-        total.moves,
-        [np.sum([part.sums[0] for part in parts], 0)],
-        np.sum([part.counts for part in parts], 0),
-    )
+    sums, counts = total.sums[0].copy(), total.counts.copy()
+    for part in parts[1:]:
+        sums += part.sums[0]
+        counts += part.counts
+    return Moments(total.agents, total.designs, total.contexts, total.moves, [sums], counts)
 
 
 def _variance(total: Moments) -> float:
