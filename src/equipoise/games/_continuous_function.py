@@ -63,12 +63,14 @@ class RewardFunction(eqx.Module):
         self._check_shape()
 
     def _check_shape(self) -> None:
-        """Ask the function for the shape of what it would return, without a computation."""
-        arguments = [jax.ShapeDtypeStruct((self.agents,), jnp.float32)]
-        if self.contexts > 1:
-            arguments.append(jax.ShapeDtypeStruct((), jnp.int32))
-        found = jax.eval_shape(self.reward, *arguments)
-        if getattr(found, "shape", None) != (self.agents,):
+        """Call the function once, and refuse what does not have the shape of rewards.
+
+        `jax.eval_shape` would not do: after it, JAX 0.10 gives constants of the function the
+        wrong precision when it is compiled in the other one.
+        """
+        place = () if self.contexts == 1 else (jnp.int32(0),)
+        found = jnp.shape(self.reward(jnp.zeros(self.agents), *place))
+        if found != (self.agents,):
             raise ValueError(
                 f"reward: expected a function that returns shape ({self.agents},), one reward for "
                 f"each agent; found {found}"
