@@ -13,6 +13,7 @@ from support import peer
 from equipoise.games import (
     AggregativeGame,
     AggregativeMarkovGame,
+    ContinuousGame,
     MarkovGame,
     MatrixGame,
     NormalFormGame,
@@ -88,6 +89,7 @@ def test_every_entry_is_complete(entry):
         "markov": MarkovGame,
         "aggregative": AggregativeGame,
         "aggregative-markov": AggregativeMarkovGame,
+        "continuous": ContinuousGame,
     }
     assert type(game) is kinds[entry.kind]
     assert game.batch_shape == ()

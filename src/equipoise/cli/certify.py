@@ -19,7 +19,8 @@ class Certify:
 
     The policy is JSON, {"policy": [[...], [...]]} with one list of probabilities per player
     (for Markov games one such list per state), or a .npz file with arrays policy_0, policy_1.
-    What `equipoise solve` saves or prints is read too.
+    What `equipoise solve` saves or prints is read too. Of continuous actions it is a number for
+    each agent, {"policy": [1.0, -0.5, ...]}, or points and weights.
 
     Examples:
       equipoise certify colonel-blotto policy.json
@@ -48,6 +49,8 @@ class Certify:
         game = find_game(self.game, self.set)
         if kind_of(game).startswith("aggregative"):
             return self._run_crowd(game)
+        if kind_of(game) == "continuous":
+            return self._run_continuous(game)
         with refusing():
             policy = _policies.read_policy(self.policy)
             certificate = eq.certify(game, policy)
@@ -79,6 +82,20 @@ class Certify:
             _output.print_json({**document, **_as_document(verdict)})
         else:
             _crowds.print_certificate(certificate, _as_pairs(verdict))
+        return 0 if verdict is None or verdict.met else 1
+
+    def _run_continuous(self, game: Any) -> int:
+        import equipoise as eq
+        from equipoise.cli import _continuous, _documents, _output
+
+        with refusing():
+            certificate = eq.certify(game, _continuous.read_policy(self.policy))
+        verdict = self._judge(game, certificate)
+        if self.common.json:
+            document = _documents.certificate_document(certificate)
+            _output.print_json({**document, **_as_document(verdict)})
+        else:
+            _continuous.print_certificate(certificate, _as_pairs(verdict))
         return 0 if verdict is None or verdict.met else 1
 
 

@@ -9,6 +9,7 @@ from equipoise.core.results import Solution
 from equipoise.games import (
     AggregativeGame,
     AggregativeMarkovGame,
+    ContinuousGame,
     MarkovGame,
     MatrixGame,
     NormalFormGame,
@@ -77,6 +78,14 @@ def _solve_normal_form(game: NormalFormGame, options: dict[str, Any]) -> Solutio
             "(a constant-sum game becomes zero-sum by subtracting half the constant from both)"
         )
     return _call(solve_matrix, game.as_matrix_game(), options)
+
+
+@_solve.register
+def _solve_continuous(game: ContinuousGame, options: dict[str, Any]) -> Solution:
+    raise ValueError(
+        "game: no exact solver of games with continuous actions exists here, found a "
+        "ContinuousGame; `certify` takes any policy of it, and `offline.collect` logs it"
+    )
 
 
 @_solve.register

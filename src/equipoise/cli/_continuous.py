@@ -1,0 +1,63 @@
+"""Games of continuous actions on the command line: policies in files, and gains of many agents."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import equipoise as eq
+from equipoise.cli._output import print_pairs, print_table
+from equipoise.cli._policies import check_suffix
+from equipoise.core import Certificate
+from equipoise.runs import Table
+from equipoise.runs.arrays import read_npz
+
+_FORM = (
+    '{"policy": [...]}, a number from -1 to 1 for each agent (and context, step, state), or '
+    '{"policy": {"points": ..., "weights": ...}}'
+)
+
+
+def read_policy(path: Path) -> Any:
+    """Read points, and the weights of policies that choose by chance, from JSON or `.npz`.
+
+    JSON holds `{"policy": [1.0, -1.0, ...]}`, or `{"policy": {"points": ..., "weights": ...}}`,
+    with whatever else beside it; a `.npz` file holds `points` and perhaps `weights`.
+    """
+    check_suffix(path)
+    parts = read_npz(path) if path.suffix.lower() == ".npz" else _read_json(path)
+    unknown = sorted(set(parts) - {"points", "weights"})
+    if unknown or "points" not in parts:
+        raise ValueError(f"{path}: expected points and perhaps weights, found {sorted(parts)}")
+    return eq.games.ContinuousPolicy(parts["points"], parts.get("weights"))
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8-sig"))
+    except RecursionError as error:
+        raise ValueError(f"{path}: expected a policy, found lists nested too deeply") from error
+    except ValueError as error:
+        raise ValueError(f"{path}: expected JSON, found {error}") from error
+    policy = content.get("policy") if isinstance(content, dict) else content
+    if isinstance(policy, list):
+        return {"points": policy}
+    if not isinstance(policy, dict):
+        raise ValueError(f"{path}: expected {_FORM}")
+    return policy
+
+
+def print_certificate(certificate: Certificate, more: Sequence[tuple[str, Any]] = ()) -> None:
+    """Print what the agent with most to gain, and the median agent, could gain."""
+    worst = int(certificate.gains.argmax())
+    rows = [
+        (f"largest, agent {worst}", float(certificate.max_gain)),
+        ("median agent", float(np.median(certificate.gains))),
+        ("mean agent", float(certificate.exploitability)),
+        ("all agents together (NashConv)", float(certificate.nash_conv)),
+    ]
+    print_table(Table((f"gains of {certificate.players:,} agents", "gain"), rows))
+    facts = [("mean value", float(certificate.value.mean()))]
+    print_pairs([*facts, ("method", certificate.method), ("exact", certificate.exact), *more])
