@@ -10,6 +10,7 @@ from equipoise._lazy import load_on_first_use
 if TYPE_CHECKING:
     from equipoise.offline import adapters as adapters
     from equipoise.offline import decomposition as decomposition
+    from equipoise.offline import deep as deep
     from equipoise.offline import parameters as parameters
     from equipoise.offline import theory as theory
     from equipoise.offline._collect import Simulator as Simulator
@@ -48,6 +49,8 @@ _PUBLIC: dict[str, str | None] = {
     "estimate_gap": "equipoise.offline._gap",
     "GapEstimate": "equipoise.offline._gap",
     "parameters": None,
+    # networks, for continuous actions
+    "deep": None,
     # what the theory says
     "decomposition": None,
     "theory": None,

@@ -1,0 +1,45 @@
+"""Critics of a given interaction rank and actors, as networks, from logs of continuous actions.
+
+Everything here loads on first use.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from equipoise.offline.deep._actors import Actors as Actors
+    from equipoise.offline.deep._critics import Critics as Critics
+    from equipoise.offline.deep._fit import fit as fit
+    from equipoise.offline.deep._improve import improve as improve
+    from equipoise.offline.deep._methods import TD3BC as TD3BC
+    from equipoise.offline.deep._methods import PolicyGradient as PolicyGradient
+    from equipoise.offline.deep._spec import ARCHITECTURES as ARCHITECTURES
+    from equipoise.offline.deep._spec import Critic as Critic
+    from equipoise.offline.deep._spec import LinearCritic as LinearCritic
+
+#: Public name -> the module it is defined in.
+_PUBLIC = {
+    "ARCHITECTURES": "equipoise.offline.deep._spec",
+    "Critic": "equipoise.offline.deep._spec",
+    "LinearCritic": "equipoise.offline.deep._spec",
+    "fit": "equipoise.offline.deep._fit",
+    "Critics": "equipoise.offline.deep._critics",
+    "TD3BC": "equipoise.offline.deep._methods",
+    "PolicyGradient": "equipoise.offline.deep._methods",
+    "improve": "equipoise.offline.deep._improve",
+    "Actors": "equipoise.offline.deep._actors",
+}
+
+__all__ = sorted(_PUBLIC)  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'equipoise.offline.deep' has no attribute {name!r}")
+    value = getattr(import_module(_PUBLIC[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_PUBLIC])

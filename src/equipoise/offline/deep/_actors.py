@@ -1,0 +1,125 @@
+"""Policies as networks, and what `improve` returns."""
+
+import os
+from dataclasses import dataclass
+from itertools import pairwise
+from math import sqrt
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from equipoise.games import ContinuousPolicy
+from equipoise.offline.deep._methods import TD3BC, PolicyGradient
+from equipoise.offline.deep._rows import Sizes
+
+
+class ActorNetwork(eqx.Module):
+    """From a situation to an action in (-1, 1): rectified layers and a hyperbolic tangent.
+
+    A situation is a context, a step and an own local state, one-hot; where there is one of each,
+    it is the number 1, and the network a roundabout way to write one number.
+    """
+
+    weights: tuple[Float[Array, "inputs outputs"], ...]
+    biases: tuple[Float[Array, "outputs"], ...]
+
+    @classmethod
+    def create(cls, sizes: Sizes, width: int, depth: int, key: jax.Array) -> "ActorNetwork":
+        """Random weights, as PyTorch begins."""
+        widths = [situations(sizes).shape[1], *[width] * depth, 1]
+        weights, biases = [], []
+        for layer, (before, after) in enumerate(pairwise(widths)):
+            first, second = jax.random.split(jax.random.fold_in(key, layer))
+            limit = 1.0 / sqrt(before)
+            weights.append(jax.random.uniform(first, (before, after), minval=-limit, maxval=limit))
+            biases.append(jax.random.uniform(second, (after,), minval=-limit, maxval=limit))
+        return cls(tuple(weights), tuple(biases))
+
+    def __call__(self, seen: Float[Array, "B inputs"]) -> Float[Array, "B"]:
+        """An action for every situation."""
+        hidden = seen
+        for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
+            hidden = jax.nn.relu(hidden @ weight + bias)
+        return jnp.tanh(hidden @ self.weights[-1] + self.biases[-1])[:, 0]
+
+
+def situations(sizes: Sizes) -> np.ndarray:
+    """(contexts * horizon * states, inputs): every situation as an actor sees it.
+
+    >>> situations(Sizes(agents=2)).tolist(), situations(Sizes(agents=2, contexts=2)).tolist()
+    ([[1.0]], [[1.0, 0.0], [0.0, 1.0]])
+    """
+    counts = (sizes.contexts, sizes.horizon, sizes.states)
+    index = np.indices(counts).reshape(3, -1)
+    parts = [np.eye(n)[k] for n, k in zip(counts, index, strict=True) if n > 1]
+    return np.concatenate(parts, 1).astype(np.float32) if parts else np.ones((1, 1), np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class Actors:
+    """What agents have learned to do, in every trial.
+
+    **Example**
+
+    >>> import numpy as np, equipoise as eq
+    >>> actions = np.random.default_rng(0).uniform(-1, 1, (200, 3))
+    >>> log = eq.offline.Log(np.zeros(200, int), actions, actions**2 + actions, continuous=True)
+    >>> critics = eq.offline.deep.fit(log, eq.offline.deep.Critic.linear(rank=1), key=0)
+    >>> actors = eq.offline.deep.improve(critics, log, eq.offline.deep.TD3BC(steps=800), key=1)
+    >>> actors.policy.points.round(1).tolist()
+    [[1.0, 1.0, 1.0]]
+    """
+
+    method: TD3BC | PolicyGradient
+    sizes: Sizes
+    #: (trials, contexts, agents), with local states (trials, contexts, horizon, agents, states);
+    #: of stochastic policies with an axis of support points behind, as `weights` then have.
+    points: np.ndarray
+    weights: np.ndarray | None
+    #: Networks with axes (trials, agents), where there are any.
+    networks: ActorNetwork | None
+    #: Steps that were made.
+    steps: int
+
+    @property
+    def trials(self) -> int:
+        """How many times the agents learned."""
+        return self.points.shape[0]
+
+    @property
+    def policies(self) -> list[ContinuousPolicy]:
+        """The policies of all trials."""
+        chances = [None] * self.trials if self.weights is None else self.weights
+        return [ContinuousPolicy(p, w) for p, w in zip(self.points, chances, strict=True)]
+
+    @property
+    def policy(self) -> ContinuousPolicy:
+        """The policy of the first trial."""
+        return self.policies[0]
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write policies and networks as safetensors, and the settings beside them."""
+        from equipoise.offline.deep._files import save_actors
+
+        save_actors(self, folder)
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str]) -> "Actors":
+        """Read what `save` wrote, or `improve` left in its run folder."""
+        from equipoise.offline.deep._files import load_actors
+
+        return load_actors(folder)
+
+
+def policy_table(points: Any, sizes: Sizes, local: bool) -> np.ndarray:
+    """(trials, agents, situations, ...) in the order that policies have."""
+    points = np.asarray(points, np.float64)
+    trials, agents, _, *rest = points.shape
+    counts = (sizes.contexts, sizes.horizon, sizes.states)
+    table = points.reshape(trials, agents, *counts, *rest)
+    table = np.moveaxis(table, 1, 3)  # trials, contexts, horizon, agents, states
+    return table if local else table[:, :, 0, :, 0]

@@ -1,0 +1,164 @@
+"""Actors against fixed critics: without local states, a reward is all there is to come."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int
+
+from equipoise.offline.deep._actors import ActorNetwork, situations
+from equipoise.offline.deep._critics import predict
+from equipoise.offline.deep._methods import TD3BC
+from equipoise.offline.deep._rows import Data, Rows, Sizes
+
+
+class Ascent(eqx.Module):
+    """Where actors stand; arrays have axes (trials, agents), but for the number of steps."""
+
+    networks: ActorNetwork
+    moments: Any
+    step: Int[Array, ""]
+
+
+class Frozen(eqx.Module):
+    """Critics as they were fitted."""
+
+    models: Any
+    #: (trials, agents): a reward is `scale * output + shift`.
+    shift: Float[Array, "trials agents"]
+    scale: Float[Array, "trials agents"]
+    #: (trials, agents): the mean of |Q| over the rows of the log.
+    magnitude: Float[Array, "trials agents"]
+
+
+def start(method: TD3BC, sizes: Sizes, trials: int, key: jax.Array) -> Ascent:
+    """Random actors."""
+
+    @jax.jit
+    def make(trials: Array) -> tuple[ActorNetwork, Any]:
+        def one(trial: Array, agent: Array) -> tuple[ActorNetwork, Any]:
+            own = jax.random.fold_in(jax.random.fold_in(key, trial), agent)
+            network = ActorNetwork.create(sizes, method.width, method.depth, own)
+            moments = optax.adam(method.learning_rate).init(network)  # pyright: ignore
+            return network, moments
+
+        agents = jnp.zeros(sizes.agents, int) if method.shared_start else jnp.arange(sizes.agents)
+        return jax.vmap(lambda t: jax.vmap(one, (None, 0))(t, agents))(trials)
+
+    networks, moments = make(jnp.arange(trials))
+    return Ascent(networks, moments, jnp.int32(0))
+
+
+def magnitudes(models: Any, shift: Array, scale: Array, data: Data) -> Array:
+    """(trials, agents): mean |Q| over all rows."""
+    found = predict(models, data.rows) * scale[..., None] + shift[..., None]
+    counted = jnp.arange(found.shape[-1]) < data.total
+    return jnp.where(counted, jnp.abs(found), 0.0).sum(-1) / data.total
+
+
+def everywhere(networks: ActorNetwork, sizes: Sizes) -> Float[Array, "trials agents situations"]:
+    """What all actors do in all situations."""
+    seen = jnp.asarray(situations(sizes))
+    return jax.vmap(jax.vmap(lambda network: network(seen)))(networks)
+
+
+def climb(networks: Any, moments: Any, slope: Array, method: TD3BC, sizes: Sizes) -> Any:
+    """One step of Adam up the slope (trials, agents, situations) of what actors do."""
+    seen = jnp.asarray(situations(sizes))
+
+    def update(network: Any, moments: Any, slope: Array) -> Any:
+        _, back = jax.vjp(lambda n: n(seen), network)
+        (gradient,) = back(-slope)  # optimisers descend
+        updates, moments = optax.adam(method.learning_rate).update(gradient, moments)
+        return eqx.apply_updates(network, updates), moments
+
+    return jax.vmap(jax.vmap(update))(networks, moments, slope)
+
+
+@eqx.filter_jit(donate="all-except-first")
+def advance(
+    given: tuple[Frozen, Data, jax.Array, Array, Array],
+    state: Ascent,
+    method: TD3BC,
+    sizes: Sizes,
+) -> Ascent:
+    """Steps of all actors at once, until so many; given are critics, rows, key, alpha, steps."""
+    critics, data, key, alpha, until = given
+
+    def one(state: Ascent) -> Ascent:
+        networks, moments, step = state.networks, state.moments, state.step
+        draw = jax.random.fold_in(key, step)
+        slope = _slopes(everywhere(networks, sizes), critics, data, draw, alpha, method)
+        networks, moments = climb(networks, moments, slope, method, sizes)
+        return Ascent(networks, moments, step + 1)
+
+    return jax.lax.while_loop(lambda s: s.step < until, one, state)
+
+
+def _slopes(
+    policies: Float[Array, "trials agents contexts"],
+    critics: Frozen,
+    data: Data,
+    key: jax.Array,
+    alpha: Array,
+    method: TD3BC,
+) -> Float[Array, "trials agents contexts"]:
+    """How the objective of each agent changes with what it does in each context.
+
+    A mean over a batch of rows, computed by contexts: with the others' current actions the rows
+    of one context differ in the log's own action alone, which enters linearly.
+    """
+    _, agents, contexts = policies.shape
+    index = jax.random.randint(key, (method.batch,), 0, data.total)
+    rows = jax.tree.map(lambda x: x[:, index], data.rows)  # trials, batch, ...
+    member = jax.nn.one_hot(rows.contexts, contexts)  # trials, batch, contexts
+    share = member.mean(1)
+    logged = jnp.einsum("tbn,tbc->tnc", rows.actions, member) / method.batch
+    pull = 2.0 * (share[:, None] * policies - logged)
+
+    if method.others == "current" and contexts <= method.batch:
+        looked_at = _of_contexts(policies)
+        weight = share
+    elif method.others == "current":
+        acted = jnp.take_along_axis(policies, rows.contexts[:, None], 2)  # trials, agents, batch
+        looked_at = eqx.tree_at(lambda r: r.actions, rows, jnp.moveaxis(acted, 1, 2))
+        weight = jnp.full(rows.contexts.shape, 1.0 / method.batch)
+    else:
+        looked_at = rows
+        weight = jnp.full(rows.contexts.shape, 1.0 / method.batch)
+
+    def worth(
+        policy: Array, model: Any, rows: Rows, weight: Array, agent: Array
+    ) -> tuple[Array, Array]:
+        own = policy[rows.contexts]
+        actions = rows.actions.at[:, agent].set(own)
+        values = model(eqx.tree_at(lambda r: r.actions, rows, actions))
+        return (weight * values).sum(), values
+
+    def both(policy: Array, agent: Array, model: Any, rows: Rows, weight: Array) -> Any:
+        return jax.value_and_grad(worth, has_aux=True)(policy, model, rows, weight, agent)
+
+    per_agent = jax.vmap(both, (0, 0, 0, None, None))
+    per_trial = jax.vmap(per_agent, (0, None, 0, 0, 0))
+    (_, values), slope = per_trial(policies, jnp.arange(agents), critics.models, looked_at, weight)
+    if method.normaliser == "policy":
+        rewards = values * critics.scale[..., None] + critics.shift[..., None]
+        normaliser = (jnp.abs(rewards) * weight[:, None]).sum(-1)
+    else:
+        normaliser = critics.magnitude
+    gain = alpha * critics.scale / jnp.maximum(normaliser, 1e-8)
+    return gain[..., None] * slope - pull
+
+
+def _of_contexts(policies: Float[Array, "trials agents contexts"]) -> Rows:
+    """A row for every context, in which all do what they currently do."""
+    trials, agents, contexts = policies.shape
+    zeros = jnp.zeros((trials, contexts), jnp.int32)
+    return Rows(
+        jnp.moveaxis(policies, 1, 2),
+        zeros + jnp.arange(contexts, dtype=jnp.int32),
+        zeros,
+        jnp.zeros((trials, contexts, agents), jnp.int32),
+    )

@@ -1,0 +1,158 @@
+"""What `fit` returns: critics of all agents and trials, and how well they predict."""
+
+import os
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equipoise.core import checks
+from equipoise.core.precision import single_precision
+from equipoise.offline.deep._mapping import over_agents, side_by_side
+from equipoise.offline.deep._networks import RewardModel
+from equipoise.offline.deep._rows import Rows, Sizes
+from equipoise.offline.deep._spec import Critic, LinearCritic
+
+#: Rows that are predicted at a time.
+_BLOCK = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Critics:
+    """Fitted critics: one for every agent, in every trial.
+
+    **Example**
+
+    >>> import numpy as np, equipoise as eq
+    >>> actions = np.random.default_rng(0).uniform(-1, 1, (200, 3))
+    >>> rewards = actions * actions.sum(1, keepdims=True)
+    >>> log = eq.offline.Log(np.zeros(200, int), actions, rewards, continuous=True)
+    >>> critics = eq.offline.deep.fit(log, eq.offline.deep.Critic.linear(rank=2), key=0)
+    >>> critics(np.ones((1, 3))).round(3)
+    array([[3., 3., 3.]])
+    >>> bool((critics.explained > 0.99).all()), critics.trials
+    (True, 1)
+    """
+
+    #: What was fitted: the settings.
+    spec: Critic | LinearCritic
+    sizes: Sizes
+    #: A pytree with axes (trials, agents); in units of rewards but for `shift` and `scale`.
+    models: RewardModel
+    #: (trials, agents): a model's output, times `scale`, plus `shift`, is a reward.
+    shift: np.ndarray
+    scale: np.ndarray
+    #: (trials, agents): held-out mean squared errors in units of rewards, and as a part of the
+    #: variance of rewards.
+    validation: np.ndarray
+    unexplained: np.ndarray
+    #: (trials, agents): the round (epoch, or step) whose weights were kept, and the last one.
+    best_round: np.ndarray
+    rounds: np.ndarray
+
+    @property
+    def trials(self) -> int:
+        """How many times the agents were fitted."""
+        return self.validation.shape[0]
+
+    @property
+    def agents(self) -> int:
+        """Number of agents."""
+        return self.sizes.agents
+
+    @property
+    def explained(self) -> np.ndarray:
+        """(trials, agents): the part of the variance of held-out rewards that is explained."""
+        return 1.0 - self.unexplained
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers the critic of one agent has."""
+        leaves = jax.tree.leaves(eqx.filter(self.models, eqx.is_inexact_array))
+        return sum(leaf.size for leaf in leaves) // (self.trials * self.agents)
+
+    def __call__(
+        self,
+        actions: Any,
+        contexts: Any = None,
+        states: Any = None,
+        steps: Any = None,
+        trial: int = 0,
+    ) -> np.ndarray:
+        """Predicted rewards (..., agents) of joint actions (..., agents)."""
+        actions = checks.as_float_array("actions", actions)
+        if actions.ndim < 1 or actions.shape[-1] != self.agents:
+            raise ValueError(
+                f"actions: expected {self.agents} along the last axis, found {actions.shape}"
+            )
+        if not 0 <= trial < self.trials:
+            raise ValueError(f"trial: expected 0 to {self.trials - 1}, found {trial}")
+        shape = actions.shape[:-1]
+        rows = as_rows(self.sizes, actions.reshape(-1, self.agents), contexts, states, steps)
+        with single_precision():
+            models = jax.tree.map(lambda x: x[trial : trial + 1], self.models)
+            found = np.asarray(predict(models, jax.tree.map(lambda x: x[None], rows)))[0]
+        found = found * self.scale[trial][:, None] + self.shift[trial][:, None]
+        return found.T.reshape(*shape, self.agents).astype(np.float64)
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write weights as safetensors, and the settings beside them."""
+        from equipoise.offline.deep._files import save_critics
+
+        save_critics(self, folder)
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str]) -> "Critics":
+        """Read what `save` wrote, or `fit` left in its run folder."""
+        from equipoise.offline.deep._files import load_critics
+
+        return load_critics(folder)
+
+
+def as_rows(sizes: Sizes, actions: np.ndarray, contexts: Any, states: Any, steps: Any) -> Rows:
+    """Rows from what a user gives; what there is only one of may be left out."""
+    count = len(actions)
+    given = []
+    for name, value, many, shape in (
+        ("contexts", contexts, sizes.contexts, (count,)),
+        ("steps", steps, sizes.horizon, (count,)),
+        ("states", states, sizes.states, actions.shape),
+    ):
+        if value is None:
+            if many > 1:
+                raise ValueError(f"{name}: expected them, as there are {many}; found none")
+            value = np.zeros(shape, np.int32)
+        array = np.broadcast_to(np.asarray(value), shape).astype(np.int32)
+        if array.size and (array.min() < 0 or array.max() >= many):
+            raise ValueError(
+                f"{name}: expected numbers from 0 to {many - 1}, "
+                f"found {array.min()} to {array.max()}"
+            )
+        given.append(jnp.asarray(array))
+    return Rows(jnp.asarray(actions, jnp.float32), given[0], given[1], given[2])
+
+
+def predict(models: Any, rows: Rows) -> jax.Array:
+    """(trials, agents, rows): outputs of all models, in blocks of rows."""
+    return _predict(models, rows, side_by_side())
+
+
+@partial(eqx.filter_jit)
+def _predict(models: Any, rows: Rows, vectorised: bool) -> jax.Array:
+    count = rows.actions.shape[1]
+    size = min(_BLOCK, count)
+    blocks = -(-count // size)
+
+    def blocked(x: jax.Array) -> jax.Array:
+        padded = jnp.pad(x, [(0, 0), (0, blocks * size - count)] + [(0, 0)] * (x.ndim - 2))
+        return jnp.moveaxis(padded.reshape(x.shape[0], blocks, size, *x.shape[2:]), 1, 0)
+
+    each = over_agents(lambda model, rows, _: model(rows), vectorised)
+    nothing = jnp.zeros(jax.tree.leaves(models)[0].shape[1])
+    found = jax.lax.map(lambda part: each(models, part, nothing), jax.tree.map(blocked, rows))
+    found = jnp.moveaxis(found, 0, 2)
+    return found.reshape(*found.shape[:2], -1)[..., :count]

@@ -1,0 +1,141 @@
+"""Rows of logs as arrays on a device: padded, split, and turned into inputs of networks."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from equipoise.offline._log import Log
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How many there are of everything that a reward may depend on.
+
+    >>> Sizes(agents=3).local
+    1
+    """
+
+    agents: int
+    contexts: int = 1
+    horizon: int = 1
+    states: int = 1
+
+    @classmethod
+    def of(cls, log: Log) -> "Sizes":
+        """Those of a log."""
+        return cls(log.agents, log.contexts_count, log.horizon, log.states_count)
+
+    @property
+    def local(self) -> int:
+        """Numbers that say what one agent did: its action, and its state where there are any."""
+        return 1 + (self.states if self.states > 1 else 0)
+
+    @property
+    def common(self) -> int:
+        """Numbers that everybody sees: the context and the step, where there are several."""
+        several = (n for n in (self.contexts, self.horizon) if n > 1)
+        return sum(several)
+
+
+class Rows(eqx.Module):
+    """Samples; axes before the last ones are a batch."""
+
+    actions: Float[Array, "*B agents"]
+    contexts: Int[Array, "*B"]
+    steps: Int[Array, "*B"]
+    states: Int[Array, "*B agents"]
+
+    def take(self, index: Array) -> "Rows":
+        """Some of the rows."""
+        return jax.tree.map(lambda x: x[index], self)
+
+
+class Data(eqx.Module):
+    """A log for every trial: training rows first, then those held out, then padding."""
+
+    rows: Rows
+    rewards: Float[Array, "trials rows agents"]
+    next_states: Int[Array, "trials rows agents"]
+    #: (trials, agents): what was taken off rewards, and what they were divided by.
+    shift: Float[Array, "trials agents"]
+    scale: Float[Array, "trials agents"]
+    #: Training rows and all rows of every log; traced, so that one program serves any number.
+    trained: Int[Array, ""]
+    total: Int[Array, ""]
+
+
+def prepare(
+    logs: Sequence[Log],
+    validation: float,
+    standardise: bool,
+    key: jax.Array,
+    capacity: int | None = None,
+) -> Data:
+    """Split and pad logs of one size; `key` decides which rows are held out."""
+    samples = logs[0].samples
+    size = samples if capacity is None else capacity
+    held = min(max(1, round(validation * samples)), samples - 1)
+    trained = samples - held
+    words = np.asarray(jax.random.key_data(key)).ravel().tolist()
+    parts: list[dict[str, Any]] = []
+    for trial, log in enumerate(logs):
+        order = np.random.default_rng([*words, trial]).permutation(samples)
+        rewards = np.asarray(log.rewards, np.float64)[order]
+        zeros = np.zeros_like(rewards[:1])
+        mean = rewards[:trained].mean(0) if standardise else zeros[0]
+        spread = np.maximum(rewards[:trained].std(0), 1e-12) if standardise else zeros[0] + 1.0
+        columns = {
+            "actions": log.actions.astype(np.float32),
+            "contexts": log.contexts.astype(np.int32),
+            "steps": _or_zeros(log.steps, (samples,)),
+            "states": _or_zeros(log.states, log.actions.shape),
+            "next_states": _or_zeros(log.next_states, log.actions.shape),
+        }
+        columns = {name: column[order] for name, column in columns.items()}
+        columns["rewards"] = ((rewards - mean) / spread).astype(np.float32)
+        padding = size - samples
+        padded = {
+            name: np.pad(c, [(0, padding)] + [(0, 0)] * (c.ndim - 1)) for name, c in columns.items()
+        }
+        parts.append(padded | {"shift": np.float32(mean), "scale": np.float32(spread)})
+    stacked = {name: jnp.asarray(np.stack([p[name] for p in parts])) for name in parts[0]}
+    rows = Rows(*(stacked[n] for n in ("actions", "contexts", "steps", "states")))
+    return Data(
+        rows,
+        stacked["rewards"],
+        stacked["next_states"],
+        stacked["shift"],
+        stacked["scale"],
+        jnp.int32(trained),
+        jnp.int32(samples),
+    )
+
+
+def local_features(rows: Rows, sizes: Sizes) -> Float[Array, "*B agents local"]:
+    """What every agent did: its action, and one number for each state it may be in."""
+    actions = rows.actions[..., None]
+    if sizes.states == 1:
+        return actions
+    states = jax.nn.one_hot(rows.states, sizes.states, dtype=actions.dtype)
+    return jnp.concatenate([actions, states], -1)
+
+
+def common_features(rows: Rows, sizes: Sizes) -> Float[Array, "*B common"]:
+    """What everybody sees."""
+    dtype = rows.actions.dtype
+    parts = [jnp.zeros((*rows.contexts.shape, 0), dtype)]
+    if sizes.contexts > 1:
+        parts.append(jax.nn.one_hot(rows.contexts, sizes.contexts, dtype=dtype))
+    if sizes.horizon > 1:
+        parts.append(jax.nn.one_hot(rows.steps, sizes.horizon, dtype=dtype))
+    return jnp.concatenate(parts, -1)
+
+
+def _or_zeros(column: np.ndarray | None, shape: tuple[int, ...]) -> np.ndarray:
+    return np.zeros(shape, np.int32) if column is None else column.astype(np.int32)

@@ -1,0 +1,163 @@
+"""Least squares for all agents of all trials in one compiled program, each stopped by its own.
+
+Training goes on in rounds: an epoch, or a single step where patience is counted in steps. After
+every round the rows held out are predicted; the weights that did best are kept.
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int
+
+from equipoise.offline.deep._mapping import over_agents
+from equipoise.offline.deep._networks import TermNetworks
+from equipoise.offline.deep._rows import Data, Rows
+from equipoise.offline.deep._spec import Critic
+
+
+class Learner(eqx.Module):
+    """Where the critic of one agent stands; axes (trials, agents) come before those named."""
+
+    #: The numbers of a `TermNetworks`; everything else is None.
+    weights: Any
+    moments: Any
+    best: Any
+    #: Held-out loss of `best`, and the round it is of.
+    loss: Float[Array, ""]
+    best_round: Int[Array, ""]
+    #: Rounds since then, and rounds in all.
+    stale: Int[Array, ""]
+    round: Int[Array, ""]
+
+
+def start(networks: TermNetworks, critic: Critic) -> Learner:
+    """Before the first round; `networks` has axes (trials, agents)."""
+    weights, _ = eqx.partition(networks, eqx.is_inexact_array)
+    shape = networks.weights[0].shape[:2]
+
+    def one(weights: Any) -> Any:
+        return _optimiser(critic).init(weights)
+
+    moments = jax.vmap(jax.vmap(one))(weights)
+    # Every leaf has a buffer of its own, as all of them are donated to `advance`.
+    weights, best = jax.tree.map(jnp.copy, weights), jax.tree.map(jnp.copy, weights)
+    zeros = [jnp.zeros(shape, jnp.int32) for _ in range(3)]
+    return Learner(weights, moments, best, jnp.full(shape, jnp.inf), *zeros)
+
+
+def rounds_in_all(critic: Critic, data: Data) -> int:
+    """After how many rounds training ends at the latest."""
+    steps = steps_per_epoch(critic, int(data.trained))
+    return critic.epochs * (steps if critic.patience_unit == "steps" else 1)
+
+
+def steps_per_epoch(critic: Critic, rows: Any) -> Any:
+    """Whole batches in an epoch, but at least one."""
+    return max(1, rows // critic.batch) if isinstance(rows, int) else (rows // critic.batch).clip(1)
+
+
+@eqx.filter_jit(donate="all-except-first")
+def advance(
+    given: tuple[Any, Data, jax.Array, Array],
+    learners: Learner,
+    critic: Critic,
+    vectorised: bool,
+) -> Learner:
+    """Go on until every learner has stopped or made so many rounds; the old learners are used up.
+
+    Given are what the weights are put into (`TermNetworks` of each agent without numbers), the
+    rows, the key that shuffles them, and the number of rounds.
+    """
+    frame, data, key, until = given
+    trials = data.rewards.shape[0]
+    keys = jax.vmap(lambda t: jax.random.fold_in(key, t))(jnp.arange(trials))
+    rewards = jnp.moveaxis(data.rewards, 2, 1)  # trials, agents, rows
+
+    def one(own: Any, trial: Any, frame: Any) -> Learner:
+        learner, targets = own
+        rows, trial_key = trial
+        return _advance_one(
+            learner, frame, rows, targets, data.trained, data.total, trial_key, until, critic
+        )
+
+    mapped = over_agents(one, vectorised)
+    return mapped((learners, rewards), (data.rows, keys), frame)
+
+
+def _optimiser(critic: Critic) -> optax.GradientTransformation:
+    return optax.adam(critic.learning_rate)
+
+
+def _advance_one(
+    learner: Learner,
+    frame: Any,
+    rows: Rows,
+    targets: Float[Array, "rows"],
+    trained: Array,
+    total: Array,
+    key: jax.Array,
+    until: Array,
+    critic: Critic,
+) -> Learner:
+    capacity = targets.shape[0]
+    batch = min(critic.batch, capacity)
+    epoch_steps = steps_per_epoch(critic, trained)
+    by_step = critic.patience_unit == "steps"
+
+    def error(weights: Any, index: Array, counted: Array) -> Array:
+        network = eqx.combine(weights, frame)
+        wrong = network(rows.take(index)) - targets[index]
+        return jnp.where(counted, wrong**2, 0.0).sum()
+
+    def step(number: Array, carry: Any, order: Array) -> Any:
+        weights, moments = carry
+        index = jax.lax.dynamic_slice(order, (number * batch,), (batch,))
+        counted = number * batch + jnp.arange(batch) < trained
+        gradient = jax.grad(lambda w: error(w, index, counted) / counted.sum())(weights)
+        updates, moments = _optimiser(critic).update(gradient, moments, weights)
+        return eqx.apply_updates(weights, updates), moments
+
+    def held_out(weights: Any) -> Array:
+        def block(number: Array, sum_so_far: Array) -> Array:
+            index = trained + number * batch + jnp.arange(batch)
+            safe = jnp.minimum(index, capacity - 1)
+            return sum_so_far + error(weights, safe, index < total)
+
+        blocks = (total - trained + batch - 1) // batch
+        return jax.lax.fori_loop(0, blocks, block, jnp.zeros(())) / (total - trained)
+
+    def one_round(state: Learner) -> Learner:
+        first = state.round if by_step else state.round * epoch_steps
+        epoch = first // epoch_steps
+        order = _shuffled(jax.random.fold_in(key, epoch), trained, capacity)
+        begin = first % epoch_steps
+        end = begin + (1 if by_step else epoch_steps)
+        carry = (state.weights, state.moments)
+        weights, moments = jax.lax.fori_loop(begin, end, lambda n, c: step(n, c, order), carry)
+        loss = held_out(weights)
+        better = loss < state.loss
+        best = jax.tree.map(lambda new, old: jnp.where(better, new, old), weights, state.best)
+        after = state.round + 1
+        return Learner(
+            weights,
+            moments,
+            best,
+            jnp.where(better, loss, state.loss),
+            jnp.where(better, after, state.best_round),
+            jnp.where(better, 0, state.stale + 1),
+            after,
+        )
+
+    def goes_on(state: Learner) -> Array:
+        return (state.round < until) & (state.stale < critic.patience)
+
+    return jax.lax.while_loop(goes_on, one_round, learner)
+
+
+def _shuffled(key: jax.Array, trained: Array, capacity: int) -> Int[Array, "capacity"]:
+    """A random order of the training rows; all others come after them."""
+    chance = jax.random.uniform(key, (capacity,))
+    return jnp.argsort(jnp.where(jnp.arange(capacity) < trained, chance, 2.0)).astype(jnp.int32)
