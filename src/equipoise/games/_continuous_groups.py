@@ -11,6 +11,8 @@ from equipoise.core import checks
 
 #: How many numbers of products are held at once.
 _CHUNK = 2_000_000
+#: The highest power of an effect that is allowed.
+MOST_POWER = 64
 
 
 class Group(eqx.Module):
@@ -90,9 +92,13 @@ def _as_group(order: Any, given: Any, agents: int) -> Group:
             f"{scopes.shape}"
         )
     _check_scopes(name, scopes, agents)
-    if powers.min() < 0:
-        where = checks.first_index(powers < 0)
-        raise ValueError(f"{name}: expected powers >= 0, found {powers[where]} at {list(where)}")
+    wrong = (powers < 0) | (powers > MOST_POWER)
+    if wrong.any():
+        where = checks.first_index(wrong)
+        raise ValueError(
+            f"{name}: expected powers from 0 to {MOST_POWER}, found {powers[where]} at "
+            f"{list(where)}"
+        )
     weights = checks.as_float_array(name, given[2])
     shaped = weights[None] if weights.ndim == 1 else weights
     if shaped.ndim != 2 or shaped.shape[1] != len(scopes):

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equipoise.core import checks
-from equipoise.games._continuous_groups import Group, as_groups
+from equipoise.games._continuous_groups import MOST_POWER, Group, as_groups
 
 
 class PolynomialTerms(eqx.Module):
@@ -272,8 +272,11 @@ def _as_own(own: Any, agents: int, states: int) -> np.ndarray:
 def _as_pair(power: Any, weights: Any, agents: int) -> np.ndarray:
     """(contexts, agents, agents)."""
     whole = isinstance(power, tuple) and len(power) == 2
-    if not whole or not all(isinstance(p, int) and p >= 0 for p in power):
-        raise ValueError(f"pairs: expected pairs of powers such as (1, 1), found {power!r}")
+    if not whole or not all(isinstance(p, int) and 0 <= p <= MOST_POWER for p in power):
+        raise ValueError(
+            f"pairs: expected pairs of powers from 0 to {MOST_POWER}, such as (1, 1); "
+            f"found {power!r}"
+        )
     array = checks.as_float_array(f"pairs[{power}]", weights, copy=False)
     shaped = array[None] if array.ndim == 2 else array
     if shaped.ndim != 3 or shaped.shape[1:] != (agents, agents) or not len(shaped):

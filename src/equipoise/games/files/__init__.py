@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.core.files import atomic_write, write_text
+from equipoise.games._continuous import ContinuousGame
 from equipoise.games._markov import MarkovGame
 from equipoise.games._matrix import MatrixGame
 from equipoise.games._normal import NormalFormGame
@@ -49,12 +50,14 @@ def read(path: str | os.PathLike[str]) -> Any:
     return {".nfg": parse_nfg, ".csv": parse_csv, ".toml": parse_toml}[suffix](text, str(path))
 
 
-def write(game: MatrixGame | NormalFormGame | MarkovGame, path: str | os.PathLike[str]) -> None:
+def write(
+    game: MatrixGame | NormalFormGame | MarkovGame | ContinuousGame, path: str | os.PathLike[str]
+) -> None:
     """Write a game to a `.nfg`, `.npz` or `.csv` file, from which `read` gets it back exactly.
 
-    `.npz` takes every kind of game, and batches; `.nfg` one matrix or normal-form game, in the
-    form that Gambit and OpenSpiel both read; `.csv` one matrix game. The file appears whole or
-    not at all.
+    `.npz` takes every kind of game that is made of arrays, and batches; `.nfg` one matrix or
+    normal-form game, in the form that Gambit and OpenSpiel both read; `.csv` one matrix game. The
+    file appears whole or not at all.
 
     **Example**
 
@@ -71,7 +74,7 @@ def write(game: MatrixGame | NormalFormGame | MarkovGame, path: str | os.PathLik
     path = Path(path)
     suffix = _suffix(path, SUFFIXES)
     allowed = {
-        ".npz": (MatrixGame, NormalFormGame, MarkovGame),
+        ".npz": (MatrixGame, NormalFormGame, MarkovGame, ContinuousGame),
         ".nfg": (MatrixGame, NormalFormGame),
         ".csv": (MatrixGame,),
     }[suffix]
@@ -89,7 +92,7 @@ def write(game: MatrixGame | NormalFormGame | MarkovGame, path: str | os.PathLik
         )
     if isinstance(game, MatrixGame) and suffix == ".csv":
         write_text(path, format_csv(game))
-    elif not isinstance(game, MarkovGame):
+    elif isinstance(game, MatrixGame | NormalFormGame):
         write_text(path, format_nfg(game, title=path.stem))
 
 

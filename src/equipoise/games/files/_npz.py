@@ -7,6 +7,7 @@ The names of the arrays say what the file holds:
 | `MatrixGame` | `payoff` |
 | `NormalFormGame` | `payoffs` |
 | `MarkovGame` | `reward`, `transition`, `discount` |
+| `ContinuousGame` of polynomial terms | `own`, and what else it has: see `_continuous` |
 """
 
 import io
@@ -19,11 +20,13 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.games._continuous import ContinuousGame
 from equipoise.games._markov import MarkovGame
 from equipoise.games._matrix import MatrixGame
 from equipoise.games._normal import NormalFormGame
+from equipoise.games.files import _continuous
 
-Game = MatrixGame | NormalFormGame | MarkovGame
+Game = MatrixGame | NormalFormGame | MarkovGame | ContinuousGame
 
 #: The arrays of a file, in order -> the kind of game they make.
 _KINDS: dict[tuple[str, ...], Callable[..., Game]] = {
@@ -44,10 +47,13 @@ def read_npz(path: Path) -> Game:
             raise ValueError(
                 f"{path}: expected a NumPy archive, found a file that cannot be read: {error}"
             ) from error
+    if sorted(arrays) == sorted(found) and _continuous.MARK in found:
+        return _build(lambda *_: _continuous.game_of(arrays), [], path)
     for names, kind in _KINDS.items():
         if sorted(names) == sorted(found):
             return _build(kind, [arrays[name] for name in names], path)
     expected = ", or ".join(" and ".join(names) for names in _KINDS)
+    expected += f", or {_continuous.MARK} and others of a ContinuousGame"
     raise ValueError(f"{path}: expected arrays named {expected}; found {sorted(found)}")
 
 
@@ -69,6 +75,7 @@ def _read_arrays(file: io.BufferedReader) -> tuple[list[str], dict[str, np.ndarr
     with zipfile.ZipFile(file) as archive:
         found = [name.removesuffix(".npy") for name in archive.namelist()]
         known = {name for names in _KINDS for name in names}.intersection(found)
+        known.update(_continuous.known_names(found) if _continuous.MARK in found else ())
         return found, {name: _read_array(archive.read(f"{name}.npy")) for name in known}
 
 
@@ -95,6 +102,8 @@ def write_npz(game: Game, path: Path) -> None:
         arrays = {"payoff": game.payoff}
     elif isinstance(game, NormalFormGame):
         arrays = {"payoffs": game.payoffs}
+    elif isinstance(game, ContinuousGame):
+        arrays = _continuous.arrays_of(game)
     else:
         arrays = {
             "reward": game.reward,
