@@ -1,8 +1,9 @@
 """What several commands take: the kinds of flags, the common options, and their checks."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 
@@ -14,8 +15,44 @@ def optional(metavar: str) -> object:
     return tyro.conf.arg(metavar=metavar, help_behavior_hint="")
 
 
-Int = Annotated[int | None, optional("INT")]
-Float = Annotated[float | None, optional("FLOAT")]
+def _read_whole(text: str) -> int:
+    """A whole number, also as 1e5 or 100_000.
+
+    >>> _read_whole("1e5"), _read_whole("100_000")
+    (100000, 100000)
+    """
+    try:
+        return int(text)
+    except ValueError:
+        number = _read_number(text)
+    if not number.is_integer():
+        raise ValueError(f"expected a whole number, found {text!r}")
+    return int(number)
+
+
+def _read_number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"expected a number, found {text!r}") from None
+
+
+def _by(read: Callable[[str], Any], metavar: str) -> object:
+    """How tyro reads one word, instead of trying all parts of a union and telling of each."""
+    return tyro.constructors.PrimitiveConstructorSpec(
+        nargs=1,
+        metavar=metavar,
+        instance_from_str=lambda words: read(words[0]),
+        is_instance=lambda value: isinstance(value, int | float),
+        str_from_instance=lambda value: [str(value)],
+    )
+
+
+#: How many; 1e5 is 100,000.
+Count = Annotated[int, _by(_read_whole, "INT")]
+#: The same, and a number, that may be left out.
+Int = Annotated[int | None, _by(_read_whole, "INT"), optional("INT")]
+Float = Annotated[float | None, _by(_read_number, "FLOAT"), optional("FLOAT")]
 #: A file to be written.
 File = Annotated[Path | None, optional("FILE")]
 #: A run folder to be written; commands choose a new one in runs/ where it is not given.

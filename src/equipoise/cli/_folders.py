@@ -1,10 +1,12 @@
 """Which folder a run is kept in, where the user names none."""
 
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
+from equipoise.cli._errors import CommandError, refusing
 from equipoise.runs import FolderInUse, OtherConfig
 
 Found = TypeVar("Found")
@@ -28,6 +30,7 @@ def in_run_folder(
     ['runs/x', 'runs/x-2', 'runs/x']
     """
     if given is not None:
+        check_folder(given)
         return given, work(given)
     number, folder = 1, Path("runs", name)
     while True:
@@ -41,3 +44,21 @@ def in_run_folder(
 def _is_run(folder: Path) -> bool:
     """Whether a run may go on here: there is one, or there is nothing."""
     return folder.is_dir() and ((folder / "config.json").exists() or not any(folder.iterdir()))
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a folder that no run can be kept in, before the work that would be lost.
+
+    >>> check_folder(Path("a-new-folder"))
+    """
+    with refusing():
+        if folder.exists() and not folder.is_dir():
+            raise CommandError(f"--run: expected a folder, found the file {folder}")
+        if folder.exists() and not _is_run(folder):
+            raise CommandError(
+                f"--run: expected a new or empty folder, or that of the same run to go on with; "
+                f"found other files in {folder}; choose another folder"
+            )
+        place = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    if not os.access(place, os.W_OK):
+        raise CommandError(f"--run: expected a folder that can be written, found {place}")

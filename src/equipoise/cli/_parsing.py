@@ -1,6 +1,5 @@
 """From the words of a command line, and the files they name, to a command ready to be executed."""
 
-import dataclasses
 import inspect
 import sys
 from importlib import import_module
@@ -44,13 +43,15 @@ def parse(verb: str, words: list[str]) -> Any:
 def _from_words(verb: str, kind: Any, words: list[str], default: Any = None) -> Any:
     import tyro
 
-    more = {} if default is None else {"default": default}
+    # What a file switched on, the command line can switch off: then flags come in pairs.
+    more: dict[str, Any] = {"default": default}
+    if default is None:
+        more = {"config": (tyro.conf.FlagCreatePairsOff,)}
     return tyro.cli(
         kind,
         prog=f"equipoise {verb}",
         description=inspect.cleandoc(kind.__doc__),
         args=words,
-        config=(tyro.conf.FlagCreatePairsOff,),
         **more,
     )
 
@@ -83,4 +84,6 @@ def _from_file(verb: str, kind: Any, path: Path) -> Any:
         raise CommandError(
             f"{path}: expected options that can be read, found what is said above"
         ) from end
-    return dataclasses.replace(command, **{option.path[0]: tyro.MISSING for option in missing})
+    for option in missing:  # past the freezing of a command that nobody else has seen yet
+        object.__setattr__(command, option.path[0], tyro.MISSING)
+    return command

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from equipoise.cli._errors import CommandError, refusing
-from equipoise.cli._flags import COMMON, CommonOptions, check_counts, check_seed
+from equipoise.cli._flags import COMMON, CommonOptions, Count, check_counts, check_seed
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Demo:
     #: Where the runs and report.html go.
     run: Path = Path("runs/demo")
     #: How many random games the second act solves.
-    games: int = 100_000
+    games: Count = 100_000
     #: Where its randomness begins.
     seed: int = 0
     common: CommonOptions = COMMON

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from equipoise.cli._errors import refusing
-from equipoise.cli._flags import COMMON, CommonOptions, Folder, Int, check_counts, check_seed
+from equipoise.cli._flags import COMMON, CommonOptions, Count, Folder, Int, check_counts, check_seed
 
 #: What is printed, in this order: name of the table in the record -> its title.
 TITLES = {
@@ -35,13 +35,13 @@ class Evaluate:
     #: A run folder of `equipoise pretrain`, or a name.
     players: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PLAYERS")]
     #: How many games.
-    games: int = 1000
+    games: Count = 1000
     #: How many rounds; those of training if not given.
     rounds: Int = None
     #: Rounds that mirror descent may take to reach the players' final gap.
-    search: float = 1e6
+    search: Count = 1_000_000
     #: In how many of the games opponents are met.
-    opponent_games: int = 256
+    opponent_games: Count = 256
     #: What is seen of a reward.
     noise: Literal["exact", "bernoulli", "gaussian"] = "exact"
     #: Where randomness begins.
@@ -82,7 +82,7 @@ class Evaluate:
             "family": described["family"],
             "games": self.games,
             "rounds": described["config"]["rounds"] if self.rounds is None else self.rounds,
-            "search": int(self.search),
+            "search": self.search,
             "opponent_games": self.opponent_games,
             "noise": self.noise,
             "seed": self.seed,
@@ -115,8 +115,10 @@ class Evaluate:
     def _kept(self, folder: Path, config: dict[str, Any], players: Any, family: Any) -> Any:
         """The record of the run folder; made now unless it is there."""
         from equipoise.cli._evaluation_page import evaluation_page
+        from equipoise.cli._folders import check_folder
         from equipoise.runs import Run
 
+        check_folder(folder)
         with refusing():
             run = Run.start(folder, config)
         with run:
@@ -133,7 +135,7 @@ class Evaluate:
         rounds = "" if self.rounds is None else f" --rounds {self.rounds}"
         return (
             f"equipoise evaluate {self.players} --games {self.games}{rounds} "
-            f"--search {self.search:g} --opponent-games {self.opponent_games} "
+            f"--search {self.search} --opponent-games {self.opponent_games} "
             f"--noise {self.noise} --seed {self.seed} --run {self.run}"
         )
 

@@ -9,6 +9,7 @@ from equipoise.cli._errors import CommandError, refusing
 from equipoise.cli._flags import (
     COMMON,
     CommonOptions,
+    Count,
     File,
     Float,
     Folder,
@@ -38,7 +39,7 @@ class Learn:
     #: aggregate.
     game: Game
     #: How many episodes.
-    episodes: int = 1000
+    episodes: Count = 1000
     #: Whether the learner is told the rewards.
     rewards: Literal["known", "unknown"] = "known"
     #: Any equilibrium, or the best for society.

@@ -12,6 +12,7 @@ from equipoise.cli._errors import CommandError, refusing
 from equipoise.cli._flags import (
     COMMON,
     CommonOptions,
+    Count,
     Float,
     Folder,
     Int,
@@ -49,7 +50,7 @@ class Offline:
     #: How many iterations (300, or 200 where there are states).
     iterations: Int = None
     #: How many resampled logs the interval of the estimated gap comes from; 0 for none.
-    bootstrap: int = 20
+    bootstrap: Count = 20
     #: Learn even from too little data.
     force: bool = False
     #: Where randomness begins.

@@ -9,6 +9,7 @@ from equipoise.cli._errors import refusing
 from equipoise.cli._flags import (
     COMMON,
     CommonOptions,
+    Count,
     Float,
     Folder,
     Int,
@@ -52,7 +53,7 @@ class Play:
     #: Which random games.
     family: Literal["uniform", "gaussian"] = "uniform"
     #: Actions of each player.
-    actions: int = 3
+    actions: Count = 3
     #: States of a Markov game; without, matrix games are played.
     states: Int = None
     #: Discount of a Markov game (0.9).
@@ -64,10 +65,10 @@ class Play:
     row: LearnerName = "omd"
     #: Who plays columns.
     column: LearnerName = "omd"
-    #: How many rounds; 1e5 is 100,000.
-    rounds: float = 1e5
+    #: How many rounds; 1e6 is a million.
+    rounds: Count = 100_000
     #: How many games.
-    games: int = 256
+    games: Count = 256
     #: What is seen of a reward.
     noise: Literal["exact", "bernoulli", "gaussian"] = "exact"
     #: Where randomness begins.
@@ -89,7 +90,7 @@ class Play:
             concentration=1.0 if self.concentration is None else self.concentration,
             row=self.row,
             column=self.column,
-            rounds=int(self.rounds),
+            rounds=self.rounds,
             games=self.games,
             noise=self.noise,
             seed=self.seed,

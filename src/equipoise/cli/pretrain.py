@@ -11,6 +11,7 @@ from equipoise.cli._errors import CommandError, refusing
 from equipoise.cli._flags import (
     COMMON,
     CommonOptions,
+    Count,
     Float,
     Folder,
     Int,
@@ -43,7 +44,7 @@ class Pretrain:
     #: Which random games: independent rewards, or those near one game.
     family: Literal["uniform", "gaussian", "perturbed"] = "uniform"
     #: Actions of the row player, and of the column player unless --columns is given.
-    actions: int = 3
+    actions: Count = 3
     #: Actions of the column player.
     columns: Int = None
     #: States of Markov games; without, matrix games are played.

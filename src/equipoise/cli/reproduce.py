@@ -55,7 +55,12 @@ class Reproduce:
 
         check_seed(self.seed)
         if self.paper is None and not self.list:
-            raise CommandError("PAPER: expected in-context, interaction-rank or aggregative")
+            raise CommandError(
+                "PAPER: expected in-context, interaction-rank or aggregative, found none; "
+                "--list shows what there is"
+            )
+        if self.paper is None and self.figure:
+            raise CommandError("--figure: expected a paper with it, found none")
         with refusing():
             chosen = FIGURES if self.paper is None else figures_of(self.paper, self.figure)
         if self.list:
@@ -174,3 +179,4 @@ class Reproduce:
             ]
             columns = ("figure", "of the paper", "quick", "full", "what is to be seen")
             print_table(Table(columns, rows), f"{paper}: {PAPERS[paper]}")
+        print("Times are processor time, at the scales quick and full.")

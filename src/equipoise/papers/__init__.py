@@ -19,7 +19,9 @@ __all__ = ["FIGURES", "PAPERS", "SCALES", "Figure", "figures_of"]
 #: Name on the command line -> title.
 PAPERS = {
     "in-context": "Provable strategic in-context learning of transformers",
-    "interaction-rank": "Exploiting structure in offline multi-agent RL: the benefits of low interaction rank",
+    "interaction-rank": (
+        "Exploiting structure in offline multi-agent RL: the benefits of low interaction rank"
+    ),
     "aggregative": "Provably efficient reinforcement learning for large aggregative Markov games",
 }
 SCALES = ("quick", "full")
@@ -46,7 +48,7 @@ class Figure:
     title: str
     #: The module of this package that makes it.
     module: str
-    #: Scale -> how long it takes there.
+    #: Scale -> processor time there, on an ordinary machine.
     takes: Mapping[str, str]
     #: What sets its config apart from others of the same module.
     changes: Mapping[str, Any] = field(default_factory=dict)
@@ -88,7 +90,7 @@ FIGURES = (
         "Figure 1",
         "Gap against rounds: the paper's players and ours, beside learners and static policies",
         "in_context",
-        {"quick": "15 minutes", "full": "a GPU, or days"},
+        {"quick": "15 min", "full": "on a GPU"},
         in_parts=True,
     ),
     Figure(
@@ -97,7 +99,7 @@ FIGURES = (
         "Algorithm 1, Theorems 4.2, 4.4",
         "Last policies of all learners under bandit feedback, the printed constants among them",
         "last_iterate",
-        {"quick": "2 minutes", "full": "40 minutes"},
+        {"quick": "2 min", "full": "40 min"},
     ),
     Figure(
         "in-context",
@@ -105,7 +107,7 @@ FIGURES = (
         "Theorems 4.1 and 4.3",
         "Hand-built transformers: size against the distance from the learner they stand for",
         "construction",
-        {"quick": "a minute", "full": "5 minutes"},
+        {"quick": "30 s", "full": "2 min"},
     ),
     Figure(
         "interaction-rank",
@@ -113,7 +115,7 @@ FIGURES = (
         "Theorems 1 to 3, Table 1",
         "Exact gaps of 1-IR, 2-IR and joint critics against agents, samples and lambda",
         "interaction_rank",
-        {"quick": "2 minutes", "full": "5 minutes"},
+        {"quick": "75 s", "full": "5 min"},
     ),
     Figure(
         "aggregative",
@@ -121,7 +123,7 @@ FIGURES = (
         "Theorems 3.1, 4.1, 4.2 and C.1",
         "Gaps, time and welfare against agents: as printed, and corrected",
         "aggregative_planning",
-        {"quick": "5 seconds", "full": "a minute"},
+        {"quick": "4 s", "full": "45 s"},
     ),
     Figure(
         "aggregative",
@@ -129,7 +131,7 @@ FIGURES = (
         "Theorems 5.1, 5.2 and D.1",
         "Gaps, certificates and welfare against episodes: as printed, and completed",
         "aggregative_learning",
-        {"quick": "20 seconds", "full": "4 minutes"},
+        {"quick": "18 s", "full": "4 min"},
     ),
 )
 

@@ -1,0 +1,86 @@
+"""`equipoise reproduce`: lists, makes, reads again, and refuses."""
+
+import json
+
+import pytest
+
+from equipoise.cli import main
+from equipoise.papers import FIGURES, aggregative_learning, aggregative_planning
+from equipoise.runs import Record
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Both figures of the aggregative paper, in a second."""
+    planning = aggregative_planning.Config(
+        games=("el-farol",), agents=(50,), states=2, horizon=2, seeds=1
+    )
+    learning = aggregative_learning.Config(episodes=(3,), learners=("known",), seeds=1)
+    monkeypatch.setattr(aggregative_planning.Config, "quick", classmethod(lambda cls: planning))
+    monkeypatch.setattr(aggregative_learning.Config, "quick", classmethod(lambda cls: learning))
+
+
+def test_the_list(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    assert main(["reproduce", "--list"]) == 0
+    shown = capsys.readouterr().out
+    for figure in FIGURES:
+        assert figure.name in shown
+        assert figure.printed in shown
+        assert figure.takes["full"] in shown
+    assert main(["reproduce", "aggregative", "--list", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert [entry["name"] for entry in listed] == ["planning", "learning"]
+
+
+def test_figures_are_made_once(small, tmp_path, capsys):
+    folder = tmp_path / "figures"
+    command = ["reproduce", "aggregative", "--run", str(folder)]
+    assert main([*command, "--figure", "planning"]) == 0
+    assert (folder / "planning" / "planning.svg").read_text().count("<svg") == 1
+    assert (folder / "planning" / "planning.png").read_bytes().startswith(b"\x89PNG")
+    assert not (folder / "learning").exists()
+    capsys.readouterr()
+    assert main([*command, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [f["read_from_disk"] for f in document["figures"]] == [True, False]
+    assert document["figures"][0]["tables"]["normal"][0]["form"] == "printed"
+    assert all(figure["seconds"] > 0 for figure in document["figures"])
+    page = (folder / "report.html").read_text()
+    assert page.count("<svg") == 2
+    assert f"equipoise reproduce aggregative --scale quick --seed 0 --run {folder}" in page
+    environment = json.loads((folder / "planning" / "environment.json").read_text())
+    assert {"command", "machine", "seconds"} <= set(environment["sessions"][0])
+    assert Record.load(folder / "learning").tables["results"].column("learner") == ["known"]
+
+
+def test_another_seed_or_scale_is_not_taken_for_the_first(small, tmp_path, capsys):
+    command = ["reproduce", "aggregative", "--figure", "planning", "--run", str(tmp_path / "a")]
+    assert main(command) == 0
+    assert main([*command, "--seed", "1"]) == 2
+    assert "key (0, now 1)" in capsys.readouterr().err
+    assert main([*command, "--scale", "full"]) == 2
+    assert "config" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "PAPER: expected in-context"),
+        (["aggregative", "--figure", "planing"], "did you mean planning?"),
+        (["in-context", "--figure", "2"], "expected for in-context some of 1"),
+        (["--list", "--figure", "1"], "--figure: expected a paper with it"),
+        (["aggregative", "--seed", "-1"], "--seed: expected"),
+    ],
+)
+def test_wrong_input_is_told_in_one_line(arguments, message, capsys):
+    assert main(["reproduce", *arguments]) == 2
+    err = capsys.readouterr().err
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_a_place_that_is_no_folder(tmp_path, capsys):
+    (tmp_path / "file").touch()
+    assert main(["reproduce", "aggregative", "--run", str(tmp_path / "file")]) == 2
+    assert "Not a directory" in capsys.readouterr().err
