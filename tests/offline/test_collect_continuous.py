@@ -124,6 +124,14 @@ def test_logs_go_to_files_and_back(tmp_path, suffix):
         np.testing.assert_array_equal(getattr(back, field), getattr(log, field))
 
 
+@pytest.mark.parametrize("learn", ["select_rank", "fit", "coverage", "estimate_behaviour"])
+def test_what_counts_actions_says_that_it_cannot(learn):
+    log = collect(eq.games.load("square-continuous", agents=2), samples=50, key=0)
+    rank = {"rank": 1} if learn == "fit" else {}
+    with pytest.raises(ValueError, match=r"log: expected .*, found continuous ones"):
+        getattr(eq.offline, learn)(log, **rank)
+
+
 def test_other_behaviour_is_refused():
     game = eq.games.load("square-continuous", agents=2)
     with pytest.raises(ValueError, match='behaviour: expected "uniform", a ContinuousPolicy'):

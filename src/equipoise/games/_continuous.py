@@ -188,7 +188,8 @@ class ContinuousGame(eqx.Module):
 
         `contexts` (...) are needed where there are several, and `states` (..., agents) where
         there are any. NumPy arrays give NumPy arrays, in float32 where actions are; JAX arrays
-        give JAX arrays, inside `jit` and `vmap` too, and are not looked at.
+        give JAX arrays, inside `jit` and `vmap` too, and are not looked at. Methods of a game are
+        not functions that `jit` takes: write `jax.jit(lambda a: game.rewards(a))`.
 
         **Example**
 

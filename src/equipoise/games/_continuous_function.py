@@ -94,15 +94,26 @@ class RewardFunction(eqx.Module):
         size = max(1, _CHUNK // shape[-1])
         with double_precision():
             for start in range(0, len(flat), size):
-                part = slice(start, start + size)
-                own = None if where is None else where[part]
-                result[part] = self._call(jnp.asarray(flat[part], jnp.float64), own)
+                part = slice(start, min(start + size, len(flat)))
+                rows = _padded(part.start, part.stop)
+                own = None if where is None else jnp.asarray(where[rows])
+                rewards = self._call(jnp.asarray(flat[rows], jnp.float64), own)
+                result[part] = np.asarray(rewards)[: part.stop - part.start]
         checks.check_finite("reward", result)
         return result.reshape(shape)
 
     def _call(self, actions: Any, contexts: Any) -> Any:
         together = _batched(self.reward)
         return together(actions) if contexts is None else together(actions, jnp.ravel(contexts))
+
+
+def _padded(start: int, stop: int) -> np.ndarray:
+    """Row numbers from start to stop, the last one repeated up to a power of two.
+
+    A function is compiled for each number of rows it is called with: few numbers, few compilations.
+    """
+    count = stop - start
+    return np.minimum(np.arange(1 << max(count - 1, 0).bit_length()) + start, stop - 1)
 
 
 @lru_cache(maxsize=64)

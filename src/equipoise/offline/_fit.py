@@ -124,6 +124,8 @@ def situations_of(log: Log) -> int:
 
 def moves_of(log: Log) -> int:
     """Number of actions, or of states times actions."""
+    if log.continuous:
+        raise ValueError("log: expected discrete actions, found continuous ones")
     return log.states_count * max(log.actions_per_agent)
 
 
