@@ -43,6 +43,18 @@ def test_rewards_have_gradients_inside_jit(rng):
     np.testing.assert_allclose(slope, expected, atol=1e-6)
 
 
+def test_weights_may_be_traced(rng):
+    """The gradient of rewards in the weights of a game that is built inside of it."""
+    actions = rng.uniform(-1, 1, (5, 3))
+
+    def total(weights):
+        terms = PolynomialTerms(3, pairs={(1, 1): weights})
+        return eq.ContinuousGame(terms).rewards(actions).sum()
+
+    found = jax.grad(total)(jnp.ones((3, 3)))
+    np.testing.assert_allclose(found, actions.T @ actions, atol=1e-5)
+
+
 def test_single_precision_is_kept(rng):
     terms = rich_terms(rng)
     actions = rng.uniform(-1, 1, (50, 4)).astype(np.float32)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 from scipy.sparse import csr_array
 
@@ -23,12 +24,17 @@ class Group(eqx.Module):
 
     scopes: np.ndarray
     powers: np.ndarray
-    weights: np.ndarray
+    weights: Any
 
     def widened(self, contexts: int) -> "Group":
         """The same terms in as many contexts."""
         shape = (contexts, len(self.scopes))
-        return Group(self.scopes, self.powers, np.broadcast_to(self.weights, shape))
+        return Group(self.scopes, self.powers, broadcast(self.weights, shape))
+
+    @property
+    def counts(self) -> bool:
+        """Whether any term is not zero, as far as can be known."""
+        return checks.is_traced(self.weights) or bool(self.weights.any())
 
     def rewards(self, xp: Any, context: int, powers: list[Any], x: Any) -> Any:
         """(..., agents): what the terms give at effects x (..., agents), with all their powers."""
@@ -66,6 +72,11 @@ class Group(eqx.Module):
             met *= moments[:, self.scopes[:, factor], self.powers[:, factor]]
         for context in range(len(met)):
             np.add.at(by_effect[context], (self.scopes[:, 0], self.powers[:, 0]), met[context])
+
+
+def broadcast(array: Any, shape: tuple[int, ...]) -> Any:
+    """A view of a NumPy array in another shape; what is traced stays so."""
+    return (jnp if checks.is_traced(array) else np).broadcast_to(array, shape)
 
 
 def as_groups(groups: Mapping[Any, Any], agents: int) -> dict[int, Group]:

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equipoise.core import checks
-from equipoise.games._continuous_groups import MOST_POWER, Group, as_groups
+from equipoise.games._continuous_groups import MOST_POWER, Group, as_groups, broadcast
 
 
 class PolynomialTerms(eqx.Module):
@@ -51,10 +51,10 @@ class PolynomialTerms(eqx.Module):
     [[0.5, 0.75, 0.0]]
     """
 
-    own: np.ndarray
-    pairs: dict[tuple[int, int], np.ndarray]
+    own: Any
+    pairs: dict[tuple[int, int], Any]
     groups: dict[int, Group]
-    effects: np.ndarray
+    effects: Any
     agents: int = eqx.field(static=True)
     contexts: int = eqx.field(static=True)
     #: The largest number of agents in a term that is not zero.
@@ -87,17 +87,17 @@ class PolynomialTerms(eqx.Module):
                 f"found {sorted(counts)}"
             )
         self.contexts = max(counts)
-        self.own = np.broadcast_to(own, (self.contexts, *own.shape[1:]))
+        self.own = broadcast(own, (self.contexts, *own.shape[1:]))
         shape = (self.contexts, self.agents, self.agents)
-        self.pairs = {power: np.broadcast_to(w, shape) for power, w in sorted(weights.items())}
+        self.pairs = {power: broadcast(w, shape) for power, w in sorted(weights.items())}
         self.groups = {order: group.widened(self.contexts) for order, group in found.items()}
         self.rank, self.highest = self._rank(), self._highest()
         self.degree = self._degree()
 
     def _rank(self) -> int:
         apart = ~np.eye(self.agents, dtype=bool)
-        orders = [1, *(2 for w in self.pairs.values() if (w * apart).any())]
-        return max(orders + [order for order, g in self.groups.items() if g.weights.any()])
+        orders = [1, *(2 for w in self.pairs.values() if checks.is_traced(w) or (w * apart).any())]
+        return max(orders + [order for order, group in self.groups.items() if group.counts])
 
     def _highest(self) -> int:
         powers = [max(p, q) for p, q in self.pairs]
@@ -120,7 +120,7 @@ class PolynomialTerms(eqx.Module):
         `contexts` (...) and `states` (..., agents) are whole numbers; they may be left out where
         there is one. Nothing is checked here; `ContinuousGame.rewards` does.
         """
-        if isinstance(actions, jax.Array) or isinstance(self.own, jax.Array):
+        if any(isinstance(array, jax.Array) for array in (actions, *jax.tree.leaves(self))):
             return self._rewards_jax(jnp.asarray(actions), contexts, states)
         actions = np.asarray(actions)
         flat = actions.reshape(-1, self.agents)
@@ -233,7 +233,7 @@ def _product(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return result
 
 
-def _as_effects(effects: Any, agents: int) -> np.ndarray:
+def _as_effects(effects: Any, agents: int) -> Any:
     """(agents, states, powers)."""
     if effects is None:
         return np.broadcast_to(np.array([0.0, 1.0]), (agents, 1, 2))
@@ -244,10 +244,10 @@ def _as_effects(effects: Any, agents: int) -> np.ndarray:
             f"found {array.shape}"
         )
     checks.check_finite("effects", array)
-    return np.broadcast_to(array, (agents, *array.shape[-2:]))
+    return broadcast(array, (agents, *array.shape[-2:]))
 
 
-def _as_own(own: Any, agents: int, states: int) -> np.ndarray:
+def _as_own(own: Any, agents: int, states: int) -> Any:
     """(contexts, agents, states, powers)."""
     if own is None:
         return np.zeros((1, agents, states, 1))
@@ -266,10 +266,10 @@ def _as_own(own: Any, agents: int, states: int) -> np.ndarray:
             f"found {array.shape}"
         )
     checks.check_finite("own", array)
-    return np.broadcast_to(shaped, (len(shaped), agents, states, shaped.shape[3]))
+    return broadcast(shaped, (len(shaped), agents, states, shaped.shape[3]))
 
 
-def _as_pair(power: Any, weights: Any, agents: int) -> np.ndarray:
+def _as_pair(power: Any, weights: Any, agents: int) -> Any:
     """(contexts, agents, agents)."""
     whole = isinstance(power, tuple) and len(power) == 2
     if not whole or not all(isinstance(p, int) and 0 <= p <= MOST_POWER for p in power):
