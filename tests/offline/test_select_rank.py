@@ -85,8 +85,8 @@ def test_the_level_of_rewards_does_not_matter():
 
 def test_a_rank_that_does_not_fit_into_memory_is_not_tried():
     rng = np.random.default_rng(0)
-    actions = rng.integers(0, 10, (100, 20))
-    log = eq.offline.Log(rng.integers(0, 200, 100), actions, rng.random((100, 20)))
+    actions = rng.integers(0, 30, (100, 20))
+    log = eq.offline.Log(rng.integers(0, 7, 100), actions, rng.random((100, 20)))
     selection = eq.offline.select_rank(log, ranks=(1, 2), joint=False)
     assert selection.chosen == 1
     assert selection.notes[2].startswith("not tried: 5 GB of sums")
@@ -99,3 +99,16 @@ def test_rewards_without_noise_have_the_smallest_rank_that_is_exact(level):
     selection = eq.offline.select_rank(eq.offline.Log(np.zeros(400, int), actions, rewards))
     assert selection.chosen == 2
     assert (selection.errors >= 0).all()
+
+
+def test_a_rank_with_too_many_features_is_tried_when_asked_for():
+    game = eq.games.families.polymatrix(4, 3).sample(key=0)
+    log = eq.offline.collect(game, "uniform", samples=600, key=1)
+    few = eq.offline.select_rank(log, ranks=(1, 2), joint=False, largest=6)
+    assert few.notes == {2: "not tried: 7 features, more than largest=6"}
+    assert few.chosen == 1
+    assert eq.offline.select_rank(log, ranks=(1, 2), joint=False, largest=7).chosen == 2
+    with pytest.raises(ValueError, match="largest: expected a whole number >= 1, found 0"):
+        eq.offline.select_rank(log, largest=0)
+    with pytest.raises(ValueError, match="ranks: expected one that can be tried"):
+        eq.offline.select_rank(log, ranks=(2,), joint=False, largest=6)

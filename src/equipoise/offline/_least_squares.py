@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+import scipy.sparse as sparse
 from scipy.linalg import cho_solve, get_lapack_funcs
 
 from equipoise.offline._design import Design, orthonormal_basis, to_orthonormal
@@ -52,6 +53,8 @@ class Cells:
     centre: np.ndarray
     #: Order of the term that each column belongs to.
     orders: np.ndarray
+    #: For each situation the matrix that takes coefficients to those of the raw features.
+    to_raw: list[sparse.csr_array]
 
 
 def bases_of(counts: np.ndarray) -> np.ndarray:
@@ -69,11 +72,12 @@ def cells_of(moments: Moments, k: int, bases: np.ndarray) -> Cells:
     target = np.empty((len(sums), columns))
     total = np.empty(len(sums))
     centre = np.empty(moments.contexts)
+    to_raw = [to_orthonormal(design, basis) for basis in bases]
     for c in range(moments.contexts):
         part = sums[c * moves : (c + 1) * moves]
         rows = part[:, 0, 0].sum()
         centre[c] = mean = part[:, 0, -1].sum() / max(rows, 1.0)
-        basis = to_orthonormal(design, bases[c])
+        basis = to_raw[c]
         for a, s in enumerate(part):
             at = c * moves + a
             gram[at] = basis.T @ (basis.T @ s[:-1, :-1]).T
@@ -81,7 +85,7 @@ def cells_of(moments: Moments, k: int, bases: np.ndarray) -> Cells:
             total[at] = s[-1, -1] - 2 * mean * s[0, -1] + mean**2 * s[0, 0]
     sizes = [(moves - 1) ** len(group) for group in design.groups]
     orders = np.repeat([1, *(1 + len(g) for g in design.groups)], [1, *sizes])
-    return Cells(design, gram, target, total, sums[:, 0, 0].copy(), centre, orders)
+    return Cells(design, gram, target, total, sums[:, 0, 0].copy(), centre, orders, to_raw)
 
 
 def evidence(cells: list[Cells], rank: int) -> dict[int, float]:
@@ -91,8 +95,8 @@ def evidence(cells: list[Cells], rank: int) -> dict[int, float]:
         free, scaled = dict.fromkeys(ridge, 0.0), dict.fromkeys(ridge, 0.0)
         for own in cells:
             penalty = penalties(own, ridge)
-            weights, inverses = solve(own, penalty)
-            determined = 1.0 - penalty * np.diagonal(inverses, axis1=1, axis2=2)
+            weights, uncertainty = _with_uncertainty(own, penalty)
+            determined = 1.0 - penalty * uncertainty
             # Features that are zero throughout (moves never made) are neither free nor fitted.
             determined *= np.diagonal(own.gram, axis1=1, axis2=2) > 0
             variance = residual_variance(own, weights, determined.sum())
@@ -113,10 +117,7 @@ def coefficients(cells: Cells, ridge: dict[int, float]) -> np.ndarray:
     penalty = penalties(cells, ridge)
     weights = np.empty_like(cells.target)
     for at, (gram, target) in enumerate(zip(cells.gram, cells.target, strict=True)):
-        factor = _factor(gram, penalty)
-        weights[at] = cho_solve((factor, True), target, check_finite=False)
-        rest = target - gram @ weights[at] - penalty * weights[at]
-        weights[at] += cho_solve((factor, True), rest, check_finite=False)
+        weights[at] = _refined(_factor(gram, penalty), gram, target, penalty)
     weights[:, 0] += np.repeat(cells.centre, len(weights) // len(cells.centre))
     return weights
 
@@ -166,20 +167,39 @@ def residual_variance(cells: Cells, weights: np.ndarray, parameters: float) -> f
     return max(float(squares), floor) / max(float(cells.rows.sum()) - parameters, 1.0)
 
 
+def _with_uncertainty(cells: Cells, penalty: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(cells, columns) coefficients and the diagonals alone of the inverses, for half the work."""
+    weights, diagonals = np.empty_like(cells.target), np.empty_like(cells.target)
+    for at, (gram, target) in enumerate(zip(cells.gram, cells.target, strict=True)):
+        factor = _factor(gram, penalty)
+        weights[at] = _refined(factor, gram, target, penalty)
+        (trtri,) = get_lapack_funcs(("trtri",), (factor,))
+        inverse, _ = trtri(factor, lower=1, overwrite_c=1)
+        diagonals[at] = np.einsum("qp,qp->p", inverse, inverse)
+    return weights, diagonals
+
+
+def _refined(
+    factor: np.ndarray, gram: np.ndarray, target: np.ndarray, penalty: np.ndarray
+) -> np.ndarray:
+    """The solution, after one step of refinement: columns may nearly agree."""
+    weights = cho_solve((factor, True), target, check_finite=False)
+    rest = target - gram @ weights - penalty * weights
+    return weights + cho_solve((factor, True), rest, check_finite=False)
+
+
 def _factor(gram: np.ndarray, penalty: np.ndarray) -> np.ndarray:
-    """The lower Cholesky factor of a penalised Gram matrix."""
-    matrix = gram.copy()
-    matrix[np.diag_indices_from(matrix)] += penalty
-    (potrf,) = get_lapack_funcs(("potrf",), (matrix,))
+    """The lower Cholesky factor of a penalised Gram matrix; zero above the diagonal."""
+    (potrf,) = get_lapack_funcs(("potrf",), (gram,))
     jitter = 0.0
     while True:
-        factor, info = potrf(matrix, lower=1)
+        matrix = gram.copy().T  # symmetric, and in the order that LAPACK overwrites in place
+        matrix[np.diag_indices_from(matrix)] += penalty + jitter
+        factor, info = potrf(matrix, lower=1, overwrite_a=1)
         if info == 0:
             return factor
         # Fewer rows than features and no penalty to speak of: the smallest that is solvable.
         jitter = max(10 * jitter, 1e-10 * max(float(np.trace(gram)) / len(gram), 1.0))
-        matrix = gram.copy()
-        matrix[np.diag_indices_from(matrix)] += penalty + jitter
 
 
 def _inverse(gram: np.ndarray, penalty: np.ndarray) -> np.ndarray:

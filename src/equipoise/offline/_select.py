@@ -10,7 +10,7 @@ import numpy as np
 
 from equipoise.core import checks
 from equipoise.core.randomness import as_key
-from equipoise.offline._design import Design, to_orthonormal
+from equipoise.offline._design import Design
 from equipoise.offline._fit import moves_of, situations_of
 from equipoise.offline._joint import TABLE_ENTRIES_PER_ROW, fit_joint, joint_table
 from equipoise.offline._least_squares import bases_of, cells_of, coefficients, evidence
@@ -18,8 +18,6 @@ from equipoise.offline._log import Log
 from equipoise.offline._moments import Moments, add_agent
 from equipoise.offline._screen import neighbour_sets
 
-#: Ranks with more features than this, for one cell of one agent, are not tried.
-LARGEST_DESIGN = 800
 #: Ranks whose sums, of one agent and all folds, take more bytes than this are not tried.
 LARGEST_SUMS = 4e9
 #: Errors below this part of the variance are rounding, and alike.
@@ -75,6 +73,7 @@ def select_rank(
     neighbours: Any = None,
     folds: int = 10,
     key: Any = 0,
+    largest: int = 800,
 ) -> RankSelection:
     """Choose the interaction rank by cross-validation and the one-standard-error rule.
 
@@ -87,6 +86,9 @@ def select_rank(
         neighbours: As for `fit`.
         folds: Number of parts that rows are split into at random.
         key: Randomness of that split.
+        largest: Ranks with more features than this, for one cell (a context and an own move) of
+            one agent, are not tried: time grows with the cube of it. The note of a rank that
+            was not tried says how many it has.
 
     **Example**
 
@@ -97,6 +99,7 @@ def select_rank(
     2
     """
     folds = checks.check_count("folds", folds, 2)
+    largest = checks.check_count("largest", largest)
     if log.samples < 2 * folds:
         raise ValueError(f"log: expected at least {2 * folds} rows, found {log.samples}")
     tried = sorted({checks.check_count("ranks", k) for k in ranks})
@@ -117,8 +120,8 @@ def select_rank(
         size = 8.0 * folds * situations * moves * (columns + 1) ** 2
         if rank > log.agents:
             notes[rank] = f"not tried: more than the {log.agents} agents"
-        elif columns > LARGEST_DESIGN:
-            notes[rank] = f"not tried: {columns} features, more than {LARGEST_DESIGN}"
+        elif columns > largest:
+            notes[rank] = f"not tried: {columns} features, more than largest={largest}"
         elif size > LARGEST_SUMS:
             notes[rank] = (
                 f"not tried: {size / 1e9:.0f} GB of sums, more than {LARGEST_SUMS / 1e9:g}"
@@ -221,14 +224,13 @@ def _evidence_agents(agents: int, columns: int) -> np.ndarray:
 
 def _held_out(train: Moments, held: Moments, ridge: dict[int, float]) -> float:
     """Mean squared error on the rows of `held` of the fit to `train`, from their moments."""
-    bases = bases_of(train.counts)
-    fitted = coefficients(cells_of(train, 0, bases), ridge)
+    cells = cells_of(train, 0, bases_of(train.counts))
+    fitted = coefficients(cells, ridge)
     moves, sums = held.moves, held.sums[0]
     squares = 0.0
     for c in range(held.contexts):
-        to_raw = to_orthonormal(held.designs[0], bases[c])
         for at in range(c * moves, (c + 1) * moves):
-            weights = np.append(to_raw @ fitted[at], -1.0)
+            weights = np.append(cells.to_raw[c] @ fitted[at], -1.0)
             squares += float(weights @ sums[at] @ weights)
     return max(squares, 0.0) / max(float(sums[:, 0, 0].sum()), 1.0)
 
