@@ -31,12 +31,11 @@ def maximum(
 ) -> tuple[Float[np.ndarray, "*batch"], Float[np.ndarray, "*batch"]]:
     """The largest value on [-1, 1], and a point where it is taken.
 
-    Candidates are the ends and the zeros of the derivative. These are found from the highest
-    derivative down: between two neighbouring zeros of a derivative the one below it is
-    monotonic, so that a change of sign there holds one zero, which halving finds. Zeros without
-    a change of sign are zeros of the next derivative, and candidates as such. Leading
-    coefficients may be zero or tiny: nothing is divided by them but in the linear case, whose
-    zero is cut to the interval.
+    Candidates are the ends and the zeros of the derivative where it changes sign. These are found
+    from the highest derivative down: between two neighbouring changes of sign of a derivative the
+    one below it is monotonic, so that it changes sign there at most once, where halving finds it.
+    Leading coefficients may be zero or tiny: nothing is divided by them but in the linear case,
+    whose zero is cut to the interval.
 
     >>> import numpy as np
     >>> value, point = maximum(np.array([0.0, 1.0, -1.0]))
@@ -55,7 +54,7 @@ def maximum(
 
 
 def _critical(flat: np.ndarray) -> np.ndarray:
-    """(batch, points): all zeros of the first derivative in [-1, 1], and other points of it."""
+    """(batch, points): where the derivative changes sign in [-1, 1], and other points of it."""
     derivatives = [flat]
     while derivatives[-1].shape[1] > 2:
         last = derivatives[-1]
@@ -67,12 +66,11 @@ def _critical(flat: np.ndarray) -> np.ndarray:
     with np.errstate(over="ignore"):
         zero = np.divide(-linear[:, 0], slope, out=np.zeros(len(flat)), where=slope != 0.0)
     found = np.clip(zero, -1.0, 1.0)[:, None]
-    kept = found
     for derivative in reversed(derivatives[1:-1]):
         ends = np.ones((len(flat), 1))
         edges = np.sort(np.concatenate([-ends, found, ends], 1), 1)
-        kept, found = found, _halve(derivative[:, None, :], edges[:, :-1], edges[:, 1:])
-    return np.concatenate([kept, found], 1)
+        found = _halve(derivative[:, None, :], edges[:, :-1], edges[:, 1:])
+    return found
 
 
 def _halve(derivative: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
