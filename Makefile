@@ -2,7 +2,7 @@
 #
 #   make demo     set up, then solve and certify a few games into runs/demo
 #   make test     set up, then everything that keeps the tree true: lint, types, docs, tests
-#   make bench    set up, then the side-by-side tables with other libraries
+#   make bench    set up, then ours beside other libraries in one table; QUICK=1 for minutes
 #
 # Everything is installed into .venv, anew only when pyproject.toml changes.
 # Another interpreter: make test PYTHON=python3.13
@@ -46,7 +46,7 @@ docs: $(VENV)/.test
 	$(BIN)/mkdocs build --strict --quiet
 
 bench: $(VENV)/.bench
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
 
 clean:
 	rm -rf $(VENV) build dist site .pytest_cache .ruff_cache .hypothesis

@@ -66,3 +66,5 @@ class Case:
     measure: Callable[[Arrays, Answer], float | None]
     #: What `measure` measures, as the heading of its column.
     measured: str = "max NashConv"
+    #: How many times as long as ours the best of the others should take, at least.
+    goal: float = 1.0
