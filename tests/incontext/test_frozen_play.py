@@ -215,3 +215,9 @@ def test_wrong_arguments_are_refused(change, complaint):
     arguments = {"players": PLAYERS, "games": GAMES[:2], "rounds": 4, "key": 1, **change}
     with pytest.raises(ValueError, match=complaint):
         incontext.play(**arguments)
+
+
+@pytest.mark.parametrize("seat", ["row", "column"])
+def test_without_an_opponent_there_is_no_seat_to_choose(seat):
+    with pytest.raises(ValueError, match="seat: expected none without an opponent"):
+        incontext.play(PLAYERS, GAMES, rounds=2, key=0, seat=seat)

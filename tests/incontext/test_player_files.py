@@ -9,7 +9,7 @@ from sample_players import TINY, random_players
 
 from equipoise import incontext
 from equipoise.games import families
-from equipoise.incontext._files import describe_family, restore_family
+from equipoise.incontext._files import describe_family, find, restore_family
 
 CONFIG = incontext.Config(**TINY)
 
@@ -85,6 +85,14 @@ def test_damaged_weights_are_told(tmp_path):
 def test_an_unknown_name_lists_the_known_ones():
     with pytest.raises(FileNotFoundError, match="iid3"):
         incontext.load("nobody")
+    with pytest.raises(ValueError, match=r"name: expected a folder or one of .*, found None"):
+        find(None)
+
+
+def test_a_run_that_has_not_finished_is_not_loaded(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(FileNotFoundError, match=r"has not finished .* pretrain again"):
+        incontext.load(tmp_path)
 
 
 @pytest.mark.slow

@@ -199,3 +199,22 @@ def test_what_cannot_be_trained_is_refused():
     ):
         with pytest.raises(ValueError, match=complaint):
             incontext.pretrain(family, incontext.Config(**{**TINY, **changes}), key=0)
+
+
+@pytest.mark.parametrize(
+    ("setting", "complaint"),
+    [
+        ({"expert": "omd"}, "expert: expected 'nash', the default, unless loss is 'expert'"),
+        ({"reward_bins": 10}, "reward_bins: expected 20, .* unless tokens is 'vocabulary'"),
+        (
+            {"exploration": 0.5, "contexts": "learners"},
+            "exploration: expected 0.2, .* unless contexts is 'on-policy' or 'mixed', found 0.5",
+        ),
+    ],
+)
+def test_settings_without_a_meaning_are_refused_but_read_from_old_runs(setting, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        incontext.Config(**setting)
+    stored = {**vars(incontext.Config()), **setting}
+    others = {k: v for k, v in setting.items() if k == "contexts"}
+    assert incontext.Config.from_plain(stored) == incontext.Config(**others)

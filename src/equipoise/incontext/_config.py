@@ -17,6 +17,13 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "stop_on": ("gap", "kl"),
 }
 
+#: Fields that mean something only where another one says so: they are the default elsewhere.
+MEANINGFUL: dict[str, tuple[str, tuple[str, ...]]] = {
+    "reward_bins": ("tokens", ("vocabulary",)),
+    "expert": ("loss", ("expert",)),
+    "exploration": ("contexts", ("on-policy", "mixed")),
+}
+
 #: Fields that are counts.
 COUNTS = (
     *("rounds", "reward_bins", "layers", "heads", "width", "hidden"),
@@ -43,7 +50,7 @@ class Config:
     # -- model
     #: One token a round ("round"), or the paper's "vocabulary" of states, actions and rewards.
     tokens: Literal["round", "vocabulary"] = "round"
-    #: Levels of the rewards of the vocabulary.
+    #: Levels of the rewards of the vocabulary, where it is used.
     reward_bins: int = 20
     layers: int = 2
     heads: int = 4
@@ -63,7 +70,8 @@ class Config:
     #: "exploitability": the mean duality gap of the two players' policies, over rounds.
     #: "expert": the cross-entropy to an expert's policies (the paper).
     loss: Literal["exploitability", "expert"] = "exploitability"
-    #: Whom to imitate: the equilibrium, samples of it, or mirror descent on the same history.
+    #: Whom to imitate: the equilibrium, samples of it, or mirror descent on the same history. Only
+    #: where the loss is "expert".
     expert: Literal["nash", "nash-samples", "omd"] = "nash"
     #: Who plays the training games: the players as they are, no-regret learners, or half each.
     contexts: Literal["on-policy", "learners", "mixed"] = "on-policy"
@@ -71,7 +79,7 @@ class Config:
     learners: tuple[str, ...] = ("omd", "exp3-ix", "uniform")
     #: Share of uniform play in the players' first rounds, falling as t^-1/4 from round 16 on; in
     #: training, a constant below it for each game. A player that plays no action but its best
-    #: learns nothing of the others.
+    #: learns nothing of the others. Where learners play all contexts, there is none.
     exploration: float = 0.2
     #: Size of the training set; None draws new games in every step.
     training_games: int | None = None
@@ -131,6 +139,12 @@ class Config:
         for name in ("learning_rate", "clip"):
             checks.check_range(name, getattr(self, name), 0.0, float("inf"), low_open=True)
         self._check_expert()
+        for name, default in _meaningless(vars(self)).items():
+            decider, words = MEANINGFUL[name]
+            raise ValueError(
+                f"{name}: expected {default!r}, the default, unless {decider} is "
+                f"{' or '.join(map(repr, words))}, found {getattr(self, name)!r}"
+            )
 
     def _check_expert(self) -> None:
         if self.stop_on == "kl" and self.loss != "expert":
@@ -184,6 +198,8 @@ class Config:
     def from_plain(cls, plain: dict[str, Any]) -> "Config":
         """A config from the plain data of a run folder.
 
+        Values without a meaning, which were once accepted and ignored, are still ignored here.
+
         >>> Config.from_plain({"rounds": 8, "learners": ["omd"]}).learners
         ('omd',)
         """
@@ -194,4 +210,15 @@ class Config:
         values: dict[str, Any] = {
             k: tuple(v) if isinstance(v, list) else v for k, v in plain.items()
         }
-        return cls(**values)
+        everything = {field.name: field.default for field in fields(cls)} | values
+        return cls(**{**values, **_meaningless(everything)})
+
+
+def _meaningless(values: dict[str, Any]) -> dict[str, Any]:
+    """Fields that were set where they mean nothing, with their defaults."""
+    defaults = {field.name: field.default for field in fields(Config)}
+    return {
+        name: defaults[name]
+        for name, (decider, words) in MEANINGFUL.items()
+        if values[decider] not in words and values[name] != defaults[name]
+    }

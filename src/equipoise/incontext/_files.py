@@ -176,11 +176,21 @@ def shipped() -> list[str]:
     return sorted(path.parent.name for path in SHIPPED.glob(f"*/{DESCRIPTION}"))
 
 
-def find(name: str | os.PathLike[str]) -> Path:
-    """The folder of saved players."""
+def find(name: Any) -> Path:
+    """The folder of saved players, which a string or a path should name."""
+    if not isinstance(name, str | os.PathLike):
+        raise ValueError(
+            f"name: expected a folder or one of {shipped()}, found {type(name).__name__}"
+        )
     for folder in (Path(name), SHIPPED / str(name)):
         if (folder / DESCRIPTION).exists():
             return folder
+    if (Path(name) / "config.json").exists():
+        raise FileNotFoundError(
+            f"name: expected players, found a run that has not finished in {str(name)!r}; call "
+            "pretrain again with the same arguments: it goes on, and Ctrl-C returns the best "
+            "players so far"
+        )
     raise FileNotFoundError(
         f"name: expected a folder with {DESCRIPTION} in it (a finished pre-training run) or one of "
         f"{shipped()}, found {str(name)!r}"

@@ -42,7 +42,7 @@ def play(
     rounds: int,
     key: Any,
     opponent: Learner | Players | None = None,
-    seat: Literal["row", "column"] = "row",
+    seat: Literal["row", "column"] | None = None,
     noise: Noise | None = None,
     reward_range: tuple[float, float] = (0.0, 1.0),
     record: int | Iterable[int] | None = None,
@@ -53,9 +53,9 @@ def play(
     """Let frozen players play every game of a batch for `rounds` rounds.
 
     The two are uncoupled: each sees its own actions and rewards (and the states) and nothing
-    else. With an `opponent`, one of them plays in `seat` and the opponent in the other: a learner
-    of `equipoise.dynamics`, its best responder, which sees the game and the very policy it is
-    about to meet (in Markov games too), or other players.
+    else. With an `opponent`, one of them plays in `seat` (the row player's unless given) and the
+    opponent in the other: a learner of `equipoise.dynamics`, its best responder, which sees the
+    game and the very policy it is about to meet (in Markov games too), or other players.
 
     Game `i` of the (flattened) batch plays with the key `fold_in(key, i)`, and its result does
     not depend on what else is in the batch, to the last bit. `key` may also be an array of keys,
@@ -243,12 +243,16 @@ def check_games(games: Any) -> None:
 def check_seats(seat: Any, opponent: Any) -> tuple[int, ...]:
     """Numbers of the seats that the players hold.
 
-    >>> check_seats("row", None), check_seats("column", BestResponder())
+    >>> check_seats(None, None), check_seats("column", BestResponder())
     ((0, 1), (1,))
     """
-    if seat not in SEATS:
+    if seat not in (None, *SEATS):
         raise ValueError(f"seat: expected one of {list(SEATS)}, found {seat!r}")
-    return (0, 1) if opponent is None else (SEATS.index(seat),)
+    if opponent is None and seat is not None:
+        raise ValueError(
+            f"seat: expected none without an opponent, since the players hold both, found {seat!r}"
+        )
+    return (0, 1) if opponent is None else (SEATS.index(seat or "row"),)
 
 
 def check_noise(noise: Any) -> Noise:

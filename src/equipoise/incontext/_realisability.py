@@ -79,13 +79,15 @@ def realisability(
     rounds: int,
     key: Any,
     contexts: Learner | Players | None = None,
+    reward_range: tuple[float, float] = (0.0, 1.0),
 ) -> Realisability:
     """Measure Definition 4.1 between any two players: learned, hand-built, or learners.
 
     Both see the same histories, which `contexts` (the expert, unless given) writes by playing
     itself, and the policies they would then play are compared; in Markov games those of the
-    state that play is in. Computed in single precision. A measurement, with the sampling error
-    of a mean over games; the definition asks for its expectation.
+    state that play is in. Rewards are scaled from `reward_range` to [0, 1] first. Computed in
+    single precision. A measurement, with the sampling error of a mean over games; the definition
+    asks for its expectation.
 
     **Example**
 
@@ -108,7 +110,7 @@ def realisability(
     count = int(np.prod(games.batch_shape, dtype=int))
     words = game_words(jax.random.split(as_key(key), count))
     with single_precision():
-        board = flat_board(games, (0.0, 1.0))
+        board = flat_board(games, reward_range)
         context = _write(contexts or expert, board, jnp.asarray(words), rounds)
         p, q = (np.asarray(_read(who, board, context), float) for who in (expert, model))
     return Realisability(

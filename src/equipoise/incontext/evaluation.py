@@ -64,6 +64,9 @@ def evaluate(
     - `distance`: in total variation, from what mirror descent would have played after the same
       history.
 
+    Players of a run that has not finished can be evaluated too: `pretrain` with the same `run`
+    goes on with it and returns the best so far at Ctrl-C. `load` takes finished runs only.
+
     Players of several seeds are all played; standard errors over seeds are in `seed_error`, and
     opponents and distances are those of the first seed.
 

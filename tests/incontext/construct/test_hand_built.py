@@ -76,3 +76,18 @@ def test_fine_tuning_refuses_games_of_another_shape():
     for family in (UNIFORM(3), UNIFORM(2, states=2)):
         with pytest.raises(ValueError, match=r"family: expected \(2, 2\) actions and states None"):
             construct.fine_tune(built, family, steps=1, key=0)
+
+
+def test_rewards_of_any_range_are_scaled():
+    """Errors and realisability are those of the same games with rewards in [0, 1]."""
+    games, built = UNIFORM(2).sample(3, key=0), construct.omd(2, rounds=3, reciprocal_units=2)
+    wide = eq.MatrixGame(4.0 * np.asarray(games.payoff) - 2.0)
+    errors = built.errors(wide, key=1, reward_range=(-2.0, 2.0))
+    np.testing.assert_allclose(errors, built.errors(games, key=1), atol=1e-9)
+    with pytest.raises(ValueError, match="say which range they have with reward_range"):
+        built.error(wide, key=1)
+    omd, measure = eq.dynamics.OMD(), eq.incontext.theory.realisability
+    known = {"rounds": 3, "key": 2}
+    apart = measure(omd, built.players, wide, reward_range=(-2.0, 2.0), **known).total_variation
+    same = measure(omd, built.players, games, **known).total_variation
+    np.testing.assert_allclose(apart, same, atol=1e-5)

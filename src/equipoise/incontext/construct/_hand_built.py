@@ -122,19 +122,33 @@ class HandBuilt:
         """The same network with other weights: fine-tuned ones, say."""
         return replace(self, model=model)
 
-    def error(self, games: MatrixGame | MarkovGame, key: Any) -> float:
+    def error(
+        self,
+        games: MatrixGame | MarkovGame,
+        key: Any,
+        *,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+    ) -> float:
         """The largest distance `|x_network - x_learner|` over games, seats and all tokens.
 
         The learners play; the network reads what each of them saw, as one sequence, and is
         compared after every round, the policy before the first and after the last included.
+        Rewards are scaled from `reward_range` to [0, 1] first.
         """
-        return float(self.errors(games, key).max())
+        return float(self.errors(games, key, reward_range=reward_range).max())
 
-    def errors(self, games: MatrixGame | MarkovGame, key: Any) -> np.ndarray:
+    def errors(
+        self,
+        games: MatrixGame | MarkovGame,
+        key: Any,
+        *,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+    ) -> np.ndarray:
         """The Euclidean distances one by one: (games, seats, tokens); over states, the largest."""
         self._check(games)
         rounds, learner = self.tokens.rounds, self.learner
-        history = rollout(games, learner, learner, rounds=rounds, key=key, double=True)
+        options: Any = {"reward_range": reward_range, "double": True}
+        history = rollout(games, learner, learner, rounds=rounds, key=key, **options)
         built, learned = self.answer(history), self._learned(history)
         distance = np.linalg.norm(built - learned, axis=-1)
         return distance if self.tokens.states is None else distance.max(-1)
