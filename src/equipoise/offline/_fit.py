@@ -50,7 +50,8 @@ def fit(
         neighbours: Whose moves may enter an agent's terms: everybody (None or "all"), a list
             for each agent or a boolean matrix, the k strongest (a number), or those that a test
             of every pair finds ("screen", 5% false discoveries). Terms of three or more agents
-            are among the neighbours.
+            are among the neighbours; both rules look at pairs alone, and miss a neighbour who
+            matters only jointly with a third agent.
         ridge: "evidence", or the penalty in rows: one number, or one for each order from 2 on.
         intervals: Whether to estimate how sure each term is.
         level: Confidence level of those intervals.

@@ -2,7 +2,9 @@
 
 A dense design has a term for every pair; in a sparse network most of them only fit noise. Under
 a product behaviour policy the mean reward of agent i given its own move and that of agent j alone
-shows their term and nothing of anybody else's, so that every pair can be tested by itself.
+shows their term and nothing of anybody else's, so that every pair can be tested by itself. Pairs
+are all that is tested: a neighbour who matters only jointly with a third agent, and on average
+over what that agent does not at all, is screened out.
 """
 
 from collections.abc import Sequence
@@ -30,8 +32,11 @@ def neighbour_sets(given: Any, agents: int, pieces: Any) -> list[tuple[int, ...]
             )
         return _significant(pair_statistics(*pieces())[0])
     if isinstance(given, (int, np.integer)) and not isinstance(given, bool):
-        if not 0 <= given < agents:
-            raise ValueError(f"neighbours: expected a count from 0 to {agents - 1}, found {given}")
+        if not 1 <= given < agents:
+            raise ValueError(
+                f"neighbours: expected a count from 1 to {agents - 1}, found {given}; for terms "
+                "without neighbours, ask for rank 1"
+            )
         statistics = pair_statistics(*pieces())[1]
         order = np.argsort(-statistics, axis=1, kind="stable")[:, :given]
         return [tuple(sorted(int(j) for j in row)) for row in order]

@@ -83,7 +83,7 @@ def select_rank(
         joint: Whether a critic of all moves is tried too: a table where it is small enough,
             otherwise a network, trained once on all folds but one. "table" or "mlp" say which.
             There is none for logs with local states.
-        neighbours: As for `fit`.
+        neighbours: As for `fit`; screening tests pairs alone, whatever ranks are tried.
         folds: Number of parts that rows are split into at random.
         key: Randomness of that split.
         largest: Ranks with more features than this, for one cell (a context and an own move) of
