@@ -84,6 +84,9 @@ class Actors:
     networks: ActorNetwork | None
     #: Steps that were made.
     steps: int
+    #: Steps after which policies were recorded, and the points of those, an axis before `points`.
+    recorded: np.ndarray
+    history: np.ndarray | None
 
     @property
     def trials(self) -> int:

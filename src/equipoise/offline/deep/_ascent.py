@@ -35,22 +35,26 @@ class Frozen(eqx.Module):
 
 def start(method: TD3BC, sizes: Sizes, trials: int, key: jax.Array) -> Ascent:
     """Random actors."""
-
-    @jax.jit
-    def make(trials: Array) -> tuple[ActorNetwork, Any]:
-        def one(trial: Array, agent: Array) -> tuple[ActorNetwork, Any]:
-            own = jax.random.fold_in(jax.random.fold_in(key, trial), agent)
-            network = ActorNetwork.create(sizes, method.width, method.depth, own)
-            moments = optax.adam(method.learning_rate).init(network)  # pyright: ignore
-            return network, moments
-
-        agents = jnp.zeros(sizes.agents, int) if method.shared_start else jnp.arange(sizes.agents)
-        return jax.vmap(lambda t: jax.vmap(one, (None, 0))(t, agents))(trials)
-
-    networks, moments = make(jnp.arange(trials))
+    networks, moments = _random_actors(
+        key, jnp.arange(trials), method.width, method.depth, method.shared_start, sizes
+    )
     return Ascent(networks, moments, jnp.int32(0))
 
 
+@eqx.filter_jit
+def _random_actors(
+    key: jax.Array, trials: Array, width: int, depth: int, shared: bool, sizes: Sizes
+) -> tuple[ActorNetwork, Any]:
+    def one(trial: Array, agent: Array) -> tuple[ActorNetwork, Any]:
+        own = jax.random.fold_in(jax.random.fold_in(key, trial), agent)
+        network: Any = ActorNetwork.create(sizes, width, depth, own)
+        return network, optax.adam(0.0).init(network)  # the rate plays no part in moments
+
+    agents = jnp.zeros(sizes.agents, int) if shared else jnp.arange(sizes.agents)
+    return jax.vmap(lambda t: jax.vmap(one, (None, 0))(t, agents))(trials)
+
+
+@eqx.filter_jit
 def magnitudes(models: Any, shift: Array, scale: Array, data: Data) -> Array:
     """(trials, agents): mean |Q| over all rows."""
     found = predict(models, data.rows) * scale[..., None] + shift[..., None]
@@ -58,6 +62,7 @@ def magnitudes(models: Any, shift: Array, scale: Array, data: Data) -> Array:
     return jnp.where(counted, jnp.abs(found), 0.0).sum(-1) / data.total
 
 
+@eqx.filter_jit
 def everywhere(networks: ActorNetwork, sizes: Sizes) -> Float[Array, "trials agents situations"]:
     """What all actors do in all situations."""
     seen = jnp.asarray(situations(sizes))

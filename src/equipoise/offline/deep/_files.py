@@ -113,9 +113,10 @@ def save_actors(actors: Actors, folder: str | os.PathLike[str]) -> None:
     """See `Actors.save`."""
     arrays = {} if actors.networks is None else named(actors.networks)
     arrays = {f"networks/{name}": array for name, array in arrays.items()}
-    arrays["points"] = actors.points
-    if actors.weights is not None:
-        arrays["weights"] = actors.weights
+    arrays |= {"points": actors.points, "recorded": actors.recorded}
+    for name in ("weights", "history"):
+        if getattr(actors, name) is not None:
+            arrays[name] = getattr(actors, name)
     described = {
         "kind": type(actors.method).__name__,
         "method": asdict(actors.method),
@@ -138,7 +139,9 @@ def load_actors(folder: str | os.PathLike[str]) -> Actors:
             tuple(jnp.asarray(arrays[f"networks/.biases[{k}]"]) for k in layers),
         )
     sizes, steps = Sizes(**described["sizes"]), int(described["steps"])
-    return Actors(method, sizes, arrays["points"], arrays.get("weights"), networks, steps)
+    points, weights = arrays["points"], arrays.get("weights")
+    recorded, history = arrays["recorded"], arrays.get("history")
+    return Actors(method, sizes, points, weights, networks, steps, recorded, history)
 
 
 def named(tree: Any) -> dict[str, np.ndarray]:

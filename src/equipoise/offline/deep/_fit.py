@@ -58,7 +58,7 @@ def fit(
     >>> import numpy as np, equipoise as eq
     >>> actions = np.random.default_rng(0).uniform(-1, 1, (300, 3))
     >>> log = eq.offline.Log(np.zeros(300, int), actions, actions**2, continuous=True)
-    >>> critics = eq.offline.deep.fit(log, eq.offline.deep.Critic(1, width=16, epochs=20), key=0)
+    >>> critics = eq.offline.deep.fit(log, eq.offline.deep.Critic(1, epochs=20), key=0)
     >>> critics.validation.shape, bool((critics.explained > 0.5).all())
     ((1, 3), True)
     """
@@ -142,18 +142,21 @@ def _fit(
 def initial_networks(critic: Critic, sizes: Sizes, trials: int, key: jax.Array) -> TermNetworks:
     """Random networks with axes (trials, agents)."""
     scopes = jnp.asarray(all_scopes(critic, sizes, jax.random.fold_in(key, _SCOPES)))
-    weights = jax.random.fold_in(key, _WEIGHTS)
+    return _random_networks(
+        jax.random.fold_in(key, _WEIGHTS), jnp.arange(trials), scopes, critic, sizes
+    )
+
+
+@eqx.filter_jit
+def _random_networks(
+    key: jax.Array, trials: jax.Array, scopes: jax.Array, critic: Critic, sizes: Sizes
+) -> TermNetworks:
+    def one(trial: Any, agent: Any, scope: Any) -> TermNetworks:
+        own = jax.random.fold_in(jax.random.fold_in(key, trial), agent)
+        return make_network(critic, sizes, scope, own)
+
     agents = jnp.arange(sizes.agents)
-
-    @jax.jit
-    def make(trials: jax.Array) -> TermNetworks:
-        def one(trial: Any, agent: Any, scope: Any) -> TermNetworks:
-            own = jax.random.fold_in(jax.random.fold_in(weights, trial), agent)
-            return make_network(critic, sizes, scope, own)
-
-        return jax.vmap(lambda t: jax.vmap(one, (None, 0, 0))(t, agents, scopes))(trials)
-
-    return make(jnp.arange(trials))
+    return jax.vmap(lambda t: jax.vmap(one, (None, 0, 0))(t, agents, scopes))(trials)
 
 
 def _loop(

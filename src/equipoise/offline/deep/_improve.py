@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from equipoise.core import checks
 from equipoise.core.precision import single_precision
 from equipoise.core.randomness import as_key
 from equipoise.offline._log import Log
@@ -36,6 +38,7 @@ def improve(
     key: Any,
     run: str | os.PathLike[str] | None = None,
     capacity: int | None = None,
+    snapshots: int = 0,
 ) -> Actors:
     """Improve every agent's policy against its critic, all agents and trials at once.
 
@@ -52,7 +55,8 @@ def improve(
     critics that are networks.
 
     With `run`, a run folder is written and resumed, as by `fit`. Ctrl-C returns the actors as
-    they are.
+    they are. Policies along the way are kept in about so many `snapshots`, evenly spaced on a
+    logarithmic scale: `Actors.history`.
 
     **Example**
 
@@ -67,9 +71,10 @@ def improve(
     method = TD3BC() if method is None else method
     logs = as_logs(log, critics.trials)
     key = as_key(key)
+    snapshots = checks.check_count("snapshots", snapshots, 0)
     _check(critics, logs, method)
     if run is None:
-        return _improve(critics, logs, method, key, None, capacity)[0]
+        return _improve(critics, logs, method, key, None, capacity, snapshots)[0]
     config = {
         "method": method,
         "kind": type(method).__name__,
@@ -77,12 +82,13 @@ def improve(
         "logs": [fingerprint(log) for log in logs],
         "key": np.asarray(jax.random.key_data(key)),
         "capacity": capacity,
+        "snapshots": snapshots,
     }
     if Path(run, "record.json").exists():
         with Run.open(run, config):
             return Actors.load(run)
     with Run.start(run, config) as folder:
-        actors, complete = _improve(critics, logs, method, key, folder, capacity)
+        actors, complete = _improve(critics, logs, method, key, folder, capacity, snapshots)
         if complete:
             save_actors(actors, folder.path)
             arrays = {"points": actors.points}
@@ -111,50 +117,84 @@ def _improve(
     key: jax.Array,
     run: Run | None,
     capacity: int | None,
+    snapshots: int,
 ) -> tuple[Actors, bool]:
-    sizes, local = critics.sizes, logs[0].states is not None
-    weights_key, steps_key = (jax.random.fold_in(key, n) for n in (_WEIGHTS, _STEPS))
     with single_precision(), interruptible() as stop:
         data = prepare(logs, 0.5, False, jax.random.fold_in(key, _SPLIT), capacity)
+        climb = _climb(critics, logs[0], data, method, key)
+        recorded = np.zeros(0, np.int64)
+        if snapshots:
+            recorded = np.unique(np.round(np.geomspace(1, climb.steps, snapshots)).astype(np.int64))
+        state, history = _loop(climb, recorded, stop, run)
+        local = logs[0].states is not None
+
+        def table(numbers: Any) -> np.ndarray:
+            return policy_table(numbers, critics.sizes, local)
+
+        points, weights = climb.numbers(state)
+        past = np.stack([table(h) for h in history]) if snapshots else None
+        actors = Actors(
+            method,
+            critics.sizes,
+            table(points),
+            None if weights is None else table(weights),
+            getattr(state, "networks", None),
+            int(state.step),
+            recorded[: len(history)],
+            past,
+        )
+        return actors, not stop
+
+
+@dataclass(frozen=True)
+class _Climb:
+    """A way to improve: where it begins, how it goes on, and what is played at a state of it."""
+
+    state: Any
+    advance: Callable[[Any, int], Any]
+    #: state -> points and chances, (trials, agents, situations, ...).
+    numbers: Callable[[Any], tuple[Any, Any]]
+    steps: int
+
+
+def _climb(critics: Critics, log: Log, data: Data, method: Any, key: jax.Array) -> _Climb:
+    sizes = critics.sizes
+    start_key, steps_key = (jax.random.fold_in(key, n) for n in (_WEIGHTS, _STEPS))
+    if isinstance(method, PolicyGradient):
         frozen = freeze(critics, data)
-        if isinstance(method, PolicyGradient):
-            gradient = _gradient.start(method, critics, data, weights_key)
-            shared: tuple[Any, ...] = (frozen, data, steps_key)
+        return _Climb(
+            _gradient.start(method, critics, data, start_key),
+            lambda state, until: _gradient.advance(
+                (frozen, data, steps_key, jnp.int32(until)), state, method
+            ),
+            lambda state: state.numbers(method),
+            method.steps,
+        )
+    alpha, steps = jnp.float32(method.alpha), method.steps_for(log.samples)
+    # What the compiled programs take as arguments is no part of them.
+    compiled = replace(method, alpha=0.0, steps=None, epochs=1)
 
-            def climb(state: Any, until: int) -> Any:
-                return _gradient.advance((*shared, jnp.int32(until)), state, method)
+    def numbers(state: Any) -> tuple[Any, None]:
+        return _ascent.everywhere(state.networks, sizes), None
 
-            found = _loop(gradient, climb, method.steps, stop, run)
-            points, weights = found.numbers(method)
-            table = policy_table(points, sizes, local)
-            chances = None if weights is None else policy_table(weights, sizes, local)
-            return Actors(method, sizes, table, chances, None, int(found.step)), not stop
-        steps = method.steps_for(logs[0].samples)
-        alpha = jnp.float32(method.alpha)
-        if local:
-            state: Any = _returns.start(method, critics, weights_key)
-
-            def advance(state: Any, until: int) -> Any:
-                return _returns.advance(
-                    (data, steps_key, alpha, jnp.int32(until)), state, method, sizes
-                )
-        else:
-            state = _ascent.start(method, sizes, critics.trials, weights_key)
-
-            def advance(state: Any, until: int) -> Any:
-                given = (frozen, data, steps_key, alpha, jnp.int32(until))
-                return _ascent.advance(given, state, traced(method), sizes)
-
-        state = _loop(state, advance, steps, stop, run)
-        table = policy_table(_ascent.everywhere(state.networks, sizes), sizes, local)
-        return Actors(method, sizes, table, None, state.networks, int(state.step)), not stop
-
-
-def traced(method: TD3BC) -> TD3BC:
-    """The method without what the compiled program takes as an argument."""
-    from dataclasses import replace
-
-    return replace(method, alpha=0.0, steps=None, epochs=1)
+    if log.states is not None:
+        return _Climb(
+            _returns.start(method, critics, start_key),
+            lambda state, until: _returns.advance(
+                (data, steps_key, alpha, jnp.int32(until)), state, compiled, sizes
+            ),
+            numbers,
+            steps,
+        )
+    frozen = freeze(critics, data)
+    return _Climb(
+        _ascent.start(method, sizes, critics.trials, start_key),
+        lambda state, until: _ascent.advance(
+            (frozen, data, steps_key, alpha, jnp.int32(until)), state, compiled, sizes
+        ),
+        numbers,
+        steps,
+    )
 
 
 def freeze(critics: Critics, data: Data) -> _ascent.Frozen:
@@ -165,29 +205,32 @@ def freeze(critics: Critics, data: Data) -> _ascent.Frozen:
 
 
 def _loop(
-    state: Any, advance: Callable[[Any, int], Any], last: int, stop: Any, run: Run | None
-) -> Any:
-    """Steps until the last; looks up about once a second."""
+    climb: _Climb, recorded: np.ndarray, stop: Any, run: Run | None
+) -> tuple[Any, np.ndarray]:
+    """Steps until the last; looks up about once a second, and at what is to be recorded."""
+    state, last = climb.state, climb.steps
+    history = np.zeros((len(recorded), *np.shape(climb.numbers(state)[0])), np.float32)
     if run is not None and run.step:
-        state = run.restore(state)
+        state, history = run.restore((state, history))
     reached, saved, chunk, compiled = int(state.step), time.monotonic(), 1, False
     with progress("improving policies", total=last) as bar:
         bar.advance(reached)
         while reached < last and not stop:
             began = time.monotonic()
-            until = min(last, reached + chunk)
-            state = jax.block_until_ready(advance(state, until))
-            spent = time.monotonic() - began
-            bar.advance(until - reached)
+            ahead = recorded[recorded > reached]
+            until = min(last, reached + chunk, int(ahead[0]) if len(ahead) else last)
+            state = jax.block_until_ready(climb.advance(state, until))
+            spent, made = time.monotonic() - began, until - reached
+            bar.advance(made)
             reached = until
+            history[recorded == reached] = np.asarray(climb.numbers(state)[0])
             if compiled:
-                grown = chunk * _LOOK_SECONDS / max(spent, 1e-3)
-                chunk = int(np.clip(grown, 1, 100 * chunk))
+                chunk = int(np.clip(made * _LOOK_SECONDS / max(spent, 1e-3), 1, 100 * chunk))
             compiled = True
             if run is not None:
-                run.log(reached)
                 late = time.monotonic() - saved > CHECKPOINT_SECONDS
                 if late or stop or reached >= last:
-                    run.checkpoint(reached, state)
+                    run.log(reached)
+                    run.checkpoint(reached, (state, history))
                     saved = time.monotonic()
-    return state
+    return state, history[: int((recorded <= reached).sum())]

@@ -21,6 +21,7 @@ def over_agents(function: Callable[..., Any], vectorised: bool) -> Callable[...,
     Arrays of the first argument have axes (trials, agents, ...), of the second (trials, ...), of
     the third (agents, ...).
 
+    >>> import jax.numpy as jnp
     >>> add = over_agents(lambda x, y, z: x + y + z, vectorised=False)
     >>> add(jnp.zeros((2, 3)), jnp.array([10, 20]), jnp.arange(3)).tolist()
     [[10.0, 11.0, 12.0], [20.0, 21.0, 22.0]]

@@ -38,14 +38,16 @@ def start(networks: TermNetworks, critic: Critic) -> Learner:
     weights, _ = eqx.partition(networks, eqx.is_inexact_array)
     shape = networks.weights[0].shape[:2]
 
-    def one(weights: Any) -> Any:
-        return _optimiser(critic).init(weights)
-
-    moments = jax.vmap(jax.vmap(one))(weights)
+    moments = _first_moments(weights)
     # Every leaf has a buffer of its own, as all of them are donated to `advance`.
     weights, best = jax.tree.map(jnp.copy, weights), jax.tree.map(jnp.copy, weights)
     zeros = [jnp.zeros(shape, jnp.int32) for _ in range(3)]
     return Learner(weights, moments, best, jnp.full(shape, jnp.inf), *zeros)
+
+
+@eqx.filter_jit
+def _first_moments(weights: Any) -> Any:
+    return jax.vmap(jax.vmap(optax.adam(0.0).init))(weights)
 
 
 def rounds_in_all(critic: Critic, data: Data) -> int:
@@ -130,13 +132,15 @@ def _advance_one(
         return jax.lax.fori_loop(0, blocks, block, jnp.zeros(())) / (total - trained)
 
     def one_round(state: Learner) -> Learner:
-        first = state.round if by_step else state.round * epoch_steps
-        epoch = first // epoch_steps
+        epoch = state.round // epoch_steps if by_step else state.round
         order = _shuffled(jax.random.fold_in(key, epoch), trained, capacity)
-        begin = first % epoch_steps
-        end = begin + (1 if by_step else epoch_steps)
         carry = (state.weights, state.moments)
-        weights, moments = jax.lax.fori_loop(begin, end, lambda n, c: step(n, c, order), carry)
+        if by_step:
+            weights, moments = step(state.round % epoch_steps, carry, order)
+        else:  # as many steps for everybody: nothing to hold back side by side
+            weights, moments = jax.lax.fori_loop(
+                0, epoch_steps, lambda n, c: step(n, c, order), carry
+            )
         loss = held_out(weights)
         better = loss < state.loss
         best = jax.tree.map(lambda new, old: jnp.where(better, new, old), weights, state.best)
