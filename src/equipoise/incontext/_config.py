@@ -12,6 +12,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "loss": ("exploitability", "expert"),
     "expert": ("nash", "nash-samples", "omd"),
     "contexts": ("on-policy", "learners", "mixed"),
+    "optimiser": ("adam", "muon"),
     "schedule": ("cosine", "constant"),
     "precision": ("auto", "float32", "bfloat16"),
     "stop_on": ("gap", "kl"),
@@ -94,6 +95,8 @@ class Config:
     play_ahead: int = 4
     #: Sequences in memory at once; gradients are summed. None takes all, or few on a CPU.
     micro_batch: int | None = None
+    #: "adam", or "muon" for the matrices of the layers: fewer steps to the same loss.
+    optimiser: Literal["adam", "muon"] = "adam"
     learning_rate: float = 1e-3
     schedule: Literal["cosine", "constant"] = "cosine"
     warmup: int = 100
@@ -190,7 +193,14 @@ class Config:
         6
         """
         sizes = cls(
-            rounds=rounds, layers=6, width=128, hidden=512, head_groups=1, batch=512, steps=6000
+            rounds=rounds,
+            layers=6,
+            width=128,
+            hidden=512,
+            head_groups=1,
+            batch=512,
+            steps=7000,
+            optimiser="muon",
         )
         return replace(sizes, **changes)
 

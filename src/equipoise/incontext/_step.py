@@ -24,7 +24,9 @@ from equipoise.incontext._contexts import (
     take,
 )
 from equipoise.incontext._episode import episode
+from equipoise.incontext._equilibria import sampled
 from equipoise.incontext._model import Transformer, lower_precision
+from equipoise.incontext._optimiser import make_optimiser
 from equipoise.incontext._players import Players
 from equipoise.incontext._teams import Board, Frozen
 
@@ -60,16 +62,8 @@ class Trainer(eqx.Module):
 
     @property
     def optimiser(self) -> optax.GradientTransformation:
-        """Adam on clipped gradients, after a warm-up, with a cosine or constant rate."""
-        config = self.config
-        peak, steps = config.learning_rate, max(config.steps, config.warmup + 1)
-        if config.schedule == "cosine":
-            rate = optax.warmup_cosine_decay_schedule(
-                0.0 if config.warmup else peak, peak, config.warmup, steps, 0.01 * peak
-            )
-        else:
-            rate = optax.linear_schedule(0.0 if config.warmup else peak, peak, config.warmup)
-        return optax.chain(optax.clip_by_global_norm(config.clip), optax.adam(rate))
+        """As the config says."""
+        return make_optimiser(self.config)
 
     @property
     def low_precision(self) -> bool:
@@ -185,11 +179,7 @@ class Trainer(eqx.Module):
         labels = follow_expert(config, board, context, equilibria)
         if config.expert != "nash-samples":
             return labels
-        equilibria = labels[:, :, 0]
-        records = context.actions.shape[2] + 1
-        shape = (*equilibria.shape[:2], records, *equilibria.shape[2:-1])
-        drawn = jax.random.categorical(key, jnp.log(equilibria)[:, :, None], shape=shape)
-        return jax.nn.one_hot(drawn, equilibria.shape[-1])
+        return sampled(labels[:, :, 0], context.actions.shape[2] + 1, key)
 
     def _gradient(
         self, models: Transformer, board: Board, context: Context, labels: Any
