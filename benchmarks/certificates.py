@@ -159,7 +159,7 @@ def contenders() -> tuple[Contender, ...]:
             compiles=True, notes="policies validated, gains of each player", cores=None,
         ),
         Contender(
-            "bare NumPy products (the limit)", bare_numpy, batched=True,
+            "bare NumPy products (the limit)", bare_numpy, batched=True, limit=True,
             how="one batched call", notes="checks nothing, NashConv only",
         ),
         Contender(

@@ -33,6 +33,8 @@ class Contender:
     prepare: Callable[[Arrays], Callable[[int], Answer]]
     #: Our own rows; the first that is both ours and ran is what the others are compared with.
     ours: bool = False
+    #: What the work cannot be done faster than; shown, and nobody's rival.
+    limit: bool = False
     #: Modules without which the contender is shown as not installed.
     needs: tuple[str, ...] = ()
     #: Number of cores the process is pinned to; None for all.

@@ -34,6 +34,7 @@ class Row:
 
     contender: str
     ours: bool
+    limit: bool = False
     #: "ok", "not installed", "timed out", "failed", "wrong" or "not run".
     status: str = "ok"
     detail: str = ""
@@ -154,7 +155,7 @@ def _start(
 ) -> tuple[Row, Worker | None]:
     """A row, and the running, warmed-up worker behind it if there is one."""
     cores = contender.cores or len(available_cores())
-    row = Row(contender.name, contender.ours, cores=cores, how=contender.how)
+    row = Row(contender.name, contender.ours, contender.limit, cores=cores, how=contender.how)
     row.notes = contender.notes
     absent = missing(contender.needs)
     if contender.skip or absent:

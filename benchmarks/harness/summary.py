@@ -45,7 +45,7 @@ def summarise(workload: str, case: Case, rows: list[Row]) -> Line:
     """The line of a case; peers are compared core for core where one ran on as many as ours."""
     ran = [row for row in rows if row.status == "ok" and row.seconds is not None]
     ours = next((row for row in ran if row.ours), None)
-    peers = [row for row in ran if not row.ours]
+    peers = [row for row in ran if not row.ours and not row.limit]
     if ours is not None:
         peers = [row for row in peers if row.cores == ours.cores] or peers
     best = min(peers, key=lambda row: row.seconds or 0.0, default=None)
