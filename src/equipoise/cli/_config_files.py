@@ -45,7 +45,7 @@ class Option:
     def tokens(self, value: Any) -> list[str]:
         """The words that say the same on the command line."""
         if self.positional:
-            return [_word(value)]
+            return [_word(v) for v in (value if isinstance(value, list) else [value])]
         if self.kind is bool and isinstance(value, bool):
             return [f"--{self.key}"] if value else []
         if isinstance(value, list):

@@ -21,6 +21,7 @@ VERBS = {
     "pretrain": "Train players that learn an unseen game of a family while they play it.",
     "evaluate": "Compare pre-trained players with learners, static policies and opponents.",
     "reproduce": "Make the figures of the papers again, theirs and ours side by side.",
+    "report": "Compare runs in one HTML file: numbers, certificates, curves, pictures, settings.",
     "completion": "Print a script that completes commands in a shell.",
     "demo": "Solve, learn and certify games of several kinds, and write a report about it.",
 }

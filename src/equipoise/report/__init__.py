@@ -5,14 +5,23 @@ later, from the run folder. Matplotlib is imported when the first figure is draw
 """
 
 from equipoise.report import figures
+from equipoise.report._compare import compare
+from equipoise.report._folders import RunFolder, find_runs, read_runs
 from equipoise.report._page import Report
+from equipoise.report._run_curves import Curve, curves_of
 from equipoise.report._tables import certificate_table, format_value, rounding_note, state_table
 
 __all__ = [
+    "Curve",
     "Report",
+    "RunFolder",
     "certificate_table",
+    "compare",
+    "curves_of",
     "figures",
+    "find_runs",
     "format_value",
+    "read_runs",
     "rounding_note",
     "state_table",
 ]

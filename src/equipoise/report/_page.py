@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -99,6 +99,26 @@ class Report:
         """Add a config (a dict or a dataclass), folded away."""
         return self.code(dumps(config, "config", indent=2), summary=summary)
 
+    def settings(self, names: Sequence[str], configs: Sequence[Mapping[str, Any]]) -> "Report":
+        """Add the configs of several runs side by side: first what differs, then the rest, folded.
+
+        Nested names are joined by dots. What differs is marked by colour and by a sign.
+        """
+        rows = settings_rows(configs)
+        differ = [("≠ " + key, *values) for key, values in rows if len(set(values)) > 1]
+        alike = [(key, *values) for key, values in rows if len(set(values)) == 1]
+        if differ:
+            table = Table(("setting", *names), differ)
+            self._add("table", _table(table, "What differs.", 4, mark="differs"))
+        elif len(configs) > 1:
+            self.text("All settings are the same.")
+        if alike:
+            heads = names if len(configs) == 1 else ("in all of them",)
+            same = Table(("setting", *heads), [row[: 1 + len(heads)] for row in alike])
+            summary = "All settings" if len(configs) == 1 else f"{len(alike)} settings are the same"
+            self._add("table", _folded(summary, _table(same, "", 4)))
+        return self
+
     def reproduce(
         self, commands: str | Sequence[str], environment: Mapping[str, Any] | None = None
     ) -> "Report":
@@ -168,14 +188,34 @@ def _folded(summary: str, block: str) -> str:
     return f"<details><summary>{escape(summary)}</summary>{block}</details>"
 
 
-def _table(table: Table, caption: str, digits: int) -> str:
+def settings_rows(configs: Sequence[Mapping[str, Any]]) -> list[tuple[str, tuple[str, ...]]]:
+    """Every setting of any of the configs, with its value in each, as text.
+
+    >>> settings_rows([{"a": 1, "b": {"c": 2}}, {"a": 1.5}])
+    [('a', ('1', '1.5')), ('b.c', ('2', '–'))]
+    """
+    flat = [dict(_flatten(config)) for config in configs]
+    keys = dict.fromkeys(key for one in flat for key in one)
+    return [(key, tuple(one.get(key, format_value(None)) for one in flat)) for key in keys]
+
+
+def _flatten(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    for key, value in config.items():
+        if isinstance(value, Mapping) and value:
+            yield from _flatten(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, format_value(value, 12)
+
+
+def _table(table: Table, caption: str, digits: int, mark: str = "") -> str:
     numeric = [all(_is_number(row[i]) for row in table.rows) for i in range(len(table.columns))]
     marks = [' class="number"' if number else "" for number in numeric]
     head = "".join(
         f'<th scope="col"{m}>{_inline(c)}</th>' for m, c in zip(marks, table.columns, strict=True)
     )
+    row_class = f' class="{mark}"' if mark else ""
     body = "".join(
-        "<tr>"
+        f"<tr{row_class}>"
         + "".join(
             f"<td{m}>{escape(format_value(v, digits))}</td>"
             for m, v in zip(marks, row, strict=True)

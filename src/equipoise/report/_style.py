@@ -4,12 +4,12 @@ STYLE = """
 :root {
   color-scheme: light dark;
   --ink: #1c1e21; --soft: #5c636e; --paper: #fdfdfc; --card: #f4f5f4; --line: #dcdfe2;
-  --accent: #1f6f9f;
+  --accent: #1f6f9f; --mark: #fdf1d8;
 }
 @media (prefers-color-scheme: dark) {
   :root {
     --ink: #e4e6e9; --soft: #a0a7b1; --paper: #15171a; --card: #1e2125; --line: #343940;
-    --accent: #6fb7e0;
+    --accent: #6fb7e0; --mark: #3a3019;
   }
 }
 * { box-sizing: border-box; }
@@ -48,7 +48,9 @@ table { border-collapse: collapse; font-size: 0.93rem; font-variant-numeric: tab
 caption { padding-bottom: 0.4rem; color: var(--soft); text-align: left; font-size: 0.88rem; }
 th, td { padding: 0.35rem 1.25rem 0.35rem 0; text-align: left; vertical-align: top; }
 th { border-bottom: 1.5px solid var(--ink); font-weight: 600; white-space: nowrap; }
-td { border-bottom: 1px solid var(--line); }
+td { border-bottom: 1px solid var(--line); overflow-wrap: anywhere; }
+tr.differs td { background: var(--mark); }
+tr.differs td:first-child { padding-left: 0.5rem; white-space: nowrap; }
 th.number, td.number { text-align: right; padding: 0.35rem 0 0.35rem 1.25rem; }
 th.number:first-child, td.number:first-child { padding-left: 0; }
 th.number + th:not(.number), td.number + td:not(.number) { padding-left: 1.75rem; }

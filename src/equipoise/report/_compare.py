@@ -1,0 +1,282 @@
+"""The page that compares runs: numbers, certificates, curves, pictures, settings, commands."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from equipoise.core import Certificate
+from equipoise.report import figures
+from equipoise.report._folders import RunFolder
+from equipoise.report._page import Report
+from equipoise.report._run_curves import Curve, curves_of
+from equipoise.runs import Table
+
+#: Longer tables are cut; the record holds all.
+_ROWS = 30
+#: More curves than this in one figure cannot be told apart.
+_CURVES = 7
+#: Why something may not be comparable is more useful on top than at the end of the page.
+_OTHER_VERSIONS = "The runs were made with different versions: {names}."
+
+
+def compare(
+    runs: Sequence[RunFolder],
+    *,
+    title: str = "",
+    drawings: Mapping[str, Sequence[tuple[Any, str]]] | None = None,
+) -> Report:
+    """One page about one or more runs, from what their folders hold.
+
+    `drawings` are more figures for a run, by its label, each with a text for who cannot see it.
+
+    **Example**
+
+    >>> import tempfile
+    >>> from equipoise.report import RunFolder, compare
+    >>> from equipoise.runs import Record, Run
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     for step in (0.1, 0.2):
+    ...         with Run.create(f"{place}/{step}", {"step": step, "games": 8}) as run:
+    ...             arrays = {"rounds": [1, 10, 100], "gap": [1.0, step, step / 10]}
+    ...             _ = run.finish(Record("play", run.config, {"gap": step / 10}, arrays))
+    ...     page = compare([RunFolder.read(f"{place}/{step}") for step in (0.1, 0.2)])
+    >>> html = page.html()
+    >>> html.count("<svg"), "≠ step" in html, "≠ games" in html
+    (1, True, False)
+    """
+    if not runs:
+        raise ValueError("runs: expected at least one, found none")
+    one = len(runs) == 1
+    page = Report(
+        title or (f"Run: {runs[0].label}" if one else f"{len(runs)} runs compared"),
+        "Made from the run folders alone; everything is in this file.",
+    )
+    page.section("Result" if one else "Results")
+    page.table(_overview(runs))
+    _warn_of_versions(page, runs)
+    _add_scalars(page, runs)
+    _add_certificates(page, runs)
+    _add_curves(page, runs)
+    _add_pictures(page, runs, drawings or {})
+    _add_tables(page, runs)
+    _add_settings(page, runs)
+    commands = list(dict.fromkeys(line for run in runs if (line := run.command)))
+    environment = {run.label: run.sessions[-1] for run in runs if run.sessions}
+    return page.reproduce(commands or ["(the runs do not tell)"], environment)
+
+
+def _overview(runs: Sequence[RunFolder]) -> Table:
+    rows = []
+    for run in runs:
+        started = run.sessions[0]["started"] if run.sessions else None
+        kind = run.record.name if run.record is not None else None
+        version = run.versions.get("equipoise")
+        rows.append((run.label, kind, run.state, run.seconds, started, version))
+    return Table(("run", "record", "state", "seconds", "started", "version"), rows)
+
+
+def _warn_of_versions(page: Report, runs: Sequence[RunFolder]) -> None:
+    names = dict.fromkeys(name for run in runs for name in run.versions)
+    apart = [n for n in names if len({r.versions.get(n) for r in runs if r.versions}) > 1]
+    if apart:
+        page.text(_OTHER_VERSIONS.format(names=", ".join(apart)))
+
+
+def _add_scalars(page: Report, runs: Sequence[RunFolder]) -> None:
+    """Numbers, one column for each run, grouped by which numbers there are."""
+    for group in _alike(runs, lambda run: tuple(_scalars(run))):
+        found = [_scalars(run) for run in group]
+        if found[0]:
+            rows = [(name, *(one[name] for one in found)) for name in found[0]]
+            page.table(Table(("number", *(run.label for run in group)), rows))
+
+
+def _scalars(run: RunFolder) -> dict[str, Any]:
+    """Numbers and flags of the record; words are for tables and status."""
+    if run.record is None:
+        return {}
+    return {
+        name: value
+        for name, value in _flat(run.record.scalars)
+        if isinstance(value, bool | int | float) and name not in ("key", "exact")
+    }
+
+
+def _flat(scalars: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in scalars.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+def _add_certificates(page: Report, runs: Sequence[RunFolder]) -> None:
+    rows = [row for run in runs for row in _certificate_rows(run)]
+    if not rows:
+        return
+    page.section("Certificates")
+    page.text(
+        "How much any player could still gain by leaving the policy alone. The max gain is the ε "
+        "of an ε-Nash equilibrium, the NashConv the sum of all gains, the exploitability that "
+        "sum by the number of players; of a batch of games, the mean and the worst."
+    )
+    columns = ("run", "games", "max gain", "worst", "NashConv", "exploitability", "how", "exact")
+    page.table(Table(columns, rows), digits=3)
+
+
+def _certificate_rows(run: RunFolder) -> list[tuple[Any, ...]]:
+    """What the record certifies, and what a learner could prove from samples alone."""
+    record = run.record
+    if record is None:
+        return []
+    rows: list[tuple[Any, ...]] = []
+    scalars, arrays = record.scalars, record.arrays
+    if "gains" in arrays and arrays["gains"].size:
+        gains = np.asarray(arrays["gains"], float)
+        how, exact = str(scalars.get("method", "–")), scalars.get("exact")
+        certificate = Certificate(gains, np.zeros_like(gains), how, bool(exact))
+        games = certificate.nash_conv.size
+        measures = (certificate.max_gain, certificate.nash_conv, certificate.exploitability)
+        largest, total, mean = (float(np.mean(measure)) for measure in measures)
+        worst = float(np.max(certificate.max_gain))
+        rows.append((run.label, games, largest, worst, total, mean, how, exact))
+    if isinstance(scalars.get("bound"), float) and isinstance(scalars.get("confidence"), float):
+        bound = scalars["bound"]
+        how = f"proven by samples, with probability {scalars['confidence']:g}"
+        rows.append((run.label, 1, bound, bound, None, None, how, False))
+    return rows
+
+
+def _add_curves(page: Report, runs: Sequence[RunFolder]) -> None:
+    """One figure for each quantity, with the curves of all runs that have it."""
+    together: dict[tuple[str, str], dict[str, Curve]] = {}
+    for run in runs:
+        for quantity, by_whom in curves_of(run.record, run.metrics).items():
+            for who, curve in by_whom.items():
+                parts = [run.label] if len(runs) > 1 else []
+                name = ": ".join([*parts, who] if who else parts) or quantity
+                together.setdefault((quantity, curve.axis), {})[name] = curve
+    drawn = [(key, curves) for key, curves in together.items() if _worth_drawing(curves)]
+    if not drawn:
+        return
+    page.section("Curves")
+    page.text(
+        "Means, with bands of two standard errors where several games or seeds were averaged. "
+        "Axes are logarithmic where all values are positive; slopes are fitted to the last decade."
+    )
+    for (quantity, _), curves in drawn:
+        for names in _chunks(list(curves), _CURVES):
+            part = {name: curves[name] for name in names}
+            figure = figures.compared_curves(part, title=quantity.replace("_", " "))
+            page.figure(figure, alt=_describe(quantity, part))
+
+
+def _worth_drawing(curves: Mapping[str, Curve]) -> bool:
+    return any(np.isfinite(curve.mean).sum() > 1 for curve in curves.values())
+
+
+def _describe(quantity: str, curves: Mapping[str, Curve]) -> str:
+    ends = "; ".join(
+        f"{name} from {curve.mean[0]:.3g} at {curve.axis} {curve.at[0]:g} "
+        f"to {curve.mean[-1]:.3g} at {curve.at[-1]:g}"
+        for name, curve in curves.items()
+    )
+    return f"Curves of {quantity.replace('_', ' ')}: {ends}."
+
+
+def _chunks(names: list[str], size: int) -> Iterator[list[str]]:
+    count = math.ceil(len(names) / size)
+    for k in range(count):
+        yield names[k::count]
+
+
+def _add_pictures(
+    page: Report, runs: Sequence[RunFolder], drawings: Mapping[str, Sequence[tuple[Any, str]]]
+) -> None:
+    found = [
+        (figure, alt, run.label)
+        for run in runs
+        for figure, alt in [*pictures_of(run), *drawings.get(run.label, ())]
+    ]
+    if not found:
+        return
+    page.section("Pictures")
+    for figure, alt, name in found:
+        page.figure(figure, alt=f"{name}: {alt}", caption=name)
+
+
+def pictures_of(run: RunFolder) -> list[tuple[Any, str]]:
+    """Figures of what is no curve, each with a text: found by the names of arrays in the record.
+
+    `path`, (T, 3), is a policy over time, with `nash` where it should end; `strength_total` or
+    `strength`, (agents, agents), is who matters to whom; `map/aggregate`, `map/welfare`,
+    `map/gain` and `map/region` are equilibria; `aggregate`, (steps, states, coordinates), is one.
+
+    >>> from pathlib import Path
+    >>> pictures_of(RunFolder(Path("x"), "x", {}, None))
+    []
+    """
+    arrays = {} if run.record is None else run.record.arrays
+    found: list[tuple[Any, str]] = []
+    path = arrays.get("path")
+    if path is not None and path.ndim == 2 and path.shape[1] == 3 and len(path):
+        end = ", ".join(f"{p:.2f}" for p in path[-1])
+        figure = figures.simplex_plot(path, equilibrium=arrays.get("nash"))
+        found.append((figure, f"path of a policy in the triangle of three actions, to {end}"))
+    strength = arrays.get("strength_total", arrays.get("strength"))
+    if strength is not None and strength.ndim == 2 and strength.any():
+        i, j = np.unravel_index(int(strength.argmax()), strength.shape)
+        alt = f"heat map of interaction; strongest is that of agent {j + 1} with agent {i + 1}"
+        found.append((figures.interaction_map(strength), alt))
+    if "map/aggregate" in arrays and len(arrays["map/aggregate"]):
+        found.append(_equilibria(arrays))
+    aggregate = arrays.get("aggregate")
+    if aggregate is not None and aggregate.ndim == 3 and max(aggregate.shape[:2]) <= 40:
+        drawn = figures.heat_map(
+            aggregate[..., 0].T, title="aggregate", xlabel="step", ylabel="state"
+        )
+        found.append((drawn, "heat map of the aggregate by step and state"))
+    return found
+
+
+def _equilibria(arrays: Mapping[str, np.ndarray]) -> tuple[Any, str]:
+    places, welfare = arrays["map/aggregate"], arrays["map/welfare"]
+    figure = figures.equilibrium_map(
+        places, welfare, gains=arrays.get("map/gain"), regions=arrays.get("map/region")
+    )
+    best = ", ".join(f"{x:.3g}" for x in places[int(np.argmax(welfare))])
+    return figure, f"map of {len(places)} equilibria; the best for society is at {best}"
+
+
+def _add_tables(page: Report, runs: Sequence[RunFolder]) -> None:
+    found = [
+        (run.label, name, table)
+        for run in runs
+        if run.record is not None
+        for name, table in run.record.tables.items()
+        if table.rows
+    ]
+    if not found:
+        return
+    page.section("Tables")
+    for run, name, table in found:
+        note = ""
+        if len(table.rows) > _ROWS:
+            note = f" The first {_ROWS} of {len(table.rows):,} rows; the record holds all."
+            table = Table(table.columns, table.rows[:_ROWS])
+        page.table(table, caption=f"{run}: {name.replace('_', ' ')}.{note}")
+
+
+def _add_settings(page: Report, runs: Sequence[RunFolder]) -> None:
+    page.section("Settings")
+    for group in _alike(runs, lambda run: tuple(sorted(run.config))):
+        page.settings([run.label for run in group], [run.config for run in group])
+
+
+def _alike(runs: Sequence[RunFolder], key: Any) -> list[list[RunFolder]]:
+    groups: dict[Any, list[RunFolder]] = {}
+    for run in runs:
+        groups.setdefault(key(run), []).append(run)
+    return list(groups.values())

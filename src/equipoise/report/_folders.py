@@ -1,0 +1,119 @@
+"""Run folders as a report sees them: whatever is there, finished or not, read and never written."""
+
+import os
+import shlex
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from equipoise.runs import Record, read_metrics
+from equipoise.runs.plain import read_json
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """What one run left on disk.
+
+    **Example**
+
+    >>> import tempfile
+    >>> from equipoise.report import RunFolder
+    >>> from equipoise.runs import Run
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     with Run.create(place + "/slow", {"steps": 9}) as run:
+    ...         run.log(1, gap=0.5)
+    ...     folder = RunFolder.read(place + "/slow")
+    >>> folder.label, folder.state, folder.config
+    ('slow', 'unfinished, at step 1', {'steps': 9})
+    """
+
+    path: Path
+    #: What it is called on the page.
+    label: str
+    config: dict[str, Any]
+    #: None while the run is unfinished.
+    record: Record | None
+    metrics: list[dict[str, Any]] = field(default_factory=list)
+    #: One for each time the run was started: command, versions, machine, seconds.
+    sessions: list[dict[str, Any]] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str], label: str | None = None) -> "RunFolder":
+        """Read a run folder, also while somebody else writes it."""
+        folder = Path(path)
+        if not (folder / "config.json").exists():
+            raise FileNotFoundError(f"{folder}: expected a run folder, found no config.json in it")
+        environment: dict[str, Any] = {"sessions": [], "seconds": 0.0}
+        if (folder / "environment.json").exists():
+            environment = read_json(folder / "environment.json", "sessions", "seconds")
+        return cls(
+            path=folder,
+            label=folder.resolve().name if label is None else label,
+            config=read_json(folder / "config.json"),
+            record=Record.load(folder) if (folder / "record.json").exists() else None,
+            metrics=read_metrics(folder) if (folder / "metrics.jsonl").exists() else [],
+            sessions=environment["sessions"],
+            seconds=float(environment["seconds"]),
+        )
+
+    @property
+    def state(self) -> str:
+        """Whether it is finished, in words."""
+        if self.record is not None:
+            return "finished"
+        last = self.metrics[-1]["step"] if self.metrics else 0
+        return f"unfinished, at step {last:,}"
+
+    @property
+    def command(self) -> str:
+        """The command that began it."""
+        return shlex.join(self.sessions[0]["command"]) if self.sessions else ""
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """What it was computed with, at last."""
+        return self.sessions[-1]["versions"] if self.sessions else {}
+
+
+def find_runs(path: str | os.PathLike[str]) -> list[Path]:
+    """The folder itself if it holds a run, else the runs one level below, as of a demo.
+
+    **Example**
+
+    >>> import tempfile
+    >>> from equipoise.report import find_runs
+    >>> from equipoise.runs import Run
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     for name in ("b", "a"):
+    ...         Run.create(f"{place}/{name}", {}).close()
+    ...     [run.name for run in find_runs(place)]
+    ['a', 'b']
+    """
+    folder = Path(path)
+    if (folder / "config.json").exists():
+        return [folder]
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{folder}: expected a run folder, found none")
+    below = sorted(file.parent for file in folder.glob("*/config.json"))
+    if not below:
+        raise FileNotFoundError(f"{folder}: expected a run folder or one of runs, found none in it")
+    return below
+
+
+def read_runs(paths: list[Path]) -> list[RunFolder]:
+    """Read runs, and give each a name that no other has.
+
+    >>> read_runs([])
+    []
+    """
+    unique = list(dict.fromkeys(path.resolve() for path in paths))
+    parts = 1
+    while True:
+        labels = ["/".join(path.parts[-parts:]) for path in unique]
+        if len(set(labels)) == len(labels):
+            break
+        parts += 1
+    given = {path.resolve(): path for path in paths}
+    pairs = zip(unique, labels, strict=True)
+    return [RunFolder.read(given[path], label) for path, label in pairs]

@@ -1,0 +1,116 @@
+"""Maps: who matters to whom, and where the equilibria of very many agents lie."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from equipoise.report._canvas import COLOURS, canvas, label
+from equipoise.report._heat import heat_map
+
+
+def interaction_map(
+    strength: Any,
+    *,
+    names: Sequence[str] | None = None,
+    most: int = 40,
+    title: str = "strength of interaction",
+) -> Any:
+    """Whose actions (columns) matter to whose reward (rows), as colours.
+
+    `strength` is (agents, agents), such as the `interactions.total` of a fit to a log. Of more
+    than `most` agents, those with the strongest interactions are drawn, in their order.
+
+    **Example**
+
+    >>> import numpy as np
+    >>> from equipoise.report import figures
+    >>> ring = np.roll(np.eye(100), 1, axis=1)
+    >>> ring[[3, 7], [7, 3]] = 5.0
+    >>> figure = figures.interaction_map(ring, most=2)
+    >>> [tick.get_text() for tick in figure.axes[0].get_xticklabels()]
+    ['4', '8']
+    """
+    matrix = np.asarray(strength, float)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
+        raise ValueError(f"strength: expected shape (agents, agents), found {matrix.shape}")
+    if names is not None and len(names) != len(matrix):
+        raise ValueError(f"names: expected {len(matrix)} of them, found {len(names)}")
+    agents = list(range(len(matrix)))
+    if len(agents) > most:
+        weight = matrix.sum(0) + matrix.sum(1)
+        agents = sorted(np.argsort(-weight, kind="stable")[:most].tolist())
+        title = f"{title}: {most} of {len(matrix):,} agents"
+    shown = [str(i + 1) if names is None else names[i] for i in agents]
+    return heat_map(
+        matrix[np.ix_(agents, agents)],
+        rows=shown,
+        columns=shown,
+        title=title,
+        xlabel="whose action",
+        ylabel="whose reward",
+    )
+
+
+def equilibrium_map(
+    aggregates: Any,
+    welfare: Any,
+    *,
+    gains: Any = None,
+    regions: Any = None,
+    title: str = "",
+    names: Sequence[str] = ("aggregate", "aggregate, second coordinate"),
+) -> Any:
+    """Where equilibria lie on the line (or plane) of aggregates, and what they are worth.
+
+    `aggregates` is (equilibria, coordinates), `welfare` one number each. With one coordinate,
+    welfare is the height; with more, the first two span the plane and welfare is the colour.
+    `gains` are written beside the points; `regions`, (equilibria, 2, coordinates), are the lower
+    and upper corners of the cells each was found in, and are shaded. The best is a star.
+
+    **Example**
+
+    >>> from equipoise.report import figures
+    >>> figure = figures.equilibrium_map([[0.0], [1.0]], [0.0, 0.6], gains=[0.0, 1e-6])
+    >>> [text.get_text() for text in figure.axes[0].texts]
+    ['gain 0', 'gain 1e-06']
+    """
+    places, worth = np.asarray(aggregates, float), np.asarray(welfare, float)
+    if places.ndim != 2 or not len(places) or worth.shape != places.shape[:1]:
+        raise ValueError(
+            "aggregates: expected shape (equilibria, coordinates) and one welfare for each, "
+            f"found {places.shape} and {worth.shape}"
+        )
+    flat = places.shape[1] == 1
+    points = np.stack([places[:, 0], worth if flat else places[:, 1]], -1)
+    with canvas(5.2, 3.4) as (figure, axes):
+        if regions is not None:
+            _shade(axes, np.asarray(regions, float).reshape(len(places), 2, -1), flat)
+        if flat:
+            axes.plot(*points.T, "o", color=COLOURS[0], ms=8, label="equilibria")
+        else:
+            dots = axes.scatter(*points.T, c=worth, cmap="viridis", s=70, label="equilibria")
+            figure.colorbar(dots, ax=axes, label="welfare")
+        best = points[int(worth.argmax())]
+        axes.plot(*best, "*", color=COLOURS[1], ms=17, label="best for society")
+        for point, gain in zip(points, [] if gains is None else np.asarray(gains), strict=False):
+            text = f"gain {gain:.2g}" if gain else "gain 0"
+            axes.annotate(text, point, xytext=(0, 11), textcoords="offset points", ha="center")
+        second = "welfare of the mean agent" if flat else label(names[1])
+        axes.set(xlabel=label(names[0]), ylabel=second)
+        axes.set_title(label(title))
+        axes.margins(0.12, 0.25)
+        axes.grid(True, color="#808080", alpha=0.25, lw=0.6)
+        axes.set_axisbelow(True)
+        axes.legend(frameon=False, loc="best")
+    return figure
+
+
+def _shade(axes: Any, regions: np.ndarray, flat: bool) -> None:
+    """The cells that equilibria were found in: bands of the line, or rectangles of the plane."""
+    for low, high in regions:
+        if flat:
+            axes.axvspan(low[0], high[0], color=COLOURS[0], alpha=0.15, lw=0)
+        else:
+            corners = np.array([low[:2], [high[0], low[1]], high[:2], [low[0], high[1]]])
+            axes.fill(*corners.T, color=COLOURS[0], alpha=0.15, lw=0)

@@ -1,0 +1,164 @@
+"""Curves of runs: found in what the runs recorded, and drawn over one another."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from equipoise.report._canvas import canvas, cycle, label
+from equipoise.report._slopes import fit_slope
+from equipoise.runs import Record
+
+#: Names of the array that says where the others were recorded, and what it is called on the axis.
+_AXES = {"rounds": "round", "episodes": "episode", "step": "step"}
+#: Arrays with one entry per round that are drawn otherwise.
+_NO_CURVES = ("path",)
+#: How many standard errors a band is wide, on either side.
+WIDTH = 2.0
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The course of one quantity: a mean, and its standard error where several were averaged.
+
+    **Example**
+
+    >>> from equipoise.report import Curve
+    >>> curve = Curve.of([1, 2], [[0.5, 0.25], [0.7, 0.25]])
+    >>> curve.mean.round(3).tolist(), curve.error.round(3).tolist()
+    ([0.6, 0.25], [0.1, 0.0])
+    """
+
+    #: (T,) where it was recorded.
+    at: np.ndarray
+    #: (T,)
+    mean: np.ndarray
+    #: (T,) or None where there is nothing to average.
+    error: np.ndarray | None = None
+    #: What `at` counts.
+    axis: str = "round"
+
+    @classmethod
+    def of(cls, at: Any, values: Any, axis: str = "round") -> "Curve":
+        """A curve from one value per entry of `at`, or one row of them for each game or seed."""
+        at, rows = np.asarray(at, float), np.atleast_2d(np.asarray(values, float))
+        if rows.shape[1:] != at.shape:
+            raise ValueError(f"values: expected {at.size} in every row, found shape {rows.shape}")
+        error = rows.std(0, ddof=1) / np.sqrt(len(rows)) if len(rows) > 1 else None
+        return cls(at, rows.mean(0), error, axis)
+
+
+def curves_of(record: Record | None, metrics: list[dict[str, Any]]) -> dict[str, dict[str, Curve]]:
+    """Quantity -> who -> curve, of all that a run recorded over time.
+
+    The arrays of a record are read by their names. `rounds`, `episodes` or `step`, of shape (T,),
+    says where curves were recorded. `gap` of shape (T,) is a curve, whose standard error is
+    `gap_error` if there is one. `gap/NAME` is that of somebody: of shape (T,), (T, games), or
+    (seeds, T, games). `curve/bound` is a curve of one value per episode. An unfinished run has no
+    record; its metrics are read instead.
+
+    **Example**
+
+    >>> from equipoise.report import curves_of
+    >>> from equipoise.runs import Record
+    >>> record = Record("play", arrays={"rounds": [1, 10], "gap": [0.5, 0.2], "path": [[1, 0]]})
+    >>> curves_of(record, [])["gap"][""].mean.tolist()
+    [0.5, 0.2]
+    """
+    found: dict[str, dict[str, Curve]] = {}
+    if record is None:
+        for name, curve in _of_metrics(metrics).items():
+            found[name] = {"": curve}
+        return found
+    arrays = record.arrays
+    axis = next((name for name in _AXES if name in arrays and arrays[name].ndim == 1), None)
+    for name, array in arrays.items():
+        kind, _, who = name.partition("/")
+        if array.dtype.kind not in "fiu" or name == axis or name.endswith("_error"):
+            continue
+        if kind == "curve" and array.ndim == 1 and array.size:
+            found.setdefault(who, {})[""] = Curve.of(np.arange(1, array.size + 1), array, "episode")
+        elif axis is not None and kind in (name, "gap") and name not in _NO_CURVES:
+            rows = _rows(array, arrays[axis].size)
+            if rows is not None:
+                curve = Curve.of(arrays[axis], rows, _AXES[axis])
+                if f"{name}_error" in arrays:
+                    curve = Curve(curve.at, curve.mean, arrays[f"{name}_error"], curve.axis)
+                found.setdefault(kind, {})[who] = curve
+    return found
+
+
+def _rows(array: np.ndarray, length: int) -> np.ndarray | None:
+    """(games or seeds, T), if the array is one of curves of that length."""
+    if length == 0:
+        return None
+    if array.ndim in (1, 2) and len(array) == length:  # (T,) or (T, games)
+        return array.reshape(length, -1).T
+    if array.ndim == 3 and array.shape[1] == length:  # (seeds, T, games)
+        return np.swapaxes(array, 1, 2).reshape(-1, length)
+    return None
+
+
+def _of_metrics(metrics: list[dict[str, Any]]) -> dict[str, Curve]:
+    """Curves of what is in every row: numbers, or one for each seed."""
+    if not metrics:
+        return {}
+    steps = [row["step"] for row in metrics]
+    found = {}
+    for name in metrics[0]:
+        if name == "step" or name.endswith("_error") or any(name not in row for row in metrics):
+            continue
+        columns = [np.atleast_1d(row[name]) for row in metrics]
+        if all(c.dtype.kind in "fi" and c.shape == columns[0].shape for c in columns):
+            found[name] = Curve.of(steps, np.stack(columns).reshape(len(steps), -1).T, "step")
+    return found
+
+
+def compared_curves(
+    curves: Mapping[str, Curve],
+    *,
+    fit: bool = True,
+    title: str = "",
+    ylabel: str = "",
+) -> Any:
+    """Curves of several runs over one another, each on its own rounds, with bands and slopes.
+
+    Bands are two standard errors wide on either side. Axes are logarithmic where all means are
+    above 0, and then slopes are fitted to the last decade of each curve.
+
+    **Example**
+
+    >>> import numpy as np
+    >>> from equipoise.report import Curve, figures
+    >>> t = np.arange(1, 50)
+    >>> figure = figures.compared_curves({"a": Curve(t, 1 / t), "b": Curve(t[::5], t[::5] ** -0.5)})
+    >>> [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    ['a  (slope −1.00)', 'b  (slope −0.50)']
+    """
+    if not curves:
+        raise ValueError("curves: expected at least one, found none")
+    finite = {name: np.isfinite(c.mean) & (c.at > 0) for name, c in curves.items()}
+    log = all((c.mean[finite[name]] > 0).all() for name, c in curves.items())
+    with canvas(6.4, 3.9) as (figure, axes):
+        for (name, curve), colour in zip(curves.items(), cycle(), strict=False):
+            used = finite[name]
+            at, mean = curve.at[used], curve.mean[used]
+            text = label(name)
+            if log and fit and (at >= at.max(initial=1.0) / 10).sum() >= 3:
+                slope, scale = fit_slope(at, mean)
+                text += f"  (slope {slope:.2f})".replace("-", "−")
+                tail = at[at >= at.max() / 10]
+                axes.plot(tail, scale * tail**slope, "--", color=colour, lw=1.0)
+            axes.plot(at, mean, "o-" if at.size < 3 else "-", color=colour, lw=1.8, label=text)
+            if curve.error is not None and at.size:
+                half = WIDTH * curve.error[used]
+                low = np.maximum(mean - half, mean.min() / 10) if log else mean - half
+                axes.fill_between(at, low, mean + half, color=colour, alpha=0.2, lw=0)
+        if log:
+            axes.set(xscale="log", yscale="log")
+        axes.set(xlabel=label(next(iter(curves.values())).axis), ylabel=label(ylabel))
+        axes.set_title(label(title))
+        axes.grid(True, color="#808080", alpha=0.25, lw=0.6)
+        axes.legend(frameon=False)
+    return figure
