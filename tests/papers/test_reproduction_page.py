@@ -1,0 +1,67 @@
+"""What the page about reproduction refers to is there, and its numbers are those of the records."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from equipoise.runs import Record
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "docs" / "reproduction"
+PAGE = (FOLDER / "index.md").read_text()
+
+
+def table(name, which, **wanted):
+    found = Record.load(FOLDER / name).tables[which]
+    rows = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+    return [row for row in rows if all(row[key] == value for key, value in wanted.items())]
+
+
+def test_every_test_that_is_named_exists():
+    files = [*(ROOT / "tests").glob("theorems/*.py"), *(ROOT / "tests").glob("aggregative/*.py")]
+    known = set(re.findall(r"^def (test_\w+)", "\n".join(f.read_text() for f in files), re.M))
+    named = re.findall(r"`(test_\w+)(\.\.\.)?`", PAGE)
+    assert len(named) > 40
+    for name, more in named:
+        assert any(test.startswith(name) if more else test == name for test in known), name
+
+
+def test_every_theorem_of_a_paper_has_a_row():
+    """As they are numbered in print; Theorem 4 of the second paper is the formal second."""
+    first, second, third = PAGE.split("\n## ")[1:4]
+    for name in ("Figure 1", *(f"Theorem 4.{i}" for i in (1, 2, 3, 4)), "Lemma A.1", "Lemma B.1"):
+        assert name in first
+    for name in ("Theorem 1", "Theorems 2 and 4", "Theorem 3", "Table 1", "Figures 2, 3 and 4"):
+        assert name in second
+    for name in ("3.1", "4.1", "4.2", "5.1", "5.2", "C.1", "D.1"):
+        assert f"Theorem {name}" in third
+
+
+@pytest.mark.parametrize(
+    ("form", "agents", "gap", "bound"),
+    [
+        ("printed", 10_000, 0.13, 11),
+        ("printed, state-wise", 10_000, 0.025, 1.4),
+        ("welfare", 10_000, 0.011, 0.49),
+        ("regret", 10_000, 1.2e-6, 0.0058),
+        ("regret", 1_000_000, 1.5e-8, 5.8e-5),
+    ],
+)
+def test_numbers_of_planning(form, agents, gap, bound):
+    (row,) = table("aggregative-planning", "markov", form=form, agents=agents)
+    assert row["gap"] == pytest.approx(gap, rel=0.05)
+    assert row["bound"] == pytest.approx(bound, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("learner", "gap"), [("omd", 0.0020), ("omd-vanishing", 0.0063), ("omd-printed-signs", 0.42)]
+)
+def test_numbers_of_learners(learner, gap):
+    arrays = Record.load(FOLDER / "last-iterate").arrays
+    assert arrays[f"A=3/{learner}/mean"][-1] == pytest.approx(gap, rel=0.05)
+
+
+def test_numbers_of_logs():
+    rows = table("interaction-rank", "gaps", panel="samples", critic="2-IR", at=3000.0)
+    assert sum(row["gap"] for row in rows) / len(rows) == pytest.approx(0.019, abs=6e-4)
