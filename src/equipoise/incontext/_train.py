@@ -16,6 +16,7 @@ from equipoise.games.families import Family
 from equipoise.incontext._card import model_card
 from equipoise.incontext._config import Config
 from equipoise.incontext._contexts import as_board, make_learner
+from equipoise.incontext._equilibria import solved
 from equipoise.incontext._files import CARD, describe_family, fingerprint, save
 from equipoise.incontext._model import Transformer
 from equipoise.incontext._players import Players, initial_players
@@ -29,7 +30,6 @@ from equipoise.incontext._step import (
 )
 from equipoise.incontext._teams import Board
 from equipoise.runs import Record, Run, Table, interruptible, progress
-from equipoise.solvers import solve
 
 #: How much training may be lost when the process is killed.
 CHECKPOINT_SECONDS = 60.0
@@ -132,7 +132,7 @@ def prepare(family: Family, config: Config, key: jax.Array) -> tuple[Trainer, He
     games = None
     if config.training_games is not None:
         drawn = family.sample(config.training_games, key=jax.random.fold_in(key, _SET))
-        games = TrainingSet(as_board(drawn), _equilibria(drawn) if needs_equilibria else None)
+        games = TrainingSet(as_board(drawn), solved(drawn) if needs_equilibria else None)
     elif needs_equilibria and family.states is not None:
         raise ValueError(
             "training_games: expected a number when the expert is the equilibrium of Markov games "
@@ -142,9 +142,9 @@ def prepare(family: Family, config: Config, key: jax.Array) -> tuple[Trainer, He
     held_key = jax.random.fold_in(key, _HELD_OUT)
     held = family.sample(config.held_out, key=held_key)
     words = game_words(jax.random.split(jax.random.fold_in(held_key, 1), config.held_out))
-    solved = needs_equilibria and config.stop_on == "kl"
-    known = _equilibria(held) if solved else None
-    return trainer, HeldOut(as_board(held), words, known, jax.random.fold_in(held_key, 2))
+    known = needs_equilibria and config.stop_on == "kl"
+    labels = solved(held) if known else None
+    return trainer, HeldOut(as_board(held), words, labels, jax.random.fold_in(held_key, 2))
 
 
 def step_key(key: jax.Array, step: int) -> jax.Array:
@@ -162,15 +162,6 @@ def _check_start(start: Any, players: Players) -> None:
             f"found {start.seeds} x {start.seats} models of {start.parameters} weights "
             f"instead of {players.seeds} x {players.seats} of {players.parameters}"
         )
-
-
-def _equilibria(games: Any) -> jax.Array:
-    """(2, games, ..., actions), padded to the larger number of actions."""
-    most = max(games.actions)
-    policies = solve(games).policy
-    width = [(0, 0)] * (policies[0].ndim - 1)
-    padded = [np.pad(p, [*width, (0, most - p.shape[-1])]) for p in policies]
-    return jnp.asarray(np.stack(padded), jnp.float32)
 
 
 def _train(

@@ -35,10 +35,10 @@ from equipoise.incontext._contexts import (
     some,
 )
 from equipoise.incontext._episode import episode
+from equipoise.incontext._equilibria import sampled, solved
 from equipoise.incontext._players import Players, check_players
 from equipoise.incontext._teams import Board, Frozen
 from equipoise.runs.arrays import write_npz
-from equipoise.solvers import solve
 
 __all__ = ["Batch", "Dataset", "dataset"]
 
@@ -194,16 +194,10 @@ class Dataset:
     def _labels(self, games: Any, board: Board, context: Context, key: jax.Array) -> Any:
         if self.config.expert == "omd":
             return compiled_follow(make_learner("omd", board.states), context, board)
-        most = max(games.actions)
-        policies = [np.asarray(policy) for policy in solve(games).policy]
-        width = [(0, 0)] * (policies[0].ndim - 1)
-        nash = np.stack([np.pad(p, [*width, (0, most - p.shape[-1])]) for p in policies])
-        shape = (*nash.shape[:2], context.actions.shape[2] + 1, *nash.shape[2:])
-        whole = np.broadcast_to(nash[:, :, None], shape).astype(np.float32)
-        if self.config.expert == "nash":
-            return whole
-        drawn = jax.random.categorical(key, jnp.log(jnp.asarray(whole)))
-        return jax.nn.one_hot(drawn, most)
+        nash, records = solved(games), context.actions.shape[2] + 1
+        if self.config.expert == "nash-samples":
+            return sampled(nash, records, key)
+        return np.broadcast_to(nash[:, :, None], (*nash.shape[:2], records, *nash.shape[2:]))
 
     def _write_npz(self, path: Path) -> None:
         batches = [_arrays(batch) for batch in self]
