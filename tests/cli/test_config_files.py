@@ -21,6 +21,7 @@ COMMANDS = {
     "pretrain": "--layers 3 --shared none --layer-norm False --learners omd exp3-ix --clip 2",
     "evaluate": "iid3 --games 10 --rounds 20 --search 1e3",
     "reproduce": "aggregative --figure planning --figure learning --scale full --seed 3",
+    "report": "runs/a runs/b --out page.html --title Two",
     "demo": "--run runs/small --games 10 --seed 2",
 }
 
