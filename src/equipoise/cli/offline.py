@@ -200,6 +200,8 @@ def _scalars(log: Any, model: Any, solution: Any, seconds: float) -> dict[str, A
         "largest chi-squared": float(solution.stats["chi_squared"].max()),
         "status": str(solution.status),
         "learned": bool(solution.status.ok),
+        "method": solution.certificate.method,
+        "exact": bool(solution.certificate.exact),
         "seconds": seconds,
     }
 

@@ -15,6 +15,7 @@ from equipoise.core import checks
 from equipoise.dynamics import Learner
 from equipoise.games import MarkovGame, MatrixGame, families
 from equipoise.runs import Interrupt, Record, Run, Table, interruptible, progress
+from equipoise.solvers import solve
 
 __all__ = [
     "MARKOV_LEARNERS",
@@ -60,6 +61,8 @@ NOISES = {
     "bernoulli": dynamics.Bernoulli(),
     "gaussian": dynamics.Gaussian(),
 }
+#: Name in the metrics of the row player's policy in the first game, where it has three actions.
+_PATH = "path"
 #: Name in the metrics -> heading of the table.
 _COLUMNS = {
     "step": "rounds",
@@ -241,9 +244,9 @@ class _Pace:
         return trace
 
 
-def _row(trace: dynamics.Trace) -> dict[str, float]:
+def _row(trace: dynamics.Trace) -> dict[str, Any]:
     gaps, averages = trace.curve[-1].ravel(), trace.average_curve[-1].ravel()
-    row = {
+    row: dict[str, Any] = {
         "gap": float(gaps.mean()),
         "gap_error": float(gaps.std() / np.sqrt(gaps.size)),
         "average_gap": float(averages.mean()),
@@ -252,6 +255,9 @@ def _row(trace: dynamics.Trace) -> dict[str, float]:
     if trace.regret is not None:
         regret = trace.regret[-1].reshape(-1, 2).mean(0)
         row |= {"row_regret": float(regret[0]), "column_regret": float(regret[1])}
+    policy = np.asarray(trace.last[0])
+    if policy.shape[1:] == (3,):  # of a matrix game, and can be drawn in a triangle
+        row[_PATH] = policy[0].tolist()
     return row
 
 
@@ -263,9 +269,12 @@ def _record(config: Config, games: Any, metrics: list[dict[str, Any]], done: int
     uniform = certify(games, tuple(players)).nash_conv.mean()
     table = Table(tuple(_COLUMNS.values()), [])
     if metrics:
-        table = Table.from_dicts([{_COLUMNS[name]: row[name] for name in row} for row in metrics])
+        rows = [{_COLUMNS[name]: row[name] for name in row if name != _PATH} for row in metrics]
+        table = Table.from_dicts(rows)
     arrays = {name: np.array([row[name] for row in metrics]) for name in (metrics or [{}])[0]}
     arrays["rounds"] = arrays.pop("step", np.zeros(0, int))
+    if _PATH in arrays:
+        arrays["nash"] = solve(games[0]).policy[0]
     gap = metrics[-1]["gap"] if metrics else None
     scalars = {"uniform": float(uniform), "gap": gap, "rounds": done}
     return Record("self-play", config, scalars, arrays, {"curve": table})

@@ -17,6 +17,8 @@ from equipoise.runs import Table
 _ROWS = 30
 #: More curves than this in one figure cannot be told apart.
 _CURVES = 7
+#: Numbers that are shown elsewhere.
+_NOTED = ("key", "seconds")
 #: Why something may not be comparable is more useful on top than at the end of the page.
 _OTHER_VERSIONS = "The runs were made with different versions: {names}."
 
@@ -73,8 +75,23 @@ def _overview(runs: Sequence[RunFolder]) -> Table:
         started = run.sessions[0]["started"] if run.sessions else None
         kind = run.record.name if run.record is not None else None
         version = run.versions.get("equipoise")
-        rows.append((run.label, kind, run.state, run.seconds, started, version))
-    return Table(("run", "record", "state", "seconds", "started", "version"), rows)
+        rows.append((run.label, kind, run.state, _status(run), _seconds(run), started, version))
+    columns = ("run", "record", "state", "status", "seconds", "started", "version")
+    return Table(columns, rows)
+
+
+def _status(run: RunFolder) -> str | None:
+    """What a solver or learner says of its answer, in a word."""
+    status = None if run.record is None else run.record.scalars.get("status")
+    if isinstance(status, Mapping):
+        status = status.get("name")
+    return status.split(":")[0] if isinstance(status, str) else None
+
+
+def _seconds(run: RunFolder) -> float:
+    """The time in the folder, or that in the record where the folder was made after the work."""
+    noted = 0.0 if run.record is None else run.record.scalars.get("seconds", 0.0)
+    return max(run.seconds, float(noted))
 
 
 def _warn_of_versions(page: Report, runs: Sequence[RunFolder]) -> None:
@@ -94,13 +111,13 @@ def _add_scalars(page: Report, runs: Sequence[RunFolder]) -> None:
 
 
 def _scalars(run: RunFolder) -> dict[str, Any]:
-    """Numbers and flags of the record; words are for tables and status."""
+    """The numbers of the record."""
     if run.record is None:
         return {}
     return {
         name: value
         for name, value in _flat(run.record.scalars)
-        if isinstance(value, bool | int | float) and name not in ("key", "exact")
+        if isinstance(value, int | float) and not isinstance(value, bool) and name not in _NOTED
     }
 
 

@@ -116,7 +116,7 @@ class Report:
             heads = names if len(configs) == 1 else ("in all of them",)
             same = Table(("setting", *heads), [row[: 1 + len(heads)] for row in alike])
             summary = "All settings" if len(configs) == 1 else f"{len(alike)} settings are the same"
-            self._add("table", _folded(summary, _table(same, "", 4)))
+            self._add("table", _folded(summary, _table(same, "", 4, mark="alike")))
         return self
 
     def reproduce(

@@ -12,8 +12,8 @@ from equipoise.runs import Record
 
 #: Names of the array that says where the others were recorded, and what it is called on the axis.
 _AXES = {"rounds": "round", "episodes": "episode", "step": "step"}
-#: Arrays with one entry per round that are drawn otherwise.
-_NO_CURVES = ("path",)
+#: Arrays that are shown otherwise, even where they happen to be as long as there are rounds.
+_NO_CURVES = ("path", "nash", "gains", "value", "certified_value", "solved", "welfare")
 #: How many standard errors a band is wide, on either side.
 WIDTH = 2.0
 
@@ -140,7 +140,7 @@ def compared_curves(
         raise ValueError("curves: expected at least one, found none")
     finite = {name: np.isfinite(c.mean) & (c.at > 0) for name, c in curves.items()}
     log = all((c.mean[finite[name]] > 0).all() for name, c in curves.items())
-    with canvas(6.4, 3.9) as (figure, axes):
+    with canvas(4.7, 3.5) as (figure, axes):
         for (name, curve), colour in zip(curves.items(), cycle(), strict=False):
             used = finite[name]
             at, mean = curve.at[used], curve.mean[used]

@@ -48,7 +48,8 @@ table { border-collapse: collapse; font-size: 0.93rem; font-variant-numeric: tab
 caption { padding-bottom: 0.4rem; color: var(--soft); text-align: left; font-size: 0.88rem; }
 th, td { padding: 0.35rem 1.25rem 0.35rem 0; text-align: left; vertical-align: top; }
 th { border-bottom: 1.5px solid var(--ink); font-weight: 600; white-space: nowrap; }
-td { border-bottom: 1px solid var(--line); overflow-wrap: anywhere; }
+td { border-bottom: 1px solid var(--line); }
+tr.differs td, tr.alike td { overflow-wrap: anywhere; }
 tr.differs td { background: var(--mark); }
 tr.differs td:first-child { padding-left: 0.5rem; white-space: nowrap; }
 th.number, td.number { text-align: right; padding: 0.35rem 0 0.35rem 1.25rem; }

@@ -1,0 +1,210 @@
+"""The page that compares runs: what is in their folders is on it, and what differs stands out."""
+
+import re
+
+import numpy as np
+import pytest
+from test_page import parse
+
+from equipoise.report import (
+    Curve,
+    RunFolder,
+    compare,
+    curves_of,
+    figures,
+    find_runs,
+    read_runs,
+)
+from equipoise.report._compare import pictures_of
+from equipoise.runs import Record, Run, Table
+
+ROUNDS = [1, 10, 100, 1000]
+
+
+def make_run(folder, step=0.1, arrays=None, finish=True, **config):
+    with Run.create(folder, {"step": step, "model": {"layers": 2}, **config}) as run:
+        for t in ROUNDS:
+            run.log(t, gap=[step / t, 3 * step / t], note="x")
+        if finish:
+            gap = {"rounds": ROUNDS, "gap": step / np.sqrt(ROUNDS), "gap_error": [1e-3] * 4}
+            scalars = {"gap": step / 30, "learned": True, "status": "learned: well"}
+            table = Table(("t", "gap"), [(t, step / t) for t in ROUNDS])
+            run.finish(Record("play", run.config, scalars, gap | (arrays or {}), {"curve": table}))
+    return folder
+
+
+def page_of(*folders, **options):
+    return compare(read_runs(list(folders)), **options)
+
+
+def test_a_page_shows_numbers_curves_tables_and_commands_of_all_runs(tmp_path):
+    one, two = make_run(tmp_path / "one"), make_run(tmp_path / "two", step=0.2)
+    page = parse(page_of(one, two).html())
+    text = "".join(page.text)
+    for expected in ("2 runs compared", "one", "two", "0.003333", "0.006667", "learned"):
+        assert expected in text
+    alts = [attrs["aria-label"] for tag, attrs in page.elements if tag == "svg"]
+    assert alts == [
+        "Curves of gap: one from 0.1 at round 1 to 0.00316 at 1000; "
+        "two from 0.2 at round 1 to 0.00632 at 1000."
+    ]
+    assert "one  (slope −0.50)" in text
+    (command,) = [run.command for run in read_runs([one])]
+    assert command in text
+
+
+def test_settings_that_differ_are_marked_and_others_folded(tmp_path):
+    runs = [make_run(tmp_path / str(step), step=step, games=8) for step in (0.1, 0.2)]
+    page = page_of(*runs).html()
+    marked = re.findall(r'<tr class="differs">.*?</tr>', page)
+    assert len(marked) == 1
+    assert "≠ step" in marked[0]
+    assert "0.1" in marked[0]
+    assert "0.2" in marked[0]
+    assert "<summary>2 settings are the same</summary>" in page
+    assert "model.layers" in page
+
+
+def test_runs_of_other_kinds_are_not_held_against_each_other(tmp_path):
+    make_run(tmp_path / "a"), make_run(tmp_path / "b", actions=3)
+    page = page_of(tmp_path / "a", tmp_path / "b").html()
+    assert "≠" not in page
+
+
+def test_an_unfinished_run_is_shown_as_far_as_it_is(tmp_path):
+    folder = make_run(tmp_path / "slow", finish=False)
+    (run,) = read_runs([folder])
+    assert run.state == "unfinished, at step 1,000"
+    curve = curves_of(run.record, run.metrics)["gap"][""]
+    assert np.allclose(curve.mean, 0.2 / np.array(ROUNDS))
+    assert np.allclose(curve.error, 0.1 / np.array(ROUNDS))  # half the difference of two seeds
+    html = compare([run]).html()
+    assert "unfinished, at step 1,000" in html
+    assert html.count("<svg") == 1
+
+
+def test_certificates_are_summarised_and_bounds_of_samples_told_apart(tmp_path):
+    gains = np.array([[0.0, 0.5], [0.1, 0.1]])
+    with Run.create(tmp_path / "solved", {}) as run:
+        scalars = {"method": "enumeration", "exact": True}
+        run.finish(Record("batch", {}, scalars, {"gains": gains}))
+    with Run.create(tmp_path / "learnt", {}) as run:
+        run.finish(Record("learning", {}, {"bound": 0.25, "confidence": 0.95}))
+    text = "".join(parse(page_of(tmp_path / "solved", tmp_path / "learnt").html()).text)
+    assert "enumeration" in text
+    assert "solved20.30.50.350.175enumerationyes" in text
+    assert "learnt10.250.25––proven by samples, with probability 0.95no" in text
+
+
+def test_arrays_become_pictures_by_their_names(tmp_path):
+    arrays = {
+        "path": np.full((4, 3), 1 / 3),
+        "nash": [0.2, 0.3, 0.5],
+        "strength": [[0.0, 2.0], [1.0, 0.0]],
+        "map/aggregate": [[0.0], [1.0]],
+        "map/welfare": [0.0, 0.6],
+        "map/gain": [0.0, 0.0],
+        "map/region": [[[0.0], [0.1]], [[0.9], [1.0]]],
+        "aggregate": np.zeros((8, 3, 1)),
+    }
+    (run,) = read_runs([make_run(tmp_path / "run", arrays=arrays)])
+    alts = [alt for _, alt in pictures_of(run)]
+    assert len(alts) == 4
+    assert "agent 2 with agent 1" in alts[1]
+    assert "2 equilibria; the best for society is at 1" in alts[2]
+    assert set(curves_of(run.record, [])) == {"gap"}  # a path is none
+    page = parse(compare([run], drawings={"run": [(figures.heat_map([[1]]), "more")]}).html())
+    shown = [attrs["aria-label"] for tag, attrs in page.elements if tag == "svg"]
+    assert len(shown) == 6
+    assert shown[-1] == "run: more"
+
+
+def test_long_tables_are_cut_and_say_so(tmp_path):
+    with Run.create(tmp_path / "run", {}) as run:
+        run.finish(Record("x", {}, {}, {}, {"rows": Table(("i",), [(i,) for i in range(100)])}))
+    html = page_of(tmp_path / "run").html()
+    assert "The first 30 of 100 rows" in html
+    assert html.count("<tr>") < 40
+
+
+def test_other_versions_are_told(tmp_path):
+    for name in ("a", "b"):
+        make_run(tmp_path / name)
+    file = tmp_path / "b" / "environment.json"
+    file.write_text(re.sub(r'"numpy": "[^"]*"', '"numpy": "0.1"', file.read_text()))
+    assert "different versions: numpy." in page_of(tmp_path / "a", tmp_path / "b").html()
+
+
+def test_a_folder_of_runs_stands_for_them_and_names_stay_apart(tmp_path):
+    for place in ("x/act", "y/act", "y/other"):
+        make_run(tmp_path / place)
+    found = [*find_runs(tmp_path / "x" / "act"), *find_runs(tmp_path / "y")]
+    assert [run.label for run in read_runs(found)] == ["x/act", "y/act", "y/other"]
+    assert len(read_runs([*found, found[0]])) == 3  # the same folder twice is one run
+    with pytest.raises(FileNotFoundError, match="expected a run folder or one of runs"):
+        find_runs(tmp_path)
+    with pytest.raises(FileNotFoundError, match="expected a run folder, found none"):
+        find_runs(tmp_path / "nowhere")
+    with pytest.raises(FileNotFoundError, match=r"no config\.json"):
+        RunFolder.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("shape", "games"), [((4,), 1), ((4, 6), 6), ((2, 4, 6), 12)], ids=["T", "T,G", "S,T,G"]
+)
+def test_curves_of_games_and_seeds_are_averaged(shape, games, rng):
+    values = rng.uniform(size=shape)
+    record = Record("evaluate", arrays={"rounds": ROUNDS, "gap/players": values})
+    curve = curves_of(record, [])["gap"]["players"]
+    over = tuple(k for k, n in enumerate(shape) if n != 4)
+    assert np.allclose(curve.mean, values.mean(over))
+    if games == 1:
+        assert curve.error is None
+    else:
+        assert np.allclose(curve.error, values.std(over, ddof=1) / np.sqrt(games))
+
+
+def test_values_that_are_not_positive_get_plain_axes():
+    t = np.arange(1, 20)
+    figure = figures.compared_curves({"a": Curve(t, np.cos(t)), "b": Curve(t, 1.0 * t)})
+    assert figure.axes[0].get_yscale() == "linear"
+    assert [x.get_text() for x in figure.axes[0].get_legend().get_texts()] == ["a", "b"]
+    with pytest.raises(ValueError, match="curves: expected at least one"):
+        figures.compared_curves({})
+    with pytest.raises(ValueError, match="values: expected 3 in every row"):
+        Curve.of([1, 2, 3], [1, 2])
+
+
+def test_bands_are_two_standard_errors_wide():
+    curve = Curve(np.array([1.0, 2.0]), np.array([1.0, -1.0]), np.array([0.1, 0.2]))
+    (axes,) = figures.compared_curves({"a": curve}).axes
+    (band,) = axes.collections
+    ends = band.get_paths()[0].vertices[:, 1]
+    assert np.allclose([ends.max(), ends.min()], [1.2, -1.4])
+
+
+def test_the_strongest_of_many_agents_are_drawn(rng):
+    strength = rng.uniform(0, 0.1, (60, 60))
+    strength[[5, 50], [50, 5]] = 10.0
+    figure = figures.interaction_map(strength, most=2, names=[f"agent {i}" for i in range(60)])
+    (axes,) = figure.axes
+    assert [t.get_text() for t in axes.get_yticklabels()] == ["agent 5", "agent 50"]
+    assert axes.get_title().endswith("2 of 60 agents")
+    with pytest.raises(ValueError, match=r"strength: expected shape \(agents, agents\)"):
+        figures.interaction_map(np.zeros((2, 3)))
+    with pytest.raises(ValueError, match="names: expected 60"):
+        figures.interaction_map(strength, names=["a"])
+
+
+def test_the_best_equilibrium_is_the_star():
+    regions = [[[0.0], [0.1]], [[0.3], [0.4]], [[0.9], [1.0]]]
+    figure = figures.equilibrium_map([[0.0], [0.3], [1.0]], [0.0, 0.1, 0.6], regions=regions)
+    (axes,) = figure.axes
+    star = next(line for line in axes.lines if line.get_label() == "best for society")
+    assert star.get_xydata().tolist() == [[1.0, 0.6]]
+    assert len(axes.patches) == 3
+    plane = figures.equilibrium_map([[0.1, 0.2], [0.3, 0.4]], [2.0, 1.0], gains=[0.0, 0.5])
+    star = next(line for line in plane.axes[0].lines if line.get_label() == "best for society")
+    assert star.get_xydata().tolist() == [[0.1, 0.2]]
+    with pytest.raises(ValueError, match="aggregates: expected shape"):
+        figures.equilibrium_map([0.1], [0.2])
