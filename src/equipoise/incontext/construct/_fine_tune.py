@@ -58,6 +58,7 @@ def fine_tune(
         batch=batch,
         play_ahead=1,
         micro_batch=2 * micro_batch,  # of sequences, two a game
+        optimiser="adam",  # which leaves alone what has no gradient
         learning_rate=learning_rate,
         warmup=0,
         precision="float32",
