@@ -94,6 +94,9 @@ def main() -> int:
         sys.stdout.write(json.dumps(result, indent=2, allow_nan=False) + "\n")
     console.print(summary_table(lines, "Time of ours and of the best of the others"))
     console.print("The ratio is theirs over ours, on as many cores; above 1 ours is faster.")
+    unasked = [] if arguments.names else [name for name in known if name not in _here(known)]
+    for name in unasked:
+        console.print(f"Left out: {name}: no accelerator here")
     for text in skipped(lines):
         console.print(f"Left out: {text}", highlight=False, markup=False)
     return int(failed)
@@ -103,10 +106,21 @@ def _chosen(
     known: dict[str, ModuleType], arguments: argparse.Namespace
 ) -> Iterator[tuple[str, Case]]:
     """The cases that were asked for, with the name of their workload."""
-    for name in arguments.names or known:
+    for name in arguments.names or _here(known):
         for case in known[name].cases(arguments.quick):
             if not arguments.case or arguments.case.lower() in case.name.lower():
                 yield name, case
+
+
+def _here(known: dict[str, ModuleType]) -> list[str]:
+    """Workloads that mean something on this machine: some are about accelerators alone."""
+    names = [n for n, module in known.items() if not getattr(module, "ACCELERATOR", False)]
+    if len(names) < len(known):
+        import jax
+
+        if jax.default_backend() != "cpu":
+            return list(known)
+    return names
 
 
 def _run(name: str, case: Case, arguments: argparse.Namespace, log: Console) -> list[Row]:

@@ -27,6 +27,8 @@ from benchmarks.harness import Answer, Arrays, Case, Contender, Skip
 from benchmarks.harness.measures import as_policy, matrix_nash_conv
 from benchmarks.harness.worker import Passes, as_arrays
 
+#: Run unasked only where there is one.
+ACCELERATOR = True
 ACTIONS = (3, 10)
 GAMES = (100_000, 1_000_000, 10_000_000)
 QUICK_GAMES = (2_000,)

@@ -114,7 +114,7 @@ def test_the_run_folder_of_another_command_is_refused(tmp_path, capsys):
     assert play(folder) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert "error: --out: expected a new folder" in err
+    assert "error: --run: expected a new folder" in err
     assert f"the run of another command in {folder}; choose another folder" in err
     assert sorted(p.name for p in folder.iterdir()) == before
 

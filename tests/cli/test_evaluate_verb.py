@@ -71,7 +71,7 @@ def test_tables_are_printed_and_kept(capsys, tmp_path, players, monkeypatch):
     ("arguments", "complaint"),
     [
         (["nobody"], "expected a folder with players.json"),
-        (["PLAYERS", "--search", "0.5"], "--search: expected a whole number"),
+        (["PLAYERS", "--search", "0"], "--search: expected a whole number"),
         (["PLAYERS", "--seed", "-1"], "--seed: expected a number"),
         (["PLAYERS", "--games", "0"], "games: expected a whole number"),
     ],

@@ -81,8 +81,10 @@ class Training:
     """Batches that are played at once, before as many updates (4)."""
     micro_batch: IntOrOff = None
     """Sequences in memory at once (none: all, or few on a CPU)."""
+    optimiser: Annotated[Literal["adam", "muon"] | None, optional("{adam,muon}")] = None
+    """Adam, or Muon for the matrices of the layers (adam)."""
     learning_rate: Float = None
-    """Adam's rate (0.001)."""
+    """The optimiser's rate (0.001)."""
     schedule: Annotated[Literal["cosine", "constant"] | None, optional("{cosine,constant}")] = None
     """Of the rate (cosine)."""
     warmup: Int = None
