@@ -24,8 +24,8 @@ class ActorNetwork(eqx.Module):
     it is the number 1, and the network a roundabout way to write one number.
     """
 
-    weights: tuple[Float[Array, "inputs outputs"], ...]
-    biases: tuple[Float[Array, "outputs"], ...]
+    weights: tuple[Float[Array, "*axes _ _"], ...]
+    biases: tuple[Float[Array, "*axes _"], ...]
 
     @classmethod
     def create(cls, sizes: Sizes, width: int, depth: int, key: jax.Array) -> "ActorNetwork":

@@ -132,7 +132,7 @@ def _fit(
         data = prepare(logs, critic.validation, critic.standardise, split, capacity)
         sizes = Sizes.of(logs[0])
         networks = initial_networks(critic, sizes, len(logs), key)
-        learners = _train.start(networks, critic)
+        learners = _train.start(networks)
         frame = eqx.filter(networks, eqx.is_inexact_array, inverse=True)
         frame = jax.tree.map(lambda x: x[0], frame)  # scopes are those of every trial
         learners = _loop(learners, frame, data, jax.random.fold_in(key, _ORDER), critic, stop, run)
@@ -142,8 +142,12 @@ def _fit(
 def initial_networks(critic: Critic, sizes: Sizes, trials: int, key: jax.Array) -> TermNetworks:
     """Random networks with axes (trials, agents)."""
     scopes = jnp.asarray(all_scopes(critic, sizes, jax.random.fold_in(key, _SCOPES)))
+    # What has nothing to do with the weights need not compile another program.
+    bare = Critic(
+        critic.rank, critic.width, critic.depth, critic.shared, embedding=critic.embedding
+    )
     return _random_networks(
-        jax.random.fold_in(key, _WEIGHTS), jnp.arange(trials), scopes, critic, sizes
+        jax.random.fold_in(key, _WEIGHTS), jnp.arange(trials), scopes, bare, sizes
     )
 
 
@@ -179,8 +183,8 @@ def _loop(
         while not stop and bool(_goes_on(learners, critic, last).any()):
             began = time.monotonic()
             until = min(last, reached + chunk)
-            given = (frame, data, key, jnp.int32(until))
-            learners = _train.advance(given, learners, critic, vectorised)
+            given = (frame, data, key, _train.Rule.of(critic, until))
+            learners = _train.advance(given, learners, vectorised)
             active = int(_goes_on(learners, critic, last).sum())
             spent = time.monotonic() - began
             loss = float(learners.loss.mean())

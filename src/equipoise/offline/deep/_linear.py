@@ -28,10 +28,10 @@ class Polynomials(RewardModel):
     the first other agent, and so on.
     """
 
-    own: Int[Array, ""]
-    others: Int[Array, "others"]
-    factors: Int[Array, "features rank"]
-    coefficients: Float[Array, "situations features"]
+    own: Int[Array, "*axes"]
+    others: Int[Array, "*axes others"]
+    factors: Int[Array, "*axes features rank"]
+    coefficients: Float[Array, "*axes situations features"]
     degree: int = eqx.field(static=True)
     sizes: Sizes = eqx.field(static=True)
 
@@ -168,8 +168,7 @@ def ridge_regression(x: np.ndarray, y: np.ndarray, ridge: float | None) -> np.nd
     rows = len(y)
     if not inputs.shape[1]:
         return np.array([mean])
-    u, s, vt = _svd(inputs)
-    projected = u.T @ rest
+    s, v, projected = _spectrum(inputs, rest)
     outside = max(float(rest @ rest - projected @ projected), 0.0)
     eigen = s**2 / rows
     tried = _TRIED * max(eigen.mean(), 1e-12) if ridge is None else np.array([ridge])
@@ -178,19 +177,23 @@ def ridge_regression(x: np.ndarray, y: np.ndarray, ridge: float | None) -> np.nd
     # The constant is a degree of freedom too.
     freedom = np.maximum(1.0 - (kept.sum(1) + 1.0) / rows, 1e-6)
     best = kept[np.argmin(error / freedom**2)]
-    safe = np.where(s > 1e-12 * max(s[0], 1e-300), s, np.inf)
-    slopes = vt.T @ (best * projected / safe)
+    safe = np.where(s > 1e-12 * max(s.max(), 1e-300), s, np.inf)
+    slopes = v @ (best * projected / safe)
     return np.concatenate([[mean - centre @ slopes], slopes])
 
 
-def _svd(inputs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Singular values by the smaller Gram matrix: several times as fast for tall inputs."""
+def _spectrum(inputs: np.ndarray, rest: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Singular values, right singular vectors, and `rest` along the left ones.
+
+    Of tall inputs by their Gram matrix, several times as fast.
+    """
     rows, columns = inputs.shape
     if rows < 4 * columns:
-        return np.linalg.svd(inputs, full_matrices=False)
+        u, s, vt = np.linalg.svd(inputs, full_matrices=False)
+        return s, vt.T, u.T @ rest
     values, v = np.linalg.eigh(inputs.T @ inputs)
-    s = np.sqrt(np.maximum(values[::-1], 0.0))
-    v = v[:, ::-1]
-    safe = np.where(s > 1e-7 * max(s[0], 1e-300), s, np.inf)
-    s = np.where(np.isfinite(safe), s, 0.0)
-    return (inputs @ v) / safe, s, v.T
+    s = np.sqrt(np.maximum(values, 0.0))
+    # Below the rounding of the Gram matrix there is nothing to be known.
+    s = np.where(s > 1e-7 * max(s[-1], 1e-300), s, 0.0)
+    along = (inputs.T @ rest) @ v
+    return s, v, np.where(s > 0.0, along / np.where(s > 0.0, s, 1.0), 0.0)

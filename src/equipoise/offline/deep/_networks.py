@@ -25,14 +25,17 @@ class RewardModel(eqx.Module):
 
 
 class TermNetworks(RewardModel):
-    """A sum of networks, one for each scope: a set of agents, oneself first."""
+    """A sum of networks, one for each scope: a set of agents, oneself first.
 
-    scopes: Int[Array, "terms rank"]
+    Several of them, of all agents and trials, have axes before those named.
+    """
+
+    scopes: Int[Array, "*axes terms rank"]
     #: (terms or 1, inputs, outputs) for each layer; (terms or 1, 1, outputs).
-    weights: tuple[Float[Array, "terms inputs outputs"], ...]
-    biases: tuple[Float[Array, "terms 1 outputs"], ...]
+    weights: tuple[Float[Array, "*axes _ _ _"], ...]
+    biases: tuple[Float[Array, "*axes _ 1 _"], ...]
     #: Who is looked at, in numbers, where all terms share their weights.
-    embedding: Float[Array, "agents numbers"] | None
+    embedding: Float[Array, "*axes agents numbers"] | None
     sizes: Sizes = eqx.field(static=True)
 
     def __call__(self, rows: Rows) -> Float[Array, "B"]:

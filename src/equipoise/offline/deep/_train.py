@@ -26,14 +26,14 @@ class Learner(eqx.Module):
     moments: Any
     best: Any
     #: Held-out loss of `best`, and the round it is of.
-    loss: Float[Array, ""]
-    best_round: Int[Array, ""]
+    loss: Float[Array, "*axes"]
+    best_round: Int[Array, "*axes"]
     #: Rounds since then, and rounds in all.
-    stale: Int[Array, ""]
-    round: Int[Array, ""]
+    stale: Int[Array, "*axes"]
+    round: Int[Array, "*axes"]
 
 
-def start(networks: TermNetworks, critic: Critic) -> Learner:
+def start(networks: TermNetworks) -> Learner:
     """Before the first round; `networks` has axes (trials, agents)."""
     weights, _ = eqx.partition(networks, eqx.is_inexact_array)
     shape = networks.weights[0].shape[:2]
@@ -56,24 +56,45 @@ def rounds_in_all(critic: Critic, data: Data) -> int:
     return critic.epochs * (steps if critic.patience_unit == "steps" else 1)
 
 
-def steps_per_epoch(critic: Critic, rows: Any) -> Any:
+def steps_per_epoch(critic: Critic, rows: int) -> int:
     """Whole batches in an epoch, but at least one."""
-    return max(1, rows // critic.batch) if isinstance(rows, int) else (rows // critic.batch).clip(1)
+    return max(1, rows // critic.batch)
+
+
+class Rule(eqx.Module):
+    """How training goes on and when it ends; numbers, so that one program serves many."""
+
+    learning_rate: Float[Array, ""]
+    patience: Int[Array, ""]
+    #: Rounds that are not to be exceeded.
+    until: Int[Array, ""]
+    batch: int = eqx.field(static=True)
+    by_step: bool = eqx.field(static=True)
+
+    @classmethod
+    def of(cls, critic: Critic, until: int) -> "Rule":
+        """That of a critic."""
+        return cls(
+            jnp.float32(critic.learning_rate),
+            jnp.int32(critic.patience),
+            jnp.int32(until),
+            critic.batch,
+            critic.patience_unit == "steps",
+        )
 
 
 @eqx.filter_jit(donate="all-except-first")
 def advance(
-    given: tuple[Any, Data, jax.Array, Array],
+    given: tuple[Any, Data, jax.Array, Rule],
     learners: Learner,
-    critic: Critic,
     vectorised: bool,
 ) -> Learner:
     """Go on until every learner has stopped or made so many rounds; the old learners are used up.
 
     Given are what the weights are put into (`TermNetworks` of each agent without numbers), the
-    rows, the key that shuffles them, and the number of rounds.
+    rows, the key that shuffles them, and the rule.
     """
-    frame, data, key, until = given
+    frame, data, key, rule = given
     trials = data.rewards.shape[0]
     keys = jax.vmap(lambda t: jax.random.fold_in(key, t))(jnp.arange(trials))
     rewards = jnp.moveaxis(data.rewards, 2, 1)  # trials, agents, rows
@@ -82,15 +103,11 @@ def advance(
         learner, targets = own
         rows, trial_key = trial
         return _advance_one(
-            learner, frame, rows, targets, data.trained, data.total, trial_key, until, critic
+            learner, frame, rows, targets, data.trained, data.total, trial_key, rule
         )
 
     mapped = over_agents(one, vectorised)
     return mapped((learners, rewards), (data.rows, keys), frame)
-
-
-def _optimiser(critic: Critic) -> optax.GradientTransformation:
-    return optax.adam(critic.learning_rate)
 
 
 def _advance_one(
@@ -101,13 +118,11 @@ def _advance_one(
     trained: Array,
     total: Array,
     key: jax.Array,
-    until: Array,
-    critic: Critic,
+    rule: Rule,
 ) -> Learner:
     capacity = targets.shape[0]
-    batch = min(critic.batch, capacity)
-    epoch_steps = steps_per_epoch(critic, trained)
-    by_step = critic.patience_unit == "steps"
+    batch, by_step = min(rule.batch, capacity), rule.by_step
+    epoch_steps = jnp.maximum(trained // rule.batch, 1)
 
     def error(weights: Any, index: Array, counted: Array) -> Array:
         network = eqx.combine(weights, frame)
@@ -119,7 +134,7 @@ def _advance_one(
         index = jax.lax.dynamic_slice(order, (number * batch,), (batch,))
         counted = number * batch + jnp.arange(batch) < trained
         gradient = jax.grad(lambda w: error(w, index, counted) / counted.sum())(weights)
-        updates, moments = _optimiser(critic).update(gradient, moments, weights)
+        updates, moments = optax.adam(rule.learning_rate).update(gradient, moments, weights)
         return eqx.apply_updates(weights, updates), moments
 
     def held_out(weights: Any) -> Array:
@@ -156,7 +171,7 @@ def _advance_one(
         )
 
     def goes_on(state: Learner) -> Array:
-        return (state.round < until) & (state.stale < critic.patience)
+        return (state.round < rule.until) & (state.stale < rule.patience)
 
     return jax.lax.while_loop(goes_on, one_round, learner)
 

@@ -1,0 +1,293 @@
+"""Networks of a given rank: their rank, their gradients, their training and its end."""
+
+from itertools import combinations, product
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import equipoise as eq
+from equipoise.core.precision import double_precision
+from equipoise.offline.deep import Critic, Critics, fit
+from equipoise.offline.deep import _critics as critics_module
+from equipoise.offline.deep import _fit as fit_module
+from equipoise.offline.deep import _train as train_module
+from equipoise.offline.deep._networks import all_scopes
+from equipoise.offline.deep._rows import Rows, Sizes, prepare
+
+
+def simple_log(samples=200, agents=4, noise=0.3, seed=0, rewards=None):
+    rng = np.random.default_rng(seed)
+    actions = rng.uniform(-1, 1, (samples, agents))
+    means = actions * actions.sum(1, keepdims=True) if rewards is None else rewards(actions)
+    noisy = means + rng.uniform(-noise, noise, means.shape)
+    return eq.offline.Log(np.zeros(samples, int), actions, noisy, continuous=True)
+
+
+def in_double(critic, sizes, seed=0):
+    """Random networks in float64, with axes (1, agents)."""
+    networks = fit_module.initial_networks(critic, sizes, 1, jax.random.key(seed))
+    with double_precision():
+        return jax.tree.map(
+            lambda x: jnp.asarray(x, jnp.float64) if eqx.is_inexact_array(x) else x, networks
+        )
+
+
+def rows_of(actions):
+    zeros = jnp.zeros(len(actions), jnp.int32)
+    return Rows(jnp.asarray(actions), zeros, zeros, jnp.zeros(actions.shape, jnp.int32))
+
+
+def mixed_differences(model, agents, sets):
+    """For each set of agents, the alternating sum over all ways to replace their actions."""
+    rng = np.random.default_rng(1)
+    one, other = rng.uniform(-1, 1, (2, agents))
+    rows, signs, ends = [], [], []
+    for changed in sets:
+        for choice in product((0, 1), repeat=len(changed)):
+            picked = [j for j, c in zip(changed, choice, strict=True) if c]
+            actions = one.copy()
+            actions[picked] = other[picked]
+            rows.append(actions)
+            signs.append((-1) ** len(picked))
+        ends.append(len(rows))
+    with double_precision():
+        values = np.asarray(eqx.filter_jit(lambda m, r: m(r))(model, rows_of(np.array(rows))))
+    terms = np.split(np.array(signs) * values, ends[:-1])
+    return np.array([abs(part.sum()) for part in terms])
+
+
+@pytest.mark.parametrize(
+    ("critic", "rank"),
+    [
+        (Critic(1, width=32), 1),
+        (Critic(2, width=32), 2),
+        (Critic(3, width=32, shared=True), 3),
+        (Critic("joint", width=64), 5),
+    ],
+)
+def test_a_critic_has_the_rank_it_was_asked_for(critic, rank):
+    agents, own = 5, 2
+    networks = in_double(critic, Sizes(agents))
+    model = jax.tree.map(lambda x: x[0, own], networks)
+    others = [j for j in range(agents) if j != own]
+    with_own = [(own, *rest) for rest in combinations(others, rank - 1)]
+    # Rectified networks are linear in places: one set or another may have nothing to show.
+    assert np.median(mixed_differences(model, agents, with_own)) > 1e-4
+    # Terms see at most rank agents, oneself among them.
+    more = list(combinations(others, rank))
+    more += [(own, *rest) for rest in more]
+    assert not more or mixed_differences(model, agents, more).max() < 1e-12
+
+
+def test_kept_terms_are_the_only_interactions():
+    critic, sizes = Critic(3, width=32, terms=2), Sizes(6)
+    scopes = all_scopes(critic, sizes, jax.random.fold_in(jax.random.key(0), fit_module._SCOPES))
+    assert scopes.shape == (6, 2, 3)
+    model = jax.tree.map(lambda x: x[0, 1], in_double(critic, sizes))
+    kept = {tuple(scope[1:]) for scope in scopes[1].tolist()}
+    pairs = list(combinations([0, 2, 3, 4, 5], 2))
+    found = mixed_differences(model, 6, [(1, *pair) for pair in pairs])
+    assert {pair for pair, size in zip(pairs, found, strict=True) if size > 1e-9} == kept
+
+
+def test_too_many_terms_are_refused_by_name():
+    with pytest.raises(ValueError, match="terms: expected a number of terms to keep"):
+        all_scopes(Critic(5), Sizes(60), jax.random.key(0))
+    with pytest.raises(ValueError, match="rank: expected at most the 3 agents"):
+        all_scopes(Critic(4), Sizes(3), jax.random.key(0))
+
+
+def test_gradients_agree_with_finite_differences():
+    critic = Critic(3, width=4, shared=True)
+    sizes = Sizes(4, contexts=2, horizon=3, states=2)
+    model = jax.tree.map(lambda x: x[0, 1], in_double(critic, sizes))
+    rng = np.random.default_rng(0)
+    with double_precision():
+        rows = Rows(
+            jnp.asarray(rng.uniform(-1, 1, (6, 4))),
+            jnp.asarray(rng.integers(2, size=6)),
+            jnp.asarray(rng.integers(3, size=6)),
+            jnp.asarray(rng.integers(2, size=(6, 4))),
+        )
+        weights, frame = eqx.partition(model, eqx.is_inexact_array)
+
+        def loss(weights, actions):
+            own = eqx.tree_at(lambda r: r.actions, rows, actions)
+            return (eqx.combine(weights, frame)(own) ** 2).sum()
+
+        gradients = jax.jit(jax.grad(loss, argnums=(0, 1)))(weights, rows.actions)
+        direction = jax.tree.map(
+            lambda x: jnp.asarray(rng.normal(size=x.shape)), (weights, rows.actions)
+        )
+
+        @jax.jit
+        def moved(step):
+            return loss(
+                *jax.tree.map(lambda x, d: x + step * d, (weights, rows.actions), direction)
+            )
+
+        slope = (moved(1e-6) - moved(-1e-6)) / 2e-6
+        products = jax.tree.map(lambda g, d: (g * d).sum(), gradients, direction)
+        expected = sum(jax.tree.leaves(products))
+        assert abs(slope - expected) < 1e-6 * (1 + abs(expected))
+
+
+def test_kept_weights_are_those_with_the_smallest_held_out_loss():
+    log = simple_log()
+    critic = Critic(2, width=8, depth=1, epochs=300, patience=4, learning_rate=1e-2)
+    critics = fit(log, critic, key=5)
+    assert (critics.rounds < 300).all()
+    # Everybody stopped by its own patience.
+    assert (critics.rounds - critics.best_round == 4).all()
+    assert len(set(critics.rounds[0].tolist())) > 1
+    key = jax.random.fold_in(jax.random.key(5), fit_module._SPLIT)
+    data = prepare([log], critic.validation, critic.standardise, key)
+    held = slice(int(data.trained), int(data.total))
+    assert held.stop - held.start == 40
+    found = critics(np.asarray(data.rows.actions[0, held]))
+    truth = np.asarray(data.rewards[0, held]) * critics.scale[0] + critics.shift[0]
+    np.testing.assert_allclose(((found - truth) ** 2).mean(0), critics.validation[0], rtol=1e-4)
+    # One epoch more or less is not better: the best round is a minimum along the way.
+    for epochs in (int(critics.best_round[0, 0]) - 1, int(critics.best_round[0, 0])):
+        if epochs < 1:
+            continue
+        shorter = fit(log, Critic(**{**vars(critic), "epochs": epochs}), key=5)
+        assert shorter.validation[0, 0] >= critics.validation[0, 0] * (1 - 1e-5)
+
+
+def test_patience_counts_epochs_or_steps():
+    log = simple_log(noise=5.0, rewards=lambda a: np.zeros_like(a))
+    small = {"rank": 2, "width": 8, "depth": 1, "patience": 3, "epochs": 40}
+    by_epoch = fit(log, Critic(**small), key=0)
+    by_step = fit(log, Critic(**small, patience_unit="steps"), key=0)
+    assert (by_epoch.rounds - by_epoch.best_round).max() == 3
+    assert (by_step.rounds - by_step.best_round).max() == 3
+    assert by_step.rounds.max() <= 40 * (160 // 64)
+
+
+def test_side_by_side_and_in_turn_are_the_same(monkeypatch):
+    logs = [simple_log(seed=0), simple_log(seed=1)]
+    critic = Critic(2, width=8, depth=1, epochs=5)
+    found = []
+    for vectorised in (False, True):
+        for module in (fit_module, critics_module):
+            monkeypatch.setattr(module, "side_by_side", lambda v=vectorised: v)
+        found.append(fit(logs, critic, key=1, capacity=256))
+    turn, side = found
+    np.testing.assert_allclose(turn.validation, side.validation, rtol=1e-5)
+    np.testing.assert_array_equal(turn.best_round, side.best_round)
+
+
+def test_a_stopped_run_goes_on_to_the_same_critics(tmp_path, monkeypatch):
+    log = simple_log()
+    critic = Critic(2, width=8, depth=1, epochs=12, patience=12)
+    whole = fit(log, critic, key=3, trials=2)
+    monkeypatch.setattr(fit_module, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(fit_module, "_LOOK_SECONDS", 0.0)
+    advance, calls = train_module.advance, []
+
+    def killed(*arguments):
+        calls.append(0)
+        if len(calls) == 5:
+            raise SystemError("killed")
+        return advance(*arguments)
+
+    monkeypatch.setattr(train_module, "advance", killed)
+    with pytest.raises(SystemError):
+        fit(log, critic, key=3, trials=2, run=tmp_path / "run")
+    resumed = fit(log, critic, key=3, trials=2, run=tmp_path / "run")
+    assert len(calls) == 5 + 12 - 4
+    np.testing.assert_array_equal(resumed.validation, whole.validation)
+    again = fit(log, critic, key=3, trials=2, run=tmp_path / "run")
+    actions = log.actions[:7]
+    for trial in range(2):
+        np.testing.assert_array_equal(again(actions, trial=trial), whole(actions, trial=trial))
+    with pytest.raises(ValueError, match="config"):
+        fit(log, critic, key=4, trials=2, run=tmp_path / "run")
+
+
+def test_interrupted_training_returns_the_best_so_far(monkeypatch):
+    import os
+    import signal
+
+    advance = train_module.advance
+
+    def pressed(*arguments):
+        os.kill(os.getpid(), signal.SIGINT)
+        return advance(*arguments)
+
+    monkeypatch.setattr(train_module, "advance", pressed)
+    critics = fit(simple_log(), Critic(2, width=8, depth=1, epochs=50), key=0)
+    assert (critics.rounds == 1).all()
+    assert np.isfinite(critics.validation).all()
+
+
+def test_linear_critics_recover_polynomials_exactly(rng):
+    agents, samples = 4, 400
+    actions = rng.uniform(-1, 1, (samples, agents))
+    contexts = rng.integers(2, size=samples)
+    states = rng.integers(2, size=(samples, agents))
+    effect = actions * (1 + states) + states
+    rewards = effect * effect.sum(1, keepdims=True) * (1 + contexts[:, None])
+    log = eq.offline.Log(
+        contexts, actions, rewards, states, states, np.zeros(samples, int), continuous=True
+    )
+    critics = fit(log, Critic.linear(2, degree=2), key=0)
+    assert critics.unexplained.max() < 1e-5
+    fresh = rng.uniform(-1, 1, (5, agents))
+    effect = fresh * (1 + states[:5]) + states[:5]
+    truth = effect * effect.sum(1, keepdims=True) * 2
+    np.testing.assert_allclose(critics(fresh, np.ones(5, int), states[:5]), truth, atol=1e-3)
+    lower = fit(log, Critic.linear(1), key=0)
+    assert lower.unexplained.min() > 0.05
+
+
+def test_ridge_is_chosen_by_what_predicts():
+    noisy = simple_log(samples=60, agents=6, noise=4.0)
+    chosen = fit(noisy, Critic.linear(2), key=0)
+    none = fit(noisy, Critic.linear(2, ridge=0.0), key=0)
+    truth = noisy.actions * noisy.actions.sum(1, keepdims=True)
+    errors = [((c(noisy.actions) - truth) ** 2).mean() for c in (chosen, none)]
+    assert errors[0] < 0.7 * errors[1]
+
+
+@pytest.mark.parametrize(
+    "critic", [Critic(3, width=4, depth=1, epochs=2, shared=True), Critic.linear(2)]
+)
+def test_saved_critics_are_read_back(critic, tmp_path):
+    log = simple_log(samples=80)
+    critics = fit(log, critic, key=0)
+    critics.save(tmp_path)
+    again = Critics.load(tmp_path)
+    assert again.spec == critics.spec
+    np.testing.assert_array_equal(again(log.actions), critics(log.actions))
+    (tmp_path / "critics.safetensors").write_bytes(b"nothing")
+    with pytest.raises(ValueError, match="damaged"):
+        Critics.load(tmp_path)
+
+
+def test_wrong_arguments_are_named():
+    log = simple_log(samples=20)
+    for wrong, name in (
+        ({"width": 0}, "width"),
+        ({"validation": 1.0}, "validation"),
+        ({"patience_unit": "hours"}, "patience_unit"),
+        ({"rank": "all"}, "rank"),
+    ):
+        with pytest.raises(ValueError, match=f"^{name}: expected"):
+            Critic(**wrong)
+    with pytest.raises(ValueError, match=r"^capacity: expected at least 20"):
+        fit(log, Critic(), key=0, capacity=10)
+    with pytest.raises(ValueError, match=r"^log: expected logs of one size"):
+        fit([log, simple_log(samples=30)], Critic(), key=0)
+    discrete = eq.offline.Log([0, 0], [[0], [1]], [[0.0], [1.0]])
+    with pytest.raises(ValueError, match="continuous"):
+        fit(discrete, Critic(), key=0)
+    critics = fit(log, Critic.linear(1), key=0)
+    with pytest.raises(ValueError, match=r"^actions: expected 4"):
+        critics(np.zeros((2, 3)))
+    with pytest.raises(ValueError, match=r"^trial: expected"):
+        critics(np.zeros((2, 4)), trial=1)
