@@ -62,6 +62,16 @@ def test_numbers_of_learners(learner, gap):
     assert arrays[f"A=3/{learner}/mean"][-1] == pytest.approx(gap, rel=0.05)
 
 
+@pytest.mark.parametrize(
+    ("family", "player", "gap"),
+    [("rho=0.1", "paper", 0.051), ("rho=0.1", "ours", 0.018), ("iid", "ours", 0.050)],
+)
+def test_numbers_of_players(family, player, gap):
+    wanted = {"panel": "A=3", "family": family, "player": player, "x": 256}
+    (row,) = table("in-context/full", "gaps", **wanted)
+    assert row["gap"] == pytest.approx(gap, abs=6e-4)
+
+
 def test_numbers_of_logs():
     rows = table("interaction-rank", "gaps", panel="samples", critic="2-IR", at=3000.0)
     assert sum(row["gap"] for row in rows) / len(rows) == pytest.approx(0.019, abs=6e-4)
