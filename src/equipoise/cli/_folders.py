@@ -20,10 +20,9 @@ def in_run_folder(
     that is new or holds this very run: the same command goes on, or reads what is there, and
     another one finds a place of its own. A folder that somebody else is writing is left to them.
 
-    >>> import os, tempfile
+    >>> import contextlib, tempfile
     >>> from equipoise.runs import Run
-    >>> with tempfile.TemporaryDirectory() as place:
-    ...     os.chdir(place)
+    >>> with tempfile.TemporaryDirectory() as place, contextlib.chdir(place):
     ...     def work(seed):
     ...         return in_run_folder(None, "x", lambda folder: Run.start(folder, seed).close())[0]
     ...     [str(work({"seed": seed})) for seed in (0, 1, 0)]
