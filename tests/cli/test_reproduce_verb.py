@@ -54,6 +54,23 @@ def test_figures_are_made_once(small, tmp_path, capsys):
     assert Record.load(folder / "learning").tables["results"].column("learner") == ["known"]
 
 
+def test_what_was_done_before_an_interruption_is_kept(small, tmp_path, capsys, monkeypatch):
+    folder = tmp_path / "figures"
+    command = ["reproduce", "aggregative", "--run", str(folder)]
+
+    def interrupt(config, key):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(aggregative_learning, "run", interrupt)
+        assert main(command) == 130
+    assert f"kept in {folder}; to go on" in capsys.readouterr().err
+    assert (folder / "planning" / "record.json").exists()
+    assert main([*command, "--json"]) == 0
+    figures = json.loads(capsys.readouterr().out)["figures"]
+    assert [figure["read_from_disk"] for figure in figures] == [True, False]
+
+
 def test_another_seed_or_scale_is_not_taken_for_the_first(small, tmp_path, capsys):
     command = ["reproduce", "aggregative", "--figure", "planning", "--run", str(tmp_path / "a")]
     assert main(command) == 0

@@ -1,5 +1,6 @@
 """`equipoise reproduce`: the figures of the papers, theirs and ours, from config to page."""
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -67,7 +68,15 @@ class Reproduce:
             self._list(chosen)
             return 0
         folder = self._folder()
-        made = [self._make(figure, folder / figure.name) for figure in chosen]
+        try:
+            made = [self._make(figure, folder / figure.name) for figure in chosen]
+        except KeyboardInterrupt:
+            print(
+                f"equipoise: interrupted; what was done is kept in {folder}; to go on, give the "
+                "same command again",
+                file=sys.stderr,
+            )
+            return 130
         with refusing():
             self._page(made).write(folder / "report.html")
         self._show(folder, made)
