@@ -1,4 +1,4 @@
-"""The demo's act about very many agents: a pure equilibrium, and better ones for society."""
+"""The demo's act about very many agents: of a city's pure equilibria, the best for society."""
 
 import time
 from typing import Any
@@ -11,34 +11,40 @@ from equipoise.runs import Record, Run, Table
 
 #: Which equilibria are compared, by their names on the page.
 WANTED: dict[str, dict[str, Any]] = {
-    "least regret": {},
     "best for society": {"objective": "welfare", "sense": "max"},
     "worst for society": {"objective": "welfare", "sense": "min"},
+    "least regret": {},
 }
 
 
 def play_crowd(config: dict[str, Any], run: Run) -> Record:
-    """A town of households who matter to each other only through their mean demand."""
+    """A city of households who matter to each other only through their mean demand."""
     game = eq.games.load(config["game"], agents=config["agents"])
     entry = eq.games.describe(config["game"])
     solutions, seconds = {}, []
     for name, options in WANTED.items():
         start = time.perf_counter()
-        solutions[name] = eq.solve(game, **options)
+        solutions[name] = eq.solve(game, spacing=config["spacing"], **options)
         seconds.append(time.perf_counter() - start)
-    solution = solutions["least regret"]
+    best, *_ = WANTED
+    solution = solutions[best]
     certificate: Any = solution.certificate
     rows = [
         (name, float(np.mean(s.value)), float(s.certificate.max_gain), float(s.stats["bound"]))
         for name, s in solutions.items()
     ]
     columns = ("equilibrium", "mean reward", "largest gain", "largest gain promised")
+    found = eq.aggregative.equilibria(eq.games.load(config["several"], agents=config["agents"]))
     arrays = {
-        "gains": certificate.class_gains.max(0),
-        "certified_value": certificate.class_value.mean(0),
+        "gains": certificate.gains,
+        "certified_value": np.asarray(certificate.mean_value),
         "value": solution.value,
-        "aggregate": solution.stats["aggregate"][..., 0],
+        "aggregate": solution.stats["aggregate"],
         "solved": solution.status.solved,
+        "map/aggregate": np.stack([one.aggregate for one in found]),
+        "map/welfare": np.array([one.welfare for one in found]),
+        "map/gain": np.array([one.gain for one in found]),
+        "map/region": np.stack([one.region for one in found]),
     }
     scalars = {
         "game": f"{entry.title}, {config['agents']:,} agents, "
@@ -49,27 +55,41 @@ def play_crowd(config: dict[str, Any], run: Run) -> Record:
         "exact": certificate.exact,
         "title": entry.title,
         "notes": entry.notes.replace("`", ""),
+        "several": eq.games.describe(config["several"]).title,
     }
     return Record("crowd", config, scalars, arrays, {"equilibria": Table(columns, rows)})
 
 
 def show_crowd(page: Report, record: Record) -> None:
-    """The equilibria side by side, and the demand in the first."""
-    gain = float(record.arrays["gains"].max())
+    """The equilibria side by side, the demand in the best, and a map where there are several."""
+    agents = record.config["agents"]
     page.text(
-        f"{record.scalars['title']}, {record.config['agents']:,} of them. "
-        f"{record.scalars['notes']}\n\n"
-        "Each household plays one action in each step and state, nothing is random but the "
+        f"{record.scalars['title']}, {agents:,} of them. {record.scalars['notes']}\n\n"
+        "Each household plays one action in each step and state; nothing is random but the "
         "battery. The certificate solves every agent's own decision problem, with the demand "
-        f"shifted by what that agent alone would change: nobody gains more than {gain:.1g}. "
-        "Society may prefer another equilibrium, and pay for it in what the best-placed agent "
-        "could gain; each comes with its own certificate:"
+        "shifted by what that agent alone would change. Of all near-equilibria on the grid, "
+        "society may choose:"
     )
     page.table(record.tables["equilibria"])
     page.figure(
         figures.heat_map(
-            record.arrays["aggregate"].T, title="mean demand", xlabel="step", ylabel="battery"
+            record.arrays["aggregate"][..., 0].T,
+            title="mean demand",
+            xlabel="step",
+            ylabel="battery",
         ),
-        alt="Heat map of the mean demand in every step and state of the battery.",
-        caption="The equilibrium of least regret.",
+        alt="Heat map of the mean demand in every step and state of the battery",
+        caption="The equilibrium that is best for society.",
+    )
+    several = record.scalars["several"]
+    page.figure(
+        figures.equilibrium_map(
+            record.arrays["map/aggregate"],
+            record.arrays["map/welfare"],
+            gains=record.arrays["map/gain"],
+            regions=record.arrays["map/region"],
+            title=several,
+        ),
+        alt="Equilibria of a second game over its aggregate, with their welfare and the best",
+        caption=f"Where there are several: {several[0].lower()}{several[1:]}, {agents:,} agents.",
     )

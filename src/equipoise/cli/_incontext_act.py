@@ -6,23 +6,26 @@ from typing import Any
 import numpy as np
 
 import equipoise as eq
-from equipoise.report import Report, figures
-from equipoise.runs import Record, Run
+from equipoise.report import Curve, Report, figures
+from equipoise.runs import Record, Run, Table
 
 #: What the player is compared with at equal rounds; averages where they are the better policies.
 LEARNERS = {
-    "OMD, last policy": (lambda: eq.dynamics.OMD(), "curve"),
+    "mirror descent, last policy": (lambda: eq.dynamics.OMD(), "curve"),
+    "log-barrier, last policy": (lambda: eq.dynamics.LogBarrierOMD(), "curve"),
     "EXP3-IX, average policy": (lambda: eq.dynamics.EXP3IX(), "average_curve"),
 }
-OURS = "in-context player, last policy"
+OURS = "in-context player"
+FIRST = next(iter(LEARNERS))
 ROUNDS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+#: How far mirror descent is followed, to see when it gets there.
+FAR = (*ROUNDS, 512, 1024, 2048, 4096, 8192, 16384)
 
 
 def play_in_context(config: dict[str, Any], run: Run) -> Record:
     """The player that comes with the package, against itself, and learners on the same games."""
     players = eq.incontext.load(config["players"])
-    family = eq.incontext.family_of(config["players"])
-    games = family.sample(config["games"], key=config["seed"])
+    games = eq.incontext.family_of(config["players"]).sample(config["games"], key=config["seed"])
     key, rounds = config["seed"] + 1, ROUNDS[-1]
 
     def play() -> tuple[eq.incontext.Episode, float]:
@@ -33,17 +36,28 @@ def play_in_context(config: dict[str, Any], run: Run) -> Record:
     _, first_seconds = play()
     episode, seconds = play()
     certificate = eq.certify(games, episode.last)
-    curves = {OURS: np.asarray(episode.curve)}
+    curves, far, paths = {OURS: np.asarray(episode.curve)}, np.zeros(0), np.zeros((0, 3))
+    shown = _most_mixed(games)
     for name, (make, which) in LEARNERS.items():
-        learner = make()
-        trace = eq.dynamics.play(games, learner, learner, rounds=rounds, key=key, record=ROUNDS)
-        curves[name] = np.asarray(getattr(trace, which))
-    last = {name: float(curve[-1].mean()) for name, curve in curves.items()}
+        record = FAR if name == FIRST else ROUNDS
+        trace = eq.dynamics.play(games, make(), make(), rounds=record[-1], key=key, record=record)
+        curve = np.asarray(getattr(trace, which))
+        if name == FIRST:
+            far, paths = curve.mean(1), trace.recorded.last[0][: len(ROUNDS), shown]
+        curves[name] = curve[: len(ROUNDS)]
     arrays = {
         "gains": certificate.gains,
         "certified_value": certificate.value,
-        "solved": np.asarray(last[OURS] < min(last[name] for name in LEARNERS)),
-    } | {f"curve/{name}": curve.T for name, curve in curves.items()}
+        "rounds": np.asarray(ROUNDS),
+        "far": far,
+        "path": _from_uniform(episode.policies[0][:, shown]),
+        "path_of_learner": _from_uniform(paths),
+        "nash": eq.solve(games[shown]).policy[0],
+    } | {f"gap/{name}": curve for name, curve in curves.items()}
+    last = {name: float(curve[-1].mean()) for name, curve in curves.items()}
+    arrays["solved"] = np.asarray(last[OURS] < min(last[name] for name in LEARNERS))
+    rows = [(name, *(float(g) for g in c.mean(1)[[4, 6, 8]])) for name, c in curves.items()]
+    table = Table(("who", "after 16 rounds", "after 64", "after 256"), rows)
     scalars = {
         "game": f"{config['games']} unseen 3x3 games, {rounds} rounds",
         "seconds": seconds,
@@ -51,23 +65,46 @@ def play_in_context(config: dict[str, Any], run: Run) -> Record:
         "method": certificate.method,
         "exact": certificate.exact,
     }
-    return Record("in-context", config, scalars, arrays)
+    return Record("in-context", config, scalars, arrays, {"gaps": table})
+
+
+def _most_mixed(games: eq.MatrixGame) -> int:
+    """The game whose path is worth seeing: its equilibrium is the least pure."""
+    return int(np.argmin(np.max(eq.solve(games).policy[0], -1)))
+
+
+def _from_uniform(path: Any) -> np.ndarray:
+    return np.concatenate([np.full((1, 3), 1 / 3), path])
 
 
 def show_in_context(page: Report, record: Record) -> None:
-    """The gap against rounds, beside the learners'."""
-    curves = {name: record.arrays[f"curve/{name}"] for name in (OURS, *LEARNERS)}
-    last = {name: float(curve[:, -1].mean()) for name, curve in curves.items()}
-    others = ", ".join(f"{last[name]:.3f} ({name})" for name in LEARNERS)
+    """The gap against rounds beside the learners', and two paths in one game."""
+    curves = {name: record.arrays[f"gap/{name}"] for name in (OURS, *LEARNERS)}
+    ours = float(curves[OURS][-1].mean())
+    reached = [t for t, gap in zip(FAR, record.arrays["far"], strict=True) if gap <= ours]
+    when = f"by round {reached[0]:,}" if reached else f"not by round {FAR[-1]:,}"
     page.text(
-        "A transformer was trained once, on games drawn from a family. Its weights are frozen now. "
-        f"It sits on both sides of {record.config['games']} games that it has never seen, and "
-        "each side sees its own actions and rewards and nothing else. After "
-        f"{ROUNDS[-1]} rounds the mean NashConv of the policies it would play next is "
-        f"{last[OURS]:.3f}; learners that know nothing of the family have {others} after as many."
+        "A transformer was trained once, on games drawn from a family; its weights are frozen now. "
+        f"It sits on both sides of {record.config['games']} games that it has never seen. Each "
+        "side sees its own actions and rewards and nothing else: neither the game, nor what the "
+        "other does. Learners that know nothing of the family meet themselves on the same games, "
+        "for as many rounds. What is compared is the exact NashConv of the policies they hold; "
+        f"where the player is after {ROUNDS[-1]} rounds, mirror descent is {when}."
     )
+    page.table(record.tables["gaps"], caption="Mean NashConv, certified on the true games.")
     page.figure(
-        figures.learning_curves(ROUNDS, curves),
-        alt="NashConv against rounds, of the in-context player and of two learners",
-        caption="Median over games, with a band from the 10% to the 90% quantile.",
+        figures.compared_curves(
+            {name: Curve.of(ROUNDS, curve.T) for name, curve in curves.items()},
+            title="NashConv at equal rounds",
+        ),
+        alt="NashConv against rounds of the in-context player, the lowest, and of three learners",
+        caption="Means over games, with two standard errors.",
     )
+    for name, title in (("path", OURS), ("path_of_learner", "mirror descent")):
+        page.figure(
+            figures.simplex_plot(
+                record.arrays[name], equilibrium=record.arrays["nash"], title=title
+            ),
+            alt=f"Path of the row player's policy in one game, by {title}, and the Nash point",
+            caption=f"The row player's policy in one game, {ROUNDS[-1]} rounds.",
+        )

@@ -15,11 +15,10 @@ CRITICS: dict[str, Any] = {"pairs (rank 2)": 2, "each agent alone (rank 1)": 1, 
 
 def play_log(config: dict[str, Any], run: Run) -> Record:
     """Fit critics of several ranks to one log, learn from each, and certify in the true game."""
-    family = eq.games.families.polymatrix(
-        agents=config["agents"], actions=3, contexts=2, scale=0.25
-    )
+    family = eq.games.families.polymatrix(config["agents"], 3, 2, scale=0.25)
     game = family.sample(key=config["seed"])
     log = eq.offline.collect(game, "uniform", samples=config["rows"], key=config["seed"] + 1)
+    log.write(run.path / "log.npz")  # to be tried with `equipoise offline`
     before = eq.certify(game, game.uniform_policy())
     rows, answers, seconds = [], {}, {}
     strength = np.zeros((config["agents"], config["agents"]))
@@ -56,19 +55,23 @@ def play_log(config: dict[str, Any], run: Run) -> Record:
 
 def show_log(page: Report, record: Record) -> None:
     """The critics side by side, and who matters to whom."""
+    agents, rows = record.config["agents"], record.config["rows"]
     page.text(
-        f"A log tells what {record.config['agents']} agents did, at random, and what each earned, "
-        f"in {record.config['rows']:,} rows. Nobody can experiment any more. A critic is fitted to "
-        "the log, and the agents learn against it without a single new sample. Where rewards are "
-        "sums of terms of two agents each, a critic of that form needs few rows; one of all "
-        "actions at once needs more than anybody has, and one that ignores the others is wrong "
-        "with any number. The game is known here, so that every answer can be certified:"
+        f"A log tells what {agents} agents did, at random, and what each earned, in {rows:,} rows. "
+        "Nobody can experiment any more. A critic is fitted to the log, and the agents learn "
+        "against it without a single new sample. Rewards are sums of terms of two agents each, "
+        "and a critic of that form, of interaction rank 2, needs few rows. One of all actions at "
+        f"once would have to tell 3^{agents} joint actions apart, and one that ignores the others "
+        "is wrong with any number of rows. The game is known here, so that every answer can be "
+        "certified:"
     )
     page.table(record.tables["critics"])
     page.figure(
-        figures.heat_map(
-            record.arrays["strength"], title="strength", xlabel="with whom", ylabel="whose reward"
-        ),
+        figures.interaction_map(record.arrays["strength"]),
         alt="Heat map of how much each agent's action matters to each other agent's reward",
         caption="Who matters to whom, as found in the log.",
+    )
+    page.text(
+        "The log is kept: `equipoise offline` given the file `log.npz` of this act's run folder "
+        "chooses the rank by held-out error and estimates the gap without knowing the game."
     )

@@ -23,7 +23,7 @@ VERBS = {
     "reproduce": "Make the figures of the papers again, theirs and ours side by side.",
     "report": "Compare runs in one HTML file: numbers, certificates, curves, pictures, settings.",
     "completion": "Print a script that completes commands in a shell.",
-    "demo": "Solve, learn and certify games of several kinds, and write a report about it.",
+    "demo": "Show the library at work in three acts, each with its certificate, and report.",
 }
 
 _USAGE = """\

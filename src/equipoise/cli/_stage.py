@@ -21,10 +21,10 @@ def perform(folder: Path, settings: Settings, *, json: bool = False) -> int:
     )
     records: dict[str, Record] = {}
     with progress("demo", total=len(ACTS)) as bar:
-        for number, act in enumerate(ACTS, start=1):
+        for act in ACTS:
             records[act.name] = _play(act, folder / act.name, settings, anew=complete)
             if not json:
-                _print_act(number, act, records[act.name])
+                _print_act(act, records[act.name])
             bar.advance(act=act.name)
     summary = _summary(records)
     with refusing():
@@ -66,19 +66,34 @@ def _page(
 ) -> Report:
     page = Report(
         "equipoise: a demonstration",
-        "Every policy below comes with a certificate: how much any player could still gain by "
-        "leaving it, computed from the game alone, independently of the solver.",
+        "Games of many self-interested agents are hopeless in general, and tractable with "
+        "structure. Three structures in three acts; each ends with a certificate, computed from "
+        "the game alone, of how much any player could still gain by leaving the policy.",
     )
     page.table(summary, digits=3)
     for act in ACTS:
         record = records[act.name]
         page.section(act.heading)
         act.show(page, record)
+        _add_certificate(page, record)
         page.text("The lines that did it:")
         page.code(act.code(record.config))
         page.config(record.config)
     options = f"--games {settings.games} --seed {settings.seed}"
     return page.reproduce(f"equipoise demo --run {folder} {options}", environment)
+
+
+def _add_certificate(page: Report, record: Record) -> None:
+    """What an act ends with."""
+    certificate = certificate_of(record)
+    games = certificate.nash_conv.size
+    page.text("The certificate:")
+    facts: dict[str, Any] = {"largest gain of anybody": _worst(record)}
+    if games > 1:
+        facts["mean NashConv"] = float(np.mean(certificate.nash_conv))
+    facts |= {"players": certificate.players, "games": games, "exact": certificate.exact}
+    page.facts(facts)
+    page.text(f"How it was found: {certificate.method}.")
 
 
 def _summary(records: dict[str, Record]) -> Table:
@@ -88,7 +103,7 @@ def _summary(records: dict[str, Record]) -> Table:
         certificate = certificate_of(record)
         games = certificate.nash_conv.size
         seconds = (record.scalars["first_seconds"], record.scalars["seconds"])
-        rows.append((act.heading, games, _worst(record), *seconds))
+        rows.append((act.heading.split(":")[0], games, _worst(record), *seconds))
     return Table(("act", "games", "max gain", "first call, s", "again, s"), rows)
 
 
@@ -96,8 +111,8 @@ def _worst(record: Record) -> float:
     return float(np.max(certificate_of(record).max_gain))
 
 
-def _print_act(number: int, act: Act, record: Record) -> None:
-    print(f"\n{number}. {act.heading}: {record.scalars['game']}")
+def _print_act(act: Act, record: Record) -> None:
+    print(f"\n{act.heading}\n   {record.scalars['game']}")
     print(
         f"   largest gain {format_value(_worst(record))}, "
         f"found in {format_value(record.scalars['seconds'], 2)} s "

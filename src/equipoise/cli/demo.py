@@ -1,4 +1,4 @@
-"""`equipoise demo`: the library at work, in acts, with a report at the end."""
+"""`equipoise demo`: the library at work, in three acts, with a report at the end."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,20 +9,22 @@ from equipoise.cli._flags import COMMON, CommonOptions, Count, check_counts, che
 
 @dataclass(frozen=True)
 class Demo:
-    """Solve, learn and certify games of several kinds, and write a report about it.
+    """Show the library at work in three acts, each with its certificate, and report.
 
-    Every act is a run folder. A demo that was interrupted goes on where it stopped when the
-    command is given again; one that is complete is played anew.
+    A player trained once meets games it has never seen; a log of many agents becomes a
+    near-equilibrium; a city of a hundred thousand gets its best one. Every act is a run folder. A
+    demo that was interrupted goes on where it stopped when the command is given again; one that
+    is complete is played anew.
 
     Examples:
       equipoise demo
-      equipoise demo --run runs/small --games 1000
+      equipoise demo --run runs/more --games 256
     """
 
     #: Where the runs and report.html go.
     run: Path = Path("runs/demo")
-    #: How many random games the second act solves.
-    games: Count = 100_000
+    #: How many unseen games the first act plays.
+    games: Count = 64
     #: Where its randomness begins.
     seed: int = 0
     common: CommonOptions = COMMON

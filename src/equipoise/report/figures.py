@@ -158,7 +158,7 @@ def simplex_plot(
             axes.text(*(centre + 1.14 * (corner - centre)), label(name), ha="center", va="center")
         axes.set_aspect("equal")
         axes.set_axis_off()
-        axes.set_title(label(title))
+        axes.set_title(label(title), pad=1.6 * FONT)  # above the name of the upper corner
         axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(-0.1, 1.0))
     return figure
 
