@@ -1,6 +1,7 @@
 """`equipoise reproduce`: the figures of the papers, theirs and ours, from config to page."""
 
 import sys
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -93,7 +94,9 @@ class Reproduce:
         from equipoise.runs.plain import read_json
 
         with refusing(), progress(f"{figure.paper}: {figure.name}") as bar:
-            record, known = figure.run(folder, self.scale, self.seed)
+            # Figures that take long tell how far they are; the standard output is for the result.
+            with redirect_stdout(sys.stderr):
+                record, known = figure.run(folder, self.scale, self.seed)
             drawn = figure.plot(record)
             files = [folder / f"{figure.name}.{kind}" for kind in ("svg", "png")]
             for file in files:
