@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from matplotlib.figure import Figure
 
 from equipoise.cli import main
 from equipoise.papers import FIGURES, aggregative_learning, aggregative_planning
@@ -11,13 +12,14 @@ from equipoise.runs import Record
 
 @pytest.fixture
 def small(monkeypatch):
-    """Both figures of the aggregative paper, in a second."""
+    """Both figures of the aggregative paper, in a second; drawings have tests of their own."""
     planning = aggregative_planning.Config(
         games=("el-farol",), agents=(50,), states=2, horizon=2, seeds=1
     )
     learning = aggregative_learning.Config(episodes=(3,), learners=("known",), seeds=1)
-    monkeypatch.setattr(aggregative_planning.Config, "quick", classmethod(lambda cls: planning))
-    monkeypatch.setattr(aggregative_learning.Config, "quick", classmethod(lambda cls: learning))
+    for module, config in ((aggregative_planning, planning), (aggregative_learning, learning)):
+        monkeypatch.setattr(module.Config, "quick", classmethod(lambda cls, config=config: config))
+        monkeypatch.setattr(module, "plot", lambda record: Figure())
 
 
 def test_the_list(capsys, monkeypatch):
