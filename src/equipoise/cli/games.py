@@ -6,7 +6,7 @@ from typing import Annotated
 import tyro
 
 from equipoise.cli._errors import CommandError, refusing
-from equipoise.cli._flags import COMMON, CommonOptions, File, Settings
+from equipoise.cli._flags import COMMON, CommonOptions, File, Settings, optional
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Games:
     """
 
     #: The game to show; all are listed without it.
-    name: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[NAME]")] = None
+    name: Annotated[str | None, tyro.conf.Positional, optional("[NAME]")] = None
     #: Write the game to this .nfg, .npz or .csv file.
     write: File = None
     #: Set a parameter of the game; may be repeated.

@@ -45,7 +45,7 @@ class Reproduce:
     scale: Literal["quick", "full"] = "quick"
     #: Say what there is, and how long it takes.
     list: bool = False
-    #: Where randomness begins; the records that are kept here began at 0.
+    #: Where randomness begins; the records in the documentation began at 0.
     seed: int = 0
     #: Where the run folders go (runs/PAPER-SCALE).
     run: Folder = None
