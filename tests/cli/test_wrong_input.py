@@ -73,6 +73,7 @@ def test_npz_that_is_no_game(capsys, tmp_path):
 
 def test_a_game_that_cannot_be_solved(capsys):
     assert "zero-sum" in refused(capsys, "solve", "chicken")
+    assert "actions are continuous" in refused(capsys, "solve", "square-continuous")
 
 
 @pytest.mark.parametrize("tolerance", ["0", "-1", "nan", "inf"])

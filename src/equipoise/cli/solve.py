@@ -52,6 +52,11 @@ class Solve:
         game = find_game(self.game, self.set)
         if kind_of(game).startswith("aggregative"):
             return self._run_crowd(game)
+        if kind_of(game) == "continuous":
+            raise CommandError(
+                f"GAME: expected a game that can be solved exactly, found {self.game}, whose actions "
+                "are continuous; `equipoise certify` judges a policy of it"
+            )
         if self.option:
             raise CommandError(f"--option: expected an aggregative game, found {self.game}")
         tolerance = 1e-8 if self.tolerance is None else self.tolerance
