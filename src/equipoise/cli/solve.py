@@ -54,8 +54,8 @@ class Solve:
             return self._run_crowd(game)
         if kind_of(game) == "continuous":
             raise CommandError(
-                f"GAME: expected a game that can be solved exactly, found {self.game}, whose actions "
-                "are continuous; `equipoise certify` judges a policy of it"
+                f"GAME: expected a game that can be solved exactly, found {self.game}, whose "
+                "actions are continuous; `equipoise certify` judges a policy of it"
             )
         if self.option:
             raise CommandError(f"--option: expected an aggregative game, found {self.game}")
