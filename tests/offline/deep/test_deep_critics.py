@@ -169,13 +169,13 @@ def test_patience_counts_epochs_or_steps():
 
 
 def test_side_by_side_and_in_turn_are_the_same(monkeypatch):
-    logs = [simple_log(seed=0), simple_log(seed=1)]
+    log = simple_log(seed=1)
     critic = Critic(2, width=8, depth=1, epochs=5)
     found = []
     for vectorised in (False, True):
         for module in (fit_module, critics_module):
             monkeypatch.setattr(module, "side_by_side", lambda v=vectorised: v)
-        found.append(fit(logs, critic, key=1, capacity=256))
+        found.append(fit(log, critic, key=1))
     turn, side = found
     np.testing.assert_allclose(turn.validation, side.validation, rtol=1e-5)
     np.testing.assert_array_equal(turn.best_round, side.best_round)
@@ -184,7 +184,7 @@ def test_side_by_side_and_in_turn_are_the_same(monkeypatch):
 def test_a_stopped_run_goes_on_to_the_same_critics(tmp_path, monkeypatch):
     log = simple_log()
     critic = Critic(2, width=8, depth=1, epochs=12, patience=12)
-    whole = fit(log, critic, key=3, trials=2)
+    whole = fit(log, critic, key=3)
     monkeypatch.setattr(fit_module, "CHECKPOINT_SECONDS", 0.0)
     monkeypatch.setattr(fit_module, "_LOOK_SECONDS", 0.0)
     advance, calls = train_module.advance, []
@@ -197,16 +197,15 @@ def test_a_stopped_run_goes_on_to_the_same_critics(tmp_path, monkeypatch):
 
     monkeypatch.setattr(train_module, "advance", killed)
     with pytest.raises(SystemError):
-        fit(log, critic, key=3, trials=2, run=tmp_path / "run")
-    resumed = fit(log, critic, key=3, trials=2, run=tmp_path / "run")
+        fit(log, critic, key=3, run=tmp_path / "run")
+    resumed = fit(log, critic, key=3, run=tmp_path / "run")
     assert len(calls) == 5 + 12 - 4
     np.testing.assert_array_equal(resumed.validation, whole.validation)
-    again = fit(log, critic, key=3, trials=2, run=tmp_path / "run")
+    again = fit(log, critic, key=3, run=tmp_path / "run")
     actions = log.actions[:7]
-    for trial in range(2):
-        np.testing.assert_array_equal(again(actions, trial=trial), whole(actions, trial=trial))
+    np.testing.assert_array_equal(again(actions), whole(actions))
     with pytest.raises(ValueError, match="config"):
-        fit(log, critic, key=4, trials=2, run=tmp_path / "run")
+        fit(log, critic, key=4, run=tmp_path / "run")
 
 
 def test_interrupted_training_returns_the_best_so_far(monkeypatch):
@@ -254,11 +253,9 @@ def test_ridge_is_chosen_by_what_predicts():
     assert errors[0] < 0.7 * errors[1]
 
 
-@pytest.mark.parametrize(
-    "critic", [Critic(3, width=4, depth=1, epochs=2, shared=True), Critic.linear(2)]
-)
+@pytest.mark.parametrize("critic", [Critic(2, width=8, depth=1, epochs=2), Critic.linear(2)])
 def test_saved_critics_are_read_back(critic, tmp_path):
-    log = simple_log(samples=80)
+    log = simple_log()
     critics = fit(log, critic, key=0)
     critics.save(tmp_path)
     again = Critics.load(tmp_path)
@@ -267,6 +264,18 @@ def test_saved_critics_are_read_back(critic, tmp_path):
     (tmp_path / "critics.safetensors").write_bytes(b"nothing")
     with pytest.raises(ValueError, match="damaged"):
         Critics.load(tmp_path)
+
+
+def test_every_trial_has_weights_and_rows_of_its_own():
+    logs = [simple_log(seed=seed) for seed in (0, 1)]
+    critics = fit(logs, Critic.linear(2), key=0)
+    single = [fit(log, Critic.linear(2), key=0) for log in logs]
+    actions = logs[0].actions[:5]
+    for trial in range(2):
+        np.testing.assert_allclose(critics(actions, trial=trial), single[trial](actions), atol=1e-6)
+    networks = fit_module.initial_networks(Critic(1, width=4), Sizes(2), 2, jax.random.key(0))
+    first = np.asarray(networks.weights[0]).reshape(4, -1)
+    assert len(np.unique(first.round(6), axis=0)) == 4
 
 
 def test_wrong_arguments_are_named():
