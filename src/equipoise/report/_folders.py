@@ -2,6 +2,7 @@
 
 import os
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -101,12 +102,22 @@ def find_runs(path: str | os.PathLike[str]) -> list[Path]:
     return below
 
 
-def read_runs(paths: list[Path]) -> list[RunFolder]:
-    """Read runs, and give each a name that no other has.
+def read_runs(folders: Sequence[str | os.PathLike[str]]) -> list[RunFolder]:
+    """Read runs, and give each a name that no other has; one given twice is read once.
 
-    >>> read_runs([])
-    []
+    **Example**
+
+    >>> import tempfile
+    >>> from equipoise.report import read_runs
+    >>> from equipoise.runs import Run
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     folders = [f"{place}/{name}" for name in ("old/omd", "new/omd", "new/exp3")]
+    ...     for folder in folders:
+    ...         Run.create(folder, {}).close()
+    ...     [run.label for run in read_runs(folders)]
+    ['old/omd', 'new/omd', 'new/exp3']
     """
+    paths = [Path(folder) for folder in folders]
     unique = list(dict.fromkeys(path.resolve() for path in paths))
     parts = 1
     while True:
