@@ -109,7 +109,7 @@ def skipped(lines: Iterable[Line]) -> list[str]:
 def _time(seconds: float | None, unit: str) -> str:
     if seconds is None:
         return "-"
-    return f"{duration(seconds)} a {unit}" if unit else duration(seconds)
+    return f"{duration(seconds)} per {unit}" if unit else duration(seconds)
 
 
 def _ratio(line: Line) -> str:

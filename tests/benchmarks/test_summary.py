@@ -55,7 +55,7 @@ def test_the_table_and_who_was_left_out(capsys):
     console = Console(width=140)
     console.print(summary_table(lines))
     shown = capsys.readouterr().out
-    assert "2 us a game" in shown
+    assert "2 us per game" in shown
     assert "best" in shown
     assert "none" in shown
     assert skipped(lines) == [
