@@ -32,7 +32,14 @@ def test_every_theorem_of_a_paper_has_a_row():
     first, second, third = PAGE.split("\n## ")[1:4]
     for name in ("Figure 1", *(f"Theorem 4.{i}" for i in (1, 2, 3, 4)), "Lemma A.1", "Lemma B.1"):
         assert name in first
-    for name in ("Theorem 1", "Theorems 2 and 4", "Theorem 3", "Table 1", "Figures 2, 3 and 4"):
+    for name in (
+        "Theorem 1",
+        "Theorems 2 and 4",
+        "Theorem 3",
+        "Table 1",
+        "Figure 2",
+        "Figures 3 and 4, Table 2",
+    ):
         assert name in second
     for name in ("3.1", "4.1", "4.2", "5.1", "5.2", "C.1", "D.1"):
         assert f"Theorem {name}" in third
@@ -70,6 +77,17 @@ def test_numbers_of_players(family, player, gap):
     wanted = {"panel": "A=3", "family": family, "player": player, "x": 256}
     (row,) = table("in-context/full", "gaps", **wanted)
     assert row["gap"] == pytest.approx(gap, abs=6e-4)
+
+
+@pytest.mark.parametrize(
+    ("critic", "gaps"),
+    [("2-IR-64", (32, 0.002, 0.002)), ("joint-2x128", (19, 17, 2.1)), ("1-IR-128", (11, 15, 10))],
+)
+def test_numbers_of_deep_critics(critic, gaps):
+    rows = table("interaction-rank-deep/figure-2-quick", "summary", critic=critic, recipe="ours")
+    rows = sorted(rows, key=lambda row: row["rows per agent"])
+    assert [row["rows per agent"] for row in rows] == [10, 20, 50]
+    assert [row["max gap"] for row in rows] == pytest.approx(gaps, rel=0.04, abs=6e-4)
 
 
 def test_numbers_of_logs():
