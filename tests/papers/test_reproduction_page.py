@@ -80,14 +80,21 @@ def test_numbers_of_players(family, player, gap):
 
 
 @pytest.mark.parametrize(
-    ("critic", "gaps"),
-    [("2-IR-64", (32, 0.002, 0.002)), ("joint-2x128", (19, 17, 2.1)), ("1-IR-128", (11, 15, 10))],
+    ("critic", "recipe", "gaps"),
+    [
+        ("2-IR-64", "printed", {10: 74}),
+        ("joint-2x512", "printed", {10: 24}),
+        ("1-IR-128", "printed", {10: 15}),
+        ("2-IR-64", "ours", {10: 41, 20: 0.033, 50: 0.0010}),
+        ("joint-2x512", "ours", {10: 47, 20: 40, 50: 0.14}),
+        ("1-IR-128", "ours", {10: 22, 20: 16, 50: 18}),
+        ("2-IR-linear", "ours", {5: 0.0005, 100: 0.0005}),
+    ],
 )
-def test_numbers_of_deep_critics(critic, gaps):
-    rows = table("interaction-rank-deep/figure-2-quick", "summary", critic=critic, recipe="ours")
-    rows = sorted(rows, key=lambda row: row["rows per agent"])
-    assert [row["rows per agent"] for row in rows] == [10, 20, 50]
-    assert [row["max gap"] for row in rows] == pytest.approx(gaps, rel=0.04, abs=6e-4)
+def test_numbers_of_deep_critics(critic, recipe, gaps):
+    rows = table("interaction-rank-deep/full", "summary", critic=critic, recipe=recipe, figure="2")
+    found = {row["rows per agent"]: row["max gap"] for row in rows}
+    assert {size: found[size] for size in gaps} == pytest.approx(gaps, rel=0.06)
 
 
 def test_numbers_of_logs():
