@@ -51,13 +51,9 @@ def plot(record: Record) -> Any:
 
 
 def _colour(critic: str) -> str:
-    return (
-        "C2"
-        if critic.endswith("linear")
-        else _COLOURS[critic[: critic.index("-", 2)]]
-        if (critic[0].isdigit())
-        else _COLOURS["joint"]
-    )
+    if critic.endswith("linear"):
+        return "C2"
+    return next(colour for kind, colour in _COLOURS.items() if critic.startswith(kind))
 
 
 def _against_rows(axes: Any, rows: list[dict[str, Any]], measure: str) -> None:
@@ -76,7 +72,8 @@ def _against_rows(axes: Any, rows: list[dict[str, Any]], measure: str) -> None:
             axes.fill_between(x, low, high, color=colour, alpha=0.15, lw=0)
     axes.set_xscale("log")
     if measure == "max gap":
-        axes.set_yscale("symlog", linthresh=0.1)
+        axes.set_yscale("symlog", linthresh=0.01)
+        axes.set_ylim(0.0, None)
         axes.set_title(_TITLES["2"], fontsize=9)
     axes.set_xlabel("rows of the log for each agent (the paper's rule: 10)")
     axes.set_ylabel("max gap" if measure == "max gap" else "held-out mean squared error")
@@ -103,7 +100,8 @@ def _curves(axes: Any, record: Record) -> None:
             steps, np.maximum(mean - error, 0.0), mean + error, color=colour, alpha=0.15, lw=0
         )
     axes.set_xscale("log")
-    axes.set_yscale("symlog", linthresh=0.1)
+    axes.set_yscale("symlog", linthresh=0.01)
+    axes.set_ylim(0.0, None)
     axes.set_xlabel("steps of the actors")
     axes.set_ylabel("max gap")
     axes.grid(True, alpha=0.25, lw=0.6)
@@ -122,7 +120,8 @@ def _bars(axes: Any, rows: list[dict[str, Any]], figure: str) -> None:
     axes.plot([r["median gap"] for r in rows], places, "k|", ms=7, label="median agent")
     axes.set_yticks(places, names, fontsize=5)
     axes.invert_yaxis()
-    axes.set_xscale("symlog", linthresh=0.1)
+    axes.set_xscale("symlog", linthresh=0.01)
+    axes.set_xlim(0.0, None)
     axes.set_xlabel("max gap")
     axes.set_title(_TITLES[figure], fontsize=9)
     axes.grid(True, axis="x", alpha=0.25, lw=0.6)
