@@ -1,6 +1,6 @@
 # On a bare machine with Python 3.11 or newer and make:
 #
-#   make demo     set up, then solve and certify a few games into runs/demo
+#   make demo     set up, then three structures in three acts, and a page, into runs/demo
 #   make test     set up, then everything that keeps the tree true: lint, types, docs, tests
 #   make bench    set up, then ours beside other libraries in one table; QUICK=1 for minutes
 #

@@ -18,7 +18,7 @@ _ROWS = 30
 #: More curves than this in one figure cannot be told apart.
 _CURVES = 7
 #: Numbers that are shown elsewhere.
-_NOTED = ("key", "seconds")
+_NOTED = ("key", "seconds", "first_seconds")
 #: Why something may not be comparable is more useful on top than at the end of the page.
 _OTHER_VERSIONS = "The runs were made with different versions: {names}."
 

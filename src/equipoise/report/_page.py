@@ -115,7 +115,9 @@ class Report:
         if alike:
             heads = names if len(configs) == 1 else ("in all of them",)
             same = Table(("setting", *heads), [row[: 1 + len(heads)] for row in alike])
-            summary = "All settings" if len(configs) == 1 else f"{len(alike)} settings are the same"
+            summary = f"{len(alike)} settings are the same"
+            if len(configs) == 1:
+                summary = f"All settings of {names[0]}"
             self._add("table", _folded(summary, _table(same, "", 4, mark="alike")))
         return self
 

@@ -140,7 +140,8 @@ def compared_curves(
         raise ValueError("curves: expected at least one, found none")
     finite = {name: np.isfinite(c.mean) & (c.at > 0) for name, c in curves.items()}
     log = all((c.mean[finite[name]] > 0).all() for name, c in curves.items())
-    with canvas(4.7, 3.5) as (figure, axes):
+    inside = max(map(len, curves)) <= 16 and len(curves) <= 4  # larger legends hide the curves
+    with canvas(4.7, 3.5 if inside else 3.6 + 0.19 * len(curves)) as (figure, axes):
         for (name, curve), colour in zip(curves.items(), cycle(), strict=False):
             used = finite[name]
             at, mean = curve.at[used], curve.mean[used]
@@ -160,5 +161,6 @@ def compared_curves(
         axes.set(xlabel=label(next(iter(curves.values())).axis), ylabel=label(ylabel))
         axes.set_title(label(title))
         axes.grid(True, color="#808080", alpha=0.25, lw=0.6)
-        axes.legend(frameon=False)
+        place = {} if inside else {"loc": "upper left", "bbox_to_anchor": (-0.1, -0.2)}
+        axes.legend(frameon=False, **place)
     return figure
