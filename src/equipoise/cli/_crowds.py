@@ -219,6 +219,7 @@ def solution_page(name: str, game: Any, solution: eq.Solution, seconds: float) -
             "Every equilibrium lies in a feasible cell of the grid of aggregates. One was sought, "
             "rounded to whole agents and certified in every region of such cells."
         )
+        _add_map(page, game)
     else:
         page.text("The same game solved for the largest and for the smallest mean reward.")
     page.table(others_table(game, solution))
@@ -229,6 +230,23 @@ def solution_page(name: str, game: Any, solution: eq.Solution, seconds: float) -
     )
     environment = describe_environment()
     return page.reproduce(" ".join(environment["command"]), environment)
+
+
+def _add_map(page: Report, game: Any) -> None:
+    """Where the equilibria lie over the aggregate, and what they are worth."""
+    found = eq.aggregative.equilibria(game)
+    if not found:
+        return
+    page.figure(
+        figures.equilibrium_map(
+            [one.aggregate for one in found],
+            [one.welfare for one in found],
+            gains=[one.gain for one in found],
+            regions=[one.region for one in found],
+        ),
+        alt=f"Map of {len(found)} equilibria over the aggregate, with their welfare and the best.",
+        caption="Shaded are the cells that an equilibrium was found in.",
+    )
 
 
 def _add_shares(page: Report, game: Any, solution: eq.Solution) -> None:

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import numpy as np
-
 from equipoise.report import Report, figures
 from equipoise.runs import Record, Table
 from equipoise.runs.environment import describe_environment
@@ -63,22 +61,12 @@ def _add_map(page: Report, record: Record) -> None:
     if not strength.any():
         page.text("Nobody's actions matter to anybody else: the rewards have rank 1.")
         return
-    agents = np.arange(len(strength))
     note = ""
-    if len(agents) > _LARGEST:
-        weight = strength.sum(0) + strength.sum(1)
-        agents = np.sort(np.argsort(-weight)[:_LARGEST])
+    if len(strength) > _LARGEST:
         note = f" The {_LARGEST} agents who matter most are shown."
-    names = tuple(str(i) for i in agents)
+    names = [str(i) for i in range(len(strength))]
     page.figure(
-        figures.heat_map(
-            strength[np.ix_(agents, agents)],
-            title="strength",
-            xlabel="whose action",
-            ylabel="whose reward",
-            rows=names,
-            columns=names,
-        ),
+        figures.interaction_map(strength, names=names, most=_LARGEST),
         alt="Heat map of how much each agent's actions matter to each agent's reward.",
         caption="Standard deviation of what an agent's action adds to another's reward." + note,
     )
