@@ -10,8 +10,12 @@ from jaxtyping import Array, Float, Int
 
 from equipoise.offline.deep._actors import ActorNetwork, situations
 from equipoise.offline.deep._critics import predict
+from equipoise.offline.deep._mapping import over_agents, side_by_side
 from equipoise.offline.deep._methods import TD3BC
 from equipoise.offline.deep._rows import Data, Rows, Sizes
+
+#: Up to so many rows, a CPU computes critics of all agents at once.
+_FEW = 4
 
 
 class Ascent(eqx.Module):
@@ -142,12 +146,14 @@ def _slopes(
         values = model(eqx.tree_at(lambda r: r.actions, rows, actions))
         return (weight * values).sum(), values
 
-    def both(policy: Array, agent: Array, model: Any, rows: Rows, weight: Array) -> Any:
+    def both(own: Any, trial: Any, agent: Array) -> Any:
+        policy, model = own
+        rows, weight = trial
         return jax.value_and_grad(worth, has_aux=True)(policy, model, rows, weight, agent)
 
-    per_agent = jax.vmap(both, (0, 0, 0, None, None))
-    per_trial = jax.vmap(per_agent, (0, None, 0, 0, 0))
-    (_, values), slope = per_trial(policies, jnp.arange(agents), critics.models, looked_at, weight)
+    # Few rows are best looked at by all agents at once, on a CPU too.
+    each = over_agents(both, side_by_side() or weight.shape[1] <= _FEW)
+    (_, values), slope = each((policies, critics.models), (looked_at, weight), jnp.arange(agents))
     if method.normaliser == "policy":
         rewards = values * critics.scale[..., None] + critics.shift[..., None]
         normaliser = (jnp.abs(rewards) * weight[:, None]).sum(-1)
