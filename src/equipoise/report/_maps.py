@@ -59,14 +59,15 @@ def equilibrium_map(
     gains: Any = None,
     regions: Any = None,
     title: str = "",
-    names: Sequence[str] = ("aggregate", "aggregate, second coordinate"),
+    names: Sequence[str] | None = None,
 ) -> Any:
     """Where equilibria lie on the line (or plane) of aggregates, and what they are worth.
 
     `aggregates` is (equilibria, coordinates), `welfare` one number each. With one coordinate,
     welfare is the height; with more, the first two span the plane and welfare is the colour.
     `gains` are written beside the points; `regions`, (equilibria, 2, coordinates), are the lower
-    and upper corners of the cells each was found in, and are shaded. The best is a star.
+    and upper corners of the cells each was found in, and are shaded. The best is a star. `names`
+    are those of the coordinates.
 
     **Example**
 
@@ -90,14 +91,17 @@ def equilibrium_map(
             axes.plot(*points.T, "o", color=COLOURS[0], ms=8, label="equilibria")
         else:
             dots = axes.scatter(*points.T, c=worth, cmap="viridis", s=70, label="equilibria")
-            figure.colorbar(dots, ax=axes, label="welfare")
+            if len(points) > 1:
+                figure.colorbar(dots, ax=axes, label="welfare")
         best = points[int(worth.argmax())]
         axes.plot(*best, "*", color=COLOURS[1], ms=17, label="best for society")
         for point, gain in zip(points, [] if gains is None else np.asarray(gains), strict=False):
             text = f"gain {gain:.2g}" if gain else "gain 0"
             axes.annotate(text, point, xytext=(0, 11), textcoords="offset points", ha="center")
-        second = "welfare of the mean agent" if flat else label(names[1])
-        axes.set(xlabel=label(names[0]), ylabel=second)
+        if names is None:
+            names = ("aggregate",) if flat else ("first coordinate", "second coordinate")
+        second = "welfare of the mean agent" if flat else names[1]
+        axes.set(xlabel=label(names[0]), ylabel=label(second))
         axes.set_title(label(title))
         axes.margins(0.12, 0.25)
         axes.grid(True, color="#808080", alpha=0.25, lw=0.6)

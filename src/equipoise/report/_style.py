@@ -49,7 +49,7 @@ caption { padding-bottom: 0.4rem; color: var(--soft); text-align: left; font-siz
 th, td { padding: 0.35rem 1.25rem 0.35rem 0; text-align: left; vertical-align: top; }
 th { border-bottom: 1.5px solid var(--ink); font-weight: 600; white-space: nowrap; }
 td { border-bottom: 1px solid var(--line); }
-td:first-child { min-width: 6rem; }
+td:first-child:not(.number) { min-width: 6rem; }
 tr.differs td, tr.alike td { overflow-wrap: anywhere; }
 tr.differs td { background: var(--mark); }
 tr.differs td:first-child { padding-left: 0.5rem; white-space: nowrap; }
