@@ -188,6 +188,15 @@ def test_long_legends_are_below_the_curves():
     assert bottom[1] < edge[1]
 
 
+@pytest.mark.parametrize("sign", [1.0, -1.0], ids=["logarithmic", "linear"])
+def test_very_long_curves_make_small_pages(sign):
+    t = np.arange(1.0, 1e6)
+    (axes,) = figures.compared_curves({"a": Curve(t, sign / t, 0 * t)}).axes
+    drawn = axes.lines[-1].get_xydata()
+    assert len(drawn) <= 600
+    assert drawn[[0, -1]].tolist() == [[1.0, sign], [t[-1], sign / t[-1]]]
+
+
 def test_bands_are_two_standard_errors_wide():
     curve = Curve(np.array([1.0, 2.0]), np.array([1.0, -1.0]), np.array([0.1, 0.2]))
     (axes,) = figures.compared_curves({"a": curve}).axes

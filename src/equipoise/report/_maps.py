@@ -98,10 +98,9 @@ def equilibrium_map(
         for point, gain in zip(points, [] if gains is None else np.asarray(gains), strict=False):
             text = f"gain {gain:.2g}" if gain else "gain 0"
             axes.annotate(text, point, xytext=(0, 11), textcoords="offset points", ha="center")
-        if names is None:
-            names = ("aggregate",) if flat else ("first coordinate", "second coordinate")
-        second = "welfare of the mean agent" if flat else names[1]
-        axes.set(xlabel=label(names[0]), ylabel=label(second))
+        first, second = ("aggregate", "") if flat else ("first coordinate", "second coordinate")
+        first, second = [*(names or (first, second)), second][:2]
+        axes.set(xlabel=label(first), ylabel=label("welfare" if flat else second))
         axes.set_title(label(title))
         axes.margins(0.12, 0.25)
         axes.grid(True, color="#808080", alpha=0.25, lw=0.6)

@@ -16,6 +16,8 @@ _AXES = {"rounds": "round", "episodes": "episode", "step": "step"}
 _NO_CURVES = ("path", "nash", "gains", "value", "certified_value", "solved", "welfare")
 #: How many standard errors a band is wide, on either side.
 WIDTH = 2.0
+#: More points of a curve than this make a page larger, and no clearer.
+POINTS = 600
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,18 @@ def _of_metrics(metrics: list[dict[str, Any]]) -> dict[str, Curve]:
     return found
 
 
+def _spread(count: int, log: bool) -> np.ndarray:
+    """Which of very many points are drawn: as many as can be seen, the first and last included.
+
+    >>> _spread(3, True).tolist(), len(_spread(10**6, True)) <= 600
+    ([0, 1, 2], True)
+    """
+    if count <= POINTS:
+        return np.arange(count)
+    places = np.geomspace(1, count, POINTS) - 1 if log else np.linspace(0, count - 1, POINTS)
+    return np.unique(places.round().astype(int))
+
+
 def compared_curves(
     curves: Mapping[str, Curve],
     *,
@@ -151,11 +165,14 @@ def compared_curves(
                 text += f"  (slope {slope:.2f})".replace("-", "−")
                 tail = at[at >= at.max() / 10]
                 axes.plot(tail, scale * tail**slope, "--", color=colour, lw=1.0)
-            axes.plot(at, mean, "o-" if at.size < 3 else "-", color=colour, lw=1.8, label=text)
+            drawn = _spread(at.size, log)
+            style = "o-" if at.size < 3 else "-"
+            axes.plot(at[drawn], mean[drawn], style, color=colour, lw=1.8, label=text)
             if curve.error is not None and at.size:
                 half = WIDTH * curve.error[used]
                 low = np.maximum(mean - half, mean.min() / 10) if log else mean - half
-                axes.fill_between(at, low, mean + half, color=colour, alpha=0.2, lw=0)
+                ends = low[drawn], (mean + half)[drawn]
+                axes.fill_between(at[drawn], *ends, color=colour, alpha=0.2, lw=0)
         if log:
             axes.set(xscale="log", yscale="log")
         axes.set(xlabel=label(next(iter(curves.values())).axis), ylabel=label(ylabel))
