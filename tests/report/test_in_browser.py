@@ -12,8 +12,6 @@ from equipoise.report import compare, read_runs
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 BROWSER = next(filter(None, map(shutil.which, NAMES)), "")
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), ""
-)
 
 pytestmark = [
     pytest.mark.slow,
