@@ -31,8 +31,7 @@ def opened(file, *options):
 def page(tmp_path_factory):
     place = tmp_path_factory.mktemp("runs")
     arrays = {"strength": np.arange(400.0).reshape(20, 20), "path": np.eye(3), "nash": [1 / 3] * 3}
-    many = {f"a_setting_with_a_long_name_{k}": [k] * 20 for k in range(3)}
-    runs = [make_run(place / f"run-{k}", k / 10, arrays, **many, rate=k) for k in range(1, 7)]
+    runs = [make_run(place / f"run-{k}", k / 10, arrays, sizes=[k] * 60) for k in range(1, 7)]
     file = place / "page.html"
     compare(read_runs(runs)).write(file)
     return file
