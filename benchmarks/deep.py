@@ -9,7 +9,9 @@ of 128. Three ways to do a step:
   library does with local states;
 - `PyTorch, agents in turn`: the same as the latter, one agent after the other, the pair networks of
   an agent stacked into one product. PyTorch is no dependency: `pip install torch==2.13.0` (the CPU
-  build) to see its row. Tianshou and d3rlpy do the same work with more around it.
+  build) to see its row;
+- Tianshou's and d3rlpy's TD3+BC with the same networks, for some of the agents, their time
+  multiplied; `pip install tianshou==2.0.1 d3rlpy==2.8.1`, which bring many packages, to see them.
 
 Times are processor times, so that other processes on the machine count less.
 """
@@ -23,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.harness import Answer, Arrays, Case, Contender
+from benchmarks.peers import deep_actor_critics as peers
 
 BATCH, WIDTH, STEPS = 256, 64, 4
 ACTOR_WIDTH, ACTOR_DEPTH = 128, 3
@@ -247,6 +250,8 @@ def draw(agents: int) -> Arrays:
 def case(agents: int, depth: int) -> Case:
     """One case; the measure is the critics' loss, which begins above 0.6."""
     options: dict[str, Any] = {"batched": True, "timeout": 300.0}
+    networks: dict[str, Any] = {"depth": depth, "width": WIDTH, "batch": BATCH, "steps": STEPS}
+    networks["actor"] = (ACTOR_WIDTH, ACTOR_DEPTH)
     own = {"ours": True, "compiles": True, "how": "one compiled program"}
     return Case(
         name=f"{agents} agents, batch {BATCH}, pair networks of {depth} x {WIDTH}",
@@ -261,6 +266,22 @@ def case(agents: int, depth: int) -> Case:
                 partial(pytorch, depth),
                 needs=("torch",),
                 how="Python call per agent",
+                **options,
+            ),
+            Contender(
+                "Tianshou",
+                partial(peers.tianshou, **networks),
+                needs=("tianshou",),
+                how="Python call per agent",
+                notes=f"{peers.PART} agents, time multiplied",
+                **options,
+            ),
+            Contender(
+                "d3rlpy",
+                partial(peers.d3rlpy, **networks),
+                needs=("d3rlpy",),
+                how="Python call per agent",
+                notes=f"{peers.PART} agents, time multiplied",
                 **options,
             ),
         ),
