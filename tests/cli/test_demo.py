@@ -120,7 +120,7 @@ def test_an_unfinished_demo_goes_on_and_a_complete_one_starts_anew(folder, tmp_p
     assert {type(game) for game in solved} == {eq.AggregativeMarkovGame}  # the others were read
     solved.clear()
     assert play(folder) == 0
-    assert len(solved) == 7  # the prologue solves twice, the first act twice, the city three times
+    assert len(solved) == 6  # the prologue solves twice, the first act once, the city three times
     sessions = json.loads((folder / "prologue" / "environment.json").read_text())["sessions"]
     assert len(sessions) == 1
     assert sessions[0] != first

@@ -54,7 +54,9 @@ def play_crowd(config: dict[str, Any], run: Run) -> Record:
         "method": certificate.method,
         "exact": certificate.exact,
         "title": entry.title,
-        "notes": entry.notes.replace("`", ""),
+        "notes": entry.notes.replace("`horizon`", f"{game.horizon}").replace(
+            "`levels`", f"{game.states}"
+        ),
         "several": eq.games.describe(config["several"]).title,
     }
     return Record("crowd", config, scalars, arrays, {"equilibria": Table(columns, rows)})
@@ -82,6 +84,10 @@ def show_crowd(page: Report, record: Record) -> None:
         caption="The equilibrium that is best for society.",
     )
     several = record.scalars["several"]
+    page.text(
+        "A fine grid asks a household to forgo next to nothing, and here leaves society little to "
+        "choose. Where there are several equilibria, the choice is everything:"
+    )
     page.figure(
         figures.equilibrium_map(
             record.arrays["map/aggregate"],
@@ -91,5 +97,5 @@ def show_crowd(page: Report, record: Record) -> None:
             title=several,
         ),
         alt="Equilibria of a second game over its aggregate, with their welfare and the best",
-        caption=f"Where there are several: {several[0].lower()}{several[1:]}, {agents:,} agents.",
+        caption=f"{several}; {agents:,} agents. Shaded are the cells each was found in.",
     )

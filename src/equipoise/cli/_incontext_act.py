@@ -37,7 +37,7 @@ def play_in_context(config: dict[str, Any], run: Run) -> Record:
     episode, seconds = play()
     certificate = eq.certify(games, episode.last)
     curves, far, paths = {OURS: np.asarray(episode.curve)}, np.zeros(0), np.zeros((0, 3))
-    shown = _most_mixed(games)
+    shown, nash = _typical(games, curves[OURS][-1])
     for name, (make, which) in LEARNERS.items():
         record = FAR if name == FIRST else ROUNDS
         trace = eq.dynamics.play(games, make(), make(), rounds=record[-1], key=key, record=record)
@@ -52,7 +52,7 @@ def play_in_context(config: dict[str, Any], run: Run) -> Record:
         "far": far,
         "path": _from_uniform(episode.policies[0][:, shown]),
         "path_of_learner": _from_uniform(paths),
-        "nash": eq.solve(games[shown]).policy[0],
+        "nash": nash,
     } | {f"gap/{name}": curve for name, curve in curves.items()}
     last = {name: float(curve[-1].mean()) for name, curve in curves.items()}
     arrays["solved"] = np.asarray(last[OURS] < min(last[name] for name in LEARNERS))
@@ -68,9 +68,12 @@ def play_in_context(config: dict[str, Any], run: Run) -> Record:
     return Record("in-context", config, scalars, arrays, {"gaps": table})
 
 
-def _most_mixed(games: eq.MatrixGame) -> int:
-    """The game whose path is worth seeing: its equilibrium is the least pure."""
-    return int(np.argmin(np.max(eq.solve(games).policy[0], -1)))
+def _typical(games: eq.MatrixGame, gaps: np.ndarray) -> tuple[int, np.ndarray]:
+    """A game to be drawn, and its equilibrium: of the more mixed half, that of the median gap."""
+    nash = eq.solve(games).policy[0]
+    mixed = np.argsort(nash.max(-1), kind="stable")[: (len(nash) + 1) // 2]
+    shown = int(mixed[np.argsort(gaps[mixed], kind="stable")[len(mixed) // 2]])
+    return shown, nash[shown]
 
 
 def _from_uniform(path: Any) -> np.ndarray:
@@ -106,5 +109,5 @@ def show_in_context(page: Report, record: Record) -> None:
                 record.arrays[name], equilibrium=record.arrays["nash"], title=title
             ),
             alt=f"Path of the row player's policy in one game, by {title}, and the Nash point",
-            caption=f"The row player's policy in one game, {ROUNDS[-1]} rounds.",
+            caption=f"The row player in a typical game that must be mixed, {ROUNDS[-1]} rounds.",
         )

@@ -61,7 +61,10 @@ figure { margin: 1rem 0; max-width: 100%; }
 figure svg, figure img { display: block; max-width: 100%; height: auto; }
 figure svg { fill: currentColor; }
 figure img { border-radius: 8px; background: #fff; }
-figcaption { max-width: 40rem; margin-top: 0.35rem; color: var(--soft); font-size: 0.88rem; }
+figcaption {
+  contain: inline-size; /* as wide as the picture, so that pictures stand side by side */
+  max-width: 40rem; margin-top: 0.35rem; color: var(--soft); font-size: 0.88rem;
+}
 details { margin: 0.75rem 0; }
 summary { cursor: pointer; color: var(--accent); }
 footer { margin-top: 3.5rem; padding-top: 1rem; border-top: 1px solid var(--line); }
