@@ -136,8 +136,9 @@ def test_rank_decides_the_gap():
     game = eq.games.load("pairwise-continuous", agents=6, noise=0.5)
     logs = [eq.offline.collect(game, "uniform", samples=400, key=k) for k in range(2)]
     gaps = {}
-    for rank in (1, 2):
-        critics = fit(logs, Critic(rank, width=32, depth=1, epochs=60, learning_rate=5e-3), key=1)
+    network = Critic(2, width=32, depth=1, epochs=60, learning_rate=5e-3)
+    for rank, critic in ((1, Critic.linear(1)), (2, network)):
+        critics = fit(logs, critic, key=1)
         actors = improve(critics, logs, TD3BC(steps=700), key=2)
         gaps[rank] = [eq.certify(game, policy).max_gain for policy in actors.policies]
     assert np.mean(gaps[2]) < 0.2
