@@ -33,6 +33,8 @@ def test_a_run_folder_with_policies_map_and_report(logs, tmp_path, capsys):
     assert eq.certify(game, mixture).max_gain < before / 2
     assert record.arrays["strength"].shape == (4, 4)
     assert record.scalars["gap, lower"] <= record.scalars["gap, upper"]
+    environment = json.loads((tmp_path / "run" / "environment.json").read_text())
+    assert environment["seconds"] >= record.scalars["seconds"]  # the work, not the writing
     page = (tmp_path / "run" / "report.html").read_text()
     assert "Who matters to whom" in page
     assert "Interaction rank" in page
@@ -40,6 +42,7 @@ def test_a_run_folder_with_policies_map_and_report(logs, tmp_path, capsys):
     assert main([*arguments, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["read_from_disk"] is True
+    assert json.loads((tmp_path / "run" / "environment.json").read_text()) == environment
     assert len(document["tables"]["agents"]) == document["scalars"]["agents"] == 4
 
 

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import numpy as np
 import pytest
@@ -42,6 +43,45 @@ def test_a_run_writes_what_it_promises(tmp_path):
     assert session["devices"] == ["cpu"]
     assert session["machine"]["cores"] == cores()  # those it may use, not those there are
     assert environment["seconds"] >= 0
+
+
+def test_who_only_reads_a_finished_run_leaves_no_trace(tmp_path):
+    with Run.create(tmp_path / "run", {}):
+        pass
+    with Run.open(tmp_path / "run") as run:  # goes on, and is a session of it
+        run.finish(Record("test"))
+    file = tmp_path / "run" / "environment.json"
+    before = file.read_bytes()
+    assert len(json.loads(before)["sessions"]) == 2
+    with Run.open(tmp_path / "run") as run:
+        assert run.seconds == pytest.approx(json.loads(before)["seconds"])
+    assert file.read_bytes() == before
+
+
+def test_a_finished_record_can_be_added_to(tmp_path):
+    with Run.create(tmp_path / "run", {}) as run:
+        with pytest.raises(FileNotFoundError, match="expected a finished run"):
+            run.add_to_record({"exact": True})
+        run.finish(Record("test", {}, {"gap": 0.5}, {"policy": [1.0]}))
+    with Run.open(tmp_path / "run") as run:
+        run.add_to_record({"exact": True}, {"gains": [0.0]})
+        with pytest.raises(ValueError, match="scalars: expected new names, found gap"):
+            run.add_to_record({"gap": 0.1})
+    record = Record.load(tmp_path / "run")
+    assert record.scalars == {"gap": 0.5, "exact": True}
+    assert set(record.arrays) == {"policy", "gains"}
+
+
+def test_work_before_the_folder_is_counted(tmp_path):
+    with Run.create(tmp_path / "run", {}) as run:
+        run.finish(Record("test"), seconds_before=100.0)
+    environment = json.loads((tmp_path / "run" / "environment.json").read_text())
+    (session,) = environment["sessions"]
+    assert 100 <= environment["seconds"] == session["seconds"] < 160
+    ago = datetime.now(UTC) - datetime.fromisoformat(session["started"])
+    assert 99 <= ago.total_seconds() < 160
+    with Run.create(tmp_path / "other", {}) as run, pytest.raises(ValueError, match="seconds_befo"):
+        run.finish(Record("test"), seconds_before=-1.0)
 
 
 def test_create_refuses_a_folder_in_use(tmp_path):

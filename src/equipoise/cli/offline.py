@@ -84,7 +84,7 @@ class Offline:
         # A log that cannot be read leaves no folder behind.
         record = self._record(config)
         with Run.start(folder, config) as run:
-            run.finish(record)
+            run.finish(record, seconds_before=record.scalars["seconds"])
         offline_page(record).write(folder / "report.html")
         return record, False
 

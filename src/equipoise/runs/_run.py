@@ -2,10 +2,13 @@
 
 import contextlib
 import json
+import math
 import os
 import re
 import sys
 import warnings
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -96,7 +99,7 @@ class Run:
         self._remove_leftovers()
         self._latest = _latest(self.path, sound=not self.finished)
         self.step = int(self._latest.stem) if self._latest else 0
-        self._environment = EnvironmentFile(path / "environment.json")
+        self._environment = EnvironmentFile(path / "environment.json", finished=self.finished)
         self._metrics = MetricsFile(path / "metrics.jsonl", keep=self._metrics_to_keep())
 
     @classmethod
@@ -187,9 +190,16 @@ class Run:
         """The state of the last checkpoint, in the structure of `like`; `like` if there is none."""
         return like if self._latest is None else load_checkpoint(self._latest, like)
 
-    def finish(self, record: Record) -> Record:
-        """Write the final record; the run is then complete and takes no more rows."""
+    def finish(self, record: Record, *, seconds_before: float = 0.0) -> Record:
+        """Write the final record; the run is then complete and takes no more rows.
+
+        `seconds_before` are those of work that was done before the folder was made.
+        """
         self._check_unfinished("finish")
+        if not 0 <= seconds_before < math.inf:
+            raise ValueError(f"seconds_before: expected a number >= 0, found {seconds_before!r}")
+        if seconds_before:
+            self._environment.begin_earlier(seconds_before)
         self._metrics.sync()
         record.save(self.path)
         self.finished = True
@@ -199,6 +209,20 @@ class Run:
     def record(self) -> Record:
         """The final record of a finished run."""
         return Record.load(self.path)
+
+    def add_to_record(
+        self, scalars: Mapping[str, Any], arrays: Mapping[str, Any] | None = None
+    ) -> Record:
+        """Add to a finished record what was found out about it later; nothing is replaced."""
+        record, new = self.record(), {"scalars": scalars, "arrays": arrays or {}}
+        for part, added in new.items():
+            known = sorted(set(added) & set(getattr(record, part)))
+            if known:
+                raise ValueError(f"{part}: expected new names, found {', '.join(known)}")
+        whole = {part: {**getattr(record, part), **added} for part, added in new.items()}
+        record = replace(record, **whole)
+        record.save(self.path)
+        return record
 
     @property
     def seconds(self) -> float:

@@ -4,7 +4,7 @@ import os
 import platform
 import sys
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -43,29 +43,47 @@ def _version(package: str) -> str | None:
 
 
 class EnvironmentFile:
-    """`environment.json`: one entry per session of the run, its seconds kept up to date."""
+    """`environment.json`: one entry per session of the run, its seconds kept up to date.
 
-    def __init__(self, path: Path):
+    Only who works on the run is a session of it: with `finished`, the file is read, not written.
+    """
+
+    def __init__(self, path: Path, *, finished: bool = False):
         self._path = path
+        self._finished = finished
         self._sessions = read_json(path, "sessions")["sessions"] if path.exists() else []
-        started = datetime.now(UTC).isoformat(timespec="seconds")
-        self._session = {"started": started, "seconds": 0.0, **describe_environment()}
-        self._sessions.append(self._session)
+        self._session: dict[str, Any] = {}
         self._clock = time.monotonic()
-        self.save()
+        if not finished:
+            self._session = {"started": _ago(0.0), "seconds": 0.0, **describe_environment()}
+            self._sessions.append(self._session)
+            self.save()
 
     @property
     def seconds(self) -> float:
         """Seconds of all sessions together."""
-        self._session["seconds"] = round(time.monotonic() - self._clock, 3)
+        if not self._finished:
+            self._session["seconds"] = round(time.monotonic() - self._clock, 3)
         return sum(session["seconds"] for session in self._sessions)
+
+    def begin_earlier(self, seconds: float) -> None:
+        """Count work of this session that was done before there was a file."""
+        self._clock -= seconds
+        self._session["started"] = _ago(time.monotonic() - self._clock)
 
     def note(self, **facts: Any) -> None:
         """Add facts to this session."""
         self._session.update(facts)
 
     def save(self) -> None:
-        """Write the file."""
+        """Write the file, unless the run was finished by somebody earlier."""
+        if self._finished:
+            return
         total = round(self.seconds, 3)
         text = dumps({"seconds": total, "sessions": self._sessions}, "environment", indent=2)
         write_text(self._path, text + "\n")
+
+
+def _ago(seconds: float) -> str:
+    """The time so many seconds ago."""
+    return (datetime.now(UTC) - timedelta(seconds=seconds)).isoformat(timespec="seconds")
