@@ -253,6 +253,23 @@ class TestFunctions:
         certificate = eq.certify(game, [[1.0, -1.0], [0.0, 1.0]])
         assert certificate.gains.tolist() == [0.25 * 2 + 0.75, 0.0]
 
+    @pytest.mark.parametrize(
+        ("known", "reached"),
+        [
+            ({"curvature": 5.0}, r"curvature: .*found 5 .*reach 8"),
+            ({"lipschitz": 3.0}, "lipschitz"),
+        ],
+    )
+    def test_a_stated_bound_that_rewards_break_is_refused(self, known, reached):
+        game = eq.ContinuousGame.from_function(lambda a: -4.0 * a**2, 2, **known)
+        with pytest.raises(ValueError, match=reached):
+            eq.certify(game, np.zeros(2))
+
+    def test_a_function_that_jax_cannot_compile_is_refused(self):
+        game = eq.ContinuousGame.from_function(lambda a: np.asarray(a) * 2.0, 2)
+        with pytest.raises(ValueError, match=r"reward: expected a function written with jax.numpy"):
+            eq.certify(game, np.zeros(2))
+
     def test_too_many_joint_choices_are_refused(self):
         game = eq.ContinuousGame.from_function(lambda a: a, 20)
         policy = ContinuousPolicy(np.tile([-1.0, 1.0], (20, 1)), np.full((20, 2), 0.5))

@@ -90,8 +90,15 @@ def test_an_unknown_name_lists_the_known_ones():
 
 
 def test_a_run_that_has_not_finished_is_not_loaded(tmp_path):
-    (tmp_path / "config.json").write_text("{}")
+    config = {"family": {}, "config": {}, "key": [0, 0], "start": None}
+    (tmp_path / "config.json").write_text(json.dumps(config))
     with pytest.raises(FileNotFoundError, match=r"has not finished .* pretrain again"):
+        incontext.load(tmp_path)
+
+
+def test_the_folder_of_another_run_is_not_taken_for_one_that_has_not_finished(tmp_path):
+    (tmp_path / "config.json").write_text('{"rounds": 100}')
+    with pytest.raises(FileNotFoundError, match=r"expected a folder with players.json"):
         incontext.load(tmp_path)
 
 

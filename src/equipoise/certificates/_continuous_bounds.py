@@ -134,6 +134,7 @@ class _Trial:
 def _divide(trial: _Trial, reward: RewardFunction) -> tuple[np.ndarray, np.ndarray]:
     """(agents,), (agents,): the best reward found, and a bound above all."""
     grid, values = trial.on_grid()
+    _refute(grid, values, reward)
     count = len(values)
     found = values.max(1)
     tolerance = TOLERANCE * np.maximum(1.0, np.abs(values).max(1))
@@ -158,6 +159,23 @@ def _divide(trial: _Trial, reward: RewardFunction) -> tuple[np.ndarray, np.ndarr
         agents = np.tile(agents, 2)
         ends = np.hstack([[ends[0], middle], [middle, ends[1]]])
         rewards = np.hstack([[rewards[0], value], [value, rewards[1]]])
+
+
+def _refute(grid: np.ndarray, values: np.ndarray, reward: RewardFunction) -> None:
+    """Refuse a stated bound that rewards on the grid contradict."""
+    step = grid[1] - grid[0]
+    steepest = float(np.abs(np.diff(values)).max()) / step
+    bent = float(-np.diff(values, n=2).min()) / step**2
+    rounding = 1e-9 * max(1.0, float(np.abs(values).max()))
+    for name, stated, found, slack in (
+        ("lipschitz", reward.lipschitz, steepest, rounding / step),
+        ("curvature", reward.curvature, bent, rounding / step**2),
+    ):
+        if stated is not None and found > stated + slack:
+            raise ValueError(
+                f"{name}: expected a bound that rewards keep, found {stated:g} where they reach "
+                f"{found:.6g}"
+            )
 
 
 def _bound(length: np.ndarray, values: np.ndarray, reward: RewardFunction) -> np.ndarray:

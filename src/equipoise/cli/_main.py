@@ -36,7 +36,7 @@ equipoise computes, learns and certifies equilibria of games.
 verbs:
 {verbs}
 
-Every verb takes --json, and its options from a file with --config; --print-config writes one.
+Verbs take --json, and their options from a file with --config; --print-config writes one.
 Exit codes: 0 done, 1 a tolerance was missed, 2 wrong input, 130 interrupted.
 """
 

@@ -266,7 +266,10 @@ class ContinuousGame(eqx.Module):
         0.666667
         """
         if not isinstance(self.terms, PolynomialTerms):
-            raise ValueError("game: expected polynomial terms, whose moments are known; found none")
+            raise ValueError(
+                "game: expected polynomial terms, which a few points average exactly; found a "
+                "function: give a ContinuousPolicy with points and weights of your own"
+            )
         powers = self.terms.highest * (self.terms.effects.shape[-1] - 1)
         powers = max(powers, self.terms.degree)
         if self.transitions is not None:

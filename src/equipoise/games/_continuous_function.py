@@ -104,7 +104,13 @@ class RewardFunction(eqx.Module):
 
     def _call(self, actions: Any, contexts: Any) -> Any:
         together = _batched(self.reward)
-        return together(actions) if contexts is None else together(actions, jnp.ravel(contexts))
+        try:
+            return together(actions) if contexts is None else together(actions, jnp.ravel(contexts))
+        except jax.errors.JAXTypeError as error:
+            raise ValueError(
+                "reward: expected a function written with jax.numpy, which JAX can compile; found "
+                f"one that needs the numbers themselves ({type(error).__name__})"
+            ) from error
 
 
 def _padded(start: int, stop: int) -> np.ndarray:

@@ -185,7 +185,7 @@ def find(name: Any) -> Path:
     for folder in (Path(name), SHIPPED / str(name)):
         if (folder / DESCRIPTION).exists():
             return folder
-    if (Path(name) / "config.json").exists():
+    if _is_pretraining(Path(name)):
         raise FileNotFoundError(
             f"name: expected players, found a run that has not finished in {str(name)!r}; call "
             "pretrain again with the same arguments: it goes on, and Ctrl-C returns the best "
@@ -195,6 +195,16 @@ def find(name: Any) -> Path:
         f"name: expected a folder with {DESCRIPTION} in it (a finished pre-training run) or one of "
         f"{shipped()}, found {str(name)!r}"
     )
+
+
+def _is_pretraining(folder: Path) -> bool:
+    """Whether a folder is of a pre-training run that has not finished."""
+    path = folder / "config.json"
+    try:
+        config = json.loads(path.read_text()) if path.exists() else None
+    except ValueError:
+        return False
+    return isinstance(config, dict) and {"family", "config", "start"} <= set(config)
 
 
 def _described(folder: Path) -> dict[str, Any]:

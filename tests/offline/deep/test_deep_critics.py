@@ -300,3 +300,28 @@ def test_wrong_arguments_are_named():
         critics(np.zeros((2, 3)))
     with pytest.raises(ValueError, match=r"^trial: expected"):
         critics(np.zeros((2, 4)), trial=1)
+
+
+def test_too_few_rows_to_judge_by_are_refused():
+    with pytest.raises(ValueError, match="log: expected at least 20 rows, found 19"):
+        fit(simple_log(samples=19), Critic.linear(rank=2), key=0)
+
+
+def test_constant_rewards_leave_nothing_to_explain():
+    log = simple_log(samples=40, noise=0.0, rewards=lambda a: np.full(a.shape, 0.5))
+    critics = fit(log, Critic.linear(rank=1), key=0)
+    np.testing.assert_array_equal(critics.explained, 0.0)
+
+
+def test_gains_in_the_fitted_game_are_those_of_the_predictions():
+    critics = fit(simple_log(noise=0.1), Critic.linear(rank=2), key=0)
+    policy = np.array([0.3, -0.2, 0.9, 0.1])
+    grid = np.linspace(-1, 1, 401)
+    gains = []
+    for agent in range(4):
+        deviations = np.repeat(policy[None], len(grid), 0)
+        deviations[:, agent] = grid
+        gains.append(critics(deviations)[:, agent].max() - critics(policy)[agent])
+    found = eq.certify(critics.as_game(), policy)
+    np.testing.assert_allclose(found.gains, gains, atol=1e-5)
+    assert not found.exact

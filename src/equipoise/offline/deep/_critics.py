@@ -12,6 +12,7 @@ import numpy as np
 
 from equipoise.core import checks
 from equipoise.core.precision import single_precision
+from equipoise.games import ContinuousGame
 from equipoise.offline.deep._mapping import over_agents, side_by_side
 from equipoise.offline.deep._networks import RewardModel
 from equipoise.offline.deep._rows import Rows, Sizes
@@ -89,8 +90,7 @@ class Critics:
             raise ValueError(
                 f"actions: expected {self.agents} along the last axis, found {actions.shape}"
             )
-        if not 0 <= trial < self.trials:
-            raise ValueError(f"trial: expected 0 to {self.trials - 1}, found {trial}")
+        self._check_trial(trial)
         shape = actions.shape[:-1]
         rows = as_rows(self.sizes, actions.reshape(-1, self.agents), contexts, states, steps)
         with single_precision():
@@ -98,6 +98,50 @@ class Critics:
             found = np.asarray(predict(models, jax.tree.map(lambda x: x[None], rows)))[0]
         found = found * self.scale[trial][:, None] + self.shift[trial][:, None]
         return found.T.reshape(*shape, self.agents).astype(np.float64)
+
+    def as_game(self, trial: int = 0, curvature: float | None = None) -> ContinuousGame:
+        """The game whose rewards are those predicted: `certify` then says what is gained in it.
+
+        For a log without a simulator: gains in the fitted game, which are as good as the critics
+        are. They are lower bounds, found by search, unless `curvature` bounds the second
+        derivative of predictions in the own action. Contexts are equally likely.
+
+        **Example**
+
+        >>> import numpy as np, equipoise as eq
+        >>> game = eq.games.load("pairwise-continuous", agents=3, noise=0.1)
+        >>> log = eq.offline.collect(game, "uniform", samples=300, key=0)
+        >>> critics = eq.offline.deep.fit(log, eq.offline.deep.Critic.linear(rank=2), key=0)
+        >>> true, fitted = (eq.certify(g, np.zeros(3)).max_gain for g in (game, critics.as_game()))
+        >>> bool(abs(true - fitted) < 0.05)
+        True
+        """
+        if self.sizes.states > 1 or self.sizes.horizon > 1:
+            raise ValueError(
+                "critics: expected rewards that decide alone, without local states or steps; found "
+                f"{self.sizes.states} states and {self.sizes.horizon} steps"
+            )
+        self._check_trial(trial)
+        models = jax.tree.map(lambda x: x[trial : trial + 1], self.models)
+        scale, shift = (np.asarray(a[trial], np.float32) for a in (self.scale, self.shift))
+
+        def reward(actions: Any, context: Any = 0) -> Any:
+            zero = jnp.zeros((1, 1), jnp.int32)
+            rows = Rows(
+                jnp.asarray(actions, jnp.float32)[None, None],
+                zero + jnp.asarray(context, jnp.int32),
+                zero,
+                jnp.zeros((1, 1, self.agents), jnp.int32),
+            )
+            return predict(models, rows)[0, :, 0] * scale + shift
+
+        return ContinuousGame.from_function(
+            reward, self.agents, self.sizes.contexts, curvature=curvature
+        )
+
+    def _check_trial(self, trial: int) -> None:
+        if not 0 <= trial < self.trials:
+            raise ValueError(f"trial: expected 0 to {self.trials - 1}, found {trial}")
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write weights as safetensors, and the settings beside them."""

@@ -28,6 +28,8 @@ from equipoise.runs import Record, Run, interruptible, progress
 
 #: How long the program runs between two looks at Ctrl-C, and how much a kill may lose.
 _LOOK_SECONDS, CHECKPOINT_SECONDS = 1.0, 30.0
+#: Rows that a log has at least: of fewer, too few are held out to judge anything by.
+FEWEST = 20
 #: Purposes of the keys that are made of the one given.
 _SPLIT, _SCOPES, _WEIGHTS, _ORDER = range(4)
 
@@ -103,8 +105,9 @@ def as_logs(given: Log | Sequence[Log], trials: int) -> list[Log]:
             raise ValueError("log: expected logs with continuous actions, found another")
         if Sizes.of(log) != Sizes.of(logs[0]) or log.samples != logs[0].samples:
             raise ValueError("log: expected logs of one size, found several")
-    if not logs or logs[0].samples < 2:
-        raise ValueError("log: expected at least one log of at least two rows, found fewer")
+    if not logs or logs[0].samples < FEWEST:
+        found = logs[0].samples if logs else "no log"
+        raise ValueError(f"log: expected at least {FEWEST} rows, found {found}")
     return logs
 
 
@@ -225,7 +228,7 @@ def _as_critics(
         shift,
         scale,
         loss * scale**2,
-        loss / np.maximum(variance, 1e-300),
+        _part(loss, variance),
         np.asarray(learners.best_round),
         np.asarray(learners.round),
     )
@@ -246,9 +249,14 @@ def _fit_linear(logs: list[Log], critic: LinearCritic, key: jax.Array) -> Critic
     validation = np.array(errors)
     zeros = np.zeros_like(validation)
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *models)
-    unexplained = validation / np.maximum(np.array(variances), 1e-300)
+    unexplained = _part(validation, np.array(variances))
     none = zeros.astype(np.int32)
     return Critics(critic, sizes, stacked, zeros, zeros + 1.0, validation, unexplained, none, none)
+
+
+def _part(loss: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    """Losses as parts of the variance; where nothing varies, there is nothing to explain: 1."""
+    return np.divide(loss, variance, out=np.ones_like(loss), where=variance > 0.0)
 
 
 def _record(critics: Critics, run: Run) -> Record:
