@@ -15,6 +15,7 @@ from equipoise.report import (
     find_runs,
     read_runs,
 )
+from equipoise.report._certified import certificate_rows
 from equipoise.report._compare import pictures_of
 from equipoise.runs import Record, Run, Table
 
@@ -91,8 +92,48 @@ def test_certificates_are_summarised_and_bounds_of_samples_told_apart(tmp_path):
         run.finish(Record("learning", {}, {"bound": 0.25, "confidence": 0.95}))
     text = "".join(parse(page_of(tmp_path / "solved", tmp_path / "learnt").html()).text)
     assert "enumeration" in text
-    assert "solved20.30.50.350.175enumerationyes" in text
-    assert "learnt10.250.25––proven by samples, with probability 0.95no" in text
+    assert "solvedNash20.30.50.350.175enumerationyes" in text
+    assert "learntNash10.250.25––proven by samples, with probability 0.95no" in text
+    assert "mixture" not in text
+    assert "interval" not in text
+
+
+def test_an_estimate_in_a_fitted_model_is_no_exact_certificate(tmp_path):
+    scalars = {
+        "method": "best fixed reply in every context to the mixture",
+        "exact": True,  # in the model
+        "estimated gap": 0.2,
+        "gap, lower": 0.1,
+        "gap, upper": 0.4,
+        "estimated gap, in words": "0.2 in the model; 90% interval [0.1, 0.4]",
+    }
+    with Run.create(tmp_path / "log", {}) as run:
+        arrays = {"gains": [0.1, 0.2], "weights": [0.5, 0.5]}
+        run.finish(Record("log", {}, scalars, arrays))
+    text = "".join(parse(page_of(tmp_path / "log").html()).text)
+    row = "logcoarse correlated, in the fitted model10.20.290% 0.1 to 0.4––best fixed reply"
+    assert row in text
+    assert "to the mixtureno" in text
+    assert "not in the game itself" in text
+    assert "Nash:" not in text
+
+
+@pytest.mark.parametrize(
+    ("scalars", "concept"),
+    [
+        ({"method": "best fixed reply in every context to the mixture"}, "coarse correlated"),
+        ({"method": "best reply in every context to each recommended action"}, "correlated"),
+        ({"method": "best replies by dynamic programming"}, "Nash"),
+        ({"method": "best replies by dynamic programming", "concept": "cce"}, "coarse correlated"),
+    ],
+)
+def test_the_concept_of_a_certificate_is_named(scalars, concept, tmp_path):
+    record = Record("x", {}, {"exact": True, **scalars}, {"gains": [0.1, 0.3]})
+    (row,) = certificate_rows(RunFolder(tmp_path, "x", {}, record))
+    assert row["concept"] == concept
+    assert row["exact"]
+    # Sums of gains are distances from Nash equilibria alone.
+    assert ("NashConv" in row) == ("exploitability" in row) == (concept == "Nash")
 
 
 def test_arrays_become_pictures_by_their_names(tmp_path):
@@ -109,10 +150,11 @@ def test_arrays_become_pictures_by_their_names(tmp_path):
     (run,) = read_runs([make_run(tmp_path / "run", arrays=arrays)])
     alts = [alt for _, alt in pictures_of(run)]
     assert len(alts) == 4
-    assert "agent 2 with agent 1" in alts[1]
+    assert "the action of agent 1 matters to the reward of agent 0" in alts[1]
     assert "2 equilibria; the best for society is at 1" in alts[2]
     assert set(curves_of(run.record, [])) == {"gap"}  # a path is none
     page = parse(compare([run], drawings={"run": [(figures.heat_map([[1]]), "more")]}).html())
+    assert "".join(page.text).count("Agents are counted from 0") == 1
     shown = [attrs["aria-label"] for tag, attrs in page.elements if tag == "svg"]
     assert len(shown) == 6
     assert shown[-1] == "run: more"

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.core import Certificate
 from equipoise.report import figures
+from equipoise.report._certified import add_certificates
 from equipoise.report._folders import RunFolder
 from equipoise.report._page import Report
 from equipoise.report._run_curves import Curve, curves_of
@@ -59,7 +59,7 @@ def compare(
     page.table(_overview(runs))
     _warn_of_versions(page, runs)
     _add_scalars(page, runs)
-    _add_certificates(page, runs)
+    add_certificates(page, runs)
     _add_curves(page, runs)
     _add_pictures(page, runs, drawings or {})
     _add_tables(page, runs)
@@ -75,9 +75,18 @@ def _overview(runs: Sequence[RunFolder]) -> Table:
         started = run.sessions[0]["started"] if run.sessions else None
         kind = run.record.name if run.record is not None else None
         version = run.versions.get("equipoise")
-        rows.append((run.label, kind, run.state, _status(run), _seconds(run), started, version))
-    columns = ("run", "record", "state", "status", "seconds", "started", "version")
+        what = (run.label, kind, _game(run), run.state, _status(run))
+        rows.append((*what, _seconds(run), started, version))
+    columns = ("run", "record", "game", "state", "status", "seconds", "started", "version")
+    if not any(row[2] for row in rows):
+        return Table((*columns[:2], *columns[3:]), [(*row[:2], *row[3:]) for row in rows])
     return Table(columns, rows)
+
+
+def _game(run: RunFolder) -> str | None:
+    """The game, where the record names it."""
+    game = None if run.record is None else run.record.scalars.get("game")
+    return game if isinstance(game, str) else None
 
 
 def _status(run: RunFolder) -> str | None:
@@ -117,7 +126,8 @@ def _scalars(run: RunFolder) -> dict[str, Any]:
     return {
         name: value
         for name, value in _flat(run.record.scalars)
-        if isinstance(value, int | float) and not isinstance(value, bool) and name not in _NOTED
+        if isinstance(value, int | float) and not isinstance(value, bool)
+        if name not in _NOTED and not name.startswith("certified.")
     }
 
 
@@ -127,43 +137,6 @@ def _flat(scalars: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
             yield from _flat(value, f"{prefix}{name}.")
         else:
             yield prefix + name, value
-
-
-def _add_certificates(page: Report, runs: Sequence[RunFolder]) -> None:
-    rows = [row for run in runs for row in _certificate_rows(run)]
-    if not rows:
-        return
-    page.section("Certificates")
-    page.text(
-        "How much any player could still gain by leaving the policy alone. The max gain is the ε "
-        "of an ε-Nash equilibrium, the NashConv the sum of all gains, the exploitability that "
-        "sum by the number of players; of a batch of games, the mean and the worst."
-    )
-    columns = ("run", "games", "max gain", "worst", "NashConv", "exploitability", "how", "exact")
-    page.table(Table(columns, rows), digits=3)
-
-
-def _certificate_rows(run: RunFolder) -> list[tuple[Any, ...]]:
-    """What the record certifies, and what a learner could prove from samples alone."""
-    record = run.record
-    if record is None:
-        return []
-    rows: list[tuple[Any, ...]] = []
-    scalars, arrays = record.scalars, record.arrays
-    if "gains" in arrays and arrays["gains"].size:
-        gains = np.asarray(arrays["gains"], float)
-        how, exact = str(scalars.get("method", "–")), scalars.get("exact")
-        certificate = Certificate(gains, np.zeros_like(gains), how, bool(exact))
-        games = certificate.nash_conv.size
-        measures = (certificate.max_gain, certificate.nash_conv, certificate.exploitability)
-        largest, total, mean = (float(np.mean(measure)) for measure in measures)
-        worst = float(np.max(certificate.max_gain))
-        rows.append((run.label, games, largest, worst, total, mean, how, exact))
-    if isinstance(scalars.get("bound"), float) and isinstance(scalars.get("confidence"), float):
-        bound = scalars["bound"]
-        how = f"proven by samples, with probability {scalars['confidence']:g}"
-        rows.append((run.label, 1, bound, bound, None, None, how, False))
-    return rows
 
 
 def _add_curves(page: Report, runs: Sequence[RunFolder]) -> None:
@@ -220,6 +193,8 @@ def _add_pictures(
     if not found:
         return
     page.section("Pictures")
+    if any(_strength(run) is not None for run in runs):
+        page.text("Agents are counted from 0, here and in the tables, as the rows of arrays are.")
     for figure, alt, name in found:
         page.figure(figure, alt=f"{name}: {alt}", caption=name)
 
@@ -242,10 +217,13 @@ def pictures_of(run: RunFolder) -> list[tuple[Any, str]]:
         end = ", ".join(f"{p:.2f}" for p in path[-1])
         figure = figures.simplex_plot(path, equilibrium=arrays.get("nash"))
         found.append((figure, f"path of a policy in the triangle of three actions, to {end}"))
-    strength = arrays.get("strength_total", arrays.get("strength"))
-    if strength is not None and strength.ndim == 2 and strength.any():
+    strength = _strength(run)
+    if strength is not None:
         i, j = np.unravel_index(int(strength.argmax()), strength.shape)
-        alt = f"heat map of interaction; strongest is that of agent {j + 1} with agent {i + 1}"
+        alt = (
+            "heat map of interaction, agents counted from 0; strongest is how much the action of "
+            f"agent {j} matters to the reward of agent {i}"
+        )
         found.append((figures.interaction_map(strength), alt))
     if "map/aggregate" in arrays and len(arrays["map/aggregate"]):
         found.append(_equilibria(arrays))
@@ -256,6 +234,13 @@ def pictures_of(run: RunFolder) -> list[tuple[Any, str]]:
         )
         found.append((drawn, "heat map of the aggregate by step and state"))
     return found
+
+
+def _strength(run: RunFolder) -> np.ndarray | None:
+    """(agents, agents): how much the action of the second matters to the first, if it does."""
+    arrays = {} if run.record is None else run.record.arrays
+    strength = arrays.get("strength_total", arrays.get("strength"))
+    return strength if strength is not None and strength.ndim == 2 and strength.any() else None
 
 
 def _equilibria(arrays: Mapping[str, np.ndarray]) -> tuple[Any, str]:

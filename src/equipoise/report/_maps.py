@@ -19,7 +19,8 @@ def interaction_map(
     """Whose actions (columns) matter to whose reward (rows), as colours.
 
     `strength` is (agents, agents), such as the `interactions.total` of a fit to a log. Of more
-    than `most` agents, those with the strongest interactions are drawn, in their order.
+    than `most` agents, those with the strongest interactions are drawn, in their order. Without
+    `names`, agents are counted from 0, as the rows of arrays are.
 
     **Example**
 
@@ -29,7 +30,7 @@ def interaction_map(
     >>> ring[[3, 7], [7, 3]] = 5.0
     >>> figure = figures.interaction_map(ring, most=2)
     >>> [tick.get_text() for tick in figure.axes[0].get_xticklabels()]
-    ['4', '8']
+    ['3', '7']
     """
     matrix = np.asarray(strength, float)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
@@ -41,7 +42,7 @@ def interaction_map(
         weight = matrix.sum(0) + matrix.sum(1)
         agents = sorted(np.argsort(-weight, kind="stable")[:most].tolist())
         title = f"{title}: {most} of {len(matrix):,} agents"
-    shown = [str(i + 1) if names is None else names[i] for i in agents]
+    shown = [str(i) if names is None else names[i] for i in agents]
     return heat_map(
         matrix[np.ix_(agents, agents)],
         rows=shown,

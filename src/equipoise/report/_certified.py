@@ -1,0 +1,141 @@
+"""What runs certify, in one table: of which concept, in the game or only in a fitted model."""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from equipoise.core import Certificate
+from equipoise.report._folders import RunFolder
+from equipoise.report._page import Report
+from equipoise.report._tables import format_value
+from equipoise.runs import Record, Table
+
+#: Concepts by their short names, as `equipoise.certify` takes them.
+_CONCEPTS = {"nash": "Nash", "cce": "coarse correlated", "ce": "correlated"}
+_IN_MODEL = "in the fitted model"
+_COLUMNS = (
+    "run", "concept", "games", "max gain", "worst", "interval", "NashConv", "exploitability",
+    "how", "exact",
+)  # fmt: skip
+_MEANING = (
+    "How much any player could still gain by leaving the policy alone: the max gain is the ε of "
+    "an ε-equilibrium of the concept that is named; of a batch of games, the mean and the worst."
+)
+#: What is said only where there is such a row.
+_MEANINGS = {
+    "Nash": (
+        "Nash: everybody plays independently. The NashConv is the sum of all gains, the "
+        "exploitability that sum by the number of players."
+    ),
+    "coarse correlated": (
+        "Coarse correlated: the policy is a mixture, drawn for all players at once, and whoever "
+        "leaves it decides so before anything is drawn. A gain can then be negative."
+    ),
+    "correlated": (
+        "Correlated: the policy is a mixture, drawn for all players at once, and whoever leaves "
+        "it has been told its own part."
+    ),
+    _IN_MODEL: (
+        "In the fitted model: an estimate. The gains are those in a model fitted to a log, not in "
+        "the game itself, which is not known; the interval comes from resampled logs."
+    ),
+}
+
+
+def add_certificates(page: Report, runs: Sequence[RunFolder]) -> None:
+    """Add the section of certificates, if any of the runs has one."""
+    rows = [row for run in runs for row in certificate_rows(run)]
+    if not rows:
+        return
+    said = ", ".join(row["concept"] for row in rows).split(", ")
+    page.section("Certificates")
+    page.text(" ".join([_MEANING, *(text for name, text in _MEANINGS.items() if name in said)]))
+    columns = [c for c in _COLUMNS if c != "interval" or any(row.get(c) for row in rows)]
+    page.table(Table(columns, [tuple(row.get(c) for c in columns) for row in rows]), digits=3)
+
+
+def certificate_rows(run: RunFolder) -> list[dict[str, Any]]:
+    """What the record certifies, and what a learner could prove from samples alone.
+
+    >>> from pathlib import Path
+    >>> record = Record("x", {}, {"method": "enumeration", "exact": True}, {"gains": [0.0, 0.5]})
+    >>> (row,) = certificate_rows(RunFolder(Path("x"), "x", {}, record))
+    >>> row["concept"], row["max gain"], row["exploitability"], row["exact"]
+    ('Nash', 0.5, 0.25, True)
+    """
+    if run.record is None:
+        return []
+    scalars = run.record.scalars
+    rows: list[dict[str, Any]] = []
+    if run.record.arrays.get("gains", np.zeros(0)).size:
+        rows.append(_of_gains(run.record))
+    if isinstance(scalars.get("certified"), Mapping):
+        rows.append(_of_summary(scalars["certified"]))
+    if isinstance(scalars.get("bound"), float) and isinstance(scalars.get("confidence"), float):
+        bound = scalars["bound"]
+        how = f"proven by samples, with probability {scalars['confidence']:g}"
+        rows.append({"concept": "Nash", "max gain": bound, "worst": bound, "how": how})
+    return [{"games": 1, "exact": False} | row | {"run": run.label} for row in rows]
+
+
+def _of_gains(record: Record) -> dict[str, Any]:
+    scalars, gains = record.scalars, np.asarray(record.arrays["gains"], float)
+    how, exact = str(scalars.get("method", "–")), bool(scalars.get("exact"))
+    certificate = Certificate(gains, np.zeros_like(gains), how, exact)
+    concept = _concept(record)
+    row: dict[str, Any] = {
+        "concept": _CONCEPTS.get(concept, concept),
+        "games": certificate.nash_conv.size,
+        "max gain": float(np.mean(certificate.max_gain)),
+        "worst": float(np.max(certificate.max_gain)),
+        "how": how,
+        "exact": exact,
+    }
+    if "estimated gap" in scalars:
+        interval = _interval(scalars)
+        return (
+            row
+            | {"concept": f"{row['concept']}, {_IN_MODEL}", "interval": interval}
+            | {"exact": False}
+        )
+    if concept == "nash":
+        row["NashConv"] = float(np.mean(certificate.nash_conv))
+        row["exploitability"] = float(np.mean(certificate.exploitability))
+    return row
+
+
+def _of_summary(found: Mapping[str, Any]) -> dict[str, Any]:
+    """A certificate of very many agents, of whom the record keeps the sums alone."""
+    return {
+        "concept": "Nash",
+        "max gain": found["max_gain"],
+        "worst": found["max_gain"],
+        "NashConv": found["nash_conv"],
+        "exploitability": found["exploitability"],
+        "how": found["method"],
+        "exact": found["exact"],
+    }
+
+
+def _concept(record: Record) -> str:
+    """The concept that a record names, or else the one that fits its policy and method."""
+    if "concept" in record.scalars:
+        return str(record.scalars["concept"])
+    method = str(record.scalars.get("method", ""))
+    if "recommend" in method or "told the component" in method:
+        return "ce"
+    mixed = record.arrays.get("weights", np.zeros(0)).size > 1
+    return "cce" if mixed or "mixture" in method else "nash"
+
+
+def _interval(scalars: Mapping[str, Any]) -> str | None:
+    """The interval of an estimated gap, with its level where the words tell it."""
+    low, high = (float(scalars.get(f"gap, {end}", math.nan)) for end in ("lower", "upper"))
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return None
+    level = re.search(r"\d+% ", str(scalars.get("estimated gap, in words", "")))
+    ends = f"{format_value(low, 3)} to {format_value(high, 3)}"
+    return f"{level[0]}{ends}" if level else ends
