@@ -83,6 +83,20 @@ def test_an_unfinished_run_is_shown_as_far_as_it_is(tmp_path):
     assert html.count("<svg") == 1
 
 
+def test_an_unfinished_run_is_drawn_like_a_finished_one(tmp_path):
+    with Run.create(tmp_path / "slow", {"rounds": 1000}) as run:
+        for t in ROUNDS:
+            row = {"average_gap": 1 / t, "average_gap_error": 0.1 / t, "path": [0.2, 0.3, 0.5]}
+            run.log(t, **row)
+    (run,) = read_runs([tmp_path / "slow"])
+    curves = curves_of(run.record, run.metrics, run.config)
+    assert set(curves) == {"average_gap"}  # a path of probabilities is none
+    assert np.allclose(curves["average_gap"][""].error, 0.1 / np.array(ROUNDS))
+    page = parse(compare([run]).html())
+    (alt,) = [attrs["aria-label"] for tag, attrs in page.elements if tag == "svg"]
+    assert alt == "Curves of average gap: average gap from 1 at round 1 to 0.001 at 1000."
+
+
 def test_certificates_are_summarised_and_bounds_of_samples_told_apart(tmp_path):
     gains = np.array([[0.0, 0.5], [0.1, 0.1]])
     with Run.create(tmp_path / "solved", {}) as run:

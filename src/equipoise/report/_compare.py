@@ -143,10 +143,10 @@ def _add_curves(page: Report, runs: Sequence[RunFolder]) -> None:
     """One figure for each quantity, with the curves of all runs that have it."""
     together: dict[tuple[str, str], dict[str, Curve]] = {}
     for run in runs:
-        for quantity, by_whom in curves_of(run.record, run.metrics).items():
+        for quantity, by_whom in curves_of(run.record, run.metrics, run.config).items():
             for who, curve in by_whom.items():
                 parts = [run.label] if len(runs) > 1 else []
-                name = ": ".join([*parts, who] if who else parts) or quantity
+                name = ": ".join([*parts, who] if who else parts) or quantity.replace("_", " ")
                 together.setdefault((quantity, curve.axis), {})[name] = curve
     drawn = [(key, curves) for key, curves in together.items() if _worth_drawing(curves)]
     if not drawn:

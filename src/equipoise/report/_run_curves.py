@@ -51,14 +51,19 @@ class Curve:
         return cls(at, rows.mean(0), error, axis)
 
 
-def curves_of(record: Record | None, metrics: list[dict[str, Any]]) -> dict[str, dict[str, Curve]]:
+def curves_of(
+    record: Record | None,
+    metrics: list[dict[str, Any]],
+    config: Mapping[str, Any] | None = None,
+) -> dict[str, dict[str, Curve]]:
     """Quantity -> who -> curve, of all that a run recorded over time.
 
     The arrays of a record are read by their names. `rounds`, `episodes` or `step`, of shape (T,),
     says where curves were recorded. `gap` of shape (T,) is a curve, whose standard error is
     `gap_error` if there is one. `gap/NAME` is that of somebody: of shape (T,), (T, games), or
     (seeds, T, games). `curve/bound` is a curve of one value per episode. An unfinished run has no
-    record; its metrics are read instead.
+    record; its metrics are read instead, and its config tells what their steps are: rounds or
+    episodes, where it says how many of these there shall be.
 
     **Example**
 
@@ -70,7 +75,8 @@ def curves_of(record: Record | None, metrics: list[dict[str, Any]]) -> dict[str,
     """
     found: dict[str, dict[str, Curve]] = {}
     if record is None:
-        for name, curve in _of_metrics(metrics).items():
+        axis = next((_AXES[name] for name in _AXES if name in (config or {})), "step")
+        for name, curve in _of_metrics(metrics, axis).items():
             found[name] = {"": curve}
         return found
     arrays = record.arrays
@@ -102,18 +108,22 @@ def _rows(array: np.ndarray, length: int) -> np.ndarray | None:
     return None
 
 
-def _of_metrics(metrics: list[dict[str, Any]]) -> dict[str, Curve]:
+def _of_metrics(metrics: list[dict[str, Any]], axis: str) -> dict[str, Curve]:
     """Curves of what is in every row: numbers, or one for each seed."""
     if not metrics:
         return {}
-    steps = [row["step"] for row in metrics]
-    found = {}
-    for name in metrics[0]:
-        if name == "step" or name.endswith("_error") or any(name not in row for row in metrics):
+    everywhere = [name for name in metrics[0] if all(name in row for row in metrics)]
+    steps, found = [row["step"] for row in metrics], {}
+    for name in everywhere:
+        if name == "step" or name.endswith("_error") or name in _NO_CURVES:
             continue
         columns = [np.atleast_1d(row[name]) for row in metrics]
         if all(c.dtype.kind in "fi" and c.shape == columns[0].shape for c in columns):
-            found[name] = Curve.of(steps, np.stack(columns).reshape(len(steps), -1).T, "step")
+            curve = Curve.of(steps, np.stack(columns).reshape(len(steps), -1).T, axis)
+            if f"{name}_error" in everywhere and curve.error is None:
+                error = np.array([row[f"{name}_error"] for row in metrics], float)
+                curve = Curve(curve.at, curve.mean, error, axis)
+            found[name] = curve
     return found
 
 
