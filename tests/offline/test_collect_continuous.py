@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from games.continuous_samples import rich_game
 from scipy.stats import kstest
+from support import peer
 
 import equipoise as eq
 from equipoise.games import ContinuousPolicy
@@ -130,6 +131,27 @@ def test_what_counts_actions_says_that_it_cannot(learn):
     rank = {"rank": 1} if learn == "fit" else {}
     with pytest.raises(ValueError, match=r"log: expected .*, found continuous ones"):
         getattr(eq.offline, learn)(log, **rank)
+
+
+@pytest.mark.parametrize("learn", ["select_rank", "fit"])
+def test_who_learns_from_continuous_actions_is_said(learn):
+    log = collect(eq.games.load("square-continuous", agents=2), samples=50, key=0)
+    with pytest.raises(ValueError, match=r"equipoise\.offline\.deep"):
+        getattr(eq.offline, learn)(log)
+
+
+@pytest.mark.parametrize("suffix", ["npz", "parquet"])
+def test_real_numbers_in_a_file_are_declared_continuous(suffix, tmp_path):
+    path = tmp_path / f"log.{suffix}"
+    if suffix == "npz":
+        np.savez(path, actions=[[0.25], [-1.0]], rewards=[[1.0], [0.0]])
+    else:
+        pyarrow, parquet = peer("pyarrow"), peer("pyarrow.parquet")
+        columns = {"action_0": [0.25, -1.0], "reward_0": [1.0, 0.0]}
+        parquet.write_table(pyarrow.table(columns), path)
+    with pytest.raises(ValueError, match=r"found 0.25 in row 0; .* take continuous=True"):
+        eq.offline.Log.read(path)
+    assert eq.offline.Log.read(path, continuous=True).continuous
 
 
 def test_other_behaviour_is_refused():

@@ -139,3 +139,19 @@ def test_one_step_with_states_needs_no_steps():
     log = Log([0], [[1]], [[0.0]], [[1]], [[0]])
     assert log.policy_shape == (1, 1, 1, 2, 2)
     assert eq.offline.coverage(log).counts[0, 0, 0].tolist() == [[0, 0], [0, 1]]
+
+
+def test_contexts_may_be_left_out():
+    log = Log(None, [[0, 1], [1, 1], [0, 0]], np.zeros((3, 2)))
+    assert log.contexts.tolist() == [0, 0, 0]
+    assert log.contexts_count == 1
+
+
+def test_a_log_is_shown_in_a_line():
+    many = Log(None, np.arange(4000).reshape(40, 100) % 7, np.zeros((40, 100)))
+    assert repr(many) == "Log(samples=40, agents=100, contexts=1, actions=7)"
+    assert repr(Log(**episodes())) == (
+        "Log(samples=6, agents=1, contexts=2, actions=1, states=4, horizon=3)"
+    )
+    points = Log(None, [[0.5], [0.25]], [[1.0], [2.0]], continuous=True)
+    assert repr(points) == "Log(samples=2, agents=1, contexts=1, continuous=True)"

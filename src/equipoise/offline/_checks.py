@@ -58,6 +58,16 @@ def as_whole(name: str, array: np.ndarray) -> np.ndarray:
     return array.astype(np.int64)
 
 
+def as_discrete(array: np.ndarray) -> np.ndarray:
+    """Actions that are whole numbers; others are continuous, and have to be declared so."""
+    try:
+        return as_whole("actions", array)
+    except ValueError as error:
+        if array.dtype.kind != "f" or not np.isfinite(array).all():
+            raise
+        raise ValueError(f"{error}; actions from -1 to 1 take continuous=True") from error
+
+
 def as_counted(name: str, array: np.ndarray, counts: Any) -> tuple[np.ndarray, np.ndarray]:
     """Numbers from 0 below their counts, in as few bytes as they need, and the counts.
 

@@ -85,7 +85,7 @@ def _build(path: Path, fields: dict[str, Any]) -> Log:
     for name in ("actions", "rewards"):
         if name not in fields:
             raise ValueError(f"{path}: expected {name}, found none")
-    fields.setdefault("contexts", np.zeros(len(fields["actions"]), np.int8))
+    fields.setdefault("contexts", None)
     try:
         return Log(**fields)
     except ValueError as error:

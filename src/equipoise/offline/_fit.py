@@ -123,10 +123,18 @@ def situations_of(log: Log) -> int:
     return log.contexts_count * log.horizon
 
 
+def check_discrete(log: Log) -> None:
+    """Refuse a log of continuous actions, and say who takes it."""
+    if log.continuous:
+        raise ValueError(
+            "log: expected actions that can be counted, found continuous ones; networks learn "
+            "from those: equipoise.offline.deep.fit and deep.improve"
+        )
+
+
 def moves_of(log: Log) -> int:
     """Number of actions, or of states times actions."""
-    if log.continuous:
-        raise ValueError("log: expected discrete actions, found continuous ones")
+    check_discrete(log)
     return log.states_count * max(log.actions_per_agent)
 
 
@@ -225,8 +233,7 @@ def _pieces(log: Log | Iterable[Log]) -> tuple[Log, Iterator[Log]]:
         first = next(rest, None)
     if not isinstance(first, Log):
         raise ValueError(f"log: expected a Log or pieces of one, found {type(first).__name__}")
-    if first.continuous:
-        raise ValueError("log: expected discrete actions, found continuous ones")
+    check_discrete(first)
     return first, chain([first], rest)
 
 

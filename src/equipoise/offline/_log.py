@@ -15,7 +15,8 @@ from equipoise.offline import _checks
 class Log:
     """A table of samples: one row for each time that all agents chose.
 
-    - `contexts` (samples,), `actions` (samples, agents), `rewards` (samples, agents);
+    - `contexts` (samples,), or None where there is one; `actions` (samples, agents), `rewards`
+      (samples, agents);
     - where there are local states: `states` and `next_states` (samples, agents), `steps`
       (samples,), and `episodes` (samples,) where rows belong together. Without `episodes` every
       row stands alone.
@@ -36,6 +37,8 @@ class Log:
     >>> log = eq.offline.Log([0, 0, 1], [[0, 1], [1, 1], [0, 0]], [[1, 0], [0.5, 0.5], [0, 1]])
     >>> log.samples, log.agents, log.actions_per_agent, log.contexts_count
     (3, 2, (2, 2), 2)
+    >>> eq.offline.Log(None, [[0, 1], [2, 0]], [[1.0, 0.0], [0.5, 0.5]])
+    Log(samples=2, agents=2, contexts=1, actions=2 to 3)
     >>> eq.offline.Log([0, 0], [[0], [7]], [[1.0], [0.0]], actions_per_agent=2)
     Traceback (most recent call last):
     ValueError: actions: expected whole numbers from 0 to 1 for agent 0, found 7 in row 1
@@ -81,6 +84,8 @@ class Log:
         samples, agents = actions.shape
         if not samples or not agents:
             raise ValueError(f"actions: expected at least one row and agent, found {actions.shape}")
+        if contexts is None:
+            contexts = np.zeros(samples, np.int8)
         given = _checks.as_table("contexts", contexts, samples, None)
         count = _checks.as_declared("contexts_count", contexts_count)
         fields: dict[str, Any] = {"continuous": bool(continuous)}
@@ -90,6 +95,7 @@ class Log:
         if continuous:
             fields["actions"], fields["actions_per_agent"] = _checks.as_continuous(actions), ()
         else:
+            actions = _checks.as_discrete(actions)
             fields["actions"], counts = _checks.as_counted("actions", actions, declared)
             fields["actions_per_agent"] = tuple(int(c) for c in counts)
         fields["reward_range"] = _checks.as_range("reward_range", reward_range)
@@ -115,6 +121,17 @@ class Log:
         array = checks.as_float_array("behaviour", behaviour, copy=False)
         checks.check_shape("behaviour", array, self.policy_shape, "a product policy")
         return checks.check_probabilities("behaviour", array)
+
+    def __repr__(self) -> str:
+        parts = [f"samples={self.samples}", f"agents={self.agents}"]
+        parts.append(f"contexts={self.contexts_count}")
+        few, many = min(self.actions_per_agent, default=0), max(self.actions_per_agent, default=0)
+        parts.append(f"actions={few}" if few == many else f"actions={few} to {many}")
+        if self.continuous:
+            parts[-1] = "continuous=True"
+        if self.states is not None:
+            parts += [f"states={self.states_count}", f"horizon={self.horizon}"]
+        return f"Log({', '.join(parts)})"
 
     @property
     def samples(self) -> int:
