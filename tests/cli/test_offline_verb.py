@@ -65,11 +65,25 @@ def test_too_little_data_is_the_exit_code(logs, tmp_path, capsys):
     assert len(Record.load(tmp_path / "run").arrays["policies"]) == 1
 
 
+@pytest.mark.parametrize("samples", [8, 30])
+def test_too_little_data_to_tell_the_rank_is_the_exit_code(samples, tmp_path, capsys):
+    game = eq.games.families.polymatrix(4, 3).sample(key=0)
+    log = eq.offline.collect(game, "uniform", samples=samples, key=1)
+    log.write(tmp_path / "few.npz")
+    arguments = ["offline", str(tmp_path / "few.npz"), "--bootstrap", "0"]
+    assert main([*arguments, "--run", str(tmp_path / "run")]) == 1
+    assert "hardly less than a constant" in " ".join(capsys.readouterr().out.split())
+    record = Record.load(tmp_path / "run")
+    assert len(record.arrays["policies"]) == 1
+    assert record.scalars["learned"] is False
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["none.npz"], "No such file"),
         (["none.npz", "--rank", "two"], "--rank: expected auto"),
+        (["none.npz", "--rank", "0"], "whole number of at least 1, found '0'"),
         (["none.npz", "--neighbours", "few"], "--neighbours: expected"),
         (["none.npz", "--bootstrap", "-1"], "--bootstrap: expected"),
         (["none.npz", "--seed", "-1"], "--seed: expected"),
@@ -89,6 +103,13 @@ def test_a_rank_beyond_the_agents_is_refused(logs, tmp_path, capsys):
     arguments = ["offline", str(folder / "bids.npz"), "--rank", "9", "--run", str(tmp_path / "r")]
     assert main(arguments) == 2
     assert "rank: expected at most the 4 agents" in capsys.readouterr().err
+
+
+def test_a_log_of_continuous_actions_is_sent_on(tmp_path, capsys):
+    game = eq.games.load("square-continuous", agents=2)
+    eq.offline.collect(game, samples=50, key=0).write(tmp_path / "c.npz")
+    assert main(["offline", str(tmp_path / "c.npz"), "--run", str(tmp_path / "r")]) == 2
+    assert "equipoise.offline.deep" in capsys.readouterr().err
 
 
 def test_maps_of_many_agents_are_cut_to_those_who_matter():

@@ -112,3 +112,68 @@ def test_a_rank_with_too_many_features_is_tried_when_asked_for():
         eq.offline.select_rank(log, largest=0)
     with pytest.raises(ValueError, match="ranks: expected one that can be tried"):
         eq.offline.select_rank(log, ranks=(2,), joint=False, largest=6)
+
+
+def small_log(samples, key=1, **options):
+    game = eq.games.families.polymatrix(4, 3).sample(key=0)
+    return game, eq.offline.collect(game, "uniform", samples=samples, key=key, **options)
+
+
+def test_too_few_rows_to_tell_the_rank_leave_it_in_doubt():
+    """Rank 1 has rows enough for itself; what it lost to nobody for want of rows is no finding."""
+    game, log = small_log(30)
+    selection = eq.offline.select_rank(log, joint=False)
+    model = eq.offline.fit(log, selection.chosen)
+    assert selection.chosen == 1
+    assert model.samples_per_parameter > 4
+    assert "rank 3 has 0.55 samples per parameter" in selection.doubt
+    solution = eq.offline.solve(model, log, selection=selection)
+    assert solution.status.name == "behaviour"
+    assert selection.doubt in str(solution.status)
+    np.testing.assert_allclose(solution.policy[0], model.behaviour)
+    # Followed all the same, it is worse than the log's own play.
+    forced = eq.offline.solve(model, log, selection=selection, force=True)
+    assert forced.status.name == "learned"
+    gains = [eq.certify(game, own).max_gain for own in (forced.policy, model.behaviour)]
+    assert gains[0] > gains[1]
+
+
+def test_screening_on_few_rows_is_no_proof_that_nobody_matters():
+    _, log = small_log(30)
+    selection = eq.offline.select_rank(log, joint=False, neighbours="screen")
+    assert selection.chosen == 1
+    assert selection.doubt
+
+
+def test_a_rank_that_was_not_tried_leaves_doubt_unless_much_is_explained():
+    rng = np.random.default_rng(0)
+    actions = rng.integers(0, 3, (2000, 4))
+    noise = rng.normal(size=(2000, 4))
+    for own, doubtful in ((0.0, True), (2.0, False)):
+        log = eq.offline.Log(None, actions, own * actions + noise)
+        selection = eq.offline.select_rank(log, ranks=(1, 2), joint=False, largest=6)
+        assert bool(selection.doubt) == doubtful
+    assert eq.offline.select_rank(log, ranks=(1, 5), joint=False).doubt == ""
+
+
+@pytest.mark.parametrize("own", [0.0, 0.1, 1.0])
+@pytest.mark.parametrize("spread", [0.0, 1.0])
+def test_rank_1_and_constants_are_learned_from_enough_data(own, spread):
+    """Little is explained, but larger ranks were tried on enough data: that is a finding."""
+    rng = np.random.default_rng(0)
+    actions = rng.integers(0, 3, (600, 3))
+    log = eq.offline.Log(None, actions, own * actions + spread * rng.normal(size=(600, 3)))
+    selection = eq.offline.select_rank(log, joint=False)
+    assert selection.chosen == 1
+    assert selection.doubt == ""
+    model = eq.offline.fit(log, 1)
+    assert eq.offline.solve(model, selection=selection, iterations=20).status.name == "learned"
+
+
+def test_a_selection_of_another_rank_is_refused():
+    game, log = small_log(400)
+    selection = eq.offline.select_rank(log, joint=False)
+    with pytest.raises(ValueError, match="selection: expected one that chose the model's rank"):
+        eq.offline.solve(eq.offline.fit(log, 1), selection=selection)
+    with pytest.raises(ValueError, match="selection: expected"):
+        eq.offline.solve(game, selection=selection, behaviour="uniform")

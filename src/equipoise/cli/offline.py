@@ -29,7 +29,7 @@ class Offline:
     Chooses the interaction rank by held-out error, fits rewards (and transitions, where there are
     states), learns a policy for every agent that stays near what the log covers, and writes a run
     folder: the policies, who matters to whom, and an HTML report. The exit code is 1 where there
-    is too little data, and the policy is that of the log.
+    is too little data, for the rank or to tell which rank it is, and the policy is that of the log.
 
     Examples:
       equipoise offline bids.parquet --rank auto --run runs/bids
@@ -90,7 +90,9 @@ class Offline:
 
     def _check(self) -> None:
         if self.rank != "auto" and not (self.rank.isdigit() and int(self.rank) >= 1):
-            raise CommandError(f"--rank: expected auto or a whole number, found {self.rank!r}")
+            raise CommandError(
+                f"--rank: expected auto or a whole number of at least 1, found {self.rank!r}"
+            )
         if self.neighbours not in ("all", "screen") and not self.neighbours.isdigit():
             raise CommandError(
                 f"--neighbours: expected all, screen or a whole number, found {self.neighbours!r}"
@@ -102,32 +104,27 @@ class Offline:
     def _record(self, config: dict[str, Any]) -> Any:
         """Everything that was found out, as plain data."""
         from equipoise import offline
-        from equipoise.runs import Record, Table
+        from equipoise.runs import Record
 
         start = time.perf_counter()
         log = offline.Log.read(self.log)
         neighbours: Any = int(self.neighbours) if self.neighbours.isdigit() else self.neighbours
         tables: dict[str, Any] = {}
         rank: Any = None if self.rank == "auto" else int(self.rank)
+        chosen = None
         if rank is None:
             ranks = tuple(k for k in (1, 2, 3) if k <= log.agents)
+            folds = min(10, max(2, log.samples // 2))
             chosen = offline.select_rank(
-                log, ranks=ranks, joint=False, neighbours=neighbours, key=self.seed
+                log, ranks=ranks, joint=False, neighbours=neighbours, folds=folds, key=self.seed
             )
             rank = chosen.chosen
-            tables["ranks"] = Table(
-                ("rank", "held-out error", "standard error", "note"),
-                [
-                    (str(name), float(error), float(spread), chosen.notes.get(name, ""))
-                    for name, error, spread in zip(
-                        chosen.ranks, chosen.errors, chosen.standard_errors, strict=True
-                    )
-                ],
-            )
+            tables["ranks"] = _ranks(chosen)
         model = offline.fit(log, rank, neighbours=neighbours)
         solution = offline.solve(
             model,
             log,
+            selection=chosen,
             strength=self.strength,
             step=self.step,
             iterations=self.iterations,
@@ -220,6 +217,24 @@ def _arrays(model: Any, solution: Any) -> dict[str, Any]:
         "strength_upper": found.upper,
         "strength_total": found.total,
     }
+
+
+def _ranks(selection: Any) -> Any:
+    from equipoise.runs import Table
+
+    return Table(
+        ("rank", "held-out error", "standard error", "samples per parameter", "note"),
+        [
+            (str(rank), *map(float, numbers), selection.notes.get(rank, ""))
+            for rank, *numbers in zip(
+                selection.ranks,
+                selection.errors,
+                selection.standard_errors,
+                selection.samples_per_parameter,
+                strict=True,
+            )
+        ],
+    )
 
 
 def _interactions(model: Any) -> Any:

@@ -11,12 +11,13 @@ import numpy as np
 from equipoise.core import checks
 from equipoise.core.randomness import as_key
 from equipoise.offline._design import Design
-from equipoise.offline._fit import moves_of, situations_of
+from equipoise.offline._fit import check_discrete, moves_of, situations_of
 from equipoise.offline._joint import TABLE_ENTRIES_PER_ROW, fit_joint, joint_table
 from equipoise.offline._least_squares import bases_of, cells_of, coefficients, evidence
 from equipoise.offline._log import Log
 from equipoise.offline._moments import Moments, add_agent
 from equipoise.offline._screen import neighbour_sets
+from equipoise.offline.parameters import TOO_LITTLE
 
 #: Ranks whose sums, of one agent and all folds, take more bytes than this are not tried.
 LARGEST_SUMS = 4e9
@@ -56,6 +57,32 @@ class RankSelection:
     notes: dict[int | str, str]
     #: The agents whose errors were averaged: all, unless the largest design takes too long.
     agents: np.ndarray
+    #: Rows per coefficient of each rank, in the median cell that was seen; infinite for ranks
+    #: beyond the agents, which there are no terms of, and NaN for "joint".
+    samples_per_parameter: np.ndarray
+
+    @property
+    def doubt(self) -> str:
+        """Why the log does not support the choice, in words; empty where it does.
+
+        It does not where the chosen rank explains little (two standard errors from its held-out
+        error lies what a constant leaves), while a larger one was not tried or has fewer than
+        `parameters.TOO_LITTLE` rows per coefficient, so that it lost for want of data alone.
+        A rank that explains little, with larger ones tried on enough data, is a finding.
+        """
+        at = self.ranks.index(self.chosen)
+        error, spread = float(self.errors[at]), float(self.standard_errors[at])
+        if error + 2 * spread < 1.0:
+            return ""
+        for rank, rows in list(zip(self.ranks, self.samples_per_parameter, strict=True))[at + 1 :]:
+            if rows < TOO_LITTLE or (rank in self.notes and np.isfinite(rows)):
+                reason = self.notes.get(rank, f"has {rows:.2g} samples per parameter")
+                return (
+                    f"rank {self.chosen} leaves {error:.2g} +- {spread:.2g} of the variance of "
+                    f"rewards on held-out rows, hardly less than a constant, and rank {rank} "
+                    f"{reason.replace('not tried', 'was not tried')}"
+                )
+        return ""
 
     def __str__(self) -> str:
         lines = [f"rank   held-out error (of the variance of rewards, {len(self.agents)} agents)"]
@@ -98,6 +125,7 @@ def select_rank(
     >>> eq.offline.select_rank(log, ranks=(1, 2), joint=False).chosen
     2
     """
+    check_discrete(log)
     folds = checks.check_count("folds", folds, 2)
     largest = checks.check_count("largest", largest)
     if log.samples < 2 * folds:
@@ -114,12 +142,18 @@ def select_rank(
     rows = (log.situations, log.moves, log.rewards, (situations, moves))
     sets = neighbour_sets(neighbours, log.agents, lambda: rows)
     fits: dict[int, list[Design]] = {}
+    counts = _counts(log.situations, np.ascontiguousarray(log.moves.T), situations, moves)
+    plenty: dict[int | str, float] = {}
     for rank in tried:
         designs = [Design.of(own, rank) for own in sets]
+        # Who is not found by a test on few rows may matter still: a term takes K - 1 others.
+        least = rank - 1 if isinstance(neighbours, str) else 0
+        plenty[rank] = _rows_per_parameter(designs, rank, least, counts)
         columns = max(design.columns(moves) for design in designs)
         size = 8.0 * folds * situations * moves * (columns + 1) ** 2
         if rank > log.agents:
             notes[rank] = f"not tried: more than the {log.agents} agents"
+            plenty[rank] = np.inf
         elif columns > largest:
             notes[rank] = f"not tried: {columns} features, more than largest={largest}"
         elif size > LARGEST_SUMS:
@@ -135,7 +169,7 @@ def select_rank(
     if joint and log.states is None:
         names.append("joint")
         found["joint"] = _joint_errors(log, joint, fold, folds, key, judges)
-    return _choose(names, found, notes, judges)
+    return _choose(names, found, notes, judges, plenty)
 
 
 def _judges(log: Log, fits: dict[int, list[Design]], folds: int) -> np.ndarray:
@@ -152,6 +186,7 @@ def _choose(
     found: dict[int | str, np.ndarray],
     notes: dict[int | str, str],
     judges: np.ndarray,
+    plenty: dict[int | str, float],
 ) -> RankSelection:
     if not found:
         raise ValueError(f"ranks: expected one that can be tried; {notes}")
@@ -160,9 +195,17 @@ def _choose(
     spreads = np.array([_standard_error(found.get(name, missing)) for name in names])
     best = int(np.nanargmin(errors))
     within = errors <= max(errors[best] + spreads[best], ROUNDING)
-    return RankSelection(
-        tuple(names), errors, spreads, names[int(np.argmax(within))], notes, judges
-    )
+    chosen = names[int(np.argmax(within))]
+    rows = np.array([plenty.get(name, np.nan) for name in names])
+    return RankSelection(tuple(names), errors, spreads, chosen, notes, judges, rows)
+
+
+def _rows_per_parameter(designs: list[Design], rank: int, least: int, counts: np.ndarray) -> float:
+    """Rows per coefficient in the median cell that was seen, of `least` neighbours or more."""
+    moves = counts.shape[-1]
+    smallest = Design.of(tuple(range(least)), rank).columns(moves)
+    columns = np.array([max(design.columns(moves), smallest) for design in designs])
+    return float(np.median((counts / columns[:, None])[counts > 0]))
 
 
 def _standard_error(values: np.ndarray) -> float:

@@ -25,6 +25,7 @@ from equipoise.offline._joint import SampledCritic
 from equipoise.offline._log import Log
 from equipoise.offline._mirror import STEPS
 from equipoise.offline._model import Model
+from equipoise.offline._select import RankSelection
 from equipoise.offline.parameters import Parameters
 from equipoise.offline.theory import chi_squared
 
@@ -33,6 +34,7 @@ def solve(
     model: Model | ContextualGame | DecoupledMarkovGame,
     log: Log | None = None,
     *,
+    selection: RankSelection | None = None,
     behaviour: Any = None,
     critic: str = "exact",
     regulariser: str = "chi-squared",
@@ -51,6 +53,8 @@ def solve(
     Args:
         model: What `fit` returns; or a game, with the `behaviour` policy to stay near.
         log: The log that the model was fitted to; needed for the bootstrap only.
+        selection: What `select_rank` returned, where it chose the model's rank: if the log does
+            not support its choice (`selection.doubt`), there is too little data.
         behaviour: A product policy, or "uniform"; the model's own when not given.
         critic: "exact" (through the others' occupancies) or "monte-carlo" (Algorithm 2).
         regulariser: "chi-squared" as in the paper, or "kl" or "l2" (Remark 2).
@@ -67,7 +71,8 @@ def solve(
 
     Returns a `Solution` whose policy is a `Mixture` and whose certificate is that of the *model*;
     `stats["estimated_gap"]` says what of it is on and off the log's support. Where the log has
-    too few rows per parameter, the policy is the behaviour policy, and the status says so.
+    too few rows per parameter, or the selection of the rank is in doubt, the policy is the
+    behaviour policy, and the status says why.
 
     **Example**
 
@@ -86,9 +91,7 @@ def solve(
     nu = _behaviour(model, behaviour)
     chosen = _parameters(model, nu, parameters, iterations, step, strength)
     judge = _critic(model, nu, critic, checks.check_count("simulations", simulations))
-    too_little = (
-        isinstance(model, Model) and model.samples_per_parameter < defaults.TOO_LITTLE and not force
-    )
+    too_little = "" if force else _too_little(model, selection)
     policies, q_mean, value = learn(
         judge,
         nu,
@@ -122,7 +125,7 @@ def solve(
             divergence=divergence,
             key=key,
         )
-    status = _status(model, chosen, too_little, certificate, len(policies))
+    status = _status(model, too_little, certificate, len(policies))
     return Solution(mixture, np.asarray(certificate.value), certificate, status, stats)
 
 
@@ -290,16 +293,29 @@ def _sampled_certificate(model: Model, q: np.ndarray, value: np.ndarray) -> Cert
     )
 
 
-def _status(
-    model: Any, chosen: Parameters, too_little: bool, certificate: Certificate, count: int
-) -> Status:
+def _too_little(model: Any, selection: RankSelection | None) -> str:
+    """Why there is too little data to learn from, and what to do; empty where there is enough."""
+    if selection is not None and (not isinstance(model, Model) or selection.chosen != model.rank):
+        raise ValueError(
+            f"selection: expected one that chose the model's rank, found rank {selection.chosen}"
+        )
+    if not isinstance(model, Model):
+        return ""
+    if model.samples_per_parameter < defaults.TOO_LITTLE:
+        return (
+            f"{model.samples_per_parameter:.3g} samples per parameter are fewer than the "
+            f"{defaults.TOO_LITTLE} from which on learning helps; collect more, or fit fewer "
+            "neighbours or a lower rank"
+        )
+    if selection is not None and selection.doubt:
+        return f"{selection.doubt}; collect more, or say which rank or neighbours to go by"
+    return ""
+
+
+def _status(model: Any, too_little: str, certificate: Certificate, count: int) -> Status:
     gain = float(certificate.max_gain)
     if too_little:
-        message = (
-            f"the behaviour policy itself is returned: {model.samples_per_parameter:.3g} samples "
-            f"per parameter are fewer than the {defaults.TOO_LITTLE} from which on learning "
-            "helps; collect more, or fit fewer neighbours or a lower rank"
-        )
+        message = f"the behaviour policy itself is returned: {too_little}"
         return Status("behaviour", message, np.array(False))
     message = (
         f"mixture of {count} policies with a largest gain of {gain:.3g} in the fitted model; "
