@@ -1,6 +1,7 @@
 """`equipoise report` takes the folders of any command, and makes one page of them."""
 
 import json
+import shlex
 
 import pytest
 
@@ -25,6 +26,8 @@ def test_two_runs_are_compared_in_one_file(played, tmp_path, capsys):
     assert f"Report: {out}" in capsys.readouterr().out
     html = out.read_text()
     assert "<h1>Learners</h1>" in html
+    command = shlex.join(["equipoise", "report", *runs, "--out", str(out), "--title", "Learners"])
+    assert f"{command}</code>" in html[html.index("To reproduce this page") :]
     assert "≠ row" in html
     assert html.count("<svg") == 6  # four curves, and a triangle for each
     assert "≠ rounds" not in html

@@ -1,5 +1,6 @@
 """The page that compares runs: what is in their folders is on it, and what differs stands out."""
 
+import json
 import re
 
 import numpy as np
@@ -63,6 +64,21 @@ def test_settings_that_differ_are_marked_and_others_folded(tmp_path):
     assert "0.2" in marked[0]
     assert "<summary>2 settings are the same</summary>" in page
     assert "model.layers" in page
+
+
+def test_what_makes_a_folder_is_told_before_what_reads_it_and_the_page_last(tmp_path):
+    for name, command, hour in (("a", "evaluate b", 10), ("b", "pretrain", 9)):
+        make_run(tmp_path / name)
+        file = tmp_path / name / "environment.json"
+        environment = json.loads(file.read_text())
+        environment["sessions"][0] |= {
+            "command": ["equipoise", *command.split()],
+            "started": f"2026-01-01T{hour:02}:00:00+00:00",
+        }
+        file.write_text(json.dumps(environment))
+    html = page_of(tmp_path / "a", tmp_path / "b", command="equipoise report a b").html()
+    lines = html[html.index("To reproduce this page") :]
+    assert "<code>equipoise pretrain\nequipoise evaluate b\nequipoise report a b</code>" in lines
 
 
 def test_runs_of_other_kinds_are_not_held_against_each_other(tmp_path):
@@ -196,8 +212,13 @@ def test_a_folder_of_runs_stands_for_them_and_names_stay_apart(tmp_path):
     found = [*find_runs(tmp_path / "x" / "act"), *find_runs(tmp_path / "y")]
     assert [run.label for run in read_runs(found)] == ["x/act", "y/act", "y/other"]
     assert len(read_runs([*found, found[0]])) == 3  # the same folder twice is one run
+    make_run(tmp_path / "y" / "other" / "part")  # is of that run
+    make_run(tmp_path / ".trash" / "act")
+    (tmp_path / "z" / "tool").mkdir(parents=True)
+    (tmp_path / "z" / "tool" / "config.json").write_text("{}")  # is of another program
+    assert find_runs(tmp_path) == [tmp_path / place for place in ("x/act", "y/act", "y/other")]
     with pytest.raises(FileNotFoundError, match="expected a run folder or one of runs"):
-        find_runs(tmp_path)
+        find_runs(tmp_path / "z")
     with pytest.raises(FileNotFoundError, match="expected a run folder, found none"):
         find_runs(tmp_path / "nowhere")
     with pytest.raises(FileNotFoundError, match=r"no config\.json"):

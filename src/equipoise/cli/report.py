@@ -1,5 +1,6 @@
 """`equipoise report`: one page about any runs, side by side, from their folders alone."""
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,7 +16,7 @@ class Report:
     """Compare runs in one HTML file: numbers, certificates, curves, pictures, settings.
 
     A run is the folder of any command: play, learn, offline, pretrain, evaluate, or an act of the
-    demo or a figure of reproduce; a folder of runs stands for all of them. Unfinished runs are
+    demo or a figure of reproduce; a folder of runs stands for all below it. Unfinished runs are
     shown as far as they are. The file needs nothing else and can be opened offline.
 
     Examples:
@@ -44,7 +45,8 @@ class Report:
             runs = read_runs([found for path in self.runs for found in find_runs(path)])
             drawings = {run.label: _paper_figure(run) for run in runs}
             self.out.parent.mkdir(parents=True, exist_ok=True)
-            compare(runs, title=self.title, drawings=drawings).write(self.out)
+            page = compare(runs, title=self.title, drawings=drawings, command=self._command())
+            page.write(self.out)
         if self.common.json:
             shown = [{"run": str(r.path), "label": r.label, "state": r.state} for r in runs]
             print_json({"report": str(self.out), "runs": shown})
@@ -53,6 +55,11 @@ class Report:
                 print(f"{run.label}: {run.state}")
             print(f"Report: {self.out}")
         return 0
+
+    def _command(self) -> str:
+        """The command that makes the same page of the same runs."""
+        words = ["equipoise", "report", *map(str, self.runs), "--out", str(self.out)]
+        return shlex.join([*words, "--title", self.title] if self.title else words)
 
 
 def _paper_figure(run: Any) -> list[tuple[Any, str]]:

@@ -28,10 +28,12 @@ def compare(
     *,
     title: str = "",
     drawings: Mapping[str, Sequence[tuple[Any, str]]] | None = None,
+    command: str = "",
 ) -> Report:
     """One page about one or more runs, from what their folders hold.
 
     `drawings` are more figures for a run, by its label, each with a text for who cannot see it.
+    `command` is the one that makes the page, and ends the list of those to reproduce it.
 
     **Example**
 
@@ -64,9 +66,15 @@ def compare(
     _add_pictures(page, runs, drawings or {})
     _add_tables(page, runs)
     _add_settings(page, runs)
-    commands = list(dict.fromkeys(line for run in runs if (line := run.command)))
+    commands = [*_commands(runs), *([command] if command else [])]
     environment = {run.label: run.sessions[-1] for run in runs if run.sessions}
     return page.reproduce(commands or ["(the runs do not tell)"], environment)
+
+
+def _commands(runs: Sequence[RunFolder]) -> list[str]:
+    """What made the runs, in the order of time: what made a folder is before what read it."""
+    made = sorted((run for run in runs if run.command), key=lambda run: run.sessions[0]["started"])
+    return list(dict.fromkeys(run.command for run in made))
 
 
 def _overview(runs: Sequence[RunFolder]) -> Table:

@@ -35,7 +35,7 @@ class RunFolder:
     #: None while the run is unfinished.
     record: Record | None
     metrics: list[dict[str, Any]] = field(default_factory=list)
-    #: One for each time the run was started: command, versions, machine, seconds.
+    #: One for each time somebody worked on the run: command, versions, machine, seconds.
     sessions: list[dict[str, Any]] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -73,12 +73,14 @@ class RunFolder:
 
     @property
     def versions(self) -> dict[str, str]:
-        """What it was computed with, at last."""
+        """What it was computed with by the session that finished it, or worked on it last."""
         return self.sessions[-1]["versions"] if self.sessions else {}
 
 
 def find_runs(path: str | os.PathLike[str]) -> list[Path]:
-    """The folder itself if it holds a run, else the runs one level below, as of a demo.
+    """The folder itself if it holds a run, else all runs below it, at any depth, as of a demo.
+
+    What a run keeps in folders of its own belongs to that run; hidden folders are left out.
 
     **Example**
 
@@ -86,17 +88,24 @@ def find_runs(path: str | os.PathLike[str]) -> list[Path]:
     >>> from equipoise.report import find_runs
     >>> from equipoise.runs import Run
     >>> with tempfile.TemporaryDirectory() as place:
-    ...     for name in ("b", "a"):
+    ...     for name in ("b", "a/deep"):
     ...         Run.create(f"{place}/{name}", {}).close()
-    ...     [run.name for run in find_runs(place)]
-    ['a', 'b']
+    ...     [run.relative_to(place).as_posix() for run in find_runs(place)]
+    ['a/deep', 'b']
     """
     folder = Path(path)
     if (folder / "config.json").exists():
         return [folder]
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder}: expected a run folder, found none")
-    below = sorted(file.parent for file in folder.glob("*/config.json"))
+    below = []
+    for place, names, files in os.walk(folder):
+        # Other programs keep a config.json too, but not both.
+        if {"config.json", "environment.json"} <= set(files):
+            below.append(Path(place))
+            names.clear()
+        names[:] = sorted(name for name in names if not name.startswith("."))
+    below.sort()
     if not below:
         raise FileNotFoundError(f"{folder}: expected a run folder or one of runs, found none in it")
     return below
