@@ -25,6 +25,30 @@ def test_a_scenario_is_learnt_and_certified(tmp_path, capsys):
     assert main(["certify", str(scenario), str(out)]) in (0, 1)
 
 
+def test_the_table_ends_with_what_is_returned(tmp_path, capsys):
+    arguments = ("epidemic", "--set", "agents=50", "--rewards", "unknown")
+    assert learn(tmp_path, *arguments, "--objective", "welfare") == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    (returned,) = [line[1:] for line in lines if line[:1] == ["returned"]]
+    below = [line[-1] for line in lines if line[:2] in (["upper", "minus"], ["largest", "gain,"])]
+    assert returned == below[:2]
+
+
+def test_a_report_names_the_game_and_the_exact_gain(tmp_path, capsys):
+    arguments = ("demand-response", "--set", "agents=60", "--set", "horizon=3")
+    page = tmp_path / "page.html"
+    for _ in range(2):  # also when the run is only read again
+        assert learn(tmp_path, *arguments, "--json") == 0
+        exact = json.loads(capsys.readouterr().out)["certificate"]["max_gain"]
+        assert main(["report", str(tmp_path / "run"), "--out", str(page)]) == 0
+        html = page.read_text()
+        assert "<td>demand-response, agents=60, horizon=3</td>" in html
+        assert f">{exact:.3g}</td>" in html
+        assert "best responses by backward induction" in html
+        assert "env.game fingerprint" in html
+        capsys.readouterr()
+
+
 def test_the_result_as_json(tmp_path, capsys):
     arguments = ("demand-response", "--set", "agents=60", "--set", "horizon=3", "--json")
     assert learn(tmp_path, *arguments, "--objective", "welfare") == 0

@@ -1,6 +1,7 @@
 """`equipoise learn`: a game of very many agents is simulated, and an equilibrium learnt from it."""
 
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -83,6 +84,8 @@ class Learn:
         with refusing():
             folder, learned = in_run_folder(self.run, "learn", lambda run: self._learn(game, run))
         certificate = eq.certify(game, learned.policy)
+        with refusing():
+            self._keep(folder, certificate)
         document = {"folder": str(folder), **self._document(game, learned, certificate)}
         if self.out is not None:
             with refusing():
@@ -112,6 +115,20 @@ class Learn:
             scouts=0 if self.alone else self.scouts,
             run=folder,
         )
+
+    def _keep(self, folder: Path, certificate: Any) -> None:
+        """Add to the record what the learner cannot know: the game's name, and the exact gains."""
+        from equipoise.runs import FolderInUse, Run
+
+        if not (folder / "record.json").exists():
+            return
+        # Whoever holds the folder now was given the same command, and adds the same.
+        with suppress(FolderInUse), Run.open(folder) as run:
+            if "certified" in run.record().scalars:
+                return
+            names = ("max_gain", "nash_conv", "exploitability", "method", "exact")
+            certified = {name: getattr(certificate, name) for name in names}
+            run.add_to_record({"game": ", ".join([self.game, *self.set]), "certified": certified})
 
     def _document(self, game: Any, learned: Any, certificate: Any) -> dict[str, Any]:
         from equipoise.cli._crowds import certificate_document
@@ -153,11 +170,13 @@ class Learn:
         done = learned.episodes
         stops = np.unique(np.geomspace(1, max(done, 1), 8).round().astype(int))
         rows = [
-            (int(k), learned.curve["certificate"][k - 1], learned.curve["bound"][k - 1])
+            (f"{k:,}", learned.curve["certificate"][k - 1], learned.curve["bound"][k - 1])
             for k in stops[:done]
         ]
+        # What is returned is chosen and bounded once more, with all samples in.
+        rows.append(("returned", learned.certificate, learned.bound))
         table = Table(("episode", "upper minus lower value", "gain at most"), rows)
-        print_table(table, title="Proven so far, of the best policy by each measure")
+        print_table(table, title="Proven so far, of any policy played, and of the one returned")
         low, high = learned.welfare
         print_pairs(
             [

@@ -75,7 +75,7 @@ class Simulator:
             "key": self._key,
             "noise": self._noise,
             "start": self._start.tolist(),
-            "game": round(total, 9),
+            "game fingerprint": round(total, 9),
         }
 
     def seek(self, episode: int) -> None:
