@@ -119,6 +119,21 @@ def test_intervals_cover_and_p_values_are_level():
     assert np.all(report.total >= report.strength - 1e-12)
 
 
+def test_a_fit_that_leaves_nothing_has_no_intervals():
+    _, log = noiseless(2)
+    found = eq.offline.fit(log, 2).interactions
+    assert found.strengths.max() > 0
+    assert np.isnan(found.lowers).all()
+    assert np.isnan(found.uppers).all()
+    assert "nan" not in str(found)
+    noisy = eq.offline.Log(
+        log.contexts, log.actions,
+        log.rewards + np.random.default_rng(0).normal(scale=1e-3, size=log.rewards.shape),
+    )  # fmt: skip
+    found = eq.offline.fit(noisy, 2).interactions
+    assert (found.lowers < found.uppers).all()
+
+
 def test_screening_finds_the_network():
     game = eq.games.families.network(30, 3, degree=3, scale=0.2).sample(key=0)
     log = eq.offline.collect(game, "uniform", samples=6000, key=1)

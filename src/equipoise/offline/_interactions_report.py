@@ -16,8 +16,11 @@ class InteractionMap:
     agent's reward (the root of the variance that it explains, with the part taken off that noise
     would explain by chance). The terms are orthogonal: variances add up.
 
-    Intervals are normal approximations for the explained variance; they leave out the bias of
-    the ridge penalty. A p-value is the chance of as strong a term where there is none (Wald).
+    Intervals are normal approximations for the explained variance, from the noise that the fit
+    leaves; they take the log's play as it is, and leave out the bias of the ridge penalty. A fit
+    that leaves nothing, of rewards without noise or with a parameter for every row, says nothing
+    about how sure it is: its intervals are NaN. A p-value is the chance of as strong a
+    term where there is none (Wald).
 
     **Example**
 
@@ -54,12 +57,12 @@ class InteractionMap:
 
     @property
     def lower(self) -> np.ndarray:
-        """(agents, agents): lower ends of the intervals of `strength`."""
+        """(agents, agents): lower ends of the intervals of `strength`; NaN where there is none."""
         return self._matrix(self.lowers)
 
     @property
     def upper(self) -> np.ndarray:
-        """(agents, agents): upper ends of the intervals of `strength`."""
+        """(agents, agents): upper ends of the intervals of `strength`; NaN where there is none."""
         return self._matrix(self.uppers)
 
     @property
@@ -71,7 +74,10 @@ class InteractionMap:
         return np.sqrt(squares)
 
     def strongest(self, count: int = 10) -> list[tuple[int, tuple[int, ...], float, float, float]]:
-        """(whose reward, with whom, strength, lower, upper) of the strongest terms."""
+        """(whose reward, with whom, strength, lower, upper) of the strongest terms.
+
+        The last two are NaN where there is no interval.
+        """
         return [
             (
                 int(self.owners[t]),
@@ -87,9 +93,8 @@ class InteractionMap:
         lines = [f"{len(self.groups)} terms between {self.agents} agents; the strongest:"]
         for owner, group, strength, low, high in self.strongest():
             with_whom = ", ".join(map(str, group))
-            lines.append(
-                f"  agent {owner} with {with_whom}: {strength:.4f} [{low:.4f}, {high:.4f}]"
-            )
+            interval = "" if np.isnan(low) else f" [{low:.4f}, {high:.4f}]"
+            lines.append(f"  agent {owner} with {with_whom}: {strength:.4f}{interval}")
         return "\n".join(lines)
 
     def _matrix(self, values: np.ndarray) -> np.ndarray:

@@ -20,6 +20,8 @@ from equipoise.offline._moments import Moments
 EVIDENCE_AGENTS = 16
 EVIDENCE_STEPS = 8
 SMALLEST_RIDGE, LARGEST_RIDGE = 1e-7, 1e7
+#: A fit that leaves less than this part of the variance leaves rounding, and no noise to go by.
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,7 @@ class AgentFit:
     noise: float
     #: (groups,): variance of the log's rewards that each group explains, without the part that
     #: noise explains by chance; its standard error, and the chance of as much under no effect.
+    #: The standard error is NaN where the fit leaves nothing: then nothing tells how sure it is.
     squares: np.ndarray
     errors: np.ndarray
     p_values: np.ndarray
@@ -134,6 +137,8 @@ def fit_agent(cells: Cells, ridge: dict[int, float], *, errors: bool = True) -> 
     squares, spread, p_values = blank, blank.copy(), blank.copy()
     if errors and groups:
         squares, spread, p_values = _strengths(cells, weights, inverses, penalty, variance)
+        if variance * cells.rows.sum() <= ROUNDING * cells.total.sum():
+            spread = blank
     weights[:, 0] += np.repeat(cells.centre, len(weights) // len(cells.centre))
     noise = float(np.sqrt(variance))
     return AgentFit(cells.design, weights, cells.rows, noise, squares, spread, p_values)
