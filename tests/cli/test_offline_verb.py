@@ -32,12 +32,21 @@ def test_a_run_folder_with_policies_map_and_report(logs, tmp_path, capsys):
     before = eq.certify(game, game.uniform_policy()).max_gain
     assert eq.certify(game, mixture).max_gain < before / 2
     assert record.arrays["strength"].shape == (4, 4)
-    assert record.scalars["gap, lower"] <= record.scalars["gap, upper"]
+    low, high = (record.scalars[f"gap over resampled logs, {end}"] for end in ("lower", "upper"))
+    assert low <= high
+    assert f"[{low:.4g}, {high:.4g}] over resampled logs (90%);" in out
+    # What is exact in the model is an estimate of the game.
+    assert f"{record.scalars['gap in the fitted model']:.4g} in the fitted model" in out
+    assert record.scalars["exact"] is False
+    assert record.scalars["method"].endswith("in the fitted model")
+    assert not {"estimated gap", "gap"} & set(record.scalars)
     environment = json.loads((tmp_path / "run" / "environment.json").read_text())
     assert environment["seconds"] >= record.scalars["seconds"]  # the work, not the writing
     page = (tmp_path / "run" / "report.html").read_text()
     assert "Who matters to whom" in page
     assert "Interaction rank" in page
+    assert page.index("gap over resampled logs (90%)") < page.index("gap in the fitted model")
+    assert "with 95% intervals" in page
     # Given again, it is read and not done again.
     assert main([*arguments, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
@@ -103,6 +112,26 @@ def test_a_rank_beyond_the_agents_is_refused(logs, tmp_path, capsys):
     arguments = ["offline", str(folder / "bids.npz"), "--rank", "9", "--run", str(tmp_path / "r")]
     assert main(arguments) == 2
     assert "rank: expected at most the 4 agents" in capsys.readouterr().err
+
+
+def test_rewards_without_noise_have_no_intervals(tmp_path, capsys):
+    """Three bidders, a parameter for every joint bid: nothing is left to tell noise by."""
+    rng = np.random.default_rng(0)
+    bids = rng.integers(0, 4, (1000, 3))
+    won = (bids == bids.max(1, keepdims=True)) * (4 - bids) / 4
+    eq.offline.Log(rng.integers(0, 2, 1000), bids, won).write(tmp_path / "bids.npz")
+    arguments = ["offline", str(tmp_path / "bids.npz"), "--run", str(tmp_path / "run")]
+    assert main([*arguments, "--bootstrap", "0", "--iterations", "20"]) == 0
+    record = Record.load(tmp_path / "run")
+    assert record.scalars["rank"] == "3"
+    assert all(
+        row[2] > 0 and row[3] is row[4] is None for row in record.tables["interactions"].rows
+    )
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "there is no interval" in page
+    assert "95%" not in page
+    assert "over resampled logs (" not in page
+    assert "nan" not in capsys.readouterr().out
 
 
 def test_a_log_of_continuous_actions_is_sent_on(tmp_path, capsys):

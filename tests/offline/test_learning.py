@@ -221,7 +221,10 @@ def test_the_bootstrap_interval_tells_the_true_gap():
     assert low / 2 < true < 2 * high
     assert estimate.gap < true  # the model's own gap is too good to be true
     assert float(estimate) == estimate.gap
-    assert "on support" in str(estimate)
+    assert str(estimate).startswith(f"[{low:.4g}, {high:.4g}] over resampled logs (90%); ")
+    assert f"{estimate.gap:.4g} in the fitted model" in str(estimate)
+    assert solution.certificate.exact is False  # of the game; of the model it is
+    assert solution.certificate.method.endswith("in the fitted model")
 
 
 def test_parameters_scale_with_the_unit_of_rewards():

@@ -1,5 +1,6 @@
 """The page of `equipoise offline`, from its record alone."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from equipoise.report import Report, figures
@@ -21,13 +22,19 @@ def offline_page(record: Record) -> Report:
     page.section("Answer")
     page.facts(
         {
-            "estimated gap": scalars["estimated gap"],
-            "gap of the log's own play": scalars["behaviour gap"],
+            **_gap(scalars),
+            "gap of the log's own play in the fitted model": scalars[
+                "gap of the log's own play in the fitted model"
+            ],
             "interaction rank": scalars["rank"],
             "samples per parameter": scalars["samples per parameter"],
         }
     )
-    page.text(f"{scalars['status']}.\n\nEstimated gap: {scalars['estimated gap, in words']}.")
+    page.text(f"{scalars['status']}.\n\nGap: {scalars['gap, in words']}.")
+    page.text(
+        "A policy looks better in the model that it was learned in than it is: the gap there is "
+        "often below the interval, which comes from models of resampled logs and is the answer."
+    )
     page.text(
         "Deviations on support are those whose chi-squared divergence from the log's play is at "
         "most one: about them the log itself speaks. What is off support rests on the model "
@@ -45,7 +52,7 @@ def offline_page(record: Record) -> Report:
         page.table(record.tables["ranks"])
     page.section("Who matters to whom")
     _add_map(page, record)
-    page.table(record.tables["interactions"], caption="The strongest terms, with 95% intervals.")
+    page.table(record.tables["interactions"], caption=_caption(record.tables["interactions"]))
     page.section("Agents")
     worst = sorted(record.tables["agents"].rows, key=lambda row: -row[2])[:_LARGEST]
     page.table(
@@ -54,6 +61,25 @@ def offline_page(record: Record) -> Report:
     )
     environment = describe_environment()
     return page.reproduce(" ".join(environment["command"]), environment)
+
+
+def _gap(scalars: Mapping[str, Any]) -> dict[str, Any]:
+    """The interval first, where there is one, and then the gap in the fitted model."""
+    low, high = (scalars[f"gap over resampled logs, {end}"] for end in ("lower", "upper"))
+    facts: dict[str, Any] = {}
+    if low is not None:
+        level = scalars["gap over resampled logs, level"]
+        facts[f"gap over resampled logs ({level:.0%})"] = f"{low:.4g} to {high:.4g}"
+    return facts | {"gap in the fitted model": scalars["gap in the fitted model"]}
+
+
+def _caption(interactions: Table) -> str:
+    if any(row[3] is None for row in interactions.rows):
+        return (
+            "The strongest terms. Where the fit leaves nothing of the rewards, nothing tells how "
+            "sure a term is, and there is no interval."
+        )
+    return "The strongest terms, with 95% intervals."
 
 
 def _add_map(page: Report, record: Record) -> None:

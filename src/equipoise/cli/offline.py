@@ -1,6 +1,7 @@
 """`equipoise offline`: a log of what many agents did and earned in, a policy for them out."""
 
 import hashlib
+import math
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -49,7 +50,7 @@ class Offline:
     step: Float = None
     #: How many iterations (300, or 200 where there are states).
     iterations: Int = None
-    #: How many resampled logs the interval of the estimated gap comes from; 0 for none.
+    #: How many resampled logs the interval of the gap comes from; 0 for none.
     bootstrap: Count = 20
     #: Learn even from too little data.
     force: bool = False
@@ -158,12 +159,16 @@ class Offline:
                 ("samples", scalars["samples"]),
                 ("interaction rank", scalars["rank"]),
                 ("samples per parameter", scalars["samples per parameter"]),
-                ("estimated gap", scalars["estimated gap, in words"]),
-                ("gap of the log's own play", scalars["behaviour gap"]),
+                ("gap", scalars["gap, in words"]),
+                ("gap of the log's own play", f"{scalars[_OWN]:.4g} in the fitted model"),
                 ("status", scalars["status"]),
                 ("run folder", str(where)),
             ]
         )
+
+
+#: The scalar that says how far from an equilibrium the log's own play is.
+_OWN = "gap of the log's own play in the fitted model"
 
 
 def _digest(path: str) -> str:
@@ -177,7 +182,7 @@ def _scalars(log: Any, model: Any, solution: Any, seconds: float) -> dict[str, A
 
     estimate = solution.stats["estimated_gap"]
     own = offline.estimate_gap(model, model.behaviour)
-    interval = estimate.interval or (float("nan"), float("nan"))
+    low, high = estimate.interval or (None, None)
     return {
         "agents": log.agents,
         "samples": log.samples,
@@ -187,13 +192,14 @@ def _scalars(log: Any, model: Any, solution: Any, seconds: float) -> dict[str, A
         "iterations": solution.stats["iterations"],
         "step": solution.stats["step"],
         "strength": solution.stats["strength"],
-        "estimated gap": estimate.gap,
-        "on support": estimate.on_support,
-        "off support": estimate.off_support,
-        "gap, lower": interval[0],
-        "gap, upper": interval[1],
-        "estimated gap, in words": str(estimate),
-        "behaviour gap": own.gap,
+        "gap over resampled logs, lower": low,
+        "gap over resampled logs, upper": high,
+        "gap over resampled logs, level": estimate.level,
+        "gap in the fitted model": estimate.gap,
+        "gap in the fitted model, on support": estimate.on_support,
+        "gap in the fitted model, off support": estimate.off_support,
+        "gap, in words": str(estimate),
+        _OWN: own.gap,
         "largest chi-squared": float(solution.stats["chi_squared"].max()),
         "status": str(solution.status),
         "learned": bool(solution.status.ok),
@@ -241,8 +247,11 @@ def _interactions(model: Any) -> Any:
     from equipoise.runs import Table
 
     rows = [
-        (str(owner), ", ".join(map(str, group)), strength, low, high)
-        for owner, group, strength, low, high in model.interactions.strongest(20)
+        (
+            *(str(owner), ", ".join(map(str, group)), strength),
+            *(None if math.isnan(end) else end for end in interval),
+        )
+        for owner, group, strength, *interval in model.interactions.strongest(20)
     ]
     return Table(("reward of", "with", "strength", "lower", "upper"), rows)
 

@@ -30,7 +30,11 @@ BISECTIONS = 60
 
 @dataclass(frozen=True)
 class GapEstimate:
-    """The gap of a policy in a fitted model: in all, on support and off support.
+    """The gap of a policy in a fitted model, and where it lies over resampled logs.
+
+    `gap` is exact in the model and no more than that: a policy that was learned in the model
+    looks better there than it is. Where there is an `interval`, it is the answer, and `gap` may
+    well lie below it.
 
     **Example**
 
@@ -64,13 +68,13 @@ class GapEstimate:
 
     def __str__(self) -> str:
         text = (
-            f"{self.gap:.4g} in the model: {self.on_support:.4g} by deviations on support "
+            f"{self.gap:.4g} in the fitted model: {self.on_support:.4g} by deviations on support "
             f"(chi^2 <= {self.divergence:g}) and {self.off_support:.4g} off support"
         )
         if self.interval is None:
             return text
         low, high = self.interval
-        return f"{text}; {self.level:.0%} interval [{low:.4g}, {high:.4g}]"
+        return f"[{low:.4g}, {high:.4g}] over resampled logs ({self.level:.0%}); {text}"
 
 
 def estimate_gap(

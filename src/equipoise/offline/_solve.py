@@ -6,6 +6,7 @@ approximate coarse correlated equilibrium of the model, near what the log covers
 game this is the decentralised policy gradient of Section 4.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -69,8 +70,9 @@ def solve(
         force: Whether to go on where there is too little data for it.
         key: Randomness of Monte-Carlo critics and of the bootstrap.
 
-    Returns a `Solution` whose policy is a `Mixture` and whose certificate is that of the *model*;
-    `stats["estimated_gap"]` says what of it is on and off the log's support. Where the log has
+    Returns a `Solution` whose policy is a `Mixture` and whose certificate is that of the *model*,
+    and so not exact; `stats["estimated_gap"]` says what of it is on and off the log's support, and
+    with `bootstrap` where the gap lies over resampled logs. Where the log has
     too few rows per parameter, or the selection of the rank is in doubt, the policy is the
     behaviour policy, and the status says why.
 
@@ -116,6 +118,9 @@ def solve(
         certificate = _sampled_certificate(model, q_mean, value)
     else:
         certificate = certify(game, mixture)
+        if isinstance(model, Model):  # exact in the model is an estimate of the game
+            method = f"{certificate.method}, in the fitted model"
+            certificate = replace(certificate, method=method, exact=False)
         stats["estimated_gap"] = estimate_gap(
             model,
             mixture,
