@@ -1,10 +1,12 @@
 """`equipoise report` takes the folders of any command, and makes one page of them."""
 
 import json
+import re
 import shlex
 
 import pytest
 
+import equipoise as eq
 from equipoise.cli import main
 from equipoise.papers.aggregative_planning import Config
 from equipoise.runs import Run
@@ -43,6 +45,20 @@ def test_a_folder_of_runs_and_a_config_file_will_do(played, tmp_path, capsys, mo
     assert main(["report", str(played)]) == 0
     html = (tmp_path / "report.html").read_text()
     assert html.count("<svg") == (tmp_path / "page.html").read_text().count("<svg")
+
+
+def test_what_was_learned_from_a_log_is_an_estimate(tmp_path):
+    game = eq.games.families.polymatrix(3, 2, scale=0.25).sample(key=0)
+    eq.offline.collect(game, "uniform", samples=300, key=1).write(tmp_path / "log.npz")
+    words = ["--rank", "2", "--bootstrap", "3", "--iterations", "20"]
+    run, page = str(tmp_path / "run"), str(tmp_path / "page.html")
+    assert main(["offline", str(tmp_path / "log.npz"), *words, "--run", run]) == 0
+    assert main(["report", run, "--out", page]) == 0
+    html = (tmp_path / "page.html").read_text()
+    (row,) = re.findall(r"<tr><td>run</td><td>coarse correlated, in the fitted model.*?</tr>", html)
+    assert re.search(r"<td>90%: \S+ to \S+</td>", row)
+    assert row.endswith("<td>no</td></tr>")
+    assert row.count("–") == 2  # neither NashConv nor exploitability
 
 
 def test_a_figure_of_a_paper_is_drawn_as_there(tmp_path):

@@ -132,16 +132,16 @@ def test_an_estimate_in_a_fitted_model_is_no_exact_certificate(tmp_path):
     scalars = {
         "method": "best fixed reply in every context to the mixture",
         "exact": True,  # in the model
-        "estimated gap": 0.2,
-        "gap, lower": 0.1,
-        "gap, upper": 0.4,
-        "estimated gap, in words": "0.2 in the model; 90% interval [0.1, 0.4]",
+        "gap in the fitted model": 0.2,
+        "gap over resampled logs, lower": 0.1,
+        "gap over resampled logs, upper": 0.4,
+        "gap over resampled logs, level": 0.9,
     }
     with Run.create(tmp_path / "log", {}) as run:
         arrays = {"gains": [0.1, 0.2], "weights": [0.5, 0.5]}
         run.finish(Record("log", {}, scalars, arrays))
     text = "".join(parse(page_of(tmp_path / "log").html()).text)
-    row = "logcoarse correlated, in the fitted model10.20.290% 0.1 to 0.4––best fixed reply"
+    row = "logcoarse correlated, in the fitted model10.20.290%: 0.1 to 0.4––best fixed reply"
     assert row in text
     assert "to the mixtureno" in text
     assert "not in the game itself" in text

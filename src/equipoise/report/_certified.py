@@ -1,7 +1,5 @@
 """What runs certify, in one table: of which concept, in the game or only in a fitted model."""
 
-import math
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -40,7 +38,8 @@ _MEANINGS = {
     ),
     _IN_MODEL: (
         "In the fitted model: an estimate. The gains are those in a model fitted to a log, not in "
-        "the game itself, which is not known; the interval comes from resampled logs."
+        "the game itself, which is not known. A policy looks better in the model that it was "
+        "learned in than it is: the interval is that in models of resampled logs."
     ),
 }
 
@@ -94,13 +93,9 @@ def _of_gains(record: Record) -> dict[str, Any]:
         "how": how,
         "exact": exact,
     }
-    if "estimated gap" in scalars:
-        interval = _interval(scalars)
-        return (
-            row
-            | {"concept": f"{row['concept']}, {_IN_MODEL}", "interval": interval}
-            | {"exact": False}
-        )
+    if _IN_MODEL in how or f"gap {_IN_MODEL}" in scalars:
+        named = f"{row['concept']}, {_IN_MODEL}"
+        return row | {"concept": named, "interval": _interval(scalars), "exact": False}
     if concept == "nash":
         row["NashConv"] = float(np.mean(certificate.nash_conv))
         row["exploitability"] = float(np.mean(certificate.exploitability))
@@ -132,10 +127,11 @@ def _concept(record: Record) -> str:
 
 
 def _interval(scalars: Mapping[str, Any]) -> str | None:
-    """The interval of an estimated gap, with its level where the words tell it."""
-    low, high = (float(scalars.get(f"gap, {end}", math.nan)) for end in ("lower", "upper"))
-    if not (math.isfinite(low) and math.isfinite(high)):
+    """The interval of a gap over resampled logs, with its level, if there is one."""
+    low, high, level = (
+        scalars.get(f"gap over resampled logs, {part}") for part in ("lower", "upper", "level")
+    )
+    if low is None or high is None:
         return None
-    level = re.search(r"\d+% ", str(scalars.get("estimated gap, in words", "")))
     ends = f"{format_value(low, 3)} to {format_value(high, 3)}"
-    return f"{level[0]}{ends}" if level else ends
+    return ends if level is None else f"{level:.0%}: {ends}"
