@@ -60,7 +60,7 @@ def test_wrong_policies_are_told(capsys, tmp_path, content, message):
 
 def test_there_is_no_solver_and_it_is_said(capsys):
     assert main(["solve", *GAME]) == 2
-    assert "no exact solver of games with continuous actions" in capsys.readouterr().err
+    assert "whose actions are continuous; `equipoise certify`" in capsys.readouterr().err
 
 
 def test_parameters_are_set_and_scenarios_read(capsys, tmp_path):

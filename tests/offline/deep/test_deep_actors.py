@@ -182,4 +182,5 @@ def test_wrong_arguments_of_actors_are_named(pairwise):
     with pytest.raises(ValueError, match=r"^points: expected"):
         PolicyGradient(points=1)
     with pytest.raises(ValueError, match=r"^log: expected that of the critics"):
-        improve(critics, eq.offline.Log([0, 0], [[0.0]] * 2, [[0.0]] * 2, continuous=True), key=0)
+        other = eq.offline.Log(None, [[0.0]] * 20, [[0.0]] * 20, continuous=True)
+        improve(critics, other, key=0)
