@@ -181,6 +181,6 @@ def test_wrong_arguments_of_actors_are_named(pairwise):
             TD3BC(**wrong)
     with pytest.raises(ValueError, match=r"^points: expected"):
         PolicyGradient(points=1)
+    other = eq.offline.Log(None, [[0.0]] * 20, [[0.0]] * 20, continuous=True)
     with pytest.raises(ValueError, match=r"^log: expected that of the critics"):
-        other = eq.offline.Log(None, [[0.0]] * 20, [[0.0]] * 20, continuous=True)
         improve(critics, other, key=0)
