@@ -222,7 +222,7 @@ def _draw_normal(axes: Any, rows: list[dict[str, Any]]) -> None:
                 for n in agents
             ]
             line = style if measure == "gap" else ":"
-            drawn = np.maximum(means, _FLOOR)
+            drawn = np.maximum(np.array(means), _FLOOR)
             axes.plot(agents, drawn, line, marker=".", color=colour, lw=width, label=label)
 
 
