@@ -23,7 +23,7 @@ import pytest
 jaxtyping.install_import_hook("equipoise", "support.check_types")
 
 hypothesis.settings.register_profile(
-    "ci", derandomize=True, deadline=None, max_examples=50, database=None
+    "ci", derandomize=True, deadline=None, max_examples=30, database=None
 )
 hypothesis.settings.load_profile("ci")
 
