@@ -8,13 +8,13 @@ kept as JSON in the metadata of the schema, under `equipoise`; a file without it
 import json
 import re
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from equipoise.core.extras import import_extra
 from equipoise.offline._files import DECLARED, as_settings, said_beside
 from equipoise.offline._log import Log
 
@@ -30,7 +30,7 @@ _ROWS = 50_000
 
 def write(log: Log, path: Path) -> None:
     """Write a log to `path`, which ends in `.parquet`."""
-    pyarrow, parquet = _import("pyarrow"), _import("pyarrow.parquet")
+    pyarrow, parquet = _library("pyarrow"), _library("pyarrow.parquet")
     columns: dict[str, np.ndarray] = {}
     for column, table in _NARROW.items():
         if getattr(log, table) is not None:
@@ -96,7 +96,7 @@ def _parts(
 
 def _open(path: Path, stream: Any) -> tuple[Any, dict[str, list[str]], dict[str, Any]]:
     """The file, the columns of each table in the order of the agents, and what is said beside."""
-    parquet = _import("pyarrow.parquet")
+    parquet = _library("pyarrow.parquet")
     file = _damaged(path, lambda: parquet.ParquetFile(stream))
     schema = _damaged(path, lambda: file.schema_arrow)
     names: list[str] = list(schema.names)
@@ -163,7 +163,7 @@ def _column(path: Path, arrow: Any, name: str, first: int) -> np.ndarray:
 
 def _damaged(path: Path, work: Any) -> Any:
     """Do the work; what Arrow raises over a damaged file becomes a ValueError that names it."""
-    pyarrow = _import("pyarrow")
+    pyarrow = _library("pyarrow")
     try:
         return work()
     except (pyarrow.ArrowException, OSError, ValueError, MemoryError, OverflowError) as error:
@@ -172,10 +172,5 @@ def _damaged(path: Path, work: Any) -> Any:
         ) from error
 
 
-def _import(module: str) -> ModuleType:
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise ImportError(
-            "pyarrow is not installed; install it with: pip install 'equipoise[parquet]'"
-        ) from error
+def _library(module: str) -> ModuleType:
+    return import_extra(module, "pyarrow", "parquet")

@@ -3,8 +3,9 @@
 Everything here loads on first use.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from equipoise._lazy import load_on_first_use
 
 if TYPE_CHECKING:
     from equipoise.offline.deep._actors import Actors as Actors
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from equipoise.offline.deep._spec import LinearCritic as LinearCritic
 
 #: Public name -> the module it is defined in.
-_PUBLIC = {
+_PUBLIC: dict[str, str | None] = {
     "ARCHITECTURES": "equipoise.offline.deep._spec",
     "Critic": "equipoise.offline.deep._spec",
     "LinearCritic": "equipoise.offline.deep._spec",
@@ -32,14 +33,4 @@ _PUBLIC = {
 
 __all__ = sorted(_PUBLIC)  # pyright: ignore[reportUnsupportedDunderAll]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _PUBLIC:
-        raise AttributeError(f"module 'equipoise.offline.deep' has no attribute {name!r}")
-    value = getattr(import_module(_PUBLIC[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_PUBLIC])
+__getattr__, __dir__ = load_on_first_use(__name__, _PUBLIC)

@@ -1,5 +1,6 @@
 """Networks of a given interaction rank: sums of terms, each of which sees a few agents."""
 
+from abc import abstractmethod
 from itertools import combinations, pairwise
 from math import comb, sqrt
 
@@ -19,9 +20,9 @@ MOST_TERMS = 2_000_000
 class RewardModel(eqx.Module):
     """The reward of one agent as a function of rows; axes of agents and trials are mapped over."""
 
+    @abstractmethod
     def __call__(self, rows: Rows) -> Float[Array, "B"]:
         """Values of all rows (one batch axis)."""
-        raise NotImplementedError
 
 
 class TermNetworks(RewardModel):
