@@ -1,6 +1,5 @@
 """Players on disk: weights in safetensors, everything else in a JSON file beside them."""
 
-import hashlib
 import json
 import os
 from pathlib import Path
@@ -10,13 +9,14 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from equipoise.core.files import atomic_write, write_text
+from equipoise.core import weights
 from equipoise.games import MarkovGame, MatrixGame, families
 from equipoise.games.families import Family
 from equipoise.incontext._config import Config
 from equipoise.incontext._players import Players, initial_players
 
-WEIGHTS, DESCRIPTION, CARD = "players.safetensors", "players.json", "MODEL_CARD.md"
+STEM = "players"
+WEIGHTS, DESCRIPTION, CARD = f"{STEM}.safetensors", f"{STEM}.json", "MODEL_CARD.md"
 
 #: Where the players that come with the package are.
 SHIPPED = Path(__file__).parent / "shipped"
@@ -97,23 +97,15 @@ def save(
     ...     eq.incontext.load(folder).parameters == players.parameters
     True
     """
-    from safetensors.numpy import save as to_bytes
-
     family = describe_family(family) if isinstance(family, Family) else family
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    with atomic_write(folder / WEIGHTS) as temporary:
-        temporary.write_bytes(to_bytes(_named(players.models)))
-    plain = {name: value for name, value in vars(config).items()}
-    content = {
-        "format": 1,
+    described = {
         "family": family,
-        "config": plain,
+        "config": dict(vars(config)),
         "seeds": players.seeds,
         "seats": players.seats,
         "results": results or {},
     }
-    write_text(folder / DESCRIPTION, json.dumps(content, indent=2) + "\n")
+    weights.write_weights(Path(folder), STEM, weights.named(players.models), described)
 
 
 def fingerprint(players: Players) -> str:
@@ -125,10 +117,7 @@ def fingerprint(players: Players) -> str:
     >>> fingerprint(players) == fingerprint(players)
     True
     """
-    digest = hashlib.sha256()
-    for name, array in sorted(_named(players.models).items()):
-        digest.update(name.encode() + np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()[:16]
+    return weights.fingerprint(weights.named(players.models))
 
 
 def load(name: str | os.PathLike[str]) -> Players:
@@ -209,24 +198,10 @@ def _is_pretraining(folder: Path) -> bool:
 
 def _described(folder: Path) -> dict[str, Any]:
     """The description of saved players; refuses what is none."""
-    path = folder / DESCRIPTION
-    try:
-        content = json.loads(path.read_text())
-    except ValueError as error:
-        raise ValueError(f"{path}: expected JSON, found something else ({error})") from error
-    form = content.get("format") if isinstance(content, dict) else None
-    if form != 1:
-        raise ValueError(f"{path}: expected format 1, found {form}")
-    missing = [part for part in ("family", "config", "seeds", "seats") if part not in content]
-    if missing:
-        raise ValueError(f"{path}: expected {missing[0]!r} in it, found {sorted(content)}")
-    return content
+    return weights.read_description(folder / DESCRIPTION, ("family", "config", "seeds", "seats"))
 
 
 def _restore(folder: Path) -> Players:
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
-
     content = _described(folder)
     config = Config.from_plain({**content["config"], "shared": content["seats"] == 1})
     config = Config.from_plain({**vars(config), "seeds": content["seeds"]})
@@ -235,13 +210,8 @@ def _restore(folder: Path) -> Players:
         tuple(shape["actions"]), states=shape["states"], discount=shape["discount"]
     )
     like = eqx.filter_eval_shape(lambda: initial_players(family, config, key=0))
-    try:
-        tensors = load_file(folder / WEIGHTS)
-    except SafetensorError as error:
-        raise ValueError(
-            f"{folder / WEIGHTS}: expected a safetensors file, found a damaged one ({error})"
-        ) from error
-    names = _named(like.models)
+    tensors = weights.read_arrays(folder / WEIGHTS)
+    names = weights.named(like.models)
     if set(tensors) != set(names):
         odd = sorted(set(tensors) ^ set(names))
         raise ValueError(
@@ -256,10 +226,3 @@ def _restore(folder: Path) -> Players:
     leaves, tree = jax.tree_util.tree_flatten_with_path(like.models)
     arrays = [jax.numpy.asarray(tensors[jax.tree_util.keystr(path)]) for path, _ in leaves]
     return eqx.tree_at(lambda p: p.models, like, jax.tree_util.tree_unflatten(tree, arrays))
-
-
-def _named(models: Any) -> dict[str, Any]:
-    """Arrays under the names of their places."""
-    flat, _ = jax.tree_util.tree_flatten_with_path(models)
-    concrete = lambda leaf: np.asarray(leaf) if isinstance(leaf, jax.Array) else leaf  # noqa: E731
-    return {jax.tree_util.keystr(path): concrete(leaf) for path, leaf in flat}
