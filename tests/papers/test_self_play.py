@@ -7,18 +7,18 @@ import pytest
 
 from equipoise.papers import self_play
 from equipoise.papers.self_play import Config, play_run
-from equipoise.runs import Record
+from equipoise.runs import Pace, Record
 
 SMALL = Config(rounds=600, games=4, noise="bernoulli")
 MARKOV = Config(rounds=150, games=4, states=2, actions=2, column="v-learning")
 
 
 def fix_pieces(monkeypatch, rounds):
-    class Steady(self_play._Pace):
-        def play(self, play, most, state):
-            return play(min(rounds, most), state)
+    class Steady(Pace):
+        def run(self, work, most):
+            return work(min(rounds, most))
 
-    monkeypatch.setattr(self_play, "_Pace", Steady)
+    monkeypatch.setattr(self_play, "Pace", Steady)
 
 
 def press_ctrl_c_after(monkeypatch, looks):
@@ -75,22 +75,6 @@ def test_an_interrupted_run_is_kept_and_goes_on(monkeypatch, tmp_path):
     assert rounds == [0, 50, 177, 366]
     assert_same(whole, play_run(tmp_path / "cut", SMALL))
     assert_same(whole, Record.load(tmp_path / "cut"))
-
-
-def test_pieces_become_as_long_as_they_may(monkeypatch):
-    """A thousand rounds a second: five hundred at a time, and no fewer after a short piece."""
-    clock, played = [0.0], []
-    monkeypatch.setattr(self_play.time, "monotonic", lambda: clock[0])
-
-    def play(rounds, state):
-        played.append(rounds)
-        clock[0] += rounds / 1000
-        return self_play.dynamics.Trace.__new__(self_play.dynamics.Trace)
-
-    pace = self_play._Pace()
-    for most in (10_000, 10_000, 10_000, 3, 10_000):
-        pace.play(play, most, None)
-    assert played == [16, 128, 500, 3, 500]
 
 
 @pytest.mark.parametrize("rounds", [0, 2**31, float("nan"), float("inf"), None])

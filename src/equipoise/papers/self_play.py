@@ -14,7 +14,7 @@ from equipoise.certificates import certify
 from equipoise.core import checks
 from equipoise.dynamics import Learner
 from equipoise.games import MarkovGame, MatrixGame, families
-from equipoise.runs import Interrupt, Record, Run, Table, interruptible, progress
+from equipoise.runs import Interrupt, Pace, Record, Run, Table, interruptible, progress
 from equipoise.solvers import solve
 
 __all__ = [
@@ -205,7 +205,11 @@ def _play_on(
 
     Going on changes no bit, so that play may be cut into pieces anywhere.
     """
-    pace, done, saved = _Pace(), run.step, time.monotonic()
+    pace, done, saved = Pace(PIECE_SECONDS, first=16), run.step, time.monotonic()
+
+    def play_from_here(rounds: int) -> dynamics.Trace:
+        return play(rounds, state)
+
     with progress("playing", total=record[-1]) as bar:
         bar.advance(done)
         for target in (r for r in record if r > done):
@@ -214,7 +218,7 @@ def _play_on(
                     if done > run.step:
                         run.checkpoint(done, state)
                     return done
-                trace = pace.play(play, target - done, state)
+                trace = pace.run(play_from_here, target - done)
                 bar.advance(trace.rounds - done)
                 state, done = trace.state, trace.rounds
                 if done == target:
@@ -223,25 +227,6 @@ def _play_on(
                     run.checkpoint(done, state)
                     saved = time.monotonic()
     return done
-
-
-class _Pace:
-    """How many rounds to play at a time: as many as take about `PIECE_SECONDS`."""
-
-    def __init__(self) -> None:
-        self.rounds = 16
-
-    def play(
-        self, play: Callable[[int, Any], dynamics.Trace], most: int, state: Any
-    ) -> dynamics.Trace:
-        """Play one piece, of at most so many rounds."""
-        rounds, start = min(self.rounds, most), time.monotonic()
-        trace = play(rounds, state)
-        seconds = max(time.monotonic() - start, 1e-6)
-        # A piece that was cut short says nothing, unless it was too long even so.
-        if rounds == self.rounds or seconds > PIECE_SECONDS:
-            self.rounds = max(1, int(rounds * min(8.0, PIECE_SECONDS / seconds)))
-        return trace
 
 
 def _row(trace: dynamics.Trace) -> dict[str, Any]:

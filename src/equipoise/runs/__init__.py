@@ -15,6 +15,7 @@ from equipoise.runs._checkpoint import DamagedCheckpoint
 from equipoise.runs._interrupt import Interrupt, interruptible
 from equipoise.runs._lock import FolderInUse
 from equipoise.runs._metrics import read_metrics
+from equipoise.runs._pace import Pace
 from equipoise.runs._progress import Progress, progress
 from equipoise.runs._record import Record, Table
 from equipoise.runs._run import OtherConfig, Run
@@ -24,6 +25,7 @@ __all__ = [
     "FolderInUse",
     "Interrupt",
     "OtherConfig",
+    "Pace",
     "Progress",
     "Record",
     "Run",

@@ -24,7 +24,7 @@ from equipoise.offline.deep._mapping import side_by_side
 from equipoise.offline.deep._networks import TermNetworks, all_scopes, make_network
 from equipoise.offline.deep._rows import Data, Sizes, prepare
 from equipoise.offline.deep._spec import Critic, LinearCritic
-from equipoise.runs import Record, Run, interruptible, progress
+from equipoise.runs import Pace, Record, Run, interruptible, progress
 
 #: How long the program runs between two looks at Ctrl-C, and how much a kill may lose.
 _LOOK_SECONDS, CHECKPOINT_SECONDS = 1.0, 30.0
@@ -180,22 +180,21 @@ def _loop(
         learners = run.restore(learners)
     last, vectorised = _train.rounds_in_all(critic, data), side_by_side()
     reached = int(learners.round.max())
-    saved, chunk, compiled = time.monotonic(), 1, False
+    saved, pace = time.monotonic(), Pace(_LOOK_SECONDS, compiled=False)
+
+    def advance(rounds: int) -> _train.Learner:
+        given = (frame, data, key, _train.Rule.of(critic, reached + rounds))
+        return jax.block_until_ready(_train.advance(given, learners, vectorised))
+
     with progress("fitting critics", total=last) as bar:
         bar.advance(reached)
         while not stop and bool(_goes_on(learners, critic, last).any()):
-            began = time.monotonic()
-            until = min(last, reached + chunk)
-            given = (frame, data, key, _train.Rule.of(critic, until))
-            learners = _train.advance(given, learners, vectorised)
+            until = min(last, reached + pace.steps)
+            learners = pace.run(advance, until - reached)
             active = int(_goes_on(learners, critic, last).sum())
-            spent = time.monotonic() - began
             loss = float(learners.loss.mean())
             bar.advance(until - reached, loss=loss, active=active)
             reached = until
-            if compiled:
-                chunk = int(np.clip(chunk * _LOOK_SECONDS / max(spent, 1e-3), 1, 4 * chunk))
-            compiled = True
             late = time.monotonic() - saved > CHECKPOINT_SECONDS
             if run is not None:
                 run.log(reached, loss=loss, active=active)

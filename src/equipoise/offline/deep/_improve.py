@@ -23,7 +23,7 @@ from equipoise.offline.deep._fit import as_logs, fingerprint
 from equipoise.offline.deep._methods import TD3BC, PolicyGradient
 from equipoise.offline.deep._networks import TermNetworks
 from equipoise.offline.deep._rows import Data, Sizes, prepare
-from equipoise.runs import Record, Run, interruptible, progress
+from equipoise.runs import Pace, Record, Run, interruptible, progress
 
 _LOOK_SECONDS, CHECKPOINT_SECONDS = 1.0, 30.0
 #: Purposes of the keys that are made of the one given.
@@ -212,21 +212,20 @@ def _loop(
     history = np.zeros((len(recorded), *np.shape(climb.numbers(state)[0])), np.float32)
     if run is not None and run.step:
         state, history = run.restore((state, history))
-    reached, saved, chunk, compiled = int(state.step), time.monotonic(), 1, False
+    reached, saved = int(state.step), time.monotonic()
+    pace = Pace(_LOOK_SECONDS, compiled=False)
+
+    def advance(steps: int) -> Any:
+        return jax.block_until_ready(climb.advance(state, reached + steps))
+
     with progress("improving policies", total=last) as bar:
         bar.advance(reached)
         while reached < last and not stop:
-            began = time.monotonic()
             ahead = recorded[recorded > reached]
-            until = min(last, reached + chunk, int(ahead[0]) if len(ahead) else last)
-            state = jax.block_until_ready(climb.advance(state, until))
-            spent, made = time.monotonic() - began, until - reached
-            bar.advance(made)
-            reached = until
+            state = pace.run(advance, (int(ahead[0]) if len(ahead) else last) - reached)
+            bar.advance(int(state.step) - reached)
+            reached = int(state.step)
             history[recorded == reached] = np.asarray(climb.numbers(state)[0])
-            if compiled:
-                chunk = int(np.clip(made * _LOOK_SECONDS / max(spent, 1e-3), 1, 100 * chunk))
-            compiled = True
             if run is not None:
                 late = time.monotonic() - saved > CHECKPOINT_SECONDS
                 if late or stop or reached >= last:
