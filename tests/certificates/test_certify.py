@@ -117,6 +117,22 @@ def test_measures_have_one_meaning_each() -> None:
     assert certificate.exploitability == 1.0
 
 
+@pytest.mark.parametrize(
+    ("game", "policy"),
+    [
+        (eq.MatrixGame([[0.0]]), ([1.0], [1.0])),
+        (eq.games.load("chicken"), ([1.0, 0.0], [0.0, 1.0])),
+        (eq.games.families.uniform(2, states=2).sample(key=0), (np.eye(2), np.eye(2))),
+        (eq.games.load("two-roads", agents=3), [0, 1, 1]),
+        (eq.games.load("square-continuous", agents=2), [1.0, 1.0]),
+        (eq.ContinuousGame.from_function(lambda a: a, 2), [1.0, 1.0]),
+    ],
+    ids=lambda part: type(part).__name__ if hasattr(part, "actions") else "",
+)
+def test_certificates_of_product_policies_are_of_nash(game, policy) -> None:
+    assert eq.certify(game, policy).concept == "nash"
+
+
 PENNIES = [[1, -1], [-1, 1]]
 
 

@@ -63,6 +63,7 @@ def test_contextual_gains_equal_brute_force(rng, components, concept):
     brute = brute_contextual(game, policies, weights, concept == "ce")
     np.testing.assert_allclose(found.gains, brute, rtol=0, atol=1e-10)
     assert found.exact
+    assert found.concept == concept
 
 
 def test_a_product_policy_has_one_gain_in_all_concepts(rng):
@@ -206,6 +207,17 @@ def test_concepts_are_ordered(rng, monkeypatch):
     product = mixture[0]
     gains = [eq.certify(game, product, concept=c).gains for c in ("nash", "cce", "ce")]
     np.testing.assert_allclose(gains, [gains[0]] * 3, atol=1e-13)
+
+
+def test_the_concept_is_that_of_the_policy_unless_one_is_asked_for(rng):
+    for game in (contextual_game(rng), markov_game()):
+        product = game.uniform_policy()
+        mixture = Mixture(np.stack([product, product]))
+        assert eq.certify(game, product).concept == "nash"
+        assert eq.certify(game, mixture).concept == "cce"
+        for concept in ("cce", "ce"):
+            assert eq.certify(game, product, concept=concept).concept == concept
+            assert eq.certify(game, mixture, concept=concept).concept == concept
 
 
 def test_a_markov_game_as_a_normal_form(rng):

@@ -38,6 +38,7 @@ def test_a_run_folder_with_policies_map_and_report(logs, tmp_path, capsys):
     # What is exact in the model is an estimate of the game.
     assert f"{record.scalars['gap in the fitted model']:.4g} in the fitted model" in out
     assert record.scalars["exact"] is False
+    assert record.scalars["concept"] == "cce"
     assert record.scalars["method"].endswith("in the fitted model")
     assert not {"estimated gap", "gap"} & set(record.scalars)
     environment = json.loads((tmp_path / "run" / "environment.json").read_text())

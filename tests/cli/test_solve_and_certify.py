@@ -43,6 +43,7 @@ def test_solve_prints_a_solution_as_json(capsys, pennies):
     assert document["policy"][0] == pytest.approx([3 / 7, 4 / 7])
     assert document["certificate"]["nash_conv"] < 1e-12
     assert document["certificate"]["exact"] is True
+    assert document["certificate"]["concept"] == "nash"
     assert document["status"]["name"] == "solved"
     assert document["kind"] == "matrix"
 

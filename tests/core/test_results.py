@@ -25,7 +25,8 @@ def test_one_game_of_a_batch(certificate):
     one = certificate[1]
     np.testing.assert_array_equal(one.gains, [0.5, 0.25, 0.0])
     assert one.max_gain == 0.5
-    assert one.method == "by hand"
+    assert (one.method, one.concept) == ("by hand", "nash")
+    assert dataclasses.replace(certificate, concept="ce")[0].concept == "ce"
     assert one.state_gains is None
     assert certificate[:1].nash_conv.shape == (1,)
 

@@ -122,6 +122,7 @@ def test_the_right_rank_beats_the_joint_critic_beats_rank_1():
     assert gaps[1] > 0.2
     assert gaps[2] < gaps["joint"] < gaps[1]
     assert solution.certificate.exact is False
+    assert solution.certificate.concept == "cce"
 
 
 def test_rank_3_rewards_need_rank_3():

@@ -132,6 +132,7 @@ def test_an_estimate_in_a_fitted_model_is_no_exact_certificate(tmp_path):
     scalars = {
         "method": "best fixed reply in every context to the mixture",
         "exact": True,  # in the model
+        "concept": "cce",
         "gap in the fitted model": 0.2,
         "gap over resampled logs, lower": 0.1,
         "gap over resampled logs, upper": 0.4,
@@ -151,10 +152,9 @@ def test_an_estimate_in_a_fitted_model_is_no_exact_certificate(tmp_path):
 @pytest.mark.parametrize(
     ("scalars", "concept"),
     [
-        ({"method": "best fixed reply in every context to the mixture"}, "coarse correlated"),
-        ({"method": "best reply in every context to each recommended action"}, "correlated"),
-        ({"method": "best replies by dynamic programming"}, "Nash"),
-        ({"method": "best replies by dynamic programming", "concept": "cce"}, "coarse correlated"),
+        ({}, "Nash"),
+        ({"concept": "cce"}, "coarse correlated"),
+        ({"concept": "ce"}, "correlated"),
     ],
 )
 def test_the_concept_of_a_certificate_is_named(scalars, concept, tmp_path):

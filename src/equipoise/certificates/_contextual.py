@@ -47,4 +47,5 @@ def certify_contextual(game: ContextualGame, policy: Any, concept: str | None) -
         value=contexts @ value,
         method=_METHOD[concept],
         exact=True,
+        concept=concept,
     )

@@ -45,7 +45,11 @@ def certify_decoupled(game: DecoupledMarkovGame, policy: Any, concept: str | Non
         method, exact = "upper bounds: best replies of an agent told the component", False
     contexts = game.context_probabilities
     return Certificate(
-        gains=contexts @ (best - value), value=contexts @ value, method=method, exact=exact
+        gains=contexts @ (best - value),
+        value=contexts @ value,
+        method=method,
+        exact=exact,
+        concept=concept,
     )
 
 

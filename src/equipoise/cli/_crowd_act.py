@@ -53,6 +53,7 @@ def play_crowd(config: dict[str, Any], run: Run) -> Record:
         "first_seconds": seconds[0],
         "method": certificate.method,
         "exact": certificate.exact,
+        "concept": certificate.concept,
         "title": entry.title,
         "notes": entry.notes.replace("`horizon`", f"{game.horizon}").replace(
             "`levels`", f"{game.states}"

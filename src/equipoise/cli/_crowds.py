@@ -71,6 +71,7 @@ def certificate_document(certificate: Any) -> dict[str, Any]:
         "class_counts": certificate.class_counts,
         "method": certificate.method,
         "exact": certificate.exact,
+        "concept": certificate.concept,
     }
 
 

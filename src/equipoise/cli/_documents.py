@@ -28,6 +28,7 @@ def certificate_document(certificate: Certificate) -> dict[str, Any]:
         "state_gains": certificate.state_gains,
         "method": certificate.method,
         "exact": certificate.exact,
+        "concept": certificate.concept,
     }
 
 

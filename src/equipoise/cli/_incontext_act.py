@@ -64,6 +64,7 @@ def play_in_context(config: dict[str, Any], run: Run) -> Record:
         "first_seconds": first_seconds,
         "method": certificate.method,
         "exact": certificate.exact,
+        "concept": certificate.concept,
     }
     return Record("in-context", config, scalars, arrays, {"gaps": table})
 

@@ -48,6 +48,7 @@ def play_log(config: dict[str, Any], run: Run) -> Record:
         "first_seconds": seconds[best],
         "method": certificate.method,
         "exact": certificate.exact,
+        "concept": certificate.concept,
     }
     table = Table(("critic", "largest gain in the true game", "seconds"), rows)
     return Record("log", config, scalars, arrays, {"critics": table})

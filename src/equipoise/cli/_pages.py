@@ -39,6 +39,7 @@ def solution_record(
         "seconds": seconds,
         "method": certificate.method,
         "exact": certificate.exact,
+        "concept": certificate.concept,
         "status": str(solution.status),
     }
     return Record(name, config or {}, scalars, arrays)
@@ -52,6 +53,7 @@ def certificate_of(record: Record) -> Certificate:
         method=record.scalars["method"],
         exact=record.scalars["exact"],
         state_gains=record.arrays.get("state_gains"),
+        concept=record.scalars.get("concept", "nash"),
     )
 
 

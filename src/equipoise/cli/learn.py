@@ -126,7 +126,7 @@ class Learn:
         with suppress(FolderInUse), Run.open(folder) as run:
             if "certified" in run.record().scalars:
                 return
-            names = ("max_gain", "nash_conv", "exploitability", "method", "exact")
+            names = ("max_gain", "nash_conv", "exploitability", "method", "exact", "concept")
             certified = {name: getattr(certificate, name) for name in names}
             run.add_to_record({"game": ", ".join([self.game, *self.set]), "certified": certified})
 

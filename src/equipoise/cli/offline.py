@@ -205,6 +205,7 @@ def _scalars(log: Any, model: Any, solution: Any, seconds: float) -> dict[str, A
         "learned": bool(solution.status.ok),
         "method": solution.certificate.method,
         "exact": bool(solution.certificate.exact),
+        "concept": solution.certificate.concept,
         "seconds": seconds,
     }
 

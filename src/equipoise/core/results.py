@@ -44,6 +44,9 @@ class Certificate:
     exact: bool
     #: (..., states, players) for Markov games, otherwise None.
     state_gains: np.ndarray | None = None
+    #: Of which deviations: from a product policy ("nash"), or from a mixture before it is drawn
+    #: ("cce") or once the own part is known ("ce").
+    concept: str = "nash"
 
     @property
     def players(self) -> int:
@@ -73,6 +76,7 @@ class Certificate:
             method=self.method,
             exact=self.exact,
             state_gains=None if self.state_gains is None else self.state_gains[index],
+            concept=self.concept,
         )
 
 

@@ -115,7 +115,7 @@ def solve(
         stats["samples_per_parameter"] = model.samples_per_parameter
     game = model.game if isinstance(model, Model) else model
     if game is None and isinstance(model, Model):
-        certificate = _sampled_certificate(model, q_mean, value)
+        certificate = _sampled_certificate(model, mixture, q_mean, value)
     else:
         certificate = certify(game, mixture)
         if isinstance(model, Model):  # exact in the model is an estimate of the game
@@ -288,14 +288,16 @@ def _divergence(policies: np.ndarray, behaviour: np.ndarray, model: Any) -> np.n
     return largest
 
 
-def _sampled_certificate(model: Model, q: np.ndarray, value: np.ndarray) -> Certificate:
+def _sampled_certificate(
+    model: Model, mixture: Mixture, q: np.ndarray, value: np.ndarray
+) -> Certificate:
     """Gains in a joint network, from the critic's own samples."""
     chances = model.context_probabilities
     best = np.einsum("c,cn->n", chances, q[:, 0, :, 0].max(-1))
     values = np.einsum("c,cn->n", chances, value[:, 0, :, 0])
-    return Certificate(
-        best - values, values, "best action against the critic's own samples of the mixture", False
-    )
+    method = "best action against the critic's own samples of the mixture"
+    concept = "cce" if len(mixture) > 1 else "nash"
+    return Certificate(best - values, values, method, exact=False, concept=concept)
 
 
 def _too_little(model: Any, selection: RankSelection | None) -> str:

@@ -84,7 +84,7 @@ def _of_gains(record: Record) -> dict[str, Any]:
     scalars, gains = record.scalars, np.asarray(record.arrays["gains"], float)
     how, exact = str(scalars.get("method", "–")), bool(scalars.get("exact"))
     certificate = Certificate(gains, np.zeros_like(gains), how, exact)
-    concept = _concept(record)
+    concept = str(scalars.get("concept", "nash"))
     row: dict[str, Any] = {
         "concept": _CONCEPTS.get(concept, concept),
         "games": certificate.nash_conv.size,
@@ -104,8 +104,9 @@ def _of_gains(record: Record) -> dict[str, Any]:
 
 def _of_summary(found: Mapping[str, Any]) -> dict[str, Any]:
     """A certificate of very many agents, of whom the record keeps the sums alone."""
+    concept = str(found.get("concept", "nash"))
     return {
-        "concept": "Nash",
+        "concept": _CONCEPTS.get(concept, concept),
         "max gain": found["max_gain"],
         "worst": found["max_gain"],
         "NashConv": found["nash_conv"],
@@ -113,17 +114,6 @@ def _of_summary(found: Mapping[str, Any]) -> dict[str, Any]:
         "how": found["method"],
         "exact": found["exact"],
     }
-
-
-def _concept(record: Record) -> str:
-    """The concept that a record names, or else the one that fits its policy and method."""
-    if "concept" in record.scalars:
-        return str(record.scalars["concept"])
-    method = str(record.scalars.get("method", ""))
-    if "recommend" in method or "told the component" in method:
-        return "ce"
-    mixed = record.arrays.get("weights", np.zeros(0)).size > 1
-    return "cce" if mixed or "mixture" in method else "nash"
 
 
 def _interval(scalars: Mapping[str, Any]) -> str | None:
