@@ -325,3 +325,20 @@ def test_gains_in_the_fitted_game_are_those_of_the_predictions():
     found = eq.certify(critics.as_game(), policy)
     np.testing.assert_allclose(found.gains, gains, atol=1e-5)
     assert not found.exact
+
+
+@pytest.mark.parametrize("critic", [Critic(2, width=8, depth=1, epochs=1), Critic.linear(rank=2)])
+def test_the_fitted_game_is_computed_in_the_precision_of_the_actions(critic):
+    critics = fit(simple_log(), critic, key=0)
+    game, actions = critics.as_game(), np.array([0.3, -0.2, 0.9, 0.1])
+    rewards = game.rewards(actions)
+    np.testing.assert_allclose(rewards, critics(actions), rtol=0, atol=1e-5)
+    # A step that single precision cannot see, and its double.
+    once, twice = (game.rewards(actions + k * 1e-9) - rewards for k in (1, 2))
+    assert np.abs(once).max() > 1e-10
+    np.testing.assert_allclose(twice, 2 * once, rtol=1e-3, atol=1e-14)
+    single = jnp.asarray(actions, jnp.float32)
+    assert game.rewards(single).dtype == jnp.float32
+    with double_precision():
+        assert game.rewards(single).dtype == jnp.float32
+        assert game.rewards(jnp.asarray(actions)).dtype == jnp.float64

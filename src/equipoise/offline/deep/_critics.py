@@ -123,17 +123,18 @@ class Critics:
             )
         self._check_trial(trial)
         models = jax.tree.map(lambda x: x[trial : trial + 1], self.models)
-        scale, shift = (np.asarray(a[trial], np.float32) for a in (self.scale, self.shift))
+        measures = (np.asarray(self.scale[trial]), np.asarray(self.shift[trial]))
 
         def reward(actions: Any, context: Any = 0) -> Any:
             zero = jnp.zeros((1, 1), jnp.int32)
             rows = Rows(
-                jnp.asarray(actions, jnp.float32)[None, None],
+                actions[None, None],
                 zero + jnp.asarray(context, jnp.int32),
                 zero,
                 jnp.zeros((1, 1, self.agents), jnp.int32),
             )
-            return predict(models, rows)[0, :, 0] * scale + shift
+            precise, scale, shift = _as_precise((models, *measures), actions.dtype)
+            return predict(precise, rows)[0, :, 0] * scale + shift
 
         return ContinuousGame.from_function(
             reward, self.agents, self.sizes.contexts, curvature=curvature
@@ -155,6 +156,11 @@ class Critics:
         from equipoise.offline.deep._files import load_critics
 
         return load_critics(folder)
+
+
+def _as_precise(models: Any, dtype: Any) -> Any:
+    """The same numbers in the precision of what they are computed with."""
+    return jax.tree.map(lambda x: x.astype(dtype) if eqx.is_inexact_array(x) else x, models)
 
 
 def as_rows(sizes: Sizes, actions: np.ndarray, contexts: Any, states: Any, steps: Any) -> Rows:
