@@ -13,6 +13,7 @@ import equipoise as eq
 from equipoise.cli import main
 from equipoise.cli._acts import ACTS, Settings
 from equipoise.cli._errors import CommandError, refusing
+from equipoise.cli._stage import _summary
 from equipoise.runs import Record, Run
 
 SMALL = ["--games", "16", "--seed", "1"]
@@ -40,10 +41,22 @@ def test_every_act_leaves_a_run_with_a_certificate(folder):
         record = Record.load(folder / act.name)
         assert record.config == act.config(Settings(games=16, seed=1))
         assert record.scalars["exact"]
+        assert record.scalars["concept"] == ("cce" if act.name == "log" else "nash")
         assert record.arrays["solved"].all()
         assert record.arrays["gains"].max() < largest[act.name]
         sessions = json.loads((folder / act.name / "environment.json").read_text())["sessions"]
         assert len(sessions) == 1
+
+
+def test_what_was_done_once_has_no_second_time(folder):
+    records = {act.name: Record.load(folder / act.name) for act in ACTS}
+    table = _summary(records)
+    again = dict(zip(table.column("act"), table.column("again, s"), strict=True))
+    assert (again["Act two"], again["Act three"]) == (None, None)
+    assert again["Prologue"] == records["prologue"].scalars["seconds"]
+    assert table.column("first call, s")[2] == records["log"].scalars["seconds"]
+    assert table.column("first call, s")[0] == records["prologue"].scalars["first_seconds"]
+    assert "None" not in (folder / "report.html").read_text()
 
 
 def test_the_page_tells_the_story_with_certificates_and_code(folder):

@@ -102,7 +102,9 @@ def _summary(records: dict[str, Record]) -> Table:
         record = records[act.name]
         certificate = certificate_of(record)
         games = certificate.nash_conv.size
-        seconds = (record.scalars["first_seconds"], record.scalars["seconds"])
+        # What was done once was compiled and done in the first call.
+        again = record.scalars["seconds"] if "first_seconds" in record.scalars else None
+        seconds = (record.scalars.get("first_seconds", record.scalars["seconds"]), again)
         rows.append((act.heading.split(":")[0], games, _worst(record), *seconds))
     return Table(("act", "games", "max gain", "first call, s", "again, s"), rows)
 
@@ -113,10 +115,11 @@ def _worst(record: Record) -> float:
 
 def _print_act(act: Act, record: Record) -> None:
     print(f"\n{act.heading}\n   {record.scalars['game']}")
+    seconds, first = record.scalars["seconds"], record.scalars.get("first_seconds")
+    compilation = "" if first is None else f" ({format_value(first, 2)} s with compilation)"
     print(
         f"   largest gain {format_value(_worst(record))}, "
-        f"found in {format_value(record.scalars['seconds'], 2)} s "
-        f"({format_value(record.scalars['first_seconds'], 2)} s with compilation)"
+        f"found in {format_value(seconds, 2)} s{compilation}"
     )
     for line in act.code(record.config).splitlines():
         print(f"   >>> {line}")
