@@ -5,8 +5,8 @@ import json
 import pytest
 from matplotlib.figure import Figure
 
-from equipoise.cli import main
-from equipoise.papers import FIGURES, aggregative_learning, aggregative_planning
+from equipoise.cli import main, reproduce
+from equipoise.papers import FIGURES, PAPERS, aggregative_learning, aggregative_planning
 from equipoise.runs import Record
 
 
@@ -92,7 +92,16 @@ def test_another_seed_or_scale_is_not_taken_for_the_first(small, tmp_path, capsy
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "PAPER: expected in-context"),
+        ([], "PAPER: expected in-context, interaction-rank or aggregative, found none"),
+        (
+            ["agg"],
+            "PAPER: expected in-context, interaction-rank or aggregative, found 'agg'; "
+            "did you mean aggregative?",
+        ),
+        (["incontext", "--list"], "found 'incontext'; did you mean in-context?"),
+        (["Interaction_Rank"], "did you mean interaction-rank?"),
+        (["in", "--print-config"], "did you mean in-context or interaction-rank?"),
+        (["poker"], "found 'poker'\n"),
         (["aggregative", "--figure", "planing"], "did you mean planning?"),
         (["in-context", "--figure", "2"], "expected for in-context some of 1"),
         (["--list", "--figure", "1"], "--figure: expected a paper with it"),
@@ -104,6 +113,33 @@ def test_wrong_input_is_told_in_one_line(arguments, message, capsys):
     err = capsys.readouterr().err
     assert message in err
     assert err.count("\n") == 1
+
+
+def test_the_papers_are_those_that_there_are():
+    assert tuple(PAPERS) == reproduce.PAPERS
+
+
+def test_help_names_the_papers(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    assert main(["reproduce", "--help"]) == 0
+    assert "[{in-context,interaction-rank,aggregative}]" in capsys.readouterr().out
+
+
+def test_the_paper_in_a_file(tmp_path, capsys):
+    path = tmp_path / "options.toml"
+    assert main(["reproduce", "aggregative", "--seed", "3", "--print-config"]) == 0
+    path.write_text(capsys.readouterr().out)
+    assert 'paper = "aggregative"' in path.read_text()
+    listed = ["reproduce", "--config", str(path), "--list", "--json"]
+    assert main(listed) == 0
+    assert {figure["paper"] for figure in json.loads(capsys.readouterr().out)} == {"aggregative"}
+    assert main([*listed[:1], "in-context", *listed[1:]]) == 0  # the command line goes before it
+    assert {figure["paper"] for figure in json.loads(capsys.readouterr().out)} == {"in-context"}
+    path.write_text('paper = "aggregatve"\n')
+    assert main(["reproduce", "--config", str(path)]) == 2
+    assert "found 'aggregatve'; did you mean aggregative?" in capsys.readouterr().err
+    assert main(["reproduce", "--print-config"]) == 0
+    assert "paper" not in capsys.readouterr().out
 
 
 def test_a_place_that_is_no_folder(tmp_path, capsys):

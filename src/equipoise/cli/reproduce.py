@@ -3,6 +3,7 @@
 import sys
 from contextlib import redirect_stdout
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -11,7 +12,9 @@ import tyro
 from equipoise.cli._errors import CommandError, refusing
 from equipoise.cli._flags import COMMON, CommonOptions, Folder, check_seed
 
-Paper = Literal["in-context", "interaction-rank", "aggregative"]
+#: As `equipoise.papers.PAPERS`, which is not imported to show help.
+PAPERS = ("in-context", "interaction-rank", "aggregative")
+_SOME = f"{', '.join(PAPERS[:-1])} or {PAPERS[-1]}"
 
 
 @dataclass(frozen=True)
@@ -31,9 +34,9 @@ class Reproduce:
 
     #: Which paper; not needed with --list.
     paper: Annotated[
-        Paper | None,
+        str | None,
         tyro.conf.Positional,
-        tyro.conf.arg(metavar="[{in-context,interaction-rank,aggregative}]", help_behavior_hint=""),
+        tyro.conf.arg(metavar=f"[{{{','.join(PAPERS)}}}]", help_behavior_hint=""),
     ] = None
     #: Make this figure, of those that --list shows; all if not given.
     figure: Annotated[
@@ -51,16 +54,19 @@ class Reproduce:
     run: Folder = None
     common: CommonOptions = COMMON
 
+    def __post_init__(self) -> None:
+        if self.paper is not None and self.paper not in PAPERS:
+            raise CommandError(
+                f"PAPER: expected {_SOME}, found {self.paper!r}{_nearest(self.paper)}"
+            )
+
     def execute(self) -> int:
         """List, or make one figure after the other, and the page."""
         from equipoise.papers import FIGURES, figures_of
 
         check_seed(self.seed)
         if self.paper is None and not self.list:
-            raise CommandError(
-                "PAPER: expected in-context, interaction-rank or aggregative, found none; "
-                "--list shows what there is"
-            )
+            raise CommandError(f"PAPER: expected {_SOME}, found none; --list shows what there is")
         if self.paper is None and self.figure:
             raise CommandError("--figure: expected a paper with it, found none")
         with refusing():
@@ -192,3 +198,11 @@ class Reproduce:
             columns = ("figure", "of the paper", "quick", "full", "what is to be seen")
             print_table(Table(columns, rows), f"{paper}: {PAPERS[paper]}")
         print("Times are processor time, at the scales quick and full.")
+
+
+def _nearest(word: str) -> str:
+    """A hint at the papers that a word is a part of, or else at the one that is most like it."""
+    word = word.strip().lower()
+    near = [paper for paper in PAPERS if word and word in paper]
+    near = near or get_close_matches(word, PAPERS, n=1)
+    return f"; did you mean {' or '.join(near)}?" if near else ""
