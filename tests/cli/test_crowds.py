@@ -18,7 +18,7 @@ def town(tmp_path):
 
 def test_a_scenario_is_solved_and_its_policy_certified(capsys, tmp_path, town):
     for suffix in (".json", ".npz"):
-        out = tmp_path / f"policy{suffix}"
+        out = tmp_path / "new" / f"policy{suffix}"
         assert main(["solve", str(town), "--option", "objective=welfare", "--out", str(out)]) == 0
         shown = capsys.readouterr().out
         for expected in (

@@ -63,5 +63,9 @@ def test_changed_parameters_have_no_known_value(capsys):
 def test_a_game_is_written(capsys, tmp_path):
     path = tmp_path / "blotto.nfg"
     assert main(["games", "colonel-blotto", "--write", str(path)]) == 0
-    assert capsys.readouterr().out == ""
+    assert capsys.readouterr().out == f"Written: {path} (zero-sum matrix game, 5 x 4)\n"
     assert (eq.games.read(path).payoff == eq.games.load("colonel-blotto").payoff).all()
+    path = tmp_path / "two" / "new folders" / "blotto.npz"
+    assert main(["games", "colonel-blotto", "--write", str(path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["written"] == str(path)
+    assert path.exists()

@@ -17,7 +17,7 @@ def learn(tmp_path, *arguments):
 def test_a_scenario_is_learnt_and_certified(tmp_path, capsys):
     scenario = tmp_path / "city.toml"
     scenario.write_text('kind = "demand-response"\nagents = 60\nhorizon = 3\n')
-    out = tmp_path / "policy.json"
+    out = tmp_path / "new" / "policy.json"
     assert learn(tmp_path, str(scenario), "--rewards", "unknown", "--out", str(out)) == 0
     shown = capsys.readouterr().out
     assert "largest gain, exactly" in shown

@@ -58,9 +58,13 @@ def test_solve_shows_people_value_policies_and_certificate(capsys, pennies):
 
 def test_what_solve_writes_certify_reads(capsys, pennies, tmp_path):
     for suffix in (".json", ".npz"):
-        saved = tmp_path / f"policy{suffix}"
-        assert main(["solve", pennies, "--out", str(saved)]) == 0
-        capsys.readouterr()
+        saved = tmp_path / "new" / f"policy{suffix}"
+        page = tmp_path / "pages" / suffix / "page.html"
+        assert main(["solve", pennies, "--out", str(saved), "--report", str(page)]) == 0
+        told = "".join(capsys.readouterr().out.split())  # lines may be broken anywhere
+        assert f"policy{saved}" in told
+        assert f"report{page}" in told
+        assert page.exists()
         document = run_json(capsys, "certify", pennies, str(saved))
         assert document["max_gain"] < 1e-12
     assert main(["solve", pennies, "--json"]) == 0

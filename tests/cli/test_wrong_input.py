@@ -91,6 +91,16 @@ def test_settings_that_are_none(capsys, setting):
     refused(capsys, "games", "hide-and-seek", "--set", setting)
 
 
+def test_settings_that_were_meant_are_named(capsys):
+    error = refused(capsys, "games", "hide-and-seek", "--set", "sise=4")
+    assert error.endswith(
+        "--set: expected parameters of hide-and-seek, found 'sise'; did you mean size?\n"
+    )
+    assert "found 'size'; there are none" in refused(capsys, "solve", "oneill", "--set", "size=4")
+    error = refused(capsys, "solve", "two-roads", "--option", "objektive=welfare")
+    assert "did you mean objective?" in error
+
+
 def test_settings_belong_to_named_games(capsys, tmp_path):
     (tmp_path / "a.csv").write_text("1, 2\n")
     assert "named game" in refused(capsys, "solve", tmp_path / "a.csv", "--set", "size=3")
@@ -100,17 +110,18 @@ def test_settings_belong_to_named_games(capsys, tmp_path):
 
 def test_outputs_that_cannot_be_written(capsys, tmp_path):
     assert ".json or .npz" in refused(capsys, "solve", "oneill", "--out", tmp_path / "a.txt")
-    missing = tmp_path / "missing"
-    for arguments in (
-        ("solve", "oneill", "--out", missing / "a.json"),
-        ("solve", "oneill", "--report", missing / "a.html"),
-        ("games", "oneill", "--write", missing / "a.nfg"),
-    ):
-        # The name the user gave, and not that of a temporary file.
-        assert f"error: {arguments[-1]}: No such file" in refused(capsys, *arguments)
     refused(capsys, "games", "oneill", "--write", tmp_path / "a.xls")
     refused(capsys, "games", "soccer", "--write", tmp_path / "a.nfg")
     assert list(tmp_path.iterdir()) == []
+    file = tmp_path / "file"
+    file.touch()
+    for arguments in (
+        ("solve", "oneill", "--out", file / "a.json"),
+        ("solve", "oneill", "--report", file / "deeper" / "a.html"),
+        ("games", "oneill", "--write", file / "a.nfg"),
+    ):
+        error = refused(capsys, *arguments)
+        assert f"error: {arguments[-1]}: expected a name in a folder, found a file" in error
 
 
 POLICIES = {

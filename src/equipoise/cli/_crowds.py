@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 import equipoise as eq
-from equipoise.cli._errors import CommandError
-from equipoise.cli._inputs import describe, kind_of, setting
+from equipoise.cli._inputs import check_names, describe, kind_of, setting
 from equipoise.cli._output import print_pairs, print_table
 from equipoise.core.files import write_text
 from equipoise.report import Report, figures
@@ -33,9 +32,7 @@ def options_of(game: Any, settings: Sequence[str]) -> dict[str, Any]:
     }
     options = dict(setting(text, "--option") for text in settings)
     known = list(inspect.signature(solvers[kind_of(game)]).parameters)[1:]
-    unknown = sorted(set(options) - set(known))
-    if unknown:
-        raise CommandError(f"--option: expected some of {', '.join(known)}, found {unknown[0]}")
+    check_names("--option", options, known, f"options of the solver of {kind_of(game)} games")
     return options
 
 

@@ -84,6 +84,23 @@ CommonOptions = tyro.conf.OmitArgPrefixes[Common]
 COMMON = Common()
 
 
+def make_folder_of(file: Path) -> Path:
+    """Create the folder that a file is to be written into, where there is none; returns the file.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     make_folder_of(Path(place, "new", "policy.json")).parent.is_dir()
+    True
+    """
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise ValueError(
+            f"{file}: expected a name in a folder, found a file where the folder would be"
+        ) from error
+    return file
+
+
 def check_seed(seed: int) -> None:
     """Refuse what is no seed.
 

@@ -1,7 +1,8 @@
 """What the user names: a file, or a game of the catalogue with its parameters."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ def load_named(name: str, settings: Sequence[str]) -> Any:
     import equipoise as eq
 
     parameters = dict(setting(text) for text in settings)
+    check_names("--set", parameters, eq.games.describe(name).parameters, f"parameters of {name}")
     with refusing():
         try:
             return eq.games.load(name, **parameters)
@@ -44,10 +46,27 @@ def load_named(name: str, settings: Sequence[str]) -> Any:
             ) from error
 
 
+def check_names(flag: str, given: Iterable[str], known: Iterable[str], what: str) -> None:
+    """Refuse a name that is not known, and say which was meant, or else which there are.
+
+    >>> check_names("--set", ["sise"], ["size"], "parameters of hide-and-seek")
+    Traceback (most recent call last):
+    ...
+    equipoise.cli._errors.CommandError: --set: expected parameters of hide-and-seek, found 'sise';
+    did you mean size?
+    """
+    known = list(known)
+    for name in given:
+        if name in known:
+            continue
+        close = get_close_matches(name, known, n=1)
+        there = f"there are {', '.join(known)}" if known else "there are none"
+        more = f"did you mean {close[0]}?" if close else there
+        raise CommandError(f"{flag}: expected {what}, found {name!r}; {more}")
+
+
 def hint(name: str) -> str:
     """Where to find the right name."""
-    from difflib import get_close_matches
-
     import equipoise as eq
 
     close = get_close_matches(name, eq.games.names(), n=1)

@@ -58,7 +58,7 @@ def print_pairs(pairs: Sequence[tuple[str, Any]]) -> None:
 
     grid = RichTable.grid(padding=(0, 2))
     grid.add_column(no_wrap=True, style="dim")
-    grid.add_column()
+    grid.add_column(overflow="fold")  # a path is never cut short
     for name, value in pairs:
         grid.add_row(Text(name), Text(format_value(value)))
     _console().print(grid)

@@ -6,7 +6,7 @@ from typing import Annotated
 import tyro
 
 from equipoise.cli._errors import CommandError, refusing
-from equipoise.cli._flags import COMMON, CommonOptions, File, Settings, optional
+from equipoise.cli._flags import COMMON, CommonOptions, File, Settings, make_folder_of, optional
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,12 @@ class Games:
         game = _inputs.load_named(name, self.set)
         if self.write is not None:
             with refusing():
-                eq.games.write(game, self.write)
+                eq.games.write(game, make_folder_of(self.write))
         if self.common.json:
-            _output.print_json(_catalogue.game_document(name, game, changed=bool(self.set)))
+            document = _catalogue.game_document(name, game, changed=bool(self.set))
+            _output.print_json({**document, "written": self.write and str(self.write)})
         elif self.write is None:
             _catalogue.print_game(name, game, changed=bool(self.set))
+        else:
+            print(f"Written: {self.write} ({_inputs.describe(game)})")
         return 0

@@ -19,6 +19,7 @@ from equipoise.cli._flags import (
     Settings,
     check_counts,
     check_seed,
+    make_folder_of,
 )
 from equipoise.cli._folders import in_run_folder
 
@@ -89,7 +90,7 @@ class Learn:
         document = {"folder": str(folder), **self._document(game, learned, certificate)}
         if self.out is not None:
             with refusing():
-                _crowds.write_policy(self.out, learned.policy, document)
+                _crowds.write_policy(make_folder_of(self.out), learned.policy, document)
         self._show(document, game, learned, certificate, folder)
         if learned.episodes < self.episodes:
             print(
@@ -187,6 +188,7 @@ class Learn:
                 ("largest gain, exactly", float(certificate.max_gain)),
                 ("mean reward, exactly", float(np.mean(certificate.mean_value))),
                 ("run folder", str(folder)),
+                *([] if self.out is None else [("policy", str(self.out))]),
                 ("status", str(learned.status)),
             ]
         )

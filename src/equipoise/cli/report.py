@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import tyro
 
 from equipoise.cli._errors import CommandError, refusing
-from equipoise.cli._flags import COMMON, CommonOptions
+from equipoise.cli._flags import COMMON, CommonOptions, make_folder_of
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,8 @@ class Report:
         with refusing():
             runs = read_runs([found for path in self.runs for found in find_runs(path)])
             drawings = {run.label: _paper_figure(run) for run in runs}
-            self.out.parent.mkdir(parents=True, exist_ok=True)
             page = compare(runs, title=self.title, drawings=drawings, command=self._command())
-            page.write(self.out)
+            page.write(make_folder_of(self.out))
         if self.common.json:
             shown = [{"run": str(r.path), "label": r.label, "state": r.state} for r in runs]
             print_json({"report": str(self.out), "runs": shown})

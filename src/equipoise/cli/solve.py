@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from equipoise.cli._errors import CommandError, refusing
-from equipoise.cli._flags import COMMON, CommonOptions, File, Float, Game, Settings
+from equipoise.cli._flags import COMMON, CommonOptions, File, Float, Game, Settings, make_folder_of
 
 
 @dataclass(frozen=True)
@@ -67,9 +67,11 @@ class Solve:
         document = _documents.solution_document(self.game, game, solution, tolerance)
         with refusing():
             if self.out is not None:
-                _policies.write_policy(self.out, solution.policy, document)
+                _policies.write_policy(make_folder_of(self.out), solution.policy, document)
             if self.report is not None:
-                _pages.solution_page(self.game, game, solution, seconds).write(self.report)
+                _pages.solution_page(self.game, game, solution, seconds).write(
+                    make_folder_of(self.report)
+                )
         self._show(document, game, solution, seconds)
         return 0 if solution.status.ok else 1
 
@@ -85,13 +87,16 @@ class Solve:
         document = _crowds.solution_document(self.game, game, solution)
         with refusing():
             if self.out is not None:
-                _crowds.write_policy(self.out, solution.policy, document)
+                _crowds.write_policy(make_folder_of(self.out), solution.policy, document)
             if self.report is not None:
-                _crowds.solution_page(self.game, game, solution, seconds).write(self.report)
+                _crowds.solution_page(self.game, game, solution, seconds).write(
+                    make_folder_of(self.report)
+                )
         if self.common.json:
             _output.print_json(document)
         else:
             _crowds.print_solution(self.game, game, solution, seconds)
+            self._tell_files()
         if self.tolerance is None:
             return 0 if solution.status.ok else 1
         return 0 if solution.certificate.max_gain <= self.tolerance else 1
@@ -103,3 +108,11 @@ class Solve:
             _output.print_json(document)
         else:
             _documents.print_solution(self.game, game, solution, seconds)
+            self._tell_files()
+
+    def _tell_files(self) -> None:
+        """Say what was written, and where."""
+        from equipoise.cli._output import print_pairs
+
+        files = (("policy", self.out), ("report", self.report))
+        print_pairs([(name, str(file)) for name, file in files if file is not None])
