@@ -94,7 +94,7 @@ def test_wrong_scenarios_are_refused_in_a_line(capsys, tmp_path, content, messag
 
 def test_wrong_options_are_refused_in_a_line(capsys, tmp_path, town):
     for arguments, message in (
-        (["--option", "goal=fun"], "--option: expected some of objective"),
+        (["--option", "goal=fun"], "found 'goal'; there are objective"),
         (["--option", "objective=fun"], "objective: expected one of"),
         (["--option", "spacing"], "--option: expected NAME=VALUE"),
     ):

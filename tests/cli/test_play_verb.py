@@ -36,11 +36,11 @@ def test_the_table_is_printed_and_the_run_written(capsys, tmp_path):
 
 
 def test_a_stopped_run_goes_on_to_the_same_result(capsys, tmp_path):
-    """Cut back to its second checkpoint, as if it had been killed after it."""
+    """Cut back to its last checkpoint, as if it had been killed after it."""
     assert play(tmp_path / "whole") == 0
     assert play(tmp_path / "cut") == 0
     folder = tmp_path / "cut"
-    for name in ("record.json", "record.npz", "checkpoints/000000000300.npz"):
+    for name in ("record.json", "record.npz"):
         (folder / name).unlink()
     assert play(folder) == 0
     whole, cut = Record.load(tmp_path / "whole"), Record.load(folder)
@@ -110,6 +110,25 @@ def test_json_is_strict_and_alone(capsys, tmp_path):
     assert play(tmp_path / "run", "--json") == 0
     again = strict(capsys.readouterr().out)
     assert again == first | {"read_from_disk": True}
+
+
+@pytest.mark.parametrize("arguments", [[], ["--states", "2"]])
+def test_the_last_policies_are_certified(capsys, tmp_path, arguments):
+    folder, page = tmp_path / "run", tmp_path / "page.html"
+    assert play(folder, "--json", *arguments) == 0
+    document = strict(capsys.readouterr().out)
+    certificate = document["certificate"]
+    assert certificate["exact"]
+    assert np.shape(certificate["gains"]) == (4, 2)
+    assert "gains" not in document["curve"]
+    if not arguments:  # a Markov gap is that of one state, and gains are those of the worst
+        assert np.mean(certificate["nash_conv"]) == pytest.approx(document["curve"]["gap"][-1])
+    assert play(folder, *arguments) == 0
+    assert "largest gain, certified" in capsys.readouterr().out
+    assert main(["report", str(folder), "--out", str(page)]) == 0
+    shown = page.read_text()
+    assert "Certificates" in shown
+    assert certificate["method"] in shown
 
 
 def test_discount_and_concentration_reach_the_games(capsys, tmp_path):

@@ -19,6 +19,8 @@ from equipoise.cli._flags import (
 )
 from equipoise.cli._folders import in_run_folder
 
+#: What a record holds beside the curve.
+_CERTIFIED = ("gains", "certified_value")
 #: Every learner that `equipoise.papers.self_play` can make; named here, since that imports JAX.
 LearnerName = Literal[
     "omd",
@@ -120,9 +122,14 @@ class Play:
         )
 
     def _show(self, record: Any, folder: Path, known: bool) -> None:
+        from equipoise.cli._documents import certificate_document
         from equipoise.cli._output import print_json, print_pairs, print_table
+        from equipoise.cli._pages import certificate_of
+        from equipoise.report import format_value
 
         finished = record.scalars["rounds"] == record.config["rounds"]
+        # Folders of older versions hold none.
+        certificate = certificate_of(record) if "gains" in record.arrays else None
         if self.common.json:
             print_json(
                 {
@@ -132,10 +139,16 @@ class Play:
                     "finished": finished,
                     "read_from_disk": known,
                     "uniform": record.scalars["uniform"],
-                    "curve": record.arrays,
+                    "curve": {k: v for k, v in record.arrays.items() if k not in _CERTIFIED},
+                    "certificate": certificate_document(certificate) if certificate else None,
                 }
             )
             return
         print_table(record.tables["curve"], f"{self.row} against {self.column}")
         how = f"{folder} (finished earlier; read, not played again)" if known else str(folder)
-        print_pairs([("run folder", how), ("uniform play", record.scalars["uniform"])])
+        pairs = [("run folder", how), ("uniform play", record.scalars["uniform"])]
+        if certificate is not None:
+            gains = certificate.max_gain
+            told = f"{format_value(gains.mean())} in the mean game, {format_value(gains.max())} in"
+            pairs.append(("largest gain, certified", f"{told} the worst"))
+        print_pairs(pairs)

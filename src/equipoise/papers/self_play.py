@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -189,9 +189,9 @@ def play_run(folder: str | os.PathLike[str], config: Config) -> Record:
             if run.finished:
                 return run.record()
             state = None if run.step == 0 else run.restore(first)
-            done = _play_on(run, config.record_rounds, play, state, stop)
+            done, last = _play_on(run, config.record_rounds, play, state, stop)
             record = _record(config, games, run.metrics(), done)
-            return run.finish(record) if done == config.rounds else record
+            return record if last is None else run.finish(_certified(record, games, last))
 
 
 def _play_on(
@@ -200,10 +200,11 @@ def _play_on(
     play: Callable[[int, Any], dynamics.Trace],
     state: Any,
     stop: Interrupt,
-) -> int:
-    """Play until the last of `record`, or until told to stop; returns the rounds played.
+) -> tuple[int, dynamics.Trace | None]:
+    """Play until the last of `record`, or until told to stop.
 
-    Going on changes no bit, so that play may be cut into pieces anywhere.
+    Returns the rounds played and, unless told to stop, how play ended. Going on changes no bit,
+    so that play may be cut into pieces anywhere. The end itself is no place to go on from.
     """
     pace, done, saved = Pace(PIECE_SECONDS, first=16), run.step, time.monotonic()
 
@@ -217,16 +218,21 @@ def _play_on(
                 if stop:
                     if done > run.step:
                         run.checkpoint(done, state)
-                    return done
+                    return done, None
                 trace = pace.run(play_from_here, target - done)
                 bar.advance(trace.rounds - done)
                 state, done = trace.state, trace.rounds
                 if done == target:
                     run.log(done, **_row(trace))
+                if done == record[-1]:
+                    return done, trace
                 if done == target or time.monotonic() - saved > CHECKPOINT_SECONDS:
                     run.checkpoint(done, state)
                     saved = time.monotonic()
-    return done
+    raise ValueError(
+        f"{run.path}: expected a checkpoint to go on from, found that of the last round, {done:,}; "
+        "begin in another folder"
+    )
 
 
 def _row(trace: dynamics.Trace) -> dict[str, Any]:
@@ -263,3 +269,17 @@ def _record(config: Config, games: Any, metrics: list[dict[str, Any]], done: int
     gap = metrics[-1]["gap"] if metrics else None
     scalars = {"uniform": float(uniform), "gap": gap, "rounds": done}
     return Record("self-play", config, scalars, arrays, {"curve": table})
+
+
+def _certified(record: Record, games: Any, trace: dynamics.Trace) -> Record:
+    """The record with the certificate of the last policies, game by game."""
+    certificate = certify(games, trace.last)
+    scalars = {
+        "method": certificate.method,
+        "exact": certificate.exact,
+        "concept": certificate.concept,
+    }
+    arrays = {"gains": certificate.gains, "certified_value": certificate.value}
+    return replace(
+        record, scalars={**record.scalars, **scalars}, arrays={**record.arrays, **arrays}
+    )
