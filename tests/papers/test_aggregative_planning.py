@@ -43,7 +43,10 @@ def test_equilibria_are_ordered_and_society_could_do_better(record):
     for row in rows(record.tables["welfare"]):
         worst, best, optimum = row["worst equilibrium"], row["best equilibrium"], row["optimum"]
         assert worst <= best + 1e-9 <= optimum + 2e-9
+        assert all(0 <= row[f"ε of the {which}"] < 0.5 for which in ("best", "worst"))
     good = rows(record.tables["welfare"], game="public-good")[0]
+    el_farol = rows(record.tables["welfare"], game="el-farol")[0]
+    assert el_farol["ε of the worst"] > 0.01  # not an equilibrium, and said not to be
     assert good["price of stability"] == pytest.approx(1.0)
     assert good["best equilibrium"] == pytest.approx(0.6)
 

@@ -109,12 +109,12 @@ def others_table(game: Any, solution: eq.Solution) -> Table:
         own = mean_rewards(solution)
         gain = float(solution.certificate.max_gain)
         rows.insert(0, ("this solution", solution.stats["aggregate"], gain, own))
-        return _cut(("", "aggregate", "largest gain", "mean reward"), rows)
+        return _cut(("", "aggregate", "largest gain (ε)", "mean reward"), rows)
     rows = [("this solution", float(solution.certificate.max_gain), mean_rewards(solution))]
     for label, sense in (("best for society found", "max"), ("worst found", "min")):
         other = eq.solve(game, objective="welfare", sense=sense)
         rows.append((label, float(other.certificate.max_gain), mean_rewards(other)))
-    return Table(("", "largest gain", "mean reward, over starting states"), rows)
+    return Table(("", "largest gain (ε)", "mean reward, over starting states"), rows)
 
 
 def _cut(columns: tuple[str, ...], rows: Sequence[tuple[Any, ...]]) -> Table:
@@ -163,7 +163,7 @@ def print_solution(name: str, game: Any, solution: eq.Solution, seconds: float) 
     print_table(plays_table(game, solution), title="Who plays what")
     if kind_of(game) == "aggregative-markov":
         print_table(aggregate_table(game, solution), title="Aggregate")
-    print_table(others_table(game, solution), title="Against other equilibria")
+    print_table(others_table(game, solution), title="Against other ε-equilibria")
     print_pairs([*_facts(game, solution).items(), ("seconds", seconds)])
     print_pairs([("method", solution.certificate.method), ("status", str(solution.status))])
 
@@ -211,7 +211,7 @@ def solution_page(name: str, game: Any, solution: eq.Solution, seconds: float) -
     else:
         _add_aggregates(page, game, solution)
     page.table(plays_table(game, solution), caption="Who plays what.")
-    page.section("Against other equilibria")
+    page.section("Against other ε-equilibria")
     if kind_of(game) == "aggregative":
         page.text(
             "Every equilibrium lies in a feasible cell of the grid of aggregates. One was sought, "

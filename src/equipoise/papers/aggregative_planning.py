@@ -150,26 +150,26 @@ def _markov(config: Config, agents: int, key: int) -> list[dict[str, Any]]:
 
 
 def _worth(name: str, agents: int, spacing: float) -> dict[str, Any]:
-    """Mean reward at the optimum and at the best and the worst equilibrium that were found."""
+    """Mean reward at the optimum and at the best and the worst equilibrium that were found.
+
+    Both are epsilon-equilibria, since cells have a size: their epsilons, exact, stand beside them.
+    """
     game = load(name, agents=agents)
     optimum, best, worst = (
-        float(solution.value)
-        for solution in (
-            aggregative.solve_aggregative(
-                game, objective="welfare", spacing=spacing, tolerance=_ANYTHING
-            ),
-            aggregative.solve_aggregative(game, objective="welfare", spacing=spacing),
-            aggregative.solve_aggregative(game, objective="welfare", sense="min", spacing=spacing),
-        )
+        aggregative.solve_aggregative(game, objective="welfare", spacing=spacing, **options)
+        for options in ({"tolerance": _ANYTHING}, {}, {"sense": "min"})
     )
+    rewards = [float(solution.value) for solution in (optimum, best, worst)]
     return {
         "game": name,
         "agents": agents,
-        "optimum": optimum,
-        "best equilibrium": best,
-        "worst equilibrium": worst,
-        "price of stability": _price(optimum, best),
-        "price of anarchy": _price(optimum, worst),
+        "optimum": rewards[0],
+        "best equilibrium": rewards[1],
+        "ε of the best": float(best.certificate.max_gain),
+        "worst equilibrium": rewards[2],
+        "ε of the worst": float(worst.certificate.max_gain),
+        "price of stability": _price(rewards[0], rewards[1]),
+        "price of anarchy": _price(rewards[0], rewards[2]),
     }
 
 
@@ -245,7 +245,8 @@ def _draw_markov(axes: Any, rows: list[dict[str, Any]], measure: str) -> None:
 def _draw_worth(axes: Any, rows: list[dict[str, Any]]) -> None:
     places = np.arange(len(rows))
     for i, kind in enumerate(("optimum", "best equilibrium", "worst equilibrium")):
-        axes.bar(places + 0.27 * (i - 1), [row[kind] for row in rows], 0.25, label=kind)
+        name = kind.replace("equilibrium", "ε-equilibrium")
+        axes.bar(places + 0.27 * (i - 1), [row[kind] for row in rows], 0.25, label=name)
     axes.set_xticks(places, [row["game"] for row in rows], rotation=20, fontsize=7)
     axes.axhline(0.0, color="0.4", lw=0.6)
     axes.set(title="what equilibrium costs", ylabel="mean reward")
