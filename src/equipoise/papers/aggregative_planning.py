@@ -39,6 +39,8 @@ MARKOV_FORMS: dict[str, dict[str, Any]] = {
 }
 #: A tolerance that no action misses: the optimum of society, equilibrium or not.
 _ANYTHING = 1e9
+#: Which plans are compared: the optimum, the best and the worst equilibrium.
+_WORTHS: tuple[dict[str, Any], ...] = ({"tolerance": _ANYTHING}, {}, {"sense": "min"})
 #: Where a gap is nothing but rounding, it is drawn here.
 _FLOOR = 1e-7
 
@@ -157,7 +159,7 @@ def _worth(name: str, agents: int, spacing: float) -> dict[str, Any]:
     game = load(name, agents=agents)
     optimum, best, worst = (
         aggregative.solve_aggregative(game, objective="welfare", spacing=spacing, **options)
-        for options in ({"tolerance": _ANYTHING}, {}, {"sense": "min"})
+        for options in _WORTHS
     )
     rewards = [float(solution.value) for solution in (optimum, best, worst)]
     return {
