@@ -1,6 +1,8 @@
 """Wrong input is told in one line; anything else that goes wrong is a bug and shows itself."""
 
-from collections.abc import Iterator
+import json
+import sys
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 
@@ -9,6 +11,36 @@ class CommandError(Exception):
 
     def __init__(self, message: str):
         super().__init__(" ".join(message.split()))
+
+
+def asks_for_json(words: Sequence[str]) -> bool:
+    """Whether the words of a command line say so.
+
+    >>> asks_for_json(["oneill", "--json"]), asks_for_json(["--", "--json"])
+    (True, False)
+    """
+    return "--json" in words[: words.index("--") if "--" in words else len(words)]
+
+
+def line_of(kind: str, message: str, as_json: bool) -> str:
+    """An error or a warning as a line of its own, for people or for programs.
+
+    >>> line_of("error", "GAME: expected a file", as_json=False)
+    'equipoise: error: GAME: expected a file'
+    >>> line_of("error", "GAME: expected a file", as_json=True)
+    '{"error": "GAME: expected a file"}'
+    """
+    if as_json:
+        return json.dumps({kind: message}, ensure_ascii=False)
+    return f"equipoise: {kind}: {message}"
+
+
+def tell_interrupted(more: str, as_json: bool) -> int:
+    """Say on the error stream how far a command came, and return the exit code."""
+    message = f"interrupted{more}"
+    line = line_of("error", message, as_json) if as_json else f"equipoise: {message}"
+    print(line, file=sys.stderr)
+    return 130
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any
 
-from equipoise.cli._errors import CommandError
+from equipoise.cli._errors import CommandError, asks_for_json, line_of, tell_interrupted
 
 #: Verb -> what it does, in a line. The file of the same name is imported when the verb is used.
 VERBS = {
@@ -52,24 +52,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    as_json = asks_for_json(arguments)
     try:
-        with _warnings_in_one_line():
-            code = _dispatch(arguments)
+        code = command = _dispatch(arguments)
+        if not isinstance(command, int):
+            # A file of options may ask for it, too.
+            as_json = hasattr(command, "common") and command.common.json
+            with _warnings_in_one_line(as_json):
+                code = command.execute()
         sys.stdout.flush()  # here, and not when Python ends: a closed pipe is found out in time
         return code
     except CommandError as error:
-        print(f"equipoise: error: {error}", file=sys.stderr)
+        print(line_of("error", str(error), as_json), file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("equipoise: interrupted", file=sys.stderr)
-        return 130
+        return tell_interrupted("", as_json)
     except BrokenPipeError:
         # Whoever read our output has enough (`equipoise games | head`): end as quietly as they.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
 
 
-def _dispatch(arguments: list[str]) -> int:
+def _dispatch(arguments: list[str]) -> Any:
+    """A command to be executed, or the exit code of what is done already."""
     if not arguments:
         sys.stderr.write(_help())
         return 2
@@ -86,8 +91,7 @@ def _dispatch(arguments: list[str]) -> int:
         raise CommandError(f"VERB: expected one of {', '.join(VERBS)}; found {verb!r}{_hint(verb)}")
     from equipoise.cli._parsing import parse
 
-    command = parse(verb, rest)
-    return command if isinstance(command, int) else command.execute()
+    return parse(verb, rest)
 
 
 def _hint(verb: str) -> str:
@@ -96,14 +100,14 @@ def _hint(verb: str) -> str:
 
 
 @contextmanager
-def _warnings_in_one_line() -> Iterator[None]:
+def _warnings_in_one_line(as_json: bool) -> Iterator[None]:
     """Show what the library warns the user of as errors are shown: one line, no source code."""
     original = warnings.formatwarning
 
     def in_one_line(message: Any, category: type[Warning], *place: Any, **more: Any) -> str:
         if not issubclass(category, UserWarning):
             return original(message, category, *place, **more)
-        return f"equipoise: warning: {' '.join(str(message).split())}\n"
+        return line_of("warning", " ".join(str(message).split()), as_json) + "\n"
 
     warnings.formatwarning = in_one_line
     try:

@@ -1,13 +1,15 @@
 """From the words of a command line, and the files they name, to a command ready to be executed."""
 
 import inspect
+import io
 import sys
+from contextlib import nullcontext, redirect_stderr
 from importlib import import_module
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from equipoise.cli._errors import CommandError
+from equipoise.cli._errors import CommandError, asks_for_json
 
 
 def command_kind(verb: str) -> Any:
@@ -28,12 +30,19 @@ def parse(verb: str, words: list[str]) -> Any:
     from equipoise.cli._config_files import write_config
 
     kind = command_kind(verb)
-    path = _config_path(words)
+    path, explained = _config_path(words), io.StringIO()
     try:
-        default = None if path is None else _from_file(verb, kind, path)
-        command = _from_words(verb, kind, words, default)
+        with redirect_stderr(explained) if asks_for_json(words) else nullcontext():
+            default = None if path is None else _from_file(verb, kind, path)
+            command = _from_words(verb, kind, words, default)
     except SystemExit as end:  # after --help, or after wrong usage was explained
+        if explained.getvalue():
+            raise CommandError(_in_a_line(explained.getvalue())) from end
         return int(end.code or 0)
+    except CommandError as error:
+        if explained.getvalue():
+            raise CommandError(f"{_in_a_line(explained.getvalue())}; {error}") from error
+        raise
     if hasattr(command, "common") and command.common.print_config:
         sys.stdout.write(f"# equipoise {verb} --config FILE\n{write_config(command)}")
         return 0
@@ -54,6 +63,23 @@ def _from_words(verb: str, kind: Any, words: list[str], default: Any = None) -> 
         args=words,
         **more,
     )
+
+
+def _in_a_line(box: str) -> str:
+    """What tyro explains in a box with a title, in a line without them.
+
+    >>> box = [
+    ...     "╭─ Unrecognized options ──────────╮",
+    ...     "│ Unrecognized options: --set     │",
+    ...     "│ ─────────────────────────────── │",
+    ...     "│ For full helptext, run --help   │",
+    ...     "╰─────────────────────────────────╯",
+    ... ]
+    >>> _in_a_line("\\n".join(box))
+    'Unrecognized options: --set'
+    """
+    lines = [line.strip("╭╮╰╯│─ ") for line in box.partition("For full helptext")[0].splitlines()]
+    return " ".join(line for line in lines[1:] if line)
 
 
 def _config_path(words: list[str]) -> Path | None:

@@ -1,12 +1,11 @@
 """`equipoise learn`: a game of very many agents is simulated, and an equilibrium learnt from it."""
 
-import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from equipoise.cli._errors import CommandError, refusing
+from equipoise.cli._errors import CommandError, refusing, tell_interrupted
 from equipoise.cli._flags import (
     COMMON,
     CommonOptions,
@@ -93,13 +92,11 @@ class Learn:
                 _crowds.write_policy(make_folder_of(self.out), learned.policy, document)
         self._show(document, game, learned, certificate, folder)
         if learned.episodes < self.episodes:
-            print(
-                f"equipoise: interrupted after {learned.episodes:,} of {self.episodes:,} episodes; "
-                "the policy above is the best so far; the same command goes on from what the run "
-                "folder keeps",
-                file=sys.stderr,
+            more = (
+                f" after {learned.episodes:,} of {self.episodes:,} episodes; the policy above is "
+                "the best so far; the same command goes on from what the run folder keeps"
             )
-            return 130
+            return tell_interrupted(more, self.common.json)
         return 0 if learned.status.ok else 1
 
     def _learn(self, game: Any, folder: Path) -> Any:

@@ -1,11 +1,10 @@
 """`equipoise play`: two learners play a family of games; the gap against the rounds."""
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from equipoise.cli._errors import refusing
+from equipoise.cli._errors import refusing, tell_interrupted
 from equipoise.cli._flags import (
     COMMON,
     CommonOptions,
@@ -105,12 +104,11 @@ class Play:
             )
         self._show(record, folder, known)
         if record.scalars["rounds"] < config.rounds:
-            print(
-                f"equipoise: interrupted after {record.scalars['rounds']:,} of {config.rounds:,} "
-                "rounds, which are kept; to go on, give the same command again",
-                file=sys.stderr,
+            more = (
+                f" after {record.scalars['rounds']:,} of {config.rounds:,} rounds, which are kept; "
+                "to go on, give the same command again"
             )
-            return 130
+            return tell_interrupted(more, self.common.json)
         return 0
 
     def _check(self) -> None:

@@ -1,13 +1,12 @@
 """`equipoise pretrain`: players that learn an unseen game of a family while they play it."""
 
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tyro
 
-from equipoise.cli._errors import CommandError, refusing
+from equipoise.cli._errors import CommandError, refusing, tell_interrupted
 from equipoise.cli._flags import (
     COMMON,
     CommonOptions,
@@ -167,12 +166,11 @@ class Pretrain:
                 ]
             )
         if not finished:
-            print(
-                f"equipoise: interrupted after about {step:,} of {config.steps:,} steps; the best "
-                f"players so far are in {folder / BEST}; to go on, give the same command "
-                "again",
-                file=sys.stderr,
+            more = (
+                f" after about {step:,} of {config.steps:,} steps; the best players so far are in "
+                f"{folder / BEST}; to go on, give the same command again"
             )
+            tell_interrupted(more, self.common.json)
 
 
 def _mean(values: Any) -> float:

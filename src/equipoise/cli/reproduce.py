@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from equipoise.cli._errors import CommandError, refusing
+from equipoise.cli._errors import CommandError, refusing, tell_interrupted
 from equipoise.cli._flags import COMMON, CommonOptions, Folder, check_seed
 
 #: As `equipoise.papers.PAPERS`, which is not imported to show help.
@@ -78,12 +78,8 @@ class Reproduce:
         try:
             made = [self._make(figure, folder / figure.name) for figure in chosen]
         except KeyboardInterrupt:
-            print(
-                f"equipoise: interrupted; what was done is kept in {folder}; to go on, give the "
-                "same command again",
-                file=sys.stderr,
-            )
-            return 130
+            more = f"; what was done is kept in {folder}; to go on, give the same command again"
+            return tell_interrupted(more, self.common.json)
         with refusing():
             self._page(made).write(folder / "report.html")
         self._show(folder, made)
