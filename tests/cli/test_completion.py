@@ -2,10 +2,11 @@
 
 import shutil
 import subprocess
+import sys
 
 import pytest
 
-from equipoise.cli import VERBS, main
+from equipoise.cli import VERBS, completion, main
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -38,6 +39,38 @@ def test_bash_completes(capsys, tmp_path):
 
     assert completed("equipoise", "of") == ["offline"]
     assert "--tolerance" in completed("equipoise", "solve", "--tol")
+    assert completed("equipoise", "solve", "colonel") == ["colonel-blotto"]
+    assert completed("equipoise", "solve", "square-cont") == []  # has no solver
+    assert completed("equipoise", "certify", "square-cont") == ["square-continuous"]
+    assert completed("equipoise", "reproduce", "--scale", "full", "inter") == ["interaction-rank"]
+    assert completed("equipoise", "solve", "oneill", "--tol") == ["--tolerance"]
+    assert completed("equipoise", "completion", "fi") == ["fish"]
+    (tmp_path / "game.nfg").touch()
+    assert completed("equipoise", "solve", f"{tmp_path}/ga") == [f"{tmp_path}/game.nfg"]
+    assert completed("equipoise", "certify", "oneill", f"{tmp_path}/g") == [f"{tmp_path}/game.nfg"]
+
+
+def test_what_is_embedded_is_python(capsys):
+    """Also in fish, where it stands in double quotes."""
+    assert main(["completion", "fish"]) == 0
+    script = capsys.readouterr().out
+    embedded = script.partition('set -l pycode "')[2].partition('"\n    set -l results')[0]
+    assert embedded.replace('\\"', "").count('"') == 0
+    arguments = [
+        "-c",
+        embedded.replace('\\"', '"').replace("\\$", "$"),
+        "equipoise",
+        "solve",
+        "colon",
+    ]
+    done = subprocess.run([sys.executable, *arguments, "2"], capture_output=True, text=True)
+    assert done.stdout.startswith("colonel-blotto"), done.stderr
+
+
+def test_another_script_of_tyro_is_refused(monkeypatch, capsys):
+    monkeypatch.setattr(completion, "_END", "no such line")
+    assert main(["completion", "bash"]) == 2
+    assert "found another" in capsys.readouterr().err
 
 
 def test_other_shells_are_refused(capsys):
