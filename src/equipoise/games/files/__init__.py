@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.core.files import atomic_write, write_text
+from equipoise.games._contextual import ContextualGame
 from equipoise.games._continuous import ContinuousGame
+from equipoise.games._decoupled import DecoupledMarkovGame
 from equipoise.games._markov import MarkovGame
 from equipoise.games._matrix import MatrixGame
 from equipoise.games._normal import NormalFormGame
@@ -51,7 +53,13 @@ def read(path: str | os.PathLike[str]) -> Any:
 
 
 def write(
-    game: MatrixGame | NormalFormGame | MarkovGame | ContinuousGame, path: str | os.PathLike[str]
+    game: MatrixGame
+    | NormalFormGame
+    | MarkovGame
+    | ContinuousGame
+    | ContextualGame
+    | DecoupledMarkovGame,
+    path: str | os.PathLike[str],
 ) -> None:
     """Write a game to a `.nfg`, `.npz` or `.csv` file, from which `read` gets it back exactly.
 
@@ -74,7 +82,10 @@ def write(
     path = Path(path)
     suffix = _suffix(path, SUFFIXES)
     allowed = {
-        ".npz": (MatrixGame, NormalFormGame, MarkovGame, ContinuousGame),
+        ".npz": (
+            *(MatrixGame, NormalFormGame, MarkovGame),
+            *(ContinuousGame, ContextualGame, DecoupledMarkovGame),
+        ),
         ".nfg": (MatrixGame, NormalFormGame),
         ".csv": (MatrixGame,),
     }[suffix]

@@ -8,6 +8,8 @@ The names of the arrays say what the file holds:
 | `NormalFormGame` | `payoffs` |
 | `MarkovGame` | `reward`, `transition`, `discount` |
 | `ContinuousGame` of polynomial terms | `own`, and what else it has: see `_continuous` |
+| `ContextualGame` | `agents`, `scopes_K` and `tables_K` of every order: see `_interactions` |
+| `DecoupledMarkovGame` | the same, `transitions` and `initial` |
 """
 
 import io
@@ -20,13 +22,19 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.games._contextual import ContextualGame
 from equipoise.games._continuous import ContinuousGame
+from equipoise.games._decoupled import DecoupledMarkovGame
 from equipoise.games._markov import MarkovGame
 from equipoise.games._matrix import MatrixGame
 from equipoise.games._normal import NormalFormGame
-from equipoise.games.files import _continuous
+from equipoise.games.files import _continuous, _interactions
 
-Game = MatrixGame | NormalFormGame | MarkovGame | ContinuousGame
+Game = (
+    MatrixGame | NormalFormGame | MarkovGame | ContinuousGame | ContextualGame | DecoupledMarkovGame
+)
+#: Kinds of games that have arrays by what they are made of, each known by its mark.
+_MADE_OF_TERMS = (_continuous, _interactions)
 
 #: The arrays of a file, in order -> the kind of game they make.
 _KINDS: dict[tuple[str, ...], Callable[..., Game]] = {
@@ -47,18 +55,20 @@ def read_npz(path: Path) -> Game:
             raise ValueError(
                 f"{path}: expected a NumPy archive, found a file that cannot be read: {error}"
             ) from error
-    if sorted(arrays) == sorted(found) and _continuous.MARK in found:
-        return _build(lambda *_: _continuous.game_of(arrays), [], path)
+    for terms in _MADE_OF_TERMS:
+        if sorted(arrays) == sorted(found) and terms.MARK in found:
+            return _build(terms.game_of, [arrays], path)
     for names, kind in _KINDS.items():
         if sorted(names) == sorted(found):
             return _build(kind, [arrays[name] for name in names], path)
     expected = ", or ".join(" and ".join(names) for names in _KINDS)
-    expected += f", or {_continuous.MARK} and others of a ContinuousGame"
+    expected += f", or {_continuous.MARK} and others of a ContinuousGame, or {_interactions.MARK} "
+    expected += "and others of a ContextualGame"
     raise ValueError(f"{path}: expected arrays named {expected}; found {sorted(found)}")
 
 
-def _build(kind: Callable[..., Game], arrays: list[np.ndarray], path: Path) -> Game:
-    arguments: list[Any] = list(arrays)
+def _build(kind: Callable[..., Game], arrays: list[Any], path: Path) -> Game:
+    arguments = list(arrays)
     if kind is MarkovGame:
         discount = arrays[-1]
         if discount.shape != () or discount.dtype.kind not in "fiu":
@@ -75,7 +85,8 @@ def _read_arrays(file: io.BufferedReader) -> tuple[list[str], dict[str, np.ndarr
     with zipfile.ZipFile(file) as archive:
         found = [name.removesuffix(".npy") for name in archive.namelist()]
         known = {name for names in _KINDS for name in names}.intersection(found)
-        known.update(_continuous.known_names(found) if _continuous.MARK in found else ())
+        for terms in _MADE_OF_TERMS:
+            known.update(terms.known_names(found) if terms.MARK in found else ())
         return found, {name: _read_array(archive.read(f"{name}.npy")) for name in known}
 
 
@@ -104,6 +115,8 @@ def write_npz(game: Game, path: Path) -> None:
         arrays = {"payoffs": game.payoffs}
     elif isinstance(game, ContinuousGame):
         arrays = _continuous.arrays_of(game)
+    elif isinstance(game, ContextualGame | DecoupledMarkovGame):
+        arrays = _interactions.arrays_of(game)
     else:
         arrays = {
             "reward": game.reward,
