@@ -5,9 +5,11 @@ from typing import Any
 from equipoise.incontext._config import Config
 
 
-def _ended(results: dict[str, Any]) -> str:
-    """How training ended, where that is known."""
-    return f" (stopped {results['stopped']})" if "stopped" in results else ""
+def _history(results: dict[str, Any]) -> str:
+    """How training went on and ended, where that is known."""
+    notes = [results[name] for name in ("cycles",) if name in results]
+    notes += [f"stopped {results['stopped']}"] if "stopped" in results else []
+    return f" ({'; '.join(notes)})" if notes else ""
 
 
 def model_card(family: dict[str, Any], config: Config, results: dict[str, Any]) -> str:
@@ -28,7 +30,7 @@ Frozen transformers that play two-player zero-sum games of this family. A player
 actions and rewards (and states) and nothing else, and its weights do not change while it plays.
 
 **Trained on** games drawn from the family `{family["name"]}`
-({family.get("rewards", {}).get("kind", "rewards")}), {results["steps"]} steps{_ended(results)}.
+({family.get("rewards", {}).get("kind", "rewards")}), {results["steps"]} steps{_history(results)}.
 **Held out** ({results["measure"]}): {values}.
 
 **Use** them on games of the same shape whose rewards are within [0, 1] (or are scaled to it) and
