@@ -96,7 +96,13 @@ _KINDS = {
     "AggregativeGame": "aggregative",
     "AggregativeMarkovGame": "aggregative-markov",
     "ContinuousGame": "continuous",
+    "ContextualGame": "contextual",
+    "DecoupledMarkovGame": "decoupled-markov",
 }
+
+
+#: The kinds that consist of interaction terms, and of which policies may be mixtures.
+TERMS = ("contextual", "decoupled-markov")
 
 
 def kind_of(game: Any) -> str:
@@ -122,6 +128,8 @@ def describe(game: Any) -> str:
         return _describe_crowd(game)
     if kind_of(game) == "continuous":
         return _describe_continuous(game)
+    if kind_of(game) in TERMS:
+        return _describe_terms(game)
     words = {"matrix": "zero-sum matrix game", "markov": "zero-sum Markov game"}
     text = words.get(kind_of(game), "normal-form game")
     if game.batch_shape:
@@ -138,6 +146,15 @@ def _describe_crowd(game: Any) -> str:
     if kind_of(game) == "aggregative-markov":
         text += f", {game.states} states and {game.horizon} steps"
     return f"{text}; the aggregate has {game.dimensions} coordinate{'s' * (game.dimensions > 1)}"
+
+
+def _describe_terms(game: Any) -> str:
+    text = f"game of {game.agents:,} agents with {max(game.actions)} actions"
+    if game.contexts > 1:
+        text += f", with {game.contexts} contexts"
+    if kind_of(game) == "decoupled-markov":
+        text += f", with {max(game.states)} states and {game.horizon} steps"
+    return f"{text}; its interaction rank is {game.interactions.rank}"
 
 
 def _describe_continuous(game: Any) -> str:

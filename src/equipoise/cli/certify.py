@@ -1,13 +1,15 @@
 """`equipoise certify`: a game and a policy in, a certificate out."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from equipoise.cli._errors import refusing
-from equipoise.cli._flags import COMMON, CommonOptions, Float, Game, Settings
+from equipoise.cli._errors import CommandError, refusing
+from equipoise.cli._flags import COMMON, CommonOptions, Float, Game, Settings, optional
+from equipoise.cli._inputs import TERMS
 
 if TYPE_CHECKING:
     from equipoise.cli._verdict import Verdict
@@ -20,20 +22,26 @@ class Certify:
     The policy is JSON, {"policy": [[...], [...]]} with one list of probabilities per player
     (for Markov games one such list per state), or a .npz file with arrays policy_0, policy_1.
     What `equipoise solve` saves or prints is read too. Of continuous actions it is a number for
-    each agent, {"policy": [1.0, -0.5, ...]}, or points and weights.
+    each agent, {"policy": [1.0, -0.5, ...]}, or points and weights. Where the game is one of
+    interactions, or has one payoff table, it can be the run folder of `equipoise offline`, whose
+    policy is a mixture.
 
     Examples:
       equipoise certify colonel-blotto policy.json
       equipoise certify game.nfg policy.json --tolerance 0.01 --json
+      equipoise certify auction.npz runs/bids --concept ce
     """
 
     #: A file (.nfg, .npz, .csv or .toml), or a name that `equipoise games` lists.
     game: Game
-    #: A .json or .npz file.
+    #: A .json or .npz file, or a run folder of `equipoise offline`.
     policy: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="POLICY")]
     #: End with exit code 1 when the measure that `equipoise solve` goes by is larger than this: the
     #: NashConv of a matrix game, or the largest gain of any player in any other game.
     tolerance: Float = None
+    #: Which deviations from a mixture: cce, decided before anything is drawn (if not given), or ce,
+    #: once the own part is known; nash is said of a product.
+    concept: Annotated[Literal["nash", "cce", "ce"] | None, optional("{nash,cce,ce}")] = None
     #: Set a parameter of a named game; may be repeated.
     set: Settings = ()
     common: CommonOptions = COMMON
@@ -41,62 +49,45 @@ class Certify:
     def execute(self) -> int:
         """Read, certify, show."""
         import equipoise as eq
-        from equipoise.cli import _documents, _output, _policies
+        from equipoise.cli import _mixtures
         from equipoise.cli._inputs import find_game, kind_of
-        from equipoise.cli._verdict import check_tolerance
+        from equipoise.cli._output import print_json
+        from equipoise.cli._verdict import check_tolerance, judge
 
         check_tolerance(self.tolerance)
         game = find_game(self.game, self.set)
-        if kind_of(game).startswith("aggregative"):
-            return self._run_crowd(game)
-        if kind_of(game) == "continuous":
-            return self._run_continuous(game)
         with refusing():
-            policy = _policies.read_policy(self.policy)
-            certificate = eq.certify(game, policy)
-        verdict = self._judge(game, certificate)
+            if self.policy.is_dir():
+                game = _mixtures.as_terms(game)
+            kind = kind_of(game)
+            if self.policy.is_dir() and kind not in TERMS:
+                raise CommandError(
+                    f"POLICY: expected a file for a game of kind {kind}, found the folder "
+                    f"{self.policy}; run folders hold policies of many agents for one step, or for "
+                    "states that only their own actions move"
+                )
+            read, document, show = _ways(kind)
+            certificate = eq.certify(game, read(self.policy), concept=self.concept)
+        verdict = None if self.tolerance is None else judge(kind, certificate, self.tolerance)
         if self.common.json:
-            document = _documents.certificate_document(certificate)
-            _output.print_json({**document, **_as_document(verdict)})
+            print_json({**document(certificate), **_as_document(verdict)})
         else:
-            _documents.print_certificate(certificate, _as_pairs(verdict))
+            show(certificate, _as_pairs(verdict))
         return 0 if verdict is None or verdict.met else 1
 
-    def _judge(self, game: Any, certificate: Any) -> "Verdict | None":
-        from equipoise.cli._inputs import kind_of
-        from equipoise.cli._verdict import judge
 
-        if self.tolerance is None:
-            return None
-        return judge(kind_of(game), certificate, self.tolerance)
+def _ways(kind: str) -> tuple[Callable[..., Any], ...]:
+    """How policies of such games are read, and certificates told to programs and to people."""
+    from equipoise.cli import _continuous, _crowds, _documents, _mixtures, _policies
 
-    def _run_crowd(self, game: Any) -> int:
-        import equipoise as eq
-        from equipoise.cli import _crowds, _output
-
-        with refusing():
-            certificate: Any = eq.certify(game, _crowds.read_policy(self.policy))
-        verdict = self._judge(game, certificate)
-        if self.common.json:
-            document = _crowds.certificate_document(certificate)
-            _output.print_json({**document, **_as_document(verdict)})
-        else:
-            _crowds.print_certificate(certificate, _as_pairs(verdict))
-        return 0 if verdict is None or verdict.met else 1
-
-    def _run_continuous(self, game: Any) -> int:
-        import equipoise as eq
-        from equipoise.cli import _continuous, _documents, _output
-
-        with refusing():
-            certificate = eq.certify(game, _continuous.read_policy(self.policy))
-        verdict = self._judge(game, certificate)
-        if self.common.json:
-            document = _documents.certificate_document(certificate)
-            _output.print_json({**document, **_as_document(verdict)})
-        else:
-            _continuous.print_certificate(certificate, _as_pairs(verdict))
-        return 0 if verdict is None or verdict.met else 1
+    if kind.startswith("aggregative"):
+        return _crowds.read_policy, _crowds.certificate_document, _crowds.print_certificate
+    document = _documents.certificate_document
+    if kind == "continuous":
+        return _continuous.read_policy, document, _continuous.print_certificate
+    if kind in TERMS:
+        return _mixtures.read_policy, document, _mixtures.print_certificate
+    return _policies.read_policy, document, _documents.print_certificate
 
 
 def _as_document(verdict: "Verdict | None") -> dict[str, Any]:

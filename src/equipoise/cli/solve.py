@@ -42,7 +42,7 @@ class Solve:
         """Solve, save, show."""
         import equipoise as eq
         from equipoise.cli import _documents, _pages, _policies
-        from equipoise.cli._inputs import find_game, kind_of
+        from equipoise.cli._inputs import TERMS, find_game, kind_of
         from equipoise.cli._verdict import check_tolerance
 
         check_tolerance(self.tolerance)
@@ -56,6 +56,12 @@ class Solve:
             raise CommandError(
                 f"GAME: expected a game that can be solved exactly, found {self.game}, whose "
                 "actions are continuous; `equipoise certify` judges a policy of it"
+            )
+        if kind_of(game) in TERMS:
+            raise CommandError(
+                f"GAME: expected a game that can be solved exactly, found {self.game}, of "
+                f"{game.agents:,} agents and their interactions; `equipoise offline` learns from a "
+                "log of it, and `equipoise certify` judges a policy"
             )
         if self.option:
             raise CommandError(f"--option: expected an aggregative game, found {self.game}")
