@@ -25,7 +25,7 @@ def test_a_scenario_is_solved_and_its_policy_certified(capsys, tmp_path, town):
             "500 agents",
             "Who plays what",
             "this solution",
-            "equilibrium 3",
+            "equilibrium 2",
             "solved",
         ):
             assert expected in shown
@@ -56,7 +56,7 @@ def test_a_normal_form_has_a_report(capsys, tmp_path, town):
     assert main(["solve", str(town), "--report", str(report)]) == 0
     page = report.read_text()
     assert "<svg" in page
-    assert "equilibrium 3" in page
+    assert "equilibrium 2" in page
     assert "Every equilibrium lies in a feasible cell" in page
 
 

@@ -46,7 +46,7 @@ def test_the_name_is_optional_and_said_to_be(capsys):
 def test_what_is_shown_is_true(capsys):
     assert main(["games", "colonel-blotto"]) == 0
     out = capsys.readouterr().out
-    for expected in ("14/9", "4/9, 0, 1/9, 0, 4/9", "Borel", "row 5", "column 4", "first=4"):
+    for expected in ("14/9", "4/9, 0, 1/9, 0, 4/9", "Borel", "row 4", "column 3", "first=4"):
         assert expected in out
 
 

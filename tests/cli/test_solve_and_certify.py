@@ -56,6 +56,27 @@ def test_solve_shows_people_value_policies_and_certificate(capsys, pennies):
         assert expected in out
 
 
+def first_words(out):
+    return [line.split()[0] for line in out.splitlines() if line.strip()]
+
+
+def test_everything_is_counted_from_0(capsys, pennies):
+    assert main(["solve", pennies]) == 0
+    assert first_words(capsys.readouterr().out)[3:5] == ["0", "1"]  # actions
+    assert main(["solve", "big-match"]) == 0
+    assert first_words(capsys.readouterr().out)[3:6] == ["0", "1", "2"]  # states
+    assert main(["games", "chicken"]) == 0
+    out = capsys.readouterr().out
+    assert "row 0" in out
+    assert "column 0" in out
+    assert main(["solve", "two-roads", "--set", "agents=20"]) == 0
+    out = capsys.readouterr().out
+    assert "action 0" in out
+    assert "equilibrium 0" in out
+    assert main(["--help"]) == 0
+    assert "are counted from 0" in capsys.readouterr().out
+
+
 def test_what_solve_writes_certify_reads(capsys, pennies, tmp_path):
     for suffix in (".json", ".npz"):
         saved = tmp_path / "new" / f"policy{suffix}"
@@ -136,7 +157,9 @@ def test_certify_takes_general_sum_games(capsys, tmp_path):
     document = run_json(capsys, "certify", "three-player-pennies", str(policy))
     assert document["gains"] == pytest.approx([0, 0, 0])
     assert main(["certify", "three-player-pennies", str(policy)]) == 0
-    assert "player 3" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "player 0" in out  # counted as in JSON
+    assert "player 3" not in out
 
 
 def test_batches_are_summarised(capsys, batch, tmp_path):

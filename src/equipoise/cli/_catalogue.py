@@ -125,7 +125,7 @@ def _payoff_table(game: Any) -> Table | None:
     if len(game.actions) != 2 or game.actions[1] > _LARGEST or game.actions[0] > 3 * _LARGEST:
         return None
     rows, columns = game.actions
-    names = [f"column {j + 1}" for j in range(columns)]
+    names = [f"column {j}" for j in range(columns)]
     if kind_of(game) == "matrix":
         cells = [[float(x) for x in row] for row in np.asarray(game.payoff)]
     elif kind_of(game) == "normal-form":
@@ -138,13 +138,13 @@ def _payoff_table(game: Any) -> Table | None:
         return None
     else:
         return _reward_table(np.asarray(game.reward), names)
-    return Table(("", *names), [(f"row {i + 1}", *row) for i, row in enumerate(cells)])
+    return Table(("", *names), [(f"row {i}", *row) for i, row in enumerate(cells)])
 
 
 def _reward_table(reward: np.ndarray, names: list[str]) -> Table:
     """Rewards of a small Markov game, state by state."""
     lines = [
-        (f"state {s + 1}, row {i + 1}", *(float(x) for x in row))
+        (f"state {s}, row {i}", *(float(x) for x in row))
         for s, state in enumerate(reward)
         for i, row in enumerate(state)
     ]
@@ -156,6 +156,6 @@ def _equilibrium_table(equilibrium: Any) -> Table:
     for player, strategy in enumerate(equilibrium):
         by_state = isinstance(strategy[0], tuple)
         for state, probabilities in enumerate(strategy if by_state else (strategy,)):
-            name = f"player {player + 1}" + (f", state {state + 1}" if by_state else "")
+            name = f"player {player}" + (f", state {state}" if by_state else "")
             rows.append((name, ", ".join(str(_exact(p)) for p in probabilities)))
     return Table(("", "probabilities of the actions"), rows)

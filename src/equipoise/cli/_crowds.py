@@ -104,7 +104,7 @@ def others_table(game: Any, solution: eq.Solution) -> Table:
     if kind_of(game) == "aggregative":
         found = eq.aggregative.equilibria(game)
         rows: list[tuple[Any, ...]] = [
-            (f"equilibrium {k + 1}", e.aggregate, e.gain, e.welfare) for k, e in enumerate(found)
+            (f"equilibrium {k}", e.aggregate, e.gain, e.welfare) for k, e in enumerate(found)
         ]
         own = mean_rewards(solution)
         gain = float(solution.certificate.max_gain)
@@ -132,28 +132,28 @@ def mean_rewards(solution: eq.Solution) -> float:
 
 def aggregate_table(game: Any, solution: eq.Solution) -> Table:
     """The aggregate in every step (rows) and state (columns)."""
-    names = [f"state {s + 1}" for s in range(game.states)]
+    names = [f"state {s}" for s in range(game.states)]
     aggregate = solution.stats["aggregate"]
     rows = []
     for h in range(game.horizon):
         cells = [float(x[0]) if len(x) == 1 else x for x in aggregate[h]]
-        rows.append((h + 1, *cells))
+        rows.append((h, *cells))
     return _cut(("step", *names), rows)
 
 
 def plays_table(game: Any, solution: eq.Solution) -> Table:
     """How many agents of each type play what; in a Markov game, shares of all agents."""
     (m,) = game.actions
-    actions = tuple(f"action {a + 1}" for a in range(m))
+    actions = tuple(f"action {a}" for a in range(m))
     if kind_of(game) == "aggregative":
         plays = solution.policy.plays(game.types, m)
-        rows = [(t + 1, int(game.counts[t]), *map(int, plays[t])) for t in range(game.types)]
+        rows = [(t, int(game.counts[t]), *map(int, plays[t])) for t in range(game.types)]
         return _cut(("type", "agents", *actions), rows)
     rows = []
     for h in range(game.horizon):
         for s in range(game.states):
             share = solution.policy.plays(game.types, m, h, s).sum(0) / game.agents
-            rows.append((h + 1, s + 1, *map(float, share)))
+            rows.append((h, s, *map(float, share)))
     return _cut(("step", "state", *actions), rows)
 
 
@@ -251,7 +251,7 @@ def _add_shares(page: Report, game: Any, solution: eq.Solution) -> None:
     if game.types > 8:
         return
     plays = solution.policy.plays(game.types, game.actions[0])
-    shares = {f"type {t + 1}": plays[t] / game.counts[t] for t in range(game.types)}
+    shares = {f"type {t}": plays[t] / game.counts[t] for t in range(game.types)}
     shown = "; ".join(f"{n}: {np.round(p, 3).tolist()}" for n, p in shares.items())
     page.figure(
         figures.policy_bars(shares, title="share of each type that plays it"),
@@ -266,7 +266,7 @@ def _add_aggregates(page: Report, game: Any, solution: eq.Solution) -> None:
             page.figure(
                 figures.heat_map(
                     aggregate[..., k].T,
-                    title=f"aggregate, coordinate {k + 1}" if game.dimensions > 1 else "aggregate",
+                    title=f"aggregate, coordinate {k}" if game.dimensions > 1 else "aggregate",
                     xlabel="step",
                     ylabel="state",
                 ),

@@ -97,7 +97,7 @@ def _policies(solution: Solution) -> Table:
     count = max(len(player) for player in solution.policy)
     rows: list[tuple[Any, ...]] = []
     for action in range(min(count, _ROWS)):
-        rows.append((action + 1, *(_entry(player, action) for player in solution.policy)))
+        rows.append((action, *(_entry(player, action) for player in solution.policy)))
     return _note_cut(Table(("action", *PLAYERS), rows), count)
 
 
@@ -110,7 +110,7 @@ def _state_policies(solution: Solution) -> Table:
     rows: list[tuple[Any, ...]] = []
     for state, value in enumerate(solution.value[:_ROWS]):
         mixed = (format_value(np.asarray(player)[state], 3) for player in solution.policy)
-        rows.append((state + 1, float(value), *mixed))
+        rows.append((state, float(value), *mixed))
     columns = ("state", "value", *(f"{name} policy" for name in PLAYERS))
     return _note_cut(Table(columns, rows), len(solution.value))
 

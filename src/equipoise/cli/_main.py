@@ -37,6 +37,7 @@ verbs:
 {verbs}
 
 Verbs take --json, and their options from a file with --config; --print-config writes one.
+Players, actions, states, steps and agents are counted from 0, in tables as in files and JSON.
 Exit codes: 0 done, 1 a tolerance was missed, 2 wrong input, 130 interrupted.
 """
 

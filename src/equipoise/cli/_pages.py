@@ -161,5 +161,5 @@ def _add_facts(page: Report, record: Record, facts: dict[str, Any]) -> None:
 
 def _policies(record: Record) -> dict[str, np.ndarray]:
     policies = [record.arrays[k] for k in sorted(record.arrays) if k.startswith("policy_")]
-    names = PLAYERS if len(policies) == 2 else [f"player {i + 1}" for i in range(len(policies))]
+    names = PLAYERS if len(policies) == 2 else [f"player {i}" for i in range(len(policies))]
     return dict(zip(names, policies, strict=True))

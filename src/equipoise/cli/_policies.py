@@ -82,8 +82,8 @@ def _as_numbers(path: Path, player: int, value: Any) -> np.ndarray:
         array = np.asarray(value)
     except ValueError as error:
         raise ValueError(
-            f"{path}: player {player + 1}: expected rows of one length, found several"
+            f"{path}: player {player}: expected rows of one length, found several"
         ) from error
     if array.dtype.kind not in "fiu":
-        raise ValueError(f"{path}: player {player + 1}: expected numbers, found {array.dtype}")
+        raise ValueError(f"{path}: player {player}: expected numbers, found {array.dtype}")
     return array.astype(np.float64)

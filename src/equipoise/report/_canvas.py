@@ -44,7 +44,7 @@ def name_ticks(axis: Any, count: int, names: Sequence[str] | None, argument: str
     if names is not None and len(names) != count:
         raise ValueError(f"{argument}: expected {count} names, found {len(names)}")
     if names is None:
-        names = [str(i + 1) for i in range(count)]
+        names = [str(i) for i in range(count)]
     if count > 30:  # names would overlap
         return
     axis.set_ticks(np.arange(count), [label(name) for name in names])

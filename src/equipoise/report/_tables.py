@@ -103,7 +103,7 @@ def state_table(certificate: Certificate, players: Sequence[str] | None = None) 
     >>> gains = np.array([[0.0, 0.1], [0.2, 0.0]])
     >>> certificate = Certificate(gains.max(0), np.ones((2, 2)), "policy iteration", True, gains)
     >>> state_table(certificate).columns
-    ('state', 'value to player 1', 'gain of player 1', 'value to player 2', 'gain of player 2')
+    ('state', 'value to player 0', 'gain of player 0', 'value to player 1', 'gain of player 1')
     """
     if certificate.state_gains is None or certificate.state_gains.ndim != 2:
         raise ValueError("certificate: expected that of one Markov game, found no gains by state")
@@ -134,7 +134,7 @@ def _batch_table(certificate: Certificate) -> Table:
 
 def _names(certificate: Certificate, players: Sequence[str] | None) -> Sequence[str]:
     if players is None:
-        return [f"player {i + 1}" for i in range(certificate.players)]
+        return [f"player {i}" for i in range(certificate.players)]
     if len(players) != certificate.players:
         raise ValueError(f"players: expected {certificate.players} names, found {len(players)}")
     return players

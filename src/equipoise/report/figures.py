@@ -123,7 +123,7 @@ def simplex_plot(
     trajectory: Any,
     *,
     equilibrium: Any = None,
-    actions: Sequence[str] = ("1", "2", "3"),
+    actions: Sequence[str] = ("0", "1", "2"),
     title: str = "",
 ) -> Any:
     """The path of a policy over three actions in its triangle, and the equilibrium as a star.
@@ -134,7 +134,7 @@ def simplex_plot(
     >>> path = [[0.8, 0.1, 0.1], [0.5, 0.3, 0.2], [0.4, 0.3, 0.3]]
     >>> figure = figures.simplex_plot(path, equilibrium=[1 / 3, 1 / 3, 1 / 3])
     >>> [text.get_text() for text in figure.axes[0].texts]
-    ['1', '2', '3']
+    ['0', '1', '2']
     """
     path = np.asarray(trajectory, float)
     if path.ndim != 2 or path.shape[1] != 3 or len(actions) != 3:
