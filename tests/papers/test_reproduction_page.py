@@ -97,6 +97,39 @@ def test_numbers_of_deep_critics(critic, recipe, gaps):
     assert {size: found[size] for size in gaps} == pytest.approx(gaps, rel=0.06)
 
 
+@pytest.mark.parametrize(
+    ("size", "gap"), [("1 x 32", 0.086), ("2 x 64", 0.050), ("4 x 128", 0.040)]
+)
+def test_numbers_of_sizes(size, gap):
+    (row,) = table("in-context/full", "gaps", panel="sizes", player=size, x=256)
+    assert row["gap"] == pytest.approx(gap, abs=6e-4)
+
+
+@pytest.mark.parametrize(
+    ("figure", "kind", "least", "most"),
+    [
+        ("3", "1-IR", 16, 22),
+        ("3", "2-IR", 0, 0.44),
+        ("3", "joint", 37, 50),
+        ("4", "1-IR", 0, 0.0045),
+        ("4", "2-IR", 0, 0.0045),
+        ("4", "joint", 0.999, 1.001),
+    ],
+)
+def test_numbers_of_architectures(figure, kind, least, most):
+    rows = table(f"interaction-rank-deep/full-{figure}", "summary", recipe="ours")
+    gaps = [row["max gap"] for row in rows if row["critic"].startswith(kind)]
+    assert len(gaps) >= 3
+    assert least <= min(gaps)
+    assert max(gaps) <= most
+
+
+def test_numbers_of_printed_critics():
+    wanted = {"critic": "2-IR-64", "change": "critics: printed"}
+    (row,) = table("interaction-rank-deep/full-ablations", "summary", **wanted)
+    assert row["max gap"] == pytest.approx(75, rel=0.01)
+
+
 def test_numbers_of_logs():
     rows = table("interaction-rank", "gaps", panel="samples", critic="2-IR", at=3000.0)
     assert sum(row["gap"] for row in rows) / len(rows) == pytest.approx(0.019, abs=6e-4)
