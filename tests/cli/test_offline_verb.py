@@ -139,7 +139,7 @@ def test_a_log_of_continuous_actions_is_sent_on(tmp_path, capsys):
     game = eq.games.load("square-continuous", agents=2)
     eq.offline.collect(game, samples=50, key=0).write(tmp_path / "c.npz")
     assert main(["offline", str(tmp_path / "c.npz"), "--run", str(tmp_path / "r")]) == 2
-    assert "equipoise.offline.deep" in capsys.readouterr().err
+    assert "give --critic 2-IR-64, or --critic linear" in capsys.readouterr().err
 
 
 def test_maps_of_many_agents_are_cut_to_those_who_matter():

@@ -11,7 +11,7 @@ import equipoise as eq
 from equipoise.cli._output import print_pairs, print_table
 from equipoise.cli._policies import check_suffix
 from equipoise.core import Certificate
-from equipoise.runs import Table
+from equipoise.runs import Record, Table
 from equipoise.runs.arrays import read_npz
 
 _FORM = (
@@ -24,8 +24,17 @@ def read_policy(path: Path) -> Any:
     """Read points, and the weights of policies that choose by chance, from JSON or `.npz`.
 
     JSON holds `{"policy": [1.0, -1.0, ...]}`, or `{"policy": {"points": ..., "weights": ...}}`,
-    with whatever else beside it; a `.npz` file holds `points` and perhaps `weights`.
+    with whatever else beside it; a `.npz` file holds `points` and perhaps `weights`, and so does
+    the folder of a run of `equipoise offline --critic`.
     """
+    if path.is_dir():
+        arrays = Record.load(path).arrays
+        if "points" not in arrays:
+            raise ValueError(
+                f"{path}: expected points, as a run of `equipoise offline --critic` has, "
+                f"found {', '.join(sorted(arrays)) or 'nothing'}"
+            )
+        return eq.games.ContinuousPolicy(arrays["points"], arrays.get("weights"))
     check_suffix(path)
     parts = read_npz(path) if path.suffix.lower() == ".npz" else _read_json(path)
     unknown = sorted(set(parts) - {"points", "weights"})

@@ -60,11 +60,11 @@ class Certify:
             if self.policy.is_dir():
                 game = _mixtures.as_terms(game)
             kind = kind_of(game)
-            if self.policy.is_dir() and kind not in TERMS:
+            if self.policy.is_dir() and kind not in (*TERMS, "continuous"):
                 raise CommandError(
                     f"POLICY: expected a file for a game of kind {kind}, found the folder "
-                    f"{self.policy}; run folders hold policies of many agents for one step, or for "
-                    "states that only their own actions move"
+                    f"{self.policy}; runs of `equipoise offline` hold policies of many agents for "
+                    "one step, or for states that only their own actions move"
                 )
             read, document, show = _ways(kind)
             certificate = eq.certify(game, read(self.policy), concept=self.concept)

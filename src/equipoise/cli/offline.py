@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from equipoise.cli._errors import CommandError, refusing
+from equipoise.cli._errors import CommandError, refusing, tell_interrupted
 from equipoise.cli._flags import (
     COMMON,
     CommonOptions,
@@ -19,6 +19,7 @@ from equipoise.cli._flags import (
     Int,
     check_counts,
     check_seed,
+    optional,
 )
 from equipoise.cli._folders import in_run_folder
 
@@ -32,9 +33,13 @@ class Offline:
     folder: the policies, who matters to whom, and an HTML report. The exit code is 1 where there
     is too little data, for the rank or to tell which rank it is, and the policy is that of the log.
 
+    Where actions are numbers from -1 to 1, networks learn: --critic says which, or "linear" for
+    polynomials. Ctrl-C keeps what was done; the run goes on when the command is given again.
+
     Examples:
       equipoise offline bids.parquet --rank auto --run runs/bids
       equipoise offline log.npz --rank 2 --neighbours screen --bootstrap 50
+      equipoise offline continuous.npz --critic 2-IR-64
     """
 
     #: A .parquet or .npz file with contexts, actions and rewards of all agents.
@@ -48,7 +53,10 @@ class Offline:
     strength: Float = None
     #: How far one iteration goes (by the spread of rewards).
     step: Float = None
-    #: How many iterations (300, or 200 where there are states).
+    #: Learn from continuous actions, by this critic: linear, or an architecture of the paper, such
+    #: as 1-IR-128, 2-IR-64 or joint-2x512.
+    critic: Annotated[str | None, optional("NAME")] = None
+    #: How many iterations (300, or 200 where there are states; of continuous actions 3000 steps).
     iterations: Int = None
     #: How many resampled logs the interval of the gap comes from; 0 for none.
     bootstrap: Count = 20
@@ -63,7 +71,9 @@ class Offline:
     def execute(self) -> int:
         """Read, select, fit, learn, write, show."""
         self._check()
-        config = {k: v for k, v in asdict(self).items() if k not in ("common", "run")}
+        if self.critic is not None:
+            return self._run_continuous(self.critic)
+        config = {k: v for k, v in asdict(self).items() if k not in ("common", "run", "critic")}
         with refusing():
             # Another log of the same name is not the log that a record is about.
             config["log_sha256"] = _digest(self.log)
@@ -71,6 +81,28 @@ class Offline:
                 self.run, "offline", lambda run: self._learn(config, run)
             )
         self._show(record, folder, known)
+        return 0 if record.scalars["learned"] else 1
+
+    def _run_continuous(self, critic: str) -> int:
+        """The same by networks, from actions that are numbers."""
+        from equipoise.cli import _offline_continuous as continuous
+        from equipoise.cli._output import print_json, record_document
+
+        config = {"log": self.log, "critic": critic, "iterations": self.iterations}
+        try:
+            with refusing():
+                config |= {"seed": self.seed, "log_sha256": _digest(self.log)}
+                folder, (record, known) = in_run_folder(
+                    self.run, "offline", lambda run: continuous.learn(config, run)
+                )
+        except continuous.Unfinished:
+            more = "; what was done is kept; to go on, give the same command again"
+            return tell_interrupted(more, self.common.json)
+        if self.common.json:
+            where = {"folder": str(folder), "read_from_disk": known}
+            print_json({**where, **record_document(record)})
+        else:
+            continuous.show(record, f"{folder}{_READ if known else ''}")
         return 0 if record.scalars["learned"] else 1
 
     def _learn(self, config: dict[str, Any], folder: Path) -> tuple[Any, bool]:
@@ -98,6 +130,13 @@ class Offline:
             raise CommandError(
                 f"--neighbours: expected all, screen or a whole number, found {self.neighbours!r}"
             )
+        kept = {"rank": "auto", "neighbours": "all", "strength": None, "step": None}
+        for name, usual in (kept | {"bootstrap": 20, "force": False}).items():
+            if self.critic is not None and getattr(self, name) != usual:
+                raise CommandError(
+                    f"--{name}: expected a log of actions that can be counted with it, found "
+                    f"--critic {self.critic}, which learns from numbers"
+                )
         check_seed(self.seed)
         check_counts(at_least=0, bootstrap=self.bootstrap)
         check_counts(iterations=self.iterations)
@@ -108,7 +147,15 @@ class Offline:
         from equipoise.runs import Record
 
         start = time.perf_counter()
-        log = offline.Log.read(self.log)
+        try:
+            log = offline.Log.read(self.log)
+        except ValueError as error:  # who calls is told of an argument, and here of the flag
+            raise CommandError(str(error).replace("continuous=True", "--critic")) from error
+        if log.continuous:
+            raise CommandError(
+                f"LOG: expected actions that can be counted, found numbers in {self.log}; networks "
+                "learn from those: give --critic 2-IR-64, or --critic linear for polynomials"
+            )
         neighbours: Any = int(self.neighbours) if self.neighbours.isdigit() else self.neighbours
         tables: dict[str, Any] = {}
         rank: Any = None if self.rank == "auto" else int(self.rank)
@@ -152,7 +199,7 @@ class Offline:
         if "ranks" in record.tables:
             print_table(record.tables["ranks"], "interaction rank")
         print_table(record.tables["interactions"], "who matters most to whom")
-        where = f"{folder} (finished earlier; read, not done again)" if known else folder
+        where = f"{folder}{_READ if known else ''}"
         print_pairs(
             [
                 ("agents", scalars["agents"]),
@@ -162,11 +209,12 @@ class Offline:
                 ("gap", scalars["gap, in words"]),
                 ("gap of the log's own play", f"{scalars[_OWN]:.4g} in the fitted model"),
                 ("status", scalars["status"]),
-                ("run folder", str(where)),
+                ("run folder", where),
             ]
         )
 
 
+_READ = " (finished earlier; read, not done again)"
 #: The scalar that says how far from an equilibrium the log's own play is.
 _OWN = "gap of the log's own play in the fitted model"
 
