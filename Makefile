@@ -31,7 +31,7 @@ demo: $(VENV)/.run
 test: lint docs pytest
 
 pytest: $(VENV)/.test
-	EQUIPOISE_REQUIRE_PEERS=1 $(BIN)/python -m pytest -n $(WORKERS)
+	EQUIPOISE_REQUIRE_PEERS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

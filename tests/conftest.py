@@ -3,9 +3,15 @@
 Loaded before any test module, so that what is set here holds when JAX is first imported:
 one thread and the CPU. The library itself is imported through a hook that checks every
 annotation, array shapes included, whenever a function is called.
+
+Most of the time goes into compiling. What one process has compiled, the other workers and the
+commands that tests start read from a folder that lives as long as the tests do: the same machine
+code, so the same numbers, and never that of an earlier run.
 """
 
 import os
+import shutil
+import tempfile
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -26,6 +32,30 @@ hypothesis.settings.register_profile(
     "ci", derandomize=True, deadline=None, max_examples=30, database=None
 )
 hypothesis.settings.load_profile("ci")
+
+
+COMPILED = pytest.StashKey[str]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Begin an empty folder of compiled programs, unless this is a worker and has one."""
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+        config.stash[COMPILED] = tempfile.mkdtemp(prefix="equipoise-compiled-")
+        os.environ["JAX_COMPILATION_CACHE_DIR"] = config.stash[COMPILED]
+        os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"
+        jax.config.update("jax_compilation_cache_dir", config.stash[COMPILED])
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+    # What another process is just writing, or was killed while it wrote, is compiled again.
+    config.addinivalue_line(
+        "filterwarnings", "ignore:Error (reading|writing) persistent compilation cache:UserWarning"
+    )
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Remove what was compiled."""
+    if COMPILED in config.stash:
+        shutil.rmtree(config.stash[COMPILED], ignore_errors=True)
+        del os.environ["JAX_COMPILATION_CACHE_DIR"]
 
 
 @pytest.fixture
