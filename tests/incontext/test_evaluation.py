@@ -13,7 +13,7 @@ from equipoise.incontext._static import best_static, static_policies
 from equipoise.runs import Record
 
 FAMILY = families.uniform(3)
-GAMES = FAMILY.sample(6, key=1)
+GAMES = FAMILY.sample(8, key=1)  # as many as in the example of `evaluate`
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def record():
 def test_the_record_holds_everything(record, tmp_path):
     arrays = record.arrays
     assert arrays["rounds"].tolist() == [16, 20]
-    assert arrays["gap/players"].shape == (2, 2, 6)
+    assert arrays["gap/players"].shape == (2, 2, 8)
     learners = ("OMD", "OMD, vanishing", "log-barrier OMD", "entropic OMD", "EXP3-IX")
     rows = record.tables["gap"].column("who")
     assert rows[0] == "in-context players"
@@ -45,7 +45,7 @@ def test_the_numbers_are_those_of_play(record):
     omd = dynamics.OMD()
     trace = dynamics.play(GAMES, omd, omd, rounds=20, key=1, record=(16, 20))
     np.testing.assert_array_equal(record.arrays["gap/OMD"], trace.curve)
-    keys = dynamics.game_keys(1, (6,), 2)
+    keys = dynamics.game_keys(1, (8,), 2)
     one = incontext.play(
         random_players(seeds=2)[1], GAMES, rounds=20, key=keys[:, 1], record=(16, 20)
     )
@@ -66,7 +66,12 @@ def test_a_best_responder_takes_and_a_weak_opponent_gives(record):
 def test_what_a_best_responder_takes_is_the_gain_it_has():
     games = GAMES[:4]
     episode = incontext.play(
-        random_players(), games, rounds=4, key=1, opponent=dynamics.BestResponder(), exploration=0.0
+        random_players(),
+        games,
+        rounds=20,
+        key=1,
+        opponent=dynamics.BestResponder(),
+        exploration=0.0,
     )
     value = eq.solve(games).value
     taken = beyond_value(episode, value)

@@ -13,22 +13,24 @@ from equipoise.games import families
 PLAYERS = random_players()
 MARKOV = random_players((2, 3), states=2)
 GAMES = families.uniform(3).sample(40, key=5)
+#: Everywhere the same, and as in the tests of `evaluate`: programs are compiled for it.
+ROUNDS = 20
 MARKOV_GAMES = families.uniform((2, 3), states=2).sample(6, key=5)
 
 
 @pytest.fixture(scope="module")
 def episode():
-    return incontext.play(PLAYERS, GAMES, rounds=12, key=1)
+    return incontext.play(PLAYERS, GAMES, rounds=ROUNDS, key=1)
 
 
 def test_what_is_kept_has_its_shape(episode):
-    assert episode.rounds.tolist() == [1, 2, 4, 8, 12]
-    assert episode.policies[0].shape == (5, 40, 3)
-    assert episode.curve.shape == (5, 40)
+    assert episode.rounds.tolist() == [1, 2, 4, 8, 16, 20]
+    assert episode.policies[0].shape == (6, 40, 3)
+    assert episode.curve.shape == (6, 40)
     history = episode.history
-    assert history.actions.shape == (40, 12, 2)
-    assert history.rewards.shape == (40, 12)
-    assert history.policies[1].shape == episode.held[1].shape == (40, 12, 3)
+    assert history.actions.shape == (40, 20, 2)
+    assert history.rewards.shape == (40, 20)
+    assert history.policies[1].shape == episode.held[1].shape == (40, 20, 3)
     assert history.states is None
     for policy in episode.last:
         assert policy.dtype == np.float64
@@ -57,7 +59,7 @@ def test_a_game_alone_is_as_in_any_batch(episode):
     """To the last bit, wherever in a block it was."""
     keys = dynamics.game_keys(1, (40,))
     for part in (slice(0, 1), slice(7, 8), slice(31, 32), slice(33, 34), slice(3, 40)):
-        alone = incontext.play(PLAYERS, GAMES[part], rounds=12, key=keys[part])
+        alone = incontext.play(PLAYERS, GAMES[part], rounds=ROUNDS, key=keys[part])
         for seat in (0, 1):
             np.testing.assert_array_equal(alone.policies[seat], episode.policies[seat][:, part])
         np.testing.assert_array_equal(alone.history.rewards, episode.history.rewards[part])
@@ -65,11 +67,11 @@ def test_a_game_alone_is_as_in_any_batch(episode):
 
 def test_batches_of_any_shape(episode):
     square = eq.MatrixGame(GAMES.payoff.reshape(4, 10, 3, 3))
-    shaped = incontext.play(PLAYERS, square, rounds=12, key=1)
-    assert shaped.curve.shape == (5, 4, 10)
-    assert shaped.history.actions.shape == (4, 10, 12, 2)
+    shaped = incontext.play(PLAYERS, square, rounds=ROUNDS, key=1)
+    assert shaped.curve.shape == (6, 4, 10)
+    assert shaped.history.actions.shape == (4, 10, 20, 2)
     np.testing.assert_array_equal(shaped.last[0].reshape(40, 3), episode.last[0])
-    single = incontext.play(PLAYERS, GAMES[0], rounds=12, key=1)
+    single = incontext.play(PLAYERS, GAMES[0], rounds=ROUNDS, key=1)
     assert single.last[0].shape == (3,)
     np.testing.assert_array_equal(single.last[0], episode.last[0][0])
     assert eq.certify(GAMES[0], single.last).nash_conv == pytest.approx(episode.curve[-1, 0])
@@ -80,18 +82,18 @@ def test_policies_depend_on_the_history(episode):
 
 
 def test_exploration_is_played_but_not_given():
-    free = incontext.play(PLAYERS, GAMES, rounds=20, key=1, exploration=0.4)
+    free = incontext.play(PLAYERS, GAMES, rounds=ROUNDS, key=1, exploration=0.4)
     share = np.array([0.4 * min(1.0, (16 / t) ** 0.25) for t in range(1, 21)])[None, :, None]
     for given, played in zip(free.held, free.history.policies, strict=True):
         np.testing.assert_allclose(played, (1 - share) * given + share / 3, atol=1e-6)
-    none = incontext.play(PLAYERS, GAMES, rounds=20, key=1, exploration=0.0)
+    none = incontext.play(PLAYERS, GAMES, rounds=ROUNDS, key=1, exploration=0.0)
     np.testing.assert_array_equal(none.held[0], none.history.policies[0])
 
 
 def test_rewards_are_scaled():
     scaled = eq.MatrixGame(10.0 * GAMES.payoff - 5.0)
-    usual = incontext.play(PLAYERS, GAMES, rounds=12, key=1)
-    other = incontext.play(PLAYERS, scaled, rounds=12, key=1, reward_range=(-5, 5))
+    usual = incontext.play(PLAYERS, GAMES, rounds=ROUNDS, key=1)
+    other = incontext.play(PLAYERS, scaled, rounds=ROUNDS, key=1, reward_range=(-5, 5))
     np.testing.assert_allclose(other.last[0], usual.last[0], atol=1e-4)
     np.testing.assert_allclose(other.reward, 10 * usual.reward - 5, atol=1e-4)
 
@@ -108,7 +110,7 @@ def test_rewards_are_scaled():
 )
 def test_learners_of_every_kind_can_be_met(opponent, seat):
     games = GAMES[:4]
-    episode = incontext.play(PLAYERS, games, rounds=4, key=1, opponent=opponent, seat=seat)
+    episode = incontext.play(PLAYERS, games, rounds=ROUNDS, key=1, opponent=opponent, seat=seat)
     assert episode.seats == (seat,)
     own, other = (0, 1) if seat == "row" else (1, 0)
     if isinstance(opponent, dynamics.Fixed):
@@ -125,8 +127,8 @@ def test_learners_at_this_table_are_those_of_dynamics():
     """A learner that plays a fixed policy here learns what it learns there."""
     fixed, games = dynamics.Fixed([1.0, 0.0, 0.0]), GAMES[:8]
     learner = dynamics.OptimisticOMD()
-    theirs = dynamics.rollout(games, fixed, learner, rounds=12, key=3)
-    ours = incontext.play(silent(), games, rounds=12, key=3, opponent=learner, exploration=0.0)
+    theirs = dynamics.rollout(games, fixed, learner, rounds=ROUNDS, key=3)
+    ours = incontext.play(silent(), games, rounds=ROUNDS, key=3, opponent=learner, exploration=0.0)
     np.testing.assert_allclose(ours.history.policies[1], theirs.policies[1], atol=1e-5)
     np.testing.assert_array_equal(ours.history.actions, theirs.actions)
 
@@ -143,18 +145,18 @@ def silent():
 
 
 def test_other_players_can_be_met():
-    again = incontext.play(PLAYERS, GAMES[:4], rounds=12, key=1, opponent=PLAYERS)
-    itself = incontext.play(PLAYERS, GAMES[:4], rounds=12, key=1)
+    again = incontext.play(PLAYERS, GAMES[:4], rounds=ROUNDS, key=1, opponent=PLAYERS)
+    itself = incontext.play(PLAYERS, GAMES[:4], rounds=ROUNDS, key=1)
     np.testing.assert_allclose(again.last[1], itself.last[1], atol=1e-5)
-    other = incontext.play(PLAYERS, GAMES[:4], rounds=12, key=1, opponent=random_players(key=9))
+    other = incontext.play(PLAYERS, GAMES[:4], rounds=ROUNDS, key=1, opponent=random_players(key=9))
     assert np.abs(other.last[1] - itself.last[1]).max() > 0.01
 
 
 def test_players_are_uncoupled():
     """What the column player is does not reach the row player but through rewards."""
     constant = eq.MatrixGame(np.full((4, 3, 3), 0.5))
-    one = incontext.play(PLAYERS, constant, rounds=12, key=1)
-    two = incontext.play(PLAYERS, constant, rounds=12, key=1, opponent=dynamics.OptimisticOMD())
+    one = incontext.play(PLAYERS, constant, rounds=ROUNDS, key=1)
+    two = incontext.play(PLAYERS, constant, rounds=ROUNDS, key=1, opponent=dynamics.OptimisticOMD())
     np.testing.assert_allclose(one.last[0], two.last[0], atol=1e-5)
 
 
@@ -182,10 +184,10 @@ def test_a_best_responder_can_be_met_in_markov_games(seat):
 
 
 def test_distance_is_zero_for_the_learner_itself_and_not_for_others():
-    games = GAMES[:6]
-    met = incontext.play(PLAYERS, games, rounds=10, key=1, opponent=dynamics.OMD(), seat="column")
+    games, omd = GAMES[:8], dynamics.OMD()
+    met = incontext.play(PLAYERS, games, rounds=ROUNDS, key=1, opponent=omd, seat="column")
     apart = incontext.distance(met)
-    assert apart.shape == (6, 10, 2)
+    assert apart.shape == (8, 20, 2)
     np.testing.assert_allclose(apart[..., 0], 0.0, atol=1e-5)
     assert apart[..., 1].mean() > 0.05
     assert incontext.distance(met, dynamics.OMD.vanishing())[..., 0].max() > 0.01

@@ -16,7 +16,7 @@ def test_it_plays_as_in_play(monkeypatch):
     """Across a growth of its memory, in which it forgets nothing."""
     monkeypatch.setattr(_opponent, "FIRST_ROOM", 4)
     games = families.uniform(3).sample(2, key=0)
-    history = incontext.play(PLAYERS, games, rounds=8, key=1, exploration=0.0).history
+    history = incontext.play(PLAYERS, games, rounds=20, key=1, exploration=0.0).history
     for seat in (0, 1):
         opponent = incontext.Opponent(PLAYERS, ("row", "column")[seat])
         for t in range(8):

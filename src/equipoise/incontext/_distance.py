@@ -25,11 +25,11 @@ def distance(episode: Episode, learner: Learner | None = None) -> np.ndarray:
 
     >>> import equipoise as eq
     >>> games = eq.games.families.uniform(actions=3).sample(8, key=0)
-    >>> episode = eq.incontext.play(eq.incontext.load("iid3"), games, rounds=16, key=1)
+    >>> episode = eq.incontext.play(eq.incontext.load("iid3"), games, rounds=64, key=1)
     >>> eq.incontext.distance(episode).shape
-    (8, 16, 2)
+    (8, 64, 2)
     >>> itself = eq.incontext.play(
-    ...     eq.incontext.load("iid3"), games, rounds=16, key=1, opponent=eq.dynamics.OMD()
+    ...     eq.incontext.load("iid3"), games, rounds=64, key=1, opponent=eq.dynamics.OMD()
     ... )
     >>> bool(eq.incontext.distance(itself)[..., 1].max() < 1e-5)
     True

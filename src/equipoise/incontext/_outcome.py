@@ -16,10 +16,10 @@ class Episode:
     **Example**
 
     >>> import equipoise as eq
-    >>> games = eq.games.families.uniform(actions=3).sample(4, key=0)
-    >>> episode = eq.incontext.play(eq.incontext.load("iid3"), games, rounds=8, key=1)
+    >>> games = eq.games.families.uniform(actions=3).sample(8, key=0)
+    >>> episode = eq.incontext.play(eq.incontext.load("iid3"), games, rounds=64, key=1)
     >>> episode.rounds.tolist(), episode.curve.shape, episode.last[0].shape
-    ([1, 2, 4, 8], (4, 4), (4, 3))
+    ([1, 2, 4, 8, 16, 32, 64], (7, 8), (8, 3))
     >>> bool((eq.certify(games, episode.last).nash_conv == episode.curve[-1]).all())
     True
     """

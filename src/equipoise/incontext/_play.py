@@ -82,9 +82,9 @@ def play(
     >>> players = eq.incontext.load("iid3")
     >>> games = eq.games.families.uniform(actions=3).sample(8, key=1)
     >>> omd = eq.dynamics.OMD()
-    >>> episode = eq.incontext.play(players, games, rounds=16, key=2, opponent=omd)
+    >>> episode = eq.incontext.play(players, games, rounds=64, key=2, opponent=omd)
     >>> episode.history.actions.shape, episode.seats
-    ((8, 16, 2), ('row',))
+    ((8, 64, 2), ('row',))
     """
     rounds = checks.check_count("rounds", rounds)
     check_games(games)

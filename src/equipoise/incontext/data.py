@@ -125,8 +125,8 @@ class Dataset:
     >>> import tempfile
     >>> import equipoise as eq
     >>> from equipoise.runs.arrays import read_npz
-    >>> config = eq.incontext.Config.paper(rounds=4, batch=4)
-    >>> data = eq.incontext.dataset(eq.games.families.uniform(2), config, games=4, key=0)
+    >>> config = eq.incontext.Config.paper(rounds=8, batch=4)
+    >>> data = eq.incontext.dataset(eq.games.families.uniform(3), config, games=4, key=0)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     data.export(folder + "/data.npz")
     ...     sorted(read_npz(folder + "/data.npz"))

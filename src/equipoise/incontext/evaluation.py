@@ -79,11 +79,13 @@ def evaluate(
     **Example**
 
     >>> import equipoise as eq
-    >>> games = eq.games.families.uniform(actions=3).sample(8, key=0)
-    >>> players = eq.incontext.load("iid3")
-    >>> record = eq.incontext.evaluate(players, games, rounds=16, key=1, search=100)
+    >>> family = eq.games.families.uniform(actions=3)
+    >>> tiny = eq.incontext.Config(rounds=8, layers=1, width=16, hidden=16)
+    >>> players = eq.incontext.initial_players(family, tiny, key=0)  # untrained
+    >>> games = family.sample(8, key=0)
+    >>> record = eq.incontext.evaluate(players, games, rounds=20, key=1, search=40)
     >>> record.tables["gap"].columns, record.arrays["gap/OMD"].shape
-    (('who', '16'), (1, 8))
+    (('who', '16', '20'), (2, 8))
     """
     check_games(games)
     check_players(players[0] if isinstance(players, Players) else players, games)
