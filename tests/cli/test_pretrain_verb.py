@@ -17,7 +17,7 @@ from equipoise.cli.pretrain import BEST, Pretrain
 from equipoise.incontext import Config, load
 
 TINY = [
-    *("--rounds", "4", "--layers", "1", "--heads", "2", "--width", "8", "--hidden", "8"),
+    *("--rounds", "4", "--layers", "1", "--width", "8", "--hidden", "8"),
     *("--batch", "2", "--play-ahead", "2", "--held-out", "4", "--warmup", "0"),
 ]
 

@@ -23,7 +23,7 @@ from equipoise.runs import Record, read_metrics
 from equipoise.solvers import solve
 
 TINY = {
-    **{"rounds": 4, "layers": 1, "heads": 2, "width": 8, "hidden": 8, "steps": 4, "batch": 2},
+    **{"rounds": 4, "layers": 1, "width": 8, "hidden": 8, "steps": 4, "batch": 2},
     **{"play_ahead": 2, "warmup": 0, "held_out": 4, "evaluate_every": 2, "learners": ("omd",)},
 }
 
@@ -124,12 +124,12 @@ from equipoise.games import families
 from equipoise.incontext import _train
 _train.CHECKPOINT_SECONDS = 0.0
 config = incontext.Config(
-    rounds=4, layers=1, heads=2, width=8, hidden=8, steps=int(sys.argv[2]), batch=2,
+    rounds=4, layers=1, width=8, hidden=8, steps=int(sys.argv[2]), batch=2,
     play_ahead=2, warmup=0, held_out=4, evaluate_every=10,
 )
 incontext.pretrain(families.uniform(2), config, key=3, run=sys.argv[1])
 """
-STEPS = 300
+STEPS = 400  # and the sizes as in the tests of `equipoise pretrain`: one program for both
 
 
 def train(folder):

@@ -11,7 +11,7 @@ from equipoise.incontext._chunks import attend
 BASE = eq.games.families.uniform(actions=2).sample(key=0)
 NEAR = [eq.games.families.perturbed(BASE, scale) for scale in (0.1, 0.3)]
 TINY = eq.incontext.Config(
-    rounds=3, layers=1, width=8, heads=2, hidden=8, steps=4, batch=2, warmup=0, held_out=2
+    rounds=4, layers=1, width=8, hidden=8, steps=4, batch=2, warmup=0, held_out=4
 )
 
 

@@ -41,7 +41,9 @@ def sweep(
     >>> import equipoise as eq
     >>> base = eq.games.families.uniform(actions=2).sample(key=0)
     >>> near = [eq.games.families.perturbed(base, scale) for scale in (0.1, 0.3)]
-    >>> tiny = eq.incontext.Config(rounds=4, layers=1, width=8, hidden=8, steps=4, batch=2)
+    >>> tiny = eq.incontext.Config(
+    ...     rounds=4, layers=1, width=8, hidden=8, steps=4, batch=2, warmup=0, held_out=4
+    ... )
     >>> [players.actions for players in eq.incontext.sweep(near, tiny, key=0)]
     [(2, 2), (2, 2)]
     """

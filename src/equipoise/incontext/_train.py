@@ -88,7 +88,8 @@ def pretrain(
     >>> import equipoise as eq
     >>> family = eq.games.families.uniform(actions=2)
     >>> tiny = eq.incontext.Config(
-    ...     rounds=8, layers=1, width=8, hidden=8, steps=4, batch=4, warmup=0, held_out=4
+    ...     rounds=4, layers=1, width=8, hidden=8, steps=4, batch=2, play_ahead=2, warmup=0,
+    ...     held_out=4,
     ... )
     >>> eq.incontext.pretrain(family, tiny, key=0).actions
     (2, 2)

@@ -22,14 +22,15 @@ def test_a_hand_built_pair_plays_as_its_learner_does():
 def test_fine_tuning_lowers_the_gap():
     family = UNIFORM(2)
     held_out = family.sample(128, key=50)
-    built = construct.omd(2, rounds=8, reciprocal_units=4)
-    tuned = construct.fine_tune(built, family, steps=20, batch=16, learning_rate=5e-3, key=0)
+    # As in the example of `fine_tune`: what is compiled for one serves the other.
+    built = construct.omd(2, rounds=4, reciprocal_units=2)
+    tuned = construct.fine_tune(built, family, steps=10, batch=16, learning_rate=0.01, key=0)
 
     def gap(tf):
-        episode = eq.incontext.play(tf.players, held_out, rounds=8, key=51)
+        episode = eq.incontext.play(tf.players, held_out, rounds=4, key=51)
         return eq.certify(held_out, episode.last).nash_conv.mean()
 
-    assert gap(tuned) < 0.95 * gap(built)
+    assert gap(tuned) < 0.8 * gap(built)
     zero = np.asarray(built.model.embed) == 0
     assert (np.asarray(tuned.model.embed)[zero] == 0).all()  # the wiring stays
 

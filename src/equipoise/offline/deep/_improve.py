@@ -61,7 +61,7 @@ def improve(
     **Example**
 
     >>> import equipoise as eq
-    >>> game = eq.games.load("pairwise-continuous", agents=4, noise=0.1)
+    >>> game = eq.games.load("pairwise-continuous", agents=6, noise=0.5)
     >>> log = eq.offline.collect(game, "uniform", samples=400, key=0)
     >>> critics = eq.offline.deep.fit(log, eq.offline.deep.Critic.linear(rank=2), key=1)
     >>> actors = eq.offline.deep.improve(critics, log, eq.offline.deep.TD3BC(steps=800), key=2)
