@@ -42,9 +42,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         config.stash[COMPILED] = tempfile.mkdtemp(prefix="equipoise-compiled-")
         os.environ["JAX_COMPILATION_CACHE_DIR"] = config.stash[COMPILED]
-        os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"
+        os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
         jax.config.update("jax_compilation_cache_dir", config.stash[COMPILED])
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     # What another process is just writing, or was killed while it wrote, is compiled again.
     config.addinivalue_line(
         "filterwarnings", "ignore:Error (reading|writing) persistent compilation cache:UserWarning"
