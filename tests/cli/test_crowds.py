@@ -103,9 +103,10 @@ def test_wrong_options_are_refused_in_a_line(capsys, tmp_path, town):
     assert main(["solve", "colonel-blotto", "--option", "spacing=1"]) == 2
     assert "--option: expected an aggregative game" in capsys.readouterr().err
     wrong = tmp_path / "policy.json"
-    for content in ('{"policy": {"rows": [0]}}', "{", '{"policy": [0.5]}'):
+    for content in ('{"policy": {"rows": [0]}}', "{", '{"policy": [0.5]}', "[[0, 1], [0]]"):
         wrong.write_text(content)
         assert main(["certify", str(town), str(wrong)]) == 2
+        assert "expected" in capsys.readouterr().err
 
 
 def test_crowds_are_judged_by_the_largest_gain(capsys, tmp_path):

@@ -30,6 +30,15 @@ def test_help_names_every_verb(capsys):
         assert summary in shown
 
 
+def test_help_of_a_verb_can_be_asked_for_first(capsys):
+    assert main(["help", "solve"]) == 0
+    first = capsys.readouterr().out
+    assert main(["solve", "--help"]) == 0
+    assert first == capsys.readouterr().out
+    assert main(["help", "slove"]) == 0
+    assert capsys.readouterr().out.startswith("usage: equipoise VERB")
+
+
 def test_no_arguments_is_wrong_usage(capsys):
     assert main([]) == 2
     out, err = capsys.readouterr()

@@ -62,3 +62,10 @@ def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda place, how: False)
     with pytest.raises(CommandError, match=f"can be written, found {tmp_path}"):
         check_folder(tmp_path / "a" / "b")
+
+
+def test_the_run_of_another_command_is_refused_in_few_words(tmp_path):
+    folder = tmp_path / "run"
+    in_run_folder(folder, "x", start({f"theirs {i}": i for i in range(30)}))
+    with pytest.raises(ValueError, match=r"theirs 5 .5, now absent. and 25 more; choose another"):
+        in_run_folder(folder, "x", start({"ours": 1}))

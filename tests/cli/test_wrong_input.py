@@ -110,6 +110,8 @@ def test_settings_belong_to_named_games(capsys, tmp_path):
 
 def test_outputs_that_cannot_be_written(capsys, tmp_path):
     assert ".json or .npz" in refused(capsys, "solve", "oneill", "--out", tmp_path / "a.txt")
+    error = refused(capsys, "solve", "oneill", "--report", tmp_path / "a.txt")
+    assert "--report: expected a name that ends in .html" in error
     refused(capsys, "games", "oneill", "--write", tmp_path / "a.xls")
     refused(capsys, "games", "soccer", "--write", tmp_path / "a.nfg")
     assert list(tmp_path.iterdir()) == []
@@ -122,6 +124,7 @@ def test_outputs_that_cannot_be_written(capsys, tmp_path):
     ):
         error = refused(capsys, *arguments)
         assert f"error: {arguments[-1]}: expected a name in a folder, found a file" in error
+    assert "--run: expected a folder, found the file" in refused(capsys, "demo", "--run", file)
 
 
 POLICIES = {

@@ -91,7 +91,13 @@ def read_policy(path: Path) -> Any:
             raise ValueError(f"{path}: expected JSON, found {error}") from error
         parts = content.get("policy") if isinstance(content, dict) else content
     if isinstance(parts, list):
-        return np.asarray(parts)
+        try:
+            return np.asarray(parts)
+        except ValueError as error:
+            raise ValueError(
+                f"{path}: expected an action of every agent (by step and state, where there are "
+                "any), found lists of several lengths"
+            ) from error
     if not isinstance(parts, dict) or not set(_PARTS) <= set(parts):
         raise ValueError(
             f"{path}: expected a policy with {', '.join(_PARTS)}, or a list of actions"

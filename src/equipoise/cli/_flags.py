@@ -101,6 +101,18 @@ def make_folder_of(file: Path) -> Path:
     return file
 
 
+def check_page(flag: str, file: Path | None) -> None:
+    """Refuse a name for a page that no browser would open as one.
+
+    >>> check_page("--report", Path("page.txt"))
+    Traceback (most recent call last):
+    ...
+    equipoise.cli._errors.CommandError: --report: expected a name that ends in .html, found page.txt
+    """
+    if file is not None and file.suffix.lower() not in (".html", ".htm"):
+        raise CommandError(f"{flag}: expected a name that ends in .html, found {file}")
+
+
 def check_seed(seed: int) -> None:
     """Refuse what is no seed.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from equipoise.cli._errors import CommandError, refusing
-from equipoise.cli._flags import COMMON, CommonOptions, Float, Game, Settings, optional
+from equipoise.cli._flags import COMMON, CommonOptions, Float, Game, Settings
 from equipoise.cli._inputs import TERMS
 
 if TYPE_CHECKING:
@@ -27,8 +27,9 @@ class Certify:
     policy is a mixture.
 
     Examples:
+      equipoise solve colonel-blotto --out policy.json
       equipoise certify colonel-blotto policy.json
-      equipoise certify game.nfg policy.json --tolerance 0.01 --json
+      equipoise certify colonel-blotto policy.json --tolerance 0.01 --json
       equipoise certify auction.npz runs/bids --concept ce
     """
 
@@ -39,9 +40,9 @@ class Certify:
     #: End with exit code 1 when the measure that `equipoise solve` goes by is larger than this: the
     #: NashConv of a matrix game, or the largest gain of any player in any other game.
     tolerance: Float = None
-    #: Which deviations from a mixture: cce, decided before anything is drawn (if not given), or ce,
-    #: once the own part is known; nash is said of a product.
-    concept: Annotated[Literal["nash", "cce", "ce"] | None, optional("{nash,cce,ce}")] = None
+    #: Which deviations: from a mixture cce, decided before anything is drawn, or ce, once the own
+    #: part is known; from a product nash. "auto" is the first that fits.
+    concept: Literal["auto", "nash", "cce", "ce"] = "auto"
     #: Set a parameter of a named game; may be repeated.
     set: Settings = ()
     common: CommonOptions = COMMON
@@ -67,7 +68,8 @@ class Certify:
                     "one step, or for states that only their own actions move"
                 )
             read, document, show = _ways(kind)
-            certificate = eq.certify(game, read(self.policy), concept=self.concept)
+            concept = None if self.concept == "auto" else self.concept
+            certificate = eq.certify(game, read(self.policy), concept=concept)
         verdict = None if self.tolerance is None else judge(kind, certificate, self.tolerance)
         if self.common.json:
             print_json({**document(certificate), **_as_document(verdict)})

@@ -37,6 +37,8 @@ class Demo:
         check_counts(games=self.games)
         check_seed(self.seed)
         with refusing():
+            if self.run.exists() and not self.run.is_dir():
+                raise CommandError(f"--run: expected a folder, found the file {self.run}")
             if (self.run / "config.json").exists():  # the demo's own are one level below
                 raise CommandError(
                     f"--run: expected a new folder or that of a demo, "

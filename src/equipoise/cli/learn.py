@@ -33,7 +33,7 @@ class Learn:
 
     Examples:
       equipoise learn demand-response --set agents=1000 --episodes 500
-      equipoise learn city.toml --episodes 2000 --rewards unknown --objective welfare
+      equipoise learn epidemic --set agents=100 --rewards unknown --objective welfare
     """
 
     #: A scenario (.toml), or a name that `equipoise games` lists, of a Markov game with an

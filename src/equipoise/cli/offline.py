@@ -35,10 +35,11 @@ class Offline:
 
     Where actions are numbers from -1 to 1, networks learn: --critic says which, or "linear" for
     polynomials. Ctrl-C keeps what was done; the run goes on when the command is given again.
+    `equipoise demo` leaves a log to try.
 
     Examples:
-      equipoise offline bids.parquet --rank auto --run runs/bids
-      equipoise offline log.npz --rank 2 --neighbours screen --bootstrap 50
+      equipoise offline runs/demo/log/log.npz
+      equipoise offline bids.parquet --rank 2 --neighbours screen --bootstrap 50 --run runs/bids
       equipoise offline continuous.npz --critic 2-IR-64
     """
 

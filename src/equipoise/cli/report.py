@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import tyro
 
 from equipoise.cli._errors import CommandError, refusing
-from equipoise.cli._flags import COMMON, CommonOptions, make_folder_of
+from equipoise.cli._flags import COMMON, CommonOptions, check_page, make_folder_of
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,7 @@ class Report:
 
         if not self.runs:
             raise CommandError("RUN: expected at least one run folder, found none")
-        if self.out.suffix.lower() not in (".html", ".htm"):
-            raise CommandError(f"--out: expected a name that ends in .html, found {self.out}")
+        check_page("--out", self.out)
         with refusing():
             runs = read_runs([found for path in self.runs for found in find_runs(path)])
             drawings = {run.label: _paper_figure(run) for run in runs}

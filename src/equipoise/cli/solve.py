@@ -5,7 +5,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from equipoise.cli._errors import CommandError, refusing
-from equipoise.cli._flags import COMMON, CommonOptions, File, Float, Game, Settings, make_folder_of
+from equipoise.cli._flags import (
+    COMMON,
+    CommonOptions,
+    File,
+    Float,
+    Game,
+    Settings,
+    check_page,
+    make_folder_of,
+)
 
 
 @dataclass(frozen=True)
@@ -17,9 +26,9 @@ class Solve:
 
     Examples:
       equipoise solve colonel-blotto
-      equipoise solve game.nfg --out policy.json --report report.html
+      equipoise solve colonel-blotto --out policy.json --report report.html
+      equipoise solve two-roads --set agents=1000 --option objective=welfare
       equipoise solve batch.npz --json > solution.json
-      equipoise solve town.toml --option objective=welfare --report town.html
     """
 
     #: A file (.nfg, .npz, .csv or .toml), or a name that `equipoise games` lists.
@@ -46,6 +55,7 @@ class Solve:
         from equipoise.cli._verdict import check_tolerance
 
         check_tolerance(self.tolerance)
+        check_page("--report", self.report)
         if self.out is not None:
             with refusing():
                 _policies.check_suffix(self.out)

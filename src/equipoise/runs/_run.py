@@ -33,6 +33,8 @@ _LEFTOVER = re.compile(r"\.[^.]+\.[0-9a-f]{16}(\.\w+)?")
 
 #: What is added to the name of a damaged checkpoint.
 _ASIDE = ".damaged"
+#: How many differences of two configs are named.
+_NAMED = 6
 
 
 class OtherConfig(ValueError):
@@ -133,9 +135,10 @@ class Run:
             if config is not None:
                 found = differences(stored, _plain_config(config))
                 if found:
+                    rest = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
                     raise OtherConfig(
-                        f"config: expected that of {folder}, "
-                        f"found other values of: {', '.join(found)}; choose another folder"
+                        f"config: expected that of {folder}, found other values of: "
+                        f"{', '.join(found[:_NAMED])}{rest}; choose another folder"
                     )
             return cls(folder, stored, lock, _check_keep(keep))
 
