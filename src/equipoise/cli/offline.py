@@ -38,7 +38,7 @@ class Offline:
     `equipoise demo` leaves a log to try.
 
     Examples:
-      equipoise offline runs/demo/log/log.npz
+      equipoise offline runs/demo/log/log.npz --rank 2 --bootstrap 0
       equipoise offline bids.parquet --rank 2 --neighbours screen --bootstrap 50 --run runs/bids
       equipoise offline continuous.npz --critic 2-IR-64
     """
@@ -145,7 +145,7 @@ class Offline:
     def _record(self, config: dict[str, Any]) -> Any:
         """Everything that was found out, as plain data."""
         from equipoise import offline
-        from equipoise.runs import Record
+        from equipoise.runs import Record, progress
 
         start = time.perf_counter()
         try:
@@ -164,23 +164,26 @@ class Offline:
         if rank is None:
             ranks = tuple(k for k in (1, 2, 3) if k <= log.agents)
             folds = min(10, max(2, log.samples // 2))
-            chosen = offline.select_rank(
-                log, ranks=ranks, joint=False, neighbours=neighbours, folds=folds, key=self.seed
-            )
+            with progress("choosing the interaction rank"):
+                chosen = offline.select_rank(
+                    log, ranks=ranks, joint=False, neighbours=neighbours, folds=folds, key=self.seed
+                )
             rank = chosen.chosen
             tables["ranks"] = _ranks(chosen)
-        model = offline.fit(log, rank, neighbours=neighbours)
-        solution = offline.solve(
-            model,
-            log,
-            selection=chosen,
-            strength=self.strength,
-            step=self.step,
-            iterations=self.iterations,
-            bootstrap=self.bootstrap,
-            force=self.force,
-            key=self.seed,
-        )
+        with progress("fitting rewards"):
+            model = offline.fit(log, rank, neighbours=neighbours)
+        with progress("learning, also from resampled logs" if self.bootstrap else "learning"):
+            solution = offline.solve(
+                model,
+                log,
+                selection=chosen,
+                strength=self.strength,
+                step=self.step,
+                iterations=self.iterations,
+                bootstrap=self.bootstrap,
+                force=self.force,
+                key=self.seed,
+            )
         return Record(
             Path(self.log).name,
             config,
