@@ -110,8 +110,9 @@ def test_reductions_and_picks():
 
 
 @pytest.mark.parametrize("name", STEPS)
-@pytest.mark.parametrize("actions", [2, 3, 5])
-@pytest.mark.parametrize("batch", [(), (1,), (2,), (16,)])
+@pytest.mark.parametrize(
+    ("actions", "batch"), [(2, (1,)), (3, ()), (3, (1,)), (3, (2,)), (3, (16,)), (5, (1,))]
+)
 def test_a_compiled_loop_computes_what_single_steps_do(name, actions, batch, rng):
     """A chain of everything a round does. XLA has got this wrong for batches of one game."""
     step, _ = STEPS[name]
