@@ -56,12 +56,18 @@ def test_muon_leaves_the_rest_to_adam():
     assert sizes.min() < 0.5 * sizes.max()
 
 
-def test_muon_trains_players_of_both_seats_and_several_seeds():
-    family = eq.games.families.uniform(actions=(2, 3))
+def test_muon_trains_seeds_and_seats_on_markov_games():
+    """All at once, in one program. Rectangular: one model for each seat."""
+    family = eq.games.families.uniform(actions=(2, 3), states=2)
     config = eq.incontext.Config(
-        rounds=4, layers=1, width=8, hidden=8, steps=4, batch=4, warmup=0, held_out=4, seeds=2,
-        optimiser="muon",
+        rounds=4, layers=1, width=8, hidden=8, steps=4, batch=2, play_ahead=2, warmup=0, held_out=4,
+        seeds=2, optimiser="muon",
     )  # fmt: skip
     players = eq.incontext.pretrain(family, config, key=0)
-    assert players.seeds == 2
+    assert (players.seeds, players.seats) == (2, 2)
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(players.models))
+    readout = np.asarray(players.models.readout)  # zero before training
+    assert (np.abs(readout).max((2, 3)) > 1e-4).all()
+    embed = np.asarray(players.models.embed)
+    assert np.abs(embed[0] - embed[1]).max() > 0.01
+    assert np.abs(embed[:, 0] - embed[:, 1]).max() > 0.01

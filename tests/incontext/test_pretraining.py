@@ -86,19 +86,6 @@ def key():
     return jax.random.key(1)
 
 
-def test_seeds_seats_and_markov_games():
-    """Rectangular: one model for each seat."""
-    family = families.uniform((2, 3), states=2)
-    config = incontext.Config(**{**TINY, "seeds": 2})
-    players = incontext.pretrain(family, config, key=0)
-    assert (players.seeds, players.seats) == (2, 2)
-    readout = np.asarray(players.models.readout)  # zero before training
-    assert (np.abs(readout).max((2, 3)) > 1e-4).all()
-    embed = np.asarray(players.models.embed)
-    assert np.abs(embed[0] - embed[1]).max() > 0.01
-    assert np.abs(embed[:, 0] - embed[:, 1]).max() > 0.01
-
-
 def test_the_divergence_that_decides_is_held_out(tmp_path):
     """Training games are five; what is kept is best on others, whose equilibria are known."""
     family = families.uniform(3)
