@@ -179,7 +179,7 @@ class Transformer(eqx.Module):
 
     >>> import jax, jax.numpy as jnp
     >>> model = random_transformer(
-    ...     jax.random.key(0), features=5, outputs=3, layers=2, heads=4, width=64, hidden=256
+    ...     jax.random.key(0), features=5, outputs=3, layers=1, heads=2, width=8, hidden=8
     ... )
     >>> tokens = jax.random.normal(jax.random.key(1), (7, 5))
     >>> whole, cache = model(tokens), model.cache(7)
@@ -298,10 +298,10 @@ def random_transformer(
 
     >>> import jax
     >>> model = random_transformer(
-    ...     jax.random.key(0), features=5, outputs=3, layers=2, heads=4, width=64, hidden=256
+    ...     jax.random.key(0), features=5, outputs=3, layers=1, heads=2, width=8, hidden=8
     ... )
     >>> model.parameters, float(abs(model.readout).max())
-    (100163, 0.0)
+    (523, 0.0)
     """
     keys = iter(jax.random.split(key, 6 * layers + 1))
 
@@ -340,7 +340,7 @@ def lower_precision(model: Transformer, dtype: Any = jnp.bfloat16) -> Transforme
     bfloat16 keeps.
 
     >>> import jax
-    >>> sizes = dict(features=5, outputs=3, layers=1, heads=1, width=8, hidden=8)
+    >>> sizes = dict(features=5, outputs=3, layers=1, heads=2, width=8, hidden=8)
     >>> low = lower_precision(random_transformer(jax.random.key(0), **sizes))
     >>> low.layers[1].first.dtype.name, low.embed.dtype.name
     ('bfloat16', 'float32')

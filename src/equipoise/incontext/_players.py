@@ -103,8 +103,9 @@ def initial_players(family: Family, config: Config, *, key: Any) -> Players:
 
     >>> import equipoise as eq
     >>> family = eq.games.families.uniform(actions=3)
-    >>> eq.incontext.initial_players(family, eq.incontext.Config(), key=0).parameters > 100_000
-    True
+    >>> tiny = eq.incontext.Config(rounds=8, layers=1, width=8, hidden=8, seeds=2)
+    >>> eq.incontext.initial_players(family, tiny, key=0).parameters  # of one model
+    571
     """
     from equipoise.core.randomness import as_key
 
