@@ -100,7 +100,12 @@ def test_the_divergence_that_decides_is_held_out(tmp_path):
     incontext.pretrain(family, config, key=0, run=tmp_path)
     rows = read_metrics(tmp_path)
     best = min(row["held_out_kl"][0] for row in rows)
-    assert Record.load(tmp_path).scalars["held_out"] == pytest.approx(best, abs=1e-5)
+    scalars = Record.load(tmp_path).scalars
+    assert scalars["best held-out value"] == pytest.approx(best, abs=1e-5)
+    # The gap is told on games that had no say in which weights were kept.
+    score = incontext.description(tmp_path)["results"]["held_out"]
+    assert score == [pytest.approx(scalars["gap on fresh games"], abs=1e-5)]
+    assert score[0] not in [row["gap"][0] for row in rows]
     assert all(row["held_out_kl"] != row["kl"] for row in rows)
 
 
@@ -183,6 +188,7 @@ def test_what_cannot_be_trained_is_refused():
         (markov, {"loss": "expert"}, "training_games: expected a number"),
         (families.uniform((2, 3)), {"shared": True}, "shared: expected a family that swapping"),
         (markov, {"contexts": "learners", "learners": ("exp3-ix",)}, "learners: expected names"),
+        (markov, {"learners": ("foo",)}, "learners: expected names"),
     ):
         with pytest.raises(ValueError, match=complaint):
             incontext.pretrain(family, incontext.Config(**{**TINY, **changes}), key=0)

@@ -22,7 +22,11 @@ def model_card(family: dict[str, Any], config: Config, results: dict[str, Any]) 
     """
     rows, columns = family["actions"]
     states = f", {family['states']} states" if family.get("states") else ""
-    values = ", ".join(f"{value:.4f}" for value in results["held_out"])
+    errors = results.get("error", [None] * len(results["held_out"]))
+    values = ", ".join(
+        f"{value:.4f}" + ("" if error is None else f" ± {error:.4f}")
+        for value, error in zip(results["held_out"], errors, strict=True)
+    )
     settings = "\n".join(f"| {name} | {value} |" for name, value in vars(config).items())
     return f"""# In-context players: {family["name"]}, {rows} x {columns} actions{states}
 

@@ -24,6 +24,7 @@ from equipoise.dynamics import (
     VLearning,
 )
 from equipoise.games import MarkovGame, MatrixGame
+from equipoise.incontext._config import Config
 from equipoise.incontext._episode import Trajectory, episode
 from equipoise.incontext._teams import Board, Learning, Seen
 
@@ -149,6 +150,14 @@ def make_learner(name: str, states: int | None) -> Learner:
     if name not in known:
         raise ValueError(f"learners: expected names among {sorted(known)}, found {name!r}")
     return known[name]()
+
+
+def check_learners(config: Config, states: int | None) -> None:
+    """Refuse names that nobody has, and where learners play, those that cannot play such games."""
+    for name in config.learners:
+        plays = config.contexts != "on-policy"
+        if plays or name not in {*MATRIX_LEARNERS, *MARKOV_LEARNERS}:
+            make_learner(name, states)
 
 
 def learners_play(board: Board, names: tuple[str, ...], words: Array, *, rounds: int) -> Context:

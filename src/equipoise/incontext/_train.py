@@ -15,7 +15,7 @@ from equipoise.core.streams import game_words
 from equipoise.games.families import Family
 from equipoise.incontext._card import model_card
 from equipoise.incontext._config import Config
-from equipoise.incontext._contexts import as_board, make_learner
+from equipoise.incontext._contexts import as_board, check_learners
 from equipoise.incontext._equilibria import solved
 from equipoise.incontext._files import CARD, describe_family, fingerprint, save
 from equipoise.incontext._model import Transformer
@@ -35,7 +35,7 @@ from equipoise.runs import Record, Run, Table, interruptible, progress
 CHECKPOINT_SECONDS = 60.0
 
 #: Purposes of the keys that are made of the one given.
-_WEIGHTS, _SET, _HELD_OUT, _STEPS = range(4)
+_WEIGHTS, _SET, _HELD_OUT, _STEPS, _SCORE = range(5)
 
 
 class Progress(eqx.Module):
@@ -120,15 +120,14 @@ def pretrain(
             state = _train(trainer, held_out, key, stop, folder)
             players = _with(trainer.players, _chosen(state))
             if not stop:
-                _finish(folder, players, trainer, described, state)
+                _finish(folder, players, trainer, described, state, key)
             return players
 
 
 def prepare(family: Family, config: Config, key: jax.Array) -> tuple[Trainer, HeldOut]:
     """The trainer and the held-out games; refuses before any work what cannot be trained."""
     players = initial_players(family, config, key=jax.random.fold_in(key, _WEIGHTS))
-    for name in config.learners if config.contexts != "on-policy" else ():
-        make_learner(name, family.states)
+    check_learners(config, family.states)
     needs_equilibria = config.loss == "expert" and config.expert != "omd"
     games = None
     if config.training_games is not None:
@@ -249,17 +248,33 @@ def _with(players: Players, models: Transformer) -> Players:
     return eqx.tree_at(lambda p: p.models, players, models)
 
 
+def _score(trainer: Trainer, players: Players, key: jax.Array) -> tuple[np.ndarray, np.ndarray]:
+    """Mean gaps after the last round, and their errors, on games that chose nothing: (seeds,)."""
+    config, key = trainer.config, jax.random.fold_in(key, _SCORE)
+    games = trainer.family.sample(config.held_out, key=key)
+    words = game_words(jax.random.split(jax.random.fold_in(key, 1), config.held_out))
+    gaps = np.asarray(held_out_gaps(players, as_board(games), words, config.rounds), np.float64)
+    spread = gaps.std(1, ddof=1) if config.held_out > 1 else np.full(len(gaps), np.nan)
+    return gaps.mean(1), spread / config.held_out**0.5
+
+
 def _finish(
-    run: Run, players: Players, trainer: Trainer, described: dict[str, Any], state: Progress
+    run: Run,
+    players: Players,
+    trainer: Trainer,
+    described: dict[str, Any],
+    state: Progress,
+    key: jax.Array,
 ) -> None:
     """Write the players, the model card and the record."""
     config, metrics = trainer.config, run.metrics()
+    gaps, errors = _score(trainer, players, key)
     results = {
         "steps": int(state.step),
-        "held_out": np.asarray(state.best_value, np.float64).round(6).tolist(),
-        "measure": "mean gap after the last round"
-        if config.stop_on == "gap"
-        else "mean divergence from the expert",
+        "held_out": gaps.round(6).tolist(),
+        "error": [None if np.isnan(error) else round(float(error), 6) for error in errors],
+        "measure": f"mean gap after the last round on {config.held_out:,} games that chose nothing",
+        "best": np.asarray(state.best_value, np.float64).round(6).tolist(),
         "parameters": players.parameters,
     }
     save(players, run.path, config, described, results)
@@ -269,5 +284,9 @@ def _finish(
         ("step", "loss", "gap"),
         [(r["step"], float(np.mean(r["loss"])), float(np.mean(r["gap"]))) for r in metrics],
     )
-    scalars = {"steps": results["steps"], "held_out": float(np.mean(results["held_out"]))}
+    scalars = {
+        "steps": results["steps"],
+        "gap on fresh games": float(gaps.mean()),
+        "best held-out value": float(np.mean(results["best"])),
+    }
     run.finish(Record("pretrain", run.config, scalars, arrays, {"curve": table}))
