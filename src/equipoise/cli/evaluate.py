@@ -14,7 +14,8 @@ TITLES = {
     "gap": "Mean gap (NashConv) of the last policies, after so many rounds",
     "gap_error": "Standard errors over games",
     "rounds_to_gap": "Rounds that mirror descent needs for the players' final gap",
-    "opponents": "Reward per round, and what of it is beyond the value of the game",
+    "opponents": "Reward per round, and what of it is beyond the value of the game, with standard "
+    "errors; late: in the last quarter of the rounds",
     "distance": "Total-variation distance from mirror descent on the same history",
 }
 
@@ -151,7 +152,7 @@ class Evaluate:
         beaten = record.scalars["beaten_at_every_round"]
         pairs = [
             ("final gap", f"{record.scalars['gap']:.4f} ± {record.scalars['error']:.4f}"),
-            ("above it at every round", ", ".join(beaten) or "none"),
+            ("above it at every round", "; ".join(beaten) or "none"),
         ]
         if record.config["seeds"] > 1:
             pairs.append(("± over seeds", f"{record.scalars['seed_error']:.4f}"))
