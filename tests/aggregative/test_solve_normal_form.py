@@ -180,6 +180,12 @@ def test_options_are_checked():
         ({"tolerance": "paper"}, "tolerance: expected a number or 'printed'"),
         ({"tolerance": -1.0}, "tolerance: expected a number in"),
         ({"spacing": 0.0}, "spacing: expected a number in"),
+        ({"spacing": 1e-9}, "spacing: expected at most 4,000,000 cells"),
+        (
+            {"spacing": 1e-9, "objective": "welfare", "tolerance": "printed"},
+            "spacing: expected at most 4,000,000 cells",
+        ),
+        ({"key": -1}, "key: expected a whole number"),
         ({"welfare": np.ones((5, 3))}, "welfare: expected objective='welfare'"),
         ({"objective": "welfare", "welfare": np.ones((4, 3))}, r"welfare: expected shape \(5, 3\)"),
         ({"objective": "loss"}, "loss: expected an array"),

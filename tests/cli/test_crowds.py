@@ -109,6 +109,33 @@ def test_wrong_options_are_refused_in_a_line(capsys, tmp_path, town):
         assert "expected" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("spacing=nan", "spacing: expected a number, found 'nan'"),
+        ("spacing=inf", "spacing: expected a number, found 'inf'"),
+        ("spacing=abc", "spacing: expected a number, found 'abc'"),
+        ("spacing=NaN", "spacing: expected a number in (0.0, inf), found nan"),
+        ("spacing=[1]", "spacing: expected a number, found [1]"),
+        ("spacing=true", "spacing: expected a number, found True"),
+        ("spacing=1e-9", "spacing: expected at most 4,000,000 cells, found 1e-09"),
+        ("spacing=5e-324", "spacing: expected at most 4,000,000 cells"),
+        ("epsilon=nan", "epsilon: expected a number, found 'nan'"),
+        ("tolerance=[1]", "tolerance: expected a number, found [1]"),
+        ("key=abc", "key: expected a number, found 'abc'"),
+        ("key=-1", "key: expected a whole number >= 0, found -1"),
+        ('objective=["welfare"]', "objective: expected a word, found ['welfare']"),
+    ],
+)
+@pytest.mark.parametrize("game", ["two-roads", "demand-response"])
+def test_wrong_values_of_options_are_refused_in_a_line(capsys, game, option, message):
+    for more in ((), ("--json",)):
+        assert main(["solve", game, "--set", "agents=20", "--option", option, *more]) == 2
+        err = capsys.readouterr().err
+        assert message in (json.loads(err)["error"] if more else err)
+        assert err.count("\n") == 1
+
+
 def test_crowds_are_judged_by_the_largest_gain(capsys, tmp_path):
     path = tmp_path / "policy.json"
     path.write_text('{"policy": [0, 0, 0, 0]}')

@@ -71,6 +71,14 @@ def test_the_result_as_json(tmp_path, capsys):
     [
         (["two-roads"], "expected a Markov game with an aggregate"),
         (["demand-response", "--noise", "-1"], "noise: expected a number"),
+        (["demand-response", "--noise", "0.3"], "--noise: expected only with --rewards unknown"),
+        (["demand-response", "--scouts", "3"], "--scouts: expected only with --rewards unknown"),
+        (["demand-response", "--alone"], "--alone: expected only with --rewards unknown"),
+        (
+            ["demand-response", "--rewards", "unknown", "--alone", "--scouts", "3"],
+            "--scouts: expected no --alone",
+        ),
+        (["demand-response", "--spacing", "1e-9"], "spacing: expected at most 4,000,000 cells"),
         (["demand-response", "--seed", "-1"], "--seed: expected a number"),
         (["demand-response", "--out", "policy.txt"], "policy.txt"),
     ],

@@ -18,6 +18,9 @@ from equipoise.aggregative._program import Program
 #: How many rewards are held at once.
 CHUNK = 3_000_000
 
+#: Grids of more cells are refused: they would take minutes, or more memory than there is.
+MOST_CELLS = 4_000_000
+
 #: Rounding allowed in comparisons of rewards.
 SLACK = 1e-11
 
@@ -63,6 +66,23 @@ class Stage:
         return max(1, CHUNK // (self.influence.shape[0] * self.influence.shape[1]))
 
 
+def check_cells(low: np.ndarray, high: np.ndarray, spacing: float) -> None:
+    """Refuse a spacing that cuts a box into more than `MOST_CELLS` cells.
+
+    >>> check_cells(np.zeros(2), np.ones(2), 1e-4)
+    Traceback (most recent call last):
+    ...
+    ValueError: spacing: expected at most 4,000,000 cells, found 0.0001, that makes about 1e+08
+    """
+    with np.errstate(over="ignore"):
+        cells = float(np.prod(np.maximum((high - low) / spacing, 1.0)))
+    if cells > MOST_CELLS * (1 + 1e-6):
+        raise ValueError(
+            f"spacing: expected at most {MOST_CELLS:,} cells, found {spacing:g}, that makes about "
+            f"{cells:.3g}"
+        )
+
+
 def tile(low: np.ndarray, high: np.ndarray, spacing: float) -> tuple[np.ndarray, np.ndarray]:
     """Centres (cells, d) and half sides (d,) of equal cells that tile a box exactly.
 
@@ -72,6 +92,7 @@ def tile(low: np.ndarray, high: np.ndarray, spacing: float) -> tuple[np.ndarray,
     >>> centres.ravel().tolist(), half.tolist()
     ([0.125, 0.375, 0.625, 0.875], [0.125])
     """
+    check_cells(low, high, spacing)
     numbers = np.maximum(np.ceil((high - low) / spacing - 1e-9), 1).astype(int)
     sides = (high - low) / numbers
     axes = [a + side * (np.arange(k) + 0.5) for a, side, k in zip(low, sides, numbers, strict=True)]
@@ -86,6 +107,8 @@ def printed_grid(
     Points that no profile can reach are left out: rewards need not exist there.
     """
     width = float(np.maximum(np.abs(low), np.abs(high)).max())
+    check_cells(low, high, spacing)
+    check_cells(np.full(1, -width), np.full(1, width), spacing)
     numbers = np.arange(-np.floor(width / spacing + 1e-9), np.floor(width / spacing + 1e-9) + 1)
     axes = []
     for a, b in zip(low, high, strict=True):

@@ -8,7 +8,7 @@ from scipy import ndimage
 
 from equipoise.aggregative._cells import Stage, near_best, possible, tile
 from equipoise.aggregative._normal import group_agents, mean_worth, spread, stage_of
-from equipoise.aggregative._options import as_worth
+from equipoise.aggregative._options import as_worth, check_kinds
 from equipoise.aggregative._subroutine import Options, descend
 from equipoise.certificates import certify
 from equipoise.core import checks
@@ -91,6 +91,7 @@ def _map(
     if spacing is None:
         width = float((stage.high - stage.low).max())
         spacing = width / _CELLS.get(stage.dimensions, 6) if width > 0 else 1.0
+    check_kinds(spacing=spacing)
     checks.check_range("spacing", spacing, 0.0, np.inf, low_open=True, high_open=True)
     found = []
     for centres, half in regions(stage, spacing):

@@ -9,6 +9,9 @@ from equipoise.core import checks
 
 OBJECTIVES = ("regret", "welfare", "loss")
 
+#: What the options that are numbers may be instead.
+_MAY_BE = {"spacing": (type(None),), "epsilon": (), "tolerance": (type(None), str)}
+
 
 def as_options(
     width: float,
@@ -22,6 +25,7 @@ def as_options(
     key: int,
 ) -> Options:
     """Checked options; `width` is the widest side of the reachable aggregates."""
+    check_kinds(objective=objective, spacing=spacing, epsilon=epsilon, tolerance=tolerance, key=key)
     if objective not in OBJECTIVES:
         raise ValueError(f"objective: expected one of {OBJECTIVES}, found {objective!r}")
     if sense not in ("max", "min"):
@@ -47,10 +51,33 @@ def as_options(
     )
 
 
+def check_kinds(**options: Any) -> None:
+    """Refuse words where numbers are expected, and so on, before their size is looked at.
+
+    >>> check_kinds(objective="welfare", spacing="wide")
+    Traceback (most recent call last):
+    ...
+    ValueError: spacing: expected a number, found 'wide'
+    """
+    for name, value in options.items():
+        if name == "key":
+            checks.check_count(name, value, at_least=0)
+        elif name == "objective" and not isinstance(value, str):
+            raise ValueError(f"{name}: expected one of {OBJECTIVES}, found {value!r}")
+        elif name in _MAY_BE and not (_is_number(value) or isinstance(value, _MAY_BE[name])):
+            raise ValueError(f"{name}: expected a number, found {value!r}")
+
+
+def _is_number(value: Any) -> bool:
+    real = isinstance(value, int | float | np.integer | np.floating)
+    return real and not isinstance(value, bool)
+
+
 def as_worth(
     objective: str, welfare: Any, loss: Any, shape: tuple[int, ...], meaning: str
 ) -> np.ndarray | None:
     """The weights of the objective, or None for the agents' own rewards."""
+    check_kinds(objective=objective)
     given = {"welfare": welfare, "loss": loss}
     for name, value in given.items():
         if value is not None and objective != name:

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 import equipoise as eq
+from equipoise.cli._errors import CommandError, refusing
 from equipoise.cli._inputs import check_names, describe, kind_of, setting
 from equipoise.cli._output import print_pairs, print_table
+from equipoise.core.checks import check_count
 from equipoise.core.files import write_text
 from equipoise.report import Report, figures
 from equipoise.runs import Table
@@ -20,6 +22,9 @@ from equipoise.runs.plain import dumps
 
 #: Longer tables are cut on the screen and on the page, never in files and JSON.
 _ROWS = 24
+
+#: Options of the solvers that are numbers.
+_NUMBERS = {"spacing", "epsilon", "tolerance", "key"}
 
 _PARTS = ("rows", "counts", "actions")
 
@@ -33,7 +38,22 @@ def options_of(game: Any, settings: Sequence[str]) -> dict[str, Any]:
     options = dict(setting(text, "--option") for text in settings)
     known = list(inspect.signature(solvers[kind_of(game)]).parameters)[1:]
     check_names("--option", options, known, f"options of the solver of {kind_of(game)} games")
+    for name in _NUMBERS & set(options):
+        words = ("printed",) if name == "tolerance" else ()
+        _check_number(name, options[name], words)
+    if not isinstance(options.get("objective", ""), str):
+        raise CommandError(f"objective: expected a word, found {options['objective']!r}")
     return options
+
+
+def _check_number(name: str, value: Any, words: tuple[str, ...]) -> None:
+    """Refuse a word such as "nan" where the solver counts on a number; it checks the size."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number and value not in words:
+        raise CommandError(f"{name}: expected a number, found {value!r}")
+    if name == "key":
+        with refusing():
+            check_count(name, value, at_least=0)
 
 
 def solution_document(name: str, game: Any, solution: eq.Solution) -> dict[str, Any]:

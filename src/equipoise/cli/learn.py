@@ -47,11 +47,13 @@ class Learn:
     objective: Literal["regret", "welfare"] = "regret"
     #: Side of the cells in which samples are counted (a twentieth of what can be reached).
     spacing: Float = None
-    #: Standard deviation of noise in the rewards that are seen.
+    #: Standard deviation of noise in the rewards that are seen (with --rewards unknown).
     noise: float = 0.0
-    #: How many agents at once try what their type does not play (few enough to hardly matter).
+    #: How many agents at once try what their type does not play (few enough to hardly matter),
+    #: with --rewards unknown.
     scouts: Int = None
-    #: Let every agent learn rewards alone, instead of sharing them within its type.
+    #: Let every agent learn rewards alone, instead of sharing them within its type (with
+    #: --rewards unknown).
     alone: bool = False
     #: Where randomness begins.
     seed: int = 0
@@ -72,6 +74,7 @@ class Learn:
         check_seed(self.seed)
         check_counts(episodes=self.episodes)
         check_counts(at_least=0, scouts=self.scouts)
+        self._check_learning()
         if self.out is not None:
             with refusing():
                 _policies.check_suffix(self.out)
@@ -98,6 +101,21 @@ class Learn:
             )
             return tell_interrupted(more, self.common.json)
         return 0 if learned.status.ok else 1
+
+    def _check_learning(self) -> None:
+        """Refuse what would change nothing: most matters only where rewards have to be learnt."""
+        if self.alone and self.scouts:
+            raise CommandError(f"--scouts: expected no --alone with them, found {self.scouts}")
+        if self.rewards == "unknown":
+            return
+        given = {
+            "--noise": f"{self.noise:g}" if self.noise > 0 else None,
+            "--scouts": None if self.scouts is None else str(self.scouts),
+            "--alone": "it" if self.alone else None,
+        }
+        for flag, found in given.items():
+            if found is not None:
+                raise CommandError(f"{flag}: expected only with --rewards unknown, found {found}")
 
     def _learn(self, game: Any, folder: Path) -> Any:
         import equipoise as eq

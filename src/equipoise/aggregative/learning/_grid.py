@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from equipoise.aggregative._cells import check_cells
 from equipoise.aggregative.learning._spec import Spec
 
 
@@ -38,6 +39,7 @@ def cover(low: np.ndarray, high: np.ndarray, spacing: float) -> Grid:
     >>> grid.shape, grid.side, grid.centres[:2].tolist()
     ((4, 2), 0.25, [[0.125, 0.125], [0.125, 0.375]])
     """
+    check_cells(low, high, spacing)
     widths = high - low
     numbers = np.maximum(np.ceil(widths / spacing - 1e-9), 1).astype(int)
     side = float((widths / numbers).max()) or spacing
