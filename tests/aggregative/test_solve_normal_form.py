@@ -12,8 +12,10 @@ from aggregative.crowd_games import crowd
 
 import equipoise as eq
 from equipoise.aggregative._cells import near_best, possible, solve_cell, tile
+from equipoise.aggregative._exchange import exchange, spread
 from equipoise.aggregative._grouping import alone
 from equipoise.aggregative._normal import group_agents, stage_of
+from equipoise.aggregative._subroutine import Options, solve_stage, worth_of
 
 
 def feasible_cells(game, spacing, factor=1.0):
@@ -86,6 +88,38 @@ def test_no_pure_nash_profile_is_better(d, seed):
         found = (profiles == best.policy.per_agent()).all(1)
         assert gains[found] == pytest.approx(best.certificate.max_gain)
         assert worth[found] == pytest.approx(best.stats["welfare"])
+
+
+@pytest.mark.parametrize("agents", [25, 101])
+@pytest.mark.parametrize("objective", ["regret", "welfare"])
+def test_the_last_driver_takes_the_right_road(agents, objective):
+    """One fewer than half on the motorway is Nash; the nearest rounding is one more."""
+    town = eq.games.load("two-roads", agents=agents)
+    solution = eq.solve(town, objective=objective)
+    assert solution.certificate.max_gain == 0
+    half = agents // 2
+    assert solution.policy.plays(1, 2).tolist() == [[half, agents - half]]
+    assert solution.stats["aggregate"] == pytest.approx(half / agents)
+    profile = np.repeat([0, 1], [half, agents - half])
+    assert solution.stats["welfare"] == pytest.approx(eq.certify(town, profile).value.mean())
+    assert all(one.gain == 0 for one in eq.aggregative.equilibria(town))
+
+
+@pytest.mark.parametrize("objective", ["regret", "welfare"])
+@pytest.mark.parametrize("seed", range(4))
+def test_exchanges_never_make_it_worse(objective, seed):
+    game = crowd(3, 2, seed=seed, counts=[7, 5, 4])
+    groups = alone(game.counts)
+    stage = stage_of(game, groups)
+    options = Options(objective=objective, spacing=0.2)
+    before = solve_stage(stage, options)
+    after = exchange(game, groups, stage, options, before)
+    gains = [eq.certify(game, spread(groups, plan.plays)).max_gain for plan in (before, after)]
+    assert gains[1] <= gains[0] + 1e-11 <= before.bound + 2e-11
+    assert after.plays.sum(1).tolist() == [7, 5, 4]
+    assert after.plays.min() >= 0
+    if objective == "welfare":
+        assert worth_of(stage, options, after) >= worth_of(stage, options, before)
 
 
 def test_loss_is_welfare_turned_around():

@@ -61,9 +61,23 @@ def test_a_normal_form_has_a_report(capsys, tmp_path, town):
 
 
 def test_the_exit_code_follows_the_tolerance(capsys, town):
-    command = ["solve", "cournot", "--set", "agents=50", "--tolerance"]
+    worst = ["--option", "objective=welfare", "--option", "sense=min"]
+    command = ["solve", "cournot", "--set", "agents=50", *worst, "--tolerance"]
     assert main([*command, "1e-9"]) == 1
+    assert "inexact: the largest gain is" in capsys.readouterr().out
     assert main([*command, "0.1"]) == 0
+    assert "solved: the largest gain is" in capsys.readouterr().out
+
+
+def test_a_large_gain_is_within_the_bound_and_not_called_solved(capsys):
+    worst = ["--option", "objective=welfare", "--option", "sense=min", "--json"]
+    command = ["solve", "two-roads", "--set", "agents=1000", *worst]
+    assert main(command) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["status"]["name"] == "within the proven bound"
+    assert 0.02 < document["certificate"]["max_gain"] <= document["bound"]
+    assert main([*command, "--tolerance", "0.1"]) == 0
+    assert json.loads(capsys.readouterr().out)["status"]["name"] == "solved"
 
 
 def test_actions_of_every_agent_are_a_policy(capsys, tmp_path):

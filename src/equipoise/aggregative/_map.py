@@ -7,7 +7,8 @@ import numpy as np
 from scipy import ndimage
 
 from equipoise.aggregative._cells import Stage, near_best, possible, tile
-from equipoise.aggregative._normal import group_agents, mean_worth, spread, stage_of
+from equipoise.aggregative._exchange import exchange, spread
+from equipoise.aggregative._normal import group_agents, mean_worth, stage_of
 from equipoise.aggregative._options import as_worth, check_kinds
 from equipoise.aggregative._subroutine import Options, descend
 from equipoise.certificates import certify
@@ -99,6 +100,7 @@ def _map(
         plan = descend(stage, Options(), (centres, half), 1.0, counted)
         if plan is None:  # cells of a region may each be feasible for its tolerance alone
             continue
+        plan = exchange(game, groups, stage, Options(), plan)
         policy = spread(groups, plan.plays)
         edges = np.stack([centres.min(0) - half, centres.max(0) + half])
         gain = float(certify(game, policy).max_gain)

@@ -91,7 +91,8 @@ def solve_aggregative_markov(
         "seconds": time.perf_counter() - started,
     }
     gain = float(certificate.max_gain)
-    status = make_status(gain, bound, stats["relaxed"], game.lipschitz_estimated)
+    span = game.horizon * (game.bounds[1] - game.bounds[0])
+    status = make_status(gain, bound, stats["relaxed"], game.lipschitz_estimated, span=span)
     return Solution(policy, planner.value[0], certificate, status, stats)
 
 

@@ -255,7 +255,7 @@ def _scan(
             stage, options, vertex, centres[index], half, tolerance, objective=sign * found,
             relaxed=relaxed, cells=len(centres), feasible=len(order), programs=programs,
         )  # fmt: skip
-        worth = _worth(stage, options, plan)
+        worth = worth_of(stage, options, plan)
         if worth > best_worth:
             best, best_worth = plan, worth
     if best is None or options.objective == "regret" or options.tolerance is not None:
@@ -276,12 +276,12 @@ def _or_exact(
     as can be may be worth more than the best of them.
     """
     exact = descend(stage, options, cells, 1.0, {"cells": 0, "feasible": 0, "programs": 0})
-    if exact is None or _worth(stage, options, exact) <= best_worth:
+    if exact is None or worth_of(stage, options, exact) <= best_worth:
         return best
     return replace(best, plays=exact.plays, aggregate=exact.aggregate, shares=exact.shares)
 
 
-def _worth(stage: Stage, options: Options, plan: Plan) -> float:
+def worth_of(stage: Stage, options: Options, plan: Plan) -> float:
     """What a plan is really worth, at its own aggregate: of plans, the best is taken."""
     point = plan.aggregate[None]
     weights = cell_weights(stage, options, stage.rewards(point)[0])

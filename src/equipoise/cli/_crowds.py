@@ -3,6 +3,7 @@
 import inspect
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from equipoise.cli._inputs import check_names, describe, kind_of, setting
 from equipoise.cli._output import print_pairs, print_table
 from equipoise.core.checks import check_count
 from equipoise.core.files import write_text
+from equipoise.core.results import Status
 from equipoise.report import Report, figures
 from equipoise.runs import Table
 from equipoise.runs.arrays import read_npz, write_npz
@@ -54,6 +56,16 @@ def _check_number(name: str, value: Any, words: tuple[str, ...]) -> None:
     if name == "key":
         with refusing():
             check_count(name, value, at_least=0)
+
+
+def judge(solution: eq.Solution, tolerance: float) -> eq.Solution:
+    """The solution with the verdict of a tolerance that the user gave."""
+    gain = float(solution.certificate.max_gain)
+    met = gain <= tolerance
+    verdict = f"the largest gain is {gain:.3g}, {'at most' if met else 'above'} {tolerance:g}"
+    message = f"{verdict}; {solution.status.message}"
+    status = Status("solved" if met else "inexact", message, np.asarray(met))
+    return replace(solution, status=status)
 
 
 def solution_document(name: str, game: Any, solution: eq.Solution) -> dict[str, Any]:

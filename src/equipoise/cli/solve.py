@@ -100,6 +100,8 @@ class Solve:
         with refusing():
             solution = eq.solve(game, **options)
         seconds = time.perf_counter() - start
+        if self.tolerance is not None:
+            solution = _crowds.judge(solution, self.tolerance)
         document = _crowds.solution_document(self.game, game, solution)
         with refusing():
             if self.out is not None:
@@ -113,9 +115,7 @@ class Solve:
         else:
             _crowds.print_solution(self.game, game, solution, seconds)
             self._tell_files()
-        if self.tolerance is None:
-            return 0 if solution.status.ok else 1
-        return 0 if solution.certificate.max_gain <= self.tolerance else 1
+        return 0 if solution.status.ok else 1
 
     def _show(self, document: Any, game: Any, solution: Any, seconds: float) -> None:
         from equipoise.cli import _documents, _output
