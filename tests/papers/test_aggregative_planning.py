@@ -41,20 +41,29 @@ def test_the_printed_form_leaves_larger_gaps(record):
 
 def test_equilibria_are_ordered_and_society_could_do_better(record):
     for row in rows(record.tables["welfare"]):
-        worst, best, optimum = row["worst equilibrium"], row["best equilibrium"], row["optimum"]
+        worst, best, optimum = row[paper.WORST], row[paper.BEST], row["optimum"]
         assert worst <= best + 1e-9 <= optimum + 2e-9
         assert all(0 <= row[f"ε of the {which}"] < 0.5 for which in ("best", "worst"))
     good = rows(record.tables["welfare"], game="public-good")[0]
     el_farol = rows(record.tables["welfare"], game="el-farol")[0]
     assert el_farol["ε of the worst"] > 0.01  # not an equilibrium, and said not to be
     assert good["price of stability"] == pytest.approx(1.0)
-    assert good["best equilibrium"] == pytest.approx(0.6)
+    assert good[paper.BEST] == pytest.approx(0.6)
 
 
 def test_prices_are_of_rewards_or_of_costs():
     assert paper._price(2.0, 1.0) == 2.0
     assert paper._price(-1.0, -2.0) == 2.0
     assert paper._price(1.0, -1.0) is None
+
+
+def test_no_price_where_the_grid_is_as_large_as_the_welfare(record):
+    assert paper._price(2.0, 1.0, 0.1) == 2.0
+    assert paper._price(2.0, 1.0, 0.11) is None
+    assert paper._price(-1.0, -2.0, 0.21) is None
+    market = rows(record.tables["welfare"], game="cournot")[0]
+    assert market["ε of the best"] > 0.1 * market[paper.BEST]
+    assert market["price of stability"] is None
 
 
 def test_all_panels_are_drawn(record):

@@ -4,8 +4,8 @@ The paper states its theorems and shows no experiment. Here its subroutine and i
 2 run as printed (its tolerance, its grid, a profile drawn from the mix) beside the corrected ones
 (the tolerance of lemma A, the vertex rounded), for any equilibrium and for the best, in named games
 of one step and in random Markov games; with the printed and the proven bounds, and processor
-seconds. The last panel is what equilibrium costs: the best and the worst one found, and the
-optimum of society.
+seconds. The last panel is what equilibrium costs: the best and the worst
+epsilon-equilibrium found, and the optimum of society.
 """
 
 import time
@@ -39,7 +39,9 @@ MARKOV_FORMS: dict[str, dict[str, Any]] = {
 }
 #: A tolerance that no action misses: the optimum of society, equilibrium or not.
 _ANYTHING = 1e9
-#: Which plans are compared: the optimum, the best and the worst equilibrium.
+#: Columns of the table `welfare`.
+BEST, WORST = "best ε-equilibrium found", "worst ε-equilibrium found"
+#: Which plans are compared: the optimum, the best and the worst that were found.
 _WORTHS: tuple[dict[str, Any], ...] = ({"tolerance": _ANYTHING}, {}, {"sense": "min"})
 #: Where a gap is nothing but rounding, it is drawn here.
 _FLOOR = 1e-7
@@ -152,9 +154,9 @@ def _markov(config: Config, agents: int, key: int) -> list[dict[str, Any]]:
 
 
 def _worth(name: str, agents: int, spacing: float) -> dict[str, Any]:
-    """Mean reward at the optimum and at the best and the worst equilibrium that were found.
+    """Mean reward at the optimum and at the best and the worst epsilon-equilibrium found.
 
-    Both are epsilon-equilibria, since cells have a size: their epsilons, exact, stand beside them.
+    Cells have a size, and so have the epsilons: exact, they stand beside the rewards.
     """
     game = load(name, agents=agents)
     optimum, best, worst = (
@@ -162,21 +164,29 @@ def _worth(name: str, agents: int, spacing: float) -> dict[str, Any]:
         for options in _WORTHS
     )
     rewards = [float(solution.value) for solution in (optimum, best, worst)]
+    gains = [float(solution.certificate.max_gain) for solution in (best, worst)]
+    single = game.lipschitz * game.delta  # what one agent's action can be worth to another
     return {
         "game": name,
         "agents": agents,
         "optimum": rewards[0],
-        "best equilibrium": rewards[1],
-        "ε of the best": float(best.certificate.max_gain),
-        "worst equilibrium": rewards[2],
-        "ε of the worst": float(worst.certificate.max_gain),
-        "price of stability": _price(rewards[0], rewards[1]),
-        "price of anarchy": _price(rewards[0], rewards[2]),
+        BEST: rewards[1],
+        "ε of the best": gains[0],
+        WORST: rewards[2],
+        "ε of the worst": gains[1],
+        "price of stability": _price(rewards[0], rewards[1], max(gains[0], single)),
+        "price of anarchy": _price(rewards[0], rewards[2], max(gains[1], single)),
     }
 
 
-def _price(optimum: float, found: float) -> float | None:
-    """How many times better the optimum is; None where rewards change their sign."""
+def _price(optimum: float, found: float, epsilon: float = 0.0) -> float | None:
+    """How many times better the optimum is; None where rewards change their sign.
+
+    None too where epsilon is more than a tenth of what was found: the ratio would then be one of
+    the grid, or of a single agent, and not of the game.
+    """
+    if epsilon > 0.1 * abs(found):
+        return None
     if min(optimum, found) > 0:
         return optimum / found
     return found / optimum if max(optimum, found) < 0 else None
@@ -246,9 +256,8 @@ def _draw_markov(axes: Any, rows: list[dict[str, Any]], measure: str) -> None:
 
 def _draw_worth(axes: Any, rows: list[dict[str, Any]]) -> None:
     places = np.arange(len(rows))
-    for i, kind in enumerate(("optimum", "best equilibrium", "worst equilibrium")):
-        name = kind.replace("equilibrium", "ε-equilibrium")
-        axes.bar(places + 0.27 * (i - 1), [row[kind] for row in rows], 0.25, label=name)
+    for i, kind in enumerate(("optimum", BEST, WORST)):
+        axes.bar(places + 0.27 * (i - 1), [row[kind] for row in rows], 0.25, label=kind)
     axes.set_xticks(places, [row["game"] for row in rows], rotation=20, fontsize=7)
     axes.axhline(0.0, color="0.4", lw=0.6)
     axes.set(title="what equilibrium costs", ylabel="mean reward")
