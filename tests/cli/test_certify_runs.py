@@ -38,6 +38,7 @@ def test_a_run_is_certified_in_the_game_itself(learned, capsys, concept):
     expected = eq.certify(game, mixture, concept=concept)
     assert found["gains"] == expected.gains.tolist()
     assert found["concept"] == (concept or "cce")
+    assert found["nash_conv"] is found["exploitability"] is None  # words about Nash equilibria
     assert found["exact"]
 
 
@@ -60,6 +61,7 @@ def test_files_hold_products_and_mixtures(learned, tmp_path, capsys):
     assert certified(capsys, place / "game.npz", path)["gains"] == pytest.approx(run["gains"])
     path.write_text(json.dumps({"policy": game.uniform_policy().tolist()}))
     product = certified(capsys, place / "game.npz", path)
+    assert product["nash_conv"] == pytest.approx(sum(product["gains"]))
     assert product["concept"] == "nash"
     assert product["gains"] == eq.certify(game, game.uniform_policy()).gains.tolist()
 

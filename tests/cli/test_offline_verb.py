@@ -34,7 +34,9 @@ def test_a_run_folder_with_policies_map_and_report(logs, tmp_path, capsys):
     assert record.arrays["strength"].shape == (4, 4)
     low, high = (record.scalars[f"gap over resampled logs, {end}"] for end in ("lower", "upper"))
     assert low <= high
-    assert f"[{low:.4g}, {high:.4g}] over resampled logs (90%);" in out
+    assert f"[{low:.4g}, {high:.4g}] range of 3 resampled logs;" in " ".join(out.split())
+    assert record.scalars["gap over resampled logs, level"] is None
+    assert "coarse correlated: whoever leaves" in out
     # What is exact in the model is an estimate of the game.
     assert f"{record.scalars['gap in the fitted model']:.4g} in the fitted model" in out
     assert record.scalars["exact"] is False
@@ -46,7 +48,8 @@ def test_a_run_folder_with_policies_map_and_report(logs, tmp_path, capsys):
     page = (tmp_path / "run" / "report.html").read_text()
     assert "Who matters to whom" in page
     assert "Interaction rank" in page
-    assert page.index("gap over resampled logs (90%)") < page.index("gap in the fitted model")
+    assert page.index("range over 3 resampled logs") < page.index("gap in the fitted model")
+    assert "90%" not in page
     assert "with 95% intervals" in page
     # Given again, it is read and not done again.
     assert main([*arguments, "--json"]) == 0
@@ -75,6 +78,45 @@ def test_too_little_data_is_the_exit_code(logs, tmp_path, capsys):
     assert len(Record.load(tmp_path / "run").arrays["policies"]) == 1
 
 
+@pytest.mark.parametrize("rank", ["auto", "1"])
+def test_noise_is_the_exit_code(rank, tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    log = eq.offline.Log(None, rng.integers(0, 2, (400, 3)), rng.normal(size=(400, 3)))
+    log.write(tmp_path / "noise.npz")
+    arguments = ["offline", str(tmp_path / "noise.npz"), "--rank", rank, "--bootstrap", "0"]
+    assert main([*arguments, "--run", str(tmp_path / "run")]) == 1
+    assert "nothing learned: no rank predicts" in " ".join(capsys.readouterr().out.split())
+    record = Record.load(tmp_path / "run")
+    assert record.scalars["learned"] is False
+    assert len(record.arrays["policies"]) == 1
+
+
+def test_agents_with_a_single_action_are_named_and_if_all_are_so_refused(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    actions = rng.integers(0, 2, (200, 3))
+    actions[:, 1] = 1
+    rewards = actions + rng.normal(size=(200, 3))
+    path = tmp_path / "log.npz"
+    arguments = ["offline", str(path), "--rank", "1", "--bootstrap", "0", "--iterations", "5"]
+    eq.offline.Log(None, actions, rewards).write(path)
+    with pytest.warns(UserWarning, match=r"agent 1 plays a single action.* `actions_per_agent`"):
+        assert main([*arguments, "--run", str(tmp_path / "some")]) == 0
+    assert "agents with a single action" in capsys.readouterr().out
+    actions[:] = 0
+    eq.offline.Log(None, actions, rewards, actions_per_agent=2).write(path)
+    assert main([*arguments, "--run", str(tmp_path / "all")]) == 2
+    assert "found a single action of every agent" in capsys.readouterr().err
+    assert not (tmp_path / "all").exists()
+
+
+def test_a_discrete_log_needs_no_critic(logs, tmp_path, capsys):
+    _, folder = logs
+    arguments = ["offline", str(folder / "bids.npz"), "--critic", "linear"]
+    assert main([*arguments, "--run", str(tmp_path / "run")]) == 2
+    assert "declared discrete; drop --critic" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize("samples", [8, 30])
 def test_too_little_data_to_tell_the_rank_is_the_exit_code(samples, tmp_path, capsys):
     game = eq.games.families.polymatrix(4, 3).sample(key=0)
@@ -92,6 +134,7 @@ def test_too_little_data_to_tell_the_rank_is_the_exit_code(samples, tmp_path, ca
     ("arguments", "message"),
     [
         (["none.npz"], "No such file"),
+        (["none.csv"], "LOG: expected a .parquet or .npz file, found none.csv"),
         (["none.npz", "--rank", "two"], "--rank: expected auto"),
         (["none.npz", "--rank", "0"], "whole number of at least 1, found '0'"),
         (["none.npz", "--neighbours", "few"], "--neighbours: expected"),

@@ -228,6 +228,34 @@ def test_the_bootstrap_interval_tells_the_true_gap():
     assert solution.certificate.method.endswith("in the fitted model")
 
 
+def test_few_resampled_logs_have_a_range_and_no_level():
+    game = eq.games.families.polymatrix(3, 2, scale=0.25).sample(key=0)
+    log = eq.offline.collect(game, "uniform", samples=300, key=1)
+    model = eq.offline.fit(log, 2)
+    for count, words in ((1, "range of 1 resampled log;"), (3, "range of 3 resampled logs;")):
+        few = eq.offline.estimate_gap(model, model.behaviour, log=log, bootstrap=count)
+        assert few.level is None
+        assert few.interval == (few.resampled.min(), few.resampled.max())
+        assert words in str(few)
+        assert "%" not in str(few)
+    assert eq.offline.estimate_gap(model, model.behaviour, log=log, bootstrap=20).level == 0.9
+
+
+def test_a_gap_says_in_words_when_deviations_on_support_lose():
+    def words(gap, on):
+        gains = np.array([gap])
+        return str(eq.offline.GapEstimate(gap, on, gap - on, gains, np.array([on]), 1.0))
+
+    assert words(0.3, 0.1) == (
+        "0.3 in the fitted model: 0.1 by deviations on support (chi^2 <= 1) and 0.2 off support"
+    )
+    assert words(0.0025, -0.1) == (
+        "0.0025 in the fitted model: all of it off support; "
+        "the best deviation on support (chi^2 <= 1) loses 0.1"
+    )
+    assert words(-0.1, -0.2).endswith("no deviation gains, on support or off")
+
+
 def test_parameters_scale_with_the_unit_of_rewards():
     small, large = parameters.default(0.1), parameters.default(10.0)
     assert small.step * 0.1 == pytest.approx(large.step * 10)

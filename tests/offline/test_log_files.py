@@ -181,7 +181,7 @@ def test_other_files_are_refused(tmp_path):
         with pytest.raises(ValueError, match="cannot be read"):
             Log.read(path)
     np.savez(tmp_path / "other.npz", payoff=np.ones(3))
-    with pytest.raises(ValueError, match=r"expected arrays named contexts, .* found payoff"):
+    with pytest.raises(ValueError, match=r"named actions and rewards, .* found payoff"):
         Log.read(tmp_path / "other.npz")
     np.savez(tmp_path / "half.npz", actions=np.zeros((2, 2), int))
     with pytest.raises(ValueError, match="expected rewards, found none"):
@@ -230,3 +230,17 @@ def quietly_garbled(rng, tables):
                 return garble(rng, tables)
         except (ValueError, TypeError):
             continue
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_log_that_is_declared_discrete_is_not_read_as_numbers(suffix, tmp_path):
+    path = tmp_path / f"log.{suffix}"
+    Log(None, [[0, 1], [1, 0]], [[1.0, 0.0], [0.0, 1.0]]).write(path)
+    with pytest.raises(ValueError, match="declared discrete; read it without continuous=True"):
+        Log.read(path, continuous=True)
+    assert not Log.read(path).continuous
+
+
+def test_an_archive_that_declares_nothing_may_be_read_as_numbers(tmp_path):
+    np.savez(tmp_path / "log.npz", actions=[[0, 1], [1, 0]], rewards=[[1.0, 0.0], [0.0, 1.0]])
+    assert Log.read(tmp_path / "log.npz", continuous=True).continuous

@@ -156,9 +156,10 @@ def test_a_rank_that_was_not_tried_leaves_doubt_unless_much_is_explained():
     assert eq.offline.select_rank(log, ranks=(1, 5), joint=False).doubt == ""
 
 
-@pytest.mark.parametrize("own", [0.0, 0.1, 1.0])
-@pytest.mark.parametrize("spread", [0.0, 1.0])
-def test_rank_1_and_constants_are_learned_from_enough_data(own, spread):
+@pytest.mark.parametrize(
+    ("own", "spread", "found"), [(0.2, 0.0, 1), (0.2, 1.0, 1), (0.0, 0.0, 0), (0.0, 1.0, 0)]
+)
+def test_little_is_learned_from_enough_data_and_nothing_from_noise(own, spread, found):
     """Little is explained, but larger ranks were tried on enough data: that is a finding."""
     rng = np.random.default_rng(0)
     actions = rng.integers(0, 3, (600, 3))
@@ -167,7 +168,48 @@ def test_rank_1_and_constants_are_learned_from_enough_data(own, spread):
     assert selection.chosen == 1
     assert selection.doubt == ""
     model = eq.offline.fit(log, 1)
-    assert eq.offline.solve(model, selection=selection, iterations=20).status.name == "learned"
+    solution = eq.offline.solve(model, selection=selection, iterations=20)
+    assert solution.status.name == ("learned" if found else "nothing learned")
+    assert solution.status.ok == bool(found)
+    if not found:
+        assert "no rank predicts rewards better than a constant" in str(solution.status)
+        np.testing.assert_allclose(solution.policy[0], model.behaviour)
+
+
+def test_noise_is_not_learned_from_and_its_interval_ends_at_zero():
+    """Rewards that nobody's action moves: every policy has a gap of zero."""
+    zero = 0
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        log = eq.offline.Log(None, rng.integers(0, 2, (400, 3)), rng.normal(size=(400, 3)))
+        selection = eq.offline.select_rank(log, joint=False)
+        assert selection.nothing
+        model = eq.offline.fit(log, selection.chosen)
+        solution = eq.offline.solve(model, log, selection=selection, bootstrap=20, key=seed)
+        assert not solution.status.ok
+        low, high = solution.stats["estimated_gap"].interval
+        assert 0.0 <= low <= high
+        zero += low == 0.0
+    assert zero >= 3
+
+
+def test_a_larger_rank_that_beats_a_constant_is_named():
+    selection = eq.offline.RankSelection(
+        (1, 2), np.array([1.0, 0.99]), np.array([0.02, 0.02]), 1, {}, np.arange(2),
+        np.array([90.0, 30.0]), np.array([-0.001, 0.01]), np.array([0.002, 0.003]),
+    )  # fmt: skip
+    assert selection.nothing.endswith("to learn from rank 2, say so")
+
+
+def test_contexts_that_differ_are_no_reason_to_learn():
+    """A constant of each context predicts all there is: actions move nothing."""
+    rng = np.random.default_rng(2)
+    contexts = rng.integers(0, 2, 800)
+    rewards = 5.0 * contexts[:, None] + rng.normal(size=(800, 2))
+    log = eq.offline.Log(contexts, rng.integers(0, 2, (800, 2)), rewards)
+    selection = eq.offline.select_rank(log, ranks=(1, 2), joint=False)
+    assert selection.errors.min() < 0.3
+    assert selection.nothing
 
 
 def test_a_selection_of_another_rank_is_refused():

@@ -18,12 +18,16 @@ PLAYERS = ("row", "column")
 
 
 def certificate_document(certificate: Certificate) -> dict[str, Any]:
-    """A certificate as plain data; batch axes lead, as in the arrays."""
+    """A certificate as plain data; batch axes lead, as in the arrays.
+
+    `nash_conv` and `exploitability` are words about Nash equilibria, and null of other concepts.
+    """
+    nash = certificate.concept == "nash"
     return {
         "gains": certificate.gains,
         "max_gain": certificate.max_gain,
-        "nash_conv": certificate.nash_conv,
-        "exploitability": certificate.exploitability,
+        "nash_conv": certificate.nash_conv if nash else None,
+        "exploitability": certificate.exploitability if nash else None,
         "value": certificate.value,
         "state_gains": certificate.state_gains,
         "method": certificate.method,

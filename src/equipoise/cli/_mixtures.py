@@ -76,7 +76,7 @@ def _read_json(path: Path) -> Any:
 
 
 #: Concepts in words.
-_CONCEPTS = {
+CONCEPTS = {
     "nash": "Nash: everybody plays independently",
     "cce": "coarse correlated: whoever leaves decides before anything is drawn",
     "ce": "correlated: whoever leaves has been told its own part",
@@ -94,7 +94,7 @@ def print_certificate(certificate: Certificate, more: Sequence[tuple[str, Any]] 
     print_table(Table((f"gains of {certificate.players:,} agents", "gain"), rows))
     facts = [
         ("mean value", float(certificate.value.mean())),
-        ("concept", _CONCEPTS[certificate.concept]),
+        ("concept", CONCEPTS[certificate.concept]),
         ("method", certificate.method),
         ("exact", certificate.exact),
     ]

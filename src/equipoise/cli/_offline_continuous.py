@@ -10,6 +10,7 @@ import numpy as np
 
 import equipoise as eq
 from equipoise.cli._errors import CommandError
+from equipoise.cli._mixtures import CONCEPTS
 from equipoise.cli._output import print_pairs, print_table
 from equipoise.report import compare, format_value, read_runs
 from equipoise.runs import Record, Run, Table
@@ -45,7 +46,11 @@ def learn(config: Mapping[str, Any], folder: Path) -> tuple[Record, bool]:
         with Run.open(folder, config) as run:
             return run.record(), True
     # A log that cannot be read leaves no folder behind.
-    log = eq.offline.Log.read(config["log"], continuous=True)
+    try:
+        log = eq.offline.Log.read(config["log"], continuous=True)
+    except ValueError as error:  # who calls is told of an argument, and here of the flag
+        message = str(error).replace("read it without continuous=True", "drop --critic")
+        raise CommandError(message) from error
     with Run.start(folder, config) as run:
         record = run.finish(_record(log, critic, run))
     compare(read_runs([folder])).write(folder / "report.html")
@@ -132,6 +137,7 @@ def show(record: Record, where: str) -> None:
         [
             *((name, scalars[name]) for name in names),
             ("gap", gap),
+            *([("concept", CONCEPTS[scalars["concept"]])] if "concept" in scalars else []),
             ("status", scalars["status"]),
             ("run folder", where),
         ]

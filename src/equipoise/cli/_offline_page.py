@@ -69,7 +69,10 @@ def _gap(scalars: Mapping[str, Any]) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     if low is not None:
         level = scalars["gap over resampled logs, level"]
-        facts[f"gap over resampled logs ({level:.0%})"] = f"{low:.4g} to {high:.4g}"
+        name = f"gap, range over {scalars['resampled logs']} resampled logs"
+        if level is not None:
+            name = f"gap over resampled logs ({level:.0%})"
+        facts[name] = f"{low:.4g} to {high:.4g}"
     return facts | {"gap in the fitted model": scalars["gap in the fitted model"]}
 
 

@@ -3,6 +3,7 @@
 import hashlib
 import math
 import time
+import warnings
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -31,7 +32,8 @@ class Offline:
     Chooses the interaction rank by held-out error, fits rewards (and transitions, where there are
     states), learns a policy for every agent that stays near what the log covers, and writes a run
     folder: the policies, who matters to whom, and an HTML report. The exit code is 1 where there
-    is too little data, for the rank or to tell which rank it is, and the policy is that of the log.
+    is too little data, for the rank or to tell which rank it is, or where rewards are predicted no
+    better than by a constant; the policy is then that of the log.
 
     Where actions are numbers from -1 to 1, networks learn: --critic says which, or "linear" for
     polynomials. Ctrl-C keeps what was done; the run goes on when the command is given again.
@@ -59,9 +61,10 @@ class Offline:
     critic: Annotated[str | None, optional("NAME")] = None
     #: How many iterations (300, or 200 where there are states; of continuous actions 3000 steps).
     iterations: Int = None
-    #: How many resampled logs the interval of the gap comes from; 0 for none.
+    #: How many resampled logs the interval of the gap comes from (20 and more have a confidence
+    #: level, fewer a range); 0 for none.
     bootstrap: Count = 20
-    #: Learn even from too little data.
+    #: Learn even from too little data, or where no rank beats a constant.
     force: bool = False
     #: Where randomness begins.
     seed: int = 0
@@ -123,6 +126,8 @@ class Offline:
         return record, False
 
     def _check(self) -> None:
+        if Path(self.log).suffix not in (".parquet", ".npz"):
+            raise CommandError(f"LOG: expected a .parquet or .npz file, found {self.log}")
         if self.rank != "auto" and not (self.rank.isdigit() and int(self.rank) >= 1):
             raise CommandError(
                 f"--rank: expected auto or a whole number of at least 1, found {self.rank!r}"
@@ -157,21 +162,21 @@ class Offline:
                 f"LOG: expected actions that can be counted, found numbers in {self.log}; networks "
                 "learn from those: give --critic 2-IR-64, or --critic linear for polynomials"
             )
+        alone = _alone(log, self.log)
         neighbours: Any = int(self.neighbours) if self.neighbours.isdigit() else self.neighbours
-        tables: dict[str, Any] = {}
-        rank: Any = None if self.rank == "auto" else int(self.rank)
-        chosen = None
-        if rank is None:
+        if self.rank == "auto":
             ranks = tuple(k for k in (1, 2, 3) if k <= log.agents)
-            folds = min(10, max(2, log.samples // 2))
             with progress("choosing the interaction rank"):
-                chosen = offline.select_rank(
-                    log, ranks=ranks, joint=False, neighbours=neighbours, folds=folds, key=self.seed
-                )
-            rank = chosen.chosen
-            tables["ranks"] = _ranks(chosen)
-        with progress("fitting rewards"):
-            model = offline.fit(log, rank, neighbours=neighbours)
+                chosen = self._selection(log, ranks, neighbours)
+            with progress("fitting rewards"):
+                model = offline.fit(log, chosen.chosen, neighbours=neighbours)
+            tables = {"ranks": _ranks(chosen)}
+        else:
+            with progress("fitting rewards"):
+                model = offline.fit(log, int(self.rank), neighbours=neighbours)
+            with progress("comparing with a constant"):
+                chosen = self._judged(log, neighbours)
+            tables = {}
         with progress("learning, also from resampled logs" if self.bootstrap else "learning"):
             solution = offline.solve(
                 model,
@@ -187,12 +192,33 @@ class Offline:
         return Record(
             Path(self.log).name,
             config,
-            _scalars(log, model, solution, time.perf_counter() - start),
+            _scalars(log, model, solution, time.perf_counter() - start) | {_ALONE: alone},
             _arrays(model, solution),
             tables | {"interactions": _interactions(model), "agents": _agents(model, solution)},
         )
 
+    def _selection(self, log: Any, ranks: tuple[int, ...], neighbours: Any) -> Any:
+        from equipoise import offline
+
+        folds = min(10, max(2, log.samples // 2))
+        return offline.select_rank(
+            log, ranks=ranks, joint=False, neighbours=neighbours, folds=folds, key=self.seed
+        )
+
+    def _judged(self, log: Any, neighbours: Any) -> Any:
+        """How the rank that was asked for does on held-out rows; None, with a warning, if unknown.
+
+        Of few rows, or of very many features, it is not to be had.
+        """
+        try:
+            return self._selection(log, (int(self.rank),), neighbours)
+        except ValueError as error:
+            message = f"--rank {self.rank} is not compared with a constant on held-out rows"
+            warnings.warn(f"{message}: {error}", stacklevel=2)
+            return None
+
     def _show(self, record: Any, folder: Path, known: bool) -> None:
+        from equipoise.cli._mixtures import CONCEPTS
         from equipoise.cli._output import print_json, print_pairs, print_table, record_document
 
         scalars = record.scalars
@@ -208,10 +234,13 @@ class Offline:
             [
                 ("agents", scalars["agents"]),
                 ("samples", scalars["samples"]),
+                ("actions of an agent", scalars["actions"]),
+                *([(_ALONE, scalars[_ALONE])] if scalars[_ALONE] else []),
                 ("interaction rank", scalars["rank"]),
                 ("samples per parameter", scalars["samples per parameter"]),
                 ("gap", scalars["gap, in words"]),
                 ("gap of the log's own play", f"{scalars[_OWN]:.4g} in the fitted model"),
+                ("concept", CONCEPTS[scalars["concept"]]),
                 ("status", scalars["status"]),
                 ("run folder", where),
             ]
@@ -221,6 +250,30 @@ class Offline:
 _READ = " (finished earlier; read, not done again)"
 #: The scalar that says how far from an equilibrium the log's own play is.
 _OWN = "gap of the log's own play in the fitted model"
+
+#: The scalar that names agents of whom the log shows one action.
+_ALONE = "agents with a single action"
+
+
+def _alone(log: Any, path: str) -> str:
+    """The agents of whom a log shows one action alone, which is warned of; refused of all."""
+    alone = (log.actions == log.actions[:1]).all(0).nonzero()[0]
+    if len(alone) == log.agents:
+        raise CommandError(
+            f"LOG: expected agents that do one thing and another, found a single action of every "
+            f"agent in {path}: what another one would earn, it does not show"
+        )
+    names = ", ".join(map(str, alone[:10])) + (", ..." if len(alone) > 10 else "")
+    if len(alone):
+        several = f"agents {names} play" if len(alone) > 1 else f"agent {names} plays"
+        warnings.warn(
+            f"LOG: {several} a single action throughout; nothing is known of what others would "
+            "earn, and gaps count no deviation to them. The number of actions is the largest one "
+            "found plus one, unless `actions_per_agent` declares it: an array of that name in "
+            "an .npz, or Log.read(path, actions_per_agent=...).write(path)",
+            stacklevel=2,
+        )
+    return names
 
 
 def _digest(path: str) -> str:
@@ -235,10 +288,12 @@ def _scalars(log: Any, model: Any, solution: Any, seconds: float) -> dict[str, A
     estimate = solution.stats["estimated_gap"]
     own = offline.estimate_gap(model, model.behaviour)
     low, high = estimate.interval or (None, None)
+    few, many = min(log.actions_per_agent), max(log.actions_per_agent)
     return {
         "agents": log.agents,
         "samples": log.samples,
         "contexts": log.contexts_count,
+        "actions": f"{few} to {many}" if few < many else str(many),
         "rank": str(model.rank),
         "samples per parameter": model.samples_per_parameter,
         "iterations": solution.stats["iterations"],
@@ -247,6 +302,7 @@ def _scalars(log: Any, model: Any, solution: Any, seconds: float) -> dict[str, A
         "gap over resampled logs, lower": low,
         "gap over resampled logs, upper": high,
         "gap over resampled logs, level": estimate.level,
+        "resampled logs": 0 if estimate.resampled is None else len(estimate.resampled),
         "gap in the fitted model": estimate.gap,
         "gap in the fitted model, on support": estimate.on_support,
         "gap in the fitted model, off support": estimate.off_support,

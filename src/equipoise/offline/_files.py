@@ -30,6 +30,13 @@ def read_log(path: str | os.PathLike[str], declared: Mapping[str, Any]) -> Log:
     path = Path(path)
     _check_declared(declared)
     fields = _format(path)[0](path)
+    if declared.get("continuous") and not fields.get(
+        "continuous", "actions_per_agent" not in fields
+    ):
+        raise ValueError(
+            f"{path}: expected actions that are numbers from -1 to 1, found a log that is declared "
+            "discrete; read it without continuous=True"
+        )
     return _build(path, {**fields, **declared})
 
 
@@ -84,7 +91,7 @@ def _with_counts(
 def _build(path: Path, fields: dict[str, Any]) -> Log:
     for name in ("actions", "rewards"):
         if name not in fields:
-            raise ValueError(f"{path}: expected {name}, found none")
+            raise ValueError(f"{path}: expected {name}, found none; actions and rewards are needed")
     fields.setdefault("contexts", None)
     try:
         return Log(**fields)

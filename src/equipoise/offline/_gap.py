@@ -24,6 +24,8 @@ from equipoise.offline._critics import Dynamics
 from equipoise.offline._log import Log
 from equipoise.offline._model import Model
 
+#: Fewer resampled logs than this have a range, but no confidence level.
+FEWEST = 20
 #: Halvings of the interval of multipliers, which begins ten decades wide.
 BISECTIONS = 60
 
@@ -57,9 +59,11 @@ class GapEstimate:
     on_support_gains: np.ndarray
     #: The C up to which a deviation's expected chi^2 counts as on support.
     divergence: float
-    #: Interval of the gap over resampled logs, and its confidence level; None without bootstrap.
+    #: Interval of the gap over resampled logs; None without bootstrap.
     interval: tuple[float, float] | None = None
-    level: float = 0.9
+    #: Its confidence level; None where resampled logs are too few for one (`FEWEST`), and the
+    #: interval is their range.
+    level: float | None = None
     #: The gap in each resampled log's model.
     resampled: np.ndarray | None = None
 
@@ -67,14 +71,19 @@ class GapEstimate:
         return self.gap
 
     def __str__(self) -> str:
-        text = (
-            f"{self.gap:.4g} in the fitted model: {self.on_support:.4g} by deviations on support "
-            f"(chi^2 <= {self.divergence:g}) and {self.off_support:.4g} off support"
-        )
-        if self.interval is None:
+        near = f"on support (chi^2 <= {self.divergence:g})"
+        split = f"{self.on_support:.4g} by deviations {near} and {self.off_support:.4g} off support"
+        if self.on_support < 0:
+            split = f"all of it off support; the best deviation {near} loses {-self.on_support:.4g}"
+            if self.gap <= 0:
+                split = "no deviation gains, on support or off"
+        text = f"{self.gap:.4g} in the fitted model: {split}"
+        if self.interval is None or self.resampled is None:
             return text
         low, high = self.interval
-        return f"[{low:.4g}, {high:.4g}] over resampled logs ({self.level:.0%}); {text}"
+        source = f"over resampled logs ({self.level:.0%})" if self.level is not None else ""
+        source = source or f"range of {_logs(len(self.resampled))}"
+        return f"[{low:.4g}, {high:.4g}] {source}; {text}"
 
 
 def estimate_gap(
@@ -86,14 +95,19 @@ def estimate_gap(
     divergence: float = 1.0,
     bootstrap: int = 0,
     level: float = 0.9,
+    learned: bool | None = None,
     key: Any = 0,
 ) -> GapEstimate:
     """Estimate the CCE gap of a product policy or mixture from a fitted model.
 
     With `bootstrap` the model is fitted anew, with the same penalties and neighbours, to as many
-    resamples of the log's rows, and the interval holds the policy's gap in the middle ones of
-    them. A policy that was learned in the model looks better there than it is; resampled models
-    differ from this one as it differs from the truth, so that the interval does not share that.
+    resamples of the log's rows. Of a policy that was `learned` in the model (when not said, a
+    mixture of several components), the interval holds the gaps of the middle ones: such a policy
+    looks better in the model than it is, and resampled models differ from this one as it differs
+    from the truth. Any other policy does not, and there the largest of noisy gains is too large
+    in the model and more so in resampled ones: the interval is the basic one, which subtracts
+    what resampling adds, and of a product it ends at zero, as no gap of a product is negative.
+    Fewer than `FEWEST` resampled logs have their range for an interval, and no level.
 
     In Markov games the divergence of a deviation is its mean over steps (Theorem 3 has the
     largest).
@@ -127,7 +141,10 @@ def estimate_gap(
         if not isinstance(model, Model) or log is None:
             raise ValueError("log: expected the log of the model for a bootstrap, found none")
         resampled = _bootstrap(model, log, policy, checks.check_count("bootstrap", bootstrap), key)
-    tails = (0.5 - level / 2, 0.5 + level / 2)
+    if learned is None:
+        learned = isinstance(policy, Mixture) and len(policy) > 1
+    single = not isinstance(policy, Mixture) or len(policy) == 1
+    few = resampled is None or len(resampled) < FEWEST
     return GapEstimate(
         gap=float(gains.max()),
         on_support=float(covered[worst]),
@@ -137,10 +154,33 @@ def estimate_gap(
         divergence=float(divergence),
         interval=None
         if resampled is None
-        else (float(np.quantile(resampled, tails[0])), float(np.quantile(resampled, tails[1]))),
-        level=level,
+        else _interval(float(gains.max()), resampled, None if few else level, learned, single),
+        level=None if few else level,
         resampled=resampled,
     )
+
+
+def _interval(
+    gap: float, resampled: np.ndarray, level: float | None, learned: bool, single: bool
+) -> tuple[float, float]:
+    """The range without a level; with one the percentile interval, or the basic one.
+
+    >>> _interval(0.3, np.linspace(0.2, 0.6, 41), 0.5, learned=True, single=True)
+    (0.3, 0.5)
+    >>> [round(end, 9) for end in _interval(0.3, np.linspace(0.2, 0.6, 41), 0.5, False, True)]
+    [0.1, 0.3]
+    """
+    if level is None:
+        return float(resampled.min()), float(resampled.max())
+    low, high = (float(np.quantile(resampled, 0.5 + part * level / 2)) for part in (-1, 1))
+    if learned:
+        return low, high
+    low, high = 2 * gap - high, 2 * gap - low
+    return (max(low, 0.0), max(high, 0.0)) if single else (low, high)
+
+
+def _logs(count: int) -> str:
+    return f"{count} resampled log" + ("s" if count > 1 else "")
 
 
 def covered_gains(

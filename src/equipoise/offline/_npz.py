@@ -48,10 +48,11 @@ def parts(path: Path, rows: int | None) -> Iterator[dict[str, Any]]:
             archive = stack.enter_context(zipfile.ZipFile(file))
             names = [name.removesuffix(".npy") for name in archive.namelist()]
         unknown = sorted(set(names) - {*TABLES, *DECLARED})
+        optional = [n for n in (*TABLES, *DECLARED) if n not in ("actions", "rewards")]
         if unknown or len(names) != len(set(names)):
             raise ValueError(
-                f"{path}: expected arrays named {', '.join((*TABLES, *DECLARED))}, once each; "
-                f"found {', '.join(unknown or names)}"
+                f"{path}: expected arrays named actions and rewards, which are needed, and "
+                f"perhaps {', '.join(optional)}, once each; found {', '.join(unknown or names)}"
             )
         with _damage(path):
             length = file.seek(0, 2)

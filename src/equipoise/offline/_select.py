@@ -60,6 +60,28 @@ class RankSelection:
     #: Rows per coefficient of each rank, in the median cell that was seen; infinite for ranks
     #: beyond the agents, which there are no terms of, and NaN for "joint".
     samples_per_parameter: np.ndarray
+    #: How much less each rank leaves than a constant of each context does, and the standard error
+    #: of that: both are of the same folds, so that this is told better than the errors are.
+    lead: np.ndarray
+    lead_errors: np.ndarray
+
+    @property
+    def nothing(self) -> str:
+        """Why there is nothing to learn from the log, in words; empty where there is.
+
+        There is nothing where the chosen rank does not predict rewards better than a constant of
+        each context, by more than one standard error over folds.
+        """
+        ahead = self.lead > self.lead_errors  # NaN is not
+        if ahead[self.ranks.index(self.chosen)]:
+            return ""
+        others = [str(rank) for rank, better in zip(self.ranks, ahead, strict=True) if better]
+        if not others:
+            return "no rank predicts rewards better than a constant"
+        return (
+            f"rank {self.chosen}, the smallest within a standard error of the best, predicts "
+            f"rewards no better than a constant; to learn from rank {' or '.join(others)}, say so"
+        )
 
     @property
     def doubt(self) -> str:
@@ -169,7 +191,8 @@ def select_rank(
     if joint and log.states is None:
         names.append("joint")
         found["joint"] = _joint_errors(log, joint, fold, folds, key, judges)
-    return _choose(names, found, notes, judges, plenty)
+    constant = _constant_errors(log, fold, folds, judges)
+    return _choose(names, found, notes, judges, plenty, constant)
 
 
 def _judges(log: Log, fits: dict[int, list[Design]], folds: int) -> np.ndarray:
@@ -187,6 +210,7 @@ def _choose(
     notes: dict[int | str, str],
     judges: np.ndarray,
     plenty: dict[int | str, float],
+    constant: np.ndarray,
 ) -> RankSelection:
     if not found:
         raise ValueError(f"ranks: expected one that can be tried; {notes}")
@@ -197,7 +221,14 @@ def _choose(
     within = errors <= max(errors[best] + spreads[best], ROUNDING)
     chosen = names[int(np.argmax(within))]
     rows = np.array([plenty.get(name, np.nan) for name in names])
-    return RankSelection(tuple(names), errors, spreads, chosen, notes, judges, rows)
+    leads = [constant[: len(e)] - e for e in (found.get(name, missing) for name in names)]
+    lead, lead_errors = ([f(own) for own in leads] for f in (np.mean, _standard_error))
+    return RankSelection(
+        tuple(names),
+        *(errors, spreads, chosen, notes, judges, rows),
+        np.array(lead),
+        np.array(lead_errors),
+    )
 
 
 def _rows_per_parameter(designs: list[Design], rank: int, least: int, counts: np.ndarray) -> float:
@@ -212,6 +243,31 @@ def _standard_error(values: np.ndarray) -> float:
     return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
 
 
+def _constant_errors(log: Log, fold: np.ndarray, folds: int, judges: np.ndarray) -> np.ndarray:
+    """(folds,): held-out errors of the mean reward of each situation."""
+    situations, where = situations_of(log), log.situations
+    rows = np.bincount(fold * situations + where, minlength=folds * situations)
+    rows = rows.reshape(folds, situations)
+    others = rows.sum(0) - rows
+    errors = np.zeros((len(judges), folds))
+    for at, i in enumerate(judges):
+        reward = _centred(log, int(i))
+        sums = np.bincount(fold * situations + where, reward, minlength=rows.size)
+        sums = sums.reshape(rows.shape)
+        sums = sums.sum(0) - sums
+        everywhere = sums.sum(1, keepdims=True) / others.sum(1, keepdims=True)
+        means = np.where(others > 0, sums / np.maximum(others, 1), everywhere)
+        squares = np.bincount(fold, (reward - means[fold, where]) ** 2, minlength=folds)
+        errors[at] = squares / rows.sum(1) / max(float(reward.var()), 1e-300)
+    return errors.mean(0)
+
+
+def _centred(log: Log, i: int) -> np.ndarray:
+    """Rewards about zero: squares lose the digits of those far from it, close together."""
+    reward = np.asarray(log.rewards[:, i], np.float64)
+    return reward - (reward.min() + np.ptp(reward) / 2)
+
+
 def _errors(
     log: Log, designs: list[Design], rank: int, fold: np.ndarray, folds: int, judges: np.ndarray
 ) -> np.ndarray:
@@ -224,9 +280,7 @@ def _errors(
     total_counts = np.sum(counts, 0)
 
     def moments(i: int) -> list[Moments]:
-        reward = np.asarray(log.rewards[:, i], np.float64)
-        # Sums of squares lose the digits of rewards that lie far from zero, close together.
-        reward = reward - (reward.min() + np.ptp(reward) / 2)
+        reward = _centred(log, i)
         found = []
         for rows, count in zip(parts, counts, strict=True):
             part = Moments.empty([designs[i]], [i], log.agents, situations, moves)

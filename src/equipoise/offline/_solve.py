@@ -55,7 +55,9 @@ def solve(
         model: What `fit` returns; or a game, with the `behaviour` policy to stay near.
         log: The log that the model was fitted to; needed for the bootstrap only.
         selection: What `select_rank` returned, where it chose the model's rank: if the log does
-            not support its choice (`selection.doubt`), there is too little data.
+            not support its choice (`selection.doubt`), there is too little data; if no rank
+            beats a constant (`selection.nothing`), nothing is learned. A rank of one's own is
+            judged by `select_rank(log, ranks=(rank,), joint=False)`.
         behaviour: A product policy, or "uniform"; the model's own when not given.
         critic: "exact" (through the others' occupancies) or "monte-carlo" (Algorithm 2).
         regulariser: "chi-squared" as in the paper, or "kl" or "l2" (Remark 2).
@@ -67,14 +69,14 @@ def solve(
         bootstrap: How many resampled logs the interval of the estimated gap comes from; 0 for
             no interval.
         divergence: The C of Theorem 2, up to which deviations count as on the log's support.
-        force: Whether to go on where there is too little data for it.
+        force: Whether to go on where there is too little data for it, or nothing to learn.
         key: Randomness of Monte-Carlo critics and of the bootstrap.
 
     Returns a `Solution` whose policy is a `Mixture` and whose certificate is that of the *model*,
     and so not exact; `stats["estimated_gap"]` says what of it is on and off the log's support, and
     with `bootstrap` where the gap lies over resampled logs. Where the log has
-    too few rows per parameter, or the selection of the rank is in doubt, the policy is the
-    behaviour policy, and the status says why.
+    too few rows per parameter, or the selection of the rank is in doubt or finds nothing, the
+    policy is the behaviour policy, and the status, "behaviour" or "nothing learned", says why.
 
     **Example**
 
@@ -94,13 +96,14 @@ def solve(
     chosen = _parameters(model, nu, parameters, iterations, step, strength)
     judge = _critic(model, nu, critic, checks.check_count("simulations", simulations))
     too_little = "" if force else _too_little(model, selection)
+    nothing = "" if force or too_little or selection is None else selection.nothing
     policies, q_mean, value = learn(
         judge,
         nu,
         chosen,
         regulariser,
         key,
-        iterations=1 if too_little else None,
+        iterations=1 if too_little or nothing else None,
         available=_available(model),
     )
     mixture = Mixture(_outer(policies, model))
@@ -130,7 +133,7 @@ def solve(
             divergence=divergence,
             key=key,
         )
-    status = _status(model, too_little, certificate, len(policies))
+    status = _status(model, too_little, nothing, certificate, len(policies))
     return Solution(mixture, np.asarray(certificate.value), certificate, status, stats)
 
 
@@ -319,8 +322,13 @@ def _too_little(model: Any, selection: RankSelection | None) -> str:
     return ""
 
 
-def _status(model: Any, too_little: str, certificate: Certificate, count: int) -> Status:
+def _status(
+    model: Any, too_little: str, nothing: str, certificate: Certificate, count: int
+) -> Status:
     gain = float(certificate.max_gain)
+    if nothing:
+        message = f"{nothing}; the behaviour policy itself is returned"
+        return Status("nothing learned", message, np.array(False))
     if too_little:
         message = f"the behaviour policy itself is returned: {too_little}"
         return Status("behaviour", message, np.array(False))
