@@ -28,6 +28,7 @@ class Solve:
       equipoise solve colonel-blotto
       equipoise solve colonel-blotto --out policy.json --report report.html
       equipoise solve two-roads --set agents=1000 --option objective=welfare
+      equipoise solve two-roads --option objective=welfare --option sense=min --option spacing=0.01
       equipoise solve batch.npz --json > solution.json
     """
 
@@ -43,7 +44,12 @@ class Solve:
     report: File = None
     #: Set a parameter of a named game; may be repeated.
     set: Settings = ()
-    #: Set an option of the solver of aggregative games; may be repeated.
+    #: Set an option of the solver of aggregative games; may be repeated. objective=regret (any
+    #: equilibrium), welfare or loss; sense=max or min (with welfare: the best or the worst);
+    #: spacing=NUMBER, the side of the cells, and with it how near to Nash; epsilon=NUMBER, seek
+    #: among all epsilon-Nash profiles; welfare=ARRAY or loss=ARRAY, worth by type and action;
+    #: method=backward or state-wise (Markov games); tolerance=NUMBER or printed, rounding=vertex
+    #: or sample, key=NUMBER (to compare with the paper).
     option: Settings = ()
     common: CommonOptions = COMMON
 
