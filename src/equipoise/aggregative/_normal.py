@@ -39,6 +39,8 @@ def solve_aggregative(
       `epsilon`-Nash profile is better. "loss": the least mean `loss`.
     - `spacing`: side of the cells, a twentieth of the widest side of the reachable aggregates
       unless given; where any equilibrium will do, that of the first cells, which are halved.
+    - In small games agents then try other actions one at a time, and keep what lowers the largest
+      gain, or betters the welfare at no larger gain.
     - `tolerance="printed"` and `rounding="sample"` (with `key`) are as the paper has them, to
       compare with; a number is a tolerance of one's own.
 
