@@ -165,8 +165,8 @@ def _interval(
 ) -> tuple[float, float]:
     """The range without a level; with one the percentile interval, or the basic one.
 
-    >>> _interval(0.3, np.linspace(0.2, 0.6, 41), 0.5, learned=True, single=True)
-    (0.3, 0.5)
+    >>> [round(end, 9) for end in _interval(0.3, np.linspace(0.2, 0.6, 41), 0.5, True, True)]
+    [0.3, 0.5]
     >>> [round(end, 9) for end in _interval(0.3, np.linspace(0.2, 0.6, 41), 0.5, False, True)]
     [0.1, 0.3]
     """
