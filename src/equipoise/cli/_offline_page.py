@@ -34,6 +34,10 @@ def offline_page(record: Record) -> Report:
     page.text(
         "A policy looks better in the model that it was learned in than it is: the gap there is "
         "often below the interval, which comes from models of resampled logs and is the answer."
+        if scalars["learned"]
+        else "The policy is that of the log. The largest of noisy gains is too large in a model, "
+        "and more so in models of resampled logs; an interval with a confidence level allows for "
+        "that, a range does not."
     )
     page.text(
         "Deviations on support are those whose chi-squared divergence from the log's play is at "

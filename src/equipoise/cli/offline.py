@@ -234,8 +234,9 @@ class Offline:
             [
                 ("agents", scalars["agents"]),
                 ("samples", scalars["samples"]),
-                ("actions of an agent", scalars["actions"]),
-                *([(_ALONE, scalars[_ALONE])] if scalars[_ALONE] else []),
+                # Folders of earlier versions do not have these.
+                *([("actions of an agent", scalars["actions"])] if "actions" in scalars else []),
+                *([(_ALONE, scalars[_ALONE])] if scalars.get(_ALONE) else []),
                 ("interaction rank", scalars["rank"]),
                 ("samples per parameter", scalars["samples per parameter"]),
                 ("gap", scalars["gap, in words"]),
