@@ -27,7 +27,7 @@ def test_a_run_folder_with_policies_map_and_report(logs, tmp_path, capsys):
     out = capsys.readouterr().out
     assert "who matters most to whom" in out
     record = Record.load(tmp_path / "run")
-    assert record.scalars["rank"] == "2"
+    assert record.scalars["rank"] == 2
     mixture = eq.games.Mixture(record.arrays["policies"], record.arrays["weights"])
     before = eq.certify(game, game.uniform_policy()).max_gain
     assert eq.certify(game, mixture).max_gain < before / 2
@@ -167,7 +167,7 @@ def test_rewards_without_noise_have_no_intervals(tmp_path, capsys):
     arguments = ["offline", str(tmp_path / "bids.npz"), "--run", str(tmp_path / "run")]
     assert main([*arguments, "--bootstrap", "0", "--iterations", "20"]) == 0
     record = Record.load(tmp_path / "run")
-    assert record.scalars["rank"] == "3"
+    assert record.scalars["rank"] == 3
     assert all(
         row[2] > 0 and row[3] is row[4] is None for row in record.tables["interactions"].rows
     )

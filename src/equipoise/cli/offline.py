@@ -295,7 +295,7 @@ def _scalars(log: Any, model: Any, solution: Any, seconds: float) -> dict[str, A
         "samples": log.samples,
         "contexts": log.contexts_count,
         "actions": f"{few} to {many}" if few < many else str(many),
-        "rank": str(model.rank),
+        "rank": model.rank,
         "samples per parameter": model.samples_per_parameter,
         "iterations": solution.stats["iterations"],
         "step": solution.stats["step"],

@@ -92,7 +92,8 @@ class Status:
     (True, 'solved: the game met nash_conv <= 1e-08')
     """
 
-    #: A word: "solved" when every game met its tolerance, "inexact" otherwise.
+    #: A word or a few: "solved" when every game met its tolerance, "inexact" otherwise; "within the
+    #: proven bound" where that is all that was asked for, "nothing learned" from a log of noise.
     name: str
     #: What happened, in a sentence.
     message: str
