@@ -117,11 +117,12 @@ def _of_summary(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _interval(scalars: Mapping[str, Any]) -> str | None:
-    """The interval of a gap over resampled logs, with its level, if there is one."""
+    """The interval of a gap over resampled logs with its level; of too few for one, their range."""
     low, high, level = (
         scalars.get(f"gap over resampled logs, {part}") for part in ("lower", "upper", "level")
     )
     if low is None or high is None:
         return None
     ends = f"{format_value(low, 3)} to {format_value(high, 3)}"
-    return ends if level is None else f"{level:.0%}: {ends}"
+    how = f"range of {scalars.get('resampled logs', 'some')}" if level is None else f"{level:.0%}"
+    return f"{how}: {ends}"
