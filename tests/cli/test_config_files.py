@@ -81,7 +81,7 @@ def test_what_is_required_may_be_in_either_place(tmp_path, capsys):
     ("text", "message"),
     [
         ("tolerence = 1", "did you mean tolerance?"),
-        ("quite-other = 1", "known are game, tolerance"),
+        ("quite-other = 1", "there are game, tolerance"),
         ("tolerance = ", "expected TOML"),
         ("tolerance = true", "tolerance: expected a number or a word, found True"),
         ("tolerance = [1]", "tolerance: expected one value, found [1]"),

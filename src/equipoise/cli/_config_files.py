@@ -10,7 +10,6 @@ import tomllib
 import types
 import typing
 from collections.abc import Iterator
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ import tyro
 
 from equipoise.cli._errors import CommandError, refusing
 from equipoise.cli._flags import Common
+from equipoise.cli._inputs import check_names
 
 #: Of the common options, those that say where the others are.
 _ABOUT_FILES = ("config", "print-config")
@@ -134,11 +134,7 @@ def read_config(kind: type, path: Path) -> dict[str, Any]:
         except ValueError as error:  # no TOML, or no text
             raise ValueError(f"{path}: expected TOML, found {error}") from error
     known = {option.key: option for option in options(kind)}
-    for key in found:
-        if key not in known:
-            close = get_close_matches(key, known, n=1)
-            more = f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
-            raise CommandError(f"{path}: expected options of this command, found {key!r}; {more}")
+    check_names(str(path), found, known, "options of this command")
     for key, value in found.items():
         _check(path, known[key], value)
     return found

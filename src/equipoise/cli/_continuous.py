@@ -1,6 +1,5 @@
 """Games of continuous actions on the command line: policies in files, and gains of many agents."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ import numpy as np
 
 import equipoise as eq
 from equipoise.cli._output import print_pairs, print_table
-from equipoise.cli._policies import check_suffix
+from equipoise.cli._policies import check_suffix, read_json
 from equipoise.core import Certificate
 from equipoise.runs import Record, Table
 from equipoise.runs.arrays import read_npz
@@ -36,21 +35,15 @@ def read_policy(path: Path) -> Any:
             )
         return eq.games.ContinuousPolicy(arrays["points"], arrays.get("weights"))
     check_suffix(path)
-    parts = read_npz(path) if path.suffix.lower() == ".npz" else _read_json(path)
+    parts = read_npz(path) if path.suffix.lower() == ".npz" else _read_points(path)
     unknown = sorted(set(parts) - {"points", "weights"})
     if unknown or "points" not in parts:
         raise ValueError(f"{path}: expected points and perhaps weights, found {sorted(parts)}")
     return eq.games.ContinuousPolicy(parts["points"], parts.get("weights"))
 
 
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8-sig"))
-    except RecursionError as error:
-        raise ValueError(f"{path}: expected a policy, found lists nested too deeply") from error
-    except ValueError as error:
-        raise ValueError(f"{path}: expected JSON, found {error}") from error
-    policy = content.get("policy") if isinstance(content, dict) else content
+def _read_points(path: Path) -> dict[str, Any]:
+    policy = read_json(path)
     if isinstance(policy, list):
         return {"points": policy}
     if not isinstance(policy, dict):

@@ -1,7 +1,6 @@
 """Games of very many agents on the command line: solving, files, tables and a page."""
 
 import inspect
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +9,9 @@ from typing import Any
 import numpy as np
 
 import equipoise as eq
-from equipoise.cli._errors import CommandError, refusing
 from equipoise.cli._inputs import check_names, describe, kind_of, setting
 from equipoise.cli._output import print_pairs, print_table
-from equipoise.core.checks import check_count
+from equipoise.cli._policies import read_json
 from equipoise.core.files import write_text
 from equipoise.core.results import Status
 from equipoise.report import Report, figures
@@ -24,9 +22,6 @@ from equipoise.runs.plain import dumps
 
 #: Longer tables are cut on the screen and on the page, never in files and JSON.
 _ROWS = 24
-
-#: Options of the solvers that are numbers.
-_NUMBERS = {"spacing", "epsilon", "tolerance", "key"}
 
 _PARTS = ("rows", "counts", "actions")
 
@@ -40,22 +35,7 @@ def options_of(game: Any, settings: Sequence[str]) -> dict[str, Any]:
     options = dict(setting(text, "--option") for text in settings)
     known = list(inspect.signature(solvers[kind_of(game)]).parameters)[1:]
     check_names("--option", options, known, f"options of the solver of {kind_of(game)} games")
-    for name in _NUMBERS & set(options):
-        words = ("printed",) if name == "tolerance" else ()
-        _check_number(name, options[name], words)
-    if not isinstance(options.get("objective", ""), str):
-        raise CommandError(f"objective: expected a word, found {options['objective']!r}")
     return options
-
-
-def _check_number(name: str, value: Any, words: tuple[str, ...]) -> None:
-    """Refuse a word such as "nan" where the solver counts on a number; it checks the size."""
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number and value not in words:
-        raise CommandError(f"{name}: expected a number, found {value!r}")
-    if name == "key":
-        with refusing():
-            check_count(name, value, at_least=0)
 
 
 def judge(solution: eq.Solution, tolerance: float) -> eq.Solution:
@@ -114,14 +94,7 @@ def write_policy(path: Path, policy: Any, document: dict[str, Any]) -> None:
 
 def read_policy(path: Path) -> Any:
     """Read a policy by classes, or the actions of every agent: `{"policy": [0, 1, ...]}`."""
-    if path.suffix.lower() == ".npz":
-        parts: Any = read_npz(path)
-    else:
-        try:
-            content = json.loads(path.read_text(encoding="utf-8-sig"))
-        except ValueError as error:
-            raise ValueError(f"{path}: expected JSON, found {error}") from error
-        parts = content.get("policy") if isinstance(content, dict) else content
+    parts: Any = read_npz(path) if path.suffix.lower() == ".npz" else read_json(path)
     if isinstance(parts, list):
         try:
             return np.asarray(parts)

@@ -1,6 +1,5 @@
 """Games of interaction terms on the command line: mixtures in run folders and files."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ import numpy as np
 
 import equipoise as eq
 from equipoise.cli._output import print_pairs, print_table
-from equipoise.cli._policies import check_suffix
+from equipoise.cli._policies import check_suffix, read_json
 from equipoise.core import Certificate
 from equipoise.runs import Record, Table
 from equipoise.runs.arrays import read_npz
@@ -51,7 +50,7 @@ def read_policy(path: Path) -> Any:
         arrays: Any = Record.load(path).arrays
     else:
         check_suffix(path)
-        arrays = read_npz(path) if path.suffix.lower() == ".npz" else _read_json(path)
+        arrays = read_npz(path) if path.suffix.lower() == ".npz" else _read_probabilities(path)
     if isinstance(arrays, list):
         return arrays
     if "policies" not in arrays:
@@ -62,14 +61,8 @@ def read_policy(path: Path) -> Any:
     return eq.games.Mixture(arrays["policies"], arrays.get("weights"))
 
 
-def _read_json(path: Path) -> Any:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8-sig"))
-    except RecursionError as error:
-        raise ValueError(f"{path}: expected a policy, found lists nested too deeply") from error
-    except ValueError as error:
-        raise ValueError(f"{path}: expected JSON, found {error}") from error
-    policy = content.get("policy") if isinstance(content, dict) else content
+def _read_probabilities(path: Path) -> Any:
+    policy = read_json(path)
     if not isinstance(policy, list | dict):
         raise ValueError(f"{path}: expected {_FORM}")
     return policy

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 
 import equipoise as eq
 from equipoise.cli._errors import CommandError
+from equipoise.cli._inputs import check_names
 from equipoise.cli._mixtures import CONCEPTS
 from equipoise.cli._output import print_pairs, print_table
 from equipoise.report import compare, format_value, read_runs
@@ -31,11 +31,7 @@ def critic_of(name: str) -> Any:
     """
     if name == LINEAR:
         return eq.offline.deep.Critic.linear()
-    known = [LINEAR, *eq.offline.deep.ARCHITECTURES]
-    if name not in known:
-        close = get_close_matches(name, known, n=1)
-        more = f"; did you mean {close[0]}?" if close else ""
-        raise CommandError(f"--critic: expected one of {', '.join(known)}; found {name!r}{more}")
+    check_names("--critic", [name], [LINEAR, *eq.offline.deep.ARCHITECTURES], "a kind of critic")
     return eq.offline.deep.Critic.named(name)
 
 

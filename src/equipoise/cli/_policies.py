@@ -31,7 +31,7 @@ def read_policy(path: Path) -> tuple[np.ndarray, ...]:
     them when they have no names).
     """
     check_suffix(path)
-    players = _read_npz(path) if path.suffix.lower() == ".npz" else _read_json(path)
+    players = _read_npz(path) if path.suffix.lower() == ".npz" else _read_players(path)
     return tuple(_as_numbers(path, i, player) for i, player in enumerate(players))
 
 
@@ -44,14 +44,19 @@ def write_policy(path: Path, policy: Sequence[np.ndarray], document: dict[str, A
     write_npz(path, {f"policy_{i}": np.asarray(player) for i, player in enumerate(policy)})
 
 
-def _read_json(path: Path) -> list[Any]:
+def read_json(path: Path) -> Any:
+    """What stands under `policy` in a file of JSON, or all of it where it is no dictionary."""
     try:
         content = json.loads(path.read_text(encoding="utf-8-sig"), parse_constant=_refuse_constant)
     except RecursionError as error:
         raise ValueError(f"{path}: expected a policy, found lists nested too deeply") from error
     except ValueError as error:
         raise ValueError(f"{path}: expected JSON, found {error}") from error
-    policy = content.get("policy") if isinstance(content, dict) else content
+    return content.get("policy") if isinstance(content, dict) else content
+
+
+def _read_players(path: Path) -> list[Any]:
+    policy = read_json(path)
     if not isinstance(policy, list) or not policy or not all(isinstance(p, list) for p in policy):
         raise ValueError(
             f'{path}: expected {{"policy": [[...], [...]]}}, one list of probabilities per player'
