@@ -7,7 +7,7 @@ from equipoise.incontext._config import Config
 
 def _history(results: dict[str, Any]) -> str:
     """How training went on and ended, where that is known."""
-    notes = [results[name] for name in ("cycles",) if name in results]
+    notes = [results["cycles"]] if "cycles" in results else []
     notes += [f"stopped {results['stopped']}"] if "stopped" in results else []
     return f" ({'; '.join(notes)})" if notes else ""
 
@@ -22,11 +22,9 @@ def model_card(family: dict[str, Any], config: Config, results: dict[str, Any]) 
     """
     rows, columns = family["actions"]
     states = f", {family['states']} states" if family.get("states") else ""
-    errors = results.get("error", [None] * len(results["held_out"]))
-    values = ", ".join(
-        f"{value:.4f}" + ("" if error is None else f" ± {error:.4f}")
-        for value, error in zip(results["held_out"], errors, strict=True)
-    )
+    values = [f"{value:.4f}" for value in results["held_out"]]
+    if "error" in results:
+        values = [f"{v} ± {e:.4f}" for v, e in zip(values, results["error"], strict=True)]
     settings = "\n".join(f"| {name} | {value} |" for name, value in vars(config).items())
     return f"""# In-context players: {family["name"]}, {rows} x {columns} actions{states}
 
@@ -35,7 +33,7 @@ actions and rewards (and states) and nothing else, and its weights do not change
 
 **Trained on** games drawn from the family `{family["name"]}`
 ({family.get("rewards", {}).get("kind", "rewards")}), {results["steps"]} steps{_history(results)}.
-**Held out** ({results["measure"]}): {values}.
+**Held out** ({results["measure"]}): {", ".join(values)}.
 
 **Use** them on games of the same shape whose rewards are within [0, 1] (or are scaled to it) and
 come from about the same distribution. **Do not** expect a near-equilibrium from games unlike the

@@ -16,6 +16,7 @@ from equipoise.games.families import Family
 from equipoise.incontext._card import model_card
 from equipoise.incontext._config import Config
 from equipoise.incontext._contexts import as_board, check_learners
+from equipoise.incontext._curves import Mean
 from equipoise.incontext._equilibria import solved
 from equipoise.incontext._files import CARD, describe_family, fingerprint, save
 from equipoise.incontext._model import Transformer
@@ -140,8 +141,7 @@ def prepare(family: Family, config: Config, key: jax.Array) -> tuple[Trainer, He
         )
     trainer = Trainer(players, family, games, config, jax.default_backend())
     held_key = jax.random.fold_in(key, _HELD_OUT)
-    held = family.sample(config.held_out, key=held_key)
-    words = game_words(jax.random.split(jax.random.fold_in(held_key, 1), config.held_out))
+    held, words = _unseen(family, config, held_key)
     known = needs_equilibria and config.stop_on == "kl"
     labels = solved(held) if known else None
     return trainer, HeldOut(as_board(held), words, labels, jax.random.fold_in(held_key, 2))
@@ -248,14 +248,16 @@ def _with(players: Players, models: Transformer) -> Players:
     return eqx.tree_at(lambda p: p.models, players, models)
 
 
-def _score(trainer: Trainer, players: Players, key: jax.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Mean gaps after the last round, and their errors, on games that chose nothing: (seeds,)."""
-    config, key = trainer.config, jax.random.fold_in(key, _SCORE)
-    games = trainer.family.sample(config.held_out, key=key)
-    words = game_words(jax.random.split(jax.random.fold_in(key, 1), config.held_out))
-    gaps = np.asarray(held_out_gaps(players, as_board(games), words, config.rounds), np.float64)
-    spread = gaps.std(1, ddof=1) if config.held_out > 1 else np.full(len(gaps), np.nan)
-    return gaps.mean(1), spread / config.held_out**0.5
+def _score(trainer: Trainer, players: Players, key: jax.Array) -> Mean:
+    """Of the gap after the last round on games that chose nothing, for every seed."""
+    games, words = _unseen(trainer.family, trainer.config, jax.random.fold_in(key, _SCORE))
+    return Mean.of(held_out_gaps(players, as_board(games), words, trainer.config.rounds))
+
+
+def _unseen(family: Family, config: Config, key: jax.Array) -> tuple[Any, Any]:
+    """As many games as are held out, and the random words with which they are played."""
+    games = family.sample(config.held_out, key=key)
+    return games, game_words(jax.random.split(jax.random.fold_in(key, 1), config.held_out))
 
 
 def _finish(
@@ -268,11 +270,11 @@ def _finish(
 ) -> None:
     """Write the players, the model card and the record."""
     config, metrics = trainer.config, run.metrics()
-    gaps, errors = _score(trainer, players, key)
+    score = _score(trainer, players, key)
     results = {
         "steps": int(state.step),
-        "held_out": gaps.round(6).tolist(),
-        "error": [None if np.isnan(error) else round(float(error), 6) for error in errors],
+        "held_out": score.value.round(6).tolist(),
+        "error": score.error.round(6).tolist(),
         "measure": f"mean gap after the last round on {config.held_out:,} games that chose nothing",
         "best": np.asarray(state.best_value, np.float64).round(6).tolist(),
         "parameters": players.parameters,
@@ -286,7 +288,7 @@ def _finish(
     )
     scalars = {
         "steps": results["steps"],
-        "gap on fresh games": float(gaps.mean()),
+        "gap on fresh games": float(score.value.mean()),
         "best held-out value": float(np.mean(results["best"])),
     }
     run.finish(Record("pretrain", run.config, scalars, arrays, {"curve": table}))
