@@ -106,20 +106,27 @@ def test_numbers_of_sizes(size, gap):
 
 
 @pytest.mark.parametrize(
-    ("figure", "kind", "least", "most"),
+    ("figure", "recipe", "kind", "least", "most"),
     [
-        ("3", "1-IR", 16, 22),
-        ("3", "2-IR", 0, 0.44),
-        ("3", "joint", 37, 50),
-        ("4", "1-IR", 0, 0.0045),
-        ("4", "2-IR", 0, 0.0045),
-        ("4", "joint", 0.999, 1.001),
+        ("3", "ours", "1-IR", 16, 22),
+        ("3", "ours", "2-IR", 0, 0.44),
+        ("3", "ours", "joint", 28, 50),
+        ("3", "printed", "1-IR", 17, 25),
+        ("3", "printed", "2-IR", 4.4, 64),
+        ("3", "printed", "joint", 14, 48),
+        ("4", "ours", "1-IR", 0, 0.0045),
+        ("4", "ours", "2-IR", 0, 0.0045),
+        ("4", "ours", "joint", 0.999, 1.001),
+        ("4", "printed", "1-IR", 0, 0.265),
+        ("4", "printed", "2-IR", 0, 0.21),
+        ("4", "printed", "joint", 0.999, 1.001),
     ],
 )
-def test_numbers_of_architectures(figure, kind, least, most):
-    rows = table(f"interaction-rank-deep/full-{figure}", "summary", recipe="ours")
+def test_numbers_of_architectures(figure, recipe, kind, least, most):
+    rows = table(f"interaction-rank-deep/full-{figure}", "summary", recipe=recipe)
     gaps = [row["max gap"] for row in rows if row["critic"].startswith(kind)]
-    assert len(gaps) >= 3
+    linear = recipe == "ours" and kind == "2-IR"
+    assert len(gaps) == (6 if kind == "joint" else 3) + linear
     assert least <= min(gaps)
     assert max(gaps) <= most
 

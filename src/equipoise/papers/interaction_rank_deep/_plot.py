@@ -115,8 +115,9 @@ def _bars(axes: Any, rows: list[dict[str, Any]], figure: str) -> None:
     places = np.arange(len(rows))
     worst = [r["max gap"] for r in rows]
     errors = np.nan_to_num([r["error"] for r in rows])
-    colours = [_colour(r["critic"]) for r in rows]
-    axes.barh(places, worst, xerr=errors, color=colours, alpha=0.75, height=0.7)
+    # The printed recipe is pale.
+    colours = [(_colour(r["critic"]), 0.35 if r["recipe"] == "printed" else 0.8) for r in rows]
+    axes.barh(places, worst, xerr=errors, color=colours, height=0.7)
     axes.plot([r["median gap"] for r in rows], places, "k|", ms=7, label="median agent")
     axes.set_yticks(places, names, fontsize=5)
     axes.invert_yaxis()
