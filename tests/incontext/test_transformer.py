@@ -8,6 +8,7 @@ import pytest
 
 from equipoise import incontext
 from equipoise.games import families
+from equipoise.incontext import _flash as flash
 from equipoise.incontext._model import Attention, lower_precision, random_transformer
 
 SIZES = {"features": 5, "outputs": 3, "layers": 2, "heads": 4, "width": 16, "hidden": 24}
@@ -55,6 +56,28 @@ def test_a_token_sees_the_past_alone(variant):
     before, after = read(model, tokens), read(model, other)
     np.testing.assert_array_equal(before[:40], after[:40])
     assert (np.abs(np.asarray(before - after)[40:]).max(-1) > 0).all()
+
+
+@pytest.mark.parametrize("members", [4, 3, 20])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_the_kernel_of_the_next_token_is_a_softmax_over_the_tokens_so_far(groups, members):
+    rng = np.random.default_rng(0)
+    length, size = 70, 16
+    q = jnp.asarray(rng.normal(size=(5, groups, members, 1, size)), jnp.float32)
+    keys, values = jnp.asarray(rng.normal(size=(2, 5, groups, length, size)), jnp.float32)
+
+    def kernel(q, keys, values, count):
+        return flash.attend_next(q, keys, values, count, 0.3, interpret=True)
+
+    for count in (1, 32, 33, length):
+        got = jax.vmap(kernel, in_axes=(0, 0, 0, None))(q, keys, values, jnp.int32(count))
+        score = 0.3 * jnp.einsum("sgnik,sgjk->sgnij", q, keys[:, :, :count])
+        want = jnp.einsum("sgnij,sgjk->sgnik", jax.nn.softmax(score, -1), values[:, :, :count])
+        np.testing.assert_allclose(got, want, atol=1e-5)
+        # What lies behind the last token is not looked at.
+        spoilt = values.at[:, :, count:].set(jnp.nan), keys.at[:, :, count:].set(jnp.nan)
+        again = jax.vmap(kernel, in_axes=(0, 0, 0, None))(q, spoilt[1], spoilt[0], jnp.int32(count))
+        np.testing.assert_array_equal(got, again)
 
 
 def test_a_cache_that_is_longer_than_needed_changes_nothing():

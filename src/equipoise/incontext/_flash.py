@@ -8,6 +8,12 @@ from jaxtyping import Array, Float
 
 #: What the fused kernel takes: lengths are padded to a multiple of this.
 MULTIPLE = 64
+#: The least rows and columns of a product of matrices in our own kernel.
+TILE = 16
+#: Tokens of the cache that it reads at a time.
+BLOCK = 32
+#: Scores of tokens that are not there yet.
+LOWEST = -1e30
 
 
 def usable(q: Array) -> bool:
@@ -42,24 +48,79 @@ def attend(
     return mixed[0, :length].transpose(1, 0, 2).reshape(groups, members, length, size)
 
 
+def usable_next(q: Array, values: Array) -> bool:
+    """Whether `attend_next` can take queries and values of this kind on the current device.
+
+    >>> import jax.numpy as jnp
+    >>> usable_next(jnp.zeros((1, 4, 1, 32)), jnp.zeros((1, 16, 32)))
+    False
+    """
+    size = q.shape[-1]
+    return usable(q) and size >= TILE and size & (size - 1) == 0 and values.shape[-1] == size
+
+
 def attend_next(
     q: Float[Array, "groups members 1 size"],
     keys: Float[Array, "groups length size"],
     values: Float[Array, "groups length size"],
     count: Any,
     scale: float,
+    *,
+    interpret: bool = False,
 ) -> Float[Array, "groups members 1 size"]:
-    """Attention of one token to the first `count` tokens of a cache, by the fused kernel."""
+    """Attention of one token to the first `count` tokens of a cache; the rest is not read.
+
+    One program reads the keys and values of a group once, for all heads that share them: a round of
+    play costs little more than reading the cache. With `interpret` it runs on any device, slowly.
+    """
+    # Not every build of JAX has them.
+    from jax.experimental import pallas as pl
+    from jax.experimental.pallas import triton
+
     groups, members, _, size = q.shape
-    # Tied to q, so that under `vmap` there is a length for every sequence.
-    none = (0 * q[0, 0, 0, :1]).astype(jnp.int32)
-    mixed = jax.nn.dot_product_attention(
-        q.reshape(1, 1, groups * members, size),
-        keys.transpose(1, 0, 2)[None],
-        values.transpose(1, 0, 2)[None],
-        scale=scale,
-        query_seq_lengths=none + 1,
-        key_value_seq_lengths=none + count,
-        implementation="cudnn",
-    )
+    rows = max(TILE, 1 << (members - 1).bit_length())
+
+    def kernel(count_ref: Any, q_ref: Any, key_ref: Any, value_ref: Any, out_ref: Any) -> None:
+        last = count_ref[0]
+        own = (jnp.arange(rows) < members)[:, None]
+        query = triton.load(q_ref.at[pl.ds(0, rows), :], mask=own, other=0.0)
+
+        def read(i: Any, carry: Any) -> Any:
+            mixed, highest, total = carry
+            place, first = pl.ds(i * BLOCK, BLOCK), i * BLOCK
+            seen = first + jnp.arange(BLOCK) < last
+            key = triton.load(key_ref.at[place, :], mask=seen[:, None], other=0.0)
+            value = triton.load(value_ref.at[place, :], mask=seen[:, None], other=0.0)
+            score = scale * triton.dot(query, key, trans_b=True).astype(jnp.float32)
+            score = jnp.where(seen[None], score, LOWEST)
+            higher = jnp.maximum(highest, score.max(1))
+            weight, faded = jnp.exp(score - higher[:, None]), jnp.exp(highest - higher)
+            more = triton.dot(weight.astype(value.dtype), value).astype(jnp.float32)
+            return mixed * faded[:, None] + more, higher, total * faded + weight.sum(1)
+
+        nothing = jnp.zeros((rows, size), jnp.float32), jnp.full(rows, LOWEST, jnp.float32)
+        blocks = (last + BLOCK - 1) // BLOCK
+        start = (*nothing, jnp.zeros(rows, jnp.float32))
+        mixed, _, total = jax.lax.fori_loop(0, blocks, read, start)
+        out = (mixed / total[:, None]).astype(out_ref.dtype)
+        triton.store(out_ref.at[pl.ds(0, rows), :], out, mask=own)
+
+    def each(length: int) -> Any:
+        """The piece of one group."""
+        return pl.BlockSpec((None, length, size), lambda group: (group, 0, 0))
+
+    mixed = pl.pallas_call(
+        kernel,
+        grid=(groups,),
+        out_shape=jax.ShapeDtypeStruct((groups, members, size), q.dtype),
+        in_specs=[
+            pl.BlockSpec((1,), lambda group: (0,)),
+            each(members),
+            each(keys.shape[1]),
+            each(keys.shape[1]),
+        ],
+        out_specs=each(members),
+        compiler_params=triton.CompilerParams(num_warps=1, num_stages=2),
+        interpret=interpret,
+    )(jnp.asarray(count, jnp.int32).reshape(1), q.reshape(groups, members, size), keys, values)
     return mixed.reshape(groups, members, 1, size)

@@ -98,7 +98,7 @@ class Attention(eqx.Module):
             jax.lax.dynamic_update_slice_in_dim(old, new.astype(old.dtype), position, 1)
             for old, new in ((memory.keys, k), (memory.values, v))
         )
-        if self.weighing == "softmax" and flash.usable(q):
+        if self.weighing == "softmax" and flash.usable_next(q, values):
             mixed = flash.attend_next(q, keys, values, position + 1, self.scale)
         else:
             score = self.scale * jnp.einsum("gnik,gjk->gnij", q, keys[:, :reach].astype(q.dtype))
