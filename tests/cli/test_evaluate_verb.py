@@ -67,6 +67,13 @@ def test_tables_are_printed_and_kept(capsys, tmp_path, players, monkeypatch):
     assert list(document["tables"]["gap"][0]) == ["who", "16", "32"]
 
 
+@pytest.mark.parametrize(("name", "rounds"), [(None, 8), ("iid3", 256)])
+def test_rounds_are_those_of_training_but_not_too_many(capsys, monkeypatch, players, name, rounds):
+    monkeypatch.setattr(incontext, "evaluate", measured)
+    assert main(["evaluate", name or str(players), "--games", "2", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["config"]["rounds"] == rounds
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [

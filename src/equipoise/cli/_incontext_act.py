@@ -19,7 +19,7 @@ OURS = "in-context player"
 FIRST = next(iter(LEARNERS))
 ROUNDS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 #: How far mirror descent is followed, to see when it gets there.
-FAR = (*ROUNDS, 512, 1024, 2048, 4096, 8192, 16384)
+FAR = (*ROUNDS, *(2**k for k in range(9, 17)))
 
 
 def play_in_context(config: dict[str, Any], run: Run) -> Record:

@@ -105,8 +105,10 @@ def _summary(records: dict[str, Record]) -> Table:
         # What was done once was compiled and done in the first call.
         again = record.scalars["seconds"] if "first_seconds" in record.scalars else None
         seconds = (record.scalars.get("first_seconds", record.scalars["seconds"]), again)
-        rows.append((act.heading.split(":")[0], games, _worst(record), *seconds))
-    return Table(("act", "games", "max gain", "first call, s", "again, s"), rows)
+        gains = (float(certificate.max_gain.mean()), _worst(record))
+        rows.append((act.heading.split(":")[0], games, *gains, *seconds))
+    columns = ("act", "games", "mean max gain", "max gain", "first call, s", "again, s")
+    return Table(columns, rows)
 
 
 def _worst(record: Record) -> float:
@@ -117,8 +119,11 @@ def _print_act(act: Act, record: Record) -> None:
     print(f"\n{act.heading}\n   {record.scalars['game']}")
     seconds, first = record.scalars["seconds"], record.scalars.get("first_seconds")
     compilation = "" if first is None else f" ({format_value(first, 2)} s with compilation)"
+    certificate = certificate_of(record)
+    mean = float(certificate.nash_conv.mean())
+    over = f"mean NashConv {format_value(mean)}, " if certificate.nash_conv.size > 1 else ""
     print(
-        f"   largest gain {format_value(_worst(record))}, "
+        f"   {over}largest gain {format_value(_worst(record))}, "
         f"found in {format_value(seconds, 2)} s{compilation}"
     )
     for line in act.code(record.config).splitlines():

@@ -19,6 +19,9 @@ TITLES = {
     "distance": "Total-variation distance from mirror descent on the same history",
 }
 
+#: Rounds of play, unless said otherwise, of players that were trained for more: a few minutes.
+LONGEST = 256
+
 
 @dataclass(frozen=True)
 class Evaluate:
@@ -30,14 +33,14 @@ class Evaluate:
 
     Examples:
       equipoise evaluate iid3 --games 1000
-      equipoise evaluate runs/iid3 --rounds 1024 --run runs/iid3-long
+      equipoise evaluate runs/iid3 --rounds 1024 --run runs/iid3-evaluated
     """
 
     #: A run folder of `equipoise pretrain`, or a name.
     players: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PLAYERS")]
     #: How many games.
     games: Count = 1000
-    #: How many rounds; those of training if not given.
+    #: How many rounds; those of training if not given, and 256 at most.
     rounds: Int = None
     #: Rounds that mirror descent may take to reach the players' final gap.
     search: Count = 1_000_000
@@ -76,13 +79,14 @@ class Evaluate:
             described = eq.incontext.description(self.players)
             players = eq.incontext.load(self.players)
             family = eq.incontext.family_of(self.players)
+        trained = described["config"]["rounds"]
         config = {
             "players": self.players,
             "parameters": players.parameters,
             "seeds": players.seeds,
             "family": described["family"],
             "games": self.games,
-            "rounds": described["config"]["rounds"] if self.rounds is None else self.rounds,
+            "rounds": min(trained, LONGEST) if self.rounds is None else self.rounds,
             "search": self.search,
             "opponent_games": self.opponent_games,
             "noise": self.noise,
@@ -148,7 +152,9 @@ class Evaluate:
             print_json({"folder": folder, **record_document(record)})
             return
         for name, title in TITLES.items():
-            print_table(record.tables[name], title)
+            # Rewards are around a half: four decimals, and the table fits on a narrow screen.
+            table = record.tables[name]
+            print_table(_rounded(table) if name == "opponents" else table, title)
         beaten = record.scalars["beaten_at_every_round"]
         pairs = [
             ("final gap", f"{record.scalars['gap']:.4f} ± {record.scalars['error']:.4f}"),
@@ -159,3 +165,11 @@ class Evaluate:
         if self.run is not None:
             pairs.append(("report", str(self.run / "report.html")))
         print_pairs(pairs)
+
+
+def _rounded(table: Any) -> Any:
+    """The same with four decimals."""
+    return type(table)(
+        table.columns,
+        [tuple(round(v, 4) if isinstance(v, float) else v for v in row) for row in table.rows],
+    )
