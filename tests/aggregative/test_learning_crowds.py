@@ -45,7 +45,7 @@ def test_a_learner_sees_no_more_than_the_interface(rewards):
     assert not any(name == "transition" for name in vars(spec))
     direct = learn(Simulator(game, 3), 30, rewards=rewards)
     np.testing.assert_array_equal(run.policy.actions, direct.policy.actions)
-    assert run.certificate == direct.certificate
+    assert run.width == direct.width
 
 
 def test_rewards_that_are_unknown_are_not_asked_for():
@@ -64,7 +64,7 @@ def test_rewards_that_are_unknown_are_not_asked_for():
 def test_curves_only_improve():
     for options in ({}, {"rewards": "unknown"}, {"objective": "welfare"}):
         run = learn(Simulator(small(), 1), 40, **options)
-        for name in ("certificate", "bound"):
+        for name in ("width", "bound"):
             assert (np.diff(run.curve[name]) <= 0).all(), (options, name)
         assert (np.diff(run.regret) >= 0).all()
         assert run.regret.shape == (40,)
@@ -235,7 +235,7 @@ def test_a_finished_run_is_read_and_another_is_refused(tmp_path):
     again = learn(Simulator(game, 0), 40, run=tmp_path / "run")
     np.testing.assert_array_equal(first.policy.actions, again.policy.actions)
     np.testing.assert_array_equal(first.curve["bound"], again.curve["bound"])
-    assert again.certificate == first.certificate
+    assert again.width == first.width
     assert str(again.status) == str(first.status)
     with pytest.raises(ValueError, match=r"env\.key"):
         learn(Simulator(game, 1), 40, run=tmp_path / "run")

@@ -54,7 +54,7 @@ def test_the_result_as_json(tmp_path, capsys):
     assert learn(tmp_path, *arguments, "--objective", "welfare") == 0
     document = json.loads(capsys.readouterr().out)
     assert document["episodes"] == 15
-    assert len(document["curve"]["certificate"]) == 15
+    assert len(document["curve"]["width"]) == 15
     game = eq.games.load("demand-response", agents=60, horizon=3)
     policy = eq.games.AggregativePolicy(
         *(np.asarray(document["policy"][part]) for part in ("rows", "counts", "actions"))

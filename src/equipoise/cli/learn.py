@@ -157,7 +157,7 @@ class Learn:
             "episodes": learned.episodes,
             "rewards": self.rewards,
             "learner": {
-                "certificate": learned.certificate,
+                "width": learned.width,
                 "bound": learned.bound,
                 "confidence": learned.confidence,
                 "regret": float(learned.regret[-1]) if learned.episodes else 0.0,
@@ -186,17 +186,17 @@ class Learn:
         done = learned.episodes
         stops = np.unique(np.geomspace(1, max(done, 1), 8).round().astype(int))
         rows = [
-            (f"{k:,}", learned.curve["certificate"][k - 1], learned.curve["bound"][k - 1])
+            (f"{k:,}", learned.curve["width"][k - 1], learned.curve["bound"][k - 1])
             for k in stops[:done]
         ]
         # What is returned is chosen and bounded once more, with all samples in.
-        rows.append(("returned", learned.certificate, learned.bound))
+        rows.append(("returned", learned.width, learned.bound))
         table = Table(("episode", "upper minus lower value", "gain at most"), rows)
         print_table(table, title="Proven so far, of any policy played, and of the one returned")
         low, high = learned.welfare
         print_pairs(
             [
-                ("upper minus lower value", learned.certificate),
+                ("upper minus lower value", learned.width),
                 ("largest gain, at most", learned.bound),
                 ("with probability", learned.confidence),
                 ("mean welfare, between", f"{np.mean(low):.4g} and {np.mean(high):.4g}"),

@@ -142,7 +142,7 @@ def _learn(
     learned = aggregative.learn(env, episodes, spacing=config.spacing, **options)
     exact: Any = certify(game, learned.policy)
     welfare = float(np.mean(exact.mean_value))
-    return float(exact.max_gain), learned.certificate, learned.bound, welfare
+    return float(exact.max_gain), learned.width, learned.bound, welfare
 
 
 def _planned(games: list[AggregativeMarkovGame], config: Config) -> tuple[np.ndarray, np.ndarray]:

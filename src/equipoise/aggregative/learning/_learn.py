@@ -212,7 +212,7 @@ def _go(learner: Learner, settings: Settings, confidence: float, folder: Run | N
                     learner.keep(folder)
                 learner.replan(all_menus=True)
             learner.play()
-            bar.advance(certificate=learner.best.certificate, bound=learner.best.bound)
+            bar.advance(width=learner.best.width, bound=learner.best.bound)
     return conclude(learner, settings.episodes, confidence, time.perf_counter() - started)
 
 

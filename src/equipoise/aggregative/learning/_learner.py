@@ -22,7 +22,7 @@ class Curves:
     """What is recorded of every episode."""
 
     #: (episodes,) smallest upper minus lower value of a policy played so far.
-    certificate: np.ndarray
+    width: np.ndarray
     #: (episodes,) smallest bound on the gains of a policy played so far.
     bound: np.ndarray
     #: (episodes,) bound on the gains of the policy of the episode: its regret is at most that.
@@ -64,7 +64,7 @@ class Best:
     plays: np.ndarray
     aggregate: np.ndarray
     cell: np.ndarray
-    certificate: float = np.inf
+    width: float = np.inf
     bound: float = np.inf
     score: float = np.inf
 
@@ -73,7 +73,7 @@ class Best:
         score = goal.score(bounds, starts)
         if score <= self.score:
             self.plays, self.aggregate, self.cell = joint.plays, joint.aggregate, joint.cell
-            self.certificate, self.bound = bounds.width(starts), bounds.largest_gain(starts)
+            self.width, self.bound = bounds.width(starts), bounds.largest_gain(starts)
             self.score = score
 
     @property
@@ -146,7 +146,7 @@ class Learner:
                 self.best.offer(likely, self.evaluation.bounds(likely), self._starts, self.goal)
         bounds = self.evaluation.bounds(self.best.joint)
         # Of one policy, what was proven before still holds.
-        self.best.certificate = min(self.best.certificate, bounds.width(self._starts))
+        self.best.width = min(self.best.width, bounds.width(self._starts))
         self.best.bound = min(self.best.bound, bounds.largest_gain(self._starts))
         return bounds
 
@@ -155,7 +155,7 @@ class Learner:
         k = self.episode
         folder.log(
             k,
-            certificate=self.curves.certificate[k - 1],
+            width=self.curves.width[k - 1],
             bound=self.curves.bound[k - 1],
             plans=self.plans,
         )
@@ -202,7 +202,7 @@ class Learner:
         before = k - 1 if k else k
         width = self.bounds.width(self._starts)
         gain = self.bounds.largest_gain(self._starts)
-        curves.certificate[k] = np.fmin(width, curves.certificate[before])
+        curves.width[k] = np.fmin(width, curves.width[before])
         curves.bound[k] = np.fmin(gain, curves.bound[before])
         curves.regret[k], curves.planned[k] = gain, self._new
         self._new = False

@@ -12,7 +12,7 @@ from equipoise.games import AggregativePolicy
 from equipoise.runs import Record
 
 #: Names of the curves, in the order of the columns of a record.
-_CURVES = ("certificate", "bound", "regret", "planned")
+_CURVES = ("width", "bound", "regret", "planned")
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,13 @@ class Learned:
     >>> run = eq.aggregative.learn(eq.aggregative.Simulator(city, key=0), episodes=50)
     >>> bool(eq.certify(city, run.policy).max_gain <= run.bound)
     True
-    >>> run.curve["certificate"].shape, bool((run.lower <= run.upper).all())
+    >>> run.curve["width"].shape, bool((run.lower <= run.upper).all())
     ((50,), True)
     """
 
     policy: AggregativePolicy
     #: The largest upper minus lower value of any agent, over states that begin episodes.
-    certificate: float
+    width: float
     #: What no agent can gain more than by leaving the policy, over those states.
     bound: float
     #: With what probability (or more) `lower`, `upper` and `bound` hold; 0 if nothing is proven.
@@ -45,7 +45,7 @@ class Learned:
     upper: np.ndarray
     #: (2, states): what its mean welfare lies between.
     welfare: np.ndarray
-    #: By episode: "certificate" and "bound", the smallest so far of any policy played; "regret",
+    #: By episode: "width" and "bound", the smallest so far of any policy played; "regret",
     #: a bound on the gains of the policy of the episode; "planned", whether it was a new one.
     curve: dict[str, np.ndarray]
     status: Status
@@ -88,7 +88,7 @@ def conclude(learner: Learner, episodes: int, confidence: float, seconds: float)
     history = tuple((k, _policy(learner, found), found) for k, _, found in learner.history or ())
     return Learned(
         policy=_policy(learner, bounds),
-        certificate=best.certificate,
+        width=best.width,
         bound=best.bound,
         confidence=confidence,
         lower=bounds.lower,
@@ -141,7 +141,7 @@ def as_record(learned: Learned, config: dict[str, Any]) -> Record:
     """What is kept of a finished run; seconds are not: they differ from run to run."""
     stats = {k: v for k, v in learned.stats.items() if k not in ("seconds", "aggregate")}
     scalars = {
-        "certificate": learned.certificate,
+        "width": learned.width,
         "bound": learned.bound,
         "confidence": learned.confidence,
         "status": {
@@ -170,7 +170,7 @@ def from_record(record: Record) -> Learned:
     status = scalars["status"]
     return Learned(
         policy=AggregativePolicy(*(arrays[name] for name in ("rows", "counts", "actions"))),
-        certificate=scalars["certificate"],
+        width=scalars["width"],
         bound=scalars["bound"],
         confidence=scalars["confidence"],
         lower=arrays["lower"],
