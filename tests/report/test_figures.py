@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from matplotlib import rc_context
 
-from equipoise.report import Report, figures
+from equipoise.report import Curve, Report, figures
 
 
 def test_slopes_are_recovered_in_noise(rng):
@@ -39,6 +39,53 @@ def test_learning_curves_draw_medians_bands_and_labels(rng):
     assert any(np.array_equal(y, np.median(runs, 0)) for y in drawn if len(y) == 100)
     assert len(axes.collections) == 1  # one band, for the curve with several runs
     assert axes.get_yscale() == "log"
+
+
+def tick_labels(figure):
+    """The labels on the vertical axis that are within it."""
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    low, high = axes.get_ylim()
+    ticks = [*axes.yaxis.get_major_ticks(), *axes.yaxis.get_minor_ticks()]
+    return [
+        t.label1.get_text() for t in ticks if low <= t.get_loc() <= high and t.label1.get_text()
+    ]
+
+
+T = np.arange(1.0, 21.0)
+WOBBLE = 1 + 1e-9 * np.sin(T)
+
+
+@pytest.mark.parametrize(
+    "values", [np.full(20, 0.8521), 0.8521 * WOBBLE, np.zeros(20), -WOBBLE, 1 / T - 0.5]
+)
+def test_what_has_no_rate_is_given_none_and_has_readable_ticks(values):
+    for figure in (
+        figures.compared_curves({"a": Curve(T, values)}),
+        figures.learning_curves(T, {"a": values}),
+    ):
+        (axes,) = figure.axes
+        assert [text.get_text() for text in axes.get_legend().get_texts()] == ["a"]
+        assert len(axes.lines) == 1
+        if figure.axes[0].get_yscale() == "linear":
+            heights = [float(text.replace("−", "-")) for text in tick_labels(figure)]
+            assert len(heights) >= 3
+            assert min(heights) <= np.median(values) + 0.1
+            assert max(heights) >= np.median(values) - 0.1
+
+
+def test_of_several_curves_only_those_that_change_have_a_rate():
+    curves = {"flat": Curve(T, np.full(20, 0.5)), "falling": Curve(T, 1 / T)}
+    (axes,) = figures.compared_curves(curves).axes
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert labels == ["flat", "falling  (slope −1.00)"]
+    assert axes.get_yscale() == "log"
+
+
+def test_less_than_a_decade_has_ticks_with_labels():
+    figure = figures.compared_curves({"a": Curve(T, 1.05 + 0.5 / T)})  # no power of ten in there
+    assert figure.axes[0].get_yscale() == "log"
+    assert len(tick_labels(figure)) >= 3
 
 
 def test_curves_of_the_wrong_length_are_refused():

@@ -162,7 +162,8 @@ def _add_curves(page: Report, runs: Sequence[RunFolder]) -> None:
     page.section("Curves")
     page.text(
         "Means, with bands of two standard errors where several games or seeds were averaged. "
-        "Axes are logarithmic where all values are positive; slopes are fitted to the last decade."
+        "Axes are logarithmic where all values are positive; slopes are fitted to the last decade of "
+        "curves that change there."
     )
     for (quantity, _), curves in drawn:
         for names in _chunks(list(curves), _CURVES):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.report._canvas import canvas, cycle, label
-from equipoise.report._slopes import fit_slope
+from equipoise.report._slopes import draw_slope, set_value_axis, spans_a_range
 from equipoise.runs import Record
 
 #: Names of the array that says where the others were recorded, and what it is called on the axis.
@@ -149,7 +149,8 @@ def compared_curves(
     """Curves of several runs over one another, each on its own rounds, with bands and slopes.
 
     Bands are two standard errors wide on either side. Axes are logarithmic where all means are
-    above 0, and then slopes are fitted to the last decade of each curve.
+    above 0, and then slopes are fitted to the last decade of each curve that is not constant
+    there. Where all curves are nearly constant, the axis of values is linear.
 
     **Example**
 
@@ -163,19 +164,18 @@ def compared_curves(
     if not curves:
         raise ValueError("curves: expected at least one, found none")
     finite = {name: np.isfinite(c.mean) & (c.at > 0) for name, c in curves.items()}
-    log = all((c.mean[finite[name]] > 0).all() for name, c in curves.items())
+    means = [c.mean[finite[name]] for name, c in curves.items()]
+    positive = all((mean > 0).all() for mean in means)
+    log = positive and spans_a_range(means)
     inside = max(map(len, curves)) <= 16 and len(curves) <= 4  # larger legends hide the curves
     with canvas(4.7, 3.5 if inside else 3.6 + 0.19 * len(curves)) as (figure, axes):
         for (name, curve), colour in zip(curves.items(), cycle(), strict=False):
             used = finite[name]
             at, mean = curve.at[used], curve.mean[used]
             text = label(name)
-            if log and fit and (at >= at.max(initial=1.0) / 10).sum() >= 3:
-                slope, scale = fit_slope(at, mean)
-                text += f"  (slope {slope:.2f})".replace("-", "−")
-                tail = at[at >= at.max() / 10]
-                axes.plot(tail, scale * tail**slope, "--", color=colour, lw=1.0)
-            drawn = _spread(at.size, log)
+            if log and fit:
+                text += draw_slope(axes, at, mean, colour)
+            drawn = _spread(at.size, positive)
             style = "o-" if at.size < 3 else "-"
             axes.plot(at[drawn], mean[drawn], style, color=colour, lw=1.8, label=text)
             if curve.error is not None and at.size:
@@ -183,8 +183,9 @@ def compared_curves(
                 low = np.maximum(mean - half, mean.min() / 10) if log else mean - half
                 ends = low[drawn], (mean + half)[drawn]
                 axes.fill_between(at[drawn], *ends, color=colour, alpha=0.2, lw=0)
-        if log:
-            axes.set(xscale="log", yscale="log")
+        if positive:
+            axes.set_xscale("log")
+        set_value_axis(axes, means, log)
         axes.set(xlabel=label(next(iter(curves.values())).axis), ylabel=label(ylabel))
         axes.set_title(label(title))
         axes.grid(True, color="#808080", alpha=0.25, lw=0.6)

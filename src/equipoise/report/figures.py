@@ -13,7 +13,7 @@ from equipoise.report._canvas import COLOURS, FONT, canvas, cycle, label, name_t
 from equipoise.report._heat import heat_map
 from equipoise.report._maps import equilibrium_map, interaction_map
 from equipoise.report._run_curves import compared_curves
-from equipoise.report._slopes import fit_slope
+from equipoise.report._slopes import draw_slope, fit_slope, set_value_axis, spans_a_range
 
 __all__ = [
     "compared_curves",
@@ -56,7 +56,7 @@ def learning_curves(
     """
     t = np.asarray(rounds, float)
     with canvas(5.6, 3.8) as (figure, axes):
-        end = None
+        end, middles = None, []
         for (name, values), colour in zip(curves.items(), cycle(), strict=False):
             runs = np.atleast_2d(np.asarray(values, float))
             if runs.shape[1:] != t.shape:
@@ -64,12 +64,10 @@ def learning_curves(
                     f"curves[{name!r}]: expected {t.size} values per run, found shape {runs.shape}"
                 )
             middle = np.median(runs, 0)
+            middles.append(middle)
             text = label(name)
             if fit:
-                slope, scale = fit_slope(t, middle)
-                text += f"  (slope {slope:.2f})".replace("-", "−")
-                tail = t[t >= t.max() / 10]
-                axes.plot(tail, scale * tail**slope, "--", color=colour, lw=1.0)
+                text += draw_slope(axes, t, middle, colour)
             axes.plot(t, middle, color=colour, lw=1.8, label=text)
             if len(runs) > 1:
                 low, high = np.quantile(runs, band, axis=0)
@@ -77,7 +75,8 @@ def learning_curves(
             end = middle[-1] if end is None else end
         for name, slope in (references or {}).items():
             axes.plot(t, end * (t / t[-1]) ** slope, ":", color=COLOURS[-1], label=label(name))
-        axes.set(xscale="log", yscale="log", xlabel=label(xlabel), ylabel=label(ylabel))
+        axes.set(xscale="log", xlabel=label(xlabel), ylabel=label(ylabel))
+        set_value_axis(axes, middles, log=spans_a_range(m[m > 0] for m in middles))
         axes.set_title(label(title))
         axes.grid(True, color="#808080", alpha=0.25, lw=0.6)
         axes.legend(frameon=False)
