@@ -210,6 +210,8 @@ def test_options_are_checked():
     for options, message in (
         ({"objective": "fun"}, "objective: expected one of"),
         ({"sense": "up"}, "sense: expected 'max' or 'min'"),
+        ({"sense": "min"}, "sense: expected objective='welfare' with 'min', found 'regret'"),
+        ({"epsilon": 0.1}, "epsilon: expected objective='welfare' or 'loss' with it"),
         ({"rounding": "down"}, "rounding: expected"),
         ({"tolerance": "paper"}, "tolerance: expected a number or 'printed'"),
         ({"tolerance": -1.0}, "tolerance: expected a number in"),

@@ -125,6 +125,52 @@ def test_wrong_options_are_refused_in_a_line(capsys, tmp_path, town):
         assert "expected" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("game", "options", "message"),
+    [
+        (
+            "el-farol",
+            "sense=min",
+            "--option sense: expected only with objective=welfare, found obj",
+        ),
+        ("el-farol", "objective=loss sense=max", "found objective=loss; losses are made as small"),
+        (
+            "el-farol",
+            "epsilon=0.1",
+            "--option epsilon: expected only with objective=welfare or los",
+        ),
+        (
+            "el-farol",
+            "objective=welfare epsilon=0.1 tolerance=0.2",
+            "found tolerance=0.2, which re",
+        ),
+        ("el-farol", "key=3", "--option key: expected only with rounding=sample, found rounding=v"),
+        ("demand-response", "method=state-wise", "--option method: expected only with objective="),
+    ],
+)
+def test_options_without_effect_are_refused(capsys, game, options, message):
+    words = [word for option in options.split() for word in ("--option", option)]
+    assert main(["solve", game, "--set", "agents=20", *words]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert message in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("options", ["sense=min objective=welfare", "rounding=sample key=3"])
+def test_the_same_options_are_taken_where_they_have_an_effect(capsys, options):
+    words = [word for option in options.split() for word in ("--option", option)]
+    assert main(["solve", "el-farol", "--set", "agents=20", *words, "--json"]) in (0, 1)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("verb", ["solve el-farol", "learn demand-response"])
+def test_a_policy_in_no_known_format_is_refused_by_the_name_of_the_flag(capsys, verb):
+    assert main([*verb.split(), "--out", "p.txt"]) == 2
+    message = "--out: expected a name that ends in .json or .npz, found p.txt"
+    assert message in capsys.readouterr().err
+
+
 #: Types of arguments are checked in tests, and not where the library is used: so, in a process.
 WRONG = {
     "spacing=nan": "spacing: expected a number, found 'nan'",

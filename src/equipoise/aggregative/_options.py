@@ -37,6 +37,13 @@ def as_options(
     if tolerance is not None and not isinstance(tolerance, str):
         checks.check_range("tolerance", tolerance, 0.0, np.inf)
     checks.check_range("epsilon", epsilon, 0.0, np.inf, high_open=True)
+    if sense == "min" and objective != "welfare":
+        raise ValueError(f"sense: expected objective='welfare' with 'min', found {objective!r}")
+    if epsilon > 0 and (objective == "regret" or tolerance is not None):
+        raise ValueError(
+            "epsilon: expected objective='welfare' or 'loss' with it and no tolerance, which "
+            f"would replace it; found {objective!r} and {tolerance!r}"
+        )
     if spacing is None:  # cells that are halved may begin large
         spacing = (0.25 if objective == "regret" and tolerance is None else 0.05) * width or 1.0
     checks.check_range("spacing", spacing, 0.0, np.inf, low_open=True, high_open=True)

@@ -1,7 +1,7 @@
 """Games of very many agents on the command line: solving, files, tables and a page."""
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import equipoise as eq
+from equipoise.cli._errors import CommandError
 from equipoise.cli._inputs import check_names, describe, kind_of, setting
 from equipoise.cli._output import print_pairs, print_table
 from equipoise.cli._policies import read_json
@@ -35,7 +36,49 @@ def options_of(game: Any, settings: Sequence[str]) -> dict[str, Any]:
     options = dict(setting(text, "--option") for text in settings)
     known = list(inspect.signature(solvers[kind_of(game)]).parameters)[1:]
     check_names("--option", options, known, f"options of the solver of {kind_of(game)} games")
+    _check_effect(options)
     return options
+
+
+def _check_effect(options: Mapping[str, Any]) -> None:
+    """Refuse options that would change nothing beside the others.
+
+    >>> _check_effect({"sense": "min"})
+    Traceback (most recent call last):
+    ...
+    equipoise.cli._errors.CommandError: --option sense: expected only with objective=welfare, found
+    objective=regret; any equilibrium is sought, neither the best nor the worst
+    """
+    objective = options.get("objective", "regret")
+    valued, printed = objective in ("welfare", "loss"), options.get("tolerance") == "printed"
+    rounding, found = options.get("rounding", "vertex"), f"objective={objective}"
+    any_one = "any equilibrium is sought, neither the best nor the worst"
+    beside = f"{found}; {any_one}"
+    needed = {
+        "sense": (
+            objective == "welfare",
+            "objective=welfare",
+            f"{found}; losses are made as small as can be" if objective == "loss" else beside,
+        ),
+        "epsilon": (
+            valued and "tolerance" not in options,
+            "objective=welfare or loss, and without tolerance",
+            f"tolerance={options.get('tolerance')}, which replaces it" if valued else beside,
+        ),
+        "method": (
+            valued or printed,
+            "objective=welfare or loss, or with tolerance=printed",
+            f"{found}; both methods then find the same",
+        ),
+        "key": (rounding == "sample", "rounding=sample", f"rounding={rounding}; nothing is random"),
+    }
+    for name, (has_effect, condition, instead) in needed.items():
+        numeric = name in ("epsilon", "key")
+        # What no solver would take is refused by the solver, which says why.
+        if numeric and not isinstance(options.get(name, 0), int | float):
+            continue
+        if name in options and not has_effect and not (numeric and options[name] < 0):
+            raise CommandError(f"--option {name}: expected only with {condition}, found {instead}")
 
 
 def judge(solution: eq.Solution, tolerance: float) -> eq.Solution:

@@ -15,11 +15,17 @@ from equipoise.runs.plain import dumps
 SUFFIXES = (".json", ".npz")
 
 
-def check_suffix(path: Path) -> None:
-    """Refuse a name that says no format; asked before the work that leads to the file."""
+def check_suffix(path: Path, name: str = "policy") -> None:
+    """Refuse a name that says no format; asked before the work that leads to the file.
+
+    >>> check_suffix(Path("p.txt"), "--out")
+    Traceback (most recent call last):
+    ...
+    ValueError: --out: expected a name that ends in .json or .npz, found p.txt
+    """
     if path.suffix.lower() not in SUFFIXES:
         raise ValueError(
-            f"policy: expected a name that ends in {' or '.join(SUFFIXES)}, found {path}"
+            f"{name}: expected a name that ends in {' or '.join(SUFFIXES)}, found {path}"
         )
 
 

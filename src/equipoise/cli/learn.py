@@ -77,7 +77,7 @@ class Learn:
         self._check_learning()
         if self.out is not None:
             with refusing():
-                _policies.check_suffix(self.out)
+                _policies.check_suffix(self.out, "--out")
         game = find_game(self.game, self.set)
         if kind_of(game) != "aggregative-markov":
             raise CommandError(

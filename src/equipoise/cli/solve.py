@@ -64,7 +64,7 @@ class Solve:
         check_page("--report", self.report)
         if self.out is not None:
             with refusing():
-                _policies.check_suffix(self.out)
+                _policies.check_suffix(self.out, "--out")
         game = find_game(self.game, self.set)
         if kind_of(game).startswith("aggregative"):
             return self._run_crowd(game)
