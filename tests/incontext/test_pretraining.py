@@ -15,6 +15,7 @@ from scipy.special import xlogy
 
 from equipoise import dynamics, incontext
 from equipoise.games import MatrixGame, families
+from equipoise.incontext import _train
 from equipoise.incontext._curves import gap
 from equipoise.incontext._static import static_policies
 from equipoise.incontext._step import Trainer, held_out_divergence
@@ -169,6 +170,34 @@ def test_a_run_folder_holds_everything(tmp_path):
         incontext.pretrain(
             family, incontext.Config(**{**TINY, "steps": 6}), key=0, run=tmp_path / "run"
         )
+
+
+class Line:
+    """A progress line that remembers what it showed."""
+
+    def __init__(self):
+        self.shown = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def advance(self, steps=1, **metrics):
+        self.shown.append(metrics)
+
+
+def test_the_held_out_gap_stays_in_the_line(monkeypatch):
+    line = Line()
+    monkeypatch.setattr(_train, "progress", lambda *_, **__: line)
+    config = incontext.Config(**{**TINY, "steps": 8, "evaluate_every": 4})
+    incontext.pretrain(families.uniform(2), config, key=0)
+    opening, *cycles = line.shown
+    assert opening == {}
+    assert ["gap" in shown for shown in cycles] == [False, True, True, True]
+    assert cycles[1]["gap"] == cycles[2]["gap"]
+    assert cycles[1]["loss"] != cycles[2]["loss"]
 
 
 def test_training_can_begin_with_other_players():

@@ -171,7 +171,7 @@ def _train(
     config, state = trainer.config, _first(trainer)
     if run is not None and run.step:
         state = run.restore(state)
-    saved = time.monotonic()
+    saved, shown = time.monotonic(), {}
     with progress("pre-training", total=config.steps) as bar:
         bar.advance(int(state.step))
         while int(state.step) < config.steps and not stop and not _ended(config, state):
@@ -180,7 +180,8 @@ def _train(
             step = before + config.play_ahead
             state = eqx.tree_at(lambda s: (s.learned, s.step), state, (learned, jnp.int32(step)))
             row = {name: np.asarray(value).mean(1) for name, value in metrics.items()}
-            shown = {name: float(value.mean()) for name, value in row.items()}
+            # What was found last stays in the line until it is found anew.
+            shown |= {name: float(value.mean()) for name, value in row.items()}
             evaluated = _crosses(before, step, config.evaluate_every) or step >= config.steps
             if evaluated:
                 state, found = _evaluate(trainer, held_out, state)
