@@ -99,7 +99,8 @@ def test_files_that_are_refused(text, message, tmp_path, capsys):
     assert main(["solve", "oneill", "--config", str(path)]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith(f"equipoise: error: {path}: ")
+    assert err.startswith("equipoise: error: --config: ")
+    assert str(path) in err
     assert message in err
     assert err.count("\n") == 1
 
@@ -110,13 +111,16 @@ def test_a_wrong_value_is_said_to_come_from_the_file(tmp_path, capsys):
     assert main(["solve", "oneill", "--config", str(path)]) == 2
     err = capsys.readouterr().err
     assert "expected a number, found 'few'" in err
-    assert err.splitlines()[-1].startswith(f"equipoise: error: {path}: ")
+    assert err.startswith(f"equipoise: error: --config: {path}: --tolerance: ")
+    assert err.count("\n") == 1
 
 
 def test_files_that_are_not_there(tmp_path, capsys):
     for path in (tmp_path / "none.toml", tmp_path):
         assert main(["solve", "oneill", "--config", str(path)]) == 2
-        assert f"error: {path}: " in capsys.readouterr().err
+        error = capsys.readouterr().err
+        assert "error: --config: expected a file that can be opened" in error
+        assert str(path) in error
     (tmp_path / "bytes.toml").write_bytes(bytes(range(256)))
     assert main(["solve", "oneill", "--config", str(tmp_path / "bytes.toml")]) == 2
     assert "expected TOML" in capsys.readouterr().err

@@ -35,8 +35,18 @@ def test_help_of_a_verb_can_be_asked_for_first(capsys):
     first = capsys.readouterr().out
     assert main(["solve", "--help"]) == 0
     assert first == capsys.readouterr().out
-    assert main(["help", "slove"]) == 0
+    assert main(["help"]) == 0
     assert capsys.readouterr().out.startswith("usage: equipoise VERB")
+
+
+def test_help_of_what_is_no_verb_is_refused(capsys):
+    assert main(["help", "slove"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert err.endswith("found 'slove'; did you mean solve?\n")
+    assert main(["help", "foo", "--json"]) == 2
+    assert capsys.readouterr().err.startswith('{"error": "VERB: expected one of solve')
 
 
 def test_no_arguments_is_wrong_usage(capsys):
@@ -63,15 +73,43 @@ def test_every_verb_has_help_with_an_example(verb, capsys):
     assert VERBS[verb] in shown
 
 
-@pytest.mark.parametrize(
-    "arguments", [["solve"], ["solve", "a", "--nonsense"], ["solve", "a", "--tolerance", "few"]]
-)
-def test_wrong_usage_of_a_verb(arguments, capsys):
-    assert main(arguments) == 2
+#: Words that no command takes, and what is said of them.
+WRONG_USAGE = {
+    "solve": "GAME: expected an argument, found none",
+    "certify oneill": "POLICY: expected an argument, found none",
+    "solve a b": "b: expected GAME alone, found one argument more",
+    "demo now": "now: expected flags alone, found one argument more",
+    "solve a --nonsense": "--nonsense: expected a flag of this command, found none of that name",
+    "solve a --toleranse 1": "--toleranse: expected a flag of this command, found none of that "
+    "name; did you mean --tolerance?",
+    "solve a --tolerance few": "--tolerance: expected a number, found 'few'",
+    "solve a --tolerance": "--tolerance: expected a number, found nothing after it",
+    "solve a --set": "--set: expected a word, found nothing after it",
+    "solve a --json=3": "--json: expected no value, found '3'",
+    "play --rounds 1.5": "--rounds: expected a whole number, found '1.5'",
+    "play --seed x": "--seed: expected a whole number, found 'x'",
+    "play --family unifrom": "--family: expected one of uniform, gaussian; found 'unifrom'; "
+    "did you mean uniform?",
+    "completion csh": "SHELL: expected one of bash, zsh, fish; found 'csh'; did you mean zsh?",
+}
+
+
+@pytest.mark.parametrize("line", WRONG_USAGE)
+def test_wrong_usage_of_a_verb_is_one_line(line, capsys):
+    assert main(line.split()) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert "Traceback" not in err
-    assert err
+    told, verb = WRONG_USAGE[line], line.split()[0]
+    assert err == f"equipoise: error: {told}; see 'equipoise {verb} --help'\n"
+
+
+def test_what_the_parser_alone_knows_is_one_line_too(monkeypatch, capsys):
+    monkeypatch.setattr("equipoise.cli._usage.what_is_wrong", lambda *_: None)
+    assert main(["solve", "a", "--tolerance", "few"]) == 2
+    assert capsys.readouterr().err == (
+        "equipoise: error: Error parsing --tolerance: expected a number, found 'few'; "
+        "see 'equipoise solve --help'\n"
+    )
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["solve", "--help"], ["games"]])

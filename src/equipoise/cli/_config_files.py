@@ -16,7 +16,6 @@ from typing import Any
 import tyro
 
 from equipoise.cli._errors import CommandError, refusing
-from equipoise.cli._flags import Common
 from equipoise.cli._inputs import check_names
 
 #: Of the common options, those that say where the others are.
@@ -35,6 +34,23 @@ class Option:
     #: Given once for each of its values.
     repeated: bool
     required: bool
+    #: What the type is annotated with.
+    extras: tuple[Any, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What the user knows it by.
+
+        >>> from equipoise.cli.solve import Solve
+        >>> [option.name for option in options(Solve)][:2]
+        ['GAME', '--tolerance']
+        """
+        return self.key.upper() if self.positional else f"--{self.key}"
+
+    @property
+    def listed(self) -> bool:
+        """Whether it takes several values."""
+        return any(typing.get_origin(part) is tuple for part in (self.kind, *members(self.kind)))
 
     def value(self, command: Any) -> Any:
         """What a command has."""
@@ -56,14 +72,18 @@ class Option:
         return [f"--{self.key}={_word(value)}"]
 
 
-def options(kind: type) -> Iterator[Option]:
+def options(kind: type, *, about_files: bool = False) -> Iterator[Option]:
     """The options of a command, those of its groups included.
+
+    Those that say where options are, `--config` and `--print-config`, are no options of a file.
 
     >>> from equipoise.cli.solve import Solve
     >>> [option.key for option in options(Solve)][:3]
     ['game', 'tolerance', 'out']
     """
-    yield from _options(kind, ())
+    for option in _options(kind, ()):
+        if about_files or option.path[0] != "common" or option.key not in _ABOUT_FILES:
+            yield option
 
 
 def _options(kind: type, path: tuple[str, ...]) -> Iterator[Option]:
@@ -73,17 +93,15 @@ def _options(kind: type, path: tuple[str, ...]) -> Iterator[Option]:
         if dataclasses.is_dataclass(bare):
             yield from _options(typing.cast(type, bare), (*path, field.name))
             continue
-        key = field.name.replace("_", "-")
-        if kind is Common and key in _ABOUT_FILES:
-            continue
         yield Option(
-            key,
+            field.name.replace("_", "-"),
             (*path, field.name),
             bare,
             positional=tyro.conf.Positional in extras,
             repeated=tyro.conf.UseAppendAction in extras,
             required=field.default is dataclasses.MISSING
             and field.default_factory is dataclasses.MISSING,
+            extras=extras,
         )
 
 
@@ -128,13 +146,13 @@ def _toml(value: Any) -> str:
 
 def read_config(kind: type, path: Path) -> dict[str, Any]:
     """The options in a file, by key; refuses keys that the command does not have."""
-    with refusing():
+    with refusing("--config"):
         try:
             found = tomllib.loads(path.read_text(encoding="utf-8-sig"))
         except ValueError as error:  # no TOML, or no text
-            raise ValueError(f"{path}: expected TOML, found {error}") from error
+            raise ValueError(f"--config: expected TOML in {path}, found {error}") from error
     known = {option.key: option for option in options(kind)}
-    check_names(str(path), found, known, "options of this command")
+    check_names(f"--config: {path}", found, known, "options of this command")
     for key, value in found.items():
         _check(path, known[key], value)
     return found
@@ -142,28 +160,29 @@ def read_config(kind: type, path: Path) -> dict[str, Any]:
 
 def _check(path: Path, option: Option, value: Any) -> None:
     """Refuse kinds of values that the words of a command line could not tell apart."""
-    listed = typing.get_origin(option.kind) is tuple or _is_optional_tuple(option.kind)
+    listed = option.listed
     plain = value if isinstance(value, list) else [value]
     if isinstance(value, list) != listed or not all(isinstance(v, _PLAIN) for v in plain):
         wanted = "a list" if listed else "one value"
-        raise CommandError(f"{path}: {option.key}: expected {wanted}, found {value!r}")
+        raise CommandError(f"--config: {path}: {option.key}: expected {wanted}, found {value!r}")
     if (option.kind is bool) != isinstance(value, bool) and not _admits_bool(option.kind):
         wanted = "true or false" if option.kind is bool else "a number or a word"
-        raise CommandError(f"{path}: {option.key}: expected {wanted}, found {value!r}")
+        raise CommandError(f"--config: {path}: {option.key}: expected {wanted}, found {value!r}")
 
 
 _PLAIN = str | int | float | bool
 
 
-def _is_optional_tuple(kind: Any) -> bool:
-    return any(typing.get_origin(part) is tuple for part in _members(kind))
-
-
 def _admits_bool(kind: Any) -> bool:
-    return bool in _members(kind)
+    return bool in members(kind)
 
 
-def _members(kind: Any) -> tuple[Any, ...]:
+def members(kind: Any) -> tuple[Any, ...]:
+    """The parts of a union; of anything else there are none.
+
+    >>> members(int | None)
+    (<class 'int'>, <class 'NoneType'>)
+    """
     union = isinstance(kind, types.UnionType) or typing.get_origin(kind) is typing.Union
     return typing.get_args(kind) if union else ()
 

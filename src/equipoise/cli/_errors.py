@@ -44,21 +44,47 @@ def tell_interrupted(more: str, as_json: bool) -> int:
 
 
 @contextmanager
-def refusing() -> Iterator[None]:
+def refusing(source: str = "", **typed: str) -> Iterator[None]:
     """Turn what the library and the system say about wrong input into a `CommandError`.
 
-    Only the reading, checking and writing of what the user named belongs inside.
+    Only the reading, checking and writing of what the user named belongs inside. `source` is the
+    argument that names the file at work; `typed` maps arguments of the library to what the user
+    typed in their place.
 
     >>> with refusing():
     ...     raise ValueError("payoff: expected finite numbers, found nan at [0, 1]")
     Traceback (most recent call last):
     ...
     equipoise.cli._errors.CommandError: payoff: expected finite numbers, found nan at [0, 1]
+    >>> with refusing(path="--write"):
+    ...     raise ValueError("path: expected a name that ends in .nfg, found a.txt")
+    Traceback (most recent call last):
+    ...
+    equipoise.cli._errors.CommandError: --write: expected a name that ends in .nfg, found a.txt
+    >>> with refusing("--out"):
+    ...     raise IsADirectoryError(21, "Is a directory", "a")
+    Traceback (most recent call last):
+    ...
+    equipoise.cli._errors.CommandError: --out: expected a file that can be opened, found a: Is a
+    directory
     """
     try:
         yield
     except OSError as error:
         where = f"{error.filename}: " if error.filename is not None else ""
-        raise CommandError(f"{where}{error.strerror or error}") from error
+        told = f"{where}{error.strerror or error}"
+        wanted = f"{source}: expected a file that can be opened, found " if source else ""
+        raise CommandError(wanted + told) from error
     except (ValueError, NotImplementedError) as error:
-        raise CommandError(str(error)) from error
+        name, colon, rest = str(error).partition(":")
+        told = f"{typed[name]}:{rest}" if colon and name in typed else str(error)
+        raise CommandError(told) from error
+
+
+def flags(*names: str) -> dict[str, str]:
+    """Arguments of the library that are flags of the same name, for `refusing`.
+
+    >>> flags("learning_rate")
+    {'learning_rate': '--learning-rate'}
+    """
+    return {name: f"--{name.replace('_', '-')}" for name in names}

@@ -80,7 +80,7 @@ def _dispatch(arguments: list[str]) -> Any:
         sys.stderr.write(_help())
         return 2
     verb, *rest = arguments
-    if verb == "help" and rest and rest[0] in VERBS:
+    if verb == "help" and rest and not rest[0].startswith("-"):
         verb, rest = rest[0], ["--help"]
     if verb in ("-h", "--help", "help"):
         sys.stdout.write(_help())

@@ -3,13 +3,13 @@
 import inspect
 import io
 import sys
-from contextlib import nullcontext, redirect_stderr
+from contextlib import redirect_stderr
 from importlib import import_module
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from equipoise.cli._errors import CommandError, asks_for_json
+from equipoise.cli._errors import CommandError
 
 
 def command_kind(verb: str) -> Any:
@@ -29,20 +29,11 @@ def parse(verb: str, words: list[str]) -> Any:
     """
     from equipoise.cli._config_files import write_config
 
-    kind = command_kind(verb)
-    path, explained = _config_path(words), io.StringIO()
-    try:
-        with redirect_stderr(explained) if asks_for_json(words) else nullcontext():
-            default = None if path is None else _from_file(verb, kind, path)
-            command = _from_words(verb, kind, words, default)
-    except SystemExit as end:  # after --help, or after wrong usage was explained
-        if explained.getvalue():
-            raise CommandError(_in_a_line(explained.getvalue())) from end
-        return int(end.code or 0)
-    except CommandError as error:
-        if explained.getvalue():
-            raise CommandError(f"{_in_a_line(explained.getvalue())}; {error}") from error
-        raise
+    kind, path = command_kind(verb), _config_path(words)
+    default = None if path is None else _from_file(verb, kind, path)
+    command = _from_words(verb, kind, words, default)
+    if isinstance(command, int):
+        return command
     if hasattr(command, "common") and command.common.print_config:
         sys.stdout.write(f"# equipoise {verb} --config FILE\n{write_config(command)}")
         return 0
@@ -50,19 +41,30 @@ def parse(verb: str, words: list[str]) -> Any:
 
 
 def _from_words(verb: str, kind: Any, words: list[str], default: Any = None) -> Any:
+    """The command, or an exit code if the parser printed what was asked for."""
     import tyro
 
     # What a file switched on, the command line can switch off: then flags come in pairs.
     more: dict[str, Any] = {"default": default}
     if default is None:
         more = {"config": (tyro.conf.FlagCreatePairsOff,)}
-    return tyro.cli(
-        kind,
-        prog=f"equipoise {verb}",
-        description=inspect.cleandoc(kind.__doc__),
-        args=words,
-        **more,
-    )
+    explained = io.StringIO()
+    try:
+        with redirect_stderr(explained):
+            return tyro.cli(
+                kind,
+                prog=f"equipoise {verb}",
+                description=inspect.cleandoc(kind.__doc__),
+                args=words,
+                **more,
+            )
+    except SystemExit as end:  # after --help, or after wrong usage was explained in a box
+        if not end.code:
+            return 0
+        from equipoise.cli._usage import what_is_wrong
+
+        wrong = what_is_wrong(kind, words, default) or _in_a_line(explained.getvalue())
+        raise CommandError(f"{wrong}; see 'equipoise {verb} --help'") from end
 
 
 def _in_a_line(box: str) -> str:
@@ -78,8 +80,10 @@ def _in_a_line(box: str) -> str:
     >>> _in_a_line("\\n".join(box))
     'Unrecognized options: --set'
     """
-    lines = [line.strip("╭╮╰╯│─ ") for line in box.partition("For full helptext")[0].splitlines()]
-    return " ".join(line for line in lines[1:] if line)
+    told = box.partition("For full helptext")[0].partition("Argument helptext")[0]
+    # The frame is of other letters where the stream knows ASCII alone.
+    lines = [line.strip("╭╮╰╯│─|+ ") for line in told.splitlines()]
+    return " ".join(line for line in lines[1:] if line.strip("-"))
 
 
 def _config_path(words: list[str]) -> Path | None:
@@ -106,10 +110,10 @@ def _from_file(verb: str, kind: Any, path: Path) -> Any:
     words, missing = as_words(kind, read_config(kind, path))
     try:
         command = _from_words(verb, kind, words)
-    except SystemExit as end:
-        raise CommandError(
-            f"{path}: expected options that can be read, found what is said above"
-        ) from end
+    except CommandError as error:
+        raise CommandError(f"--config: {path}: {error}") from error
+    if isinstance(command, int):
+        raise CommandError(f"--config: {path}: expected options, found one that asks for help")
     for option in missing:  # past the freezing of a command that nobody else has seen yet
         object.__setattr__(command, option.path[0], tyro.MISSING)
     return command
