@@ -1,10 +1,15 @@
 """Training data that can be looked at and written down."""
 
+import equinox as eqx
+import jax
 import numpy as np
 import pytest
+from sample_players import random_players
 from support import peer
 
 import equipoise as eq
+from equipoise.incontext import _train
+from equipoise.incontext._step import Trainer
 from equipoise.runs.arrays import read_npz
 
 PAPER = eq.incontext.Config.paper
@@ -82,6 +87,52 @@ def test_a_training_set_has_no_other_games():
     payoffs = np.concatenate([np.asarray(batch.games.payoff) for batch in data])
     assert len(np.unique(payoffs.reshape(24, -1), axis=0)) == 3
     assert set(np.concatenate([batch.number for batch in data])) == {0, 1, 2}
+
+
+@pytest.fixture
+def trained_on(monkeypatch):
+    """What training sees from now on: (rewards, actions, policies, labels) of every cycle."""
+    seen, labels_of = [], Trainer._labels
+
+    def labelled(self, board, context, *more):
+        labels = labels_of(self, board, context, *more)
+        parts = (board.reward, context.actions, context.policies, labels)
+        jax.debug.callback(lambda *arrays: seen.append([np.asarray(a) for a in arrays]), *parts)
+        return labels
+
+    monkeypatch.setattr(Trainer, "_labels", labelled)
+    # How good the players are does not matter here, and takes a program of its own.
+    monkeypatch.setattr(_train, "_evaluate", lambda trainer, held_out, state: (state, {}))
+    return seen
+
+
+@pytest.mark.parametrize("most", [3, None])
+def test_the_data_are_those_of_training(trained_on, most):
+    small = {"layers": 1, "width": 8, "hidden": 8, "held_out": 2, "stop_on": "gap"}
+    config = PAPER(rounds=5, batch=2, steps=4, play_ahead=2, training_games=most, **small)
+    eq.incontext.pretrain(MATRIX, config, key=7)
+    jax.effects_barrier()
+    cycles = trained_on[:2]
+    for i, batch in enumerate(eq.incontext.dataset(MATRIX, config, games=8, key=7)):
+        rewards, actions, policies, labels = cycles[i // 2]
+        np.testing.assert_array_equal(np.float32(batch.games.payoff), rewards[i % 2 :: 2])
+        np.testing.assert_array_equal(batch.actions, actions.swapaxes(0, 1)[i % 2 :: 2])
+        np.testing.assert_allclose(batch.policies, policies.swapaxes(0, 1)[i % 2 :: 2], atol=1e-6)
+        np.testing.assert_array_equal(batch.labels, labels.swapaxes(0, 1)[i % 2 :: 2])
+
+
+def test_exploration_is_a_constant_share_of_each_game_as_in_training():
+    sizes = {"layers": 1, "width": 16, "hidden": 16}
+    config = eq.incontext.Config(rounds=64, batch=4, play_ahead=1, **sizes)
+    players = random_players(actions=3)
+    sure = eqx.tree_at(lambda p: p.models.readout, players, 1e4 * players.models.readout)
+    family = eq.games.families.uniform(3)
+    batch = eq.incontext.dataset(family, config, games=4, key=0, players=sure)[0]
+    # The least likely action of players who are sure of another has nothing but its share.
+    shares = np.median(3 * batch.policies.min(-1), 1)
+    assert 0.0 < shares.min() < shares.max() < 0.2
+    np.testing.assert_allclose(shares[:, :16].mean(1), shares[:, 48:].mean(1), rtol=1e-3)
+    assert np.ptp(shares[:, -1]) > 0.05
 
 
 def test_players_play_contexts_of_their_own():

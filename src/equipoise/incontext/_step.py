@@ -94,11 +94,7 @@ class Trainer(eqx.Module):
 
     def _cycle(self, learned: Learned, key: jax.Array) -> tuple[Learned, dict[str, Array]]:
         config = self.config
-        games_key, play_key = jax.random.split(key)
-        count = config.batch * config.play_ahead
-        board, equilibria = self._draw(games_key, count)
-        context = self._play(learned.models, board, play_key)
-        labels = self._labels(board, context, equilibria, jax.random.fold_in(play_key, 1))
+        board, context, labels = self.data(learned.models, key)
 
         def update(learned: Learned, part: Any) -> tuple[Learned, dict[str, Array]]:
             board, context, labels = part
@@ -113,8 +109,7 @@ class Trainer(eqx.Module):
         arrays, static = eqx.partition(learned, eqx.is_array)
 
         def body(arrays: Any, i: Any) -> tuple[Any, Any]:
-            # Every play_ahead-th game: whoever played which part of them, each batch has of all.
-            index = i + config.play_ahead * jnp.arange(config.batch)
+            index = self.part(i)
             part = (some(board, index), take(context, index), _pick(labels, index))
             after, metrics = update(eqx.combine(arrays, static), part)
             return eqx.filter(after, eqx.is_array), metrics
@@ -122,14 +117,40 @@ class Trainer(eqx.Module):
         arrays, metrics = jax.lax.scan(body, arrays, jnp.arange(config.play_ahead))
         return eqx.combine(arrays, static), metrics
 
-    def _draw(self, key: jax.Array, count: int) -> tuple[Board, Array | None]:
+    def data(self, models: Transformer, key: jax.Array) -> tuple[Board, Context, Array | None]:
+        """What one seed's models learn from in a cycle: games, how they were played, labels."""
+        games_key, play_key = jax.random.split(key)
+        board, equilibria = self._draw(games_key)
+        context = self._play(models, board, play_key)
+        labels = self._labels(board, context, equilibria, jax.random.fold_in(play_key, 1))
+        return board, context, labels
+
+    def part(self, update: Any) -> Array:
+        """Which games of a cycle are in an update.
+
+        Every `play_ahead`-th: whoever played which part of them, each batch has of all.
+        """
+        return update + self.config.play_ahead * jnp.arange(self.config.batch)
+
+    def numbers(self, key: jax.Array) -> Array | None:
+        """Which games of the training set are in a cycle, given its key; None: new ones."""
+        return self._numbers(jax.random.split(key)[0])
+
+    def _numbers(self, key: jax.Array) -> Array | None:
+        if self.games is None:
+            return None
+        count = self.config.batch * self.config.play_ahead
+        return jax.random.randint(key, (count,), 0, self.games.board.reward.shape[0])
+
+    def _draw(self, key: jax.Array) -> tuple[Board, Array | None]:
         """Games of the training set, or new ones, and their equilibria if they are needed."""
+        index = self._numbers(key)
         if self.games is not None:
-            index = jax.random.randint(key, (count,), 0, self.games.board.reward.shape[0])
             equilibria = self.games.equilibria
             return some(self.games.board, index), None if equilibria is None else equilibria[
                 :, index
             ]
+        count = self.config.batch * self.config.play_ahead
         board = as_board(jax.vmap(self.family.draw)(jax.random.split(key, count)))
         if self.config.loss == "expert" and self.config.expert != "omd":
             return board, matrix_equilibria(board.reward)

@@ -130,9 +130,8 @@ def prepare(family: Family, config: Config, key: jax.Array) -> tuple[Trainer, He
     players = initial_players(family, config, key=jax.random.fold_in(key, _WEIGHTS))
     check_learners(config, family.states)
     needs_equilibria = config.loss == "expert" and config.expert != "omd"
-    games = None
-    if config.training_games is not None:
-        drawn = family.sample(config.training_games, key=jax.random.fold_in(key, _SET))
+    drawn, games = training_games(family, config, key), None
+    if drawn is not None:
         games = TrainingSet(as_board(drawn), solved(drawn) if needs_equilibria else None)
     elif needs_equilibria and family.states is not None:
         raise ValueError(
@@ -145,6 +144,13 @@ def prepare(family: Family, config: Config, key: jax.Array) -> tuple[Trainer, He
     known = needs_equilibria and config.stop_on == "kl"
     labels = solved(held) if known else None
     return trainer, HeldOut(as_board(held), words, labels, jax.random.fold_in(held_key, 2))
+
+
+def training_games(family: Family, config: Config, key: jax.Array) -> Any:
+    """The games of the training set; None where new ones are drawn in every step."""
+    if config.training_games is None:
+        return None
+    return family.sample(config.training_games, key=jax.random.fold_in(key, _SET))
 
 
 def step_key(key: jax.Array, step: int) -> jax.Array:

@@ -8,42 +8,34 @@ and written to a file for other programs.
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from equipoise.core import checks
 from equipoise.core.extras import import_extra
 from equipoise.core.files import atomic_write
 from equipoise.core.randomness import as_key
-from equipoise.core.streams import game_words
 from equipoise.games import MarkovGame, MatrixGame
 from equipoise.games.families import Family
 from equipoise.incontext._config import Config
-from equipoise.incontext._contexts import (
-    Context,
-    as_board,
-    compiled_follow,
-    join,
-    learners_play,
-    make_learner,
-    some,
-)
-from equipoise.incontext._episode import episode
+from equipoise.incontext._contexts import Context, as_board, make_learner, some
 from equipoise.incontext._equilibria import sampled, solved
-from equipoise.incontext._players import Players, check_players
-from equipoise.incontext._teams import Board, Frozen
+from equipoise.incontext._players import Players, check_players, initial_players
+from equipoise.incontext._step import Trainer, TrainingSet
+from equipoise.incontext._teams import Board
+from equipoise.incontext._train import step_key, training_games
 from equipoise.runs.arrays import write_npz
 
 __all__ = ["Batch", "Dataset", "dataset"]
 
-#: Purposes of the keys that are made of the one given.
-_SET, _CHOICE, _PLAY, _LABELS = range(4)
+#: Purpose of the key with which labels are drawn that training has none of.
+_LABELS = 90
 
 
 @dataclass(frozen=True)
@@ -86,9 +78,11 @@ def dataset(
 ) -> "Dataset":
     """The data that a config trains on: `games` games in batches of `config.batch`.
 
-    Of the config, `rounds`, `contexts`, `learners`, `expert`, `training_games` and `batch` count.
-    Contexts that are not those of learners alone are played by `players`, who must then be given.
-    Batches are made when they are asked for; the same arguments always give the same data.
+    Batch `i` is that of update `i` of `pretrain` with the same family, config and key (of the first
+    seed): the same games, played with the same random numbers. Contexts that are not those of
+    learners alone are played by `players`, who must then be given; training has its players as
+    they are by then. Where training has no expert, labels are equilibria. Batches are made when
+    they are asked for, as many at a time as training plays ahead.
 
     **Example**
 
@@ -144,24 +138,14 @@ class Dataset:
         return -(-self.games // self.config.batch)
 
     def __iter__(self) -> Iterator[Batch]:
-        return (self[i] for i in range(len(self)))
+        ahead = self.config.play_ahead
+        for first in range(0, len(self), ahead):
+            cycle = self._cycle(first)
+            yield from (self._batch(cycle, i) for i in range(first, min(first + ahead, len(self))))
 
     def __getitem__(self, index: int) -> Batch:
         i = range(len(self))[index]
-        count = min(self.config.batch, self.games - i * self.config.batch)
-        key = jax.random.fold_in(self.key, 1 + i)
-        games, number = self._games(i, key)
-        board = as_board(games)
-        words = game_words(jax.random.split(jax.random.fold_in(key, _PLAY), self.config.batch))
-        context = _contexts(board, jnp.asarray(words), self.config, self.players)
-        labels = self._labels(games, board, context, jax.random.fold_in(key, _LABELS))
-        first = slice(count)
-        played = (context.actions, context.rewards, context.policies, labels)
-        actions, rewards, policies, labels = (
-            np.swapaxes(np.asarray(array), 0, 1)[first] for array in played
-        )
-        states = None if context.states is None else np.asarray(context.states)[first]
-        return Batch(games[first], number[first], actions, rewards, policies, states, labels)
+        return self._batch(self._cycle(i - i % self.config.play_ahead), i)
 
     def export(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one file, `.npz` or (with pyarrow) `.parquet`.
@@ -181,23 +165,61 @@ class Dataset:
             raise ValueError(f"path: expected a name in .npz or .parquet, found {path.name!r}")
         writers[path.suffix](path)
 
-    def _games(self, batch: int, key: jax.Array) -> tuple[Any, np.ndarray]:
-        """Always as many as fit in a batch, so that one program serves all."""
-        size, most = self.config.batch, self.config.training_games
-        if most is None:
-            games = self.family.sample(size, key=jax.random.fold_in(key, _SET))
-            return games, np.arange(batch * size, (batch + 1) * size)
-        known = self.family.sample(most, key=jax.random.fold_in(self.key, _SET))
-        chosen = jax.random.randint(jax.random.fold_in(key, _CHOICE), (size,), 0, most)
-        return known[np.asarray(chosen)], np.asarray(chosen)
+    @cached_property
+    def _set(self) -> Any:
+        return training_games(self.family, self.config, self.key)
 
-    def _labels(self, games: Any, board: Board, context: Context, key: jax.Array) -> Any:
-        if self.config.expert == "omd":
-            return compiled_follow(make_learner("omd", board.states), context, board)
-        nash, records = solved(games), context.actions.shape[2] + 1
-        if self.config.expert == "nash-samples":
-            return sampled(nash, records, key)
-        return np.broadcast_to(nash[:, :, None], (*nash.shape[:2], records, *nash.shape[2:]))
+    @cached_property
+    def _trainer(self) -> Trainer:
+        """That of training, but for labels of new Markov games, which it cannot have."""
+        config, games = self.config, None
+        solvable = config.loss == "expert" and config.expert != "omd"
+        if self._set is not None:
+            games = TrainingSet(as_board(self._set), solved(self._set) if solvable else None)
+        elif solvable and self.family.states is not None:
+            config = replace(config, loss="exploitability", expert="nash", stop_on="gap")
+        players = self.players
+        if players is None:  # learners play: all that is asked of players is their shape
+            players = initial_players(self.family, replace(config, seeds=1), key=self.key)
+        return Trainer(players, self.family, games, config, jax.default_backend())
+
+    def _cycle(self, first: int) -> "_Cycle":
+        """What training plays at once before the update of this number."""
+        key = jax.random.fold_in(step_key(self.key, first), 0)
+        board, context, labels = _data(self._trainer, key)
+        return _Cycle(board, context, labels, self._trainer.numbers(key))
+
+    def _batch(self, cycle: "_Cycle", i: int) -> Batch:
+        """The batch of an update; the last may be smaller."""
+        config = self.config
+        count = min(config.batch, self.games - i * config.batch)
+        index = np.asarray(self._trainer.part(i % config.play_ahead))[:count]
+        if cycle.numbers is None or self._set is None:
+            number, games = i * config.batch + np.arange(count), _games(some(cycle.board, index))
+        else:
+            number = np.asarray(cycle.numbers)[index]
+            games = self._set[number]
+        context = cycle.context
+        if cycle.labels is None:
+            labels = self._equilibria(games, i)
+        else:
+            labels = np.asarray(cycle.labels)[:, index]
+        shape = (*labels.shape[:2], config.rounds + 1, *labels.shape[3:])
+        played = (
+            *(np.asarray(a)[:, index] for a in (context.actions, context.rewards)),
+            *(np.asarray(context.policies)[:, index], np.broadcast_to(labels, shape)),
+        )
+        actions, rewards, policies, labels = (np.swapaxes(array, 0, 1) for array in played)
+        states = None if context.states is None else np.asarray(context.states)[index]
+        return Batch(games, number, actions, rewards, policies, states, labels)
+
+    def _equilibria(self, games: Any, i: int) -> np.ndarray:
+        """Labels that training does without."""
+        nash = solved(games)
+        if self.config.expert != "nash-samples":
+            return np.asarray(nash)[:, :, None]
+        key = jax.random.fold_in(jax.random.fold_in(self.key, _LABELS), i)
+        return np.asarray(sampled(nash, self.config.rounds + 1, key))
 
     def _write_npz(self, path: Path) -> None:
         batches = [_arrays(batch) for batch in self]
@@ -217,25 +239,28 @@ class Dataset:
                 writer.close()
 
 
+class _Cycle(NamedTuple):
+    """What training plays at once; axes as in `Context`."""
+
+    board: Board
+    context: Context
+    labels: Any
+    numbers: Any
+
+
 @eqx.filter_jit
-def _contexts(board: Board, words: jax.Array, config: Config, players: Players | None) -> Context:
-    if players is None:
-        return learners_play(board, config.learners, words, rounds=config.rounds)
-    half = 0 if config.contexts == "on-policy" else board.reward.shape[0] // 2
-    team = Frozen.of(players, config.rounds)
-    own = episode(
-        some(board, slice(half, None)),
-        (team,),
-        words[:, half:],
-        rounds=config.rounds,
-        exploration=config.exploration,
-    )
-    if not half:
-        return Context.of(own)
-    learners = learners_play(
-        some(board, slice(half)), config.learners, words[:, :half], rounds=config.rounds
-    )
-    return join([learners, Context.of(own)])
+def _data(trainer: Trainer, key: jax.Array) -> tuple[Board, Context, Any]:
+    models = trainer.players.models
+    own = jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, models)
+    return trainer.data(own, key)
+
+
+def _games(board: Board) -> MatrixGame | MarkovGame:
+    """The games of a board, in double precision."""
+    reward = np.asarray(board.reward, float)
+    if board.transition is None:
+        return MatrixGame(reward)
+    return MarkovGame(reward, np.asarray(board.transition, float), board.discount)
 
 
 def _arrays(batch: Batch) -> dict[str, np.ndarray]:
