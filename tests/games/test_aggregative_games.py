@@ -168,9 +168,26 @@ class TestScenarios:
         assert solution.status.ok
         assert np.ptp(solution.stats["aggregate"][0, :, 0]) > 0.1
 
+    def test_buses_are_good_when_many_ride(self):
+        city = eq.games.load("bus-or-car", agents=4000)
+        best = eq.solve(city, objective="welfare", spacing=0.002)
+        worst = eq.solve(city, objective="welfare", sense="min", spacing=0.002)
+        # All drive for eight days at 0.3 + 0.3; all ride the largest fleet, 0.05 from a stop.
+        assert worst.value == pytest.approx(-8 * 0.6)
+        assert best.value[-1] == pytest.approx(-8 * (0.04 + 0.05 + 0.6 / 5))
+        assert best.stats["aggregate"][:, :, 0].min() > 0.7
+        for solution in (best, worst):
+            assert solution.certificate.max_gain <= solution.stats["bound"]
+            assert solution.stats["bound"] < 0.05 * float((best.value - worst.value).min())
+        estimated = eq.AggregativeMarkovGame(
+            city.influence, city.reward, city.transition, city.horizon, city.states, city.counts
+        )
+        assert city.lipschitz >= estimated.lipschitz / 1.1
+
     @pytest.mark.parametrize(
         ("name", "parameters", "message"),
         [
+            ("bus-or-car", {"wait": 0.9}, "wait: expected a number in"),
             ("two-roads", {"agents": 0}, "agents: expected a whole number"),
             ("two-roads", {"jam": 2.0}, "jam: expected a number in"),
             ("el-farol", {"capacity": -0.5}, "capacity: expected a number in"),

@@ -65,7 +65,7 @@ def _names() -> dict[str, list[str]]:
     """Verb -> what its first argument may be.
 
     >>> _names()["learn"]
-    ['demand-response', 'epidemic']
+    ['demand-response', 'epidemic', 'bus-or-car']
     """
     import equipoise as eq
     from equipoise.cli.reproduce import PAPERS

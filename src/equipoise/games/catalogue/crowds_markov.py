@@ -1,4 +1,4 @@
-"""Very many agents whose aggregate moves a common state: a grid's battery, an epidemic."""
+"""Very many agents whose aggregate moves a common state: a battery, an epidemic, a bus fleet."""
 
 from typing import Any
 
@@ -81,6 +81,45 @@ def _epidemic(
     }
 
 
+def _bus_or_car(
+    agents: int = 100_000,
+    horizon: int = 8,
+    levels: int = 3,
+    types: int = 4,
+    wait: float = 0.6,
+    jam: float = 0.3,
+) -> dict[str, Any]:
+    import numpy as np
+
+    agents, types = check_whole("agents", agents), check_whole("types", types)
+    horizon, levels = check_whole("horizon", horizon), check_whole("levels", levels, 2)
+    wait, jam = check_number("wait", wait, 0.0, 0.8), check_number("jam", jam, 0.0, 0.7)
+    riding = np.array([[1.0, 0.0]])
+    # How far from a stop each kind of commuter lives.
+    walk = np.linspace(0.0, 0.1, types)[:, None]
+
+    def reward(h: int, s: int, x: Any) -> Any:
+        riders = x[..., 0]
+        frequency = 1.0 + 2.0 * (1.0 + s / (levels - 1)) * riders
+        bus = 0.04 + walk + wait / frequency
+        return -riding * bus - (1.0 - riding) * (0.3 + jam * (1.0 - riders))
+
+    def transition(h: int, s: int, x: Any) -> Any:
+        riders = x[..., 0]
+        return _walk(0.5 * riders, 0.5 * (1.0 - riders), s, levels)
+
+    return {
+        "influence": np.broadcast_to(riding[..., None], (types, 2, 1)).copy(),
+        "reward": reward,
+        "transition": transition,
+        "horizon": horizon,
+        "states": levels,
+        "counts": shared_out(agents, types),
+        "lipschitz": max(4.0 * wait, jam),
+        "transition_lipschitz": 0.5,
+    }
+
+
 GAMES = (
     Entry(
         name="demand-response",
@@ -111,6 +150,23 @@ GAMES = (
             "The state is how common the disease is, in `levels`. Meeting others is a joy, and a "
             "danger that grows with the disease and with how much everybody meets; the young, "
             "the middle-aged and the old differ in both. Much meeting spreads the disease."
+        ),
+    ),
+    Entry(
+        name="bus-or-car",
+        title="Bus or car: a service that is the better the more use it",
+        kind="aggregative-markov",
+        source=(
+            "H. Mohring, Optimization and scale economies in urban bus transportation, American "
+            "Economic Review 62 (1972); A. Downs, The law of peak-hour expressway congestion, "
+            "Traffic Quarterly 16 (1962); the fleet and the numbers are ours"
+        ),
+        build=_bus_or_car,
+        notes=(
+            "On each of `horizon` days a commuter rides a bus or drives. The more ride, the more "
+            "often buses run and the less the drivers jam the roads; and the likelier the fleet, "
+            "of `levels` sizes, is larger tomorrow. That everybody drives is an equilibrium, and "
+            "so is that most ride, in which all are better off."
         ),
     ),
 )
