@@ -2,9 +2,14 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from equipoise.cli._errors import CommandError, refusing
 from equipoise.cli._flags import COMMON, CommonOptions, Count, check_counts, check_seed
+
+if TYPE_CHECKING:
+    from equipoise.demo import Act, Settings, Stage
+    from equipoise.runs import Record
 
 
 @dataclass(frozen=True)
@@ -30,20 +35,83 @@ class Demo:
     common: CommonOptions = COMMON
 
     def execute(self) -> int:
-        """Play the acts, write the report."""
-        from equipoise.cli._acts import Settings
-        from equipoise.cli._stage import perform
+        """Play the acts, write the report; returns whether all was solved as an exit code."""
+        from equipoise.cli._output import print_json, print_table
+        from equipoise.demo import ACTS, Settings
 
         check_counts(games=self.games)
         check_seed(self.seed)
+        stage = self._stage(Settings(games=self.games, seed=self.seed))
+        records = {}
+        for act in ACTS:
+            if not self.common.json:
+                print(f"\n{act.heading}", flush=True)
+            with refusing():
+                run = stage.open(act)
+            with run:
+                records[act.name] = stage.play(act, run)
+            if not self.common.json:
+                _print_act(act, records[act.name])
         with refusing():
-            if self.run.exists() and not self.run.is_dir():
-                raise CommandError(f"--run: expected a folder, found the file {self.run}")
-            if (self.run / "config.json").exists():  # the demo's own are one level below
+            report = str(stage.write_page(records))
+        solved = all(bool(record.arrays["solved"].all()) for record in records.values())
+        table = stage.summary(records)
+        if self.common.json:
+            acts = [
+                {**dict(zip(table.columns, row, strict=True)), **_said(act, records[act.name])}
+                for act, row in zip(ACTS, table.rows, strict=True)
+            ]
+            folder = str(self.run)
+            print_json({"folder": folder, "report": report, "solved": solved, "acts": acts})
+        else:
+            print_table(table)
+            print(f"Report: {report}")
+        return 0 if solved else 1
+
+    def _stage(self, settings: "Settings") -> "Stage":
+        from equipoise.demo import Stage
+
+        with refusing():
+            try:
+                return Stage(self.run, settings)
+            except ValueError as error:
+                named = "folder:"  # what the library calls --run
+                message = str(error)
                 raise CommandError(
-                    f"--run: expected a new folder or that of a demo, "
-                    f"found the run of another command in {self.run}; choose another folder"
-                )
-            self.run.mkdir(parents=True, exist_ok=True)
-        settings = Settings(games=self.games, seed=self.seed)
-        return perform(self.run, settings, json=self.common.json)
+                    f"--run:{message.removeprefix(named)}" if message.startswith(named) else message
+                ) from error
+
+
+def _print_act(act: "Act", record: "Record") -> None:
+    """The game, what came of it, the certificate, and the lines that did it."""
+    from equipoise.report import format_value
+
+    said = _said(act, record)
+    facts = [f"largest gain {format_value(said['largest gain'])}"]
+    if "mean NashConv" in said:
+        facts.insert(0, f"mean NashConv {format_value(said['mean NashConv'])}")
+    facts.append("exact" if said["exact"] else "not exact")
+    first = record.scalars.get("first_seconds")
+    compiling = "" if first is None else f" ({format_value(first, 2)} s with compilation)"
+    print(f"   {record.scalars['game']}")
+    print(f"   {said['outcome']}")
+    print(f"   Certificate of a {said['concept']}: {', '.join(facts)}")
+    print(f"   Found in {format_value(record.scalars['seconds'], 2)} s{compiling}, with")
+    for line in act.code(record.config).splitlines():
+        print(f"   >>> {line}")
+
+
+def _said(act: "Act", record: "Record") -> dict[str, Any]:
+    """What an act ends with: its outcome in a sentence, and its certificate."""
+    from equipoise.demo import certificate_of, concept_of
+
+    certificate = certificate_of(record)
+    games = certificate.nash_conv.size
+    mean = {"mean NashConv": float(certificate.nash_conv.mean())} if games > 1 else {}
+    return {
+        "outcome": act.outcome(record),
+        "concept": concept_of(certificate),
+        "largest gain": float(certificate.max_gain.max()),
+        **mean,
+        "exact": certificate.exact,
+    }

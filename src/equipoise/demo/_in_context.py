@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 import equipoise as eq
-from equipoise.report import Curve, Report, figures
+from equipoise.demo._records import Tell, certified_record
+from equipoise.report import Curve, Report, figures, format_value
 from equipoise.runs import Record, Run, Table
 
 #: What the player is compared with at equal rounds; averages where they are the better policies.
@@ -22,23 +23,28 @@ ROUNDS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 FAR = (*ROUNDS, *(2**k for k in range(9, 17)))
 
 
-def play_in_context(config: dict[str, Any], run: Run) -> Record:
+STEPS = ("the player, compiling", "the player", *LEARNERS)
+
+
+def play_in_context(config: dict[str, Any], run: Run, tell: Tell) -> Record:
     """The player that comes with the package, against itself, and learners on the same games."""
     players = eq.incontext.load(config["players"])
     games = eq.incontext.family_of(config["players"]).sample(config["games"], key=config["seed"])
     key, rounds = config["seed"] + 1, ROUNDS[-1]
 
-    def play() -> tuple[eq.incontext.Episode, float]:
+    def play(step: str) -> tuple[eq.incontext.Episode, float]:
+        tell(step)
         start = time.perf_counter()
         episode = eq.incontext.play(players, games, rounds=rounds, key=key, record=ROUNDS)
         return episode, time.perf_counter() - start
 
-    _, first_seconds = play()
-    episode, seconds = play()
+    _, first_seconds = play(STEPS[0])
+    episode, seconds = play(STEPS[1])
     certificate = eq.certify(games, episode.last)
     curves, far, paths = {OURS: np.asarray(episode.curve)}, np.zeros(0), np.zeros((0, 3))
     shown, nash = _typical(games, curves[OURS][-1])
     for name, (make, which) in LEARNERS.items():
+        tell(name)
         record = FAR if name == FIRST else ROUNDS
         trace = eq.dynamics.play(games, make(), make(), rounds=record[-1], key=key, record=record)
         curve = np.asarray(getattr(trace, which))
@@ -46,8 +52,6 @@ def play_in_context(config: dict[str, Any], run: Run) -> Record:
             far, paths = curve.mean(1), trace.recorded.last[0][: len(ROUNDS), shown]
         curves[name] = curve[: len(ROUNDS)]
     arrays = {
-        "gains": certificate.gains,
-        "certified_value": certificate.value,
         "rounds": np.asarray(ROUNDS),
         "far": far,
         "path": _from_uniform(episode.policies[0][:, shown]),
@@ -62,11 +66,8 @@ def play_in_context(config: dict[str, Any], run: Run) -> Record:
         "game": f"{config['games']} unseen 3x3 games, {rounds} rounds",
         "seconds": seconds,
         "first_seconds": first_seconds,
-        "method": certificate.method,
-        "exact": certificate.exact,
-        "concept": certificate.concept,
     }
-    return Record("in-context", config, scalars, arrays, {"gaps": table})
+    return certified_record("in-context", config, certificate, scalars, arrays, {"gaps": table})
 
 
 def _typical(games: eq.MatrixGame, gaps: np.ndarray) -> tuple[int, np.ndarray]:
@@ -81,19 +82,29 @@ def _from_uniform(path: Any) -> np.ndarray:
     return np.concatenate([np.full((1, 3), 1 / 3), path])
 
 
+def in_context_outcome(record: Record) -> str:
+    """The player beside the best learner at equal rounds, and when mirror descent is there."""
+    last = {name: float(record.arrays[f"gap/{name}"][-1].mean()) for name in (OURS, *LEARNERS)}
+    ours = last.pop(OURS)
+    best = min(last, key=last.__getitem__)
+    reached = [t for t, gap in zip(FAR, record.arrays["far"], strict=True) if gap <= ours]
+    when = f"by round {reached[0]:,}" if reached else f"not by round {FAR[-1]:,}"
+    return (
+        f"After {ROUNDS[-1]} rounds the player's mean NashConv is {format_value(ours, 2)}, that of "
+        f"the best learner ({best}) {format_value(last[best], 2)}; mirror descent is where the "
+        f"player is {when}."
+    )
+
+
 def show_in_context(page: Report, record: Record) -> None:
     """The gap against rounds beside the learners', and two paths in one game."""
     curves = {name: record.arrays[f"gap/{name}"] for name in (OURS, *LEARNERS)}
-    ours = float(curves[OURS][-1].mean())
-    reached = [t for t, gap in zip(FAR, record.arrays["far"], strict=True) if gap <= ours]
-    when = f"by round {reached[0]:,}" if reached else f"not by round {FAR[-1]:,}"
     page.text(
         "A transformer was trained once, on games drawn from a family; its weights are frozen now. "
         f"It sits on both sides of {record.config['games']} games that it has never seen. Each "
         "side sees its own actions and rewards and nothing else: neither the game, nor what the "
         "other does. Learners that know nothing of the family meet themselves on the same games, "
-        "for as many rounds. What is compared is the exact NashConv of the policies they hold; "
-        f"where the player is after {ROUNDS[-1]} rounds, mirror descent is {when}."
+        "for as many rounds. What is compared is the exact NashConv of the policies they hold."
     )
     page.table(record.tables["gaps"], caption="Mean NashConv, certified on the true games.")
     page.figure(

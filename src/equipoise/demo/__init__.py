@@ -1,0 +1,12 @@
+"""The library at work: a prologue and three acts, one for each structure it knows.
+
+An act plays something into the record of a run folder, says in a sentence what came of it, and
+ends with a certificate and the lines of Python that did it. A `Stage` is the folder of a whole
+demo: it plays the acts and makes the page from their records.
+"""
+
+from equipoise.demo._acts import ACTS, Act, Settings
+from equipoise.demo._records import certificate_of, concept_of
+from equipoise.demo._stage import Stage
+
+__all__ = ["ACTS", "Act", "Settings", "Stage", "certificate_of", "concept_of"]
