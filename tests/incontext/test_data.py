@@ -8,8 +8,9 @@ from sample_players import random_players
 from support import peer
 
 import equipoise as eq
-from equipoise.incontext import _train
+from equipoise.incontext import _contexts, _train
 from equipoise.incontext._step import Trainer
+from equipoise.papers import self_play
 from equipoise.runs.arrays import read_npz
 
 PAPER = eq.incontext.Config.paper
@@ -108,7 +109,14 @@ def trained_on(monkeypatch):
 
 @pytest.mark.parametrize("most", [3, None])
 def test_the_data_are_those_of_training(trained_on, most):
-    small = {"layers": 1, "width": 8, "hidden": 8, "held_out": 2, "stop_on": "gap"}
+    small = {
+        "tokens": "round",
+        "layers": 1,
+        "width": 8,
+        "hidden": 8,
+        "held_out": 2,
+        "stop_on": "gap",
+    }
     config = PAPER(rounds=5, batch=2, steps=4, play_ahead=2, training_games=most, **small)
     eq.incontext.pretrain(MATRIX, config, key=7)
     jax.effects_barrier()
@@ -133,6 +141,20 @@ def test_exploration_is_a_constant_share_of_each_game_as_in_training():
     assert 0.0 < shares.min() < shares.max() < 0.2
     np.testing.assert_allclose(shares[:, :16].mean(1), shares[:, 48:].mean(1), rtol=1e-3)
     assert np.ptp(shares[:, -1]) > 0.05
+
+
+def test_contexts_know_the_learners_that_play_knows():
+    assert {*_contexts.MATRIX_LEARNERS, "best-responder"} == {*self_play.MATRIX_LEARNERS}
+    assert {*_contexts.MARKOV_LEARNERS} == {*self_play.MARKOV_LEARNERS}
+    for family, names in ((MATRIX, _contexts.MATRIX_LEARNERS), (MARKOV, _contexts.MARKOV_LEARNERS)):
+        board = _contexts.as_board(family.sample(len(names), key=0))
+        words = np.ones((2, len(names)), np.uint32)
+        context = jax.eval_shape(
+            lambda b, w, n=tuple(names): _contexts.learners_play(b, n, w, rounds=3), board, words
+        )
+        assert context.actions.shape == (2, len(names), 3)
+        with pytest.raises(ValueError, match=r"learners: expected names among .*'best-responder'"):
+            _contexts.make_learner("best-responder", family.states, 3)
 
 
 def test_players_play_contexts_of_their_own():

@@ -76,7 +76,8 @@ class Config:
     expert: Literal["nash", "nash-samples", "omd"] = "nash"
     #: Who plays the training games: the players as they are, no-regret learners, or half each.
     contexts: Literal["on-policy", "learners", "mixed"] = "on-policy"
-    #: Names of the learners that play, each in an equal share of the games.
+    #: Names of the learners that play, each in an equal share of the games: those of
+    #: `equipoise play`, but for the best responder.
     learners: tuple[str, ...] = ("omd", "exp3-ix", "uniform")
     #: Share of uniform play in the players' first rounds, falling as t^-1/4 from round 16 on; in
     #: training, a constant below it for each game. A player that plays no action but its best

@@ -1,5 +1,6 @@
 """Training data: histories of play, and what an expert would do after each of them."""
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -16,10 +17,13 @@ from equipoise.dynamics import (
     EntropicOMD,
     History,
     Learner,
+    LogBarrierOMD,
     MarkovBandit,
     MarkovEntropicOMD,
     MarkovOMD,
     Nothing,
+    OptimisticOMD,
+    RegretMatchingPlus,
     Uniform,
     VLearning,
 )
@@ -28,20 +32,30 @@ from equipoise.incontext._config import Config
 from equipoise.incontext._episode import Trajectory, episode
 from equipoise.incontext._teams import Board, Learning, Seen
 
-#: Learners that can play training games, by name; for matrix games and for Markov games.
-MATRIX_LEARNERS = {
-    "omd": OMD,
-    "omd-vanishing": OMD.vanishing,
-    "entropic": EntropicOMD,
-    "exp3-ix": EXP3IX,
-    "uniform": Uniform,
+#: Name -> learner that can play training games, given their rounds (which printed constants
+#: need): all that `equipoise play` knows, but the best responder, who cannot meet itself.
+MATRIX_LEARNERS: dict[str, Callable[[int], Learner]] = {
+    "omd": lambda rounds: OMD(),
+    "omd-vanishing": lambda rounds: OMD.vanishing(),
+    "omd-printed-constants": OMD.printed_constants,
+    "omd-printed-signs": lambda rounds: OMD.printed_signs(),
+    "cai-euclidean": lambda rounds: OMD.cai_exponents(),
+    "entropic": lambda rounds: EntropicOMD(),
+    "log-barrier": lambda rounds: LogBarrierOMD(),
+    "exp3-ix": lambda rounds: EXP3IX(),
+    "optimistic": lambda rounds: OptimisticOMD(),
+    "regret-matching": lambda rounds: RegretMatchingPlus(),
+    "uniform": lambda rounds: Uniform(),
 }
-MARKOV_LEARNERS = {
-    "omd": MarkovOMD,
-    "omd-vanishing": MarkovOMD.vanishing,
-    "entropic": MarkovEntropicOMD,
-    "v-learning": VLearning,
-    "uniform": Uniform,
+#: The same for Markov games.
+MARKOV_LEARNERS: dict[str, Callable[[int], Learner]] = {
+    "omd": lambda rounds: MarkovOMD(),
+    "omd-vanishing": lambda rounds: MarkovOMD.vanishing(),
+    "omd-printed-constants": MarkovOMD.printed_constants,
+    "omd-printed-signs": lambda rounds: MarkovOMD.printed_signs(),
+    "entropic": lambda rounds: MarkovEntropicOMD(),
+    "v-learning": lambda rounds: VLearning(),
+    "uniform": lambda rounds: Uniform(),
 }
 
 
@@ -140,16 +154,16 @@ def some(board: Board, index: Any) -> Board:
     return Board(board.reward[index], moves, board.discount)
 
 
-def make_learner(name: str, states: int | None) -> Learner:
-    """A learner for training contexts, by name.
+def make_learner(name: str, states: int | None, rounds: int) -> Learner:
+    """A learner for training contexts of so many rounds, by name.
 
-    >>> type(make_learner("omd", None)).__name__
+    >>> type(make_learner("omd", None, 256)).__name__
     'OMD'
     """
     known = MATRIX_LEARNERS if states is None else MARKOV_LEARNERS
     if name not in known:
         raise ValueError(f"learners: expected names among {sorted(known)}, found {name!r}")
-    return known[name]()
+    return known[name](rounds)
 
 
 def check_learners(config: Config, states: int | None) -> None:
@@ -157,7 +171,7 @@ def check_learners(config: Config, states: int | None) -> None:
     for name in config.learners:
         plays = config.contexts != "on-policy"
         if plays or name not in {*MATRIX_LEARNERS, *MARKOV_LEARNERS}:
-            make_learner(name, states)
+            make_learner(name, states, config.rounds)
 
 
 def learners_play(board: Board, names: tuple[str, ...], words: Array, *, rounds: int) -> Context:
@@ -167,7 +181,7 @@ def learners_play(board: Board, names: tuple[str, ...], words: Array, *, rounds:
     contexts = []
     for name, first, last in zip(names, [0, *ends[:-1]], ends, strict=True):
         if last > first:
-            part, learner = slice(first, last), make_learner(name, board.states)
+            part, learner = slice(first, last), make_learner(name, board.states, rounds)
             with jax.numpy_rank_promotion("allow"):  # learners broadcast over the batch
                 trajectory = episode(
                     some(board, part),

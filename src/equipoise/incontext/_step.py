@@ -266,7 +266,7 @@ def follow_expert(
 ) -> Array:
     """(2, batch, records or 1, ..., actions): the expert's policies, before any sampling."""
     if config.expert == "omd":
-        return follow(make_learner("omd", board.states), context, board)
+        return follow(make_learner("omd", board.states, config.rounds), context, board)
     if equilibria is None:
         raise ValueError("expert: expected equilibria of the games, found none")
     return equilibria[:, :, None]

@@ -24,7 +24,7 @@ from equipoise.core.randomness import as_key
 from equipoise.games import MarkovGame, MatrixGame
 from equipoise.games.families import Family
 from equipoise.incontext._config import Config
-from equipoise.incontext._contexts import Context, as_board, make_learner, some
+from equipoise.incontext._contexts import Context, as_board, check_learners, some
 from equipoise.incontext._equilibria import sampled, solved
 from equipoise.incontext._players import Players, check_players, initial_players
 from equipoise.incontext._step import Trainer, TrainingSet
@@ -97,8 +97,7 @@ def dataset(
     if not isinstance(family, Family):
         raise ValueError(f"family: expected a Family of games, found {type(family).__name__}")
     checks.check_count("games", games)
-    for name in config.learners if config.contexts != "on-policy" else ():
-        make_learner(name, family.states)
+    check_learners(config, family.states)
     if config.contexts != "learners":
         if players is None:
             raise ValueError(
