@@ -43,6 +43,8 @@ def test_what_is_printed_is_read_back(verb, tmp_path, capsys):
     assert main([verb, "--config", str(path), "--print-config"]) == 0
     assert capsys.readouterr().out == printed
     given, read = parse(verb, words(verb)), parse(verb, [f"--config={path}"])
+    if hasattr(given, "resolved"):
+        given = given.resolved()
     same = {field.name for field in dataclasses.fields(given)} - {"common"}
     assert {n: getattr(given, n) for n in same} == {n: getattr(read, n) for n in same}
     assert given.common.json == read.common.json

@@ -37,7 +37,7 @@ def test_an_unknown_verb_is_a_line_of_json(capsys):
     ("arguments", "message"),
     [
         (["solve", "oneill", "--nonsense", "--json"], "--nonsense: expected a flag"),
-        (["play", "--rounds", "few", "--json"], "--rounds: expected a number, found 'few'"),
+        (["play", "--rounds", "few", "--json"], "--rounds: expected a whole number, found 'few'"),
         (["solve", "--json"], "GAME"),
     ],
 )

@@ -90,6 +90,10 @@ WRONG_USAGE = {
     "play --seed x": "--seed: expected a whole number, found 'x'",
     "play --family unifrom": "--family: expected one of uniform, gaussian; found 'unifrom'; "
     "did you mean uniform?",
+    "pretrain --loss foo": "--loss: expected one of exploitability, expert; found 'foo'",
+    "pretrain --loss None": "--loss: expected one of exploitability, expert; found 'None'",
+    "pretrain --layer-norm maybe": "--layer-norm: expected one of True, False; found 'maybe'",
+    "pretrain --head-groups x": "--head-groups: expected a whole number or none, found 'x'",
     "completion csh": "SHELL: expected one of bash, zsh, fish; found 'csh'; did you mean zsh?",
 }
 

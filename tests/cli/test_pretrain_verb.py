@@ -8,10 +8,12 @@ import subprocess
 import sys
 import threading
 import time
+import tomllib
 
 import pytest
 
 from equipoise.cli import main
+from equipoise.cli._parsing import parse
 from equipoise.cli._pretraining_flags import Data, Model, Training, given
 from equipoise.cli.pretrain import BEST, Pretrain
 from equipoise.incontext import Config, load
@@ -66,6 +68,26 @@ def test_the_help_names_the_defaults(capsys):
     for field in dataclasses.fields(Config):
         if isinstance(field.default, int | float) and not isinstance(field.default, bool):
             assert f"({field.default})" in shown, field.name
+
+
+def test_the_help_says_what_steps_are_rounded_to(capsys):
+    assert main(["pretrain", "--help"]) == 0
+    shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "Updates of the weights, rounded up to a multiple of --play-ahead (2000)" in shown
+
+
+@pytest.mark.parametrize("preset", ["default", "paper", "large"])
+def test_the_printed_options_are_all_settings(preset, capsys, tmp_path):
+    given = ["pretrain", "--preset", preset, "--width", "32"]
+    assert main([*given, "--print-config"]) == 0
+    printed = capsys.readouterr().out
+    found = tomllib.loads(printed)
+    assert {field.name.replace("_", "-") for field in dataclasses.fields(Config)} <= set(found)
+    path = tmp_path / "a.toml"
+    path.write_text(printed)
+    same = parse("pretrain", ["--config", str(path)])
+    assert same._config() == parse("pretrain", given[1:])._config()
+    assert same._config().width == 32
 
 
 def test_flags_change_the_preset():

@@ -24,7 +24,10 @@ def refused(capsys, *arguments):
 
 
 def test_a_name_that_is_nothing(capsys):
-    assert "found neither" in refused(capsys, "solve", "no-such-game-anywhere")
+    error = refused(capsys, "solve", "no-such-game-anywhere")
+    assert "GAME: expected a file or a named game, found neither of the name 'no-such" in error
+    error = refused(capsys, "pretrain", "--family", "perturbed", "--base", "no-such")
+    assert "--base: expected a file or a named game" in error
     assert "did you mean colonel-blotto?" in refused(capsys, "solve", "colonel-bloto")
     assert "did you mean chicken?" in refused(capsys, "games", "chiken")
 
@@ -101,6 +104,45 @@ def test_settings_that_were_meant_are_named(capsys):
     assert "did you mean objective?" in error
 
 
+#: Command -> what its error begins with: what the user typed, and no name of Python's.
+TYPED = {
+    "games oneill --write a.txt": "--write: expected a name that ends in .nfg, .npz, .csv for",
+    "games chicken --write a.csv": "--write: expected a name that ends in .nfg, .npz for chicken",
+    "games soccer --write a.nfg": "--write: expected a name that ends in .npz for soccer, a game",
+    "games two-roads --write a.nfg": "--write: expected a game with a table of payoffs, found",
+    "evaluate no-such": "PLAYERS: expected a folder with players.json in it",
+    "pretrain --start no-such --run a": "--start: expected a folder with players.json in it",
+    "pretrain --rounds 0 --run a": "--rounds: expected a whole number >= 1, found 0",
+    "pretrain --learning-rate 0 --run a": "--learning-rate: expected a number in (0",
+    "pretrain --discount 2 --states 2 --run a": "--discount: expected a number in [0",
+    "play --row v-learning": "--row: expected for matrix games one of",
+    "play --column v-learning": "--column: expected for matrix games one of",
+    "play --discount 2 --states 2": "--discount: expected a number in [0",
+    "learn demand-response --spacing -1": "--spacing: expected a number in (0",
+    "reproduce aggregative --figure x": "--figure: expected for aggregative some of planning",
+    "solve no.nfg": "GAME: expected a file that can be opened, found no.nfg: No such file",
+    "certify oneill no.json": "POLICY: expected a file that can be opened, found no.json: No such",
+    "offline no.npz": "LOG: expected a file that can be opened, found no.npz: No such file",
+    "solve a --config no.toml": "--config: expected a file that can be opened, found no.toml: No",
+    "report no": "RUN: no: expected a run folder, found none",
+}
+
+
+@pytest.mark.parametrize("line", TYPED)
+def test_what_was_typed_is_named(capsys, tmp_path, monkeypatch, line):
+    monkeypatch.chdir(tmp_path)
+    error = refused(capsys, *line.split()).removeprefix("equipoise: error: ")
+    assert error.startswith(TYPED[line])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_run_of_other_options_is_the_wrong_folder(capsys, tmp_path):
+    for rounds, code in (("20", 0), ("30", 2)):
+        arguments = ["play", "--games", "2", "--rounds", rounds, "--run", str(tmp_path / "a")]
+        assert main(arguments) == code
+    assert "error: --run: expected that of" in capsys.readouterr().err
+
+
 def test_settings_belong_to_named_games(capsys, tmp_path):
     (tmp_path / "a.csv").write_text("1, 2\n")
     assert "named game" in refused(capsys, "solve", tmp_path / "a.csv", "--set", "size=3")
@@ -155,6 +197,15 @@ def test_policies_that_are_none(capsys, tmp_path, case):
     path = tmp_path / "policy.json"
     path.write_text(POLICIES[case])
     refused(capsys, "certify", "matching-pennies", path)
+
+
+def test_what_a_policy_holds_is_told_in_words(capsys, tmp_path):
+    path = tmp_path / "policy.json"
+    found = {"strings": "words, such as 'a'", "booleans": "true and false", "null": "null, or"}
+    for case, words in found.items():
+        path.write_text(POLICIES[case])
+        error = refused(capsys, "certify", "matching-pennies", path)
+        assert f"player 0: expected numbers, found {words}" in error
 
 
 def test_policy_files_that_are_none(capsys, tmp_path):

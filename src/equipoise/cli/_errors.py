@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 
@@ -49,7 +49,7 @@ def refusing(source: str = "", **typed: str) -> Iterator[None]:
 
     Only the reading, checking and writing of what the user named belongs inside. `source` is the
     argument that names the file at work; `typed` maps arguments of the library to what the user
-    typed in their place.
+    typed in their place. A config that is not that of a run folder is the wrong folder.
 
     >>> with refusing():
     ...     raise ValueError("payoff: expected finite numbers, found nan at [0, 1]")
@@ -68,17 +68,28 @@ def refusing(source: str = "", **typed: str) -> Iterator[None]:
     equipoise.cli._errors.CommandError: --out: expected a file that can be opened, found a: Is a
     directory
     """
+    known = {"config": "--run", **typed}
     try:
         yield
     except OSError as error:
-        where = f"{error.filename}: " if error.filename is not None else ""
-        told = f"{where}{error.strerror or error}"
+        if error.filename is None:  # one of the library's
+            raise CommandError(_renamed(str(error), known, source)) from error
         wanted = f"{source}: expected a file that can be opened, found " if source else ""
-        raise CommandError(wanted + told) from error
+        raise CommandError(f"{wanted}{error.filename}: {error.strerror}") from error
     except (ValueError, NotImplementedError) as error:
-        name, colon, rest = str(error).partition(":")
-        told = f"{typed[name]}:{rest}" if colon and name in typed else str(error)
-        raise CommandError(told) from error
+        raise CommandError(_renamed(str(error), known)) from error
+
+
+def _renamed(message: str, typed: Mapping[str, str], otherwise: str = "") -> str:
+    """A message about an argument of the library, about what was typed in its place.
+
+    >>> _renamed("rounds: expected 1 or more", {"rounds": "--rounds"})
+    '--rounds: expected 1 or more'
+    """
+    name, colon, rest = message.partition(":")
+    if colon and name in typed:
+        return f"{typed[name]}:{rest}"
+    return f"{otherwise}: {message}" if otherwise else message
 
 
 def flags(*names: str) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """What several commands take: the kinds of flags, the common options, and their checks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,44 +16,61 @@ def optional(metavar: str) -> object:
     return tyro.conf.arg(metavar=metavar, help_behavior_hint="")
 
 
-def _read_whole(text: str) -> int:
+def read_whole(text: str) -> int:
     """A whole number, also as 1e5 or 100_000.
 
-    >>> _read_whole("1e5"), _read_whole("100_000")
+    >>> read_whole("1e5"), read_whole("100_000")
     (100000, 100000)
     """
-    try:
+    with suppress(ValueError):
         return int(text)
-    except ValueError:
-        number = _read_number(text)
-    if not number.is_integer():
-        raise ValueError(f"expected a whole number, found {text!r}")
-    return int(number)
+    with suppress(ValueError):
+        if (number := float(text)).is_integer():
+            return int(number)
+    raise ValueError(f"expected a whole number, found {text!r}")
 
 
-def _read_number(text: str) -> float:
+def read_number(text: str) -> float:
+    """A number.
+
+    >>> read_number("1e-3")
+    0.001
+    """
     try:
         return float(text)
     except ValueError:
         raise ValueError(f"expected a number, found {text!r}") from None
 
 
-def _by(read: Callable[[str], Any], metavar: str) -> object:
+def read_by(read: Callable[[str], Any], metavar: str) -> object:
     """How tyro reads one word, instead of trying all parts of a union and telling of each."""
     return tyro.constructors.PrimitiveConstructorSpec(
         nargs=1,
         metavar=metavar,
         instance_from_str=lambda words: read(words[0]),
-        is_instance=lambda value: isinstance(value, int | float),
+        is_instance=lambda value: isinstance(value, int | float | str),
         str_from_instance=lambda value: [str(value)],
     )
 
 
+def one_of(words: Mapping[str, Any] | Sequence[str]) -> object:
+    """A choice among words, or among what they stand for; tyro's own would offer "None", too."""
+    values = words if isinstance(words, Mapping) else {word: word for word in words}
+    return tyro.constructors.PrimitiveConstructorSpec(
+        nargs=1,
+        metavar=f"{{{','.join(values)}}}",
+        instance_from_str=lambda given: values[given[0]],
+        is_instance=lambda value: value in values.values(),
+        str_from_instance=lambda value: [str(value)],
+        choices=tuple(values),
+    )
+
+
 #: How many; 1e5 is 100,000.
-Count = Annotated[int, _by(_read_whole, "INT")]
+Count = Annotated[int, read_by(read_whole, "INT")]
 #: The same, and a number, that may be left out.
-Int = Annotated[int | None, _by(_read_whole, "INT"), optional("INT")]
-Float = Annotated[float | None, _by(_read_number, "FLOAT"), optional("FLOAT")]
+Int = Annotated[int | None, read_by(read_whole, "INT"), optional("INT")]
+Float = Annotated[float | None, read_by(read_number, "FLOAT"), optional("FLOAT")]
 #: A file to be written.
 File = Annotated[Path | None, optional("FILE")]
 #: A run folder to be written; commands choose a new one in runs/ where it is not given.

@@ -9,8 +9,10 @@ from typing import Any
 from equipoise.cli._errors import CommandError, refusing
 
 
-def find_game(name: str, settings: Sequence[str] = ()) -> Any:
+def find_game(name: str, settings: Sequence[str] = (), argument: str = "GAME") -> Any:
     """The game in a file, or the game of that name in the catalogue, with settings "size=10".
+
+    `argument` is what the user typed it as.
 
     >>> find_game("hide-and-seek", ["size=4"]).actions
     (8, 16)
@@ -20,13 +22,16 @@ def find_game(name: str, settings: Sequence[str] = ()) -> Any:
     if name in eq.games.names():
         return load_named(name, settings)
     path = Path(name)
-    with refusing():
+    with refusing(argument):
         named = not path.suffix and not path.exists()
     if named:
-        raise CommandError(f"{name}: expected a file or a named game, found neither; {hint(name)}")
+        raise CommandError(
+            f"{argument}: expected a file or a named game, found neither of the name {name!r}; "
+            f"{hint(name)}"
+        )
     if settings:
         raise CommandError(f"--set: expected a named game, found the file {name}")
-    with refusing():
+    with refusing(argument, path=argument):
         return eq.games.read(path)
 
 

@@ -35,6 +35,8 @@ def parse(verb: str, words: list[str]) -> Any:
     if isinstance(command, int):
         return command
     if hasattr(command, "common") and command.common.print_config:
+        if hasattr(command, "resolved"):  # what is not given depends on what is, as on a preset
+            command = command.resolved()
         sys.stdout.write(f"# equipoise {verb} --config FILE\n{write_config(command)}")
         return 0
     return command

@@ -96,5 +96,17 @@ def _as_numbers(path: Path, player: int, value: Any) -> np.ndarray:
             f"{path}: player {player}: expected rows of one length, found several"
         ) from error
     if array.dtype.kind not in "fiu":
-        raise ValueError(f"{path}: player {player}: expected numbers, found {array.dtype}")
+        raise ValueError(f"{path}: player {player}: expected numbers, found {_in_words(array)}")
     return array.astype(np.float64)
+
+
+def _in_words(array: np.ndarray) -> str:
+    """What an array without numbers holds.
+
+    >>> _in_words(np.array(["a", "b"])), _in_words(np.array([True]))
+    ("words, such as 'a'", 'true and false')
+    """
+    if array.dtype.kind in "US":
+        return f"words, such as {array.flat[0].item()!r}"
+    known = {"b": "true and false", "c": "complex numbers"}
+    return known.get(array.dtype.kind, "null, or another thing that is no number")

@@ -57,7 +57,7 @@ class Certify:
 
         check_tolerance(self.tolerance)
         game = find_game(self.game, self.set)
-        with refusing():
+        with refusing("POLICY"):
             if self.policy.is_dir():
                 game = _mixtures.as_terms(game)
             kind = kind_of(game)

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from equipoise.cli._errors import refusing
+from equipoise.cli._errors import flags, refusing
 from equipoise.cli._flags import COMMON, CommonOptions, Count, Folder, Int, check_counts, check_seed
 
 #: What is printed, in this order: name of the table in the record -> its title.
@@ -18,6 +18,9 @@ TITLES = {
     "errors; late: in the last quarter of the rounds",
     "distance": "Total-variation distance from mirror descent on the same history",
 }
+
+#: What is added to the title of the gaps of Markov games.
+MARKOV_UNIT = "; of discounted sums, each player's gain in its worst state"
 
 #: Rounds of play, unless said otherwise, of players that were trained for more: a few minutes.
 LONGEST = 256
@@ -59,7 +62,7 @@ class Evaluate:
         self._check()
         config, players, family = self._load()
         if self.run is None:
-            with refusing():
+            with refusing(**flags("games", "rounds", "search", "opponent_games", "noise")):
                 record = self._evaluate(config, players, family)
         else:
             record = self._kept(self.run, config, players, family)
@@ -75,7 +78,7 @@ class Evaluate:
         """The config, the players and their family."""
         import equipoise as eq
 
-        with refusing():
+        with refusing("PLAYERS", name="PLAYERS", config="PLAYERS"):
             described = eq.incontext.description(self.players)
             players = eq.incontext.load(self.players)
             family = eq.incontext.family_of(self.players)
@@ -151,7 +154,9 @@ class Evaluate:
             folder = None if self.run is None else str(self.run)
             print_json({"folder": folder, **record_document(record)})
             return
-        for name, title in TITLES.items():
+        markov = record.config["family"]["states"] is not None
+        titles = TITLES | ({"gap": TITLES["gap"] + MARKOV_UNIT} if markov else {})
+        for name, title in titles.items():
             # Rewards are around a half: four decimals, and the table fits on a narrow screen.
             table = record.tables[name]
             print_table(_rounded(table) if name == "opponents" else table, title)

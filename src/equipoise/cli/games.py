@@ -1,6 +1,7 @@
 """`equipoise games`: the catalogue of named games."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import tyro
@@ -50,7 +51,9 @@ class Games:
             raise CommandError(f"NAME: expected a named game, found {name!r}; {_inputs.hint(name)}")
         game = _inputs.load_named(name, self.set)
         if self.write is not None:
-            with refusing():
+            kind = _inputs.kind_of(game)
+            _check_format(self.write, name, kind)
+            with refusing("--write", path="--write", game="--write"):
                 eq.games.write(game, make_folder_of(self.write))
         if self.common.json:
             document = _catalogue.game_document(name, game, changed=bool(self.set))
@@ -60,3 +63,29 @@ class Games:
         else:
             print(f"Written: {self.write} ({_inputs.describe(game)})")
         return 0
+
+
+#: Kind of game -> the formats that can hold it, where not all can.
+_FORMATS = {"matrix": (".nfg", ".npz", ".csv"), "normal-form": (".nfg", ".npz")}
+
+
+def _check_format(file: Path, name: str, kind: str) -> None:
+    """Refuse a format that cannot hold a game, and name those that can.
+
+    >>> _check_format(Path("soccer.nfg"), "soccer", "markov")
+    Traceback (most recent call last):
+    ...
+    equipoise.cli._errors.CommandError: --write: expected a name that ends in .npz for soccer, a
+    game of kind markov; found soccer.nfg
+    """
+    if kind.startswith("aggregative"):
+        raise CommandError(
+            f"--write: expected a game with a table of payoffs, found {name}, of kind {kind}; a "
+            f'.toml file that says kind = "{name}" and its parameters is read in its place'
+        )
+    formats = _FORMATS.get(kind, (".npz",))
+    if file.suffix.lower() not in formats:
+        raise CommandError(
+            f"--write: expected a name that ends in {', '.join(formats)} for {name}, a game of "
+            f"kind {kind}; found {file}"
+        )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from equipoise.cli._errors import CommandError, refusing, tell_interrupted
+from equipoise.cli._errors import CommandError, flags, refusing, tell_interrupted
 from equipoise.cli._flags import (
     COMMON,
     CommonOptions,
@@ -84,7 +84,7 @@ class Learn:
                 f"GAME: expected a Markov game with an aggregate, such as demand-response; "
                 f"found {self.game}, a game of kind {kind_of(game)}"
             )
-        with refusing():
+        with refusing(**flags("spacing", "noise", "scouts", "episodes")):
             folder, learned = in_run_folder(self.run, "learn", lambda run: self._learn(game, run))
         certificate = eq.certify(game, learned.policy)
         with refusing():

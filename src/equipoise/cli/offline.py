@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from equipoise.cli._errors import CommandError, refusing, tell_interrupted
+from equipoise.cli._errors import CommandError, flags, refusing, tell_interrupted
 from equipoise.cli._flags import (
     COMMON,
     CommonOptions,
@@ -78,7 +78,7 @@ class Offline:
         if self.critic is not None:
             return self._run_continuous(self.critic)
         config = {k: v for k, v in asdict(self).items() if k not in ("common", "run", "critic")}
-        with refusing():
+        with refusing("LOG", **flags("strength", "step", "iterations", "rank", "neighbours")):
             # Another log of the same name is not the log that a record is about.
             config["log_sha256"] = _digest(self.log)
             folder, (record, known) = in_run_folder(
@@ -94,7 +94,7 @@ class Offline:
 
         config = {"log": self.log, "critic": critic, "iterations": self.iterations}
         try:
-            with refusing():
+            with refusing("LOG", **flags("iterations")):
                 config |= {"seed": self.seed, "log_sha256": _digest(self.log)}
                 folder, (record, known) = in_run_folder(
                     self.run, "offline", lambda run: continuous.learn(config, run)

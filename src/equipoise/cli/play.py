@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from equipoise.cli._errors import refusing, tell_interrupted
+from equipoise.cli._errors import flags, refusing, tell_interrupted
 from equipoise.cli._flags import (
     COMMON,
     CommonOptions,
@@ -80,9 +80,12 @@ class Play:
 
     def execute(self) -> int:
         """Play, print the table, write the run folder."""
-        from equipoise.papers.self_play import Config, play_run
+        from equipoise.papers.self_play import Config, make_learner, play_run
 
         self._check()
+        for flag, name in (("--row", self.row), ("--column", self.column)):
+            with refusing(learner=flag):
+                make_learner(name, markov=self.states is not None, rounds=self.rounds)
         config = Config(
             family=self.family,
             actions=self.actions,
@@ -96,7 +99,7 @@ class Play:
             noise=self.noise,
             seed=self.seed,
         )
-        with refusing():
+        with refusing(**flags("discount", "concentration", "rounds", "games", "actions")):
             folder, (known, record) = in_run_folder(
                 self.run,
                 "play",

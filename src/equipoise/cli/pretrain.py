@@ -1,12 +1,12 @@
 """`equipoise pretrain`: players that learn an unseen game of a family while they play it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tyro
 
-from equipoise.cli._errors import CommandError, refusing, tell_interrupted
+from equipoise.cli._errors import CommandError, flags, refusing, tell_interrupted
 from equipoise.cli._flags import (
     COMMON,
     CommonOptions,
@@ -20,10 +20,13 @@ from equipoise.cli._flags import (
     optional,
 )
 from equipoise.cli._folders import in_run_folder
-from equipoise.cli._pretraining_flags import Data, Model, Training, given
+from equipoise.cli._pretraining_flags import Data, Model, Training, given, written_out
 
 #: Where the best players so far go when training is interrupted.
 BEST = "best-so-far"
+
+#: What the gaps of training are in Markov games.
+MARKOV_UNIT = "mean over states, times 1 - discount"
 
 
 @dataclass(frozen=True)
@@ -76,9 +79,13 @@ class Pretrain:
         import equipoise as eq
 
         self._check()
-        with refusing():
+        settings = (f.name for group in (Model, Data, Training) for f in fields(group))
+        with refusing(**flags("actions", "scale", "discount", "concentration", *settings)):
             family, config = self._family(), self._config()
+        with refusing("--start", name="--start", config="--start"):
             start = None if self.start is None else eq.incontext.load(self.start)
+
+        with refusing(**flags("learners")):
 
             def train(run: Path) -> tuple[bool, Any]:
                 known = (run / "record.json").exists()
@@ -124,12 +131,21 @@ class Pretrain:
         uniform = families.uniform(actions, **more)
         if self.family == "uniform":
             return uniform
-        base = uniform.sample(key=self.seed) if self.base is None else find_game(self.base)
+        base = (
+            uniform.sample(key=self.seed)
+            if self.base is None
+            else find_game(self.base, argument="--base")
+        )
         return families.perturbed(base, **scale)
 
-    def _config(self) -> Any:
-        from dataclasses import replace
+    def resolved(self) -> "Pretrain":
+        """The same command with every setting written out, those of the preset included."""
+        with refusing(**flags(*(f.name for g in (Model, Data, Training) for f in fields(g)))):
+            config = self._config()
+        groups = {"model": Model, "data": Data, "training": Training}
+        return replace(self, **{name: written_out(kind, config) for name, kind in groups.items()})
 
+    def _config(self) -> Any:
         from equipoise.incontext import Config
 
         presets = {"default": Config, "paper": Config.paper, "large": Config.large}
@@ -155,7 +171,8 @@ class Pretrain:
             )
         else:
             shown = [(r["step"], _mean(r["loss"]), _mean(r["gap"])) for r in rows]
-            print_table(Table(("step", "loss", "held-out gap"), shown), "Pre-training")
+            unit = "" if players.states is None else f"; held-out gap: {MARKOV_UNIT}"
+            print_table(Table(("step", "loss", "held-out gap"), shown), f"Pre-training{unit}")
             how = " (finished earlier; read, not trained again)" if known else ""
             where = folder if finished else folder / BEST
             print_pairs(

@@ -25,11 +25,15 @@ class Report:
     """
 
     #: Run folders, or folders of runs.
-    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN...")]
+    runs: Annotated[
+        tuple[Path, ...],
+        tyro.conf.Positional,
+        tyro.conf.arg(metavar="RUN...", help_behavior_hint="(required)"),
+    ]
     #: Where the page goes.
     out: Path = Path("report.html")
     #: What is written on top (the name of the run, or how many there are).
-    title: str = ""
+    title: Annotated[str, tyro.conf.arg(metavar="TEXT", help_behavior_hint="")] = ""
     common: CommonOptions = COMMON
 
     def execute(self) -> int:
@@ -40,10 +44,11 @@ class Report:
         if not self.runs:
             raise CommandError("RUN: expected at least one run folder, found none")
         check_page("--out", self.out)
-        with refusing():
+        with refusing("RUN"):
             runs = read_runs([found for path in self.runs for found in find_runs(path)])
             drawings = {run.label: _paper_figure(run) for run in runs}
             page = compare(runs, title=self.title, drawings=drawings, command=self._command())
+        with refusing("--out"):
             page.write(make_folder_of(self.out))
         if self.common.json:
             shown = [{"run": str(r.path), "label": r.label, "state": r.state} for r in runs]
