@@ -17,7 +17,7 @@ from equipoise.report import (
     read_runs,
 )
 from equipoise.report._certified import certificate_rows
-from equipoise.report._compare import pictures_of
+from equipoise.report._pictures import pictures_of
 from equipoise.runs import Record, Run, Table
 
 ROUNDS = [1, 10, 100, 1000]
@@ -178,10 +178,10 @@ def test_arrays_become_pictures_by_their_names(tmp_path):
         "aggregate": np.zeros((8, 3, 1)),
     }
     (run,) = read_runs([make_run(tmp_path / "run", arrays=arrays)])
-    alts = [alt for _, alt in pictures_of(run)]
+    alts = [picture.alt for picture in pictures_of(run)]
     assert len(alts) == 4
     assert "the action of agent 1 matters to the reward of agent 0" in alts[1]
-    assert "2 equilibria; the best for society is at 1" in alts[2]
+    assert "2 equilibria over the aggregate; the best for society is at 1" in alts[2]
     assert set(curves_of(run.record, [])) == {"gap"}  # a path is none
     page = parse(compare([run], drawings={"run": [(figures.heat_map([[1]]), "more")]}).html())
     assert "".join(page.text).count("Agents are counted from 0") == 1

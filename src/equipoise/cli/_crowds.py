@@ -16,7 +16,7 @@ from equipoise.cli._policies import read_json
 from equipoise.core.files import write_text
 from equipoise.core.results import Status
 from equipoise.report import Report, figures
-from equipoise.runs import Table
+from equipoise.runs import Record, Table
 from equipoise.runs.arrays import read_npz, write_npz
 from equipoise.runs.environment import describe_environment
 from equipoise.runs.plain import dumps
@@ -109,6 +109,54 @@ def solution_document(name: str, game: Any, solution: eq.Solution) -> dict[str, 
         "certificate": certificate_document(certificate),
         "status": {"name": solution.status.name, "message": solution.status.message},
         "stats": {key: v for key, v in solution.stats.items() if key not in large},
+    }
+
+
+def solution_record(game: Any, solution: eq.Solution, seconds: float) -> Record:
+    """A solution as a record: what is played, the sums of the certificate, the map of others."""
+    certificate: Any = solution.certificate
+    summary = ("max_gain", "nash_conv", "exploitability", "method", "exact", "concept")
+    scalars = {
+        "kind": kind_of(game),
+        "seconds": seconds,
+        "agents": game.agents,
+        "welfare": float(np.mean(solution.stats["welfare"])),
+        "bound": solution.stats["bound"],
+        "certified": {part: getattr(certificate, part) for part in summary},
+    }
+    arrays = {
+        "value": solution.value,
+        "solved": solution.status.solved,
+        "aggregate": solution.stats["aggregate"],
+        **{f"policy/{part}": getattr(solution.policy, part) for part in _PARTS},
+    }
+    tables = {"who_plays_what": plays_table(game, solution)}
+    if kind_of(game) == "aggregative":
+        arrays |= map_arrays(game, solution)
+    tables["against_other_equilibria"] = others_table(game, solution)
+    return Record("solution", {}, scalars, arrays, tables)
+
+
+def policy_in(arrays: Mapping[str, Any]) -> Any:
+    """The policy of very many agents in the arrays of such a record; None where there is none."""
+    names = [f"policy/{part}" for part in _PARTS]
+    if not all(name in arrays for name in names):
+        return None
+    return eq.games.AggregativePolicy(*(arrays[name] for name in names))
+
+
+def map_arrays(game: Any, solution: eq.Solution) -> dict[str, Any]:
+    """Where the equilibria lie over the aggregate, by the names that reports draw a map of."""
+    found = eq.aggregative.equilibria(game)
+    if not found:
+        return {}
+    return {
+        "map/aggregate": np.stack([one.aggregate for one in found]),
+        "map/welfare": np.array([one.welfare for one in found]),
+        "map/gain": np.array([one.gain for one in found]),
+        "map/region": np.stack([one.region for one in found]),
+        "map/chosen": solution.stats["aggregate"],
+        "map/chosen_welfare": mean_rewards(solution),
     }
 
 
@@ -271,7 +319,7 @@ def solution_page(name: str, game: Any, solution: eq.Solution, seconds: float) -
             "Every equilibrium lies in a feasible cell of the grid of aggregates. One was sought, "
             "rounded to whole agents and certified in every region of such cells."
         )
-        _add_map(page, game)
+        _add_map(page, game, solution)
     else:
         page.text("The same game solved for the largest and for the smallest mean reward.")
     page.table(others_table(game, solution))
@@ -284,20 +332,23 @@ def solution_page(name: str, game: Any, solution: eq.Solution, seconds: float) -
     return page.reproduce(" ".join(environment["command"]), environment)
 
 
-def _add_map(page: Report, game: Any) -> None:
+def _add_map(page: Report, game: Any, solution: eq.Solution) -> None:
     """Where the equilibria lie over the aggregate, and what they are worth."""
-    found = eq.aggregative.equilibria(game)
-    if not found:
+    arrays = map_arrays(game, solution)
+    if not arrays:
         return
+    count = len(arrays["map/aggregate"])
     page.figure(
         figures.equilibrium_map(
-            [one.aggregate for one in found],
-            [one.welfare for one in found],
-            gains=[one.gain for one in found],
-            regions=[one.region for one in found],
+            arrays["map/aggregate"],
+            arrays["map/welfare"],
+            gains=arrays["map/gain"],
+            regions=arrays["map/region"],
+            chosen=(arrays["map/chosen"], arrays["map/chosen_welfare"]),
         ),
-        alt=f"Map of {len(found)} equilibria over the aggregate, with their welfare and the best.",
-        caption="Shaded are the cells that an equilibrium was found in.",
+        alt=f"Map of {count} equilibria over the aggregate, with their welfare, the best and the "
+        "one of this solution.",
+        caption="Shaded are the cells that an equilibrium was found in; the ring is this solution.",
     )
 
 

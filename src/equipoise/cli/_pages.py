@@ -33,6 +33,8 @@ def solution_record(
         arrays |= {f"policy_{i}": player for i, player in enumerate(solution.policy)}
         if kind == "matrix":
             arrays["payoff"] = game.payoff
+            pairs = zip(PLAYERS, solution.policy, strict=True)
+            arrays |= {f"nash/{name}": player for name, player in pairs if len(player) == 3}
     scalars = {
         "kind": kind,
         "game": describe(game),
@@ -100,7 +102,20 @@ def _add_matrix(page: Report, record: Record) -> None:
             alt=f"Heat map of the {payoff.shape[0]} by {payoff.shape[1]} payoff matrix.",
         )
     _add_policies(page, record)
+    _add_triangle(page, record)
     page.table(certificate_table(certificate, PLAYERS), caption="Certificate.")
+
+
+def _add_triangle(page: Report, record: Record) -> None:
+    """Where the equilibrium lies, for players who have three actions."""
+    points = {name: record.arrays.get(f"nash/{name}") for name in PLAYERS}
+    points = {name: point for name, point in points.items() if point is not None}
+    if points:
+        told = "; ".join(f"{name} at {np.round(p, 3).tolist()}" for name, p in points.items())
+        page.figure(
+            figures.simplex_plot(equilibrium=points, title="equilibrium"),
+            alt=f"The equilibrium in the triangle of three actions: {told}.",
+        )
 
 
 def _add_policies(page: Report, record: Record) -> None:

@@ -1,6 +1,6 @@
 """`equipoise solve`: a game in, a certified policy out."""
 
-import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ from equipoise.cli._flags import (
     CommonOptions,
     File,
     Float,
+    Folder,
     Game,
     Settings,
     check_page,
@@ -29,6 +30,7 @@ class Solve:
       equipoise solve colonel-blotto --out policy.json --report report.html
       equipoise solve two-roads --set agents=1000 --option objective=welfare
       equipoise solve two-roads --option objective=welfare --option sense=min --option spacing=0.01
+      equipoise solve public-good --run runs/public-good
       equipoise solve batch.npz --json > solution.json
     """
 
@@ -42,6 +44,8 @@ class Solve:
     out: File = None
     #: Write an HTML report to this file.
     report: File = None
+    #: Keep the record, the policy and a report in this run folder, for `equipoise report`.
+    run: Folder = None
     #: Set a parameter of a named game; may be repeated.
     set: Settings = ()
     #: Set an option of the solver of aggregative games; may be repeated. objective=regret (any
@@ -55,9 +59,10 @@ class Solve:
 
     def execute(self) -> int:
         """Solve, save, show."""
-        import equipoise as eq
-        from equipoise.cli import _documents, _pages, _policies
-        from equipoise.cli._inputs import TERMS, find_game, kind_of
+        from equipoise.cli import _policies
+        from equipoise.cli._folders import check_folder
+        from equipoise.cli._inputs import find_game
+        from equipoise.cli._solved import Showing, config_of, solve_in, solve_now
         from equipoise.cli._verdict import check_tolerance
 
         check_tolerance(self.tolerance)
@@ -65,9 +70,31 @@ class Solve:
         if self.out is not None:
             with refusing():
                 _policies.check_suffix(self.out, "--out")
+        if self.run is not None:
+            check_folder(self.run)
         game = find_game(self.game, self.set)
-        if kind_of(game).startswith("aggregative"):
-            return self._run_crowd(game)
+        work = self._work(game)
+        tolerance = 1e-8 if self.tolerance is None else self.tolerance
+        showing = Showing(self.game, game, tolerance, self.set)
+        with refusing():
+            if self.run is None:
+                found = solve_now(work)
+            else:
+                asked = {"set": self.set, "option": self.option, "tolerance": self.tolerance}
+                found = solve_in(self.run, config_of(self.game, **asked), showing, work)
+            if self.out is not None:
+                showing.write_policy(make_folder_of(self.out), found)
+            if self.report is not None:
+                showing.page(found).write(make_folder_of(self.report))
+        self._show(showing, found)
+        return 0 if found.solution.status.ok else 1
+
+    def _work(self, game: Any) -> Callable[[], Any]:
+        """What solves such a game with these options; refuses what cannot be solved."""
+        import equipoise as eq
+        from equipoise.cli import _crowds
+        from equipoise.cli._inputs import TERMS, kind_of
+
         if kind_of(game) == "continuous":
             raise CommandError(
                 f"GAME: expected a game that can be solved exactly, found {self.game}, whose "
@@ -79,62 +106,29 @@ class Solve:
                 f"{game.agents:,} agents and their interactions; `equipoise offline` learns from a "
                 "log of it, and `equipoise certify` judges a policy"
             )
+        if kind_of(game).startswith("aggregative"):
+            options = _crowds.options_of(game, self.option)
+            if self.tolerance is None:
+                return lambda: eq.solve(game, **options)
+            tolerance = self.tolerance
+            return lambda: _crowds.judge(eq.solve(game, **options), tolerance)
         if self.option:
             raise CommandError(f"--option: expected an aggregative game, found {self.game}")
-        tolerance = 1e-8 if self.tolerance is None else self.tolerance
-        start = time.perf_counter()
-        with refusing():
-            solution = eq.solve(game, tolerance=tolerance)
-        seconds = time.perf_counter() - start
-        document = _documents.solution_document(self.game, game, solution, tolerance)
-        with refusing():
-            if self.out is not None:
-                _policies.write_policy(make_folder_of(self.out), solution.policy, document)
-            if self.report is not None:
-                _pages.solution_page(self.game, game, solution, seconds).write(
-                    make_folder_of(self.report)
-                )
-        self._show(document, game, solution, seconds)
-        return 0 if solution.status.ok else 1
+        return lambda: eq.solve(game, tolerance=1e-8 if self.tolerance is None else self.tolerance)
 
-    def _run_crowd(self, game: Any) -> int:
-        import equipoise as eq
-        from equipoise.cli import _crowds, _output
-
-        options = _crowds.options_of(game, self.option)
-        start = time.perf_counter()
-        with refusing():
-            solution = eq.solve(game, **options)
-        seconds = time.perf_counter() - start
-        if self.tolerance is not None:
-            solution = _crowds.judge(solution, self.tolerance)
-        document = _crowds.solution_document(self.game, game, solution)
-        with refusing():
-            if self.out is not None:
-                _crowds.write_policy(make_folder_of(self.out), solution.policy, document)
-            if self.report is not None:
-                _crowds.solution_page(self.game, game, solution, seconds).write(
-                    make_folder_of(self.report)
-                )
-        if self.common.json:
-            _output.print_json(document)
-        else:
-            _crowds.print_solution(self.game, game, solution, seconds)
-            self._tell_files()
-        return 0 if solution.status.ok else 1
-
-    def _show(self, document: Any, game: Any, solution: Any, seconds: float) -> None:
-        from equipoise.cli import _documents, _output
+    def _show(self, showing: Any, found: Any) -> None:
+        """Print the solution, and what was written where."""
+        from equipoise.cli._output import print_json, print_pairs
+        from equipoise.cli._solved import PAGE, POLICY
 
         if self.common.json:
-            _output.print_json(document)
-        else:
-            _documents.print_solution(self.game, game, solution, seconds)
-            self._tell_files()
-
-    def _tell_files(self) -> None:
-        """Say what was written, and where."""
-        from equipoise.cli._output import print_pairs
-
-        files = (("policy", self.out), ("report", self.report))
+            where = {"folder": str(self.run), "read_from_disk": found.known} if self.run else {}
+            print_json({**where, **showing.document(found)})
+            return
+        showing.show(found)
+        read = " (finished earlier; read and certified, not solved again)" if found.known else ""
+        files: list[tuple[str, Any]] = [("policy", self.out), ("report", self.report)]
+        if self.run is not None:
+            files += [("run folder", f"{self.run}{read}"), ("policy", self.run / POLICY)]
+            files += [("report", self.run / PAGE)]
         print_pairs([(name, str(file)) for name, file in files if file is not None])

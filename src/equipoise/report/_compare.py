@@ -10,6 +10,7 @@ from equipoise.report import figures
 from equipoise.report._certified import add_certificates
 from equipoise.report._folders import RunFolder
 from equipoise.report._page import Report
+from equipoise.report._pictures import Picture, pictures_of, strength_of
 from equipoise.report._run_curves import Curve, curves_of
 from equipoise.runs import Table
 
@@ -135,7 +136,7 @@ def _scalars(run: RunFolder) -> dict[str, Any]:
         name: value
         for name, value in _flat(run.record.scalars)
         if isinstance(value, int | float) and not isinstance(value, bool)
-        if name not in _NOTED and not name.startswith("certified.")
+        if name not in _NOTED and not name.startswith(("certified.", "drawn."))
     }
 
 
@@ -162,8 +163,8 @@ def _add_curves(page: Report, runs: Sequence[RunFolder]) -> None:
     page.section("Curves")
     page.text(
         "Means, with bands of two standard errors where several games or seeds were averaged. "
-        "Axes are logarithmic where all values are positive; slopes are fitted to the last decade of "
-        "curves that change there."
+        "Axes are logarithmic where all values are positive; slopes are fitted to the last "
+        "decade of curves that change there."
     )
     for (quantity, _), curves in drawn:
         for names in _chunks(list(curves), _CURVES):
@@ -195,70 +196,21 @@ def _add_pictures(
     page: Report, runs: Sequence[RunFolder], drawings: Mapping[str, Sequence[tuple[Any, str]]]
 ) -> None:
     found = [
-        (figure, alt, run.label)
+        (picture, run.label)
         for run in runs
-        for figure, alt in [*pictures_of(run), *drawings.get(run.label, ())]
+        for picture in [
+            *pictures_of(run),
+            *(Picture(figure, alt) for figure, alt in drawings.get(run.label, ())),
+        ]
     ]
     if not found:
         return
     page.section("Pictures")
-    if any(_strength(run) is not None for run in runs):
+    if any(strength_of(run) is not None for run in runs):
         page.text("Agents are counted from 0, here and in the tables, as the rows of arrays are.")
-    for figure, alt, name in found:
-        page.figure(figure, alt=f"{name}: {alt}", caption=name)
-
-
-def pictures_of(run: RunFolder) -> list[tuple[Any, str]]:
-    """Figures of what is no curve, each with a text: found by the names of arrays in the record.
-
-    `path`, (T, 3), is a policy over time, with `nash` where it should end; `strength_total` or
-    `strength`, (agents, agents), is who matters to whom; `map/aggregate`, `map/welfare`,
-    `map/gain` and `map/region` are equilibria; `aggregate`, (steps, states, coordinates), is one.
-
-    >>> from pathlib import Path
-    >>> pictures_of(RunFolder(Path("x"), "x", {}, None))
-    []
-    """
-    arrays = {} if run.record is None else run.record.arrays
-    found: list[tuple[Any, str]] = []
-    path = arrays.get("path")
-    if path is not None and path.ndim == 2 and path.shape[1] == 3 and len(path):
-        end = ", ".join(f"{p:.2f}" for p in path[-1])
-        figure = figures.simplex_plot(path, equilibrium=arrays.get("nash"))
-        found.append((figure, f"path of a policy in the triangle of three actions, to {end}"))
-    strength = _strength(run)
-    if strength is not None:
-        i, j = np.unravel_index(int(strength.argmax()), strength.shape)
-        alt = (
-            "heat map of interaction, agents counted from 0; strongest is how much the action of "
-            f"agent {j} matters to the reward of agent {i}"
-        )
-        found.append((figures.interaction_map(strength), alt))
-    if "map/aggregate" in arrays and len(arrays["map/aggregate"]):
-        found.append(_equilibria(arrays))
-    aggregate = arrays.get("aggregate")
-    if aggregate is not None and aggregate.ndim == 3 and max(aggregate.shape[:2]) <= 40:
-        drawn = figures.heat_map(
-            aggregate[..., 0].T, title="aggregate", xlabel="step", ylabel="state"
-        )
-        found.append((drawn, "heat map of the aggregate by step and state"))
-    return found
-
-
-def _strength(run: RunFolder) -> np.ndarray | None:
-    """(agents, agents): how much the action of the second matters to the first, if it does."""
-    arrays = {} if run.record is None else run.record.arrays
-    strength = arrays.get("strength_total", arrays.get("strength"))
-    return strength if strength is not None and strength.ndim == 2 and strength.any() else None
-
-
-def _equilibria(arrays: Mapping[str, np.ndarray]) -> tuple[Any, str]:
-    places, welfare = arrays["map/aggregate"], arrays["map/welfare"]
-    figure = figures.equilibrium_map(
-        places, welfare, gains=arrays.get("map/gain"), regions=arrays.get("map/region")
-    )
-    best = ", ".join(f"{x:.3g}" for x in places[int(np.argmax(welfare))])
-    return figure, f"map of {len(places)} equilibria; the best for society is at {best}"
+    for picture, name in found:
+        caption = f"{name}: {picture.caption}" if picture.caption else name
+        page.figure(picture.figure, alt=f"{name}: {picture.alt}", caption=caption)
 
 
 def _add_tables(page: Report, runs: Sequence[RunFolder]) -> None:

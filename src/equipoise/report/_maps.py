@@ -59,6 +59,7 @@ def equilibrium_map(
     *,
     gains: Any = None,
     regions: Any = None,
+    chosen: tuple[Any, float] | None = None,
     title: str = "",
     names: Sequence[str] | None = None,
 ) -> Any:
@@ -67,8 +68,9 @@ def equilibrium_map(
     `aggregates` is (equilibria, coordinates), `welfare` one number each. With one coordinate,
     welfare is the height; with more, the first two span the plane and welfare is the colour.
     `gains` are written beside the points; `regions`, (equilibria, 2, coordinates), are the lower
-    and upper corners of the cells each was found in, and are shaded. The best is a star. `names`
-    are those of the coordinates.
+    and upper corners of the cells each was found in, and are shaded. The best is a star, and
+    what was `chosen`, an aggregate and its welfare, is in a ring. `names` are those of the
+    coordinates.
 
     **Example**
 
@@ -96,9 +98,14 @@ def equilibrium_map(
                 figure.colorbar(dots, ax=axes, label="welfare")
         best = points[int(worth.argmax())]
         axes.plot(*best, "*", color=COLOURS[1], ms=17, label="best for society")
+        if chosen is not None:
+            place, height = np.asarray(chosen[0], float).ravel(), chosen[1]
+            ring = (place[0], height if flat else place[1])
+            style = {"mfc": "none", "mec": COLOURS[4], "mew": 2.0, "ls": "none"}
+            axes.plot(*ring, "o", ms=22, label="chosen", **style)
         for point, gain in zip(points, [] if gains is None else np.asarray(gains), strict=False):
             text = f"gain {gain:.2g}" if gain else "gain 0"
-            axes.annotate(text, point, xytext=(0, 11), textcoords="offset points", ha="center")
+            axes.annotate(text, point, xytext=(0, 13), textcoords="offset points", ha="center")
         first, second = ("aggregate", "") if flat else ("first coordinate", "second coordinate")
         first, second = [*(names or (first, second)), second][:2]
         axes.set(xlabel=label(first), ylabel=label("welfare" if flat else second))

@@ -13,7 +13,9 @@ from equipoise.runs import Record
 #: Names of the array that says where the others were recorded, and what it is called on the axis.
 _AXES = {"rounds": "round", "episodes": "episode", "step": "step"}
 #: Arrays that are shown otherwise, even where they happen to be as long as there are rounds.
-_NO_CURVES = ("path", "nash", "gains", "value", "certified_value", "solved", "welfare")
+_NO_CURVES = (
+    "path", "path_rounds", "nash", "gains", "value", "certified_value", "solved", "welfare",
+)  # fmt: skip
 #: How many standard errors a band is wide, on either side.
 WIDTH = 2.0
 #: More points of a curve than this make a page larger, and no clearer.
@@ -109,19 +111,17 @@ def _rows(array: np.ndarray, length: int) -> np.ndarray | None:
 
 
 def _of_metrics(metrics: list[dict[str, Any]], axis: str) -> dict[str, Curve]:
-    """Curves of what is in every row: numbers, or one for each seed."""
-    if not metrics:
-        return {}
-    everywhere = [name for name in metrics[0] if all(name in row for row in metrics)]
-    steps, found = [row["step"] for row in metrics], {}
-    for name in everywhere:
+    """Curves of numbers, or of one for each seed, over the rows that have them."""
+    found = {}
+    for name in dict.fromkeys(name for row in metrics for name in row):
         if name == "step" or name.endswith("_error") or name in _NO_CURVES:
             continue
-        columns = [np.atleast_1d(row[name]) for row in metrics]
+        rows = [row for row in metrics if name in row]
+        steps, columns = [row["step"] for row in rows], [np.atleast_1d(row[name]) for row in rows]
         if all(c.dtype.kind in "fi" and c.shape == columns[0].shape for c in columns):
             curve = Curve.of(steps, np.stack(columns).reshape(len(steps), -1).T, axis)
-            if f"{name}_error" in everywhere and curve.error is None:
-                error = np.array([row[f"{name}_error"] for row in metrics], float)
+            if all(f"{name}_error" in row for row in rows) and curve.error is None:
+                error = np.array([row[f"{name}_error"] for row in rows], float)
                 curve = Curve(curve.at, curve.mean, error, axis)
             found[name] = curve
     return found

@@ -119,13 +119,15 @@ def policy_bars(
 
 
 def simplex_plot(
-    trajectory: Any,
+    trajectory: Any = None,
     *,
     equilibrium: Any = None,
     actions: Sequence[str] = ("0", "1", "2"),
     title: str = "",
 ) -> Any:
     """The path of a policy over three actions in its triangle, and the equilibrium as a star.
+
+    The path may be left out; of several players, `equilibrium` is a mapping of their names.
 
     **Example**
 
@@ -135,9 +137,10 @@ def simplex_plot(
     >>> [text.get_text() for text in figure.axes[0].texts]
     ['0', '1', '2']
     """
-    path = np.asarray(trajectory, float)
+    path = np.zeros((0, 3)) if trajectory is None else np.asarray(trajectory, float)
     if path.ndim != 2 or path.shape[1] != 3 or len(actions) != 3:
         raise ValueError(f"trajectory: expected shape (rounds, 3), found {path.shape}")
+    stars = equilibrium if isinstance(equilibrium, Mapping) else {"": equilibrium}
     corners = np.array([[0.5, np.sqrt(3) / 2], [0.0, 0.0], [1.0, 0.0]])
     centre = corners.mean(0)
     with canvas(3.8, 3.5) as (figure, axes):
@@ -147,12 +150,18 @@ def simplex_plot(
                 a, b = corners[(i + 1) % 3], corners[(i + 2) % 3]
                 ends = share * corners[i] + (1 - share) * np.stack([a, b])
                 axes.plot(*ends.T, color="#808080", alpha=0.25, lw=0.6)
-        if equilibrium is not None:  # below the path, which ends there if all goes well
-            point = np.asarray(equilibrium, float) @ corners
-            axes.plot(*point, "*", color=COLOURS[1], ms=18, label="Nash")
-        axes.plot(*(path @ corners).T, color=COLOURS[0], lw=1.2, label="policy")
-        axes.plot(*(path[0] @ corners), "o", color=COLOURS[0], ms=5, label="first")
-        axes.plot(*(path[-1] @ corners), "s", color=COLOURS[0], ms=5, label="last")
+        # Below the path, which ends there if all goes well; the first largest, to be seen.
+        for k, (name, point) in enumerate(stars.items()):
+            if point is not None:
+                place, text = (
+                    np.asarray(point, float) @ corners,
+                    f"Nash, {name}" if name else "Nash",
+                )
+                axes.plot(*place, "*", color=COLOURS[1 + k], ms=18 - 6 * k, label=label(text))
+        if len(path):
+            axes.plot(*(path @ corners).T, color=COLOURS[0], lw=1.2, label="policy")
+            axes.plot(*(path[0] @ corners), "o", color=COLOURS[0], ms=5, label="first")
+            axes.plot(*(path[-1] @ corners), "s", color=COLOURS[0], ms=5, label="last")
         for corner, name in zip(corners, actions, strict=True):
             axes.text(*(centre + 1.14 * (corner - centre)), label(name), ha="center", va="center")
         axes.set_aspect("equal")
