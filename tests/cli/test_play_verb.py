@@ -11,9 +11,12 @@ from typing import get_args
 import numpy as np
 import pytest
 
+import equipoise as eq
 from equipoise.cli import main
 from equipoise.cli.play import LearnerName, Play
 from equipoise.papers import self_play
+from equipoise.report import RunFolder
+from equipoise.report._pictures import pictures_of
 from equipoise.runs import Record
 
 SMALL = ["--rounds", "300", "--games", "4"]
@@ -33,6 +36,32 @@ def test_the_table_is_printed_and_the_run_written(capsys, tmp_path):
     assert (record.arrays["gap"] < record.scalars["uniform"] * 1.5).all()
     rows = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     assert [json.loads(row)["step"] for row in rows] == [100, 177, 300]
+
+
+def test_the_drawn_path_begins_at_the_first_round_and_says_of_which_game(capsys, tmp_path):
+    assert play(tmp_path / "run", "--column", "uniform") == 0
+    record = Record.load(tmp_path / "run")
+    rounds, path = record.arrays["path_rounds"], record.arrays["path"]
+    assert rounds[0] == 1
+    assert rounds[-3:].tolist() == [100, 177, 300]
+    assert len(rounds) == len(path) >= 15
+    assert (np.diff(rounds) > 0).all()
+    np.testing.assert_allclose(path.sum(1), 1.0)
+    gap = record.scalars["drawn"]["gap"]
+    assert gap == record.arrays["gains"][0].sum()
+    (picture,) = pictures_of(RunFolder.read(tmp_path / "run"))
+    for text in (picture.alt, picture.caption):
+        assert "row (omd) against uniform in game 0 of 4" in text
+        assert f"{gap:.3g}" in text
+    games = self_play.Config(games=4).sample()
+    assert record.arrays["nash"] == pytest.approx(eq.solve(games[0]).policy[0])
+
+
+def test_the_early_path_is_that_of_the_same_play(tmp_path):
+    short = self_play.play_run(tmp_path / "short", self_play.Config(rounds=13, games=4))
+    long = self_play.play_run(tmp_path / "long", self_play.Config(rounds=100, games=4))
+    place = long.arrays["path_rounds"].tolist().index(13)
+    np.testing.assert_array_equal(short.arrays["path"][-1], long.arrays["path"][place])
 
 
 def test_a_stopped_run_goes_on_to_the_same_result(capsys, tmp_path):

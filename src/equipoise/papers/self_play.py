@@ -61,8 +61,10 @@ NOISES = {
     "bernoulli": dynamics.Bernoulli(),
     "gaussian": dynamics.Gaussian(),
 }
-#: Name in the metrics of the row player's policy in the first game, where it has three actions.
+#: Name in the metrics of the row player's policy in the drawn game, where it has three actions.
 _PATH = "path"
+#: The game of which the path is drawn.
+_DRAWN = 0
 #: Name in the metrics -> heading of the table.
 _COLUMNS = {
     "step": "rounds",
@@ -125,6 +127,18 @@ def record_rounds(rounds: int, first: int = 100) -> tuple[int, ...]:
     return tuple(sorted({r for r in chosen if r < rounds} | {rounds}))
 
 
+def _path_rounds(first: int) -> tuple[int, ...]:
+    """Rounds before `first` at about equal steps of their logarithm, for the drawn path.
+
+    Most of the way of a learner is behind it when its gap is first recorded.
+
+    >>> _path_rounds(100)
+    (1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32, 40, 50, 63, 79)
+    """
+    steps = np.geomspace(1, 10_000, 41).round().astype(int)
+    return tuple(int(r) for r in np.unique(steps) if r < first)
+
+
 def _check_rounds(rounds: Any) -> None:
     if checks.check_count("rounds", rounds) >= 2**31:
         raise ValueError(f"rounds: expected fewer than 2^31, found {rounds}")
@@ -171,26 +185,30 @@ def play_run(folder: str | os.PathLike[str], config: Config) -> Record:
         for name in (config.row, config.column)
     )
 
-    def play(rounds: int, state: Any) -> dynamics.Trace:
+    def play(rounds: int, state: Any, record: tuple[int, ...] = ()) -> dynamics.Trace:
         return dynamics.play(
             games,
             row,
             column,
             rounds=rounds,
             key=config.seed + 1 if state is None else None,
+            record=record or None,
             noise=NOISES[config.noise],
             state=state,
         )
 
     with interruptible() as stop:
+        known = Path(folder, "record.json").exists()
+        early = _path_rounds(config.record_rounds[0]) or (1,)
         # Also refuses, before there is a folder, whatever cannot be played.
-        first = None if Path(folder, "record.json").exists() else play(1, None).state
+        first = None if known else play(early[-1], None, early)
         with Run.start(folder, config) as run:
-            if run.finished:
+            if run.finished or first is None:
                 return run.record()
-            state = None if run.step == 0 else run.restore(first)
+            state = None if run.step == 0 else run.restore(first.state)
             done, last = _play_on(run, config.record_rounds, play, state, stop)
             record = _record(config, games, run.metrics(), done)
+            record = _with_path(record, games, first)
             return record if last is None else run.finish(_certified(record, games, last))
 
 
@@ -248,7 +266,7 @@ def _row(trace: dynamics.Trace) -> dict[str, Any]:
         row |= {"row_regret": float(regret[0]), "column_regret": float(regret[1])}
     policy = np.asarray(trace.last[0])
     if policy.shape[1:] == (3,):  # of a matrix game, and can be drawn in a triangle
-        row[_PATH] = policy[0].tolist()
+        row[_PATH] = policy[_DRAWN].tolist()
     return row
 
 
@@ -264,21 +282,42 @@ def _record(config: Config, games: Any, metrics: list[dict[str, Any]], done: int
         table = Table.from_dicts(rows)
     arrays = {name: np.array([row[name] for row in metrics]) for name in (metrics or [{}])[0]}
     arrays["rounds"] = arrays.pop("step", np.zeros(0, int))
-    if _PATH in arrays:
-        arrays["nash"] = solve(games[0]).policy[0]
     gap = metrics[-1]["gap"] if metrics else None
     scalars = {"uniform": float(uniform), "gap": gap, "rounds": done}
     return Record("self-play", config, scalars, arrays, {"curve": table})
 
 
+def _with_path(record: Record, games: Any, first: dynamics.Trace) -> Record:
+    """The record with the path of one policy from round 1 on, and where it should end."""
+    if _PATH not in record.arrays:
+        return record
+    config, later = record.config, record.arrays["rounds"]
+    early = first.recorded.rounds < later[0]
+    path = np.concatenate([first.recorded.last[0][early, _DRAWN], record.arrays[_PATH]])
+    rounds = np.concatenate([first.recorded.rounds[early], later])
+    nash = solve(games[_DRAWN]).policy[0]
+    what = (
+        f"row ({config['row']}) against {config['column']} in game {_DRAWN} of "
+        f"{config['games']:,}, of the family {config['family']}"
+    )
+    return replace(
+        record,
+        scalars={**record.scalars, "drawn": {"what": what}},
+        arrays={**record.arrays, _PATH: path, f"{_PATH}_rounds": rounds, "nash": nash},
+    )
+
+
 def _certified(record: Record, games: Any, trace: dynamics.Trace) -> Record:
     """The record with the certificate of the last policies, game by game."""
     certificate = certify(games, trace.last)
-    scalars = {
+    scalars: dict[str, Any] = {
         "method": certificate.method,
         "exact": certificate.exact,
         "concept": certificate.concept,
     }
+    if "drawn" in record.scalars:
+        gap = float(np.asarray(certificate.nash_conv)[_DRAWN])
+        scalars["drawn"] = {**record.scalars["drawn"], "gap": gap}
     arrays = {"gains": certificate.gains, "certified_value": certificate.value}
     return replace(
         record, scalars={**record.scalars, **scalars}, arrays={**record.arrays, **arrays}
