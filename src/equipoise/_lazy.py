@@ -29,6 +29,9 @@ def load_on_first_use(
         return value
 
     def names() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *public})
+        # What a package imports for its own use is nothing to look for in it.
+        found = vars(sys.modules[package])
+        special = {name for name in found if name.startswith("__")}
+        return sorted({*special, *found.get("__all__", ()), *public})
 
     return load, names

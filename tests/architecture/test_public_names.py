@@ -26,6 +26,13 @@ WITHOUT_EXAMPLE = {
 } | {"equipoise.runs.Interrupt", "equipoise.runs.Progress"}
 
 
+def test_nothing_but_public_names_is_shown():
+    """What a package imports for its own use is not offered to who looks for a name in it."""
+    for module in (equipoise, equipoise.games, equipoise.offline):
+        shown = {name for name in dir(module) if not name.startswith("__")}
+        assert shown == set(listed(module))
+
+
 def listed(module: ModuleType) -> list[str]:
     """What a module lists in its `__all__`; one without is found by a test below."""
     return getattr(module, "__all__", [])

@@ -45,7 +45,15 @@ def test_bash_completes(capsys, tmp_path):
     assert completed("equipoise", "reproduce", "--scale", "full", "inter") == ["interaction-rank"]
     assert completed("equipoise", "solve", "oneill", "--tol") == ["--tolerance"]
     assert completed("equipoise", "completion", "fi") == ["fish"]
+    assert completed("equipoise", "evaluate", "ii") == ["iid3", "iid5"]
+    assert completed("equipoise", "reproduce", "--figure", "plan") == ["planning"]
+    assert completed("equipoise", "reproduce", "aggregative", "--figure", "lea") == ["learning"]
+    assert completed("equipoise", "offline", "a.npz", "--critic", "lin") == ["linear"]
+    assert "2-IR-64" in completed("equipoise", "offline", "a.npz", "--critic", "2")
+    assert completed("equipoise", "pretrain", "--start", "mark") == ["markov3"]
+    assert completed("equipoise", "pretrain", "--loss", "") == ["exploitability", "expert"]
     (tmp_path / "game.nfg").touch()
+    assert completed("equipoise", "evaluate", f"{tmp_path}/ga") == [f"{tmp_path}/game.nfg"]
     assert completed("equipoise", "solve", f"{tmp_path}/ga") == [f"{tmp_path}/game.nfg"]
     assert completed("equipoise", "certify", "oneill", f"{tmp_path}/g") == [f"{tmp_path}/game.nfg"]
 

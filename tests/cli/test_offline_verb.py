@@ -26,6 +26,7 @@ def test_a_run_folder_with_policies_map_and_report(logs, tmp_path, capsys):
     assert main(arguments) == 0
     out = capsys.readouterr().out
     assert "who matters most to whom" in out
+    assert str(tmp_path / "run" / "report.html") in "".join(out.split())
     record = Record.load(tmp_path / "run")
     assert record.scalars["rank"] == 2
     mixture = eq.games.Mixture(record.arrays["policies"], record.arrays["weights"])
@@ -55,6 +56,7 @@ def test_a_run_folder_with_policies_map_and_report(logs, tmp_path, capsys):
     assert main([*arguments, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["read_from_disk"] is True
+    assert document["report"] == str(tmp_path / "run" / "report.html")
     assert json.loads((tmp_path / "run" / "environment.json").read_text()) == environment
     assert len(document["tables"]["agents"]) == document["scalars"]["agents"] == 4
 
@@ -124,7 +126,11 @@ def test_too_little_data_to_tell_the_rank_is_the_exit_code(samples, tmp_path, ca
     log.write(tmp_path / "few.npz")
     arguments = ["offline", str(tmp_path / "few.npz"), "--bootstrap", "0"]
     assert main([*arguments, "--run", str(tmp_path / "run")]) == 1
-    assert "hardly less than a constant" in " ".join(capsys.readouterr().out.split())
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "hardly less than a constant" in shown
+    assert "reward of" not in shown  # no table without rows
+    assert "who matters to whom nobody to anybody else" in shown
+    assert "reward of" not in (tmp_path / "run" / "report.html").read_text()
     record = Record.load(tmp_path / "run")
     assert len(record.arrays["policies"]) == 1
     assert record.scalars["learned"] is False

@@ -45,15 +45,17 @@ def _is_run(folder: Path) -> bool:
     return folder.is_dir() and ((folder / "config.json").exists() or not any(folder.iterdir()))
 
 
-def check_folder(folder: Path) -> None:
+def check_folder(folder: Path, may_go_on: Callable[[Path], bool] = _is_run) -> None:
     """Refuse a folder that no run can be kept in, before the work that would be lost.
+
+    `may_go_on` says of a folder whether it holds what the command can go on with, or nothing.
 
     >>> check_folder(Path("a-new-folder"))
     """
     with refusing():
         if folder.exists() and not folder.is_dir():
             raise CommandError(f"--run: expected a folder, found the file {folder}")
-        if folder.exists() and not _is_run(folder):
+        if folder.exists() and not may_go_on(folder):
             raise CommandError(
                 f"--run: expected a new or empty folder, or that of the same run to go on with; "
                 f"found other files in {folder}; choose another folder"

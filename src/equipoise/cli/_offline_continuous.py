@@ -119,7 +119,7 @@ def _check_finished(folder: Path) -> None:
         raise Unfinished
 
 
-def show(record: Record, where: str) -> None:
+def show(record: Record, where: str, page: Path) -> None:
     """Print what was learned."""
     scalars, agents = record.scalars, record.tables["agents"]
     most = Table(agents.columns, agents.rows[:20])
@@ -136,5 +136,6 @@ def show(record: Record, where: str) -> None:
             *([("concept", CONCEPTS[scalars["concept"]])] if "concept" in scalars else []),
             ("status", scalars["status"]),
             ("run folder", where),
+            ("report", str(page)),
         ]
     )

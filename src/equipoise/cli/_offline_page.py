@@ -56,7 +56,8 @@ def offline_page(record: Record) -> Report:
         page.table(record.tables["ranks"])
     page.section("Who matters to whom")
     _add_map(page, record)
-    page.table(record.tables["interactions"], caption=_caption(record.tables["interactions"]))
+    if record.tables["interactions"].rows:
+        page.table(record.tables["interactions"], caption=_caption(record.tables["interactions"]))
     page.section("Agents")
     worst = sorted(record.tables["agents"].rows, key=lambda row: -row[2])[:_LARGEST]
     page.table(

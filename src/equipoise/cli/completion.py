@@ -22,8 +22,8 @@ Shell = Literal["bash", "zsh", "fish"]
 class Completion:
     """Print a script that completes commands in a shell.
 
-    Verbs, flags and their choices are completed, and the names of games, papers and shells; what
-    else stands in the place of a name is a file.
+    Verbs, flags and their choices are completed, and the names of games, players, papers, figures,
+    critics and shells; what else stands in the place of a name is a file.
 
     Examples:
       equipoise completion bash > ~/.local/share/bash-completion/completions/equipoise
@@ -51,7 +51,7 @@ class Completion:
                     config=(tyro.conf.FlagCreatePairsOff,),
                 )
         except SystemExit as end:  # which is how tyro ends after printing
-            sys.stdout.write(_with_names(made.getvalue(), _names()))
+            sys.stdout.write(_with_names(made.getvalue(), _names(), _values()))
             return int(end.code or 0)
         except AssertionError as error:
             raise CommandError(
@@ -76,8 +76,26 @@ def _names() -> dict[str, list[str]]:
         "certify": list(kinds),
         "solve": [name for name, kind in kinds.items() if kind != "continuous"],
         "learn": [name for name, kind in kinds.items() if kind == "aggregative-markov"],
+        "evaluate": eq.incontext.shipped(),
         "reproduce": list(PAPERS),
         "completion": list(get_args(Shell)),
+    }
+
+
+def _values() -> dict[str, dict[str, list[str]]]:
+    """Verb -> flag -> names that it takes, of which the parser knows nothing.
+
+    >>> _values()["offline"]["--critic"][0]
+    'linear'
+    """
+    import equipoise as eq
+    from equipoise.cli._offline_continuous import LINEAR
+    from equipoise.papers import FIGURES
+
+    return {
+        "reproduce": {"--figure": list(dict.fromkeys(figure.name for figure in FIGURES))},
+        "offline": {"--critic": [LINEAR, *eq.offline.deep.ARCHITECTURES]},
+        "pretrain": {"--start": eq.incontext.shipped()},
     }
 
 
@@ -95,6 +113,10 @@ for verb, names in {names!r}.items():
     command = COMPLETION_SPEC['subcommands'][verb]
     below = {{'description': 'of equipoise ' + verb, 'options': command['options']}}
     command['subcommands'] = {{name: below for name in names}}
+for verb, flags in {values!r}.items():
+    for option in COMPLETION_SPEC['subcommands'][verb]['options']:
+        for flag in set(option['flags']) & set(flags):
+            option.update(type='choice', choices=flags[flag])
 """
 #: Files where nothing else is known; and a description of several lines is one completion, too.
 _OTHER_END = """
@@ -103,11 +125,13 @@ _OTHER_END = """
 """
 
 
-def _with_names(script: str, names: dict[str, list[str]]) -> str:
+def _with_names(
+    script: str, names: dict[str, list[str]], values: dict[str, dict[str, list[str]]]
+) -> str:
     """A script of tyro's that completes these names too, and files where nothing else is known.
 
     >>> script = "COMPLETION_SPEC = {}\\n" + _END
-    >>> print(_with_names(script, {"solve": ["oneill"]}).splitlines()[1])
+    >>> print(_with_names(script, {"solve": ["oneill"]}, {}).splitlines()[1])
     for verb, names in {'solve': ['oneill']}.items():
     """
     found = _COMMANDS.search(script)
@@ -119,4 +143,4 @@ def _with_names(script: str, names: dict[str, list[str]]) -> str:
     start, end = script[: found.end()], script[found.end() :]
     # In bash, the word before may have been glued to this one, as if a colon had parted them.
     end = end.replace('compgen -f -- "$cur"', 'compgen -f -- "${COMP_WORDS[COMP_CWORD]}"')
-    return start + _MORE.format(names=names) + end.replace(_END, _OTHER_END)
+    return start + _MORE.format(names=names, values=values) + end.replace(_END, _OTHER_END)

@@ -103,10 +103,9 @@ class Offline:
             more = "; what was done is kept; to go on, give the same command again"
             return tell_interrupted(more, self.common.json)
         if self.common.json:
-            where = {"folder": str(folder), "read_from_disk": known}
-            print_json({**where, **record_document(record)})
+            print_json({**_where(folder, known), **record_document(record)})
         else:
-            continuous.show(record, f"{folder}{_READ if known else ''}")
+            continuous.show(record, f"{folder}{_READ if known else ''}", folder / _PAGE)
         return 0 if record.scalars["learned"] else 1
 
     def _learn(self, config: dict[str, Any], folder: Path) -> tuple[Any, bool]:
@@ -122,7 +121,7 @@ class Offline:
         record = self._record(config)
         with Run.start(folder, config) as run:
             run.finish(record, seconds_before=record.scalars["seconds"])
-        offline_page(record).write(folder / "report.html")
+        offline_page(record).write(folder / _PAGE)
         return record, False
 
     def _check(self) -> None:
@@ -223,12 +222,12 @@ class Offline:
 
         scalars = record.scalars
         if self.common.json:
-            where = {"folder": str(folder), "read_from_disk": known}
-            print_json({**where, **record_document(record)})
+            print_json({**_where(folder, known), **record_document(record)})
             return
         if "ranks" in record.tables:
             print_table(record.tables["ranks"], "interaction rank")
-        print_table(record.tables["interactions"], "who matters most to whom")
+        if record.tables["interactions"].rows:
+            print_table(record.tables["interactions"], "who matters most to whom")
         where = f"{folder}{_READ if known else ''}"
         print_pairs(
             [
@@ -238,16 +237,29 @@ class Offline:
                 *([("actions of an agent", scalars["actions"])] if "actions" in scalars else []),
                 *([(_ALONE, scalars[_ALONE])] if scalars.get(_ALONE) else []),
                 ("interaction rank", scalars["rank"]),
+                *([] if record.tables["interactions"].rows else [_NOBODY]),
                 ("samples per parameter", scalars["samples per parameter"]),
                 ("gap", scalars["gap, in words"]),
                 ("gap of the log's own play", f"{scalars[_OWN]:.4g} in the fitted model"),
                 ("concept", CONCEPTS[scalars["concept"]]),
                 ("status", scalars["status"]),
                 ("run folder", where),
+                ("report", str(folder / _PAGE)),
             ]
         )
 
 
+def _where(folder: Path, known: bool) -> dict[str, Any]:
+    return {"folder": str(folder), "report": str(folder / _PAGE), "read_from_disk": known}
+
+
+#: What is said instead of a table without rows.
+_NOBODY = (
+    "who matters to whom",
+    "nobody to anybody else: in the fitted model, rewards have rank 1",
+)
+#: The page in a run folder.
+_PAGE = "report.html"
 _READ = " (finished earlier; read, not done again)"
 #: The scalar that says how far from an equilibrium the log's own play is.
 _OWN = "gap of the log's own play in the fitted model"
