@@ -145,4 +145,4 @@ def test_the_paper_in_a_file(tmp_path, capsys):
 def test_a_place_that_is_no_folder(tmp_path, capsys):
     (tmp_path / "file").touch()
     assert main(["reproduce", "aggregative", "--run", str(tmp_path / "file")]) == 2
-    assert "Not a directory" in capsys.readouterr().err
+    assert "--run: expected a folder, found the file" in capsys.readouterr().err

@@ -58,6 +58,18 @@ def test_folders_that_are_refused_before_any_work(verb, tmp_path, capsys, monkey
         assert err.count("\n") == 1
 
 
+def test_figures_are_not_put_among_other_files(tmp_path, capsys):
+    command = ["reproduce", "aggregative", "--run", str(tmp_path)]
+    for name in ("notes.txt", "config.json"):
+        (tmp_path / name).touch()
+        assert main(command) == 2
+        err = capsys.readouterr().err
+        assert "--run: expected a new or empty folder, or that of the same run" in err
+        assert err.count("\n") == 1
+        assert [path.name for path in tmp_path.iterdir()] == [name]
+        (tmp_path / name).unlink()
+
+
 def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda place, how: False)
     with pytest.raises(CommandError, match=f"can be written, found {tmp_path}"):

@@ -11,6 +11,7 @@ import tyro
 
 from equipoise.cli._errors import CommandError, refusing, tell_interrupted
 from equipoise.cli._flags import COMMON, CommonOptions, Folder, check_seed
+from equipoise.cli._folders import check_folder
 
 #: As `equipoise.papers.PAPERS`, which is not imported to show help.
 PAPERS = ("in-context", "interaction-rank", "aggregative")
@@ -69,12 +70,13 @@ class Reproduce:
             raise CommandError(f"PAPER: expected {_SOME}, found none; --list shows what there is")
         if self.paper is None and self.figure:
             raise CommandError("--figure: expected a paper with it, found none")
-        with refusing():
+        with refusing(figure="--figure"):
             chosen = FIGURES if self.paper is None else figures_of(self.paper, self.figure)
         if self.list:
             self._list(chosen)
             return 0
         folder = self._folder()
+        check_folder(folder, _holds_figures)
         try:
             made = [self._make(figure, folder / figure.name) for figure in chosen]
         except KeyboardInterrupt:
@@ -194,6 +196,14 @@ class Reproduce:
             columns = ("figure", "of the paper", "quick", "full", "what is to be seen")
             print_table(Table(columns, rows), f"{paper}: {PAPERS[paper]}")
         print("Times are processor time, at the scales quick and full.")
+
+
+def _holds_figures(folder: Path) -> bool:
+    """Whether there is nothing in a folder but figures, of any paper, and their page."""
+    from equipoise.papers import FIGURES
+
+    known = {"report.html", *(figure.name for figure in FIGURES)}
+    return folder.is_dir() and known >= {entry.name for entry in folder.iterdir()}
 
 
 def _nearest(word: str) -> str:
