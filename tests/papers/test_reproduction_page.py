@@ -56,7 +56,7 @@ def test_every_theorem_of_a_paper_has_a_row():
     ],
 )
 def test_numbers_of_planning(form, agents, gap, bound):
-    (row,) = table("aggregative-planning", "markov", form=form, agents=agents)
+    (row,) = table("aggregative/planning", "markov", form=form, agents=agents)
     assert row["gap"] == pytest.approx(gap, rel=0.05)
     assert row["bound"] == pytest.approx(bound, rel=0.05)
 
@@ -65,7 +65,7 @@ def test_numbers_of_planning(form, agents, gap, bound):
     ("learner", "gap"), [("omd", 0.0020), ("omd-vanishing", 0.0063), ("omd-printed-signs", 0.42)]
 )
 def test_numbers_of_learners(learner, gap):
-    arrays = Record.load(FOLDER / "last-iterate").arrays
+    arrays = Record.load(FOLDER / "in-context/last-iterate").arrays
     assert arrays[f"A=3/{learner}/mean"][-1] == pytest.approx(gap, rel=0.05)
 
 
@@ -75,7 +75,7 @@ def test_numbers_of_learners(learner, gap):
 )
 def test_numbers_of_players(family, player, gap):
     wanted = {"panel": "A=3", "family": family, "player": player, "x": 256}
-    (row,) = table("in-context/full", "gaps", **wanted)
+    (row,) = table("in-context/1", "gaps", **wanted)
     assert row["gap"] == pytest.approx(gap, abs=6e-4)
 
 
@@ -92,7 +92,7 @@ def test_numbers_of_players(family, player, gap):
     ],
 )
 def test_numbers_of_deep_critics(critic, recipe, gaps):
-    rows = table("interaction-rank-deep/full", "summary", critic=critic, recipe=recipe, figure="2")
+    rows = table("interaction-rank/2", "summary", critic=critic, recipe=recipe, figure="2")
     found = {row["rows per agent"]: row["max gap"] for row in rows}
     assert {size: found[size] for size in gaps} == pytest.approx(gaps, rel=0.06)
 
@@ -101,7 +101,7 @@ def test_numbers_of_deep_critics(critic, recipe, gaps):
     ("size", "gap"), [("1 x 32", 0.086), ("2 x 64", 0.050), ("4 x 128", 0.040)]
 )
 def test_numbers_of_sizes(size, gap):
-    (row,) = table("in-context/full", "gaps", panel="sizes", player=size, x=256)
+    (row,) = table("in-context/1", "gaps", panel="sizes", player=size, x=256)
     assert row["gap"] == pytest.approx(gap, abs=6e-4)
 
 
@@ -123,7 +123,7 @@ def test_numbers_of_sizes(size, gap):
     ],
 )
 def test_numbers_of_architectures(figure, recipe, kind, least, most):
-    rows = table(f"interaction-rank-deep/full-{figure}", "summary", recipe=recipe)
+    rows = table(f"interaction-rank/{figure}", "summary", recipe=recipe)
     gaps = [row["max gap"] for row in rows if row["critic"].startswith(kind)]
     linear = recipe == "ours" and kind == "2-IR"
     assert len(gaps) == (6 if kind == "joint" else 3) + linear
@@ -133,10 +133,10 @@ def test_numbers_of_architectures(figure, recipe, kind, least, most):
 
 def test_numbers_of_printed_critics():
     wanted = {"critic": "2-IR-64", "change": "critics: printed"}
-    (row,) = table("interaction-rank-deep/full-ablations", "summary", **wanted)
+    (row,) = table("interaction-rank/ablations", "summary", **wanted)
     assert row["max gap"] == pytest.approx(75, rel=0.01)
 
 
 def test_numbers_of_logs():
-    rows = table("interaction-rank", "gaps", panel="samples", critic="2-IR", at=3000.0)
+    rows = table("interaction-rank/discrete", "gaps", panel="samples", critic="2-IR", at=3000.0)
     assert sum(row["gap"] for row in rows) / len(rows) == pytest.approx(0.019, abs=6e-4)

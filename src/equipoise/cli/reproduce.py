@@ -116,6 +116,7 @@ class Reproduce:
             "files": files,
             "known": known,
             "seconds": environment["seconds"],
+            "machines": _machines(environment),
         }
 
     def _page(self, made: Any) -> Any:
@@ -133,7 +134,8 @@ class Reproduce:
             page.figure(entry["drawn"], alt=figure.title)
             for name, table in record.tables.items():
                 page.table(table, caption=name)
-            page.facts({"seconds": entry["seconds"], "record": str(entry["folder"])})
+            facts = {"machine": entry["machines"], "seconds": entry["seconds"]}
+            page.facts({**facts, "record": str(entry["folder"])})
             page.config(record.config)
         return page.reproduce(self._command())
 
@@ -156,6 +158,7 @@ class Reproduce:
                     "printed": entry["figure"].printed,
                     "folder": str(entry["folder"]),
                     "files": [str(file) for file in entry["files"]],
+                    "machine": entry["machines"],
                     "seconds": entry["seconds"],
                     "read_from_disk": entry["known"],
                     **record_document(entry["record"]),
@@ -196,6 +199,18 @@ class Reproduce:
             columns = ("figure", "of the paper", "quick", "full", "what is to be seen")
             print_table(Table(columns, rows), f"{paper}: {PAPERS[paper]}")
         print("Times are processor time, at the scales quick and full.")
+
+
+def _machines(environment: dict[str, Any]) -> str:
+    """Where the sessions of a run took place; a machine without a name is described.
+
+    >>> machine = {"system": "Linux", "architecture": "x86_64", "cores": 2}
+    >>> _machines({"sessions": [{"machine": machine}, {"machine": {"name": "one GPU"}}]})
+    'Linux, 2 cores; one GPU'
+    """
+    machines = [session.get("machine", {}) for session in environment["sessions"]]
+    names = [m.get("name") or f"{m.get('system')}, {m.get('cores')} cores" for m in machines]
+    return "; ".join(dict.fromkeys(names))
 
 
 def _holds_figures(folder: Path) -> bool:

@@ -119,6 +119,14 @@ FIGURES = (
     ),
     Figure(
         "interaction-rank",
+        "1",
+        "Figure 1",
+        "The networks of one agent: critics of rank 1, of rank 2, and of all actions at once",
+        "interaction_networks",
+        {"quick": "1 s", "full": "1 s"},
+    ),
+    Figure(
+        "interaction-rank",
         "2",
         "Figure 2",
         "Gap of 1-IR, 2-IR and joint critics with continuous actions, against the size of the log",

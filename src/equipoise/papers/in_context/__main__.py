@@ -17,12 +17,13 @@ def main() -> int:
         "--part", action="append", choices=Config().all_parts, help="default: all; may be repeated"
     )
     parser.add_argument("--run", type=Path, required=True, help="folder; finished parts are kept")
-    parser.add_argument("--precision", choices=("auto", "float32", "bfloat16"), default="float32")
+    parser.add_argument("--precision", choices=("auto", "float32", "bfloat16"))
     parser.add_argument("--key", type=int, default=0)
     parser.add_argument("--plot", type=Path, help="also draw the figure into this file")
     arguments = parser.parse_args()
     config = Config.quick() if arguments.scale == "quick" else Config()
-    config = replace(config, precision=arguments.precision)
+    if arguments.precision:
+        config = replace(config, precision=arguments.precision)
     parts = tuple(arguments.part or config.all_parts)
     for part in parts:
         begun = time.perf_counter()

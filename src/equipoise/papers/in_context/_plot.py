@@ -12,7 +12,7 @@ STYLES: dict[str, dict[str, Any]] = {
     "paper": {"color": "#d55e00", "lw": 2.0, "marker": "s", "ms": 3},
     "omd": {"color": "#00a878", "lw": 1.3},
     "exp3-ix (average)": {"color": "#8a7fd1", "lw": 1.3},
-    "v-learning": {"color": "#8a7fd1", "lw": 1.3},
+    "v-learning": {"color": "#b07a3c", "lw": 1.3},
     "uniform": {"color": "#7f8790", "lw": 1.0, "ls": ":"},
     "base Nash": {"color": "#c65d9c", "lw": 1.0, "ls": "--"},
     "mean Nash": {"color": "#e08a00", "lw": 1.0, "ls": "-."},
@@ -49,7 +49,7 @@ def plot(record: Record) -> Any:
     rows.sort(key=lambda family: (family == "iid", family))
     extra = [panel for panel in BESIDE if any(k[0] == panel for k in keys)]
     wide, tall = max(len(columns), len(extra), 1), len(rows) + bool(extra)
-    figure = Figure(figsize=(3.1 * wide, 2.7 * max(tall, 1)), layout="constrained")
+    figure = Figure(figsize=(2.1 * wide, 1.9 * max(tall, 1)), layout="constrained")
     first: Any = None
     for i, family in enumerate(rows):
         for j, panel in enumerate(columns):
@@ -57,6 +57,10 @@ def plot(record: Record) -> Any:
             first = first or axes
             _draw(axes, record, panel, family)
             axes.set_title(f"{panel}, {family}", fontsize=9)
+            # The axes of all panels are the same: they are labelled at the edges.
+            axes.tick_params(labelleft=j == 0, labelbottom=i == len(rows) - 1, labelsize=8)
+            axes.set_ylabel("gap" if j == 0 else "")
+            axes.set_xlabel("round" if i == len(rows) - 1 else "")
     if first is not None:
         first.set(xscale="log", yscale="log")
         _legend(figure)
@@ -74,7 +78,6 @@ def _draw(axes: Any, record: Record, panel: str, family: str) -> None:
         values = record.arrays.get(f"{panel}|{family}|{who}")
         if values is not None:
             _band(axes, x, values, label=who, **style)
-    axes.set(xlabel="round", ylabel="gap")
     axes.grid(True, alpha=0.25, lw=0.6)
 
 
@@ -93,15 +96,31 @@ def _draw_beside(axes: Any, record: Record, panel: str) -> None:
         if at == panel and "|" in who:
             family, player = who.split("|")
             style = {"lw": 1.5, "marker": "o", "ms": 3}
-            _band(axes, places, values, label=f"{player}, {family}", **style)
+            if player in STYLES:
+                style |= {"color": STYLES[player]["color"], "ls": "-" if family == "iid" else "--"}
+            own = (places, values)
+            if panel == "lengths":
+                own = _with_whole(record, *own, f"{family}|{player}")
+            _band(axes, *own, label=f"{player}, {family}", **style)
     if panel == "games":
         axes.set_xticks(places, [str(n) if n else "fresh" for n in x])
     else:
-        axes.set_xscale("log")
+        axes.set_xscale("log", base=2 if panel == "lengths" else 10)
     axes.set(yscale="log", xlabel=BESIDE[panel], ylabel="gap")
+    axes.tick_params(which="both", labelsize=7)
     axes.set_title(f"A=3: {panel}", fontsize=9)
     axes.grid(True, alpha=0.25, lw=0.6)
     axes.legend(fontsize=6, frameon=False)
+
+
+def _with_whole(
+    record: Record, x: np.ndarray, values: np.ndarray, name: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Gaps against the length of training, with those of whole trajectories from the main panel."""
+    if f"A=3|{name}" not in record.arrays:
+        return x, values
+    whole, last = record.arrays["A=3|x"][-1], record.arrays[f"A=3|{name}"][:, -1:]
+    return np.append(x, whole), np.concatenate([values, last], 1)
 
 
 def _legend(figure: Any) -> None:
@@ -113,5 +132,5 @@ def _legend(figure: Any) -> None:
     ordered = [label for label in STYLES if label in found]
     figure.legend(
         [found[label] for label in ordered], ordered, loc="outside upper center", ncols=9,
-        fontsize=7, frameon=False,
+        fontsize=8, frameon=False,
     )  # fmt: skip

@@ -49,7 +49,7 @@ class Config:
     training_games: tuple[int, ...] = (5, 50, 500)
     steps: int = 400
     #: Of the products of matrices: see `equipoise.incontext.Config`.
-    precision: Literal["auto", "float32", "bfloat16"] = "float32"
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
     #: Games of a step with our preset, and with the paper's.
     batch: int = 64
     paper_batch: int = 32
@@ -95,6 +95,7 @@ class Config:
             sizes=((1, 32), (2, 64)),
             training_games=(5, 50),
             steps=100,
+            precision="float32",
             batch=16,
             paper_batch=16,
             test_games=64,

@@ -45,7 +45,9 @@ def parts(config: Config) -> Iterator[Part]:
     """All parts that a config asks for."""
     for figure in config.figures:
         if figure == "ablations":
-            yield from (Part(figure, critic, "ours") for critic in config.critics)
+            # A linear critic has next to nothing that could be changed.
+            networks = (critic for critic in config.critics if critic != LINEAR)
+            yield from (Part(figure, critic, "ours") for critic in networks)
             continue
         names = config.critics if figure == "2" else config.architectures
         for name in names:

@@ -1,0 +1,134 @@
+"""Figure 1 of the interaction-rank paper: the networks of one agent, of every kind of critic.
+
+A critic of rank 1 sees the own action alone, one of rank 2 has a network for the pair with every
+agent and adds them up, a joint one sees all actions at once. The record has what each of Appendix
+B's architectures needs: networks, inputs and weights of one agent. The drawing shows the kinds.
+
+    equipoise reproduce interaction-rank --figure 1
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from equipoise.core import checks
+from equipoise.offline.deep import ARCHITECTURES
+from equipoise.runs import Record, Table
+
+#: Rank -> what a kind is called in the figure, and its formula.
+_KINDS = {
+    1: ("1-IR", r"$\hat r_i(a) = f_i(a_i)$"),
+    2: ("2-IR", r"$\hat r_i(a) = \sum_j f_{ij}(a_i, a_j)$"),
+    "joint": ("joint", r"$\hat r_i(a) = f_i(a_1, \ldots, a_N)$"),
+}
+
+
+@dataclass(frozen=True)
+class Config:
+    """What is counted.
+
+    >>> Config().agents
+    50
+    """
+
+    agents: int = 50
+    architectures: tuple[str, ...] = tuple(ARCHITECTURES)
+
+    def __post_init__(self) -> None:
+        checks.check_count("agents", self.agents)
+
+    @classmethod
+    def quick(cls) -> "Config":
+        """The same: there is nothing to compute.
+
+        >>> Config.quick() == Config()
+        True
+        """
+        return cls()
+
+
+def run(config: Config, key: int = 0) -> Record:
+    """Count the networks, inputs and weights of one agent's critic.
+
+    **Example**
+
+    >>> from equipoise.papers import interaction_networks as figure
+    >>> table = figure.run(figure.Config(agents=50)).tables["networks"]
+    >>> dict(zip(table.column("critic"), table.column("weights"), strict=True))["1-IR-128"]
+    16897
+    """
+    rows = []
+    for name in config.architectures:
+        rank, width, depth = ARCHITECTURES[name]
+        networks = config.agents if rank == 2 else 1
+        inputs = config.agents if rank == "joint" else int(rank)
+        weights = inputs * width + (depth - 1) * width**2 + (depth + 1) * width + 1
+        rows.append((name, networks, inputs, depth, width, networks * weights))
+    columns = ("critic", "networks", "inputs of each", "hidden layers", "width", "weights")
+    scalars = {"key": key, "agents": config.agents}
+    return Record("interaction-networks", config, scalars, {}, {"networks": Table(columns, rows)})
+
+
+def plot(record: Record) -> Any:
+    """The three kinds side by side, for one agent; a Matplotlib figure.
+
+    **Example**
+
+    >>> from equipoise.papers import interaction_networks as figure
+    >>> len(figure.plot(figure.run(figure.Config())).axes)
+    3
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10.5, 3.4), layout="constrained")
+    table = record.tables["networks"]
+    rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    for number, (kind, formula) in enumerate(_KINDS.values()):
+        axes = figure.add_subplot(1, 3, number + 1)
+        own = [row["weights"] for row in rows if row["critic"].startswith(kind)]
+        sizes = f"{min(own):,} to {max(own):,} weights an agent" if own else ""
+        axes.set_title(f"{kind} critic of agent i\n{formula}", fontsize=10)
+        axes.text(0.5, -0.02, sizes, ha="center", va="top", fontsize=8)
+        axes.set_xlim(-0.05, 1.05)
+        axes.set_ylim(-0.1, 1.05)
+        axes.axis("off")
+        {"1-IR": _own, "2-IR": _pairs, "joint": _joint}[kind](axes)
+    return figure
+
+
+def _box(axes: Any, x: float, y: float, text: str, colour: str = "C0") -> None:
+    style = {"boxstyle": "round,pad=0.35", "facecolor": colour, "alpha": 0.25, "edgecolor": colour}
+    axes.text(x, y, text, ha="center", va="center", fontsize=9, bbox=style)
+
+
+def _arrow(axes: Any, start: tuple[float, float], end: tuple[float, float]) -> None:
+    axes.annotate("", end, start, arrowprops={"arrowstyle": "->", "color": "0.4", "lw": 0.9})
+
+
+def _own(axes: Any) -> None:
+    _box(axes, 0.05, 0.5, "$a_i$", "0.5")
+    _arrow(axes, (0.12, 0.5), (0.4, 0.5))
+    _box(axes, 0.5, 0.5, "network")
+    _arrow(axes, (0.62, 0.5), (0.87, 0.5))
+    _box(axes, 0.95, 0.5, r"$\hat r_i$", "C1")
+
+
+def _pairs(axes: Any) -> None:
+    for height, name in ((0.9, "1"), (0.6, "2"), (0.15, "N")):
+        _box(axes, 0.05, height, f"$a_i, a_{name}$", "0.5")
+        _arrow(axes, (0.15, height), (0.34, height))
+        _box(axes, 0.45, height, f"network $i{name}$")
+        _arrow(axes, (0.59, height), (0.7, 0.5 + 0.1 * (height - 0.5)))
+    axes.text(0.45, 0.38, "...", ha="center", va="center", rotation=90)
+    _box(axes, 0.76, 0.5, "+", "C2")
+    _arrow(axes, (0.81, 0.5), (0.89, 0.5))
+    _box(axes, 0.95, 0.5, r"$\hat r_i$", "C1")
+
+
+def _joint(axes: Any) -> None:
+    for height, name in ((0.9, "1"), (0.6, "2"), (0.15, "N")):
+        _box(axes, 0.05, height, f"$a_{name}$", "0.5")
+        _arrow(axes, (0.11, height), (0.39, 0.5 + 0.15 * (height - 0.5)))
+    axes.text(0.05, 0.38, "...", ha="center", va="center", rotation=90)
+    _box(axes, 0.5, 0.5, "network")
+    _arrow(axes, (0.62, 0.5), (0.87, 0.5))
+    _box(axes, 0.95, 0.5, r"$\hat r_i$", "C1")
