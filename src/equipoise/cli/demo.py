@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from equipoise.cli._errors import CommandError, refusing
@@ -84,17 +85,18 @@ class Demo:
 
 def _print_act(act: "Act", record: "Record") -> None:
     """The game, what came of it, the certificate, and the lines that did it."""
+    from equipoise.demo import certificate_of
     from equipoise.report import format_value
 
-    said = _said(act, record)
-    facts = [f"largest gain {format_value(said['largest gain'])}"]
-    if "mean NashConv" in said:
-        facts.insert(0, f"mean NashConv {format_value(said['mean NashConv'])}")
+    certificate, said = certificate_of(record), _said(act, record)
+    facts = [f"largest gain {format_value(float(certificate.max_gain.max()))}"]
+    if certificate.nash_conv.size > 1:
+        facts.insert(0, f"mean NashConv {format_value(float(certificate.nash_conv.mean()))}")
     facts.append("exact" if said["exact"] else "not exact")
     first = record.scalars.get("first_seconds")
     compiling = "" if first is None else f" ({format_value(first, 2)} s with compilation)"
-    print(f"   {record.scalars['game']}")
-    print(f"   {said['outcome']}")
+    for text in (record.scalars["game"], said["outcome"]):
+        print(fill(text, 96, initial_indent="   ", subsequent_indent="   "))
     print(f"   Certificate of a {said['concept']}: {', '.join(facts)}")
     print(f"   Found in {format_value(record.scalars['seconds'], 2)} s{compiling}, with")
     for line in act.code(record.config).splitlines():
@@ -102,16 +104,12 @@ def _print_act(act: "Act", record: "Record") -> None:
 
 
 def _said(act: "Act", record: "Record") -> dict[str, Any]:
-    """What an act ends with: its outcome in a sentence, and its certificate."""
+    """What the table of all acts has no room for."""
     from equipoise.demo import certificate_of, concept_of
 
     certificate = certificate_of(record)
-    games = certificate.nash_conv.size
-    mean = {"mean NashConv": float(certificate.nash_conv.mean())} if games > 1 else {}
     return {
         "outcome": act.outcome(record),
         "concept": concept_of(certificate),
-        "largest gain": float(certificate.max_gain.max()),
-        **mean,
         "exact": certificate.exact,
     }

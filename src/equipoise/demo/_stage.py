@@ -153,8 +153,8 @@ def _page(records: Mapping[str, Record]) -> Report:
     for act in ACTS:
         record = records[act.name]
         page.section(act.heading)
-        page.text(act.outcome(record))
         act.show(page, record)
+        page.text(act.outcome(record))
         _add_certificate(page, record)
         page.text("The lines that did it:")
         page.code(act.code(record.config))
@@ -168,7 +168,7 @@ def _add_certificate(page: Report, record: Record) -> None:
     games = certificate.nash_conv.size
     page.text("The certificate:")
     facts: dict[str, Any] = {
-        "of a": concept_of(certificate),
+        "concept": concept_of(certificate),
         "largest gain of anybody": float(np.max(certificate.max_gain)),
     }
     if games > 1:
