@@ -36,7 +36,7 @@ equipoise computes, learns and certifies equilibria of games.
 verbs:
 {verbs}
 
-Verbs take --json, and their options from a file with --config; --print-config writes one.
+All but completion take --json, and options from a file with --config; --print-config writes one.
 Players, actions, states, steps and agents are counted from 0, in tables as in files and JSON.
 Exit codes: 0 done, 1 a tolerance was missed, 2 wrong input, 130 interrupted.
 """
