@@ -4,7 +4,8 @@
 #   make test     set up, then everything that keeps the tree true: lint, types, docs, tests
 #   make bench    set up, then ours beside other libraries in one table; QUICK=1 for minutes
 #
-# Everything is installed into .venv, anew only when pyproject.toml changes.
+# Everything is installed into .venv (for bench into .venv-bench, with PyTorch and others), anew
+# only when pyproject.toml changes.
 # Another interpreter: make test PYTHON=python3.13
 
 PYTHON  ?= python3
@@ -20,7 +21,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 export MKL_NUM_THREADS      ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test pytest lint format docs bench clean
+.PHONY: help demo test pytest lint format docs bench compare clean
 
 help:
 	@sed -n '3,8s/^# \{0,1\}//p' Makefile
@@ -45,11 +46,15 @@ format: $(VENV)/.test
 docs: $(VENV)/.test
 	$(BIN)/mkdocs build --strict --quiet
 
-bench: $(VENV)/.bench
+# Other libraries pin what they need: they have an environment of their own.
+bench:
+	@$(MAKE) --no-print-directory VENV=.venv-bench compare
+
+compare: $(VENV)/.bench
 	$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
 
 clean:
-	rm -rf $(VENV) build dist site .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-bench build dist site .pytest_cache .ruff_cache .hypothesis
 	find src tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} +
 
 $(BIN)/python:

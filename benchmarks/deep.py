@@ -8,10 +8,9 @@ of 128. Three ways to do a step:
 - `ours, all of TD3`: two critics, targets, smoothing, an actor step every second step, as the
   library does with local states;
 - `PyTorch, agents in turn`: the same as the latter, one agent after the other, the pair networks of
-  an agent stacked into one product. PyTorch is no dependency: `pip install torch==2.13.0` (the CPU
-  build) to see its row;
+  an agent stacked into one product;
 - Tianshou's and d3rlpy's TD3+BC with the same networks, for some of the agents, their time
-  multiplied; `pip install tianshou==2.0.1 d3rlpy==2.8.1`, which bring many packages, to see them.
+  multiplied.
 
 Times are processor times, so that other processes on the machine count less.
 """

@@ -2,8 +2,7 @@
 
 Ours is the whole step: drawing games, play, labels, gradients, Adam. PyTorch's row trains
 `nn.TransformerEncoder` of the same size on the same number of sequences of the same length, which
-it is given ready-made. PyTorch is no dependency: `pip install torch==2.13.0` (the CPU build) to see
-its row. Times are processor times, so that other processes on the machine count less.
+it is given ready-made. Times are processor times, so that other processes on the machine count less.
 """
 
 import time
