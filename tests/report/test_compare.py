@@ -110,7 +110,8 @@ def test_an_unfinished_run_is_drawn_like_a_finished_one(tmp_path):
     assert np.allclose(curves["average_gap"][""].error, 0.1 / np.array(ROUNDS))
     page = parse(compare([run]).html())
     (alt,) = [attrs["aria-label"] for tag, attrs in page.elements if tag == "svg"]
-    assert alt == "Curves of average gap: average gap from 1 at round 1 to 0.001 at 1000."
+    what = "gap of the average policies"
+    assert alt == f"Curves of {what}: {what} from 1 at round 1 to 0.001 at 1000."
 
 
 def test_certificates_are_summarised_and_bounds_of_samples_told_apart(tmp_path):
@@ -122,8 +123,8 @@ def test_certificates_are_summarised_and_bounds_of_samples_told_apart(tmp_path):
         run.finish(Record("learning", {}, {"bound": 0.25, "confidence": 0.95}))
     text = "".join(parse(page_of(tmp_path / "solved", tmp_path / "learnt").html()).text)
     assert "enumeration" in text
-    assert "solvedNash20.30.50.350.175enumerationyes" in text
-    assert "learntNash10.250.25––proven by samples, with probability 0.95no" in text
+    assert "solvedNash20.30.50.350.175exact: enumeration" in text
+    assert "learntNash10.250.25––not exact: proven by samples, with probability 0.95" in text
     assert "mixture" not in text
     assert "interval" not in text
 
@@ -142,9 +143,8 @@ def test_an_estimate_in_a_fitted_model_is_no_exact_certificate(tmp_path):
         arrays = {"gains": [0.1, 0.2], "weights": [0.5, 0.5]}
         run.finish(Record("log", {}, scalars, arrays))
     text = "".join(parse(page_of(tmp_path / "log").html()).text)
-    row = "logcoarse correlated, in the fitted model10.20.290%: 0.1 to 0.4––best fixed reply"
+    row = "logcoarse correlated, in the fitted model0.290%: 0.1 to 0.4––not exact: best"
     assert row in text
-    assert "to the mixtureno" in text
     assert "not in the game itself" in text
     assert "Nash:" not in text
 
@@ -307,3 +307,34 @@ def test_the_best_equilibrium_is_the_star():
     assert star.get_xydata().tolist() == [[0.1, 0.2]]
     with pytest.raises(ValueError, match="aggregates: expected shape"):
         figures.equilibrium_map([0.1], [0.2])
+
+
+def test_numbers_and_settings_are_named_in_words(tmp_path):
+    config = {"env": {"game fingerprint": 46.9}, "width": 64, "own": {"thing": 1}}
+    with Run.create(tmp_path / "run", config) as run:
+        scalars = {"width": 0.85, "stats": {"relaxed": 1.0, "width": 0.85}, "own": 2.0}
+        arrays = {"curve/width": [3.0, 2.0, 1.0]}
+        run.finish(Record("aggregative-learning", config, scalars, arrays))
+    html = page_of(tmp_path / "run").html()
+    for expected in ("factor that the tolerance", "fingerprint of the game", ">own.thing<"):
+        assert expected in html
+    # The curve has a title and a name; the number, also among the statistics, is said once.
+    assert html.count("<td>upper minus lower value</td>") == 1
+    assert "Curves of upper minus lower value: " in html
+    assert ">width<" in html  # a setting of that name is another thing
+    for raw in ("stats.", "env."):
+        assert f">{raw}" not in html
+
+
+def test_columns_of_certificates_that_say_nothing_are_left_out(tmp_path):
+    def table(gains, **scalars):
+        record = Record("x", {}, {"method": "m", "exact": True} | scalars, {"gains": gains})
+        page = compare([RunFolder(tmp_path, "x", {}, record)]).html()
+        page = page[page.index(">Certificates</h2>") :]
+        return re.findall(r"<th[^>]*>([^<]*)</th>", page[: page.index("</table>")])
+
+    one = ["run", "concept", "max gain", "NashConv", "exploitability", "how"]
+    assert table([0.0, 0.5]) == one
+    assert table([[0.0, 0.5], [0.1, 0.1]]) == [*one[:2], "games", "max gain", "worst", *one[3:]]
+    ends = {f"gap over resampled logs, {end}": 0.5 for end in ("lower", "upper")}
+    assert "interval" in table([0.0, 0.5], **ends, **{"gap in the fitted model": 0.5})

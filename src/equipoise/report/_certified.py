@@ -13,10 +13,10 @@ from equipoise.runs import Record, Table
 
 #: Concepts by their short names, as `equipoise.certify` takes them.
 _CONCEPTS = {"nash": "Nash", "cce": "coarse correlated", "ce": "correlated"}
+_EXACT = {True: "exact", False: "not exact"}
 _IN_MODEL = "in the fitted model"
 _COLUMNS = (
-    "run", "concept", "games", "max gain", "worst", "interval", "NashConv", "exploitability",
-    "how", "exact",
+    "run", "concept", "games", "max gain", "worst", "interval", "NashConv", "exploitability", "how",
 )  # fmt: skip
 _MEANING = (
     "How much any player could still gain by leaving the policy alone: the max gain is the ε of "
@@ -52,8 +52,25 @@ def add_certificates(page: Report, runs: Sequence[RunFolder]) -> None:
     said = ", ".join(row["concept"] for row in rows).split(", ")
     page.section("Certificates")
     page.text(" ".join([_MEANING, *(text for name, text in _MEANINGS.items() if name in said)]))
-    columns = [c for c in _COLUMNS if c != "interval" or any(row.get(c) for row in rows)]
-    page.table(Table(columns, [tuple(row.get(c) for c in columns) for row in rows]), digits=3)
+    columns = _columns(rows)
+    told = [
+        row | {"how": f"{'exact' if row['exact'] else 'not exact'}: {row['how']}"} for row in rows
+    ]
+    page.table(Table(columns, [tuple(row.get(c) for c in columns) for row in told]), digits=3)
+
+
+def _columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Columns that say something: a table of all of them is wider than many a screen.
+
+    >>> _columns([{"games": 1, "interval": None}])
+    ['run', 'concept', 'max gain', 'NashConv', 'exploitability', 'how']
+    """
+    left_out = []
+    if not any(row.get("interval") for row in rows):
+        left_out.append("interval")
+    if all(row["games"] == 1 for row in rows):
+        left_out += ["games", "worst"]
+    return [name for name in _COLUMNS if name not in left_out]
 
 
 def certificate_rows(run: RunFolder) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ from equipoise.report._folders import RunFolder
 from equipoise.report._page import Report
 from equipoise.report._pictures import Picture, pictures_of, strength_of
 from equipoise.report._run_curves import Curve, curves_of
+from equipoise.report._words import in_words
 from equipoise.runs import Table
 
 #: Longer tables are cut; the record holds all.
@@ -81,7 +82,7 @@ def _commands(runs: Sequence[RunFolder]) -> list[str]:
 def _overview(runs: Sequence[RunFolder]) -> Table:
     rows = []
     for run in runs:
-        started = run.sessions[0]["started"] if run.sessions else None
+        started = _minute(run.sessions[0]["started"]) if run.sessions else None
         kind = run.record.name if run.record is not None else None
         version = run.versions.get("equipoise")
         what = (run.label, kind, _game(run), run.state, _status(run))
@@ -90,6 +91,16 @@ def _overview(runs: Sequence[RunFolder]) -> Table:
     if not any(row[2] for row in rows):
         return Table((*columns[:2], *columns[3:]), [(*row[:2], *row[3:]) for row in rows])
     return Table(columns, rows)
+
+
+def _minute(moment: str) -> str:
+    """A moment to the minute.
+
+    >>> _minute("2026-01-31T09:30:15+00:00")
+    '2026-01-31 09:30 UTC'
+    """
+    text = moment[:16].replace("T", " ")
+    return f"{text} UTC" if moment.endswith(("+00:00", "Z")) else text
 
 
 def _game(run: RunFolder) -> str | None:
@@ -129,15 +140,21 @@ def _add_scalars(page: Report, runs: Sequence[RunFolder]) -> None:
 
 
 def _scalars(run: RunFolder) -> dict[str, Any]:
-    """The numbers of the record."""
+    """The numbers of the record, by what they are called on the page."""
     if run.record is None:
         return {}
     return {
-        name: value
+        in_words(name, run.record.name): value
         for name, value in _flat(run.record.scalars)
         if isinstance(value, int | float) and not isinstance(value, bool)
         if name not in _NOTED and not name.startswith(("certified.", "drawn."))
+        if not _is_repeated(name, run.record.scalars)
     }
+
+
+def _is_repeated(name: str, scalars: Mapping[str, Any]) -> bool:
+    """Whether a solver's statistic is a number of the record already."""
+    return name.startswith("stats.") and name.removeprefix("stats.") in scalars
 
 
 def _flat(scalars: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -155,8 +172,9 @@ def _add_curves(page: Report, runs: Sequence[RunFolder]) -> None:
         for quantity, by_whom in curves_of(run.record, run.metrics, run.config).items():
             for who, curve in by_whom.items():
                 parts = [run.label] if len(runs) > 1 else []
-                name = ": ".join([*parts, who] if who else parts) or quantity.replace("_", " ")
-                together.setdefault((quantity, curve.axis), {})[name] = curve
+                what = _quantity(quantity, run)
+                name = ": ".join([*parts, who] if who else parts) or what
+                together.setdefault((what, curve.axis), {})[name] = curve
     drawn = [(key, curves) for key, curves in together.items() if _worth_drawing(curves)]
     if not drawn:
         return
@@ -169,7 +187,7 @@ def _add_curves(page: Report, runs: Sequence[RunFolder]) -> None:
     for (quantity, _), curves in drawn:
         for names in _chunks(list(curves), _CURVES):
             part = {name: curves[name] for name in names}
-            figure = figures.compared_curves(part, title=quantity.replace("_", " "))
+            figure = figures.compared_curves(part, title=quantity)
             page.figure(figure, alt=_describe(quantity, part))
 
 
@@ -183,7 +201,13 @@ def _describe(quantity: str, curves: Mapping[str, Curve]) -> str:
         f"to {curve.mean[-1]:.3g} at {curve.at[-1]:g}"
         for name, curve in curves.items()
     )
-    return f"Curves of {quantity.replace('_', ' ')}: {ends}."
+    return f"Curves of {quantity}: {ends}."
+
+
+def _quantity(name: str, run: RunFolder) -> str:
+    """What a curve is of, in words."""
+    record = "" if run.record is None else run.record.name
+    return in_words(name, record).replace("_", " ")
 
 
 def _chunks(names: list[str], size: int) -> Iterator[list[str]]:

@@ -12,6 +12,7 @@ from equipoise.core.files import write_text
 from equipoise.report._style import STYLE
 from equipoise.report._svg import to_png, to_svg
 from equipoise.report._tables import format_value
+from equipoise.report._words import in_words
 from equipoise.runs import Table
 from equipoise.runs.plain import dumps
 
@@ -198,7 +199,8 @@ def settings_rows(configs: Sequence[Mapping[str, Any]]) -> list[tuple[str, tuple
     """
     flat = [dict(_flatten(config)) for config in configs]
     keys = dict.fromkeys(key for one in flat for key in one)
-    return [(key, tuple(one.get(key, format_value(None)) for one in flat)) for key in keys]
+    missing = format_value(None)
+    return [(in_words(key), tuple(one.get(key, missing) for one in flat)) for key in keys]
 
 
 def _flatten(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:

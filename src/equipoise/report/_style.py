@@ -47,8 +47,9 @@ pre code { padding: 0; background: none; font-size: inherit; }
 table { border-collapse: collapse; font-size: 0.93rem; font-variant-numeric: tabular-nums; }
 caption { padding-bottom: 0.4rem; color: var(--soft); text-align: left; font-size: 0.88rem; }
 th, td { padding: 0.35rem 1.25rem 0.35rem 0; text-align: left; vertical-align: top; }
-th { border-bottom: 1.5px solid var(--ink); font-weight: 600; white-space: nowrap; }
+th { border-bottom: 1.5px solid var(--ink); font-weight: 600; vertical-align: bottom; }
 td { border-bottom: 1px solid var(--line); }
+td.number { white-space: nowrap; }
 td:first-child:not(.number) { min-width: 6rem; }
 tr.differs td, tr.alike td { overflow-wrap: anywhere; }
 tr.differs td { background: var(--mark); }
