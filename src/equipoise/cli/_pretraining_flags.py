@@ -179,10 +179,9 @@ def given(*groups: Any) -> dict[str, Any]:
 def written_out(group: type, config: Any) -> Any:
     """A group of settings with the values of a config, those that are switched off as "none".
 
-    >>> from types import SimpleNamespace
-    >>> config = SimpleNamespace(**{field.name: None for field in fields(Model)} | {"layers": 6})
-    >>> written = written_out(Model, config)
-    >>> written.layers, written.head_groups
+    >>> from equipoise.incontext import Config
+    >>> written = written_out(Model, Config.large())
+    >>> written.layers, written.shared
     (6, 'none')
     """
     values = {field.name: getattr(config, field.name) for field in fields(group)}
