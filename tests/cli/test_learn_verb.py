@@ -43,9 +43,11 @@ def test_a_report_names_the_game_and_the_exact_gain(tmp_path, capsys):
         assert main(["report", str(tmp_path / "run"), "--out", str(page)]) == 0
         html = page.read_text()
         assert "<td>demand-response, agents=60, horizon=3</td>" in html
-        assert f">{exact:.3g}</td>" in html
+        exact_row = f">{exact:.3g}</td>"
+        assert exact_row in html
         assert "best responses by backward induction" in html
-        assert "env.game fingerprint" in html
+        assert "simulator: fingerprint of the game" in html
+        assert exact_row in (tmp_path / "run" / "report.html").read_text()
         capsys.readouterr()
 
 

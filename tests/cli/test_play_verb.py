@@ -38,6 +38,19 @@ def test_the_table_is_printed_and_the_run_written(capsys, tmp_path):
     assert [json.loads(row)["step"] for row in rows] == [100, 177, 300]
 
 
+def test_the_run_folder_has_a_page_which_is_not_made_again(capsys, tmp_path):
+    page = tmp_path / "run" / "report.html"
+    assert play(tmp_path / "run") == 0
+    assert str(page) in "".join(capsys.readouterr().out.split())
+    assert "Curves of gap" in page.read_text()
+    page.write_text("mine")
+    assert play(tmp_path / "run") == 0
+    assert page.read_text() == "mine"
+    page.unlink()  # as a folder of an older version has none
+    assert play(tmp_path / "run") == 0
+    assert "Curves of gap" in page.read_text()
+
+
 def test_the_drawn_path_begins_at_the_first_round_and_says_of_which_game(capsys, tmp_path):
     assert play(tmp_path / "run", "--column", "uniform") == 0
     record = Record.load(tmp_path / "run")
@@ -90,7 +103,7 @@ def test_markov_games_are_played(capsys, tmp_path):
         (["--discount", "0.5"], "--discount: expected --states with it"),
         (["--concentration", "0.1"], "--concentration: expected --states with it"),
         (["--row", "best-responder", "--column", "best-responder"], "column: expected a learner"),
-        (["--states", "2", "--row", "exp3-ix"], "learner: expected for Markov games"),
+        (["--states", "2", "--row", "exp3-ix"], "--row: expected for Markov games"),
         (["--games", "0"], "games: expected a whole number"),
     ],
 )
@@ -107,9 +120,8 @@ def test_counts_are_whole_numbers(capsys, tmp_path, rounds):
     assert main(["play", "--run", str(tmp_path / "run"), f"--rounds={rounds}"]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert (
-        f"Error parsing --rounds: expected a {'whole ' * (rounds in ('1.5', 'nan', 'inf'))}" in err
-    )
+    whole = "whole " * (rounds in ("1.5", "nan", "inf"))
+    assert f"equipoise: error: --rounds: expected a {whole}number, found {rounds!r}" in err
     assert not (tmp_path / "run").exists()
 
 

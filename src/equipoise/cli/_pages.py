@@ -1,5 +1,6 @@
 """From a solution to a record, and from the record alone to a page of the report."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,15 @@ import numpy as np
 from equipoise.cli._documents import PLAYERS
 from equipoise.cli._inputs import describe, kind_of
 from equipoise.core import Certificate, Solution
-from equipoise.report import Report, certificate_table, figures, rounding_note, state_table
+from equipoise.report import (
+    Report,
+    RunFolder,
+    certificate_table,
+    compare,
+    figures,
+    rounding_note,
+    state_table,
+)
 from equipoise.runs import Record
 from equipoise.runs.environment import describe_environment
 
@@ -45,6 +54,21 @@ def solution_record(
         "status": str(solution.status),
     }
     return Record(name, config or {}, scalars, arrays)
+
+
+def write_run_page(folder: Path, *, anew: bool = False) -> Path | None:
+    """Write the page about a finished run into its folder, unless it is there; where it is.
+
+    An unfinished run has none: `equipoise report` shows it as far as it is.
+
+    >>> write_run_page(Path("no-run"))
+    """
+    page = folder / "report.html"
+    if not (folder / "record.json").exists():
+        return None
+    if anew or not page.exists():
+        compare([RunFolder.read(folder)]).write(page)
+    return page
 
 
 def certificate_of(record: Record) -> Certificate:

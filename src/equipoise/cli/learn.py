@@ -70,6 +70,7 @@ class Learn:
         import equipoise as eq
         from equipoise.cli import _crowds, _policies
         from equipoise.cli._inputs import find_game, kind_of
+        from equipoise.cli._pages import write_run_page
 
         check_seed(self.seed)
         check_counts(episodes=self.episodes)
@@ -88,12 +89,12 @@ class Learn:
             folder, learned = in_run_folder(self.run, "learn", lambda run: self._learn(game, run))
         certificate = eq.certify(game, learned.policy)
         with refusing():
-            self._keep(folder, certificate)
+            page = write_run_page(folder, anew=self._keep(folder, certificate))
         document = {"folder": str(folder), **self._document(game, learned, certificate)}
         if self.out is not None:
             with refusing():
                 _crowds.write_policy(make_folder_of(self.out), learned.policy, document)
-        self._show(document, game, learned, certificate, folder)
+        self._show(document, game, learned, certificate, (folder, page))
         if learned.episodes < self.episodes:
             more = (
                 f" after {learned.episodes:,} of {self.episodes:,} episodes; the policy above is "
@@ -132,19 +133,24 @@ class Learn:
             run=folder,
         )
 
-    def _keep(self, folder: Path, certificate: Any) -> None:
-        """Add to the record what the learner cannot know: the game's name, and the exact gains."""
+    def _keep(self, folder: Path, certificate: Any) -> bool:
+        """Add to the record what the learner cannot know: the game's name, and the exact gains.
+
+        Returns whether that was new.
+        """
         from equipoise.runs import FolderInUse, Run
 
         if not (folder / "record.json").exists():
-            return
+            return False
         # Whoever holds the folder now was given the same command, and adds the same.
         with suppress(FolderInUse), Run.open(folder) as run:
             if "certified" in run.record().scalars:
-                return
+                return False
             names = ("max_gain", "nash_conv", "exploitability", "method", "exact", "concept")
             certified = {name: getattr(certificate, name) for name in names}
             run.add_to_record({"game": ", ".join([self.game, *self.set]), "certified": certified})
+            return True
+        return False
 
     def _document(self, game: Any, learned: Any, certificate: Any) -> dict[str, Any]:
         from equipoise.cli._crowds import certificate_document
@@ -171,7 +177,12 @@ class Learn:
         }
 
     def _show(
-        self, document: dict[str, Any], game: Any, learned: Any, certificate: Any, folder: Path
+        self,
+        document: dict[str, Any],
+        game: Any,
+        learned: Any,
+        certificate: Any,
+        places: tuple[Path, Path | None],
     ) -> None:
         import numpy as np
 
@@ -193,7 +204,7 @@ class Learn:
         rows.append(("returned", learned.width, learned.bound))
         table = Table(("episode", "upper minus lower value", "gain at most"), rows)
         print_table(table, title="Proven so far, of any policy played, and of the one returned")
-        low, high = learned.welfare
+        (low, high), (folder, page) = learned.welfare, places
         print_pairs(
             [
                 ("upper minus lower value", learned.width),
@@ -203,6 +214,7 @@ class Learn:
                 ("largest gain, exactly", float(certificate.max_gain)),
                 ("mean reward, exactly", float(np.mean(certificate.mean_value))),
                 ("run folder", str(folder)),
+                *([] if page is None else [("report", str(page))]),
                 *([] if self.out is None else [("policy", str(self.out))]),
                 ("status", str(learned.status)),
             ]

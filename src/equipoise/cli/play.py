@@ -43,8 +43,8 @@ class Play:
     """Let two learners play random games, each seeing only its own actions and rewards.
 
     Prints the mean exact gap of the last and of the average policies at chosen rounds, and the
-    regret of both players; writes a run folder with the curve. Ctrl-C keeps what was played: the
-    run goes on where it stopped when the command is given again.
+    regret of both players; writes a run folder with the curve, and a page about it. Ctrl-C keeps
+    what was played: the run goes on where it stopped when the command is given again.
 
     Examples:
       equipoise play --family uniform --actions 3 --row omd --column exp3-ix --rounds 1e5
@@ -80,6 +80,7 @@ class Play:
 
     def execute(self) -> int:
         """Play, print the table, write the run folder."""
+        from equipoise.cli._pages import write_run_page
         from equipoise.papers.self_play import Config, make_learner, play_run
 
         self._check()
@@ -105,7 +106,9 @@ class Play:
                 "play",
                 lambda run: ((run / "record.json").exists(), play_run(run, config)),
             )
-        self._show(record, folder, known)
+        with refusing():
+            page = write_run_page(folder, anew=not known)
+        self._show(record, folder, known, page)
         if record.scalars["rounds"] < config.rounds:
             more = (
                 f" after {record.scalars['rounds']:,} of {config.rounds:,} rounds, which are kept; "
@@ -122,7 +125,7 @@ class Play:
             self.states, discount=self.discount, concentration=self.concentration
         )
 
-    def _show(self, record: Any, folder: Path, known: bool) -> None:
+    def _show(self, record: Any, folder: Path, known: bool, page: Path | None) -> None:
         from equipoise.cli._documents import certificate_document
         from equipoise.cli._output import print_json, print_pairs, print_table
         from equipoise.cli._pages import certificate_of
@@ -152,4 +155,6 @@ class Play:
             gains = certificate.max_gain
             told = f"{format_value(gains.mean())} in the mean game, {format_value(gains.max())} in"
             pairs.append(("largest gain, certified", f"{told} the worst"))
+        if page is not None:
+            pairs.append(("report", str(page)))
         print_pairs(pairs)
