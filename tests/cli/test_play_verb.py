@@ -120,8 +120,7 @@ def test_counts_are_whole_numbers(capsys, tmp_path, rounds):
     assert main(["play", "--run", str(tmp_path / "run"), f"--rounds={rounds}"]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    whole = "whole " * (rounds in ("1.5", "nan", "inf"))
-    assert f"equipoise: error: --rounds: expected a {whole}number, found {rounds!r}" in err
+    assert f"equipoise: error: --rounds: expected a whole number, found {rounds!r}" in err
     assert not (tmp_path / "run").exists()
 
 
