@@ -15,9 +15,9 @@ from equipoise.cli._flags import COMMON, CommonOptions, check_page, make_folder_
 class Report:
     """Compare runs in one HTML file: numbers, certificates, curves, pictures, settings.
 
-    A run is the folder of any command: play, learn, offline, pretrain, evaluate, or an act of the
-    demo or a figure of reproduce; a folder of runs stands for all below it. Unfinished runs are
-    shown as far as they are. The file needs nothing else and can be opened offline.
+    A run is the folder of any command: solve --run, play, learn, offline, pretrain, evaluate, or an
+    act of the demo or a figure of reproduce; a folder of runs stands for all below it. Unfinished
+    runs are shown as far as they are. The file needs nothing else and can be opened offline.
 
     Examples:
       equipoise report runs/play runs/play-2 --out learners.html
