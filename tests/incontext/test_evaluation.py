@@ -8,7 +8,7 @@ import equipoise as eq
 from equipoise import dynamics, incontext
 from equipoise.games import families
 from equipoise.incontext._curves import Mean, gap
-from equipoise.incontext._measures import beyond_value, rounds_to_gap
+from equipoise.incontext._measures import beyond_value, make_opponents, rounds_to_gap
 from equipoise.incontext._static import best_static, static_policies
 from equipoise.runs import Record
 
@@ -36,7 +36,10 @@ def test_the_record_holds_everything(record, tmp_path):
         *("EXP3-IX, average", "uniform", "mean Nash", "best static"),
     }
     assert arrays["distance/OMD"].shape == (20,)
-    assert len(record.tables["opponents"].rows) == 8
+    met = {*learners, "best responder", "uniform", "the first action"} - {"OMD, vanishing"}
+    opponents = record.tables["opponents"]
+    pairs = {*zip(opponents.column("opponent"), opponents.column("seat"), strict=True)}
+    assert pairs == {(name, seat) for name in met for seat in ("row", "column")}
     record.save(tmp_path)
     assert Record.load(tmp_path).tables["gap"].rows == record.tables["gap"].rows
 
@@ -53,6 +56,14 @@ def test_the_numbers_are_those_of_play(record):
     table = record.tables["gap"].rows[0]
     assert table[2] == pytest.approx(record.arrays["gap/players"][:, 1].mean())
     assert record.scalars["seed_error"] > 0
+
+
+def test_learners_of_markov_games_are_met():
+    games = families.uniform(2, states=2).sample(2, key=0)
+    learners = ("OMD", "entropic OMD", "V-learning")
+    assert [*make_opponents(games, 0)] == [
+        *("best responder", *learners, "uniform", "the first action")
+    ]
 
 
 def test_a_best_responder_takes_and_a_weak_opponent_gives(record):
@@ -146,3 +157,16 @@ def test_means_and_errors():
     assert Mean.of([1.0]).error == 0.0
     with pytest.raises(ValueError, match="confidence: expected a number in"):
         mean.interval(1.0)
+
+
+@pytest.mark.parametrize(
+    ("training", "complaint"),
+    [
+        (families.uniform(2), r"training: expected a family or a batch .* \(3, 3\) actions"),
+        (families.uniform(3, states=2), r"training: expected .* no states, found .* 2 states"),
+        (FAMILY.sample(key=0), r"training: expected .* and batch shape \(\)"),
+    ],
+)
+def test_training_games_of_another_kind_are_refused_at_once(training, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        incontext.evaluate(random_players(), GAMES, 20, 1, training=training)

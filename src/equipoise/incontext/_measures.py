@@ -26,6 +26,9 @@ from equipoise.solvers import solve
 #: What is added to the name of a learner for the mean of its policies.
 AVERAGE = ", average"
 
+#: Mirror descent with rates that vanish, in tables.
+VANISHING = "OMD, vanishing"
+
 #: Rounds at which a learner is compared with a target, in every decade.
 PER_DECADE = 16
 
@@ -39,14 +42,14 @@ def bandit_learners(games: Games) -> dict[str, Learner]:
     if isinstance(games, MatrixGame):
         return {
             "OMD": OMD(),
-            "OMD, vanishing": OMD.vanishing(),
+            VANISHING: OMD.vanishing(),
             "log-barrier OMD": LogBarrierOMD(),
             "entropic OMD": EntropicOMD(),
             "EXP3-IX": EXP3IX(),
         }
     return {
         "OMD": MarkovOMD(),
-        "OMD, vanishing": MarkovOMD.vanishing(),
+        VANISHING: MarkovOMD.vanishing(),
         "entropic OMD": MarkovEntropicOMD(),
         "V-learning": VLearning(),
     }
@@ -98,16 +101,20 @@ def rounds_to_gap(
 
 
 def make_opponents(games: Games, seat: int) -> dict[str, Learner]:
-    """Strong and weak opponents who sit in a seat, by the name they have in tables.
+    """Strong opponents, the learners, and weak ones who sit in a seat, by their name in tables.
 
-    >>> list(make_opponents(MatrixGame([[0.0]]), 1))
-    ['best responder', 'OMD', 'uniform', 'the first action']
+    Of the learners that are compared, all but mirror descent with vanishing rates, which is met
+    with those that are better against itself.
+
+    >>> list(make_opponents(MatrixGame([[0.0]]), 1))[:3]
+    ['best responder', 'OMD', 'log-barrier OMD']
     """
     matrix = isinstance(games, MatrixGame)
     first = np.eye(games.actions[seat])[0]
+    learners = {n: learner for n, learner in bandit_learners(games).items() if n != VANISHING}
     return {
         "best responder": BestResponder(),
-        "OMD": OMD() if matrix else MarkovOMD(),
+        **learners,
         "uniform": Uniform(),
         "the first action": Fixed(first if matrix else np.tile(first, (games.states, 1))),
     }

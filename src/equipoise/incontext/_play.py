@@ -232,11 +232,11 @@ def make_teams(
     return (own, Learning(learner=opponent, seats=other))
 
 
-def check_games(games: Any) -> None:
-    """Refuse what is no zero-sum game of two players."""
+def check_games(games: Any, name: str = "games", also: str = "") -> None:
+    """Refuse what is no zero-sum game of two players; the argument has a name."""
     if not isinstance(games, MatrixGame | MarkovGame):
         raise ValueError(
-            f"games: expected a MatrixGame or MarkovGame, found {type(games).__name__}"
+            f"{name}: expected {also}a MatrixGame or MarkovGame, found {type(games).__name__}"
         )
 
 

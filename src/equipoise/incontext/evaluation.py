@@ -13,6 +13,7 @@ from equipoise.games.families import Family
 from equipoise.incontext._curves import Games, gap
 from equipoise.incontext._distance import distance
 from equipoise.incontext._measures import (
+    VANISHING,
     bandit_learners,
     beyond_value,
     game_values,
@@ -33,7 +34,7 @@ __all__ = ["evaluate"]
 _STATIC = 90
 
 #: Learners whose distance from the players is measured, and whose rounds to their gap.
-REFERENCES = ("OMD", "OMD, vanishing")
+REFERENCES = ("OMD", VANISHING)
 
 
 def evaluate(
@@ -51,7 +52,9 @@ def evaluate(
 ) -> Record:
     """Play games that the players have never seen, and compare them with everything else.
 
-    All gaps are exact (`nash_conv` by `certify`), of last policies unless a row says "average".
+    All gaps are exact (`nash_conv` by `certify`), of last policies unless a row says "average". In
+    Markov games that is what each player gains in its worst state, of discounted sums; the gap of
+    `pretrain` is another: a mean over states, times `1 - discount`.
     The record holds, as arrays and as tables:
 
     - `gap`: at 16, 32, ... rounds, of the players, of every learner that sees what they see, and
@@ -59,7 +62,7 @@ def evaluate(
     - `rounds_to_gap`: how many rounds mirror descent needs for the final gap of the players, or
       that `search` rounds are not enough;
     - `opponents`: what one player earns beyond the value of the game, per round, against a best
-      responder (who knows the game and the policy), against mirror descent, and against weak
+      responder (who knows the game and the policy), against the learners, and against weak
       opponents; in the first `opponent_games` games, in both seats;
     - `distance`: in total variation, from what mirror descent would have played after the same
       history.
@@ -89,6 +92,8 @@ def evaluate(
     """
     check_games(games)
     check_players(players[0] if isinstance(players, Players) else players, games)
+    _check_training(games, training)
+    checks.check_count("training_games", training_games)
     checks.check_count("search", search)
     rounds, key = checks.check_count("rounds", rounds), as_key(key)
     count = int(np.prod(games.batch_shape, dtype=int))
@@ -97,7 +102,8 @@ def evaluate(
     settings = {"noise": noise, "reward_range": reward_range}
     stops = np.array(sorted({*(2**k for k in range(4, 31) if 2**k < rounds), rounds}))
     learners = bandit_learners(flat)
-    parts = len(players) + len(learners) + 2 * len(REFERENCES) + 2 + 8
+    meetings = 2 * len(make_opponents(few, 0))
+    parts = len(players) + len(learners) + 2 * len(REFERENCES) + 2 + meetings
     with progress("evaluating", total=parts) as bar:
         episodes = _play_seeds(players, flat, stops, key, settings, bar)
         curves = {PLAYERS: np.stack([episode.curve for episode in episodes])}
@@ -155,17 +161,27 @@ def _play_seeds(
     return episodes
 
 
+def _check_training(games: Games, training: Any) -> None:
+    """Refuse, before anything is played, what makes no policies for these games."""
+    if training is None:
+        return
+    if not isinstance(training, Family):
+        check_games(training, "training", "a Family, ")
+    found = (training.actions, getattr(training, "states", None))
+    batch = None if isinstance(training, Family) else training.batch_shape
+    if found != (games.actions, getattr(games, "states", None)) or batch == ():
+        raise ValueError(
+            f"training: expected a family or a batch of games with {games.actions} actions "
+            f"and {getattr(games, 'states', None) or 'no'} states, found {found[0]}, "
+            f"{found[1] or 'no'} states" + ("" if batch is None else f" and batch shape {batch}")
+        )
+
+
 def _static_gaps(games: Games, training: Any, count: int, key: jax.Array) -> dict[str, np.ndarray]:
     """(games,) gaps of every pair of policies that does not adapt."""
     family, sample = None, games if training is None else training
     if isinstance(training, Family):
         family, sample = training, training.sample(count, key=jax.random.fold_in(key, _STATIC))
-    check_games(sample)
-    if sample.actions != games.actions or not sample.batch_shape:
-        raise ValueError(
-            f"training: expected a family or a batch of games with {games.actions} actions, "
-            f"found {sample.actions} and batch shape {sample.batch_shape}"
-        )
     flat = _flat(sample, int(np.prod(sample.batch_shape, dtype=int)))
     return {name: gap(games, pair) for name, pair in static_policies(flat, family).items()}
 
