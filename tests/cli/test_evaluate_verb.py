@@ -67,6 +67,14 @@ def test_tables_are_printed_and_kept(capsys, tmp_path, players, monkeypatch):
     assert list(document["tables"]["gap"][0]) == ["who", "16", "32"]
 
 
+def test_the_unit_of_markov_gaps_is_told(capsys, monkeypatch):
+    monkeypatch.setattr(incontext, "evaluate", measured)
+    for name, told in (("markov3", True), ("iid3", False)):
+        assert main(["evaluate", name, "--games", "2"]) == 0
+        shown = " ".join(capsys.readouterr().out.split())
+        assert ("of discounted sums, each player's gain in its worst state" in shown) == told
+
+
 @pytest.mark.parametrize(("name", "rounds"), [(None, 8), ("iid3", 256)])
 def test_rounds_are_those_of_training_but_not_too_many(capsys, monkeypatch, players, name, rounds):
     monkeypatch.setattr(incontext, "evaluate", measured)

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 import tomllib
+from types import SimpleNamespace
 
 import pytest
 
@@ -32,7 +33,7 @@ def test_ctrl_c_keeps_the_best_so_far_and_the_command_goes_on(capsys, tmp_path):
 
     def press():
         patience = time.monotonic() + 300
-        while not (metrics.exists() and metrics.read_text().count("\n") >= 2):
+        while not (metrics.exists() and metrics.read_text().count('"gap"') >= 2):
             if time.monotonic() > patience:
                 return
             time.sleep(0.005)
@@ -54,7 +55,22 @@ def test_ctrl_c_keeps_the_best_so_far_and_the_command_goes_on(capsys, tmp_path):
     document = json.loads(capsys.readouterr().out)
     assert (document["finished"], document["read_from_disk"]) == (True, True)
     assert document["config"]["layers"] == 1
-    assert [row["step"] for row in document["metrics"]] == list(range(10, 401, 10))
+    assert [row["step"] for row in document["metrics"]] == list(range(2, 401, 2))
+    evaluated = [row["step"] for row in document["metrics"] if "gap" in row]
+    assert evaluated == list(range(10, 401, 10))
+
+
+def test_the_table_has_evaluations_alone_and_tells_the_unit_of_markov_gaps(capsys, tmp_path):
+    rows = [{"step": 2, "loss": [0.7]}, {"step": 4, "loss": [0.6], "gap": [0.5]}]
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    (tmp_path / "metrics.jsonl").write_text(text)
+    for states in (None, 3):
+        players = SimpleNamespace(states=states, parameters=10)
+        Pretrain()._show(players, Config(), tmp_path, False, True)
+        out = " ".join(capsys.readouterr().out.split())
+        assert "0.6" in out
+        assert "0.7" not in out
+        assert ("mean over states, times 1 - discount" in out) == (states is not None)
 
 
 def test_every_setting_has_a_flag_with_its_default():

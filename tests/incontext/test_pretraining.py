@@ -1,6 +1,7 @@
 """Pre-training: it works on unseen games, every setting runs, and a kill changes nothing."""
 
 import itertools
+import json
 import os
 import signal
 import subprocess
@@ -20,6 +21,7 @@ from equipoise.incontext._curves import gap
 from equipoise.incontext._static import static_policies
 from equipoise.incontext._step import Trainer, held_out_divergence
 from equipoise.incontext._train import prepare
+from equipoise.report import curves_of
 from equipoise.runs import Record, read_metrics
 from equipoise.solvers import solve
 
@@ -146,7 +148,7 @@ def test_killed_and_resumed_training_ends_with_the_same_weights(tmp_path):
     assert process.wait(timeout=30) == -signal.SIGKILL
     assert not (broken / "players.safetensors").exists()
     assert not (broken / "record.json").exists()
-    assert len(read_metrics(broken)) < STEPS // 10
+    assert len(read_metrics(broken)) < STEPS // 2
     again, never = train(broken), train(whole)
     assert (again.wait(timeout=300), never.wait(timeout=300)) == (0, 0)
     for name in ("players.safetensors", "players.json", "record.npz", "metrics.jsonl"):
@@ -188,16 +190,145 @@ class Line:
         self.shown.append(metrics)
 
 
-def test_the_held_out_gap_stays_in_the_line(monkeypatch):
+def test_the_gap_stays_in_the_line_and_every_cycle_in_the_metrics(monkeypatch, tmp_path):
     line = Line()
     monkeypatch.setattr(_train, "progress", lambda *_, **__: line)
     config = incontext.Config(**{**TINY, "steps": 8, "evaluate_every": 4})
-    incontext.pretrain(families.uniform(2), config, key=0)
+    incontext.pretrain(families.uniform(2), config, key=0, run=tmp_path)
     opening, *cycles = line.shown
     assert opening == {}
     assert ["gap" in shown for shown in cycles] == [False, True, True, True]
     assert cycles[1]["gap"] == cycles[2]["gap"]
     assert cycles[1]["loss"] != cycles[2]["loss"]
+    rows = read_metrics(tmp_path)
+    assert [row["step"] for row in rows] == [2, 4, 6, 8]
+    assert ["gap" in row for row in rows] == [False, True, False, True]
+    assert [row["loss"][0] for row in rows] == pytest.approx([shown["loss"] for shown in cycles])
+    assert Record.load(tmp_path).arrays["step"].tolist() == [4, 8]
+    curves = curves_of(None, rows)  # of a run that has not finished
+    assert curves["loss"][""].at.tolist() == [2, 4, 6, 8]
+    assert curves["gap"][""].at.tolist() == [4, 8]
+
+
+@pytest.fixture
+def scripted(monkeypatch):
+    """Training whose weights count the cycles, and whose held-out gaps are told beforehand."""
+
+    def script(gaps, losses=(0.5,)):
+        gaps, losses = iter(gaps), itertools.cycle(losses)
+
+        def cycle(trainer, learned, key):
+            after = eqx.tree_at(
+                lambda state: state.models.embed, learned, learned.models.embed + 1.0
+            )
+            return after, {"loss": np.full((1, 2), next(losses))}
+
+        monkeypatch.setattr(_train, "run_cycle", cycle)
+        monkeypatch.setattr(_train, "held_out_gaps", lambda *_: np.full((1, 4), next(gaps)))
+
+    return script
+
+
+@pytest.mark.parametrize(
+    ("gaps", "rules", "cycles", "kept"),
+    [
+        ([0.5, 0.4, 0.45, 0.4, 0.3, 0.2], {"patience": 2}, 4, 2),
+        ([0.5, 0.4, 0.45, 0.3, 0.31, 0.32], {"patience": 2}, 6, 4),
+        ([0.5, 0.4, 0.3, 0.2, 0.1, 0.0], {"stop_below": 0.35}, 3, 3),
+        ([0.5, 0.4, 0.3, 0.35, 0.36, 0.37], {"stop_below": 0.3}, 6, 3),
+        ([0.5, 0.4, 0.45, 0.41, 0.3, 0.2], {}, 6, 6),
+    ],
+)
+def test_training_ends_when_it_should_and_keeps_the_best(scripted, gaps, rules, cycles, kept):
+    scripted(gaps)
+    config = incontext.Config(**{**TINY, "steps": 12, **rules})
+    family, line = families.uniform(2), Line()
+    before = prepare(family, config, jax.random.key(0))[0].players.models.embed
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_train, "progress", lambda *_, **__: line)
+        players = incontext.pretrain(family, config, key=0)
+    assert len(line.shown) == 1 + cycles
+    np.testing.assert_allclose(players.models.embed, before + kept, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("gaps", "losses", "told"), [([0.5], [0.1, np.nan], "loss"), ([np.nan], [0.1], "gap")]
+)
+def test_weights_that_are_not_finite_are_never_kept(scripted, tmp_path, gaps, losses, told):
+    scripted(gaps, losses)
+    complaint = f"learning_rate: expected one .* found 50: {told} of seed 0 is nan after"
+    config = incontext.Config(**{**TINY, "learning_rate": 50.0})
+    with pytest.raises(ValueError, match=complaint):
+        incontext.pretrain(families.uniform(2), config, key=0, run=tmp_path)
+    assert not (tmp_path / "players.safetensors").exists()
+    assert not (tmp_path / "record.json").exists()
+    assert "nan" not in (tmp_path / "metrics.jsonl").read_text().lower()
+
+
+def test_a_rate_that_is_too_high_is_told():
+    config = incontext.Config(**{**TINY, "learning_rate": 3e38})
+    with pytest.raises(ValueError, match="learning_rate: expected one with which training stays"):
+        incontext.pretrain(families.uniform(2), config, key=0)
+    with pytest.warns(UserWarning, match=r"families\[0\]: training did not stay finite"):
+        incontext.sweep([families.uniform(2)], config, key=0)
+
+
+WRONG = [
+    ("Config(layer_norm='no')", "layer_norm: expected True or False, found 'no'"),
+    ("Config(shared='yes')", "shared: expected True, False or None, found 'yes'"),
+    ("Config(stop_below='x')", "stop_below: expected a finite number, found 'x'"),
+    ("Config(stop_below=float('nan'))", "stop_below: expected a finite number, found nan"),
+    ("Config(learners='omd')", "learners: expected a tuple of names, such as ('omd',), found"),
+    ("Config(learners=(1,))", "learners: expected a tuple of names"),
+    ("Config(learning_rate='big')", "learning_rate: expected a finite number, found 'big'"),
+    ("Config(learning_rate=float('inf'))", "learning_rate: expected a finite number, found inf"),
+    ("Config(exploration=True)", "exploration: expected a finite number, found True"),
+    ("pretrain(family, {'rounds': 4}, key=0)", "config: expected a Config, such as"),
+    ("initial_players(family, {}, key=0)", "config: expected a Config, such as"),
+    ("sweep([family], {}, key=0)", "config: expected a Config, such as"),
+    ("dataset(family, {}, games=1, key=0)", "config: expected a Config, such as"),
+    (
+        "evaluate(load('iid3'), families.uniform(3).sample(2, key=0), training=5)",
+        "training: expected a Family, a MatrixGame or MarkovGame, found int",
+    ),
+]
+ASK = """
+import json, sys
+from equipoise.games import families
+from equipoise.incontext import *
+family, found = families.uniform(2), []
+for expression in json.load(sys.stdin):
+    try:
+        found.append(repr(eval(expression)))
+    except ValueError as error:
+        found.append(str(error))
+config = Config(rounds=8.0, learners=["omd"])
+print(json.dumps([found, config.rounds, config.learners]))
+"""
+
+
+def test_arguments_of_the_wrong_kind_are_refused_in_words():
+    """In a process of its own: in this one, types are checked before anything else is."""
+    expressions = json.dumps([expression for expression, _ in WRONG])
+    out = subprocess.run(
+        [sys.executable, "-c", ASK], input=expressions, capture_output=True, text=True, check=True
+    )
+    found, rounds, learners = json.loads(out.stdout)
+    for answer, (expression, complaint) in zip(found, WRONG, strict=True):
+        assert answer.startswith(complaint), expression
+    assert (rounds, learners) == (8, ["omd"])
+
+
+def test_gaps_of_markov_games_are_told_with_their_unit(scripted, tmp_path):
+    scripted(itertools.repeat(0.5))
+    for states, told in ((None, False), (2, True)):
+        run = tmp_path / str(states)
+        incontext.pretrain(
+            families.uniform(2, states=states), incontext.Config(**TINY), key=0, run=run
+        )
+        unit = "per round (mean over states, times 1 - discount)"
+        assert (unit in incontext.description(run)["results"]["measure"]) == told
+        assert (unit in (run / "MODEL_CARD.md").read_text()) == told
 
 
 def test_training_can_begin_with_other_players():

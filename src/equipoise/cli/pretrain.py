@@ -170,7 +170,7 @@ class Pretrain:
                 }
             )
         else:
-            shown = [(r["step"], _mean(r["loss"]), _mean(r["gap"])) for r in rows]
+            shown = [(r["step"], _mean(r["loss"]), _mean(r["gap"])) for r in rows if "gap" in r]
             unit = "" if players.states is None else f"; held-out gap: {MARKOV_UNIT}"
             print_table(Table(("step", "loss", "held-out gap"), shown), f"Pre-training{unit}")
             how = " (finished earlier; read, not trained again)" if known else ""

@@ -1,7 +1,11 @@
 """Everything that decides how players are pre-trained."""
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
+
+import numpy as np
 
 from equipoise.core import checks
 
@@ -114,9 +118,11 @@ class Config:
     held_out: int = 256
     #: Evaluations without a better result before training stops; None never stops.
     patience: int | None = None
-    #: What counts: the held-out gap after the last round, or the divergence from the expert.
+    #: What counts: the held-out gap after the last round, or the divergence from the expert. In
+    #: Markov games the gap is a mean over states, times `1 - discount`: in units of a round, and
+    #: smaller than the `nash_conv` of `evaluate`, which is of discounted sums in the worst states.
     stop_on: Literal["gap", "kl"] = "gap"
-    #: Stop when the held-out value is below this.
+    #: Stop when the held-out value of every seed is below this, in the unit of `stop_on`.
     stop_below: float | None = None
 
     def __post_init__(self) -> None:
@@ -125,12 +131,32 @@ class Config:
                 raise ValueError(
                     f"{name}: expected one of {list(words)}, found {getattr(self, name)!r}"
                 )
-        for name in COUNTS:
-            checks.check_count(name, getattr(self, name))
-        for name in ("training_games", "micro_batch", "patience", "head_groups"):
-            if getattr(self, name) is not None:
-                checks.check_count(name, getattr(self, name))
-        checks.check_count("warmup", self.warmup, at_least=0)
+        self._check_counts()
+        self._check_numbers()
+        for name, allowed in {"layer_norm": (True, False), "shared": (True, False, None)}.items():
+            if not any(getattr(self, name) is value for value in allowed):
+                words = ", ".join(map(str, allowed[:-1]))
+                raise ValueError(
+                    f"{name}: expected {words} or {allowed[-1]}, found {getattr(self, name)!r}"
+                )
+        self._check_learners()
+        if self.stop_on == "kl" and self.loss != "expert":
+            raise ValueError("stop_on: expected 'gap' unless loss is 'expert', found 'kl'")
+        for name, default in _meaningless(vars(self)).items():
+            decider, words = MEANINGFUL[name]
+            raise ValueError(
+                f"{name}: expected {default!r}, the default, unless {decider} is "
+                f"{' or '.join(map(repr, words))}, found {getattr(self, name)!r}"
+            )
+
+    def _check_counts(self) -> None:
+        """Whole numbers, which are kept as such, and how they fit together."""
+        optional = ("training_games", "micro_batch", "patience", "head_groups")
+        given = [name for name in optional if getattr(self, name) is not None]
+        for name in (*COUNTS, *given, "warmup"):
+            least = 0 if name == "warmup" else 1
+            count = checks.check_count(name, getattr(self, name), at_least=least)
+            object.__setattr__(self, name, count)
         if self.width % self.heads:
             raise ValueError(
                 f"width: expected a multiple of heads ({self.heads}), found {self.width}"
@@ -139,21 +165,29 @@ class Config:
             raise ValueError(
                 f"head_groups: expected a divisor of heads ({self.heads}), found {self.head_groups}"
             )
+
+    def _check_numbers(self) -> None:
+        for name in ("exploration", "learning_rate", "clip", "stop_below"):
+            value = getattr(self, name)
+            if name == "stop_below" and value is None:
+                continue
+            number = isinstance(value, int | float | np.integer | np.floating)
+            endless = name != "clip" and number and not math.isfinite(value)
+            if not number or isinstance(value, bool) or endless or math.isnan(value):
+                raise ValueError(f"{name}: expected a finite number, found {value!r}")
         checks.check_range("exploration", self.exploration, 0.0, 1.0)
         for name in ("learning_rate", "clip"):
-            checks.check_range(name, getattr(self, name), 0.0, float("inf"), low_open=True)
-        self._check_expert()
-        for name, default in _meaningless(vars(self)).items():
-            decider, words = MEANINGFUL[name]
-            raise ValueError(
-                f"{name}: expected {default!r}, the default, unless {decider} is "
-                f"{' or '.join(map(repr, words))}, found {getattr(self, name)!r}"
-            )
+            checks.check_range(name, getattr(self, name), 0.0, math.inf, low_open=True)
 
-    def _check_expert(self) -> None:
-        if self.stop_on == "kl" and self.loss != "expert":
-            raise ValueError("stop_on: expected 'gap' unless loss is 'expert', found 'kl'")
-        if not self.learners and self.contexts != "on-policy":
+    def _check_learners(self) -> None:
+        """Names, in a tuple (a list becomes one)."""
+        names = self.learners
+        if not isinstance(names, tuple | list) or not all(isinstance(n, str) for n in names):
+            raise ValueError(
+                f"learners: expected a tuple of names, such as ('omd',), found {names!r}"
+            )
+        object.__setattr__(self, "learners", tuple(names))
+        if not names and self.contexts != "on-policy":
             raise ValueError("learners: expected at least one name, found none")
 
     @classmethod
@@ -183,6 +217,7 @@ class Config:
             patience=5,
             stop_on="kl",
             evaluate_every=50,
+            held_out=64,  # a vocabulary's tokens are played one by one
         )
         return replace(printed, **changes)
 
@@ -223,6 +258,21 @@ class Config:
         }
         everything = {field.name: field.default for field in fields(cls)} | values
         return cls(**{**values, **_meaningless(everything)})
+
+
+def check_config(config: Any, default: Callable[[], Config]) -> Config:
+    """The config, or the default where none is given; refuses what is none.
+
+    >>> check_config(None, Config).rounds
+    256
+    """
+    if config is None:
+        return default()
+    if not isinstance(config, Config):
+        raise ValueError(
+            f"config: expected a Config, such as Config(rounds=64), found {type(config).__name__}"
+        )
+    return config
 
 
 def _meaningless(values: dict[str, Any]) -> dict[str, Any]:

@@ -45,8 +45,23 @@ def outputs(models: Transformer, tokens: Tokens, context: Context) -> Array:
     return out[:, :, opening - 1 :: tokens.per_round]
 
 
+def gap_name(states: int | None) -> str:
+    """What the gap of training is called, with its unit: that of one round.
+
+    `evaluate` and certificates have the `nash_conv` of Markov games instead: what each player
+    gains in its worst state, of discounted sums.
+
+    >>> gap_name(None), gap_name(3)
+    ('gap', 'gap per round (mean over states, times 1 - discount)')
+    """
+    return "gap" if states is None else "gap per round (mean over states, times 1 - discount)"
+
+
 def gaps(board: Board, x: Array, y: Array) -> Float[Array, "batch records"]:
-    """Duality gaps of the policies at every round: x and y are (batch, records, ...)."""
+    """Duality gaps of the policies at every round: x and y are (batch, records, ...).
+
+    In Markov games, means over states times `1 - discount`: see `gap_name`.
+    """
     rows, columns = board.actions
     x, y = x[..., :rows], y[..., :columns]
     if board.transition is None:

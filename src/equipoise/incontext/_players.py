@@ -10,7 +10,7 @@ from jaxtyping import Array
 
 from equipoise.core import checks
 from equipoise.games.families import Family
-from equipoise.incontext._config import Config
+from equipoise.incontext._config import Config, check_config
 from equipoise.incontext._model import Transformer, random_transformer
 from equipoise.incontext._tokens import RoundTokens, Tokens, VocabularyTokens
 
@@ -31,6 +31,8 @@ class Players(eqx.Module):
     >>> players = eq.incontext.initial_players(family, config, key=0)
     >>> players.seeds, players.seats, players[1].seeds
     (2, 1, 1)
+    >>> players[1]
+    Players(3 x 3 actions, 571 weights, seeds=1, seats=1, tokens='round')
     """
 
     models: Transformer
@@ -68,6 +70,17 @@ class Players(eqx.Module):
 
     def __len__(self) -> int:
         return self.seeds
+
+    def __repr__(self) -> str:
+        """One line: the sizes, not the weights."""
+        if not hasattr(self.models.embed, "shape"):  # weights are taken out inside transformations
+            return f"Players({_shape(self.actions, self.states)})"
+        names = {RoundTokens: "round", VocabularyTokens: "vocabulary"}
+        tokens = names.get(type(self.tokens), type(self.tokens).__name__)
+        return (
+            f"Players({_shape(self.actions, self.states)}, {self.parameters:,} weights, "
+            f"seeds={self.seeds}, seats={self.seats}, tokens={tokens!r})"
+        )
 
 
 def read_policies(
@@ -111,6 +124,7 @@ def initial_players(family: Family, config: Config, *, key: Any) -> Players:
 
     if not isinstance(family, Family):
         raise ValueError(f"family: expected a Family of games, found {type(family).__name__}")
+    config = check_config(config, Config)
     shared = family.symmetric if config.shared is None else config.shared
     if shared and not family.symmetric:
         raise ValueError(

@@ -1,6 +1,7 @@
 """Many pairs of players, trained in one compiled program."""
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 
 from equipoise.core.randomness import as_key
 from equipoise.games.families import Family
-from equipoise.incontext._config import Config
+from equipoise.incontext._config import Config, check_config
 from equipoise.incontext._contexts import some
 from equipoise.incontext._players import Players
 from equipoise.incontext._step import Learned, Trainer, TrainingSet, run_cycle
@@ -54,7 +55,7 @@ def sweep(
             f"training_games: expected one number for each of the {len(families)} families, "
             f"found {len(training_games)}"
         )
-    base = as_key(key)
+    config, base = check_config(config, Config), as_key(key)
     keys = [jax.random.fold_in(base, i) for i in range(len(families))]
     sizes = [config.training_games] * len(families) if training_games is None else training_games
     trainers = [
@@ -64,8 +65,23 @@ def sweep(
     trainers = _equal_sets(trainers)
     _check_alike(trainers)
     if jax.default_backend() == "cpu":
-        return [_alone(trainer, own) for trainer, own in zip(trainers, keys, strict=True)]
-    return _together(trainers, keys)
+        found = [_alone(trainer, own) for trainer, own in zip(trainers, keys, strict=True)]
+    else:
+        found = _together(trainers, keys)
+    _warn_of_endless(found, config)
+    return found
+
+
+def _warn_of_endless(found: list[Players], config: Config) -> None:
+    """Say whose weights are of no use; those of the others are, and took as long."""
+    for i, players in enumerate(found):
+        weights = jax.tree.leaves(eqx.filter(players.models, eqx.is_inexact_array))
+        if not all(np.isfinite(leaf).all() for leaf in map(np.asarray, weights)):
+            warnings.warn(
+                f"families[{i}]: training did not stay finite, and its players are of no use; "
+                f"learning_rate was {config.learning_rate:g}",
+                stacklevel=3,
+            )
 
 
 def _trainer(family: Family, config: Config, size: int | None, key: jax.Array) -> Trainer:

@@ -14,11 +14,12 @@ from equipoise.core.randomness import as_key
 from equipoise.core.streams import game_words
 from equipoise.games.families import Family
 from equipoise.incontext._card import model_card
-from equipoise.incontext._config import Config
+from equipoise.incontext._config import Config, check_config
 from equipoise.incontext._contexts import as_board, check_learners
 from equipoise.incontext._curves import Mean
 from equipoise.incontext._equilibria import solved
 from equipoise.incontext._files import CARD, describe_family, fingerprint, save
+from equipoise.incontext._losses import gap_name
 from equipoise.incontext._model import Transformer
 from equipoise.incontext._players import Players, initial_players
 from equipoise.incontext._step import (
@@ -82,7 +83,9 @@ def pretrain(
     train on, or to adapt players to another family of the same shape.
 
     The weights kept are those with the best held-out value: the gap after the last round on games
-    that training never sees, or the divergence from the expert.
+    that training never sees, or the divergence from the expert. In Markov games, gaps of training
+    are means over states, times `1 - discount`: smaller than the `nash_conv` of `evaluate`, which
+    is of discounted sums and of each player's worst state.
 
     **Example**
 
@@ -95,7 +98,7 @@ def pretrain(
     >>> eq.incontext.pretrain(family, tiny, key=0).actions
     (2, 2)
     """
-    config = Config() if config is None else config
+    config = check_config(config, Config)
     key = as_key(key)
     trainer, held_out = prepare(family, config, key)
     if start is not None:
@@ -186,14 +189,17 @@ def _train(
             step = before + config.play_ahead
             state = eqx.tree_at(lambda s: (s.learned, s.step), state, (learned, jnp.int32(step)))
             row = {name: np.asarray(value).mean(1) for name, value in metrics.items()}
-            # What was found last stays in the line until it is found anew.
-            shown |= {name: float(value.mean()) for name, value in row.items()}
+            _check_finite(config, step, row)
             evaluated = _crosses(before, step, config.evaluate_every) or step >= config.steps
             if evaluated:
                 state, found = _evaluate(trainer, held_out, state)
-                shown |= {name: float(value.mean()) for name, value in found.items()}
-                if run is not None:
-                    run.log(step, **found, **row)
+                largest = _largest(state.learned.models)
+                _check_finite(config, step, {**found, "the largest weight": largest})
+                row = {**found, **row}
+            # What was found last stays in the line until it is found anew.
+            shown |= {name: float(value.mean()) for name, value in row.items()}
+            if run is not None:
+                run.log(step, **row)
             bar.advance(config.play_ahead, **shown)
             late = time.monotonic() - saved > CHECKPOINT_SECONDS
             if run is not None and (evaluated or late or stop):
@@ -218,6 +224,25 @@ def _chosen(state: Progress) -> Transformer:
     """The weights with the best held-out value; before there is any, the latest."""
     evaluated = bool(jnp.isfinite(state.best_value).any())
     return state.best if evaluated else state.learned.models
+
+
+def _check_finite(config: Config, step: int, found: dict[str, np.ndarray]) -> None:
+    """Refuse to go on with weights that are of no use, before anything of them is kept."""
+    for name, values in found.items():
+        if not np.isfinite(values).all():
+            seed = int(np.argmin(np.isfinite(values)))
+            raise ValueError(
+                f"learning_rate: expected one with which training stays finite, found "
+                f"{config.learning_rate:g}: {name} of seed {seed} is {values[seed]} "
+                f"after {step:,} steps"
+            )
+
+
+def _largest(models: Transformer) -> np.ndarray:
+    """(seeds,): the largest weight in absolute value, NaN where any is."""
+    leaves = jax.tree.leaves(eqx.filter(models, eqx.is_inexact_array))
+    by_seed = [np.abs(np.asarray(leaf)).reshape(len(leaf), -1).max(1) for leaf in leaves]
+    return np.max(by_seed, axis=0)
 
 
 def _crosses(before: int, after: int, every: int) -> bool:
@@ -276,13 +301,16 @@ def _finish(
     key: jax.Array,
 ) -> None:
     """Write the players, the model card and the record."""
-    config, metrics = trainer.config, run.metrics()
+    config = trainer.config
+    # The loss is logged in every cycle, the gap where it was found out.
+    metrics = [row for row in run.metrics() if "gap" in row]
     score = _score(trainer, players, key)
     results = {
         "steps": int(state.step),
         "held_out": score.value.round(6).tolist(),
         "error": score.error.round(6).tolist(),
-        "measure": f"mean gap after the last round on {config.held_out:,} games that chose nothing",
+        "measure": f"mean {gap_name(trainer.family.states)} after the last round on "
+        f"{config.held_out:,} games that chose nothing",
         "best": np.asarray(state.best_value, np.float64).round(6).tolist(),
         "parameters": players.parameters,
     }

@@ -23,7 +23,7 @@ from equipoise.core.files import atomic_write
 from equipoise.core.randomness import as_key
 from equipoise.games import MarkovGame, MatrixGame
 from equipoise.games.families import Family
-from equipoise.incontext._config import Config
+from equipoise.incontext._config import Config, check_config
 from equipoise.incontext._contexts import Context, as_board, check_learners, some
 from equipoise.incontext._equilibria import sampled, solved
 from equipoise.incontext._players import Players, check_players, initial_players
@@ -93,7 +93,7 @@ def dataset(
     >>> [(len(batch.number), batch.labels.shape[2:]) for batch in data]
     [(4, (9, 2, 3)), (2, (9, 2, 3))]
     """
-    config = Config.paper() if config is None else config
+    config = check_config(config, Config.paper)
     if not isinstance(family, Family):
         raise ValueError(f"family: expected a Family of games, found {type(family).__name__}")
     checks.check_count("games", games)
