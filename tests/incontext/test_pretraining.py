@@ -251,6 +251,21 @@ def test_training_ends_when_it_should_and_keeps_the_best(scripted, gaps, rules, 
     np.testing.assert_allclose(players.models.embed, before + kept, atol=1e-5)
 
 
+def test_the_paper_stops_by_its_divergence_whatever_the_gap(scripted, monkeypatch):
+    scripted(itertools.count(1.0, -0.01))
+    found = iter([0.5, 0.3, *(9 * [0.4])])
+    monkeypatch.setattr(_train, "held_out_divergence", lambda *_: np.full(1, next(found)))
+    line = Line()
+    monkeypatch.setattr(_train, "progress", lambda *_, **__: line)
+    sizes = {"layers": 1, "width": 8, "hidden": 8, "play_ahead": 50, "batch": 2}
+    config = incontext.Config.paper(rounds=4, **sizes)
+    assert (config.held_out, config.patience) == (64, 5)
+    before = prepare(families.uniform(2), config, jax.random.key(0))[0].players.models.embed
+    players = incontext.pretrain(families.uniform(2), config, key=0)
+    assert len(line.shown) == 1 + 7  # of twenty: five evaluations after the best
+    np.testing.assert_allclose(players.models.embed, before + 2, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("gaps", "losses", "told"), [([0.5], [0.1, np.nan], "loss"), ([np.nan], [0.1], "gap")]
 )

@@ -103,8 +103,8 @@ def rounds_to_gap(
 def make_opponents(games: Games, seat: int) -> dict[str, Learner]:
     """Strong opponents, the learners, and weak ones who sit in a seat, by their name in tables.
 
-    Of the learners that are compared, all but mirror descent with vanishing rates, which is met
-    with those that are better against itself.
+    Of the learners that are compared, all but mirror descent with vanishing rates, which is another
+    one with other rates: every meeting takes a program of its own.
 
     >>> list(make_opponents(MatrixGame([[0.0]]), 1))[:3]
     ['best responder', 'OMD', 'log-barrier OMD']
