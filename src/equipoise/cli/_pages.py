@@ -7,10 +7,11 @@ import numpy as np
 
 from equipoise.cli._documents import PLAYERS
 from equipoise.cli._inputs import describe, kind_of
-from equipoise.core import Certificate, Solution
+from equipoise.core import Solution
 from equipoise.report import (
     Report,
     RunFolder,
+    certificate_of,
     certificate_table,
     compare,
     figures,
@@ -69,18 +70,6 @@ def write_run_page(folder: Path, *, anew: bool = False) -> Path | None:
     if anew or not page.exists():
         compare([RunFolder.read(folder)]).write(page)
     return page
-
-
-def certificate_of(record: Record) -> Certificate:
-    """The certificate in a record."""
-    return Certificate(
-        gains=record.arrays["gains"],
-        value=record.arrays["certified_value"],
-        method=record.scalars["method"],
-        exact=record.scalars["exact"],
-        state_gains=record.arrays.get("state_gains"),
-        concept=record.scalars.get("concept", "nash"),
-    )
 
 
 def solution_page(name: str, game: Any, solution: Solution, seconds: float) -> Report:

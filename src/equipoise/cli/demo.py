@@ -85,8 +85,7 @@ class Demo:
 
 def _print_act(act: "Act", record: "Record") -> None:
     """The game, what came of it, the certificate, and the lines that did it."""
-    from equipoise.demo import certificate_of
-    from equipoise.report import format_value
+    from equipoise.report import certificate_of, format_value
 
     certificate, said = certificate_of(record), _said(act, record)
     facts = [f"largest gain {format_value(float(certificate.max_gain.max()))}"]
@@ -105,7 +104,8 @@ def _print_act(act: "Act", record: "Record") -> None:
 
 def _said(act: "Act", record: "Record") -> dict[str, Any]:
     """What the table of all acts has no room for."""
-    from equipoise.demo import certificate_of, concept_of
+    from equipoise.demo import concept_of
+    from equipoise.report import certificate_of
 
     certificate = certificate_of(record)
     return {

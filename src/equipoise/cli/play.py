@@ -128,8 +128,7 @@ class Play:
     def _show(self, record: Any, folder: Path, known: bool, page: Path | None) -> None:
         from equipoise.cli._documents import certificate_document
         from equipoise.cli._output import print_json, print_pairs, print_table
-        from equipoise.cli._pages import certificate_of
-        from equipoise.report import format_value
+        from equipoise.report import certificate_of, format_value
 
         finished = record.scalars["rounds"] == record.config["rounds"]
         # Folders of older versions hold none.

@@ -37,29 +37,6 @@ def certified_record(
     return Record(name, config, {**scalars, **said}, {**arrays, **kept}, dict(tables))
 
 
-def certificate_of(record: Record) -> Certificate:
-    """The certificate in the record of an act.
-
-    **Example**
-
-    >>> import numpy as np
-    >>> from equipoise.demo import certificate_of
-    >>> from equipoise.runs import Record
-    >>> said = {"method": "enumeration", "exact": True, "concept": "cce"}
-    >>> arrays = {"gains": np.array([0.0, 0.5]), "certified_value": np.zeros(2)}
-    >>> certificate = certificate_of(Record("log", {}, said, arrays))
-    >>> float(certificate.max_gain), certificate.concept
-    (0.5, 'cce')
-    """
-    return Certificate(
-        gains=record.arrays["gains"],
-        value=record.arrays["certified_value"],
-        method=record.scalars["method"],
-        exact=record.scalars["exact"],
-        concept=record.scalars["concept"],
-    )
-
-
 def concept_of(certificate: Certificate) -> str:
     """What a certificate is one of, in words.
 

@@ -5,6 +5,7 @@ later, from the run folder. Matplotlib is imported when the first figure is draw
 """
 
 from equipoise.report import figures
+from equipoise.report._certified import certificate_of
 from equipoise.report._compare import compare
 from equipoise.report._folders import RunFolder, find_runs, read_runs
 from equipoise.report._page import Report
@@ -15,6 +16,7 @@ __all__ = [
     "Curve",
     "Report",
     "RunFolder",
+    "certificate_of",
     "certificate_table",
     "compare",
     "curves_of",

@@ -44,6 +44,30 @@ _MEANINGS = {
 }
 
 
+def certificate_of(record: Record) -> Certificate:
+    """The certificate that a record keeps: its gains and values, and how they were found.
+
+    **Example**
+
+    >>> import numpy as np
+    >>> from equipoise.report import certificate_of
+    >>> from equipoise.runs import Record
+    >>> said = {"method": "enumeration", "exact": True, "concept": "cce"}
+    >>> arrays = {"gains": np.array([0.0, 0.5]), "certified_value": np.zeros(2)}
+    >>> certificate = certificate_of(Record("log", {}, said, arrays))
+    >>> float(certificate.max_gain), certificate.concept
+    (0.5, 'cce')
+    """
+    return Certificate(
+        gains=record.arrays["gains"],
+        value=record.arrays["certified_value"],
+        method=record.scalars["method"],
+        exact=record.scalars["exact"],
+        state_gains=record.arrays.get("state_gains"),
+        concept=record.scalars.get("concept", "nash"),
+    )
+
+
 def add_certificates(page: Report, runs: Sequence[RunFolder]) -> None:
     """Add the section of certificates, if any of the runs has one."""
     rows = [row for run in runs for row in certificate_rows(run)]
@@ -53,9 +77,7 @@ def add_certificates(page: Report, runs: Sequence[RunFolder]) -> None:
     page.section("Certificates")
     page.text(" ".join([_MEANING, *(text for name, text in _MEANINGS.items() if name in said)]))
     columns = _columns(rows)
-    told = [
-        row | {"how": f"{'exact' if row['exact'] else 'not exact'}: {row['how']}"} for row in rows
-    ]
+    told = [row | {"how": f"{_EXACT[row['exact']]}: {row['how']}"} for row in rows]
     page.table(Table(columns, [tuple(row.get(c) for c in columns) for row in told]), digits=3)
 
 
