@@ -71,9 +71,7 @@ $(BIN)/python:
 $(VENV)/.run: EXTRAS =
 $(VENV)/.test: EXTRAS = [test]
 $(VENV)/.bench: EXTRAS = [bench]
-# PyTorch without what it needs for GPUs, which is gigabytes.
-$(VENV)/.bench: FROM = --extra-index-url https://download.pytorch.org/whl/cpu
 $(VENV)/.run $(VENV)/.test $(VENV)/.bench: pyproject.toml | $(BIN)/python
 	@echo "Installing equipoise$(EXTRAS) into $(VENV) (a minute or two the first time)"
-	@$(PIP) install --quiet $(FROM) --editable '.$(EXTRAS)'
+	@$(PIP) install --quiet --editable '.$(EXTRAS)'
 	@touch $@

@@ -115,7 +115,7 @@ FIGURES = (
         "Theorems 1 to 3, Table 1",
         "Exact gaps of 1-IR, 2-IR and joint critics against agents, samples and lambda",
         "interaction_rank",
-        {"quick": "75 s", "full": "5 min"},
+        {"quick": "75 s", "full": "18 min"},
     ),
     Figure(
         "interaction-rank",
