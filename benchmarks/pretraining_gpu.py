@@ -24,7 +24,7 @@ import numpy as np
 
 import equipoise as eq
 from equipoise.core.streams import game_words
-from equipoise.incontext._contexts import as_board
+from equipoise.incontext._contexts import as_board, some, take
 from equipoise.incontext._episode import episode
 from equipoise.incontext._model import MLP, Attention, lower_precision
 from equipoise.incontext._step import run_cycle
@@ -80,9 +80,9 @@ def learn(trainer, learned, board, context, labels, steps):
 @eqx.filter_jit
 def data_of(trainer, models, key):
     """One batch of games, the play on them, and the expert's labels."""
-    board, equilibria = trainer._draw(key, trainer.config.batch)
-    context = trainer._play(models, board, key)
-    return board, context, trainer._labels(board, context, equilibria, key)
+    board, context, labels = trainer.data(models, key)
+    index = trainer.part(0)
+    return some(board, index), take(context, index), None if labels is None else labels[:, index]
 
 
 def training(name, config, limit, seconds):
