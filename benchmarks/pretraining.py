@@ -2,7 +2,8 @@
 
 Ours is the whole step: drawing games, play, labels, gradients, Adam. PyTorch's row trains
 `nn.TransformerEncoder` of the same size on the same number of sequences of the same length, which
-it is given ready-made. Times are processor times, so that other processes on the machine count less.
+it is given ready-made. Times are processor times, so that other processes on the machine count
+less.
 """
 
 import time
