@@ -27,7 +27,7 @@ def test_the_kept_record_meets_what_is_said_of_it():
 
     from equipoise.runs import Record
 
-    folder = Path(__file__).parents[2] / "docs" / "reproduction" / "aggregative-learning"
+    folder = Path(__file__).parents[2] / "docs" / "reproduction" / "aggregative" / "learning"
     record = Record.load(folder)
     rows = {
         (r[0], r[1]): dict(zip(record.tables["results"].columns, r, strict=True))

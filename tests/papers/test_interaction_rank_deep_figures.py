@@ -65,13 +65,15 @@ def test_trials_are_split_where_weights_are_many():
 
 
 def test_the_command_writes_a_record(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(command, "_config", lambda _: tiny(figures=("ablations",), trials=1))
-    monkeypatch.setattr(sys, "argv", ["figures", "--figure", "ablations", "--run", str(tmp_path)])
+    monkeypatch.setattr(command, "_config", lambda _: tiny(figures=("3",), trials=1))
+    monkeypatch.setattr(sys, "argv", ["figures", "--figure", "3", "--run", str(tmp_path)])
     assert command.main() == 0
-    assert "others: data" in capsys.readouterr().out
-    assert (tmp_path / "all-ablations" / "record.json").exists()
+    assert "2-IR-linear" in capsys.readouterr().out
+    assert (tmp_path / "all-3" / "record.json").exists()
 
 
 def test_unknown_names_are_refused():
     with pytest.raises(ValueError, match="critics: expected some of"):
         figures.Config(critics=("4-IR",))
+    with pytest.raises(ValueError, match="critics: expected a network among those of ablations"):
+        figures.Config(figures=("ablations",), critics=("2-IR-linear",))

@@ -38,12 +38,12 @@ class Config:
 
     @classmethod
     def quick(cls) -> "Config":
-        """The same: there is nothing to compute.
+        """For fewer agents, as many as the other figures have at this scale.
 
-        >>> Config.quick() == Config()
-        True
+        >>> Config.quick().agents
+        20
         """
-        return cls()
+        return cls(agents=20)
 
 
 def run(config: Config, key: int = 0) -> Record:

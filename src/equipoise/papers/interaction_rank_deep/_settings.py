@@ -67,6 +67,10 @@ class Config:
             for value in values:
                 if value not in known:
                     raise ValueError(f"{name}: expected some of {known}, found {value!r}")
+        if "ablations" in self.figures and not set(self.critics) - {LINEAR}:
+            raise ValueError(
+                f"critics: expected a network among those of ablations, found {self.critics}"
+            )
 
     @classmethod
     def quick(cls, **changes: Any) -> "Config":
