@@ -1,5 +1,7 @@
 """Several families trained in one program: each as if alone."""
 
+from dataclasses import replace
+
 import jax
 import numpy as np
 import pytest
@@ -25,7 +27,7 @@ def test_each_family_is_trained_as_if_alone_and_together_as_one_after_the_other(
     trainers = [_sweep._trainer(f, TINY, None, k) for f, k in zip(NEAR, keys, strict=True)]
     # No held-out value chooses among the weights of a single evaluation.
     single = eq.incontext.pretrain(trainers[1].family, TINY, key=keys[1])
-    together = _sweep._together(trainers, keys)
+    (together,) = _sweep._together([trainers], keys)
     for mine, other in zip(leaves(alone[1]), leaves(single), strict=True):
         np.testing.assert_array_equal(mine, other)
     for one, other in zip(alone, together, strict=True):
@@ -33,6 +35,23 @@ def test_each_family_is_trained_as_if_alone_and_together_as_one_after_the_other(
             np.testing.assert_allclose(mine, its, atol=1e-5)
     gap = max(abs(a - b).max() for a, b in zip(leaves(alone[0]), leaves(alone[1]), strict=True))
     assert gap > 1e-3  # other keys, other players
+
+
+def test_sizes_side_by_side_in_one_program_are_those_of_programs_of_their_own():
+    sizes = [TINY, replace(TINY, width=16, hidden=4)]
+    alone = eq.incontext.sweep(NEAR, sizes, key=0)
+    keys = [jax.random.fold_in(jax.random.key(0), i) for i in range(2)]
+    groups = [_sweep._group(NEAR, config, None, keys) for config in sizes]
+    together = _sweep._together(groups, keys)
+    assert [each.models.embed.shape[-2] for some in alone for each in some] == [8, 8, 16, 16]
+    for some, others in zip(alone, together, strict=True):
+        for one, other in zip(some, others, strict=True):
+            for mine, its in zip(leaves(one), leaves(other), strict=True):
+                np.testing.assert_allclose(mine, its, atol=1e-5)
+    with pytest.raises(ValueError, match=r"config: expected the same steps in all configs"):
+        eq.incontext.sweep(NEAR, [TINY, replace(TINY, steps=8)], key=0)
+    with pytest.raises(ValueError, match="config: expected at least one"):
+        eq.incontext.sweep(NEAR, [], key=0)
 
 
 def test_training_sets_of_several_sizes_are_repeated_to_one():

@@ -4,7 +4,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, overload
 
 import equinox as eqx
 import jax
@@ -21,19 +21,42 @@ from equipoise.incontext._train import prepare, step_key
 from equipoise.runs import progress
 
 
+@overload
 def sweep(
     families: Sequence[Family],
     config: Config,
     *,
     key: Any,
     training_games: Sequence[int] | None = None,
-) -> list[Players]:
+) -> list[Players]: ...
+
+
+@overload
+def sweep(
+    families: Sequence[Family],
+    config: Sequence[Config],
+    *,
+    key: Any,
+    training_games: Sequence[int] | None = None,
+) -> list[list[Players]]: ...
+
+
+def sweep(
+    families: Sequence[Family],
+    config: Config | Sequence[Config],
+    *,
+    key: Any,
+    training_games: Sequence[int] | None = None,
+) -> list[Players] | list[list[Players]]:
     """Train players on each of several families of one shape, all in one compiled program.
 
     On an accelerator all are trained at once, on a CPU one after the other. Family `i` is trained
     with the key `fold_in(key, i)`; the players are those after `config.steps` steps: there is no
     early stopping, no run folder, and no weight is chosen by its held-out value. What families
     differ in must be numbers: draw them with the same function.
+
+    Several configs, which may differ in the size of their models and in whatever else but `steps`
+    and `play_ahead`, give a list of players for each of them, with the same keys.
 
     `training_games` gives each family a training set of its own size, in place of the config's.
 
@@ -47,6 +70,14 @@ def sweep(
     ... )
     >>> [players.actions for players in eq.incontext.sweep(near, tiny, key=0)]
     [(2, 2), (2, 2)]
+
+    Models of two sizes:
+
+    >>> from dataclasses import replace
+    >>> sizes = [tiny, replace(tiny, width=16)]
+    >>> (narrow,), (wide,) = eq.incontext.sweep(near[:1], sizes, key=0)
+    >>> narrow.parameters < wide.parameters
+    True
     """
     if not families:
         raise ValueError("families: expected at least one, found none")
@@ -55,8 +86,37 @@ def sweep(
             f"training_games: expected one number for each of the {len(families)} families, "
             f"found {len(training_games)}"
         )
-    config, base = check_config(config, Config), as_key(key)
+    given: list[Any] = list(config) if isinstance(config, list | tuple) else [config]
+    configs, base = [check_config(own, Config) for own in given], as_key(key)
+    _check_in_step(configs)
     keys = [jax.random.fold_in(base, i) for i in range(len(families))]
+    groups = [_group(families, own, training_games, keys) for own in configs]
+    if jax.default_backend() == "cpu":
+        found = [[_alone(t, own) for t, own in zip(g, keys, strict=True)] for g in groups]
+    else:
+        found = _together(groups, keys)
+    for own, players in zip(configs, found, strict=True):
+        _warn_of_endless(players, own)
+    return found if isinstance(config, list | tuple) else found[0]
+
+
+def _check_in_step(configs: list[Config]) -> None:
+    """Refuse configs that cannot be trained in step."""
+    if not configs:
+        raise ValueError("config: expected at least one, found none")
+    for name in ("steps", "play_ahead"):
+        values = [getattr(config, name) for config in configs]
+        if len(set(values)) > 1:
+            raise ValueError(f"config: expected the same {name} in all configs, found {values}")
+
+
+def _group(
+    families: Sequence[Family],
+    config: Config,
+    training_games: Sequence[int] | None,
+    keys: list[jax.Array],
+) -> list[Trainer]:
+    """The trainers of one config, which share a program."""
     sizes = [config.training_games] * len(families) if training_games is None else training_games
     trainers = [
         _trainer(family, config, size, own)
@@ -64,12 +124,7 @@ def sweep(
     ]
     trainers = _equal_sets(trainers)
     _check_alike(trainers)
-    if jax.default_backend() == "cpu":
-        found = [_alone(trainer, own) for trainer, own in zip(trainers, keys, strict=True)]
-    else:
-        found = _together(trainers, keys)
-    _warn_of_endless(found, config)
-    return found
+    return trainers
 
 
 def _warn_of_endless(found: list[Players], config: Config) -> None:
@@ -126,33 +181,46 @@ def _alone(trainer: Trainer, key: jax.Array) -> Players:
     return eqx.tree_at(lambda p: p.models, trainer.players, learned.models)
 
 
-def _together(trainers: list[Trainer], keys: list[jax.Array]) -> list[Players]:
-    """All at once: one more axis."""
-    config = trainers[0].config
-    stacked = _stack(trainers)
-    learned = _stack([trainer.start() for trainer in trainers])
-    with progress(f"training {len(trainers)} pairs", total=config.steps) as bar:
+def _together(groups: list[list[Trainer]], keys: list[jax.Array]) -> list[list[Players]]:
+    """All at once: one more axis for the families of a config, and configs side by side."""
+    config = groups[0][0].config
+    stacked = tuple(_stack(trainers) for trainers in groups)
+    learned = tuple(_stack([trainer.start() for trainer in trainers]) for trainers in groups)
+    count = sum(map(len, groups))
+    with progress(f"training {count} pairs", total=config.steps) as bar:
         for step in range(0, config.steps, config.play_ahead):
             own = jnp.stack([step_key(key, step) for key in keys])
-            learned, metrics = _cycles(stacked, learned, own)
-            bar.advance(config.play_ahead, loss=float(np.mean(metrics["loss"])))
+            learned, losses = _cycles(stacked, learned, own)
+            bar.advance(config.play_ahead, loss=float(np.mean([np.mean(loss) for loss in losses])))
     return [
-        eqx.tree_at(lambda p: p.models, trainer.players, _pick(learned.models, i))
-        for i, trainer in enumerate(trainers)
+        [
+            eqx.tree_at(lambda p: p.models, trainer.players, _pick(own.models, i))
+            for i, trainer in enumerate(trainers)
+        ]
+        for trainers, own in zip(groups, learned, strict=True)
     ]
 
 
 @eqx.filter_jit(donate="all-except-first")
-def _cycles(trainers: Trainer, learned: Learned, keys: jax.Array) -> tuple[Learned, Any]:
+def _cycles(
+    groups: tuple[Trainer, ...], learned: tuple[Learned, ...], keys: jax.Array
+) -> tuple[tuple[Learned, ...], tuple[Any, ...]]:
+    """A cycle of everybody, and the losses of each config."""
+    found = [_cycle(trainers, own, keys) for trainers, own in zip(groups, learned, strict=True)]
+    after, losses = zip(*found, strict=True)
+    return after, losses
+
+
+def _cycle(trainers: Trainer, learned: Learned, keys: jax.Array) -> tuple[Learned, Any]:
     arrays, static = eqx.partition((trainers, learned), eqx.is_array)
 
     def one(arrays: Any, key: jax.Array) -> tuple[Any, Any]:
         trainer, learned = eqx.combine(arrays, static)
         after, metrics = trainer.cycle(learned, key)
-        return eqx.filter(after, eqx.is_array), metrics
+        return eqx.filter(after, eqx.is_array), metrics["loss"]
 
-    after, metrics = jax.vmap(one)(arrays, keys)
-    return eqx.combine(after, static[1]), metrics
+    after, loss = jax.vmap(one)(arrays, keys)
+    return eqx.combine(after, static[1]), loss
 
 
 def _stack(trees: Sequence[Any]) -> Any:
