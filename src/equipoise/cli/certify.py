@@ -21,10 +21,10 @@ class Certify:
 
     The policy is JSON, {"policy": [[...], [...]]} with one list of probabilities per player
     (for Markov games one such list per state), or a .npz file with arrays policy_0, policy_1.
-    What `equipoise solve` saves or prints is read too. Of continuous actions it is a number for
-    each agent, {"policy": [1.0, -0.5, ...]}, or points and weights. Where the game is one of
-    interactions, or has one payoff table, it can be the run folder of `equipoise offline`, whose
-    policy is a mixture.
+    What `equipoise solve` saves or prints is read too, and its run folder. Of continuous actions it
+    is a number for each agent, {"policy": [1.0, -0.5, ...]}, or points and weights. Where the game
+    is one of interactions, or has one payoff table, it can be the run folder of
+    `equipoise offline`, whose policy is a mixture.
 
     Examples:
       equipoise solve colonel-blotto --out policy.json
@@ -35,7 +35,7 @@ class Certify:
 
     #: A file (.nfg, .npz, .csv or .toml), or a name that `equipoise games` lists.
     game: Game
-    #: A .json or .npz file, or a run folder of `equipoise offline`.
+    #: A .json or .npz file, or a run folder of `equipoise solve` or `equipoise offline`.
     policy: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="POLICY")]
     #: End with exit code 1 when the measure that `equipoise solve` goes by is larger than this: the
     #: NashConv of a matrix game, or the largest gain of any player in any other game.
@@ -58,10 +58,12 @@ class Certify:
         check_tolerance(self.tolerance)
         game = find_game(self.game, self.set)
         with refusing("POLICY"):
-            if self.policy.is_dir():
+            kept = self.policy / "policy.json"  # by `equipoise solve --run`
+            place = kept if kept.is_file() else self.policy
+            if place.is_dir():
                 game = _mixtures.as_terms(game)
             kind = kind_of(game)
-            if self.policy.is_dir() and kind not in (*TERMS, "continuous"):
+            if place.is_dir() and kind not in (*TERMS, "continuous"):
                 raise CommandError(
                     f"POLICY: expected a file for a game of kind {kind}, found the folder "
                     f"{self.policy}; runs of `equipoise offline` hold policies of many agents for "
@@ -69,7 +71,7 @@ class Certify:
                 )
             read, document, show = _ways(kind)
             concept = None if self.concept == "auto" else self.concept
-            certificate = eq.certify(game, read(self.policy), concept=concept)
+            certificate = eq.certify(game, read(place), concept=concept)
         verdict = None if self.tolerance is None else judge(kind, certificate, self.tolerance)
         if self.common.json:
             print_json({**document(certificate), **_as_document(verdict)})

@@ -49,7 +49,7 @@ RECORDS = {
         "confidence": "with probability",
         "regret": "largest gain of an episode's policy, at most",
     },
-    "solution": {"bound": "largest gain promised", "value": "value (mean reward of many agents)"},
+    "solution": {"bound": "largest gain promised", "value": "value, or mean reward"},
 }
 #: Beginnings of names that end as they like.
 _BEGINNINGS = {

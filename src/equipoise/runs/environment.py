@@ -23,7 +23,7 @@ def describe_environment() -> dict[str, Any]:
     ['command', 'folder', 'machine', 'python', 'versions']
     """
     return {
-        "command": [Path(sys.argv[0]).name, *sys.argv[1:]] if sys.argv else [],
+        "command": [*_program(), *sys.argv[1:]],
         "folder": os.getcwd(),
         "python": platform.python_version(),
         "versions": {name: found for name in _PACKAGES if (found := _version(name))},
@@ -33,6 +33,15 @@ def describe_environment() -> dict[str, Any]:
             "cores": cores(),
         },
     }
+
+
+def _program() -> list[str]:
+    """What was called: a script by its name, or Python with a module."""
+    name = Path(sys.argv[0]).name if sys.argv else ""
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    if name == "__main__.py" and spec is not None:
+        return ["python", "-m", spec.name.removesuffix(".__main__")]
+    return [name] if name else []
 
 
 def _version(package: str) -> str | None:
