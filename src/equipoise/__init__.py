@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from equipoise.games import NormalFormGame as NormalFormGame
     from equipoise.solvers import solve as solve
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 #: Public name -> the module it is defined in; None for a sub-package.
 _PUBLIC: dict[str, str | None] = {

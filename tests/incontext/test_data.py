@@ -8,10 +8,9 @@ from sample_players import random_players
 from support import peer
 
 import equipoise as eq
+from equipoise.core.arrays import read_npz
 from equipoise.incontext import _contexts, _train
 from equipoise.incontext._step import Trainer
-from equipoise.papers import self_play
-from equipoise.runs.arrays import read_npz
 
 PAPER = eq.incontext.Config.paper
 MATRIX = eq.games.families.uniform(actions=(2, 3))
@@ -144,8 +143,6 @@ def test_exploration_is_a_constant_share_of_each_game_as_in_training():
 
 
 def test_contexts_know_the_learners_that_play_knows():
-    assert {*_contexts.MATRIX_LEARNERS, "best-responder"} == {*self_play.MATRIX_LEARNERS}
-    assert {*_contexts.MARKOV_LEARNERS} == {*self_play.MARKOV_LEARNERS}
     for family, names in ((MATRIX, _contexts.MATRIX_LEARNERS), (MARKOV, _contexts.MARKOV_LEARNERS)):
         board = _contexts.as_board(family.sample(len(names), key=0))
         words = np.ones((2, len(names)), np.uint32)

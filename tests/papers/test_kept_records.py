@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from equipoise.core.plain import read_json
 from equipoise.papers import FIGURES, PAPERS
 from equipoise.runs import Record
-from equipoise.runs.plain import read_json
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reproduction"
 

@@ -13,13 +13,13 @@ from equipoise.cli._errors import CommandError
 from equipoise.cli._inputs import check_names, describe, kind_of, setting
 from equipoise.cli._output import print_pairs, print_table
 from equipoise.cli._policies import read_json
+from equipoise.core.arrays import read_npz, write_npz
 from equipoise.core.files import write_text
+from equipoise.core.plain import dumps
 from equipoise.core.results import Status
 from equipoise.report import Report, figures
 from equipoise.runs import Record, Table
-from equipoise.runs.arrays import read_npz, write_npz
 from equipoise.runs.environment import describe_environment
-from equipoise.runs.plain import dumps
 
 #: Longer tables are cut on the screen and on the page, never in files and JSON.
 _ROWS = 24

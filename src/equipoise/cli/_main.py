@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     >>> from equipoise.cli import main
     >>> main(["--version"])
-    equipoise 0.1.0
+    equipoise 0.2.0
     0
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)

@@ -10,8 +10,8 @@ import equipoise as eq
 from equipoise.cli._output import print_pairs, print_table
 from equipoise.cli._policies import check_suffix, read_json
 from equipoise.core import Certificate
+from equipoise.core.arrays import read_npz
 from equipoise.runs import Record, Table
-from equipoise.runs.arrays import read_npz
 
 _FORM = (
     '{"policy": [...]}, probabilities by context, agent and action (by step and state, where there '

@@ -4,9 +4,9 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from equipoise.core.plain import dumps
 from equipoise.report import format_value
 from equipoise.runs import Record, Table
-from equipoise.runs.plain import dumps
 
 if TYPE_CHECKING:
     from rich.console import Console

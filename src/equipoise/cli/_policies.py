@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.core.arrays import read_npz, write_npz
 from equipoise.core.files import write_text
-from equipoise.runs.arrays import read_npz, write_npz
-from equipoise.runs.plain import dumps
+from equipoise.core.plain import dumps
 
 SUFFIXES = (".json", ".npz")
 

@@ -5,11 +5,11 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from equipoise.cli._errors import CommandError, refusing
+from equipoise.cli._errors import refusing
 from equipoise.cli._flags import COMMON, CommonOptions, Count, check_counts, check_seed
 
 if TYPE_CHECKING:
-    from equipoise.demo import Act, Settings, Stage
+    from equipoise.demo import Act
     from equipoise.runs import Record
 
 
@@ -38,11 +38,12 @@ class Demo:
     def execute(self) -> int:
         """Play the acts, write the report; returns whether all was solved as an exit code."""
         from equipoise.cli._output import print_json, print_table
-        from equipoise.demo import ACTS, Settings
+        from equipoise.demo import ACTS, Settings, Stage
 
         check_counts(games=self.games)
         check_seed(self.seed)
-        stage = self._stage(Settings(games=self.games, seed=self.seed))
+        with refusing(folder="--run"):
+            stage = Stage(self.run, Settings(games=self.games, seed=self.seed))
         records = {}
         for act in ACTS:
             if not self.common.json:
@@ -69,19 +70,6 @@ class Demo:
             print(f"Report: {report}")
         return 0 if solved else 1
 
-    def _stage(self, settings: "Settings") -> "Stage":
-        from equipoise.demo import Stage
-
-        with refusing():
-            try:
-                return Stage(self.run, settings)
-            except ValueError as error:
-                named = "folder:"  # what the library calls --run
-                message = str(error)
-                raise CommandError(
-                    f"--run:{message.removeprefix(named)}" if message.startswith(named) else message
-                ) from error
-
 
 def _print_act(act: "Act", record: "Record") -> None:
     """The game, what came of it, the certificate, and the lines that did it."""
@@ -104,8 +92,7 @@ def _print_act(act: "Act", record: "Record") -> None:
 
 def _said(act: "Act", record: "Record") -> dict[str, Any]:
     """What the table of all acts has no room for."""
-    from equipoise.demo import concept_of
-    from equipoise.report import certificate_of
+    from equipoise.report import certificate_of, concept_of
 
     certificate = certificate_of(record)
     return {

@@ -94,8 +94,8 @@ class Reproduce:
     def _make(self, figure: Any, folder: Path) -> dict[str, Any]:
         """Run one figure, unless it was run, and draw it."""
         from equipoise.core.files import atomic_write
+        from equipoise.core.plain import read_json
         from equipoise.runs import progress
-        from equipoise.runs.plain import read_json
 
         with refusing(), progress(f"{figure.paper}: {figure.name}") as bar:
             # Figures that take long tell how far they are; the standard output is for the result.

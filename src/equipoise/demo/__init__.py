@@ -6,7 +6,6 @@ demo: it plays the acts and makes the page from their records.
 """
 
 from equipoise.demo._acts import ACTS, Act, Settings
-from equipoise.demo._records import concept_of
 from equipoise.demo._stage import Stage
 
-__all__ = ["ACTS", "Act", "Settings", "Stage", "concept_of"]
+__all__ = ["ACTS", "Act", "Settings", "Stage"]

@@ -9,13 +9,6 @@ from equipoise.runs import Record, Table
 #: How an act says what it does next, while it plays.
 Tell = Callable[[str], None]
 
-#: Concepts in words, by the names that `equipoise.certify` takes.
-_CONCEPTS = {
-    "nash": "Nash equilibrium",
-    "cce": "coarse correlated equilibrium",
-    "ce": "correlated equilibrium",
-}
-
 
 def certified_record(
     name: str,
@@ -35,16 +28,3 @@ def certified_record(
     value = getattr(certificate, "mean_value", certificate.value)
     kept = {"gains": certificate.gains, "certified_value": value}
     return Record(name, config, {**scalars, **said}, {**arrays, **kept}, dict(tables))
-
-
-def concept_of(certificate: Certificate) -> str:
-    """What a certificate is one of, in words.
-
-    **Example**
-
-    >>> import equipoise as eq
-    >>> from equipoise.demo import concept_of
-    >>> concept_of(eq.solve(eq.games.load("matching-pennies")).certificate)
-    'Nash equilibrium'
-    """
-    return _CONCEPTS[certificate.concept]

@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.core.plain import differences, read_json
 from equipoise.demo._acts import ACTS, Act, Settings
-from equipoise.demo._records import concept_of
-from equipoise.report import Report, certificate_of
+from equipoise.report import Report, certificate_of, concept_of
 from equipoise.runs import Record, Run, Table, progress
-from equipoise.runs.plain import differences, read_json
 
 _PAGE = "report.html"
 

@@ -22,6 +22,7 @@ from equipoise.dynamics._losses import (
 )
 from equipoise.dynamics._markov import Advantage, MarkovEntropicOMD, MarkovOMD, Shortfall
 from equipoise.dynamics._mirror import Entropic, Euclidean, LogBarrier, MirrorMap
+from equipoise.dynamics._named import MARKOV_LEARNERS, MATRIX_LEARNERS
 from equipoise.dynamics._noise import Bernoulli, Exact, Gaussian, Noise
 from equipoise.dynamics._omd import OMD, EntropicOMD, LogBarrierOMD
 from equipoise.dynamics._opponents import BestResponder, Fixed, Uniform
@@ -35,6 +36,8 @@ from equipoise.dynamics._vlearning import VLearning
 
 __all__ = [
     "EXP3IX",
+    "MARKOV_LEARNERS",
+    "MATRIX_LEARNERS",
     "OMD",
     "Advantage",
     "Anchor",

@@ -1,6 +1,5 @@
 """Training data: histories of play, and what an expert would do after each of them."""
 
-from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -9,54 +8,24 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from equipoise import dynamics
 from equipoise.core.zerosum import pivot_to_optimum
 from equipoise.dynamics import (
-    EXP3IX,
-    OMD,
     Bandit,
-    EntropicOMD,
     History,
     Learner,
-    LogBarrierOMD,
     MarkovBandit,
-    MarkovEntropicOMD,
-    MarkovOMD,
     Nothing,
-    OptimisticOMD,
-    RegretMatchingPlus,
-    Uniform,
-    VLearning,
 )
 from equipoise.games import MarkovGame, MatrixGame
 from equipoise.incontext._config import Config
 from equipoise.incontext._episode import Trajectory, episode
 from equipoise.incontext._teams import Board, Learning, Seen
 
-#: Name -> learner that can play training games, given their rounds (which printed constants
-#: need): all that `equipoise play` knows, but the best responder, who cannot meet itself.
-MATRIX_LEARNERS: dict[str, Callable[[int], Learner]] = {
-    "omd": lambda rounds: OMD(),
-    "omd-vanishing": lambda rounds: OMD.vanishing(),
-    "omd-printed-constants": OMD.printed_constants,
-    "omd-printed-signs": lambda rounds: OMD.printed_signs(),
-    "cai-euclidean": lambda rounds: OMD.cai_exponents(),
-    "entropic": lambda rounds: EntropicOMD(),
-    "log-barrier": lambda rounds: LogBarrierOMD(),
-    "exp3-ix": lambda rounds: EXP3IX(),
-    "optimistic": lambda rounds: OptimisticOMD(),
-    "regret-matching": lambda rounds: RegretMatchingPlus(),
-    "uniform": lambda rounds: Uniform(),
-}
-#: The same for Markov games.
-MARKOV_LEARNERS: dict[str, Callable[[int], Learner]] = {
-    "omd": lambda rounds: MarkovOMD(),
-    "omd-vanishing": lambda rounds: MarkovOMD.vanishing(),
-    "omd-printed-constants": MarkovOMD.printed_constants,
-    "omd-printed-signs": lambda rounds: MarkovOMD.printed_signs(),
-    "entropic": lambda rounds: MarkovEntropicOMD(),
-    "v-learning": lambda rounds: VLearning(),
-    "uniform": lambda rounds: Uniform(),
-}
+#: Name -> learner that can play training games, given their rounds: all but the best responder,
+#: who cannot meet itself.
+MATRIX_LEARNERS = {k: v for k, v in dynamics.MATRIX_LEARNERS.items() if k != "best-responder"}
+MARKOV_LEARNERS = dynamics.MARKOV_LEARNERS
 
 
 class Context(eqx.Module):

@@ -18,6 +18,7 @@ import jax
 import numpy as np
 
 from equipoise.core import checks
+from equipoise.core.arrays import write_npz
 from equipoise.core.extras import import_extra
 from equipoise.core.files import atomic_write
 from equipoise.core.randomness import as_key
@@ -30,7 +31,6 @@ from equipoise.incontext._players import Players, check_players, initial_players
 from equipoise.incontext._step import Trainer, TrainingSet
 from equipoise.incontext._teams import Board
 from equipoise.incontext._train import step_key, training_games
-from equipoise.runs.arrays import write_npz
 
 __all__ = ["Batch", "Dataset", "dataset"]
 
@@ -117,7 +117,7 @@ class Dataset:
 
     >>> import tempfile
     >>> import equipoise as eq
-    >>> from equipoise.runs.arrays import read_npz
+    >>> from equipoise.core.arrays import read_npz
     >>> config = eq.incontext.Config.paper(rounds=8, batch=4)
     >>> data = eq.incontext.dataset(eq.games.families.uniform(3), config, games=4, key=0)
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -58,14 +58,25 @@ def run(config: Config, key: int = 0) -> Record:
     """
     rows = []
     for name in config.architectures:
-        rank, width, depth = ARCHITECTURES[name]
-        networks = config.agents if rank == 2 else 1
-        inputs = config.agents if rank == "joint" else int(rank)
-        weights = inputs * width + (depth - 1) * width**2 + (depth + 1) * width + 1
-        rows.append((name, networks, inputs, depth, width, networks * weights))
+        _, width, depth = ARCHITECTURES[name]
+        networks, inputs, weights = count_weights(name, config.agents)
+        rows.append((name, networks, inputs, depth, width, weights))
     columns = ("critic", "networks", "inputs of each", "hidden layers", "width", "weights")
     scalars = {"key": key, "agents": config.agents}
     return Record("interaction-networks", config, scalars, {}, {"networks": Table(columns, rows)})
+
+
+def count_weights(name: str, agents: int) -> tuple[int, int, int]:
+    """Networks of one agent's critic, inputs of each, and weights of all of them.
+
+    >>> count_weights("1-IR-128", agents=50)
+    (1, 1, 16897)
+    """
+    rank, width, depth = ARCHITECTURES[name]
+    networks = agents if rank == 2 else 1
+    inputs = agents if rank == "joint" else int(rank)
+    weights = inputs * width + (depth - 1) * width**2 + (depth + 1) * width + 1
+    return networks, inputs, networks * weights
 
 
 def plot(record: Record) -> Any:

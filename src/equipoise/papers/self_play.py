@@ -12,14 +12,12 @@ import numpy as np
 from equipoise import dynamics
 from equipoise.certificates import certify
 from equipoise.core import checks
-from equipoise.dynamics import Learner
+from equipoise.dynamics import MARKOV_LEARNERS, MATRIX_LEARNERS, Learner
 from equipoise.games import MarkovGame, MatrixGame, families
 from equipoise.runs import Interrupt, Pace, Record, Run, Table, interruptible, progress
 from equipoise.solvers import solve
 
 __all__ = [
-    "MARKOV_LEARNERS",
-    "MATRIX_LEARNERS",
     "NOISES",
     "Config",
     "make_learner",
@@ -31,31 +29,6 @@ __all__ = [
 PIECE_SECONDS = 0.5
 #: How much play may be lost when the process is killed.
 CHECKPOINT_SECONDS = 10.0
-#: Name -> learner of matrix games, given the number of rounds (which printed constants need).
-MATRIX_LEARNERS = {
-    "omd": lambda rounds: dynamics.OMD(),
-    "omd-vanishing": lambda rounds: dynamics.OMD.vanishing(),
-    "omd-printed-constants": dynamics.OMD.printed_constants,
-    "omd-printed-signs": lambda rounds: dynamics.OMD.printed_signs(),
-    "cai-euclidean": lambda rounds: dynamics.OMD.cai_exponents(),
-    "entropic": lambda rounds: dynamics.EntropicOMD(),
-    "log-barrier": lambda rounds: dynamics.LogBarrierOMD(),
-    "exp3-ix": lambda rounds: dynamics.EXP3IX(),
-    "optimistic": lambda rounds: dynamics.OptimisticOMD(),
-    "regret-matching": lambda rounds: dynamics.RegretMatchingPlus(),
-    "uniform": lambda rounds: dynamics.Uniform(),
-    "best-responder": lambda rounds: dynamics.BestResponder(),
-}
-#: The same for Markov games.
-MARKOV_LEARNERS = {
-    "omd": lambda rounds: dynamics.MarkovOMD(),
-    "omd-vanishing": lambda rounds: dynamics.MarkovOMD.vanishing(),
-    "omd-printed-constants": dynamics.MarkovOMD.printed_constants,
-    "omd-printed-signs": lambda rounds: dynamics.MarkovOMD.printed_signs(),
-    "entropic": lambda rounds: dynamics.MarkovEntropicOMD(),
-    "v-learning": lambda rounds: dynamics.VLearning(),
-    "uniform": lambda rounds: dynamics.Uniform(),
-}
 NOISES = {
     "exact": dynamics.Exact(),
     "bernoulli": dynamics.Bernoulli(),

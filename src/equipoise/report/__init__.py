@@ -5,7 +5,7 @@ later, from the run folder. Matplotlib is imported when the first figure is draw
 """
 
 from equipoise.report import figures
-from equipoise.report._certified import certificate_of
+from equipoise.report._certified import certificate_of, concept_of
 from equipoise.report._compare import compare
 from equipoise.report._folders import RunFolder, find_runs, read_runs
 from equipoise.report._page import Report
@@ -19,6 +19,7 @@ __all__ = [
     "certificate_of",
     "certificate_table",
     "compare",
+    "concept_of",
     "curves_of",
     "figures",
     "find_runs",

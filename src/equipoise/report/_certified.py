@@ -68,6 +68,19 @@ def certificate_of(record: Record) -> Certificate:
     )
 
 
+def concept_of(certificate: Certificate) -> str:
+    """What a certificate is one of, in words.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> from equipoise.report import concept_of
+    >>> concept_of(eq.solve(eq.games.load("matching-pennies")).certificate)
+    'Nash equilibrium'
+    """
+    return f"{_CONCEPTS[certificate.concept]} equilibrium"
+
+
 def add_certificates(page: Report, runs: Sequence[RunFolder]) -> None:
     """Add the section of certificates, if any of the runs has one."""
     rows = [row for run in runs for row in certificate_rows(run)]

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from equipoise.core.plain import read_json
 from equipoise.runs import Record, read_metrics
-from equipoise.runs.plain import read_json
 
 
 @dataclass(frozen=True)

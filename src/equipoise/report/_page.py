@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from equipoise.core.files import write_text
+from equipoise.core.plain import dumps
 from equipoise.report._style import STYLE
 from equipoise.report._svg import to_png, to_svg
 from equipoise.report._tables import format_value
 from equipoise.report._words import in_words
 from equipoise.runs import Table
-from equipoise.runs.plain import dumps
 
 #: The page may load nothing and run nothing; it has all it needs.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.runs.arrays import pack, read_npz, unpack, write_npz
+from equipoise.core.arrays import pack, read_npz, unpack, write_npz
 
 #: The entry of the `.npz` that says what the others are: JSON as bytes.
 _MANIFEST = "manifest"

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from equipoise.runs.plain import dumps, revive
+from equipoise.core.plain import dumps, revive
 
 
 class MetricsFile:

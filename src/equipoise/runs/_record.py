@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.core.arrays import pack, read_npz, unpack, write_npz
 from equipoise.core.files import write_text
-from equipoise.runs.arrays import pack, read_npz, unpack, write_npz
-from equipoise.runs.plain import dumps, read_json, revive, to_plain
+from equipoise.core.plain import dumps, read_json, revive, to_plain
 
 #: What `record.json` holds.
 _KEYS = ("name", "config", "scalars", "tables", "arrays", "arrays_sha256")

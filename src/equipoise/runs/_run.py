@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any
 
 from equipoise.core.files import write_text
+from equipoise.core.plain import differences, read_json, to_plain
 from equipoise.runs._checkpoint import (
     DamagedCheckpoint,
     check_checkpoint,
@@ -25,7 +26,6 @@ from equipoise.runs._lock import FolderLock
 from equipoise.runs._metrics import MetricsFile, read_metrics
 from equipoise.runs._record import Record
 from equipoise.runs.environment import EnvironmentFile
-from equipoise.runs.plain import differences, read_json, to_plain
 
 #: What an atomic write leaves behind when the process is killed in the middle of it.
 _LEFTOVER = re.compile(r"\.[^.]+\.[0-9a-f]{16}(\.\w+)?")

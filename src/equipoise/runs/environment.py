@@ -11,7 +11,7 @@ from typing import Any
 
 from equipoise.core.files import write_text
 from equipoise.core.machine import cores
-from equipoise.runs.plain import dumps, read_json
+from equipoise.core.plain import dumps, read_json
 
 _PACKAGES = ("equipoise", "numpy", "scipy", "jax", "jaxlib", "equinox", "optax", "matplotlib")
 

@@ -11,6 +11,7 @@ import numpy as np
 from equipoise.certificates import certify
 from equipoise.games import ContinuousPolicy, load
 from equipoise.offline import collect, deep
+from equipoise.papers.interaction_networks import count_weights
 from equipoise.papers.interaction_rank_deep._settings import (
     LINEAR,
     Config,
@@ -84,10 +85,7 @@ def _groups(config: Config, name: str) -> list[range]:
     """Trials that fit on the device together; all groups are of one size."""
     together = config.trials
     if name != LINEAR:
-        rank, width, depth = deep.ARCHITECTURES[name]
-        inputs, terms = {1: (1, 1), 2: (2, config.agents)}.get(rank, (config.agents, 1))  # type: ignore[call-overload]
-        weights = inputs * width + (depth - 1) * width**2 + (depth + 1) * width
-        needed = _BYTES * config.agents * terms * weights
+        needed = _BYTES * config.agents * count_weights(name, config.agents)[2]
         fitting = [n for n in range(1, config.trials + 1) if config.trials % n == 0]
         together = max([n for n in fitting if n * needed <= config.room], default=1)
     return [range(k, k + together) for k in range(0, config.trials, together)]

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from equipoise.runs.plain import differences, dumps, loads, to_plain
+from equipoise.core.plain import differences, dumps, loads, to_plain
 
 
 class Kind(Enum):
