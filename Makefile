@@ -21,7 +21,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 export MKL_NUM_THREADS      ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test pytest lint format docs bench compare clean
+.PHONY: help demo test pytest lint format docs bench compare measure clean
 
 help:
 	@sed -n '3,8s/^# \{0,1\}//p' Makefile
@@ -45,6 +45,10 @@ format: $(VENV)/.test
 
 docs: $(VENV)/.test
 	$(BIN)/mkdocs build --strict --quiet
+
+# Code lines, modules with one importer, cycles of imports.
+measure: $(VENV)/.test
+	$(BIN)/python tests/architecture/house.py
 
 # Other libraries pin what they need: they have an environment of their own.
 bench:
