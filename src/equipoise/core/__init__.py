@@ -3,6 +3,7 @@
 This package imports third-party libraries only.
 """
 
+from equipoise.core.errors import InputError
 from equipoise.core.results import (
     AggregativeCertificate,
     Certificate,
@@ -15,6 +16,7 @@ from equipoise.core.results import (
 __all__ = [
     "AggregativeCertificate",
     "Certificate",
+    "InputError",
     "Outcome",
     "Solution",
     "Status",
