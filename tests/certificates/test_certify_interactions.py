@@ -69,7 +69,7 @@ def test_contextual_gains_equal_brute_force(rng, components, concept):
 def test_a_product_policy_has_one_gain_in_all_concepts(rng):
     game = contextual_game(rng)
     policy = padded(rng, game)
-    gains = [eq.certify(game, policy, concept=c).gains for c in (None, "nash", "cce", "ce")]
+    gains = [eq.certify(game, policy, concept=c).gains for c in ("auto", "nash", "cce", "ce")]
     np.testing.assert_allclose(gains, [gains[0]] * 4, atol=1e-13)
     profile = [np.ones(1)] * 3
     for i in range(3):  # the pure strategies of the normal form: an action for each context
