@@ -15,6 +15,7 @@ from scipy.optimize import linprog
 from support import peer
 
 import equipoise as eq
+from equipoise import solvers
 
 
 def value_by_scipy(payoff: np.ndarray) -> float:
@@ -190,7 +191,7 @@ def test_kinds_without_a_solver_say_what_to_do(game) -> None:
 
 def test_each_kind_of_game_has_a_row_and_an_overload() -> None:
     kinds = set(eq.games.kinds.KINDS)
-    assert set(eq.solvers.KINDS) == kinds == set(eq.certificates.KINDS)
+    assert set(solvers.KINDS) == kinds == set(eq.certificates.KINDS)
     for verb in (eq.solve, eq.certify):
         found = [typing.get_type_hints(one)["game"].kind for one in typing.get_overloads(verb)]
         assert sorted(found) == sorted(kinds)
