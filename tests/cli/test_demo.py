@@ -14,7 +14,6 @@ import pytest
 
 import equipoise as eq
 from equipoise.cli import main
-from equipoise.cli._errors import CommandError, refusing
 from equipoise.demo import ACTS, Settings, Stage
 from equipoise.report import format_value
 from equipoise.runs import Record, Run
@@ -261,10 +260,13 @@ def test_a_demo_that_another_process_plays_is_refused(tmp_path, capsys):
     assert error.count("\n") == 1
 
 
-def test_two_writers_of_one_run_are_one_line_for_every_verb(tmp_path):
-    with Run.create(tmp_path / "run", {}), pytest.raises(CommandError) as error, refusing():
-        Run.open(tmp_path / "run")
-    assert f"{tmp_path / 'run'} is being written by process" in str(error.value)
+def test_two_writers_of_one_run_are_one_line(tmp_path, capsys):
+    command = ["play", "--rounds", "20", "--games", "2", "--run", str(tmp_path / "run")]
+    with Run.create(tmp_path / "run", {}):
+        assert main(command) == 2
+    error = capsys.readouterr().err
+    assert f"{tmp_path / 'run'} is being written by process" in error
+    assert error.count("\n") == 1
 
 
 @pytest.mark.slow

@@ -192,11 +192,8 @@ def test_a_log_of_continuous_actions_is_sent_on(tmp_path, capsys):
 
 
 def test_maps_of_many_agents_are_cut_to_those_who_matter():
-    from equipoise.cli._offline_page import _add_map
-    from equipoise.report import Report
+    from equipoise.report import page_of
 
     rng = np.random.default_rng(0)
     record = Record("x", {}, {}, {"strength_total": rng.random((60, 60))})
-    page = Report("x")
-    _add_map(page, record)
-    assert "The 40 agents who matter most" in page.html()
+    assert "The 40 agents who matter most" in page_of(record).html()

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import equipoise as eq
-from equipoise.cli import _documents, _pages, main
+from equipoise.cli import _documents, main
+from equipoise.cli._solved import Found, Showing
 
 
 @pytest.fixture
@@ -241,7 +242,7 @@ def test_a_largest_gain_above_the_nash_conv_is_explained(capsys, tmp_path):
     for gains, expected in (([8.9e-16, -1.1e-16], True), ([8.9e-16, 0.0], False)):
         certificate = eq.Certificate(np.array([gains] * 2), np.zeros((2, 2)), "enumeration", True)
         solution = replace(eq.solve(game), certificate=certificate)
-        _pages.solution_page("games", game, solution, 1.0).write(tmp_path / "page.html")
+        Showing("games", game, 1e-8).page(Found(solution, 1.0)).write(tmp_path / "page.html")
         assert (note in (tmp_path / "page.html").read_text()) == expected
         _documents.print_certificate(certificate)
         assert (note in " ".join(capsys.readouterr().out.split())) == expected

@@ -178,7 +178,7 @@ def test_arrays_become_pictures_by_their_names(tmp_path):
         "aggregate": np.zeros((8, 3, 1)),
     }
     (run,) = read_runs([make_run(tmp_path / "run", arrays=arrays)])
-    alts = [picture.alt for picture in pictures_of(run)]
+    alts = [picture.alt for picture in pictures_of(run.record)]
     assert len(alts) == 4
     assert "the action of agent 1 matters to the reward of agent 0" in alts[1]
     assert "2 equilibria over the aggregate; the best for society is at 1" in alts[2]
@@ -217,11 +217,11 @@ def test_a_folder_of_runs_stands_for_them_and_names_stay_apart(tmp_path):
     (tmp_path / "z" / "tool").mkdir(parents=True)
     (tmp_path / "z" / "tool" / "config.json").write_text("{}")  # is of another program
     assert find_runs(tmp_path) == [tmp_path / place for place in ("x/act", "y/act", "y/other")]
-    with pytest.raises(FileNotFoundError, match="expected a run folder or one of runs"):
+    with pytest.raises(ValueError, match="runs: expected run folders or folders of runs"):
         find_runs(tmp_path / "z")
-    with pytest.raises(FileNotFoundError, match="expected a run folder, found none"):
+    with pytest.raises(ValueError, match="runs: expected run folders, found none: "):
         find_runs(tmp_path / "nowhere")
-    with pytest.raises(FileNotFoundError, match=r"no config\.json"):
+    with pytest.raises(ValueError, match=r"no config\.json"):
         RunFolder.read(tmp_path)
 
 

@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 
 import equipoise as eq
-from equipoise.cli._errors import CommandError
-from equipoise.cli._inputs import check_names, describe, kind_of, setting
+from equipoise.cli._inputs import setting
+from equipoise.cli._kinds import describe, kind_of
 from equipoise.cli._output import print_pairs, print_table
+from equipoise.cli._parsing import check_names
 from equipoise.cli._policies import read_json
 from equipoise.core.arrays import read_npz, write_npz
+from equipoise.core.errors import InputError
 from equipoise.core.files import write_text
 from equipoise.core.plain import dumps
 from equipoise.core.results import Status
-from equipoise.report import Report, figures
 from equipoise.runs import Record, Table
-from equipoise.runs.environment import describe_environment
 
 #: Longer tables are cut on the screen and on the page, never in files and JSON.
 _ROWS = 24
@@ -33,9 +33,9 @@ def options_of(game: Any, settings: Sequence[str]) -> dict[str, Any]:
         "aggregative": eq.aggregative.solve_aggregative,
         "aggregative-markov": eq.aggregative.solve_aggregative_markov,
     }
-    options = dict(setting(text, "--option") for text in settings)
+    options = dict(setting(text, "option") for text in settings)
     known = list(inspect.signature(solvers[kind_of(game)]).parameters)[1:]
-    check_names("--option", options, known, f"options of the solver of {kind_of(game)} games")
+    check_names("option", options, known, f"options of the solver of {kind_of(game)} games")
     _check_effect(options)
     return options
 
@@ -46,7 +46,7 @@ def _check_effect(options: Mapping[str, Any]) -> None:
     >>> _check_effect({"sense": "min"})
     Traceback (most recent call last):
     ...
-    equipoise.cli._errors.CommandError: --option sense: expected only with objective=welfare, found
+    equipoise.core.errors.InputError: --option sense: expected only with objective=welfare, found
     objective=regret; any equilibrium is sought, neither the best nor the worst
     """
     objective = options.get("objective", "regret")
@@ -78,7 +78,7 @@ def _check_effect(options: Mapping[str, Any]) -> None:
         if numeric and not isinstance(options.get(name, 0), int | float):
             continue
         if name in options and not has_effect and not (numeric and options[name] < 0):
-            raise CommandError(f"--option {name}: expected only with {condition}, found {instead}")
+            raise InputError(f"--option {name}", f"only with {condition}", instead)
 
 
 def judge(solution: eq.Solution, tolerance: float) -> eq.Solution:
@@ -133,6 +133,8 @@ def solution_record(game: Any, solution: eq.Solution, seconds: float) -> Record:
     tables = {"who_plays_what": plays_table(game, solution)}
     if kind_of(game) == "aggregative":
         arrays |= map_arrays(game, solution)
+    else:
+        tables["aggregate"] = aggregate_table(game, solution)
     tables["against_other_equilibria"] = others_table(game, solution)
     return Record("solution", {}, scalars, arrays, tables)
 
@@ -301,80 +303,3 @@ def _facts(game: Any, solution: eq.Solution) -> dict[str, Any]:
         "largest gain": float(solution.certificate.max_gain),
         "largest gain promised": stats["bound"],
     }
-
-
-def solution_page(name: str, game: Any, solution: eq.Solution, seconds: float) -> Report:
-    """The page of `equipoise solve --report`."""
-    page = Report(name, f"{describe(game)}, solved and certified.")
-    page.section("Equilibrium")
-    page.facts({**_facts(game, solution), "seconds": seconds})
-    if kind_of(game) == "aggregative":
-        _add_shares(page, game, solution)
-    else:
-        _add_aggregates(page, game, solution)
-    page.table(plays_table(game, solution), caption="Who plays what.")
-    page.section("Against other ε-equilibria")
-    if kind_of(game) == "aggregative":
-        page.text(
-            "Every equilibrium lies in a feasible cell of the grid of aggregates. One was sought, "
-            "rounded to whole agents and certified in every region of such cells."
-        )
-        _add_map(page, game, solution)
-    else:
-        page.text("The same game solved for the largest and for the smallest mean reward.")
-    page.table(others_table(game, solution))
-    page.section("Certificate")
-    page.text(
-        f"How it was found: {solution.certificate.method}; exact up to rounding, for every one of "
-        f"the {game.agents:,} agents. What the solver says: {solution.status}."
-    )
-    environment = describe_environment()
-    return page.reproduce(" ".join(environment["command"]), environment)
-
-
-def _add_map(page: Report, game: Any, solution: eq.Solution) -> None:
-    """Where the equilibria lie over the aggregate, and what they are worth."""
-    arrays = map_arrays(game, solution)
-    if not arrays:
-        return
-    count = len(arrays["map/aggregate"])
-    page.figure(
-        figures.equilibrium_map(
-            arrays["map/aggregate"],
-            arrays["map/welfare"],
-            gains=arrays["map/gain"],
-            regions=arrays["map/region"],
-            chosen=(arrays["map/chosen"], arrays["map/chosen_welfare"]),
-        ),
-        alt=f"Map of {count} equilibria over the aggregate, with their welfare, the best and the "
-        "one of this solution.",
-        caption="Shaded are the cells that an equilibrium was found in; the ring is this solution.",
-    )
-
-
-def _add_shares(page: Report, game: Any, solution: eq.Solution) -> None:
-    if game.types > 8:
-        return
-    plays = solution.policy.plays(game.types, game.actions[0])
-    shares = {f"type {t}": plays[t] / game.counts[t] for t in range(game.types)}
-    shown = "; ".join(f"{n}: {np.round(p, 3).tolist()}" for n, p in shares.items())
-    page.figure(
-        figures.policy_bars(shares, title="share of each type that plays it"),
-        alt=f"Bars of the shares of each type that play each action. {shown}.",
-    )
-
-
-def _add_aggregates(page: Report, game: Any, solution: eq.Solution) -> None:
-    aggregate = solution.stats["aggregate"]
-    if max(aggregate.shape[:2]) <= 40:
-        for k in range(min(game.dimensions, 3)):
-            page.figure(
-                figures.heat_map(
-                    aggregate[..., k].T,
-                    title=f"aggregate, coordinate {k}" if game.dimensions > 1 else "aggregate",
-                    xlabel="step",
-                    ylabel="state",
-                ),
-                alt="Heat map of the aggregate in every step and state.",
-            )
-    page.table(aggregate_table(game, solution), caption="Aggregate in every step and state.")

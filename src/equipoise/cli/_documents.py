@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.cli._inputs import describe, kind_of
+from equipoise.cli._kinds import describe, kind_of
 from equipoise.cli._output import print_pairs, print_table
 from equipoise.core import Certificate, Solution
 from equipoise.report import certificate_table, format_value, rounding_note

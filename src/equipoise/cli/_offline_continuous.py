@@ -8,19 +8,15 @@ from typing import Any
 import numpy as np
 
 import equipoise as eq
-from equipoise.cli._errors import CommandError
-from equipoise.cli._inputs import check_names
+from equipoise.cli._main import Interrupted
 from equipoise.cli._mixtures import CONCEPTS
-from equipoise.cli._output import print_pairs, print_table
-from equipoise.report import compare, format_value, read_runs
+from equipoise.cli._output import print_pairs, print_table, write_run_page
+from equipoise.cli._parsing import check_names
+from equipoise.report import format_value
 from equipoise.runs import Record, Run, Table
 
 #: Polynomials in the place of networks.
 LINEAR = "linear"
-
-
-class Unfinished(Exception):
-    """Ctrl-C came: what was done is kept, and goes on when the command is given again."""
 
 
 def critic_of(name: str) -> Any:
@@ -31,7 +27,7 @@ def critic_of(name: str) -> Any:
     """
     if name == LINEAR:
         return eq.offline.deep.Critic.linear()
-    check_names("--critic", [name], [LINEAR, *eq.offline.deep.ARCHITECTURES], "a kind of critic")
+    check_names("critic", [name], [LINEAR, *eq.offline.deep.ARCHITECTURES], "a kind of critic")
     return eq.offline.deep.Critic.named(name)
 
 
@@ -42,14 +38,10 @@ def learn(config: Mapping[str, Any], folder: Path) -> tuple[Record, bool]:
         with Run.open(folder, config) as run:
             return run.record(), True
     # A log that cannot be read leaves no folder behind.
-    try:
-        log = eq.offline.Log.read(config["log"], continuous=True)
-    except ValueError as error:  # who calls is told of an argument, and here of the flag
-        message = str(error).replace("read it without continuous=True", "drop --critic")
-        raise CommandError(message) from error
+    log = eq.offline.Log.read(config["log"], continuous=True)
     with Run.start(folder, config) as run:
         record = run.finish(_record(log, critic, run))
-    compare(read_runs([folder])).write(folder / "report.html")
+    write_run_page(folder)
     return record, False
 
 
@@ -116,7 +108,7 @@ def _means(log: Any) -> np.ndarray:
 
 def _check_finished(folder: Path) -> None:
     if not (folder / "record.json").exists():
-        raise Unfinished
+        raise Interrupted("; what was done is kept; to go on, give the same command again")
 
 
 def show(record: Record, where: str, page: Path) -> None:

@@ -2,14 +2,18 @@
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from equipoise.core.plain import dumps
-from equipoise.report import format_value
+from equipoise.report import RunFolder, format_value, page_of
 from equipoise.runs import Record, Table
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+#: The page in a run folder.
+PAGE = "report.html"
 
 
 def print_json(document: Any) -> None:
@@ -28,6 +32,21 @@ def record_document(record: Record) -> dict[str, Any]:
         for name, table in record.tables.items()
     }
     return {"config": record.config, "scalars": record.scalars, "tables": tables}
+
+
+def write_run_page(folder: Path, *, anew: bool = False) -> Path | None:
+    """Write the page about a finished run into its folder, unless it is there; where it is.
+
+    An unfinished run has none: `equipoise report` shows it as far as it is.
+
+    >>> write_run_page(Path("no-run"))
+    """
+    page = folder / PAGE
+    if not (folder / "record.json").exists():
+        return None
+    if anew or not page.exists():
+        page_of(RunFolder.read(folder)).write(page)
+    return page
 
 
 def print_table(table: Table, title: str = "") -> None:

@@ -10,15 +10,17 @@ from typing import Any
 import numpy as np
 
 import equipoise as eq
-from equipoise.cli import _crowds, _documents, _pages, _policies
-from equipoise.cli._inputs import describe, kind_of
+from equipoise.cli import _crowds, _documents, _policies
+from equipoise.cli._kinds import describe, kind_of
+from equipoise.cli._output import PAGE
 from equipoise.core import Solution
 from equipoise.core.results import Status
-from equipoise.report import Report
+from equipoise.report import Report, RunFolder, page_of, player_names
 from equipoise.runs import Record, Run
+from equipoise.runs.environment import describe_environment
 
-#: Files of the folder beside those of every run.
-POLICY, PAGE = "policy.json", "report.html"
+#: The file of the policy in a run folder.
+POLICY = "policy.json"
 
 
 @dataclass(frozen=True)
@@ -52,8 +54,10 @@ class Showing:
 
     def page(self, found: Found) -> Report:
         """The page about it."""
-        draw = _crowds.solution_page if self.crowd else _pages.solution_page
-        return draw(self.name, self.game, found.solution, found.seconds)
+        record, session = solution_record(self, found), describe_environment()
+        session = {"started": "", **session}
+        run = RunFolder(Path(), self.name, record.config, record, [], [session], found.seconds)
+        return page_of(run)
 
     def write_policy(self, path: Path, found: Found) -> None:
         """Write what is played."""
@@ -109,16 +113,40 @@ def solution_record(showing: Showing, found: Found) -> Record:
     if showing.crowd:
         record = _crowds.solution_record(game, solution, found.seconds)
     else:
-        record = _pages.solution_record(showing.name, game, solution, found.seconds)
-        policy = enumerate(solution.policy)
-        record = replace(record, arrays={**record.arrays, **{f"policy_{i}": p for i, p in policy}})
+        record = _table_record(game, solution, found.seconds)
     status = {"name": solution.status.name, "message": solution.status.message}
     stats, large = _sorted(solution.stats)
     named = {"game": ", ".join([showing.name, *showing.settings]), "description": describe(game)}
     scalars = {**record.scalars, **named, "status": status, "stats": stats}
     if np.ndim(solution.value) == 0:
         scalars["value"] = float(solution.value)
-    return replace(record, name="solution", scalars=scalars, arrays={**record.arrays, **large})
+    return replace(record, scalars=scalars, arrays={**record.arrays, **large})
+
+
+def _table_record(game: Any, solution: Solution, seconds: float) -> Record:
+    """A solution of a game with a table of payoffs, or of a batch of them."""
+    certificate = solution.certificate
+    arrays: dict[str, Any] = {
+        "gains": certificate.gains,
+        "certified_value": certificate.value,
+        "value": solution.value,
+        "solved": solution.status.solved,
+        **{f"policy_{i}": player for i, player in enumerate(solution.policy)},
+    }
+    if certificate.state_gains is not None:
+        arrays["state_gains"] = certificate.state_gains
+    if kind_of(game) == "matrix" and not game.batch_shape:
+        arrays["payoff"] = game.payoff
+        pairs = zip(player_names(2), solution.policy, strict=True)
+        arrays |= {f"nash/{name}": player for name, player in pairs if len(player) == 3}
+    scalars = {
+        "kind": kind_of(game),
+        "seconds": seconds,
+        "method": certificate.method,
+        "exact": certificate.exact,
+        "concept": certificate.concept,
+    }
+    return Record("solution", {}, scalars, arrays)
 
 
 def _sorted(stats: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

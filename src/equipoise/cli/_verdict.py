@@ -1,12 +1,9 @@
 """Whether a certificate meets a tolerance, judged by the measure that solvers are judged by."""
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
-from equipoise.cli._errors import CommandError
 
 #: As tables call them.
 _WORDS = {"nash_conv": "NashConv", "max_gain": "largest gain"}
@@ -54,15 +51,3 @@ def judge(kind: str, certificate: Any, tolerance: float) -> Verdict:
     """
     measure = "nash_conv" if kind == "matrix" else "max_gain"
     return Verdict(measure, float(np.max(getattr(certificate, measure))), tolerance)
-
-
-def check_tolerance(tolerance: float | None) -> None:
-    """Refuse what nothing, or everything, could meet.
-
-    >>> check_tolerance(float("nan"))
-    Traceback (most recent call last):
-    ...
-    equipoise.cli._errors.CommandError: --tolerance: expected a finite number > 0, found nan
-    """
-    if tolerance is not None and not 0 < tolerance < math.inf:
-        raise CommandError(f"--tolerance: expected a finite number > 0, found {tolerance}")

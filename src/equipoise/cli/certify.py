@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from equipoise.cli._errors import CommandError, refusing
-from equipoise.cli._flags import COMMON, CommonOptions, Float, Game, Settings
-from equipoise.cli._inputs import TERMS
+import equipoise as eq
+from equipoise.cli._inputs import check_tolerance, find_game
+from equipoise.cli._kinds import TERMS, kind_of
+from equipoise.cli._output import print_json
+from equipoise.cli._parsing import COMMON, CommonOptions, Game, Settings
+from equipoise.core.errors import InputError
 
 if TYPE_CHECKING:
     from equipoise.cli._verdict import Verdict
@@ -39,7 +42,7 @@ class Certify:
     policy: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="POLICY")]
     #: End with exit code 1 when the measure that `equipoise solve` goes by is larger than this: the
     #: NashConv of a matrix game, or the largest gain of any player in any other game.
-    tolerance: Float = None
+    tolerance: float | None = None
     #: Which deviations: from a mixture cce, decided before anything is drawn, or ce, once the own
     #: part is known; from a product nash. "auto" is the first that fits.
     concept: Literal["auto", "nash", "cce", "ce"] = "auto"
@@ -49,29 +52,27 @@ class Certify:
 
     def execute(self) -> int:
         """Read, certify, show."""
-        import equipoise as eq
         from equipoise.cli import _mixtures
-        from equipoise.cli._inputs import find_game, kind_of
-        from equipoise.cli._output import print_json
-        from equipoise.cli._verdict import check_tolerance, judge
+        from equipoise.cli._verdict import judge
 
         check_tolerance(self.tolerance)
         game = find_game(self.game, self.set)
-        with refusing("POLICY"):
-            kept = self.policy / "policy.json"  # by `equipoise solve --run`
-            place = kept if kept.is_file() else self.policy
-            if place.is_dir():
-                game = _mixtures.as_terms(game)
-            kind = kind_of(game)
-            if place.is_dir() and kind not in (*TERMS, "continuous"):
-                raise CommandError(
-                    f"POLICY: expected a file for a game of kind {kind}, found the folder "
-                    f"{self.policy}; runs of `equipoise offline` hold policies of many agents for "
-                    "one step, or for states that only their own actions move"
-                )
-            read, document, show = _ways(kind)
-            concept = None if self.concept == "auto" else self.concept
-            certificate = eq.certify(game, read(place), concept=concept)
+        kept = self.policy / "policy.json"  # by `equipoise solve --run`
+        place = kept if kept.is_file() else self.policy
+        if place.is_dir():
+            game = _mixtures.as_terms(game)
+        kind = kind_of(game)
+        if place.is_dir() and kind not in (*TERMS, "continuous"):
+            raise InputError(
+                "policy",
+                f"a file for a game of kind {kind}",
+                f"the folder {self.policy}",
+                "runs of `equipoise offline` hold policies of many agents for one step, or for "
+                "states that only their own actions move",
+            )
+        read, document, show = _ways(kind)
+        concept = None if self.concept == "auto" else self.concept
+        certificate = eq.certify(game, read(place), concept=concept)
         verdict = None if self.tolerance is None else judge(kind, certificate, self.tolerance)
         if self.common.json:
             print_json({**document(certificate), **_as_document(verdict)})

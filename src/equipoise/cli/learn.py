@@ -5,22 +5,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from equipoise.cli._errors import CommandError, flags, refusing, tell_interrupted
-from equipoise.cli._flags import (
-    COMMON,
-    CommonOptions,
-    Count,
-    File,
-    Float,
-    Folder,
-    Game,
-    Int,
-    Settings,
+import numpy as np
+
+import equipoise as eq
+from equipoise.cli._inputs import (
     check_counts,
     check_seed,
+    check_suffix,
+    find_game,
+    in_run_folder,
     make_folder_of,
 )
-from equipoise.cli._folders import in_run_folder
+from equipoise.cli._kinds import describe, kind_of
+from equipoise.cli._main import Interrupted
+from equipoise.cli._output import print_json, print_pairs, print_table, write_run_page
+from equipoise.cli._parsing import COMMON, CommonOptions, Game, Settings
+from equipoise.core.errors import InputError
+from equipoise.runs import FolderInUse, Run, Table
 
 
 @dataclass(frozen=True)
@@ -40,18 +41,18 @@ class Learn:
     #: aggregate.
     game: Game
     #: How many episodes.
-    episodes: Count = 1000
+    episodes: int = 1000
     #: Whether the learner is told the rewards.
     rewards: Literal["known", "unknown"] = "known"
     #: Any equilibrium, or the best for society.
     objective: Literal["regret", "welfare"] = "regret"
     #: Side of the cells in which samples are counted (a twentieth of what can be reached).
-    spacing: Float = None
+    spacing: float | None = None
     #: Standard deviation of noise in the rewards that are seen (with --rewards unknown).
     noise: float = 0.0
     #: How many agents at once try what their type does not play (few enough to hardly matter),
     #: with --rewards unknown.
-    scouts: Int = None
+    scouts: int | None = None
     #: Let every agent learn rewards alone, instead of sharing them within its type (with
     #: --rewards unknown).
     alone: bool = False
@@ -60,67 +61,55 @@ class Learn:
     #: Set a parameter of a named game; may be repeated.
     set: Settings = ()
     #: The run folder (runs/learn, or runs/learn-2 and so on where another run has it).
-    run: Folder = None
+    run: Path | None = None
     #: Save the policy to this .json or .npz file.
-    out: File = None
+    out: Path | None = None
     common: CommonOptions = COMMON
 
     def execute(self) -> int:
         """Simulate, learn, certify, show."""
-        import equipoise as eq
-        from equipoise.cli import _crowds, _policies
-        from equipoise.cli._inputs import find_game, kind_of
-        from equipoise.cli._pages import write_run_page
+        from equipoise.cli._crowds import write_policy
 
         check_seed(self.seed)
         check_counts(episodes=self.episodes)
         check_counts(at_least=0, scouts=self.scouts)
         self._check_learning()
-        if self.out is not None:
-            with refusing():
-                _policies.check_suffix(self.out, "--out")
+        check_suffix("out", self.out, ".json", ".npz")
         game = find_game(self.game, self.set)
         if kind_of(game) != "aggregative-markov":
-            raise CommandError(
-                f"GAME: expected a Markov game with an aggregate, such as demand-response; "
-                f"found {self.game}, a game of kind {kind_of(game)}"
+            raise InputError(
+                "game",
+                "a Markov game with an aggregate, such as demand-response",
+                f"{self.game}, a game of kind {kind_of(game)}",
             )
-        with refusing(**flags("spacing", "noise", "scouts", "episodes")):
-            folder, learned = in_run_folder(self.run, "learn", lambda run: self._learn(game, run))
+        folder, learned = in_run_folder(self.run, "learn", lambda run: self._learn(game, run))
         certificate = eq.certify(game, learned.policy)
-        with refusing():
-            page = write_run_page(folder, anew=self._keep(folder, certificate))
+        page = write_run_page(folder, anew=self._keep(folder, certificate))
         document = {"folder": str(folder), **self._document(game, learned, certificate)}
         if self.out is not None:
-            with refusing():
-                _crowds.write_policy(make_folder_of(self.out), learned.policy, document)
+            write_policy(make_folder_of(self.out), learned.policy, document)
         self._show(document, game, learned, certificate, (folder, page))
         if learned.episodes < self.episodes:
-            more = (
+            raise Interrupted(
                 f" after {learned.episodes:,} of {self.episodes:,} episodes; the policy above is "
                 "the best so far; the same command goes on from what the run folder keeps"
             )
-            return tell_interrupted(more, self.common.json)
         return 0 if learned.status.ok else 1
 
     def _check_learning(self) -> None:
         """Refuse what would change nothing: most matters only where rewards have to be learnt."""
         if self.alone and self.scouts:
-            raise CommandError(f"--scouts: expected no --alone with them, found {self.scouts}")
-        if self.rewards == "unknown":
-            return
+            raise InputError("scouts", "no --alone with them", self.scouts)
         given = {
-            "--noise": f"{self.noise:g}" if self.noise > 0 else None,
-            "--scouts": None if self.scouts is None else str(self.scouts),
-            "--alone": "it" if self.alone else None,
+            "noise": self.noise if self.noise > 0 else None,
+            "scouts": self.scouts,
+            "alone": "it" if self.alone else None,
         }
-        for flag, found in given.items():
-            if found is not None:
-                raise CommandError(f"{flag}: expected only with --rewards unknown, found {found}")
+        for name, found in given.items():
+            if found is not None and self.rewards == "known":
+                raise InputError(name, "only with --rewards unknown", found)
 
     def _learn(self, game: Any, folder: Path) -> Any:
-        import equipoise as eq
-
         return eq.aggregative.learn(
             eq.aggregative.Simulator(game, self.seed, noise=self.noise),
             self.episodes,
@@ -138,8 +127,6 @@ class Learn:
 
         Returns whether that was new.
         """
-        from equipoise.runs import FolderInUse, Run
-
         if not (folder / "record.json").exists():
             return False
         # Whoever holds the folder now was given the same command, and adds the same.
@@ -184,11 +171,6 @@ class Learn:
         certificate: Any,
         places: tuple[Path, Path | None],
     ) -> None:
-        import numpy as np
-
-        from equipoise.cli._inputs import describe
-        from equipoise.cli._output import print_json, print_pairs, print_table
-        from equipoise.runs import Table
 
         if self.common.json:
             print_json(document)

@@ -10,19 +10,17 @@ from typing import Annotated, Any
 
 import tyro
 
-from equipoise.cli._errors import CommandError, flags, refusing, tell_interrupted
-from equipoise.cli._flags import (
-    COMMON,
-    CommonOptions,
-    Count,
-    Float,
-    Folder,
-    Int,
-    check_counts,
-    check_seed,
-    optional,
+from equipoise.cli._inputs import check_counts, check_seed, check_suffix, in_run_folder
+from equipoise.cli._output import (
+    PAGE,
+    print_json,
+    print_pairs,
+    print_table,
+    record_document,
+    write_run_page,
 )
-from equipoise.cli._folders import in_run_folder
+from equipoise.cli._parsing import COMMON, CommonOptions
+from equipoise.core.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -53,23 +51,23 @@ class Offline:
     #: few.
     neighbours: Annotated[str, tyro.conf.arg(metavar="all|screen|INT")] = "all"
     #: How much staying near the log counts (by the spread of rewards and the size of the log).
-    strength: Float = None
+    strength: float | None = None
     #: How far one iteration goes (by the spread of rewards).
-    step: Float = None
+    step: float | None = None
     #: Learn from continuous actions, by this critic: linear, or an architecture of the paper, such
     #: as 1-IR-128, 2-IR-64 or joint-2x512.
-    critic: Annotated[str | None, optional("NAME")] = None
+    critic: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
     #: How many iterations (300, or 200 where there are states; of continuous actions 3000 steps).
-    iterations: Int = None
+    iterations: int | None = None
     #: How many resampled logs the interval of the gap comes from (20 and more have a confidence
     #: level, fewer a range); 0 for none.
-    bootstrap: Count = 20
+    bootstrap: int = 20
     #: Learn even from too little data, or where no rank beats a constant.
     force: bool = False
     #: Where randomness begins.
     seed: int = 0
     #: The run folder (runs/offline, or runs/offline-2 and so on where another run has it).
-    run: Folder = None
+    run: Path | None = None
     common: CommonOptions = COMMON
 
     def execute(self) -> int:
@@ -78,39 +76,31 @@ class Offline:
         if self.critic is not None:
             return self._run_continuous(self.critic)
         config = {k: v for k, v in asdict(self).items() if k not in ("common", "run", "critic")}
-        with refusing("LOG", **flags("strength", "step", "iterations", "rank", "neighbours")):
-            # Another log of the same name is not the log that a record is about.
-            config["log_sha256"] = _digest(self.log)
-            folder, (record, known) = in_run_folder(
-                self.run, "offline", lambda run: self._learn(config, run)
-            )
+        # Another log of the same name is not the log that a record is about.
+        config["log_sha256"] = _digest(self.log)
+        folder, (record, known) = in_run_folder(
+            self.run, "offline", lambda run: self._learn(config, run)
+        )
         self._show(record, folder, known)
         return 0 if record.scalars["learned"] else 1
 
     def _run_continuous(self, critic: str) -> int:
         """The same by networks, from actions that are numbers."""
         from equipoise.cli import _offline_continuous as continuous
-        from equipoise.cli._output import print_json, record_document
 
         config = {"log": self.log, "critic": critic, "iterations": self.iterations}
-        try:
-            with refusing("LOG", **flags("iterations")):
-                config |= {"seed": self.seed, "log_sha256": _digest(self.log)}
-                folder, (record, known) = in_run_folder(
-                    self.run, "offline", lambda run: continuous.learn(config, run)
-                )
-        except continuous.Unfinished:
-            more = "; what was done is kept; to go on, give the same command again"
-            return tell_interrupted(more, self.common.json)
+        config |= {"seed": self.seed, "log_sha256": _digest(self.log)}
+        folder, (record, known) = in_run_folder(
+            self.run, "offline", lambda run: continuous.learn(config, run)
+        )
         if self.common.json:
             print_json({**_where(folder, known), **record_document(record)})
         else:
-            continuous.show(record, f"{folder}{_READ if known else ''}", folder / _PAGE)
+            continuous.show(record, f"{folder}{_READ if known else ''}", folder / PAGE)
         return 0 if record.scalars["learned"] else 1
 
     def _learn(self, config: dict[str, Any], folder: Path) -> tuple[Any, bool]:
         """The record, and whether it was there."""
-        from equipoise.cli._offline_page import offline_page
         from equipoise.runs import Run
 
         if (folder / "config.json").exists():
@@ -121,27 +111,21 @@ class Offline:
         record = self._record(config)
         with Run.start(folder, config) as run:
             run.finish(record, seconds_before=record.scalars["seconds"])
-        offline_page(record).write(folder / _PAGE)
+        write_run_page(folder)
         return record, False
 
     def _check(self) -> None:
-        if Path(self.log).suffix not in (".parquet", ".npz"):
-            raise CommandError(f"LOG: expected a .parquet or .npz file, found {self.log}")
+        check_suffix("log", Path(self.log), ".parquet", ".npz")
         if self.rank != "auto" and not (self.rank.isdigit() and int(self.rank) >= 1):
-            raise CommandError(
-                f"--rank: expected auto or a whole number of at least 1, found {self.rank!r}"
-            )
+            raise InputError("rank", "auto or a whole number of at least 1", repr(self.rank))
         if self.neighbours not in ("all", "screen") and not self.neighbours.isdigit():
-            raise CommandError(
-                f"--neighbours: expected all, screen or a whole number, found {self.neighbours!r}"
-            )
+            wanted = "all, screen or a whole number"
+            raise InputError("neighbours", wanted, repr(self.neighbours))
         kept = {"rank": "auto", "neighbours": "all", "strength": None, "step": None}
         for name, usual in (kept | {"bootstrap": 20, "force": False}).items():
             if self.critic is not None and getattr(self, name) != usual:
-                raise CommandError(
-                    f"--{name}: expected a log of actions that can be counted with it, found "
-                    f"--critic {self.critic}, which learns from numbers"
-                )
+                found = f"--critic {self.critic}, which learns from numbers"
+                raise InputError(name, "a log of actions that can be counted with it", found)
         check_seed(self.seed)
         check_counts(at_least=0, bootstrap=self.bootstrap)
         check_counts(iterations=self.iterations)
@@ -152,14 +136,14 @@ class Offline:
         from equipoise.runs import Record, progress
 
         start = time.perf_counter()
-        try:
-            log = offline.Log.read(self.log)
-        except ValueError as error:  # who calls is told of an argument, and here of the flag
-            raise CommandError(str(error).replace("continuous=True", "--critic")) from error
+        log = offline.Log.read(self.log)
         if log.continuous:
-            raise CommandError(
-                f"LOG: expected actions that can be counted, found numbers in {self.log}; networks "
-                "learn from those: give --critic 2-IR-64, or --critic linear for polynomials"
+            raise InputError(
+                "log",
+                "actions that can be counted",
+                f"numbers in {self.log}",
+                "networks learn from those: give --critic 2-IR-64, or --critic linear for "
+                "polynomials",
             )
         alone = _alone(log, self.log)
         neighbours: Any = int(self.neighbours) if self.neighbours.isdigit() else self.neighbours
@@ -218,7 +202,6 @@ class Offline:
 
     def _show(self, record: Any, folder: Path, known: bool) -> None:
         from equipoise.cli._mixtures import CONCEPTS
-        from equipoise.cli._output import print_json, print_pairs, print_table, record_document
 
         scalars = record.scalars
         if self.common.json:
@@ -244,13 +227,13 @@ class Offline:
                 ("concept", CONCEPTS[scalars["concept"]]),
                 ("status", scalars["status"]),
                 ("run folder", where),
-                ("report", str(folder / _PAGE)),
+                ("report", str(folder / PAGE)),
             ]
         )
 
 
 def _where(folder: Path, known: bool) -> dict[str, Any]:
-    return {"folder": str(folder), "report": str(folder / _PAGE), "read_from_disk": known}
+    return {"folder": str(folder), "report": str(folder / PAGE), "read_from_disk": known}
 
 
 #: What is said instead of a table without rows.
@@ -258,8 +241,6 @@ _NOBODY = (
     "who matters to whom",
     "nobody to anybody else: in the fitted model, rewards have rank 1",
 )
-#: The page in a run folder.
-_PAGE = "report.html"
 _READ = " (finished earlier; read, not done again)"
 #: The scalar that says how far from an equilibrium the log's own play is.
 _OWN = "gap of the log's own play in the fitted model"
@@ -272,9 +253,11 @@ def _alone(log: Any, path: str) -> str:
     """The agents of whom a log shows one action alone, which is warned of; refused of all."""
     alone = (log.actions == log.actions[:1]).all(0).nonzero()[0]
     if len(alone) == log.agents:
-        raise CommandError(
-            f"LOG: expected agents that do one thing and another, found a single action of every "
-            f"agent in {path}: what another one would earn, it does not show"
+        raise InputError(
+            "log",
+            "several actions of some agent",
+            f"a single action of every agent in {path}",
+            "nothing can be learned about the others; log some variation first",
         )
     names = ", ".join(map(str, alone[:10])) + (", ..." if len(alone) > 10 else "")
     if len(alone):
@@ -303,6 +286,7 @@ def _scalars(log: Any, model: Any, solution: Any, seconds: float) -> dict[str, A
     low, high = estimate.interval or (None, None)
     few, many = min(log.actions_per_agent), max(log.actions_per_agent)
     return {
+        "kind": "offline",
         "agents": log.agents,
         "samples": log.samples,
         "contexts": log.contexts_count,

@@ -2,20 +2,20 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from equipoise.cli._errors import CommandError, refusing
-from equipoise.cli._flags import (
-    COMMON,
-    CommonOptions,
-    File,
-    Float,
-    Folder,
-    Game,
-    Settings,
-    check_page,
+import equipoise as eq
+from equipoise.cli._inputs import (
+    check_folder,
+    check_suffix,
+    check_tolerance,
+    find_game,
     make_folder_of,
 )
+from equipoise.cli._output import PAGE, print_json, print_pairs
+from equipoise.cli._parsing import COMMON, CommonOptions, Game, Settings
+from equipoise.core.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -36,16 +36,16 @@ class Solve:
 
     #: A file (.nfg, .npz, .csv or .toml), or a name that `equipoise games` lists.
     game: Game
-    #: What counts as solved: the largest NashConv of a matrix game, or the largest gain of a player
-    #: in any state of a Markov game (1e-8); of an aggregative game, the largest gain of any agent
-    #: (what the theory promises).
-    tolerance: Float = None
+    #: What counts as solved: the largest NashConv of a matrix game, the largest gain of a player
+    #: in any state of a Markov game (1e-8 if not given), or the largest gain of any agent of an
+    #: aggregative game (what the theory promises if not given).
+    tolerance: float | None = None
     #: Save the policy to this .json or .npz file.
-    out: File = None
+    out: Path | None = None
     #: Write an HTML report to this file.
-    report: File = None
+    report: Path | None = None
     #: Keep the record, the policy and a report in this run folder, for `equipoise report`.
-    run: Folder = None
+    run: Path | None = None
     #: Set a parameter of a named game; may be repeated.
     set: Settings = ()
     #: Set an option of the solver of aggregative games; may be repeated. objective=regret (any
@@ -59,52 +59,48 @@ class Solve:
 
     def execute(self) -> int:
         """Solve, save, show."""
-        from equipoise.cli import _policies
-        from equipoise.cli._folders import check_folder
-        from equipoise.cli._inputs import find_game
         from equipoise.cli._solved import Showing, config_of, solve_in, solve_now
-        from equipoise.cli._verdict import check_tolerance
 
         check_tolerance(self.tolerance)
-        check_page("--report", self.report)
-        if self.out is not None:
-            with refusing():
-                _policies.check_suffix(self.out, "--out")
+        check_suffix("report", self.report, ".html", ".htm")
+        check_suffix("out", self.out, ".json", ".npz")
         if self.run is not None:
             check_folder(self.run)
         game = find_game(self.game, self.set)
         work = self._work(game)
         tolerance = 1e-8 if self.tolerance is None else self.tolerance
         showing = Showing(self.game, game, tolerance, self.set)
-        with refusing():
-            if self.run is None:
-                found = solve_now(work)
-            else:
-                asked = {"set": self.set, "option": self.option, "tolerance": self.tolerance}
-                found = solve_in(self.run, config_of(self.game, **asked), showing, work)
-            if self.out is not None:
-                showing.write_policy(make_folder_of(self.out), found)
-            if self.report is not None:
-                showing.page(found).write(make_folder_of(self.report))
+        if self.run is None:
+            found = solve_now(work)
+        else:
+            asked = {"set": self.set, "option": self.option, "tolerance": self.tolerance}
+            found = solve_in(self.run, config_of(self.game, **asked), showing, work)
+        if self.out is not None:
+            showing.write_policy(make_folder_of(self.out), found)
+        if self.report is not None:
+            showing.page(found).write(make_folder_of(self.report))
         self._show(showing, found)
         return 0 if found.solution.status.ok else 1
 
     def _work(self, game: Any) -> Callable[[], Any]:
         """What solves such a game with these options; refuses what cannot be solved."""
-        import equipoise as eq
         from equipoise.cli import _crowds
-        from equipoise.cli._inputs import TERMS, kind_of
+        from equipoise.cli._kinds import TERMS, kind_of
 
         if kind_of(game) == "continuous":
-            raise CommandError(
-                f"GAME: expected a game that can be solved exactly, found {self.game}, whose "
-                "actions are continuous; `equipoise certify` judges a policy of it"
+            raise InputError(
+                "game",
+                "a game that can be solved exactly",
+                f"{self.game}, whose actions are continuous",
+                "`equipoise certify` judges a policy of it",
             )
         if kind_of(game) in TERMS:
-            raise CommandError(
-                f"GAME: expected a game that can be solved exactly, found {self.game}, of "
-                f"{game.agents:,} agents and their interactions; `equipoise offline` learns from a "
-                "log of it, and `equipoise certify` judges a policy"
+            raise InputError(
+                "game",
+                "a game that can be solved exactly",
+                f"{self.game}, of {game.agents:,} agents and their interactions",
+                "`equipoise offline` learns from a log of it, and `equipoise certify` judges a "
+                "policy",
             )
         if kind_of(game).startswith("aggregative"):
             options = _crowds.options_of(game, self.option)
@@ -113,13 +109,12 @@ class Solve:
             tolerance = self.tolerance
             return lambda: _crowds.judge(eq.solve(game, **options), tolerance)
         if self.option:
-            raise CommandError(f"--option: expected an aggregative game, found {self.game}")
+            raise InputError("option", "an aggregative game", self.game)
         return lambda: eq.solve(game, tolerance=1e-8 if self.tolerance is None else self.tolerance)
 
     def _show(self, showing: Any, found: Any) -> None:
         """Print the solution, and what was written where."""
-        from equipoise.cli._output import print_json, print_pairs
-        from equipoise.cli._solved import PAGE, POLICY
+        from equipoise.cli._solved import POLICY
 
         if self.common.json:
             where = {"folder": str(self.run), "read_from_disk": found.known} if self.run else {}

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import equipoise as eq
+from equipoise.core.errors import InputError
 from equipoise.demo._records import Tell, certified_record
 from equipoise.report import Report
 from equipoise.runs import Record, Run, Table
@@ -18,7 +19,7 @@ def play_prologue(config: dict[str, Any], run: Run, tell: Tell) -> Record:
     """A game from the literature, solved; and policies that are no equilibrium."""
     entry = eq.games.describe(config["game"])
     if not isinstance(entry.value, Fraction):
-        raise ValueError(f"game: expected one with an exact value, found {config['game']!r}")
+        raise InputError("game", "one with an exact value", repr(config["game"]))
     game = eq.games.load(config["game"])
 
     def solve(step: str) -> tuple[eq.Solution, float]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.core.errors import InputError
 from equipoise.core.plain import differences, read_json
 from equipoise.demo._acts import ACTS, Act, Settings
 from equipoise.report import Report, certificate_of, concept_of
@@ -90,16 +91,18 @@ class Stage:
     def _check_files(self) -> None:
         """Refuse a folder that holds anything but a demo."""
         if self.folder.exists() and not self.folder.is_dir():
-            raise ValueError(f"folder: expected a folder, found the file {self.folder}")
+            raise InputError("folder", "a folder", f"the file {self.folder}")
         if not self.folder.exists():
             return
         known = {_PAGE, *(act.name for act in ACTS)}
         other = sorted(entry.name for entry in self.folder.iterdir() if entry.name not in known)
         if other:
             more = f" and {len(other) - 3} more" if len(other) > 3 else ""
-            raise ValueError(
-                f"folder: expected a new or empty one, or that of a demo of this version; found "
-                f"{', '.join(other[:3])}{more} in {self.folder}; choose another folder"
+            raise InputError(
+                "folder",
+                "a new or empty one, or that of a demo of this version",
+                f"{', '.join(other[:3])}{more} in {self.folder}",
+                "choose another folder",
             )
 
     def _check_acts(self) -> None:
@@ -110,17 +113,16 @@ class Stage:
                 continue
             if not (place / "config.json").exists():
                 if any(place.iterdir()):
-                    raise ValueError(
-                        f"folder: expected a run or nothing in {place}, found other files; "
-                        "choose another folder"
-                    )
+                    wanted = f"a run or nothing in {place}"
+                    raise InputError("folder", wanted, "other files", "choose another folder")
                 continue
             found = differences(read_json(place / "config.json"), act.config(self.settings))
             if found:
-                raise ValueError(
-                    f"folder: expected an unfinished demo of the same settings and version, found "
-                    f"other values of {', '.join(found)} in {place}; choose another folder, or "
-                    f"remove {self.folder}"
+                raise InputError(
+                    "folder",
+                    "an unfinished demo of the same settings and version",
+                    f"other values of {', '.join(found)} in {place}",
+                    f"choose another folder, or remove {self.folder}",
                 )
             if (place / "record.json").exists():
                 Record.load(place)  # what is broken is found before anything is played

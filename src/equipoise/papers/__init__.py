@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from equipoise.core.errors import InputError
 from equipoise.runs import Record, Run
 
 __all__ = ["FIGURES", "PAPERS", "SCALES", "Figure", "figures_of"]
@@ -62,7 +63,7 @@ class Figure:
     def config(self, scale: str) -> Any:
         """The config at a scale."""
         if scale not in SCALES:
-            raise ValueError(f"scale: expected one of {SCALES}, found {scale!r}")
+            raise InputError("scale", f"one of {SCALES}", repr(scale))
         kind = self.load().Config
         return replace(kind.quick() if scale == "quick" else kind(), **self.changes)
 
@@ -194,13 +195,12 @@ def figures_of(paper: str, names: tuple[str, ...] | list[str] = ()) -> list[Figu
     ['planning', 'learning']
     """
     if paper not in PAPERS:
-        raise ValueError(f"paper: expected one of {', '.join(PAPERS)}, found {paper!r}")
+        raise InputError("paper", f"one of {', '.join(PAPERS)}", repr(paper))
     known = {figure.name: figure for figure in FIGURES if figure.paper == paper}
     for name in names:
         if name not in known:
             close = get_close_matches(name, known, n=1)
-            hint = f"; did you mean {close[0]}?" if close else ""
-            raise ValueError(
-                f"figure: expected for {paper} some of {', '.join(known)}, found {name!r}{hint}"
-            )
+            hint = f"did you mean {close[0]}?" if close else ""
+            wanted = f"for {paper} some of {', '.join(known)}"
+            raise InputError("figure", wanted, repr(name), hint)
     return [figure for name, figure in known.items() if not names or name in names]

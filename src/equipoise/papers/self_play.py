@@ -12,6 +12,7 @@ import numpy as np
 from equipoise import dynamics
 from equipoise.certificates import certify
 from equipoise.core import checks
+from equipoise.core.errors import InputError
 from equipoise.dynamics import MARKOV_LEARNERS, MATRIX_LEARNERS, Learner
 from equipoise.games import MarkovGame, MatrixGame, families
 from equipoise.runs import Interrupt, Pace, Record, Run, Table, interruptible, progress
@@ -79,7 +80,7 @@ class Config:
         """The games."""
         make = {"uniform": families.uniform, "gaussian": families.gaussian}
         if self.family not in make:
-            raise ValueError(f"family: expected one of {sorted(make)}, found {self.family!r}")
+            raise InputError("family", f"one of {sorted(make)}", repr(self.family))
         family = make[self.family](
             self.actions,
             states=self.states,
@@ -114,11 +115,11 @@ def _path_rounds(first: int) -> tuple[int, ...]:
 
 def _check_rounds(rounds: Any) -> None:
     if checks.check_count("rounds", rounds) >= 2**31:
-        raise ValueError(f"rounds: expected fewer than 2^31, found {rounds}")
+        raise InputError("rounds", "fewer than 2^31", rounds)
 
 
-def make_learner(name: str, *, markov: bool, rounds: int) -> Learner:
-    """A learner by its name on the command line.
+def make_learner(name: str, *, markov: bool, rounds: int, argument: str = "name") -> Learner:
+    """A learner by its name on the command line; errors are about `argument`.
 
     >>> type(make_learner("exp3-ix", markov=False, rounds=10)).__name__
     'EXP3IX'
@@ -126,9 +127,7 @@ def make_learner(name: str, *, markov: bool, rounds: int) -> Learner:
     known = MARKOV_LEARNERS if markov else MATRIX_LEARNERS
     if name not in known:
         kind = "Markov" if markov else "matrix"
-        raise ValueError(
-            f"learner: expected for {kind} games one of {sorted(known)}, found {name!r}"
-        )
+        raise InputError(argument, f"for {kind} games one of {sorted(known)}", repr(name))
     return known[name](rounds)
 
 
@@ -152,10 +151,10 @@ def play_run(folder: str | os.PathLike[str], config: Config) -> Record:
     games = config.sample()
     markov = isinstance(games, MarkovGame)
     if config.noise not in NOISES:
-        raise ValueError(f"noise: expected one of {sorted(NOISES)}, found {config.noise!r}")
+        raise InputError("noise", f"one of {sorted(NOISES)}", repr(config.noise))
     row, column = (
-        make_learner(name, markov=markov, rounds=config.rounds)
-        for name in (config.row, config.column)
+        make_learner(name, markov=markov, rounds=config.rounds, argument=argument)
+        for argument, name in (("row", config.row), ("column", config.column))
     )
 
     def play(rounds: int, state: Any, record: tuple[int, ...] = ()) -> dynamics.Trace:

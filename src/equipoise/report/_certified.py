@@ -8,11 +8,19 @@ import numpy as np
 from equipoise.core import Certificate
 from equipoise.report._folders import RunFolder
 from equipoise.report._page import Report
-from equipoise.report._tables import format_value
+from equipoise.report._tables import (
+    certificate_table,
+    format_value,
+    player_names,
+    rounding_note,
+    state_table,
+)
 from equipoise.runs import Record, Table
 
 #: Concepts by their short names, as `equipoise.certify` takes them.
 _CONCEPTS = {"nash": "Nash", "cce": "coarse correlated", "ce": "correlated"}
+#: Certificates of more players, and states of more than these, are summed up.
+_PLAYERS, _STATES = 20, 40
 _EXACT = {True: "exact", False: "not exact"}
 _IN_MODEL = "in the fitted model"
 _COLUMNS = (
@@ -92,6 +100,22 @@ def add_certificates(page: Report, runs: Sequence[RunFolder]) -> None:
     columns = _columns(rows)
     told = [row | {"how": f"{_EXACT[row['exact']]}: {row['how']}"} for row in rows]
     page.table(Table(columns, [tuple(row.get(c) for c in columns) for row in told]), digits=3)
+
+
+def add_certificate(page: Report, record: Record) -> None:
+    """Add the certificate of one record in full, where it is not of very many players."""
+    if not {"gains", "certified_value"} <= set(record.arrays):
+        return
+    certificate = certificate_of(record)
+    one = certificate.gains.ndim == 1
+    if one and certificate.players > _PLAYERS:
+        return
+    names = player_names(certificate.players)
+    if one and certificate.state_gains is not None and len(certificate.state_gains) <= _STATES:
+        page.table(state_table(certificate, names), caption="Value and gain in every state.")
+    page.table(certificate_table(certificate, names))
+    if note := rounding_note(certificate):
+        page.text(note)
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.core import Certificate
+from equipoise.core.errors import InputError
 from equipoise.runs import Table
 
 
@@ -106,7 +107,7 @@ def state_table(certificate: Certificate, players: Sequence[str] | None = None) 
     ('state', 'value to player 0', 'gain of player 0', 'value to player 1', 'gain of player 1')
     """
     if certificate.state_gains is None or certificate.state_gains.ndim != 2:
-        raise ValueError("certificate: expected that of one Markov game, found no gains by state")
+        raise InputError("certificate", "that of one Markov game", "no gains by state")
     names = _names(certificate, players)
     columns = [f"{word} {name}" for name in names for word in ("value to", "gain of")]
     rows = []
@@ -136,5 +137,14 @@ def _names(certificate: Certificate, players: Sequence[str] | None) -> Sequence[
     if players is None:
         return [f"player {i}" for i in range(certificate.players)]
     if len(players) != certificate.players:
-        raise ValueError(f"players: expected {certificate.players} names, found {len(players)}")
+        raise InputError("players", f"{certificate.players} names", len(players))
     return players
+
+
+def player_names(count: int) -> Sequence[str]:
+    """The names of players who have none: row and column where there are two.
+
+    >>> player_names(2), player_names(3)
+    (('row', 'column'), ('player 0', 'player 1', 'player 2'))
+    """
+    return ("row", "column") if count == 2 else tuple(f"player {i}" for i in range(count))

@@ -1,19 +1,25 @@
-"""The page that compares runs: numbers, certificates, curves, pictures, settings, commands."""
+"""The page of a record, and the page that compares runs.
+
+Both are made of the same sections: numbers, certificates, curves, pictures, tables, settings and
+commands. What is said of a record comes from the table of `_stories`.
+"""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from equipoise.core.errors import InputError
 from equipoise.report import figures
-from equipoise.report._certified import add_certificates
+from equipoise.report._certified import add_certificate, add_certificates
 from equipoise.report._folders import RunFolder
-from equipoise.report._page import Report
+from equipoise.report._page import Report, flat
 from equipoise.report._pictures import Picture, pictures_of, strength_of
 from equipoise.report._run_curves import Curve, curves_of
-from equipoise.report._words import in_words
-from equipoise.runs import Table
+from equipoise.report._stories import Story, in_words, story_of
+from equipoise.runs import Record, Table
 
 #: Longer tables are cut; the record holds all.
 _ROWS = 30
@@ -53,24 +59,45 @@ def compare(
     (1, True, False)
     """
     if not runs:
-        raise ValueError("runs: expected at least one, found none")
+        raise InputError("runs", "at least one", "none")
     one = len(runs) == 1
+    story = story_of(runs[0].record) if one and runs[0].record is not None else Story()
     page = Report(
-        title or (f"Run: {runs[0].label}" if one else f"{len(runs)} runs compared"),
-        "Made from the run folders alone; everything is in this file.",
+        title or story.title or (f"Run: {runs[0].label}" if one else f"{len(runs)} runs compared"),
+        story.lead or "Made from the run folders alone; everything is in this file.",
     )
     page.section("Result" if one else "Results")
     page.table(_overview(runs))
     _warn_of_versions(page, runs)
     _add_scalars(page, runs)
+    if story.text:
+        page.text(story.text)
     add_certificates(page, runs)
+    if one and runs[0].record is not None:
+        add_certificate(page, runs[0].record)
     _add_curves(page, runs)
     _add_pictures(page, runs, drawings or {})
-    _add_tables(page, runs)
+    _add_tables(page, runs, story)
     _add_settings(page, runs)
     commands = [*_commands(runs), *([command] if command else [])]
     environment = {run.label: run.sessions[-1] for run in runs if run.sessions}
     return page.reproduce(commands or ["(the runs do not tell)"], environment)
+
+
+def page_of(record: Record | RunFolder, *, title: str = "") -> Report:
+    """The page of one record, whoever made it, or of the folder of one run.
+
+    **Example**
+
+    >>> from equipoise.report import page_of
+    >>> from equipoise.runs import Record
+    >>> arrays = {"rounds": [1, 10, 100], "gap": [1.0, 0.3, 0.1]}
+    >>> page_of(Record("play", {"games": 8}, {"gap": 0.1}, arrays)).html().count("<svg")
+    1
+    """
+    if isinstance(record, Record):
+        record = RunFolder(Path(record.name), record.name, record.config, record)
+    return compare([record], title=title)
 
 
 def _commands(runs: Sequence[RunFolder]) -> list[str]:
@@ -145,7 +172,7 @@ def _scalars(run: RunFolder) -> dict[str, Any]:
         return {}
     return {
         in_words(name, run.record.name): value
-        for name, value in _flat(run.record.scalars)
+        for name, value in flat(run.record.scalars)
         if isinstance(value, int | float) and not isinstance(value, bool)
         if name not in _NOTED and not name.startswith(("certified.", "drawn."))
         if not _is_repeated(name, run.record.scalars)
@@ -155,14 +182,6 @@ def _scalars(run: RunFolder) -> dict[str, Any]:
 def _is_repeated(name: str, scalars: Mapping[str, Any]) -> bool:
     """Whether a solver's statistic is a number of the record already."""
     return name.startswith("stats.") and name.removeprefix("stats.") in scalars
-
-
-def _flat(scalars: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in scalars.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value
 
 
 def _add_curves(page: Report, runs: Sequence[RunFolder]) -> None:
@@ -223,21 +242,21 @@ def _add_pictures(
         (picture, run.label)
         for run in runs
         for picture in [
-            *pictures_of(run),
+            *pictures_of(run.record),
             *(Picture(figure, alt) for figure, alt in drawings.get(run.label, ())),
         ]
     ]
     if not found:
         return
     page.section("Pictures")
-    if any(strength_of(run) is not None for run in runs):
+    if any(strength_of(run.record) is not None for run in runs):
         page.text("Agents are counted from 0, here and in the tables, as the rows of arrays are.")
     for picture, name in found:
         caption = f"{name}: {picture.caption}" if picture.caption else name
         page.figure(picture.figure, alt=f"{name}: {picture.alt}", caption=caption)
 
 
-def _add_tables(page: Report, runs: Sequence[RunFolder]) -> None:
+def _add_tables(page: Report, runs: Sequence[RunFolder], story: Story) -> None:
     found = [
         (run.label, name, table)
         for run in runs
@@ -249,11 +268,14 @@ def _add_tables(page: Report, runs: Sequence[RunFolder]) -> None:
         return
     page.section("Tables")
     for run, name, table in found:
-        note = ""
-        if len(table.rows) > _ROWS:
-            note = f" The first {_ROWS} of {len(table.rows):,} rows; the record holds all."
-            table = Table(table.columns, table.rows[:_ROWS])
-        page.table(table, caption=f"{run}: {name.replace('_', ' ')}.{note}")
+        rows, note = table.rows, ""
+        if name in story.sorted_by:
+            place = list(table.columns).index(story.sorted_by[name])
+            rows = sorted(rows, key=lambda row: -row[place])
+        if len(rows) > _ROWS:
+            note = f" The first {_ROWS} of {len(rows):,} rows; the record holds all."
+        caption = story.captions.get(name, f"{run}: {name.replace('_', ' ')}.")
+        page.table(Table(table.columns, rows[:_ROWS]), caption=caption + note)
 
 
 def _add_settings(page: Report, runs: Sequence[RunFolder]) -> None:
