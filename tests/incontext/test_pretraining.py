@@ -116,8 +116,8 @@ SCRIPT = """
 import sys
 from equipoise import incontext
 from equipoise.games import families
-from equipoise.incontext import _train
-_train.CHECKPOINT_SECONDS = 0.0
+from equipoise.runs import _loop
+_loop.CHECKPOINT_SHARE = float("inf")
 config = incontext.Config(
     rounds=4, layers=1, width=8, hidden=8, steps=int(sys.argv[2]), batch=2,
     play_ahead=2, warmup=0, held_out=4, evaluate_every=10,
