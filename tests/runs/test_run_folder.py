@@ -273,11 +273,13 @@ def test_restart_begins_anew_and_spares_other_files(tmp_path):
 
 def test_times_are_kept_outside_the_record(tmp_path):
     scalars = {"gap": 0.5, "seconds": 1.5, "stats": {"sweeps": 3, "plan_seconds": 0.1}}
-    with Run.create(tmp_path / "run", {}) as run:
-        run.finish(Record("test", {}, scalars))
-    with Run.create(tmp_path / "other", {}) as run:
-        run.finish(Record("test", {}, {**scalars, "seconds": 2.5}))
+    columns = ("a", "CPU seconds each", "b", "seconds")
+    for name, seconds in (("run", 1.5), ("other", 2.5)):
+        table = Table(columns, [(1, seconds, 2, seconds), (3, float("inf"), 4, None)])
+        with Run.create(tmp_path / name, {}) as run:
+            run.finish(Record("test", {}, {**scalars, "seconds": seconds}, {}, {"t": table}))
     assert Record.load(tmp_path / "run").scalars == scalars
+    assert Record.load(tmp_path / "other").tables == {"t": table}
     assert Record.load(tmp_path / "other").scalars == {**scalars, "seconds": 2.5}
     files = [(tmp_path / name / "record.json").read_bytes() for name in ("run", "other")]
     assert files[0] == files[1]

@@ -77,8 +77,8 @@ class Record:
 
     Saved as `record.json` and `record.npz`; equal records make equal files, byte for byte. So
     that a run which was stopped and resumed leaves the same files as one that was not, scalars
-    whose names end in "seconds" are not among them: `Run.finish` keeps those in
-    `environment.json`, and `load` puts them back.
+    and columns of tables that are named after seconds are not in them: `Run.finish` keeps those
+    in `environment.json`, and `load` puts them back.
 
     `solution` is the plain form of a `Solution` (`solution.to_plain()`): policy, certificate and
     status under one versioned key, whichever command found them. Records of version 0.1, which
@@ -119,7 +119,9 @@ class Record:
                 f"{version!r:.40}"
             )
         arrays: dict[str, np.ndarray] = {}
-        stats = {"stats": without_times(self.solution["stats"])} if "stats" in self.solution else {}
+        stats = (
+            {"stats": _without_times(self.solution["stats"])} if "stats" in self.solution else {}
+        )
         plain = _without_arrays({**self.solution, **stats}, "solution", arrays)
         set_field(self, "solution", _with_arrays(revive(to_plain(plain, "solution")), arrays))
 
@@ -133,13 +135,21 @@ class Record:
         content = {
             "name": self.name,
             "config": self.config,
-            "scalars": without_times(self.scalars),
-            "tables": {k: {"columns": t.columns, "rows": t.rows} for k, t in self.tables.items()},
+            "scalars": _without_times(self.scalars),
+            "tables": {k: _split(t)[0] for k, t in self.tables.items()},
             "solution": solution,
             "arrays": {name: dtype for name, (_, dtype) in packed.items()},
             "arrays_sha256": _digest(folder / "record.npz"),
         }
         write_text(folder / "record.json", dumps(content, "record", indent=2) + "\n")
+
+    @property
+    def times(self) -> dict[str, Any]:
+        """What `save` leaves out: scalars and columns of tables that are named after seconds."""
+        tables = {name: found for name, t in self.tables.items() if (found := _split(t)[1])}
+        scalars = _without_times(self.scalars, inverse=True)
+        parts = {"scalars": scalars, "tables": tables}
+        return {name: part for name, part in parts.items() if part}
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> "Record":
@@ -165,12 +175,17 @@ class Record:
             solution = _with_arrays(solution, arrays)
         elif "solution" not in content:
             solution = upgraded(content["scalars"], given)
+        times = _times(folder)
+        columns = times.get("tables", {})
         return cls(
             name=content["name"],
             config=content["config"],
-            scalars=_merged(content["scalars"], _times(folder)),
+            scalars=_merged(content["scalars"], times.get("scalars", {})),
             arrays=given,
-            tables={k: _read_table(f"{file}: {k}", t) for k, t in content["tables"].items()},
+            tables={
+                name: _read_table(f"{file}: {name}", table, columns.get(name, {}))
+                for name, table in content["tables"].items()
+            },
             solution=solution,
         )
 
@@ -259,18 +274,18 @@ def _with_arrays(plain: Any, arrays: Mapping[str, np.ndarray]) -> Any:
     return plain
 
 
-def without_times(scalars: Mapping[str, Any], *, inverse: bool = False) -> dict[str, Any]:
+def _without_times(scalars: Mapping[str, Any], *, inverse: bool = False) -> dict[str, Any]:
     """Scalars without those whose names end in "seconds", also within others; or those alone.
 
-    >>> without_times({"gap": 0.5, "stats": {"sweeps": 3, "plan_seconds": 0.1}})
+    >>> _without_times({"gap": 0.5, "stats": {"sweeps": 3, "plan_seconds": 0.1}})
     {'gap': 0.5, 'stats': {'sweeps': 3}}
-    >>> without_times({"gap": 0.5, "stats": {"sweeps": 3, "plan_seconds": 0.1}}, inverse=True)
+    >>> _without_times({"gap": 0.5, "stats": {"sweeps": 3, "plan_seconds": 0.1}}, inverse=True)
     {'stats': {'plan_seconds': 0.1}}
     """
     kept = {}
     for name, value in scalars.items():
         if isinstance(value, Mapping):
-            within = without_times(value, inverse=inverse)
+            within = _without_times(value, inverse=inverse)
             if within or not inverse:
                 kept[name] = within
         elif name.endswith("seconds") == inverse:
@@ -278,16 +293,34 @@ def without_times(scalars: Mapping[str, Any], *, inverse: bool = False) -> dict[
     return kept
 
 
+def _split(table: Table) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A table without columns that are named after seconds, and those with their places.
+
+    >>> _split(Table(("game", "seconds"), [("pennies", 0.5)]))
+    ({'columns': ['game'], 'rows': [['pennies']]}, {'seconds': {'place': 1, 'values': [0.5]}})
+    """
+    timed = [i for i, column in enumerate(table.columns) if "seconds" in column]
+    kept = [i for i in range(len(table.columns)) if i not in timed]
+    plain = {
+        "columns": [table.columns[i] for i in kept],
+        "rows": [[row[i] for i in kept] for row in table.rows],
+    }
+    columns = {i: [row[i] for row in table.rows] for i in timed}
+    return plain, {table.columns[i]: {"place": i, "values": columns[i]} for i in timed}
+
+
 def _times(folder: Path) -> dict[str, Any]:
     """The times that belong to the record of a folder."""
     file = folder / "environment.json"
     sessions = read_sessions(file) if file.exists() else []
     found = next((s["times"] for s in reversed(sessions) if "times" in s), {})
-    return expect(f"{file}: times", found, dict, "an object")
+    for part in expect(f"{file}: times", revive(found), dict, "an object").values():
+        expect(f"{file}: times", part, dict, "objects")
+    return revive(found)
 
 
 def _merged(scalars: dict[str, Any], times: dict[str, Any]) -> dict[str, Any]:
-    """Undo `without_times`."""
+    """Undo `_without_times`."""
     merged = dict(scalars)
     for name, value in times.items():
         within = isinstance(value, dict) and isinstance(merged.get(name), dict)
@@ -295,13 +328,21 @@ def _merged(scalars: dict[str, Any], times: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def _read_table(where: str, table: Any) -> Table:
+def _read_table(where: str, table: Any, times: Any) -> Table:
+    """A table as `_split` left it, with its times, where they are there and fit."""
     expect(where, table, dict, "a table")
     columns, rows = (
         expect(f"{where}: {part}", table.get(part), list, "a list") for part in ("columns", "rows")
     )
     for row in rows:
         expect(f"{where}: rows", row, list, "lists")
+    for name, column in expect(f"{where}: times", times, dict, "an object").items():
+        values = column.get("values") if isinstance(column, dict) else None
+        if isinstance(values, list) and len(values) == len(rows):
+            place = expect(f"{where}: times", column.get("place"), int, "a place")
+            columns.insert(place, name)
+            for row, value in zip(rows, values, strict=True):
+                row.insert(place, value)
     try:
         return Table(columns, rows)
     except ValueError as error:

@@ -23,7 +23,7 @@ from equipoise.runs._checkpoint import (
     save_checkpoint,
 )
 from equipoise.runs._folder import FolderLock, MetricsFile, read_metrics
-from equipoise.runs._record import Record, without_times
+from equipoise.runs._record import Record
 from equipoise.runs.environment import EnvironmentFile
 
 #: What an atomic write leaves behind when the process is killed in the middle of it.
@@ -222,9 +222,8 @@ class Run:
         if seconds_before:
             self._environment.begin_earlier(seconds_before)
         self._metrics.sync()
-        times = without_times(record.scalars, inverse=True)
-        if times:
-            self.note(times=times)
+        if record.times:  # before the record, which completes the run
+            self.note(times=record.times)
         record.save(self.path)
         self.finished = True
         _remove_checkpoints(self.path)
