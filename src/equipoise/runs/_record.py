@@ -119,10 +119,7 @@ class Record:
                 f"{version!r:.40}"
             )
         arrays: dict[str, np.ndarray] = {}
-        stats = (
-            {"stats": _without_times(self.solution["stats"])} if "stats" in self.solution else {}
-        )
-        plain = _without_arrays({**self.solution, **stats}, "solution", arrays)
+        plain = _without_arrays(_without_times(self.solution), "solution", arrays)
         set_field(self, "solution", _with_arrays(revive(to_plain(plain, "solution")), arrays))
 
     def save(self, folder: str | os.PathLike[str]) -> None:
@@ -288,7 +285,7 @@ def _without_times(scalars: Mapping[str, Any], *, inverse: bool = False) -> dict
             within = _without_times(value, inverse=inverse)
             if within or not inverse:
                 kept[name] = within
-        elif name.endswith("seconds") == inverse:
+        elif str(name).endswith("seconds") == inverse:
             kept[name] = value
     return kept
 
