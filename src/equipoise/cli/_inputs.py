@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from equipoise.cli._parsing import check_names
 from equipoise.core.errors import InputError
-from equipoise.runs import FolderInUse, OtherConfig
+from equipoise.runs import FolderInUse, OtherConfig, Run
 
 Found = TypeVar("Found")
 
@@ -160,7 +160,7 @@ def in_run_folder(
 
 def _is_run(folder: Path) -> bool:
     """Whether a run may go on here: there is one, or there is nothing."""
-    return folder.is_dir() and ((folder / "config.json").exists() or not any(folder.iterdir()))
+    return folder.is_dir() and Run.can_start(folder)
 
 
 def check_folder(folder: Path, may_go_on: Callable[[Path], bool] = _is_run) -> None:
