@@ -53,9 +53,10 @@ def read(path: Path) -> dict[str, Any]:
     if _suffix(path) == ".npz":
         return _fields(path, read_npz(path))
     whole: dict[str, np.ndarray] = {}
+    settings: dict[str, Any] = {}
     done = rows = 0
     # Part by part into its place: the file and the tables are never both in memory.
-    for part, rows, settings in _columns(path, _ROWS):
+    for part, rows, settings in _columns(path, _ROWS):  # noqa: B007
         count = len(part["actions"])
         if done + count > rows:
             break

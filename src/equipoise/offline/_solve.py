@@ -20,11 +20,17 @@ from equipoise.core.precision import double_precision
 from equipoise.core.randomness import as_key
 from equipoise.games import ContextualGame, DecoupledMarkovGame, Mixture
 from equipoise.offline import parameters as defaults
-from equipoise.offline._critics import Critic, Dynamics, ExactCritic, MonteCarloCritic, TermRewards
+from equipoise.offline._critics import (
+    STEPS,
+    Critic,
+    Dynamics,
+    ExactCritic,
+    MonteCarloCritic,
+    TermRewards,
+)
 from equipoise.offline._gap import estimate_gap
 from equipoise.offline._joint import SampledCritic
 from equipoise.offline._log import Log
-from equipoise.offline._mirror import STEPS
 from equipoise.offline._model import Model
 from equipoise.offline._select import RankSelection
 from equipoise.offline.parameters import Parameters
@@ -72,11 +78,14 @@ def solve(
         force: Whether to go on where there is too little data for it, or nothing to learn.
         key: Randomness of Monte-Carlo critics and of the bootstrap.
 
-    Returns a `Solution` whose policy is a `Mixture` and whose certificate is that of the *model*,
-    and so not exact; `stats["estimated_gap"]` says what of it is on and off the log's support, and
-    with `bootstrap` where the gap lies over resampled logs. Where the log has
-    too few rows per parameter, or the selection of the rank is in doubt or finds nothing, the
-    policy is the behaviour policy, and the status, "behaviour" or "nothing learned", says why.
+    Returns a `Solution` whose policy is a `Mixture` and whose certificate is that of the *model*:
+    `gains` are exact there, and nothing is proven about the game that was logged.
+    `stats["gap"]` (see `GapEstimate.to_plain`) says what of the gap is on and off the log's
+    support, and with `bootstrap` where it lies over resampled logs. The status is "learned";
+    "refused" where the log has too few rows per parameter or leaves the selected rank in doubt;
+    or "nothing learned" where no rank beats a constant. Then the policy is the behaviour policy,
+    and the message says what to change. No tolerance is asked for, so that `status.solved` is
+    False.
 
     **Example**
 
@@ -121,10 +130,9 @@ def solve(
         certificate = _sampled_certificate(model, mixture, q_mean, value)
     else:
         certificate = certify(game, mixture)
-        if isinstance(model, Model):  # exact in the model is an estimate of the game
-            method = f"{certificate.method}, in the fitted model"
-            certificate = replace(certificate, method=method, exact=False)
-        stats["estimated_gap"] = estimate_gap(
+        if isinstance(model, Model):
+            certificate = in_model(certificate)
+        estimate = estimate_gap(
             model,
             mixture,
             log=log,
@@ -133,8 +141,14 @@ def solve(
             divergence=divergence,
             key=key,
         )
+        stats["gap"] = estimate.to_plain()
     status = _status(model, too_little, nothing, certificate, len(policies))
     return Solution(mixture, np.asarray(certificate.value), certificate, status, stats)
+
+
+def in_model(certificate: Certificate) -> Certificate:
+    """A certificate of a fitted model: of the game that was logged, it proves nothing."""
+    return replace(certificate, method=f"{certificate.method}, in the fitted model", exact=False)
 
 
 def learn(
@@ -325,17 +339,16 @@ def _too_little(model: Any, selection: RankSelection | None) -> str:
 def _status(
     model: Any, too_little: str, nothing: str, certificate: Certificate, count: int
 ) -> Status:
-    gain = float(certificate.max_gain)
+    unproven = np.array(False)
     if nothing:
         message = f"{nothing}; the behaviour policy itself is returned"
-        return Status("nothing learned", message, np.array(False))
+        return Status("nothing learned", message, unproven)
     if too_little:
         message = f"the behaviour policy itself is returned: {too_little}"
-        return Status("behaviour", message, np.array(False))
+        return Status("refused", message, unproven)
     message = (
-        f"mixture of {count} policies with a largest gain of {gain:.3g} in the fitted model; "
-        "what the log does not show, it cannot promise"
+        f"mixture of {count} policies with a largest gain of {float(certificate.max_gain):.3g}"
     )
-    if not isinstance(model, Model):
-        message = f"mixture of {count} policies with a largest gain of {gain:.3g}"
-    return Status("learned", message, np.array(True))
+    if isinstance(model, Model):
+        message += " in the fitted model; what the log does not show, it cannot promise"
+    return Status("learned", message, unproven)

@@ -16,8 +16,8 @@ from jaxtyping import Array, Float, Int
 from equipoise.core import checks
 from equipoise.core.precision import single_precision
 from equipoise.core.randomness import as_key
+from equipoise.offline._critics import STEPS
 from equipoise.offline._log import Log
-from equipoise.offline._mirror import STEPS
 from equipoise.offline.deep import _ascent
 from equipoise.offline.deep._actors import Actors, policy_table
 from equipoise.offline.deep._ascent import Frozen
