@@ -116,8 +116,8 @@ SCRIPT = """
 import sys
 from equipoise import incontext
 from equipoise.games import families
-from equipoise.incontext import _train
-_train.CHECKPOINT_SECONDS = 0.0
+from equipoise.runs import _loop
+_loop.CHECKPOINT_SHARE = float("inf")
 config = incontext.Config(
     rounds=4, layers=1, width=8, hidden=8, steps=int(sys.argv[2]), batch=2,
     play_ahead=2, warmup=0, held_out=4, evaluate_every=10,
@@ -192,7 +192,7 @@ class Line:
 
 def test_the_gap_stays_in_the_line_and_every_cycle_in_the_metrics(monkeypatch, tmp_path):
     line = Line()
-    monkeypatch.setattr(_train, "progress", lambda *_, **__: line)
+    monkeypatch.setattr("equipoise.runs._loop.progress", lambda *_, **__: line)
     config = incontext.Config(**{**TINY, "steps": 8, "evaluate_every": 4})
     incontext.pretrain(families.uniform(2), config, key=0, run=tmp_path)
     opening, *cycles = line.shown
@@ -245,7 +245,7 @@ def test_training_ends_when_it_should_and_keeps_the_best(scripted, gaps, rules, 
     family, line = families.uniform(2), Line()
     before = prepare(family, config, jax.random.key(0))[0].players.models.embed
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_train, "progress", lambda *_, **__: line)
+        patch.setattr("equipoise.runs._loop.progress", lambda *_, **__: line)
         players = incontext.pretrain(family, config, key=0)
     assert len(line.shown) == 1 + cycles
     np.testing.assert_allclose(players.models.embed, before + kept, atol=1e-5)
@@ -256,7 +256,7 @@ def test_the_paper_stops_by_its_divergence_whatever_the_gap(scripted, monkeypatc
     found = iter([0.5, 0.3, *(9 * [0.4])])
     monkeypatch.setattr(_train, "held_out_divergence", lambda *_: np.full(1, next(found)))
     line = Line()
-    monkeypatch.setattr(_train, "progress", lambda *_, **__: line)
+    monkeypatch.setattr("equipoise.runs._loop.progress", lambda *_, **__: line)
     sizes = {"layers": 1, "width": 8, "hidden": 8, "play_ahead": 50, "batch": 2}
     config = incontext.Config.paper(rounds=4, **sizes)
     assert (config.held_out, config.patience) == (64, 5)

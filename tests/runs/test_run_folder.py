@@ -29,7 +29,6 @@ def test_a_run_writes_what_it_promises(tmp_path):
     assert names == {
         "config.json",
         "metrics.jsonl",
-        "checkpoints/000000000001.npz",
         "record.json",
         "record.npz",
         "environment.json",

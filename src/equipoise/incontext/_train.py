@@ -1,8 +1,6 @@
 """Pre-training: the loop around the compiled step."""
 
 import os
-import time
-from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -10,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from equipoise.core.files import write_text
 from equipoise.core.randomness import as_key
 from equipoise.core.streams import game_words
 from equipoise.games.families import Family
@@ -18,7 +17,7 @@ from equipoise.incontext._config import Config, check_config
 from equipoise.incontext._contexts import as_board, check_learners
 from equipoise.incontext._curves import Mean
 from equipoise.incontext._equilibria import solved
-from equipoise.incontext._files import CARD, describe_family, fingerprint, save
+from equipoise.incontext._files import CARD, describe_family, fingerprint, load, save
 from equipoise.incontext._losses import gap_name
 from equipoise.incontext._model import Transformer
 from equipoise.incontext._players import Players, initial_players
@@ -31,10 +30,7 @@ from equipoise.incontext._step import (
     run_cycle,
 )
 from equipoise.incontext._teams import Board
-from equipoise.runs import Record, Run, Table, interruptible, progress
-
-#: How much training may be lost when the process is killed.
-CHECKPOINT_SECONDS = 60.0
+from equipoise.runs import Reached, Record, Run, Table, resumable
 
 #: Purposes of the keys that are made of the one given.
 _WEIGHTS, _SET, _HELD_OUT, _STEPS, _SCORE = range(5)
@@ -105,27 +101,22 @@ def pretrain(
         _check_start(start, trainer.players)
         trainer = eqx.tree_at(lambda t: t.players.models, trainer, start.models)
     described = describe_family(family)
-    with interruptible() as stop:
-        if run is None:
-            state = _train(trainer, held_out, key, stop, None)
-            return _with(trainer.players, _chosen(state))
-        plain = {
-            "family": described,
-            "config": config,
-            "key": np.asarray(jax.random.key_data(key)),
-            "start": None if start is None else fingerprint(start),
-        }
-        if Path(run, "record.json").exists():
-            from equipoise.incontext._files import load
-
-            with Run.open(run, plain):
-                return load(run)
-        with Run.start(run, plain) as folder:
-            state = _train(trainer, held_out, key, stop, folder)
-            players = _with(trainer.players, _chosen(state))
-            if not stop:
-                _finish(folder, players, trainer, described, state, key)
-            return players
+    if run is None:
+        return _with(trainer.players, _chosen(_train(trainer, held_out, key, None).state))
+    plain = {
+        "family": described,
+        "config": config,
+        "key": np.asarray(jax.random.key_data(key)),
+        "start": None if start is None else fingerprint(start),
+    }
+    with Run.start(run, plain) as folder:
+        if folder.finished:
+            return load(run)
+        reached = _train(trainer, held_out, key, folder)
+        players = _with(trainer.players, _chosen(reached.state))
+        if not reached.stopped:
+            _finish(folder, players, trainer, described, reached.state, key)
+        return players
 
 
 def prepare(family: Family, config: Config, key: jax.Array) -> tuple[Trainer, HeldOut]:
@@ -173,39 +164,32 @@ def _check_start(start: Any, players: Players) -> None:
         )
 
 
-def _train(
-    trainer: Trainer, held_out: HeldOut, key: jax.Array, stop: Any, run: Run | None
-) -> Progress:
+def _train(trainer: Trainer, held_out: HeldOut, key: jax.Array, run: Run | None) -> Reached:
     """Cycles until the last step, a rule that ends training, or Ctrl-C."""
-    config, state = trainer.config, _first(trainer)
-    if run is not None and run.step:
-        state = run.restore(state)
-    saved, shown = time.monotonic(), {}
-    with progress("pre-training", total=config.steps) as bar:
-        bar.advance(int(state.step))
-        while int(state.step) < config.steps and not stop and not _ended(config, state):
-            before = int(state.step)
-            learned, metrics = run_cycle(trainer, state.learned, step_key(key, before))
-            step = before + config.play_ahead
-            state = eqx.tree_at(lambda s: (s.learned, s.step), state, (learned, jnp.int32(step)))
-            row = {name: np.asarray(value).mean(1) for name, value in metrics.items()}
-            _check_finite(config, step, row)
-            evaluated = _crosses(before, step, config.evaluate_every) or step >= config.steps
-            if evaluated:
-                state, found = _evaluate(trainer, held_out, state)
-                largest = _largest(state.learned.models)
-                _check_finite(config, step, {**found, "the largest weight": largest})
-                row = {**found, **row}
-            # What was found last stays in the line until it is found anew.
-            shown |= {name: float(value.mean()) for name, value in row.items()}
-            if run is not None:
-                run.log(step, **row)
-            bar.advance(config.play_ahead, **shown)
-            late = time.monotonic() - saved > CHECKPOINT_SECONDS
-            if run is not None and (evaluated or late or stop):
-                run.checkpoint(step, state)
-                saved = time.monotonic()
-    return state
+    config = trainer.config
+
+    def cycle(state: Progress, step: int, until: int) -> tuple[Progress, dict[str, np.ndarray]]:
+        learned, metrics = run_cycle(trainer, state.learned, step_key(key, step))
+        state = eqx.tree_at(lambda s: (s.learned, s.step), state, (learned, jnp.int32(until)))
+        row = {name: np.asarray(value).mean(1) for name, value in metrics.items()}
+        _check_finite(config, until, row)
+        if step // config.evaluate_every != until // config.evaluate_every or until >= config.steps:
+            state, found = _evaluate(trainer, held_out, state)
+            largest = _largest(state.learned.models)
+            _check_finite(config, until, {**found, "the largest weight": largest})
+            row = {**found, **row}
+        return state, row
+
+    stride = config.play_ahead
+    return resumable(
+        run,
+        _first(trainer),
+        cycle,
+        total=-(-config.steps // stride) * stride,
+        name="pre-training",
+        stride=stride,
+        ended=lambda state: _ended(config, state),
+    )
 
 
 def _first(trainer: Trainer) -> Progress:
@@ -243,10 +227,6 @@ def _largest(models: Transformer) -> np.ndarray:
     leaves = jax.tree.leaves(eqx.filter(models, eqx.is_inexact_array))
     by_seed = [np.abs(np.asarray(leaf)).reshape(len(leaf), -1).max(1) for leaf in leaves]
     return np.max(by_seed, axis=0)
-
-
-def _crosses(before: int, after: int, every: int) -> bool:
-    return before // every != after // every
 
 
 def _evaluate(
@@ -315,7 +295,7 @@ def _finish(
         "parameters": players.parameters,
     }
     save(players, run.path, config, described, results)
-    (run.path / CARD).write_text(model_card(described, config, results))
+    write_text(run.path / CARD, model_card(described, config, results))
     arrays = {name: np.array([row[name] for row in metrics]) for name in ("step", "gap", "loss")}
     table = Table(
         ("step", "loss", "gap"),

@@ -1,7 +1,6 @@
 """Two named learners on one family of games: the run behind `equipoise play`."""
 
 import os
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +13,7 @@ from equipoise.certificates import certify
 from equipoise.core import checks
 from equipoise.dynamics import MARKOV_LEARNERS, MATRIX_LEARNERS, Learner
 from equipoise.games import MarkovGame, MatrixGame, families
-from equipoise.runs import Interrupt, Pace, Record, Run, Table, interruptible, progress
+from equipoise.runs import Record, Run, Table, resumable
 from equipoise.solvers import solve
 
 __all__ = [
@@ -27,8 +26,6 @@ __all__ = [
 
 #: How long a piece of play takes, and with it the answer to Ctrl-C.
 PIECE_SECONDS = 0.5
-#: How much play may be lost when the process is killed.
-CHECKPOINT_SECONDS = 10.0
 NOISES = {
     "exact": dynamics.Exact(),
     "bernoulli": dynamics.Bernoulli(),
@@ -170,60 +167,47 @@ def play_run(folder: str | os.PathLike[str], config: Config) -> Record:
             state=state,
         )
 
-    with interruptible() as stop:
-        known = Path(folder, "record.json").exists()
-        early = _path_rounds(config.record_rounds[0]) or (1,)
-        # Also refuses, before there is a folder, whatever cannot be played.
-        first = None if known else play(early[-1], None, early)
-        with Run.start(folder, config) as run:
-            if run.finished or first is None:
-                return run.record()
-            state = None if run.step == 0 else run.restore(first.state)
-            done, last = _play_on(run, config.record_rounds, play, state, stop)
-            record = _record(config, games, run.metrics(), done)
-            record = _with_path(record, games, first)
-            return record if last is None else run.finish(_certified(record, games, last))
+    known = Path(folder, "record.json").exists()
+    early = _path_rounds(config.record_rounds[0]) or (1,)
+    # Also refuses, before there is a folder, whatever cannot be played.
+    first = None if known else play(early[-1], None, early)
+    with Run.start(folder, config) as run:
+        if run.finished or first is None:
+            return run.record()
+        done, last = _play_on(run, config.record_rounds, play, first.state)
+        record = _record(config, games, run.metrics(), done)
+        record = _with_path(record, games, first)
+        return record if last is None else run.finish(_certified(record, games, last))
 
 
 def _play_on(
-    run: Run,
-    record: tuple[int, ...],
-    play: Callable[[int, Any], dynamics.Trace],
-    state: Any,
-    stop: Interrupt,
+    run: Run, record: tuple[int, ...], play: Callable[[int, Any], dynamics.Trace], first: Any
 ) -> tuple[int, dynamics.Trace | None]:
-    """Play until the last of `record`, or until told to stop.
+    """Play until the last of `record`, or until told to stop; `first` is a state of such play.
 
     Returns the rounds played and, unless told to stop, how play ended. Going on changes no bit,
-    so that play may be cut into pieces anywhere. The end itself is no place to go on from.
+    so that play may be cut into pieces anywhere. The last round is played alone, for its trace.
     """
-    pace, done, saved = Pace(PIECE_SECONDS, first=16), run.step, time.monotonic()
 
-    def play_from_here(rounds: int) -> dynamics.Trace:
-        return play(rounds, state)
+    def advance(state: Any, step: int, until: int) -> tuple[Any, dict[str, Any]]:
+        trace = play(until - step, state if step else None)
+        return trace.state, _row(trace) if until in record else {}
 
-    with progress("playing", total=record[-1]) as bar:
-        bar.advance(done)
-        for target in (r for r in record if r > done):
-            while done < target:
-                if stop:
-                    if done > run.step:
-                        run.checkpoint(done, state)
-                    return done, None
-                trace = pace.run(play_from_here, target - done)
-                bar.advance(trace.rounds - done)
-                state, done = trace.state, trace.rounds
-                if done == target:
-                    run.log(done, **_row(trace))
-                if done == record[-1]:
-                    return done, trace
-                if done == target or time.monotonic() - saved > CHECKPOINT_SECONDS:
-                    run.checkpoint(done, state)
-                    saved = time.monotonic()
-    raise ValueError(
-        f"{run.path}: expected a checkpoint to go on from, found that of the last round, {done:,}; "
-        "begin in another folder"
+    reached = resumable(
+        run,
+        first,
+        advance,
+        record[-1] - 1,
+        name="playing",
+        stride=16,
+        marks=record[:-1],
+        look=PIECE_SECONDS,
     )
+    if reached.stopped:
+        return reached.step, None
+    trace = play(1, reached.state if reached.step else None)
+    run.log(trace.rounds, **_row(trace))
+    return trace.rounds, trace
 
 
 def _row(trace: dynamics.Trace) -> dict[str, Any]:
