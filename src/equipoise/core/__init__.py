@@ -3,6 +3,7 @@
 This package imports third-party libraries only.
 """
 
+from equipoise.core.errors import InputError
 from equipoise.core.results import Certificate, Solution, Status
 
-__all__ = ["Certificate", "Solution", "Status"]
+__all__ = ["Certificate", "InputError", "Solution", "Status"]
