@@ -14,12 +14,14 @@ from equipoise._lazy import load_on_first_use
 
 if TYPE_CHECKING:
     from equipoise import aggregative as aggregative
+    from equipoise import certificates as certificates
     from equipoise import dynamics as dynamics
     from equipoise import games as games
     from equipoise import incontext as incontext
     from equipoise import offline as offline
     from equipoise.certificates import certify as certify
     from equipoise.core import Certificate as Certificate
+    from equipoise.core import Outcome as Outcome
     from equipoise.core import Solution as Solution
     from equipoise.core import Status as Status
     from equipoise.games import AggregativeGame as AggregativeGame
@@ -62,9 +64,11 @@ _PUBLIC: dict[str, str | None] = {
     # answers
     "solve": "equipoise.solvers",
     "certify": "equipoise.certificates",
+    "certificates": None,
     "Solution": "equipoise.core",
     "Certificate": "equipoise.core",
     "Status": "equipoise.core",
+    "Outcome": "equipoise.core",
     # very many agents
     "aggregative": None,
     # from a log

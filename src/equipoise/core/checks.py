@@ -29,6 +29,15 @@ def is_traced(x: Any) -> bool:
     return isinstance(x, jax.core.Tracer)
 
 
+def check_concrete(verb: str, *values: Any) -> None:
+    """Refuse games and policies inside a JAX transformation, whose entries cannot be read."""
+    if any(is_traced(leaf) for leaf in jax.tree.leaves(values)):
+        raise ValueError(
+            f"game: expected concrete numbers, found traced ones; `{verb}` works outside of "
+            "`jax.jit`, `jax.vmap` and `jax.grad`"
+        )
+
+
 def as_float_array(name: str, value: Any, *, copy: bool = True) -> Any:
     """Return `value` as a float64 NumPy array of its own; a JAX tracer is kept as it is.
 
