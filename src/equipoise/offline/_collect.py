@@ -171,6 +171,7 @@ def _play_once(
         behaviour=known,
         actions_per_agent=game.actions,
         contexts_count=game.contexts,
+        labels=game.labels,
     )
 
 
@@ -245,6 +246,7 @@ def _episodes(
         "contexts_count": game.contexts,
         "states_count": states_count,
         "horizon": horizon,
+        "labels": game.labels,
     }
 
 
@@ -355,7 +357,8 @@ def _play_points_once(
         _add_noise(game, rewards[rows], streams(block, _NOISE))
 
     _in_threads(draw, samples)
-    return Log(contexts, actions, rewards, contexts_count=game.contexts, continuous=True)
+    known = {"contexts_count": game.contexts, "labels": game.labels}
+    return Log(contexts, actions, rewards, **known, continuous=True)
 
 
 def _play_points(

@@ -220,11 +220,12 @@ def _game(
 ) -> tuple[ContextualGame | DecoupledMarkovGame, int]:
     noise = float(np.mean([own.noise for own in fits]))
     if transitions is None:
-        return ContextualGame(terms, chances, log.actions_per_agent, noise), 0
+        return ContextualGame(terms, chances, log.actions_per_agent, noise, labels=log.labels), 0
     kernel, unseen = transitions.transitions()
     return (
         DecoupledMarkovGame(
-            terms, kernel, transitions.initial(), chances, None, log.actions_per_agent, noise
+            *(terms, kernel, transitions.initial(), chances, None, log.actions_per_agent, noise),
+            labels=log.labels,
         ),
         unseen,
     )

@@ -10,11 +10,8 @@ can claim to hold a very large table: reading refuses to allocate more than `RAT
 of the file plus `ALLOWANCE` bytes.
 """
 
-import io
-import json
 import os
 import re
-import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -23,9 +20,10 @@ from typing import Any
 import numpy as np
 
 from equipoise.core import checks
-from equipoise.core.arrays import read_npz, write_npz
+from equipoise.core.arrays import open_npz, write_npz
 from equipoise.core.extras import import_extra
 from equipoise.core.files import atomic_write
+from equipoise.core.plain import dumps, parse_json
 from equipoise.offline._checks import as_range
 
 #: The arrays of a log that have a row for each sample.
@@ -33,7 +31,7 @@ TABLES = ("contexts", "actions", "rewards", "states", "next_states", "steps", "e
 #: What a log says beside them.
 DECLARED = (
     *("actions_per_agent", "contexts_count", "states_count", "horizon"),
-    *("behaviour", "reward_range", "continuous"),
+    *("behaviour", "reward_range", "continuous", "labels"),
 )
 #: Tables of more bytes than RATIO times the length of their file plus ALLOWANCE are not read.
 RATIO, ALLOWANCE = 64, 64 << 20
@@ -51,7 +49,7 @@ _ROWS = 50_000
 def read(path: Path) -> dict[str, Any]:
     """The fields that a file holds."""
     if _suffix(path) == ".npz":
-        return _fields(path, read_npz(path))
+        return next(_archive(path, None))
     whole: dict[str, np.ndarray] = {}
     settings: dict[str, Any] = {}
     done = rows = 0
@@ -72,34 +70,28 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def parts(path: Path, rows: int) -> Iterator[dict[str, Any]]:
-    """The fields, some rows of the tables at a time.
-
-    An archive is mapped into memory, not read, unless its arrays are compressed.
-    """
-    if _suffix(path) == ".parquet":
-        for part, _, settings in _columns(path, rows):
-            yield {**part, **settings}
+    """The fields, some rows of the tables at a time."""
+    if _suffix(path) == ".npz":
+        yield from _archive(path, rows)
         return
-    fields = _fields(path, _mapped(path) or read_npz(path))
-    tables = {name: fields.pop(name) for name in TABLES if name in fields}
-    for start in range(0, len(tables.get("actions", [0])), rows):
-        yield {**{n: np.array(t[start : start + rows]) for n, t in tables.items()}, **fields}
+    for part, _, settings in _columns(path, rows):
+        yield {**part, **settings}
 
 
 def write(path: Path, tables: Mapping[str, np.ndarray], said: Mapping[str, Any]) -> None:
     """Write tables, and what is said beside them; the suffix of `path` says how."""
     if _suffix(path) == ".npz":  # not compressed, so that it is read quickly and can be mapped
-        write_npz(path, {**tables, **{name: np.asarray(value) for name, value in said.items()}})
+        texts = {"labels": dumps(said["labels"])} if "labels" in said else {}
+        write_npz(path, {**tables, **said, **texts})
         return
     pyarrow, parquet = _library("pyarrow"), _library("pyarrow.parquet")
     columns = {column: tables[table] for column, table in _NARROW.items() if table in tables}
     for prefix, table in _WIDE.items():
         if table in tables:
             columns |= {f"{prefix}_{i}": own for i, own in enumerate(tables[table].T)}
-    plain = {name: np.asarray(value).tolist() for name, value in said.items()}
     schema = pyarrow.schema(
         [(name, pyarrow.from_numpy_dtype(column.dtype)) for name, column in columns.items()],
-        metadata={_METADATA: json.dumps(plain).encode()},
+        metadata={_METADATA: dumps(dict(said)).encode()},
     )
     with atomic_write(path) as temporary, parquet.ParquetWriter(temporary, schema) as writer:
         for start in range(0, len(tables["actions"]), _ROWS):
@@ -113,66 +105,34 @@ def _suffix(path: Path) -> str:
     return path.suffix
 
 
-def _fields(path: Path, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
-    """The fields of a log from the arrays of an archive."""
-    unknown = sorted(set(arrays) - {*TABLES, *DECLARED})
-    if unknown:
-        optional = [n for n in (*TABLES, *DECLARED) if n not in ("actions", "rewards")]
-        raise ValueError(
-            f"{path}: expected arrays named actions and rewards, which are needed, and "
-            f"perhaps {', '.join(optional)}; found {', '.join(unknown)}"
-        )
-    tables = {name: arrays[name] for name in TABLES if name in arrays}
-    lengths = {name: len(table) if table.ndim else 1 for name, table in tables.items()}
-    if "actions" in lengths and set(lengths.values()) != {lengths["actions"]}:
-        raise ValueError(f"{path}: expected as many rows in every table, found {lengths}")
-    return tables | _settings(path, {n: arrays[n] for n in DECLARED if n in arrays})
-
-
-def _mapped(path: Path) -> dict[str, np.ndarray] | None:
-    """The arrays of an archive, mapped; None where some of them are compressed."""
-    try:
-        with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
-            members = archive.infolist()
-            if any(member.compress_type != zipfile.ZIP_STORED for member in members):
-                return None
-            return {m.filename.removesuffix(".npy"): _map_member(file, m) for m in members}
-    except (*_DAMAGE, zipfile.BadZipFile, OSError) as error:
-        if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
-            raise
-        raise ValueError(f"{path}: expected an .npz file of a log, found {error}") from error
-
-
-def _map_member(file: io.BufferedReader, member: zipfile.ZipInfo) -> np.ndarray:
-    # A local header has 30 bytes, then a name and an extra field whose lengths it says last.
-    file.seek(member.header_offset + 26)
-    name, extra = (int.from_bytes(file.read(2), "little") for _ in range(2))
-    file.seek(member.header_offset + 30 + name + extra)
-    version = np.lib.format.read_magic(file)
-    header = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }
-    shape, by_columns, dtype = header[version](file)
-    if dtype.hasobject:
-        raise ValueError("an array of Python objects")
-    if not all(shape):
-        return np.empty(shape, dtype)
-    order = "F" if by_columns else "C"
-    return np.memmap(file, dtype, "r", offset=file.tell(), shape=shape, order=order)
-
-
-#: What NumPy raises over a damaged header.
-_DAMAGE = (
-    *(ValueError, EOFError, KeyError, RuntimeError, MemoryError, OverflowError),
-    *(SyntaxError, TypeError),
-)
+def _archive(path: Path, rows: int | None) -> Iterator[dict[str, Any]]:
+    """The fields of an archive, all rows of its tables at once or some at a time."""
+    with open_npz(path) as arrays:
+        unknown = sorted(set(arrays) - {*TABLES, *DECLARED})
+        if unknown:
+            optional = [n for n in (*TABLES, *DECLARED) if n not in ("actions", "rewards")]
+            raise ValueError(
+                f"{path}: expected arrays named actions and rewards, which are needed, and "
+                f"perhaps {', '.join(optional)}; found {', '.join(unknown)}"
+            )
+        settings = _settings(path, {n: arrays[n].read() for n in DECLARED if n in arrays})
+        tables = {name: arrays[name] for name in TABLES if name in arrays}
+        lengths = {name: table.left for name, table in tables.items()}
+        if "actions" in lengths and set(lengths.values()) != {lengths["actions"]}:
+            raise ValueError(f"{path}: expected as many rows in every table, found {lengths}")
+        while True:
+            yield {name: table.read(rows) for name, table in tables.items()} | settings
+            if not any(table.left for table in tables.values()):
+                return
 
 
 def _settings(path: Path, said: Mapping[str, Any]) -> dict[str, Any]:
     """What a file says beside its tables, as `Log` takes it; refuses what makes no sense."""
     settings: dict[str, Any] = {}
     for name, value in said.items():
+        if name == "labels":
+            settings[name] = _labels(path, value)
+            continue
         array = np.asarray(value)
         if array.dtype.kind not in "iufb":
             raise ValueError(f"{path}: {name}: expected numbers, found {value!r:.60}")
@@ -187,6 +147,15 @@ def _settings(path: Path, said: Mapping[str, Any]) -> dict[str, Any]:
         else:
             settings[name] = array if name == "behaviour" else array.tolist()
     return settings
+
+
+def _labels(path: Path, said: Any) -> dict[str, Any]:
+    """Names as `games.Labels` takes them; an archive holds them as text."""
+    if isinstance(said, np.ndarray) and said.dtype.kind == "U" and not said.ndim:
+        said = parse_json(said.item(), f"{path}: labels")
+    if not isinstance(said, dict):
+        raise ValueError(f"{path}: labels: expected names by field, found {said!r:.60}")
+    return said
 
 
 def _columns(path: Path, rows: int) -> Iterator[tuple[dict[str, np.ndarray], int, dict[str, Any]]]:
@@ -241,10 +210,7 @@ def _groups(path: Path, names: list[str]) -> dict[str, list[str]]:
 def _metadata(path: Path, metadata: dict[bytes, bytes]) -> dict[str, Any]:
     if _METADATA not in metadata:
         return {}
-    try:
-        said = json.loads(metadata[_METADATA])
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path}: expected JSON in the metadata, found {error}") from error
+    said = parse_json(metadata[_METADATA], f"{path}: metadata")
     if not isinstance(said, dict) or not set(said) <= set(DECLARED):
         raise ValueError(f"{path}: expected metadata about {', '.join(DECLARED)}, found other")
     try:

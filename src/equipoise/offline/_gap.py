@@ -141,7 +141,7 @@ def estimate_gap(
     """
     checks.check_range("divergence", divergence, 0.0, np.inf, low_open=True, high_open=True)
     checks.check_range("level", level, 0.0, 1.0, low_open=True, high_open=True)
-    game = model.game if isinstance(model, Model) else model
+    game: Any = model.game if isinstance(model, Model) else model
     if game is None:
         raise ValueError("model: expected one with a game, found a joint network")
     if behaviour is None:
@@ -304,7 +304,7 @@ class Resampling:
         while self.drawn <= number:  # a run that goes on skips those that it has
             rows = self.rng.integers(0, self.log.samples, self.log.samples)
             self.drawn += 1
-        again = fit(
+        again: Any = fit(
             self.log.take(np.sort(rows)),
             self.model.rank,
             neighbours=self.model.neighbours,

@@ -175,7 +175,8 @@ def _table_game(log: Log, moves: int) -> ContextualGame:
     dense = np.moveaxis(table, -1, 1)
     dense = dense.reshape(log.contexts_count, log.agents, *[moves] * log.agents)
     chances = np.bincount(log.contexts, minlength=log.contexts_count) / log.samples
-    return ContextualGame(Interactions.from_dense(dense), chances, log.actions_per_agent)
+    terms = Interactions.from_dense(dense)
+    return ContextualGame(terms, chances, log.actions_per_agent, labels=log.labels)
 
 
 def _train(

@@ -10,7 +10,6 @@ of them, and a run folder keeps the results of those that are done.
 """
 
 import os
-import time
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,8 +18,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from equipoise.certificates import certify
-from equipoise.core import Certificate, Solution, Status, checks
+from equipoise.certificates import TableCertificate, certify, solution_from_plain
+from equipoise.core import InputError, Outcome, Solution, Status, checks
 from equipoise.core.randomness import as_key
 from equipoise.games import ContinuousPolicy, Mixture
 from equipoise.offline import deep
@@ -32,14 +31,12 @@ from equipoise.offline._model import Model
 from equipoise.offline._select import Comparison, RankSelection
 from equipoise.offline._solve import in_model, solve
 from equipoise.offline.deep._fit import FEWEST
-from equipoise.runs import Run, interruptible, progress
+from equipoise.runs import Record, Run, interruptible, resumable
 
 #: Fewer rows than this cannot be split into rows to fit and rows to judge by.
 FEWEST_ROWS = 4
 #: How many logs are resampled, and how many of the strongest terms are kept.
 RESAMPLED, STRONGEST = 20, 20
-#: How much a kill may lose.
-CHECKPOINT_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -107,9 +104,10 @@ def learn(
     `stats` holds plain values only: numbers, words, lists, dictionaries and arrays.
 
     - Of every log: `agents`, `samples`, `contexts`, `actions` (of each agent; empty where they are
-      continuous), `warnings` (sentences), `gap` and `own_gap` (of the log's own play), both in the
-      fitted model. `gap` is a dictionary, `GapEstimate.to_plain()`: `gap`, `interval`, `level`,
-      `text`, ...; for continuous actions it has `gap` and `text` alone.
+      continuous), `labels` (`Labels.to_plain()`), `warnings` (sentences), `gap` and `own_gap` (of
+      the log's own play), both in the fitted model. `gap` is a dictionary,
+      `GapEstimate.to_plain()`: `gap`, `interval`, `level`, `text`, ...; for continuous actions it
+      has `gap` and `text` alone.
     - Of discrete actions: `coverage` (`covered`, `fewest`, `concentrability` by agent),
       `single_action` (agents who play one action throughout), `ranks` (a dictionary for each rank:
       `rank`, `error`, `standard_error`, `samples_per_parameter`, `note`); what `solve` counts
@@ -148,7 +146,12 @@ def learn(
         return pipeline(log, options, None)
     config = {"log": name, "fingerprint": log.fingerprint(), **_plain(options)}
     with Run.start(run, config) as folder:
-        return pipeline(log, options, folder)
+        if folder.finished:
+            return solution_from_plain(folder.record().solution or {})
+        solution = pipeline(log, options, folder)
+        if solution.status.name != Outcome.INTERRUPTED:
+            folder.finish(Record(name, folder.config, solution=solution.to_plain()))
+        return solution
 
 
 def _read(log: Any, critic: Any) -> tuple[Log, str]:
@@ -156,7 +159,7 @@ def _read(log: Any, critic: Any) -> tuple[Log, str]:
     if isinstance(log, Log):
         return log, "log"
     if not isinstance(log, str | os.PathLike):
-        raise ValueError(f"log: expected a Log or a path, found {type(log).__name__}")
+        raise InputError("log", "a Log or a path", type(log).__name__)
     declared = {} if critic is None else {"continuous": True}
     return Log.read(log, **declared), Path(log).name
 
@@ -166,16 +169,16 @@ def _checked(log: Log, given: _Options, bootstrap: int | None) -> _Options:
         checks.check_count("iterations", given.iterations)
     if not log.continuous:
         if given.critic is not None:
-            raise ValueError("critic: expected none for actions that can be counted, found one")
+            raise InputError("critic", "none for actions that can be counted", given.critic)
         if given.rank != "auto" and checks.check_count("rank", given.rank) > log.agents:
-            raise ValueError(f"rank: expected at most the {log.agents} agents, found {given.rank}")
+            raise InputError("rank", f"at most the {log.agents} agents", given.rank)
         return given
     usual = {"rank": "auto", "neighbours": "all", "step": None, "strength": None}
     for name, value in usual.items():
         if getattr(given, name) != value:
-            raise ValueError(f"{name}: expected none for continuous actions, found one")
+            raise InputError(name, f"{value!r} for continuous actions", getattr(given, name))
     if bootstrap:
-        raise ValueError("bootstrap: expected none for continuous actions, found one")
+        raise InputError("bootstrap", "none for continuous actions", bootstrap)
     return replace(given, critic=_critic(given.critic, log.agents))
 
 
@@ -188,7 +191,7 @@ def _critic(given: Any, agents: int) -> Any:
         return deep.Critic.linear(rank=min(2, agents))
     if given not in deep.ARCHITECTURES:
         known = ", ".join(["linear", *deep.ARCHITECTURES])
-        raise ValueError(f"critic: expected one of {known}, or a Critic, found {given!r}")
+        raise InputError("critic", f"one of {known}, or a Critic", repr(given))
     return deep.Critic.named(given)
 
 
@@ -221,21 +224,9 @@ def _learn_discrete(log: Log, options: _Options, run: Run | None) -> Solution:
     task = _Discrete(log, options, facts)
     if options.rank != "auto" and (refusal := too_large(log, task.plan.sets, int(options.rank))):
         return _refused(log, refusal, facts)
-    with interruptible() as stop, progress("learning from the log", total=task.steps) as bar:
-        done = 0
-        if run is not None and run.step:
-            done, task.results = run.step, run.restore(task.results)
-        bar.advance(done)
-        saved = time.monotonic()
-        while done < task.steps and not stop:
-            task.advance(done)
-            done += 1
-            bar.advance()
-            late = stop or time.monotonic() - saved > CHECKPOINT_SECONDS
-            if run is not None and late:
-                run.checkpoint(done, task.results)
-                saved = time.monotonic()
-        return task.solution(done)
+    reached = resumable(run, task.results, task.advance, task.steps, name="learning from the log")
+    task.results = reached.state
+    return task.solution(reached.step)
 
 
 class _Discrete:
@@ -267,15 +258,17 @@ class _Discrete:
         """Held-out errors, then the policy, then resampled logs."""
         return self.plan.steps + 1 + self.options.bootstrap
 
-    def advance(self, step: int) -> None:
-        """Do one step."""
+    def advance(self, results: Any, step: int, until: int) -> tuple[Any, dict[str, Any]]:
+        """Do a step, and return the results of all that are done."""
+        self.results = results
         if step < self.plan.steps:
-            self.results["errors"][step] = self.plan.errors(step)
+            results["errors"][step] = self.plan.errors(step)
         elif step == self.plan.steps:
             _ = self.learned
         else:
             number = step - self.plan.steps - 1
-            self.results["gaps"][number] = self.resampling.gap(number)
+            results["gaps"][number] = self.resampling.gap(number)
+        return results, {}
 
     @cached_property
     def selection(self) -> RankSelection | None:
@@ -314,7 +307,7 @@ class _Discrete:
                 f"stopped after {done} of {self.steps} steps, before there was a policy; the log's "
                 "own play is returned"
             )
-            return _own_play(self.log, Status("interrupted", message, _UNPROVEN), self.facts)
+            return _own_play(self.log, Status(Outcome.INTERRUPTED, message, _UNPROVEN), self.facts)
         found, gaps = self.learned, self.results["gaps"][: done - self.plan.steps - 1]
         stats: dict[str, Any] = (
             self.facts | found.stats | _about_model(self.model) | {"ranks": self._ranks()}
@@ -327,7 +320,7 @@ class _Discrete:
             message = (
                 f"stopped after {len(gaps)} of {self.options.bootstrap} resampled logs; {status}"
             )
-            status = Status("interrupted", message, _UNPROVEN)
+            status = Status(Outcome.INTERRUPTED, message, _UNPROVEN)
         return replace(found, status=status, stats=stats)
 
     def _ranks(self) -> list[dict[str, Any]]:
@@ -368,14 +361,16 @@ def _learn_continuous(log: Log, options: _Options, run: Run | None) -> Solution:
     }
     own = _own_points(log)
     policy = own if actors is None else actors.policy
-    status = Status("learned", "critics explain some of the rewards that were held out", _UNPROVEN)
+    status = Status(
+        Outcome.LEARNED, "critics explain some of the rewards that were held out", _UNPROVEN
+    )
     if stop:
         done = f"{facts['steps']} steps of the actors" if actors else "fitting the critics"
-        status = Status("interrupted", f"stopped while or after {done}", _UNPROVEN)
+        status = Status(Outcome.INTERRUPTED, f"stopped while or after {done}", _UNPROVEN)
     elif explained.mean() <= 0 and not options.force:
         policy = own
         status = Status(
-            "nothing learned",
+            Outcome.NOTHING_LEARNED,
             "critics explain held-out rewards no better than a constant does; the log's own play "
             "is returned",
             _UNPROVEN,
@@ -402,6 +397,7 @@ def _facts(log: Log) -> dict[str, Any]:
         "samples": log.samples,
         "contexts": log.contexts_count,
         "actions": list(log.actions_per_agent),
+        "labels": log.labels.to_plain(),
         "warnings": [],
     }
 
@@ -423,13 +419,14 @@ def _about_single_actions(alone: np.ndarray) -> str:
 def _about_model(model: Model) -> dict[str, Any]:
     """What the fitted model says, as plain values."""
     found: Any = model.interactions
+    game: Any = model.game
     rows = found.strongest(STRONGEST)
     names = ("strength", "lower", "upper")
     return {
         "rank": model.rank,
         "noise": model.noise,
         "behaviour": model.behaviour,
-        "own_gap": float(certify(model.game, model.behaviour).max_gain),
+        "own_gap": float(certify(game, model.behaviour).max_gain),
         "interactions": [
             {"reward_of": owner, "with": list(group)}
             | {name: _or_none(x) for name, x in zip(names, numbers, strict=True)}
@@ -447,7 +444,7 @@ def _or_none(number: Any) -> float | None:
 
 
 def _refused(log: Log, message: str, facts: dict[str, Any]) -> Solution:
-    status = Status("refused", f"{message}; the log's own play is returned", _UNPROVEN)
+    status = Status(Outcome.REFUSED, f"{message}; the log's own play is returned", _UNPROVEN)
     return _own_play(log, status, facts)
 
 
@@ -461,9 +458,8 @@ def _own_play(log: Log, status: Status, stats: dict[str, Any]) -> Solution:
     value = np.sum([rewards[steps == h].mean(0) for h in np.unique(steps)], 0)
     unknown = np.full(log.agents, np.nan)
     method = "none: no model was fitted"
-    return Solution(
-        policy, value, Certificate(unknown, value, method, exact=False), status, stats=stats
-    )
+    certificate = TableCertificate(unknown, np.full(log.agents, np.inf), value, method)
+    return Solution(policy, value, certificate, status, stats=stats)
 
 
 def _own_points(log: Log) -> ContinuousPolicy:

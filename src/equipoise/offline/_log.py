@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.core import checks
+from equipoise.games import Labels
 from equipoise.offline import _checks, _formats
 
 
@@ -28,7 +29,8 @@ class Log:
     largest number found. `reward_range` declares what rewards lie between. `behaviour` is the
     product policy that chose, where it is known: (contexts, agents, actions), with states
     (contexts, horizon, agents, states, actions). With `continuous`, actions are numbers from -1
-    to 1.
+    to 1. `labels` names agents, actions and states, as those of a game: a `games.Labels` or a
+    mapping with `players`, `actions` and `states`; files keep it.
 
     Everything is checked, and what is wrong is a `ValueError` that names the row. Whole numbers
     are kept in as few bytes as they need, and rewards in float32 where they come so.
@@ -63,6 +65,8 @@ class Log:
     behaviour: np.ndarray | None
     reward_range: tuple[float, float] | None
     continuous: bool
+    #: Names of agents ("players"), actions and states; empty where there are none.
+    labels: Labels
 
     def __init__(
         self,
@@ -81,6 +85,7 @@ class Log:
         behaviour: Any = None,
         reward_range: tuple[float, float] | None = None,
         continuous: bool = False,
+        labels: Any = None,
     ):
         actions = _checks.as_table("actions", actions, None, -1)
         samples, agents = actions.shape
@@ -111,6 +116,12 @@ class Log:
                 *(fields[name] for name in ("episodes", "steps", "contexts")),
                 *(fields[name] for name in ("states", "next_states", "horizon")),
             )
+        fields["labels"] = Labels.of(
+            labels,
+            players=agents,
+            actions=fields["actions_per_agent"],
+            states=None if fields["states"] is None else fields["states_count"],
+        )
         for name, value in fields.items():
             object.__setattr__(self, name, value)
         object.__setattr__(self, "behaviour", self._as_behaviour(behaviour))
@@ -253,6 +264,7 @@ class Log:
             said |= {"states_count": None, "horizon": None}
         if self.continuous:
             said["actions_per_agent"] = None
+        said["labels"] = self.labels.to_plain() or None
         tables = {name: getattr(self, name) for name in _formats.TABLES}
         given = [{n: v for n, v in part.items() if v is not None} for part in (tables, said)]
         _formats.write(Path(path), *given)

@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equipoise.certificates import certify
-from equipoise.core import Certificate, Solution, Status, checks
+from equipoise.certificates import TableCertificate, certify
+from equipoise.core import Outcome, Solution, Status, checks
 from equipoise.core.precision import double_precision
 from equipoise.core.randomness import as_key
 from equipoise.games import ContextualGame, DecoupledMarkovGame, Mixture
@@ -125,8 +125,8 @@ def solve(
     }
     if isinstance(model, Model):
         stats["samples_per_parameter"] = model.samples_per_parameter
-    game = model.game if isinstance(model, Model) else model
-    if game is None and isinstance(model, Model):
+    game: Any = model.game if isinstance(model, Model) else model
+    if isinstance(model, Model) and model.game is None:
         certificate = _sampled_certificate(model, mixture, q_mean, value)
     else:
         certificate = certify(game, mixture)
@@ -143,12 +143,13 @@ def solve(
         )
         stats["gap"] = estimate.to_plain()
     status = _status(model, too_little, nothing, certificate, len(policies))
-    return Solution(mixture, np.asarray(certificate.value), certificate, status, stats)
+    return Solution(mixture, np.asarray(certificate.value), certificate, status, stats=stats)
 
 
-def in_model(certificate: Certificate) -> Certificate:
+def in_model(certificate: TableCertificate) -> TableCertificate:
     """A certificate of a fitted model: of the game that was logged, it proves nothing."""
-    return replace(certificate, method=f"{certificate.method}, in the fitted model", exact=False)
+    method = f"{certificate.method}, in the fitted model"
+    return replace(certificate, method=method, upper=np.full_like(certificate.gains, np.inf))
 
 
 def learn(
@@ -307,14 +308,15 @@ def _divergence(policies: np.ndarray, behaviour: np.ndarray, model: Any) -> np.n
 
 def _sampled_certificate(
     model: Model, mixture: Mixture, q: np.ndarray, value: np.ndarray
-) -> Certificate:
+) -> TableCertificate:
     """Gains in a joint network, from the critic's own samples."""
     chances = model.context_probabilities
     best = np.einsum("c,cn->n", chances, q[:, 0, :, 0].max(-1))
     values = np.einsum("c,cn->n", chances, value[:, 0, :, 0])
     method = "best action against the critic's own samples of the mixture"
     concept = "cce" if len(mixture) > 1 else "nash"
-    return Certificate(best - values, values, method, exact=False, concept=concept)
+    unproven = np.full_like(best, np.inf)
+    return TableCertificate(best - values, unproven, values, method, concept)
 
 
 def _too_little(model: Any, selection: RankSelection | None) -> str:
@@ -337,18 +339,18 @@ def _too_little(model: Any, selection: RankSelection | None) -> str:
 
 
 def _status(
-    model: Any, too_little: str, nothing: str, certificate: Certificate, count: int
+    model: Any, too_little: str, nothing: str, certificate: TableCertificate, count: int
 ) -> Status:
     unproven = np.array(False)
     if nothing:
         message = f"{nothing}; the behaviour policy itself is returned"
-        return Status("nothing learned", message, unproven)
+        return Status(Outcome.NOTHING_LEARNED, message, unproven)
     if too_little:
         message = f"the behaviour policy itself is returned: {too_little}"
-        return Status("refused", message, unproven)
+        return Status(Outcome.REFUSED, message, unproven)
     message = (
         f"mixture of {count} policies with a largest gain of {float(certificate.max_gain):.3g}"
     )
     if isinstance(model, Model):
         message += " in the fitted model; what the log does not show, it cannot promise"
-    return Status("learned", message, unproven)
+    return Status(Outcome.LEARNED, message, unproven)
