@@ -7,6 +7,7 @@ Values that are being traced by JAX cannot be looked at; their shapes are checke
 values are not.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equipoise.core.errors import InputError
+from equipoise.core.machine import memory
 from equipoise.core.reductions import total
 
 #: How far a probability vector's sum may be from one before it is refused.
@@ -25,6 +27,15 @@ PROBABILITY_TOLERANCE = 1e-6
 def is_traced(x: Any) -> bool:
     """Whether `x` is a value inside a JAX transformation, whose entries cannot be read."""
     return isinstance(x, jax.core.Tracer)
+
+
+def check_concrete(verb: str, *values: Any) -> None:
+    """Refuse games and policies inside a JAX transformation, whose entries cannot be read."""
+    if any(is_traced(leaf) for leaf in jax.tree.leaves(values)):
+        raise ValueError(
+            f"game: expected concrete numbers, found traced ones; `{verb}` works outside of "
+            "`jax.jit`, `jax.vmap` and `jax.grad`"
+        )
 
 
 def as_float_array(name: str, value: Any, *, copy: bool = True) -> Any:
@@ -110,7 +121,7 @@ def _at(where: tuple[int, ...]) -> str:
 
 def check_range(
     name: str,
-    value: float,
+    value: Any,
     low: float,
     high: float,
     *,
@@ -118,16 +129,41 @@ def check_range(
     high_open: bool = False,
 ) -> None:
     """Refuse a scalar outside an interval whose ends are closed unless said otherwise."""
+    left, right = "(" if low_open else "[", ")" if high_open else "]"
+    expected = f"a number in {left}{low}, {high}{right}"
+    if isinstance(value, bool | str | bytes) or not hasattr(value, "__float__"):
+        raise InputError(name, expected, repr(value)[:60])
     above = value > low if low_open else value >= low
     below = value < high if high_open else value <= high
     if not (above and below):
-        left, right = "(" if low_open else "[", ")" if high_open else "]"
-        raise InputError(name, f"a number in {left}{low}, {high}{right}", value)
+        raise InputError(name, expected, value)
 
 
 def check_count(name: str, value: Any, at_least: int = 1) -> int:
     """Return `value` as an int; refuse what is not a whole number of at least `at_least`."""
-    number = isinstance(value, int | float | np.integer | np.floating)
-    if not number or isinstance(value, bool) or not float(value).is_integer() or value < at_least:
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if isinstance(value, float | np.floating):
+        whole = float(value).is_integer()
+    if not whole or value < at_least:
         raise InputError(name, f"a whole number >= {at_least}", repr(value))
     return int(value)
+
+
+def check_memory(name: str, factors: Sequence[float], what: str, advice: str) -> None:
+    """Refuse what would take more than half of this machine's memory, before it is allocated.
+
+    `factors` multiply to a number of bytes, `what` says of what, and `advice` what to change.
+
+    >>> check_memory("agents", (8, 1e9, 1e9), "the weights", "use fewer agents")
+    Traceback (most recent call last):
+    ...
+    equipoise.core.errors.InputError: agents: expected arrays of at most half of this machine's
+    memory, found 8e+18 bytes for the weights; use fewer agents
+    """
+    try:
+        size = math.prod(map(float, factors))
+    except OverflowError:
+        size = math.inf
+    if not size <= memory() / 2:
+        limit = "arrays of at most half of this machine's memory"
+        raise InputError(name, limit, f"{size:.3g} bytes for {what}", advice)

@@ -1,6 +1,5 @@
 """From logs to critics: the loop around the compiled rounds of training."""
 
-import hashlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,11 +16,8 @@ from equipoise.core.randomness import as_key
 from equipoise.offline._log import Log
 from equipoise.offline.deep import _train
 from equipoise.offline.deep._critics import Critics
-from equipoise.offline.deep._files import save_critics
-from equipoise.offline.deep._linear import fit_polynomials
-from equipoise.offline.deep._mapping import side_by_side
-from equipoise.offline.deep._networks import TermNetworks, all_scopes, make_network
-from equipoise.offline.deep._rows import Data, Sizes, prepare
+from equipoise.offline.deep._networks import TermNetworks, all_scopes, fit_polynomials, make_network
+from equipoise.offline.deep._rows import Data, Sizes, prepare, side_by_side
 from equipoise.offline.deep._spec import Critic, LinearCritic
 from equipoise.runs import Reached, Record, Run, resumable
 
@@ -75,7 +71,7 @@ def fit(
     config = {
         "critic": critic,
         "kind": type(critic).__name__,
-        "logs": [fingerprint(log) for log in logs],
+        "logs": [log.fingerprint() for log in logs],
         "key": np.asarray(jax.random.key_data(key)),
         "capacity": capacity,
     }
@@ -85,7 +81,7 @@ def fit(
     with Run.start(run, config) as folder:
         critics, complete = _fit(logs, critic, key, folder, capacity)
         if complete:
-            save_critics(critics, folder.path)
+            critics.save(folder.path)
             folder.finish(_record(critics, folder))
         return critics
 
@@ -108,16 +104,6 @@ def as_logs(given: Log | Sequence[Log], trials: int) -> list[Log]:
         found = logs[0].samples if logs else "no log"
         raise ValueError(f"log: expected at least {FEWEST} rows, found {found}")
     return logs
-
-
-def fingerprint(log: Log) -> str:
-    """A word that says which log this is."""
-    digest = hashlib.sha256()
-    for name in ("contexts", "actions", "rewards", "states", "next_states", "steps"):
-        array = getattr(log, name)
-        if array is not None:
-            digest.update(name.encode() + np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()[:16]
 
 
 def _fit(
