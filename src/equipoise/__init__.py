@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from equipoise import games as games
     from equipoise import incontext as incontext
     from equipoise import offline as offline
+    from equipoise import report as report
+    from equipoise import runs as runs
     from equipoise.certificates import certify as certify
     from equipoise.core import Certificate as Certificate
     from equipoise.core import Outcome as Outcome
@@ -76,6 +78,9 @@ _PUBLIC: dict[str, str | None] = {
     # learning
     "dynamics": None,
     "incontext": None,
+    # records and pages
+    "runs": None,
+    "report": None,
 }
 
 __all__ = sorted(_PUBLIC)  # pyright: ignore[reportUnsupportedDunderAll]

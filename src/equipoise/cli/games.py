@@ -9,7 +9,6 @@ import tyro
 
 import equipoise as eq
 from equipoise.cli._inputs import check_suffix, hint, load_named, make_folder_of
-from equipoise.cli._kinds import describe, kind_of
 from equipoise.cli._output import print_json, print_pairs, print_table
 from equipoise.cli._parsing import COMMON, CommonOptions, Settings
 from equipoise.core.errors import InputError
@@ -65,7 +64,7 @@ class Games:
             raise InputError("name", "a named game", repr(self.name), hint(self.name))
         game = load_named(self.name, self.set)
         if self.write is not None:
-            kind = kind_of(game)
+            kind = game.kind
             if kind.startswith("aggregative"):
                 raise InputError(
                     "write",
@@ -81,7 +80,7 @@ class Games:
         elif self.write is None:
             _print_game(self.name, game, self.set)
         else:
-            print(f"Written: {self.write} ({describe(game)})")
+            print(f"Written: {self.write} ({game.describe()})")
         return 0
 
     def _list(self) -> None:
@@ -104,14 +103,14 @@ def _game_document(name: str, game: Any, changed: Any) -> dict[str, Any]:
     document = _entry_document(eq.games.describe(name))
     if changed:  # what is known is known of the default parameters
         document |= {"value": None, "value_exact": None, "equilibrium": None}
-    arrays = {key: getattr(game, key) for key in _ARRAYS[kind_of(game)]}
+    arrays = {key: getattr(game, key) for key in _ARRAYS[game.kind]}
     return {**document, "actions": game.actions, **arrays}
 
 
 def _print_game(name: str, game: Any, changed: Any) -> None:
     """Print what is known of a game, and its payoffs if they fit."""
     entry = eq.games.describe(name)
-    pairs: list[tuple[str, Any]] = [("name", entry.name), ("game", describe(game))]
+    pairs: list[tuple[str, Any]] = [("name", entry.name), ("game", game.describe())]
     pairs += [("source", entry.source)]
     pairs += [("notes", entry.notes)] if entry.notes else []
     if entry.parameters:
@@ -163,7 +162,7 @@ def _exact(value: Any) -> str | None:
 
 def _payoff_table(game: Any) -> Table | None:
     """The payoffs of a small game of two players, state by state where there are any."""
-    kind = kind_of(game)
+    kind = game.kind
     if kind not in ("matrix", "normal-form", "markov") or len(game.actions) != 2:
         return None
     if game.actions[1] > _LARGEST or game.actions[0] > 3 * _LARGEST:

@@ -16,7 +16,6 @@ from equipoise.cli._inputs import (
     in_run_folder,
     make_folder_of,
 )
-from equipoise.cli._kinds import describe, kind_of
 from equipoise.cli._main import Interrupted
 from equipoise.cli._output import print_json, print_pairs, print_table, write_run_page
 from equipoise.cli._parsing import COMMON, CommonOptions, Game, Settings
@@ -76,11 +75,11 @@ class Learn:
         self._check_learning()
         check_suffix("out", self.out, ".json", ".npz")
         game = find_game(self.game, self.set)
-        if kind_of(game) != "aggregative-markov":
+        if game.kind != "aggregative-markov":
             raise InputError(
                 "game",
                 "a Markov game with an aggregate, such as demand-response",
-                f"{self.game}, a game of kind {kind_of(game)}",
+                f"{self.game}, a game of kind {game.kind}",
             )
         folder, learned = in_run_folder(self.run, "learn", lambda run: self._learn(game, run))
         certificate = eq.certify(game, learned.policy)
@@ -175,7 +174,7 @@ class Learn:
         if self.common.json:
             print_json(document)
             return
-        print(f"{self.game}: {describe(game)}")
+        print(f"{self.game}: {game.describe()}")
         done = learned.episodes
         stops = np.unique(np.geomspace(1, max(done, 1), 8).round().astype(int))
         rows = [

@@ -2,9 +2,9 @@
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from equipoise.cli._documents import certificate_document
+import equipoise as eq
 from equipoise.cli._inputs import (
     check_counts,
     check_only_with_states,
@@ -16,14 +16,14 @@ from equipoise.cli._output import (
     print_json,
     print_pairs,
     print_table,
+    solution_document,
     write_run_page,
 )
 from equipoise.cli._parsing import COMMON, CommonOptions
-from equipoise.report import certificate_of, format_value
+from equipoise.report import certificate_of, format_value, has_certificate
+from equipoise.runs import Record
 
-#: What a record holds beside the curve.
-_CERTIFIED = ("gains", "certified_value")
-#: Every learner that `equipoise.papers.self_play` can make; named here, since that imports JAX.
+#: Every name of `equipoise.dynamics.LEARNERS`; named here, since that imports JAX.
 LearnerName = Literal[
     "omd",
     "omd-vanishing",
@@ -83,8 +83,6 @@ class Play:
 
     def execute(self) -> int:
         """Play, print the table, write the run folder."""
-        from equipoise.papers.self_play import Config, play_run
-
         check_counts(actions=self.actions, rounds=self.rounds, games=self.games)
         check_counts(states=self.states)
         check_seed(self.seed)
@@ -92,10 +90,12 @@ class Play:
             self.states, discount=self.discount, concentration=self.concentration
         )
         given = {k: v for k, v in asdict(self).items() if k not in ("run", "common")}
-        config = Config(**{name: value for name, value in given.items() if value is not None})
-        folder, (known, record) = in_run_folder(
-            self.run, "play", lambda run: ((run / "record.json").exists(), play_run(run, config))
-        )
+        config = eq.dynamics.SelfPlay(**{k: v for k, v in given.items() if v is not None})
+
+        def play(run: Path) -> tuple[bool, Record]:
+            return (run / "record.json").exists(), eq.dynamics.self_play(config, run)
+
+        folder, (known, record) = in_run_folder(self.run, "play", play)
         self._show(record, folder, known, write_run_page(folder, anew=not known))
         if record.scalars["rounds"] < config.rounds:
             raise Interrupted(
@@ -104,9 +104,7 @@ class Play:
             )
         return 0
 
-    def _show(self, record: Any, folder: Path, known: bool, page: Path | None) -> None:
-        # Folders of older versions hold none.
-        certificate = certificate_of(record) if "gains" in record.arrays else None
+    def _show(self, record: Record, folder: Path, known: bool, page: Path | None) -> None:
         if self.common.json:
             print_json(
                 {
@@ -116,16 +114,16 @@ class Play:
                     "finished": record.scalars["rounds"] == record.config["rounds"],
                     "read_from_disk": known,
                     "uniform": record.scalars["uniform"],
-                    "curve": {k: v for k, v in record.arrays.items() if k not in _CERTIFIED},
-                    "certificate": certificate_document(certificate) if certificate else None,
+                    "curve": record.arrays,
+                    **solution_document(record),
                 }
             )
             return
         print_table(record.tables["curve"], f"{self.row} against {self.column}")
         how = f"{folder} (finished earlier; read, not played again)" if known else str(folder)
         pairs = [("run folder", how), ("uniform play", record.scalars["uniform"])]
-        if certificate is not None:
-            gains = certificate.max_gain
+        if has_certificate(record):
+            gains = certificate_of(record).max_gain
             told = f"{format_value(gains.mean())} in the mean game, {format_value(gains.max())} in"
             pairs.append(("largest gain, certified", f"{told} the worst"))
         print_pairs([*pairs, *([] if page is None else [("report", str(page))])])

@@ -148,7 +148,9 @@ class Certificate(ABC):
             return cls(**content)
         except TypeError as error:
             missing = sorted(set(known) - set(content))
-            raise ValueError(f"certificate: expected keys {sorted(known)}, found none of {missing}") from error
+            raise ValueError(
+                f"certificate: expected keys {sorted(known)}, found none of {missing}"
+            ) from error
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
@@ -203,7 +205,9 @@ class TableCertificate(Certificate):
         for one, other in (("gains", "upper"), ("state_gains", "state_upper")):
             found = [np.shape(getattr(self, name)) for name in (one, other)]
             if found[0] != found[1]:
-                raise ValueError(f"{other}: expected the shape of {one}, found {found[1]}, {found[0]}")
+                raise ValueError(
+                    f"{other}: expected the shape of {one}, found {found[1]}, {found[0]}"
+                )
 
     def __getitem__(self, index: Any) -> "TableCertificate":
         """The certificate of one game of a batch, or of a slice of it."""

@@ -17,8 +17,9 @@ from equipoise.report._certified import add_certificate, add_certificates
 from equipoise.report._folders import RunFolder
 from equipoise.report._page import Report, flat
 from equipoise.report._pictures import Picture, pictures_of, strength_of
+from equipoise.report._records import tables_of
 from equipoise.report._run_curves import Curve, curves_of
-from equipoise.report._stories import Story, in_words, story_of
+from equipoise.report._stories import Story, in_words, status_of, story_of
 from equipoise.runs import Record, Table
 
 #: Longer tables are cut; the record holds all.
@@ -138,10 +139,7 @@ def _game(run: RunFolder) -> str | None:
 
 def _status(run: RunFolder) -> str | None:
     """What a solver or learner says of its answer, in a word."""
-    status = None if run.record is None else run.record.scalars.get("status")
-    if isinstance(status, Mapping):
-        status = status.get("name")
-    return status.split(":")[0] if isinstance(status, str) else None
+    return None if run.record is None else status_of(run.record).split(":")[0] or None
 
 
 def _seconds(run: RunFolder) -> float:
@@ -170,9 +168,10 @@ def _scalars(run: RunFolder) -> dict[str, Any]:
     """The numbers of the record, by what they are called on the page."""
     if run.record is None:
         return {}
+    known = {"stats": (run.record.solution or {}).get("stats", {}), **run.record.scalars}
     return {
         in_words(name, run.record.name): value
-        for name, value in flat(run.record.scalars)
+        for name, value in flat(known)
         if isinstance(value, int | float) and not isinstance(value, bool)
         if name not in _NOTED and not name.startswith(("certified.", "drawn."))
         if not _is_repeated(name, run.record.scalars)
@@ -261,7 +260,7 @@ def _add_tables(page: Report, runs: Sequence[RunFolder], story: Story) -> None:
         (run.label, name, table)
         for run in runs
         if run.record is not None
-        for name, table in run.record.tables.items()
+        for name, table in tables_of(run.record).items()
         if table.rows
     ]
     if not found:

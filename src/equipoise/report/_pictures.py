@@ -13,9 +13,6 @@ from equipoise.runs import Record
 #: Policies of more actions than this, and maps of more steps or states, are not drawn.
 _LARGEST = 40
 
-Arrays = Mapping[str, np.ndarray]
-Scalars = Mapping[str, Any]
-
 
 @dataclass(frozen=True)
 class Picture:
@@ -27,41 +24,60 @@ class Picture:
 
 
 def pictures_of(record: Record | None) -> list[Picture]:
-    """Figures of what is no curve: found by the names of arrays in the record.
+    """Figures of what is no curve: of the solution, and of arrays by their names in the record.
 
     `payoff`, (rows, columns), is a matrix game; `path`, (T, 3), is a policy over time, with `nash`
-    where it should end; `nash/WHO`, (3,), are equilibrium policies of players; `policy_0`,
-    `policy_1`, ..., (actions,) or (states, actions), what they play; `value` and `gains` of very
-    many games or states are drawn as histograms; `strength_total` or `strength`, (agents, agents),
-    is who matters to whom; `map/aggregate`, `map/welfare`, `map/gain` and `map/region` are
-    equilibria, of which `map/chosen` is one; `aggregate`, (steps, states, coordinates), is one.
+    where it should end; `share/WHO`, (actions,), is how many of a type play what; `strength_total`
+    or `strength`, (agents, agents), is who matters to whom; `map/aggregate`, `map/welfare`,
+    `map/gain` and `map/region` are equilibria, of which `map/chosen` is one; `aggregate`, (steps,
+    states, coordinates), is one.
 
     >>> [picture.alt for picture in pictures_of(Record("x", arrays={"payoff": [[1, -1]]}))]
     ['heat map of the 1 by 2 payoff matrix']
     """
     if record is None:
         return []
-    drawers = (_payoff, _path, _nash, _policies, _values, _interactions, _equilibria, _aggregate)
-    return [picture for draw in drawers for picture in draw(record.arrays, record.scalars)]
+    drawers = (_payoff, _path, _policies, _values, _shares, _interactions, _equilibria, _aggregate)
+    return [picture for draw in drawers for picture in draw(record)]
 
 
 def strength_of(record: Record | None) -> np.ndarray | None:
     """(agents, agents): how much the action of the second matters to the first, if it does."""
-    arrays = {} if record is None else record.arrays
-    strength = arrays.get("strength_total", arrays.get("strength"))
-    return strength if strength is not None and strength.ndim == 2 and strength.any() else None
+    if record is None:
+        return None
+    known = {**record.arrays, **(record.solution or {}).get("stats", {})}
+    strength = known.get("strength_total", known.get("strength"))
+    drawn = strength is not None and np.ndim(strength) == 2 and np.any(strength)
+    return np.asarray(strength) if drawn else None
 
 
-def _payoff(arrays: Arrays, scalars: Scalars) -> list[Picture]:
-    payoff = arrays.get("payoff")
+def _labels(record: Record, which: str, player: int = 0) -> Any:
+    """Names of the actions of a player, or of the states."""
+    found = record.scalars.get("labels", {}).get(which)
+    if found is None or which != "actions":
+        return found
+    return found[player if len(found) > 1 else 0]
+
+
+def _payoff(record: Record) -> list[Picture]:
+    payoff = record.arrays.get("payoff")
     if payoff is None or payoff.ndim != 2 or max(payoff.shape) > _LARGEST:
         return []
-    figure = figures.heat_map(payoff, title="payoff to row", xlabel="column", ylabel="row")
+    row, column = player_names(2, record.scalars.get("labels", {}).get("players"))
+    figure = figures.heat_map(
+        payoff,
+        rows=_labels(record, "actions", 0),
+        columns=_labels(record, "actions", 1),
+        title=f"payoff to {row}",
+        xlabel=column,
+        ylabel=row,
+    )
     height, width = payoff.shape
     return [Picture(figure, f"heat map of the {height} by {width} payoff matrix")]
 
 
-def _path(arrays: Arrays, scalars: Scalars) -> list[Picture]:
+def _path(record: Record) -> list[Picture]:
+    arrays, scalars = record.arrays, record.scalars
     path = arrays.get("path")
     if path is None or path.ndim != 2 or path.shape[1] != 3 or not len(path):
         return []
@@ -81,69 +97,94 @@ def _path(arrays: Arrays, scalars: Scalars) -> list[Picture]:
     return [Picture(figures.simplex_plot(path, equilibrium=nash), alt, "; ".join(told))]
 
 
-def _nash(arrays: Arrays, scalars: Scalars) -> list[Picture]:
+def _policies(record: Record) -> list[Picture]:
+    """What the players of one game play: bars and a triangle, or heat maps over states."""
+    found = (record.solution or {}).get("policy", {})
+    if found.get("kind") != "profile":
+        return []
+    policies = [np.asarray(found["strategies"][str(i)]) for i in range(len(found["strategies"]))]
+    if any(p.size == 0 or max(p.shape) > _LARGEST for p in policies):
+        return []
+    names = player_names(len(policies), record.scalars.get("labels", {}).get("players"))
+    shown = dict(zip(names, policies, strict=True))
+    if all(policy.ndim == 1 for policy in policies):
+        told = "; ".join(f"{name}: {_numbers(p)}" for name, p in shown.items())
+        alt = f"bars of the probabilities of each action. {told}"
+        actions = _labels(record, "actions")
+        same = len({p.size for p in policies}) == 1 and len(actions or ()) == policies[0].size
+        bars = figures.policy_bars(shown, actions=actions if same else None, title="policy")
+        return [Picture(bars, alt), *_triangle(record, shown)]
+    if record.scalars.get("kind") != "markov" or any(policy.ndim != 2 for policy in policies):
+        return []  # those of a batch of games
+    return [
+        Picture(
+            figures.heat_map(
+                policy,
+                rows=_labels(record, "states"),
+                columns=_labels(record, "actions", player),
+                title=name,
+                xlabel="action",
+                ylabel="state",
+            ),
+            f"heat map of the probabilities of the {name} player's actions in every state",
+        )
+        for player, (name, policy) in enumerate(shown.items())
+    ]
+
+
+def _triangle(record: Record, shown: Mapping[str, np.ndarray]) -> list[Picture]:
     """Equilibrium policies over three actions, each a star in one triangle."""
-    points = {
-        name.removeprefix("nash/"): array
-        for name, array in arrays.items()
-        if name.startswith("nash/") and array.shape == (3,)
-    }
+    points = {name: policy for name, policy in shown.items() if policy.shape == (3,)}
     if not points:
         return []
     places = "; ".join(f"{name} at {_numbers(point)}" for name, point in points.items())
-    game = scalars.get("game")
+    game, actions = record.scalars.get("game"), _labels(record, "actions")
+    names = {"actions": actions} if actions is not None and len(actions) == 3 else {}
     return [
         Picture(
-            figures.simplex_plot(equilibrium=points, title="equilibrium"),
+            figures.simplex_plot(equilibrium=points, title="equilibrium", **names),
             f"equilibrium in the triangle of three actions: {places}",
             f"{game}; equilibrium: {places}" if isinstance(game, str) else places,
         )
     ]
 
 
-def _policies(arrays: Arrays, scalars: Scalars) -> list[Picture]:
-    """Bars of the probabilities of one game, or a heat map for each player of a Markov game."""
-    count = sum(name.startswith("policy_") for name in arrays)
-    policies = [arrays[f"policy_{i}"] for i in range(count) if f"policy_{i}" in arrays]
-    if not policies or any(p.size == 0 or max(p.shape) > _LARGEST for p in policies):
-        return []
-    shown = dict(zip(player_names(len(policies)), policies, strict=True))
-    if all(policy.ndim == 1 for policy in policies):
-        told = "; ".join(f"{name}: {_numbers(p)}" for name, p in shown.items())
-        alt = f"bars of the probabilities of each action. {told}"
-        return [Picture(figures.policy_bars(shown, title="policy"), alt)]
-    if scalars.get("kind") != "markov" or any(policy.ndim != 2 for policy in policies):
-        return []  # those of a batch of games
-    return [
-        Picture(
-            figures.heat_map(policy, title=name, xlabel="action", ylabel="state"),
-            f"heat map of the probabilities of the {name} player's actions in every state",
-        )
-        for name, policy in shown.items()
-    ]
-
-
-def _values(arrays: Arrays, scalars: Scalars) -> list[Picture]:
+def _values(record: Record) -> list[Picture]:
     """Histograms of the values and gaps of a batch of games, or of values of very many states."""
-    value, gains = arrays.get("value"), arrays.get("gains")
-    if value is None or gains is None or "kind" not in scalars or value.ndim == 0:
+    if record.scalars.get("kind") not in ("matrix", "normal-form", "markov"):
         return []
+    found = record.solution or {}
+    value, gains = (np.asarray(x) for x in (found["value"], found["certificate"]["gains"]))
     batch = gains.ndim > 1
-    if not batch and value.size <= _LARGEST:
+    if value.ndim == 0 or (not batch and value.size <= _LARGEST):
         return []  # a table shows them
     what = "games" if batch else "states"
     figure = figures.histogram(value, title="values", xlabel="value to row", ylabel=what)
-    found = [Picture(figure, f"histogram of the values of the {what} to the row player")]
+    pictures = [Picture(figure, f"histogram of the values of the {what} to the row player")]
     if batch:
         gaps = gains.sum(-1)
         figure = figures.histogram(gaps, title="NashConv", xlabel="NashConv", log=True)
         alt = f"histogram of the certified gaps; the largest is {gaps.max():.2g}"
-        found.append(Picture(figure, alt))
-    return found
+        pictures.append(Picture(figure, alt))
+    return pictures
 
 
-def _interactions(arrays: Arrays, scalars: Scalars) -> list[Picture]:
-    strength = strength_of(Record("", arrays=arrays))
+def _shares(record: Record) -> list[Picture]:
+    shares = {
+        f"type {name.removeprefix('share/')}": array
+        for name, array in record.arrays.items()
+        if name.startswith("share/")
+    }
+    if not shares:
+        return []
+    told = "; ".join(f"{name}: {_numbers(p)}" for name, p in shares.items())
+    actions = _labels(record, "actions")
+    figure = figures.policy_bars(shares, actions=actions, title="share of each type that plays it")
+    return [Picture(figure, f"bars of the shares of each type that play each action. {told}")]
+
+
+def _interactions(record: Record) -> list[Picture]:
+    strength = strength_of(record)
     if strength is None:
         return []
     i, j = np.unravel_index(int(strength.argmax()), strength.shape)
@@ -158,7 +199,8 @@ def _interactions(arrays: Arrays, scalars: Scalars) -> list[Picture]:
     ]
 
 
-def _equilibria(arrays: Arrays, scalars: Scalars) -> list[Picture]:
+def _equilibria(record: Record) -> list[Picture]:
+    arrays = record.arrays
     if "map/aggregate" not in arrays or not len(arrays["map/aggregate"]):
         return []
     places, welfare = arrays["map/aggregate"], arrays["map/welfare"]
@@ -180,8 +222,8 @@ def _equilibria(arrays: Arrays, scalars: Scalars) -> list[Picture]:
     return [Picture(figure, alt, caption)]
 
 
-def _aggregate(arrays: Arrays, scalars: Scalars) -> list[Picture]:
-    aggregate = arrays.get("aggregate")
+def _aggregate(record: Record) -> list[Picture]:
+    aggregate = record.arrays.get("aggregate")
     if aggregate is None or aggregate.ndim != 3 or max(aggregate.shape[:2]) > _LARGEST:
         return []
     found = []

@@ -25,13 +25,21 @@ def story_of(record: Record) -> Story:
     '2 x 2, solved and certified.'
     """
     kind = str(record.scalars.get("kind", record.name))
+    if "own_gap" in (record.solution or {}).get("stats", {}):
+        kind = "offline"
     return STORIES[kind](record) if kind in STORIES else Story()
 
 
+def status_of(record: Record) -> str:
+    """What a solver or learner says of its answer; nothing where there is none."""
+    status = (record.solution or {}).get("status") or record.scalars.get("status")
+    if isinstance(status, Mapping):
+        return f"{status.get('name')}: {status.get('message')}"
+    return status if isinstance(status, str) else ""
+
+
 def _solved(record: Record) -> Story:
-    scalars = record.scalars
-    status = scalars.get("status")
-    said = f"{status['name']}: {status['message']}" if isinstance(status, Mapping) else status
+    scalars, said = record.scalars, status_of(record)
     return Story(
         title=str(scalars.get("game", "")),
         lead=f"{scalars.get('description', record.name)}, solved and certified.",
@@ -57,32 +65,37 @@ _MARKOV = "The same game solved for the largest and for the smallest mean reward
 
 
 def _offline(record: Record) -> Story:
-    scalars = record.scalars
+    solution: Any = record.solution
+    stats, gap = solution["stats"], solution["stats"]["gap"]
     own = (
         "A policy looks better in the model that it was learned in than it is: the gap there is "
         "often below the interval, which comes from models of resampled logs and is the answer."
-        if scalars.get("learned")
+        if solution["status"]["name"] == "learned"
         else "The policy is that of the log. The largest of noisy gains is too large in a model, "
         "and more so in models of resampled logs; an interval with a confidence level allows for "
         "that, a range does not."
     )
-    sure = "The strongest terms, with 95% intervals."
-    found = record.tables.get("interactions")
-    if found is not None and any(row[3] is None for row in found.rows):
-        sure = (
-            "The strongest terms. Where the fit leaves nothing of the rewards, nothing tells how "
-            "sure a term is, and there is no interval."
-        )
-    return Story(
-        lead=f"{scalars['samples']:,} samples of {scalars['agents']:,} agents: what they should "
-        "do, and how far that is from an equilibrium.",
-        text=f"{scalars['status']}.\n\nGap: {scalars['gap, in words']}.\n\n{own}\n\n"
+    support = (
         "Deviations on support are those whose chi-squared divergence from the log's play is at "
         "most one: about them the log itself speaks. What is off support rests on the model "
         "alone: if it is the larger part, more rows of the same play will not help, other play "
         "would. The policy is a mixture of product policies: one component is drawn for all "
         "agents. A gain can be negative: correlated play may be worth more than every fixed "
-        "deviation.",
+        "deviation."
+    )
+    sure = "The strongest terms, with 95% intervals."
+    if any(one["lower"] is None for one in stats.get("interactions", ())):
+        sure = (
+            "The strongest terms. Where the fit leaves nothing of the rewards, nothing tells how "
+            "sure a term is, and there is no interval."
+        )
+    told = [f"{status_of(record)}.", f"Gap: {gap['text']}.", own]
+    told += [support] if solution["policy"]["kind"] == "mixture" else []
+    return Story(
+        title=record.name,
+        lead=f"{stats['samples']:,} samples of {stats['agents']:,} agents: what they should "
+        "do, and how far that is from an equilibrium.",
+        text="\n\n".join([*told, *stats.get("warnings", ())]),
         captions={
             "ranks": "Interaction rank. Held-out error as a part of the variance of rewards. "
             "Chosen is the smallest rank within one standard error of the best.",
@@ -130,20 +143,33 @@ STORIES: dict[str, Callable[[Record], Story]] = {
 #: Names in records and configs -> words; names that are not here are shown as they are.
 WORDS = {
     # Numbers of records.
+    "stats.agents": "agents",
     "stats.bound": "largest gain, at most",
     "stats.cells": "cells of the grid of aggregates",
     "stats.classes": "classes of agents who play alike",
     "stats.delta": "most that one agent moves the aggregate",
+    "stats.contexts": "contexts",
     "stats.feasible": "cells that can hold an equilibrium",
+    "stats.gap.divergence": "chi-squared divergence of deviations on support, at most",
+    "stats.gap.gap": "gap in the fitted model",
+    "stats.gap.level": "level of the interval over resampled logs",
+    "stats.gap.off_support": "gap in the fitted model, off support",
+    "stats.gap.on_support": "gap in the fitted model, on support",
+    "stats.iterations": "iterations",
     "stats.lipschitz": "Lipschitz constant of rewards",
     "stats.lipschitz_estimated": "whether it was estimated",
+    "stats.own_gap": "gap of the log's own play in the fitted model",
+    "stats.parameters": "parameters of a critic",
     "stats.pivots": "pivots",
     "stats.plan_seconds": "seconds of planning",
     "stats.planning_bound": "largest gain promised by planning",
     "stats.plans": "times planned",
     "stats.programs": "linear programs solved",
+    "stats.rank": "interaction rank",
     "stats.relaxed": "factor that the tolerance had to grow by",
     "stats.sample_bytes": "bytes of samples",
+    "stats.samples": "samples",
+    "stats.samples_per_parameter": "samples per parameter",
     "stats.seconds": "seconds of solving",
     "stats.spacing": "side of the cells",
     "stats.steps.hoffman_karp": "Hoffman-Karp steps",
