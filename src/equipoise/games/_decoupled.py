@@ -79,13 +79,11 @@ class DecoupledMarkovGame(SingleGame):
         self.interactions = interactions
         transitions = read_only("transitions", transitions)
         horizon, contexts = self._check_sizes(transitions)
-        largest_states, largest_actions = transitions.shape[-3:-1]
+        largest_states, most_actions = transitions.shape[-3:-1]
         agents = interactions.agents
         self.states = as_agent_counts("states", states, agents, largest_states, exact=True)
-        self.action_counts = as_agent_counts(
-            "actions", actions, agents, largest_actions, exact=True
-        )
-        full = (contexts, horizon, agents, largest_states, largest_actions, largest_states)
+        self.action_counts = as_agent_counts("actions", actions, agents, most_actions, exact=True)
+        full = (contexts, horizon, agents, largest_states, most_actions, largest_states)
         self.transitions = np.broadcast_to(self._as_transitions(transitions), full)
         self.initial = np.broadcast_to(self._as_initial(initial, contexts), (contexts, *full[2:4]))
         self.context_probabilities = as_context_probabilities(context_probabilities, contexts)
