@@ -17,7 +17,13 @@ from equipoise.cli._inputs import (
     make_folder_of,
 )
 from equipoise.cli._main import Interrupted
-from equipoise.cli._output import print_json, print_pairs, print_table, write_run_page
+from equipoise.cli._output import (
+    certificate_document,
+    print_certificate,
+    print_json,
+    print_table,
+    write_run_page,
+)
 from equipoise.cli._parsing import COMMON, CommonOptions, Game, Settings
 from equipoise.core.errors import InputError
 from equipoise.runs import FolderInUse, Run, Table
@@ -67,8 +73,6 @@ class Learn:
 
     def execute(self) -> int:
         """Simulate, learn, certify, show."""
-        from equipoise.cli._crowds import write_policy
-
         check_seed(self.seed)
         check_counts(episodes=self.episodes)
         check_counts(at_least=0, scouts=self.scouts)
@@ -83,11 +87,12 @@ class Learn:
             )
         folder, learned = in_run_folder(self.run, "learn", lambda run: self._learn(game, run))
         certificate = eq.certify(game, learned.policy)
-        page = write_run_page(folder, anew=self._keep(folder, certificate))
-        document = {"folder": str(folder), **self._document(game, learned, certificate)}
+        policy, value = learned.policy, certificate.mean_value
+        solution = eq.Solution(policy, value, certificate, learned.status, stats=learned.stats)
+        page = write_run_page(folder, anew=self._keep(folder, game, solution))
         if self.out is not None:
-            write_policy(make_folder_of(self.out), learned.policy, document)
-        self._show(document, game, learned, certificate, (folder, page))
+            eq.write_policy(make_folder_of(self.out), policy)
+        self._show(game, learned, certificate, folder, page)
         if learned.episodes < self.episodes:
             raise Interrupted(
                 f" after {learned.episodes:,} of {self.episodes:,} episodes; the policy above is "
@@ -121,8 +126,8 @@ class Learn:
             run=folder,
         )
 
-    def _keep(self, folder: Path, certificate: Any) -> bool:
-        """Add to the record what the learner cannot know: the game's name, and the exact gains.
+    def _keep(self, folder: Path, game: Any, solution: Any) -> bool:
+        """Add to the record what the learner cannot know: the game, and the exact gains.
 
         Returns whether that was new.
         """
@@ -130,49 +135,35 @@ class Learn:
             return False
         # Whoever holds the folder now was given the same command, and adds the same.
         with suppress(FolderInUse), Run.open(folder) as run:
-            if "certified" in run.record().scalars:
+            if run.record().solution is not None:
                 return False
-            names = ("max_gain", "nash_conv", "exploitability", "method", "exact", "concept")
-            certified = {name: getattr(certificate, name) for name in names}
-            run.add_to_record({"game": ", ".join([self.game, *self.set]), "certified": certified})
+            about = {"game": ", ".join([self.game, *self.set]), "labels": game.labels.to_plain()}
+            run.add_to_record(about, solution=solution.to_plain())
             return True
         return False
 
-    def _document(self, game: Any, learned: Any, certificate: Any) -> dict[str, Any]:
-        from equipoise.cli._crowds import certificate_document
-
-        policy = learned.policy
-        return {
-            "game": self.game,
-            "kind": "aggregative-markov",
-            "agents": game.agents,
-            "episodes": learned.episodes,
-            "rewards": self.rewards,
-            "learner": {
-                "width": learned.width,
-                "bound": learned.bound,
-                "confidence": learned.confidence,
-                "regret": float(learned.regret[-1]) if learned.episodes else 0.0,
-                "welfare": learned.welfare,
-                "plans": learned.stats["plans"],
-            },
-            "policy": {part: getattr(policy, part) for part in ("rows", "counts", "actions")},
-            "certificate": certificate_document(certificate),
-            "curve": learned.curve,
-            "status": {"name": learned.status.name, "message": learned.status.message},
-        }
-
     def _show(
-        self,
-        document: dict[str, Any],
-        game: Any,
-        learned: Any,
-        certificate: Any,
-        places: tuple[Path, Path | None],
+        self, game: Any, learned: Any, certificate: Any, folder: Path, page: Path | None
     ) -> None:
-
         if self.common.json:
-            print_json(document)
+            told = ("width", "bound", "confidence", "welfare")
+            learner = {name: getattr(learned, name) for name in told}
+            learner["regret"] = float(learned.regret[-1]) if learned.episodes else 0.0
+            print_json(
+                {
+                    "folder": str(folder),
+                    "game": self.game,
+                    "kind": game.kind,
+                    "agents": game.agents,
+                    "episodes": learned.episodes,
+                    "rewards": self.rewards,
+                    "learner": learner | {"plans": learned.stats["plans"]},
+                    "policy": learned.policy.to_plain(),
+                    "certificate": certificate_document(certificate),
+                    "curve": learned.curve,
+                    "status": learned.status.to_plain(),
+                }
+            )
             return
         print(f"{self.game}: {game.describe()}")
         done = learned.episodes
@@ -185,18 +176,17 @@ class Learn:
         rows.append(("returned", learned.width, learned.bound))
         table = Table(("episode", "upper minus lower value", "gain at most"), rows)
         print_table(table, title="Proven so far, of any policy played, and of the one returned")
-        (low, high), (folder, page) = learned.welfare, places
-        print_pairs(
-            [
-                ("upper minus lower value", learned.width),
-                ("largest gain, at most", learned.bound),
-                ("with probability", learned.confidence),
-                ("mean welfare, between", f"{np.mean(low):.4g} and {np.mean(high):.4g}"),
-                ("largest gain, exactly", float(certificate.max_gain)),
-                ("mean reward, exactly", float(np.mean(certificate.mean_value))),
-                ("run folder", str(folder)),
-                *([] if page is None else [("report", str(page))]),
-                *([] if self.out is None else [("policy", str(self.out))]),
-                ("status", str(learned.status)),
-            ]
-        )
+        low, high = learned.welfare
+        facts = {
+            "upper minus lower value": learned.width,
+            "largest gain, at most": learned.bound,
+            "with probability": learned.confidence,
+            "mean welfare, between": f"{np.mean(low):.4g} and {np.mean(high):.4g}",
+            "mean reward, exactly": float(np.mean(certificate.mean_value)),
+            "run folder": folder,
+            "report": page,
+            "policy": self.out,
+            "status": learned.status,
+        }
+        pairs = [(name, value) for name, value in facts.items() if value is not None]
+        print_certificate(certificate, game.labels.to_plain(), pairs)

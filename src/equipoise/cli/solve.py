@@ -102,7 +102,7 @@ class Solve:
         """The record, from the run folder if it is there already; and whether it was."""
         name = ", ".join([self.game, *self.set])
         if self.run is None:
-            return record_of(game, eq.solve(game, **options), name=name), False
+            return record_of(game, _solve(game, options), name=name), False
         config = {"game": self.game, "set": self.set, "option": self.option}
         config |= {"tolerance": self.tolerance}
         if self.game not in eq.games.names():  # another file of that name is another game
@@ -113,10 +113,10 @@ class Solve:
                 if run.finished:
                     return run.record(), True
         begun = time.perf_counter()
-        solution = eq.solve(game, **options)  # a game that cannot be solved leaves no folder behind
-        record = record_of(game, solution, name=name, config=config)
+        found = _solve(game, options)  # a game that cannot be solved leaves no folder behind
+        record = record_of(game, found, name=name, config=config)
         with Run.start(self.run, config) as run:
-            eq.write_policy(self.run / POLICY, solution.policy)
+            eq.write_policy(self.run / POLICY, getattr(found, "solution", found).policy)
             record = run.finish(record, seconds_before=time.perf_counter() - begun)
         write_run_page(self.run)
         return record, False
@@ -141,9 +141,18 @@ class Solve:
         print_pairs([(name, str(file)) for name, file in files if file is not None])
 
 
+def _solve(game: Any, options: dict[str, Any]) -> Any:
+    """A solution; of a crowd a study, which compares it with other equilibria."""
+    if game.kind.startswith("aggregative"):
+        return eq.aggregative.study(game, **options)
+    return eq.solve(game, **options)
+
+
 def _check_options(game: Any, options: Mapping[str, Any]) -> None:
     """Refuse options that the solver does not have, or that would change nothing."""
-    solver = eq.solvers.KINDS[game.kind]
+    from equipoise import solvers
+
+    solver = solvers.KINDS[game.kind]
     if isinstance(solver, str) or not options:  # `solve` says what to do instead
         return
     known = list(inspect.signature(solver()).parameters)[1:]

@@ -23,10 +23,11 @@ class Parts:
     tables: dict[str, Table] = field(default_factory=dict)
 
 
-def record_of(game: Any, solution: Solution, *, name: str = "", config: Any = None) -> Record:
+def record_of(game: Any, found: Any, *, name: str = "", config: Any = None) -> Record:
     """The record of a solution: with the game's name and labels, and tables to be shown.
 
-    Crowds are compared with the other equilibria of the game, which are sought for that.
+    `found` is a `Solution`, or an `aggregative.Study`, which also holds the other equilibria that
+    the solution of a crowd is compared with.
 
     **Example**
 
@@ -38,7 +39,8 @@ def record_of(game: Any, solution: Solution, *, name: str = "", config: Any = No
     >>> "matching-pennies" in eq.report.page_of(record).html()
     True
     """
-    parts = KINDS[game.kind](game, solution)
+    solution: Solution = getattr(found, "solution", found)
+    parts = KINDS[game.kind](game, found)
     scalars = {
         "kind": game.kind,
         "game": name or game.describe(),
@@ -47,14 +49,9 @@ def record_of(game: Any, solution: Solution, *, name: str = "", config: Any = No
     }
     if np.ndim(solution.value) == 0:
         scalars["value"] = float(solution.value)
-    return Record(
-        "solution",
-        config or {},
-        {**scalars, **parts.scalars},
-        parts.arrays,
-        parts.tables,
-        solution.to_plain(),
-    )
+    scalars |= parts.scalars
+    plain = solution.to_plain()
+    return Record("solution", config or {}, scalars, parts.arrays, parts.tables, plain)
 
 
 def _table_game(game: Any, solution: Solution) -> Parts:
@@ -99,41 +96,29 @@ def policy_table(
     return Table(columns, list(zip(*cells, strict=True)))
 
 
-def _crowd(game: Any, solution: Solution) -> Parts:
+def _crowd(game: Any, found: Any) -> Parts:
     """A crowd of one step: who plays what, and where the other equilibria lie."""
-    from equipoise.aggregative import equilibria
-
-    found = equilibria(game)
-    aggregate, own = solution.stats["aggregate"], float(np.mean(solution.value))
-    rows = [("this solution", aggregate, float(solution.certificate.max_gain), own)]
-    rows += [(f"equilibrium {k}", e.aggregate, e.gain, e.welfare) for k, e in enumerate(found)]
-    arrays = {"aggregate": aggregate}
-    if found:
-        arrays |= {
-            f"map/{name}": np.array([getattr(one, name) for one in found])
-            for name in ("aggregate", "welfare", "gain", "region")
-        }
-        arrays |= {"map/chosen": aggregate, "map/chosen_welfare": own}
-    (actions,) = game.actions
-    plays = solution.policy.plays(game.types, actions)
+    solution = getattr(found, "solution", found)
+    plays = solution.policy.plays(game.types, game.actions[0])
     kinds = [game.labels.type(t) for t in range(game.types)]
     who = [(kinds[t], int(game.counts[t]), *map(int, plays[t])) for t in range(game.types)]
-    shares = {}
+    arrays = {"aggregate": solution.stats["aggregate"]}
     if game.types <= 8:
-        shares = {f"share/{kind}": plays[t] / game.counts[t] for t, kind in enumerate(kinds)}
-    tables = {
-        "who_plays_what": _cut(("type", "agents", *_actions(game)), who),
-        "against_other_equilibria": _cut(
-            ("", "aggregate", "largest gain (ε)", "mean reward"), rows
-        ),
-    }
-    return Parts(_crowd_scalars(game, solution), arrays | shares, tables)
+        arrays |= {f"share/{kind}": plays[t] / game.counts[t] for t, kind in enumerate(kinds)}
+    if equilibria := getattr(found, "equilibria", ()):
+        arrays |= {
+            f"map/{name}": np.array([getattr(one, name) for one in equilibria])
+            for name in ("aggregate", "welfare", "gain", "region")
+        }
+        arrays["map/chosen"] = solution.stats["aggregate"]
+        arrays["map/chosen_welfare"] = float(np.mean(solution.value))
+    tables = {"who_plays_what": _cut(("type", "agents", *_actions(game)), who)}
+    return Parts(_crowd_scalars(game, solution), arrays, tables | _others(found))
 
 
-def _markov_crowd(game: Any, solution: Solution) -> Parts:
+def _markov_crowd(game: Any, found: Any) -> Parts:
     """A crowd of several steps: aggregates, who plays what, and the best and worst for society."""
-    from equipoise.aggregative import solve_aggregative_markov
-
+    solution = getattr(found, "solution", found)
     aggregate = solution.stats["aggregate"]
     states = [f"state {game.labels.state(s)}" for s in range(game.states)]
     cells = [
@@ -143,22 +128,23 @@ def _markov_crowd(game: Any, solution: Solution) -> Parts:
     for h, s in np.ndindex(game.horizon, game.states):
         share = solution.policy.plays(game.types, game.actions[0], h, s).sum(0) / game.agents
         who.append((h, game.labels.state(s), *map(float, share)))
-    rows = [_worth("this solution", solution)]
-    for label, sense in (("best for society found", "max"), ("worst found", "min")):
-        other = solve_aggregative_markov(game, objective="welfare", sense=sense)
-        rows.append(_worth(label, other))
     tables = {
         "who_plays_what": _cut(("step", "state", *_actions(game)), who),
         "aggregate": _cut(("step", *states), cells),
-        "against_other_equilibria": Table(
-            ("", "largest gain (ε)", "mean reward, over starting states"), rows
-        ),
     }
-    return Parts(_crowd_scalars(game, solution), {"aggregate": aggregate}, tables)
+    arrays = {"aggregate": aggregate}
+    return Parts(_crowd_scalars(game, solution), arrays, tables | _others(found))
 
 
-def _worth(name: str, solution: Solution) -> tuple[str, float, float]:
-    return name, float(solution.certificate.max_gain), float(np.mean(solution.value))
+def _others(found: Any) -> dict[str, Table]:
+    """The solution beside the other equilibria of a study."""
+    compared = getattr(found, "comparison", ())
+    rows = [(one.name, one.aggregate, one.gain, one.value) for one in compared]
+    columns = ("", "aggregate", "largest gain (ε)", "mean reward")
+    if all(row[1] is None for row in rows):  # in a Markov game there is one in every state
+        rows = [(row[0], *row[2:]) for row in rows]
+        columns = ("", columns[2], "mean reward, over starting states")
+    return {"against_other_equilibria": _cut(columns, rows)} if rows else {}
 
 
 def _crowd_scalars(game: Any, solution: Solution) -> dict[str, Any]:
@@ -187,7 +173,7 @@ def _nothing(game: Any, solution: Solution) -> Parts:
 
 
 #: Kind of game -> what its record holds beside the solution.
-KINDS: dict[str, Callable[[Any, Solution], Parts]] = {
+KINDS: dict[str, Callable[[Any, Any], Parts]] = {
     "matrix": _table_game,
     "normal-form": _table_game,
     "markov": _table_game,
@@ -214,8 +200,10 @@ def tables_of(record: Record) -> dict[str, Table]:
         found["ranks"] = Table(heads, [(str(row[0]), *row[1:]) for row in rows])
     if stats.get("interactions"):
         rows = [
-            (str(one["reward_of"]), ", ".join(map(str, one["with"])))
-            + tuple(one[name] for name in ("strength", "lower", "upper"))
+            (
+                *(str(one["reward_of"]), ", ".join(map(str, one["with"]))),
+                *(one[name] for name in ("strength", "lower", "upper")),
+            )
             for one in stats["interactions"]
         ]
         found["interactions"] = Table(("reward of", "with", "strength", "lower", "upper"), rows)
