@@ -11,7 +11,7 @@ import pytest
 from equipoise import dynamics, games
 from equipoise.certificates import certify
 from equipoise.dynamics import OMD, Bernoulli, BestResponder, Exact, Fixed, Gaussian, MarkovOMD
-from equipoise.dynamics import _tiles as tiles
+from equipoise.dynamics import _engine as tiles
 
 FAMILY = games.families.uniform(actions=3)
 SMALL = FAMILY.sample(6, key=0)

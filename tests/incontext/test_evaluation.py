@@ -7,8 +7,6 @@ from sample_players import random_players
 import equipoise as eq
 from equipoise import dynamics, incontext
 from equipoise.games import families
-from equipoise.incontext._curves import Mean, gap
-from equipoise.incontext._measures import beyond_value, make_opponents, rounds_to_gap
 from equipoise.incontext._static import best_static, static_policies
 from equipoise.runs import Record
 

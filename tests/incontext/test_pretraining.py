@@ -17,7 +17,6 @@ from scipy.special import xlogy
 from equipoise import dynamics, incontext
 from equipoise.games import MatrixGame, families
 from equipoise.incontext import _train
-from equipoise.incontext._curves import gap
 from equipoise.incontext._static import static_policies
 from equipoise.incontext._step import Trainer, held_out_divergence
 from equipoise.incontext._train import prepare

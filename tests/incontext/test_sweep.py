@@ -8,7 +8,7 @@ import pytest
 
 import equipoise as eq
 from equipoise.incontext import _sweep
-from equipoise.incontext._chunks import attend
+from equipoise.incontext._attention import attend_in_chunks as attend
 
 BASE = eq.games.families.uniform(actions=2).sample(key=0)
 NEAR = [eq.games.families.perturbed(BASE, scale) for scale in (0.1, 0.3)]
