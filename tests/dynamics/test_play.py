@@ -122,7 +122,9 @@ def test_rewards_are_scaled_from_their_range():
 
 def test_actions_follow_the_policy():
     fixed = Fixed([0.5, 0.3, 0.2])
-    history = dynamics.play(SMALL, fixed, dynamics.Uniform(), rounds=4000, key=0, history=True).history
+    history = dynamics.play(
+        SMALL, fixed, dynamics.Uniform(), rounds=4000, key=0, history=True
+    ).history
     rows = np.bincount(history.actions[..., 0].ravel(), minlength=3) / 24_000
     columns = np.bincount(history.actions[..., 1].ravel(), minlength=3) / 24_000
     np.testing.assert_allclose(rows, [0.5, 0.3, 0.2], atol=0.012)
@@ -146,7 +148,9 @@ def test_noisy_rewards_are_unbiased(noise, spread):
     means = np.array([0.3, 0.5, 0.7])
     one = games.MatrixGame(means.reshape(3, 1, 1))
     uniform = dynamics.Uniform()
-    history = dynamics.play(one, uniform, uniform, rounds=20_000, key=0, noise=noise, history=True).history
+    history = dynamics.play(
+        one, uniform, uniform, rounds=20_000, key=0, noise=noise, history=True
+    ).history
     error = 4 * spread / np.sqrt(20_000) + 1e-4
     np.testing.assert_allclose(history.rewards.mean(1), means, atol=error * 1.2)
     assert (history.rewards >= 0).all()
@@ -265,7 +269,9 @@ def test_a_start_that_no_game_has_is_refused(verb, start):
 
 
 def test_play_begins_at_the_start():
-    history = dynamics.play(MARKOV[0], MarkovOMD(), MarkovOMD(), rounds=5, key=0, start=1, history=True).history
+    history = dynamics.play(
+        MARKOV[0], MarkovOMD(), MarkovOMD(), rounds=5, key=0, start=1, history=True
+    ).history
     assert history.states[0] == 1
 
 

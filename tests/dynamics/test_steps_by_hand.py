@@ -63,9 +63,7 @@ def test_mirror_descent_follows_its_anchor_at_every_state():
             target = reward + discount * values[then]
             gradient = np.zeros(3)
             gradient[action] = (values[here] - target) / (x[here, action] + beta)
-            x[here] = projected(
-                x[here] - step * (gradient + strength * (x[here] - z[here])), floor
-            )
+            x[here] = projected(x[here] - step * (gradient + strength * (x[here] - z[here])), floor)
             z[here] += float(learner.anchor.weight(visits[here])) * (x[here] - z[here])
             values[here] += float(learner.value_step(visits[here])) * (target - values[here])
             state = learner.update(state, MarkovBandit(t, here, action, reward, then))

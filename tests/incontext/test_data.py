@@ -97,7 +97,12 @@ def trained_on(monkeypatch):
 
     def labelled(self, tables, context, *more):
         labels = labels_of(self, tables, context, *more)
-        parts = (jax.numpy.moveaxis(tables.reward, -1, 0), context.actions, context.policies, labels)
+        parts = (
+            jax.numpy.moveaxis(tables.reward, -1, 0),
+            context.actions,
+            context.policies,
+            labels,
+        )
         jax.debug.callback(lambda *arrays: seen.append([np.asarray(a) for a in arrays]), *parts)
         return labels
 

@@ -6,8 +6,8 @@ from sample_players import random_players
 
 import equipoise as eq
 from equipoise import dynamics, incontext
-from equipoise.games import families
 from equipoise.dynamics import Mean
+from equipoise.games import families
 from equipoise.incontext._static import best_static, static_policies
 from equipoise.incontext.evaluation import beyond_value, make_opponents, rounds_to_gap
 from equipoise.runs import Record

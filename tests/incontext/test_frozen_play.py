@@ -61,7 +61,9 @@ def test_a_game_alone_is_as_in_any_batch(episode):
     for part in (slice(0, 1), slice(7, 8), slice(31, 32), slice(33, 34), slice(3, 40)):
         alone = incontext.play(PLAYERS, GAMES[part], rounds=ROUNDS, key=keys[part])
         for seat in (0, 1):
-            np.testing.assert_array_equal(alone.recorded.last[seat], episode.recorded.last[seat][:, part])
+            np.testing.assert_array_equal(
+                alone.recorded.last[seat], episode.recorded.last[seat][:, part]
+            )
         np.testing.assert_array_equal(alone.history.rewards, episode.history.rewards[part])
 
 
@@ -231,8 +233,8 @@ def test_a_player_is_a_learner_like_any_other(episode):
         PLAYERS, GAMES, rounds=ROUNDS, key=1, opponent=dynamics.OMD(), seat="column"
     )
     np.testing.assert_allclose(mixed.last[1], met.last[1], atol=1e-5)
+    half = dynamics.play(GAMES, dynamics.OMD(), dynamics.OMD(), rounds=2, key=1)
     with pytest.raises(ValueError, match="state: expected None with frozen players"):
-        half = dynamics.play(GAMES, dynamics.OMD(), dynamics.OMD(), rounds=2, key=1)
         dynamics.play(GAMES, row, dynamics.OMD(), rounds=2, state=half.state)
 
 

@@ -104,12 +104,13 @@ def run(
     before = 0 if state is None else int(state.round)
 
     def prepared(index: np.ndarray) -> tuple[Any, ...]:
-        words = jnp.asarray(keys[:, index])
-        parts = (tables.on_device(index), *as_arrays((seats, noise)), words)
-        if state is not None:
-            return *parts, _take(state, index)
-        room = stops[-1] if seats.in_context else 0
-        return *parts, None if history else _begin(*parts, start, room)
+        games, words = tables.on_device(index), jnp.asarray(keys[:, index])
+        who, sounds = as_arrays((seats, noise))
+        loop = None if state is None else _take(state, index)
+        if loop is None and not history:
+            room = stops[-1] if seats.in_context else 0
+            loop = _begin(games, who, sounds, words, start, room)
+        return games, who, sounds, words, loop
 
     def play_tile(index: np.ndarray, stops: list[int] = stops) -> tuple[Any, list[Snapshot], Any]:
         with precision(double):

@@ -141,8 +141,8 @@ class Online:
         self,
         reward: Any,
         *,
-        next_state: int | None = None,
-        action: int | None = None,
+        next_state: int | np.integer | None = None,
+        action: int | np.integer | None = None,
     ) -> None:
         """The action asked for earned this reward; larger is better.
 
@@ -156,7 +156,7 @@ class Online:
         reward = self._reward(reward)
         then = self._next(next_state)
         if self.rounds == self._room and isinstance(self._learner, ContextLearner):
-            self._grow()
+            self._grow(self._learner)
         if self._range is None:
             low = min(self._seen[0], float(np.min(reward)))
             self._seen = (low, max(self._seen[1], float(np.max(reward))))
@@ -283,13 +283,13 @@ class Online:
         self._memory, policies = found
         self._policies = np.asarray(policies, np.float64)
 
-    def _grow(self) -> None:
+    def _grow(self, learner: ContextLearner) -> None:
         """Twice the room; refuses a round that hand-built players cannot number."""
-        room = _room(self._learner, 2 * self._room)
+        room = _room(learner, 2 * self._room)
         if room == self._room:
             raise ValueError(f"rounds: expected at most {room}, as built, found {room + 1}")
         with single_precision():
-            self._memory = self._learner.grow(self._memory, room)
+            self._memory = learner.grow(self._memory, room)
         self._room = room
 
     def _action(self, action: Any) -> int:

@@ -199,7 +199,7 @@ def seat(row: Learner, column: Learner) -> Seats:
     leaves = [jax.tree.leaves(learner) for learner in bare]
     alike = jax.tree.structure(bare[0]) == jax.tree.structure(bare[1])
     if not alike or [np.shape(a) for a in leaves[0]] != [np.shape(b) for b in leaves[1]]:
-        return Seats(*bare, exploration, fading)
+        return Seats(bare[0], bare[1], exploration, fading)
     if all(a is b for a, b in zip(*leaves, strict=True)):
         return Seats(bare[0], None, exploration, fading)
     both = jax.tree.map(lambda a, b: jnp.stack([a, b]), *bare)

@@ -231,7 +231,8 @@ def remember(
 
     segments = SEGMENTS if seats.in_context and rounds > SHORT else 1
     ends = [round(rounds * (i + 1) / segments) for i in range(segments)]
-    carry, pieces = (state, kept), []
+    carry: Any = (state, kept)
+    pieces = []
     for begun, end in zip([0, *ends[:-1]], ends, strict=True):
         who, part = seats.within(end), slice(begun, end)
         carry, piece = jax.lax.scan(
@@ -239,6 +240,6 @@ def remember(
         )
         pieces.append(piece)
     events, means = jax.tree.map(lambda *parts: jnp.concatenate(parts), *pieces)
-    state, kept = carry
-    policies = upcoming(tables, seats, state.round, state.learners)
-    return Remembered(state, events, means, kept, policies)
+    after, kept = carry
+    policies = upcoming(tables, seats, after.round, after.learners)
+    return Remembered(after, events, means, kept, policies)

@@ -10,7 +10,7 @@ from equipoise.incontext._static import static_policies
 from equipoise.incontext._sweep import sweep
 from equipoise.incontext._train import pretrain
 from equipoise.incontext.data import Batch, Dataset, dataset
-from equipoise.incontext.evaluation import evaluate
+from equipoise.incontext.evaluation import evaluate, evaluate_saved
 
 __all__ = [
     "Batch",
@@ -23,6 +23,7 @@ __all__ = [
     "description",
     "distance",
     "evaluate",
+    "evaluate_saved",
     "family_of",
     "initial_players",
     "load",

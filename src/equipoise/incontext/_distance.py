@@ -164,11 +164,12 @@ def realisability(
 @eqx.filter_jit
 def _write(who: Learner | Players, tables: Tables, words: jax.Array, rounds: int) -> Context:
     """Histories of a player against itself."""
-    both = (who, who)
     if isinstance(who, Players):
-        both = who.learners(exploration=0.0, precision="float32")
+        seats = seat(*who.learners(exploration=0.0, precision="float32"))
+    else:
+        seats = seat(who, who)
     with jax.numpy_rank_promotion("allow"):  # learners broadcast over the batch
-        return Context.of(remember(tables, seat(*both), words, rounds=rounds))
+        return Context.of(remember(tables, seats, words, rounds=rounds))
 
 
 @eqx.filter_jit

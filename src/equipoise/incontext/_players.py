@@ -185,13 +185,18 @@ class Players(Pair):
         def one(seat: int) -> Transformer:
             return jax.tree.map(lambda leaf: leaf[seat] if eqx.is_array(leaf) else leaf, models)
 
-        parts = (self.tokens, exploration)
-        rows, columns = self.actions
-        more = (self.states, self.reading, fading)
-        row = Player(one(0), *parts, rows, *more)
+        row = Player(
+            model=one(0),
+            tokens=self.tokens,
+            exploration=exploration,
+            actions=self.actions[0],
+            states=self.states,
+            reading=self.reading,
+            fading=fading,
+        )
         # Seats that share a model share its arrays, by which they are recognised.
         model = row.model if self.seats == 1 else one(1)
-        return row, Player(model, *parts, columns, *more)
+        return row, replace(row, model=model, actions=self.actions[1])
 
     def __getitem__(self, seed: int) -> "Players":
         index = range(self.seeds)[seed]

@@ -41,6 +41,9 @@ from equipoise.runs import Record, Run, Table, interruptible, progress
 #: How much training may be lost when the process is killed.
 CHECKPOINT_SECONDS = 60.0
 
+#: Folder, in that of the run, of the best players so far when training is interrupted.
+BEST = "best-so-far"
+
 #: Purposes of the keys that are made of the one given.
 _WEIGHTS, _SET, _HELD_OUT, _STEPS, _SCORE = range(5)
 
@@ -82,7 +85,8 @@ def pretrain(
     With `run`, everything goes into a run folder: the config, metrics as they come, checkpoints,
     and in the end the players, a record and a model card. Called again with the same arguments,
     a run that was stopped goes on, and ends with the same weights, bit for bit (on the same kind
-    of machine), as if it had not been stopped. Ctrl-C returns the best players so far.
+    of machine), as if it had not been stopped. Ctrl-C returns the best players so far, and keeps
+    them in the folder `best-so-far` of the run.
 
     With `start`, training begins with the weights of those players instead of random ones: to
     train on, or to adapt players to another family of the same shape.
@@ -126,7 +130,9 @@ def pretrain(
         with Run.start(run, plain) as folder:
             state = _train(trainer, held_out, key, stop, folder)
             players = _with(trainer.players, _chosen(state))
-            if not stop:
+            if stop:
+                save(players, folder.path / BEST, config, described)
+            else:
                 _finish(folder, players, trainer, described, state, key)
             return players
 

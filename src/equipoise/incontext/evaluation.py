@@ -1,6 +1,7 @@
 """One record of how good players are: against equilibrium, learners, memory and opponents."""
 
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -13,6 +14,7 @@ from equipoise.core.randomness import as_key
 from equipoise.dynamics import (
     EXP3IX,
     LEARNERS,
+    NOISES,
     BestResponder,
     Fixed,
     Learner,
@@ -26,18 +28,21 @@ from equipoise.dynamics import (
 from equipoise.games import MarkovGame, MatrixGame
 from equipoise.games.families import Family
 from equipoise.incontext._distance import distance
+from equipoise.incontext._files import description, family_of, load
 from equipoise.incontext._play import SEATS, check_games, play
 from equipoise.incontext._players import Players, check_players
 from equipoise.incontext._static import Games, static_policies
 from equipoise.runs import Progress, Record, Table, progress
 from equipoise.solvers import solve
 
-__all__ = ["evaluate"]
+__all__ = ["evaluate", "evaluate_saved"]
 
 #: The row of the players in tables.
 PLAYERS = "in-context players"
 #: What is added to the name of a learner for the mean of its policies.
 AVERAGE = ", average"
+#: Rounds of play, unless said otherwise, of players that were trained for more.
+LONGEST = 256
 #: Purpose of the key with which games for static policies are drawn.
 _STATIC = 90
 #: Learners that players are compared with: those that see what a player sees.
@@ -139,6 +144,63 @@ def evaluate(
         met = _opponents(players[0], few, rounds, key, settings, bar)
     config = {"rounds": rounds, "games": count, "seeds": len(players), "search": search}
     return Measured(stops, curves, statics, needed, search, apart, met).record(config)
+
+
+def evaluate_saved(
+    name: str | os.PathLike[str],
+    *,
+    games: int = 1000,
+    rounds: int | None = None,
+    search: int = 1_000_000,
+    opponent_games: int = 256,
+    noise: str = "exact",
+    seed: int = 1,
+) -> Record:
+    """Evaluate saved players on new games of the family that they were trained on.
+
+    This is what `equipoise evaluate` calls. `name` is a folder that `pretrain` wrote, or the name
+    of players that come with the package. The config of the record says all that was asked for.
+
+    **Arguments**
+
+    - `games`: how many games are drawn.
+    - `rounds`: rounds of play; by default those of training, and 256 at most.
+    - `noise`: what is seen of a reward: one of `equipoise.dynamics.NOISES`.
+    - `search`, `opponent_games`: as in `evaluate`.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> record = eq.incontext.evaluate_saved("iid3", games=4, rounds=16, search=20)
+    >>> record.config["rounds"], record.config["family"]["name"]
+    (16, 'uniform')
+    """
+    described, players, family = description(name), load(name), family_of(name)
+    if noise not in NOISES:
+        raise ValueError(f"noise: expected one of {sorted(NOISES)}, found {noise!r}")
+    config = {
+        "players": os.fspath(name),
+        "parameters": players.parameters,
+        "seeds": players.seeds,
+        "family": described["family"],
+        "games": checks.check_count("games", games),
+        "rounds": min(described["config"]["rounds"], LONGEST) if rounds is None else rounds,
+        "search": search,
+        "opponent_games": opponent_games,
+        "noise": noise,
+        "seed": seed,
+    }
+    found = evaluate(
+        players,
+        family.sample(games, key=seed),
+        config["rounds"],
+        seed + 1,
+        training=family,
+        search=search,
+        opponent_games=opponent_games,
+        noise=NOISES[noise],
+    )
+    return replace(found, config=config)
 
 
 def _flat(games: Games, count: int) -> Games:
