@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from equipoise.core import Outcome as Outcome
     from equipoise.core import Solution as Solution
     from equipoise.core import Status as Status
+    from equipoise.dynamics import Online as Online
     from equipoise.games import AggregativeGame as AggregativeGame
     from equipoise.games import AggregativeMarkovGame as AggregativeMarkovGame
     from equipoise.games import AggregativePolicy as AggregativePolicy
@@ -78,6 +79,7 @@ _PUBLIC: dict[str, str | None] = {
     # learning
     "dynamics": None,
     "incontext": None,
+    "Online": "equipoise.dynamics",
     # records and pages
     "runs": None,
     "report": None,

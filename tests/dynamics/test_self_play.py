@@ -6,8 +6,9 @@ import signal
 import numpy as np
 import pytest
 
-from equipoise import dynamics
-from equipoise.papers.self_play import Config, play_run
+from equipoise.dynamics import SelfPlay as Config
+from equipoise.dynamics import _self_play as self_play
+from equipoise.dynamics._self_play import play_run
 from equipoise.runs import Record
 
 SMALL = Config(rounds=600, games=4, noise="bernoulli")
