@@ -28,7 +28,7 @@ def fix_pieces(monkeypatch, rounds):
 
 def press_ctrl_c_in(monkeypatch, piece):
     """Press Ctrl-C while this piece is being played; play begins with one call before them."""
-    play, calls = dynamics.play, []
+    play, calls = self_play.play, []
 
     def pressed(*arguments, **options):
         if len(calls) == piece:
@@ -36,7 +36,7 @@ def press_ctrl_c_in(monkeypatch, piece):
         calls.append(0)
         return play(*arguments, **options)
 
-    monkeypatch.setattr(dynamics, "play", pressed)
+    monkeypatch.setattr(self_play, "play", pressed)
 
 
 def assert_same(first, second):

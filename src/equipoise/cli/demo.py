@@ -55,7 +55,7 @@ class Demo:
             if not self.common.json:
                 _print_act(act, records[act.name])
         report, table = str(stage.write_page(records)), stage.summary(records)
-        solved = all(bool(record.arrays["solved"].all()) for record in records.values())
+        solved = all(record.scalars["as announced"] for record in records.values())
         if self.common.json:
             rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
             said = [_said(act, records[act.name]) for act in ACTS]

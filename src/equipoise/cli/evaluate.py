@@ -1,6 +1,6 @@
 """`equipoise evaluate`: saved players on games they have never seen, beside everything else."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -29,8 +29,6 @@ TITLES = {
 }
 #: What is added to the title of the gaps of Markov games.
 MARKOV_UNIT = "; of discounted sums, each player's gain in its worst state"
-#: Rounds of play, unless said otherwise, of players that were trained for more: a few minutes.
-LONGEST = 256
 
 
 @dataclass(frozen=True)
@@ -71,51 +69,20 @@ class Evaluate:
         check_seed(self.seed)
         check_counts(search=self.search, games=self.games, rounds=self.rounds)
         check_counts(opponent_games=self.opponent_games)
-        described = eq.incontext.description(self.players)
-        players = eq.incontext.load(self.players)
-        trained = min(described["config"]["rounds"], LONGEST)
-        config = {
-            "players": self.players,
-            "parameters": players.parameters,
-            "seeds": players.seeds,
-            "family": described["family"],
-            "games": self.games,
-            "rounds": trained if self.rounds is None else self.rounds,
-            "search": self.search,
-            "opponent_games": self.opponent_games,
-            "noise": self.noise,
-            "seed": self.seed,
-        }
+        names = ("games", "rounds", "search", "opponent_games", "noise", "seed")
+        asked: dict[str, Any] = {name: getattr(self, name) for name in names}
         if self.run is None:
-            self._show(self._evaluate(config, players))
+            self._show(eq.incontext.evaluate_saved(self.players, **asked))
             return 0
         check_folder(self.run)
-        with Run.start(self.run, config) as run:
+        trained = eq.incontext.description(self.players)["family"]
+        with Run.start(self.run, {"players": self.players, "family": trained, **asked}) as run:
             if not run.finished:
-                run.finish(self._evaluate(config, players))
+                run.finish(eq.incontext.evaluate_saved(self.players, **asked))
             record = run.record()
         write_run_page(self.run)
         self._show(record)
         return 0
-
-    def _evaluate(self, config: dict[str, Any], players: Any) -> Record:
-        noises = {
-            "exact": eq.dynamics.Exact,
-            "bernoulli": eq.dynamics.Bernoulli,
-            "gaussian": eq.dynamics.Gaussian,
-        }
-        family = eq.incontext.family_of(self.players)
-        found = eq.incontext.evaluate(
-            players,
-            family.sample(self.games, key=self.seed),
-            config["rounds"],
-            self.seed + 1,
-            training=family,
-            search=config["search"],
-            opponent_games=self.opponent_games,
-            noise=noises[self.noise](),
-        )
-        return replace(found, config=config)
 
     def _show(self, record: Record) -> None:
         if self.common.json:

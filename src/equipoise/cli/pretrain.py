@@ -19,14 +19,12 @@ from equipoise.cli._output import print_json, print_pairs, print_table
 from equipoise.cli._parsing import COMMON, CommonOptions
 from equipoise.core.errors import InputError
 from equipoise.games import families
-from equipoise.incontext import Config
+from equipoise.incontext import BEST, Config
 from equipoise.runs import Table, read_metrics
 
-#: Where the best players so far go when training is interrupted.
-BEST = "best-so-far"
 #: What the gaps of training are in Markov games.
 MARKOV_UNIT = "mean over states, times 1 - discount"
-_PRESETS = {"default": Config, "paper": Config.paper, "large": Config.large}
+_PRESETS = ("default", "paper", "large")
 
 
 @dataclass(frozen=True)
@@ -79,7 +77,7 @@ class Pretrain:
     def starting(cls, preset: str) -> "Pretrain":
         """The command with the settings of a preset."""
         known: Any = preset if preset in _PRESETS else "default"  # tyro refuses the others
-        return cls(training=_PRESETS[known](), preset=known)
+        return cls(training=Config.preset(known), preset=known)
 
     def execute(self) -> int:
         """Train, then say how it went."""
@@ -102,8 +100,6 @@ class Pretrain:
 
         folder, (known, players) = in_run_folder(self.run, "pretrain", train)
         finished = (folder / "record.json").exists()
-        if not finished:
-            eq.incontext.save(players, folder / BEST, self.training, family)
         self._show(players, folder, known, finished)
         return 0
 

@@ -1,12 +1,12 @@
 """The demo's act about a family of similar games: a frozen player meets games it has never seen."""
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 import equipoise as eq
-from equipoise.demo._records import Tell, certified_record
 from equipoise.report import Curve, Report, figures, format_value
 from equipoise.runs import Record, Run, Table
 
@@ -26,7 +26,7 @@ FAR = (*ROUNDS, *(2**k for k in range(9, 17)))
 STEPS = ("the player, compiling", "the player", *LEARNERS)
 
 
-def play_in_context(config: dict[str, Any], run: Run, tell: Tell) -> Record:
+def play_in_context(config: dict[str, Any], run: Run, tell: Callable[[str], None]) -> Record:
     """The player that comes with the package, against itself, and learners on the same games."""
     players = eq.incontext.load(config["players"])
     games = eq.incontext.family_of(config["players"]).sample(config["games"], key=config["seed"])
@@ -59,15 +59,20 @@ def play_in_context(config: dict[str, Any], run: Run, tell: Tell) -> Record:
         "nash": nash,
     } | {f"gap/{name}": curve for name, curve in curves.items()}
     last = {name: float(curve[-1].mean()) for name, curve in curves.items()}
-    arrays["solved"] = np.asarray(last[OURS] < min(last[name] for name in LEARNERS))
     rows = [(name, *(float(g) for g in c.mean(1)[[4, 6, 8]])) for name, c in curves.items()]
     table = Table(("who", "after 16 rounds", "after 64", "after 256"), rows)
     scalars = {
         "game": f"{config['games']} unseen 3x3 games, {rounds} rounds",
         "seconds": seconds,
         "first_seconds": first_seconds,
+        "as announced": last[OURS] < min(last[name] for name in LEARNERS),
     }
-    return certified_record("in-context", config, certificate, scalars, arrays, {"gaps": table})
+    message = f"{rounds} rounds were played in each of {config['games']} games"
+    status = eq.Status(eq.Outcome.LEARNED, message, np.zeros(games.batch_shape, bool))
+    value = certificate.value[..., 0]
+    solution = eq.Solution(eq.Profile(episode.last), value, certificate, status)
+    plain = solution.to_plain()
+    return Record("in-context", config, scalars, arrays, {"gaps": table}, plain)
 
 
 def _typical(games: eq.MatrixGame, gaps: np.ndarray) -> tuple[int, np.ndarray]:

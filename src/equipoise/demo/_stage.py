@@ -30,7 +30,7 @@ class Stage:
     ...     stage = Stage(folder, Settings())
     ...     with stage.open(ACTS[0]) as run:
     ...         record = stage.play(ACTS[0], run)
-    >>> float(record.arrays["value"].round(6)), bool(record.arrays["gains"].max() < 1e-9)
+    >>> float(record.solution["value"].round(6)), record.scalars["as announced"]
     (1.555556, True)
     """
 

@@ -8,11 +8,12 @@ from equipoise.incontext._play import play
 from equipoise.incontext._players import Player, Players, initial_players
 from equipoise.incontext._static import static_policies
 from equipoise.incontext._sweep import sweep
-from equipoise.incontext._train import pretrain
+from equipoise.incontext._train import BEST, pretrain
 from equipoise.incontext.data import Batch, Dataset, dataset
 from equipoise.incontext.evaluation import evaluate, evaluate_saved
 
 __all__ = [
+    "BEST",
     "Batch",
     "Config",
     "Dataset",
