@@ -93,11 +93,11 @@ def in_context_outcome(record: Record) -> str:
     ours = last.pop(OURS)
     best = min(last, key=last.__getitem__)
     reached = [t for t, gap in zip(FAR, record.arrays["far"], strict=True) if gap <= ours]
-    when = f"by round {reached[0]:,}" if reached else f"not by round {FAR[-1]:,}"
+    when = f"needs {reached[0]:,} rounds" if reached else f"needs more than {FAR[-1]:,} rounds"
     return (
         f"After {ROUNDS[-1]} rounds the player's mean NashConv is {format_value(ours, 2)}, that of "
-        f"the best learner ({best}) {format_value(last[best], 2)}; mirror descent is where the "
-        f"player is {when}."
+        f"the best learner ({best}) {format_value(last[best], 2)}; mirror descent {when} to "
+        "reach the same NashConv."
     )
 
 
