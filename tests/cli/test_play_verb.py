@@ -60,7 +60,7 @@ def test_the_drawn_path_begins_at_the_first_round_and_says_of_which_game(capsys,
     assert (np.diff(rounds) > 0).all()
     np.testing.assert_allclose(path.sum(1), 1.0)
     gap = record.scalars["drawn"]["gap"]
-    assert gap == record.arrays["gains"][0].sum()
+    assert gap == pytest.approx(certificate_of(record).gains[0].sum())
     (picture,) = pictures_of(Record.load(tmp_path / "run"))
     for text in (picture.alt, picture.caption):
         assert "row (omd) against uniform in game 0 of 4" in text

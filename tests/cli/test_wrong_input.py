@@ -76,7 +76,7 @@ def test_npz_that_is_no_game(capsys, tmp_path):
 
 def test_a_game_that_cannot_be_solved(capsys):
     assert "zero-sum" in refused(capsys, "solve", "chicken")
-    assert "actions are continuous" in refused(capsys, "solve", "square-continuous")
+    assert "`certify` takes any policy" in refused(capsys, "solve", "square-continuous")
 
 
 @pytest.mark.parametrize("tolerance", ["0", "-1", "nan", "inf"])
@@ -110,8 +110,8 @@ TYPED = {
     "games chicken --write a.csv": "--write: expected a name that ends in .nfg or .npz, found",
     "games soccer --write a.nfg": "--write: expected a name that ends in .npz, found a.nfg",
     "games two-roads --write a.nfg": "--write: expected a game with a table of payoffs, found",
-    "evaluate no-such": "name: expected a folder with players.json in it",
-    "pretrain --start no-such --run a": "name: expected a folder with players.json in it",
+    "evaluate no-such": "PLAYERS: expected a folder with players.json in it",
+    "pretrain --start no-such --run a": "--start: expected a folder with players.json in it",
     "pretrain --discount 2 --states 2 --run a": "--discount: expected a number in [0",
     "play --row v-learning": "--row: expected for matrix games one of",
     "play --column v-learning": "--column: expected for matrix games one of",
@@ -138,7 +138,7 @@ def test_the_run_of_other_options_is_the_wrong_folder(capsys, tmp_path):
     for rounds, code in (("20", 0), ("30", 2)):
         arguments = ["play", "--games", "2", "--rounds", rounds, "--run", str(tmp_path / "a")]
         assert main(arguments) == code
-    assert "expected that of" in capsys.readouterr().err
+    assert "error: --run: expected that of" in capsys.readouterr().err
 
 
 def test_settings_belong_to_named_games(capsys, tmp_path):
@@ -199,11 +199,10 @@ def test_policies_that_are_none(capsys, tmp_path, case):
 
 def test_what_a_policy_holds_is_told_in_words(capsys, tmp_path):
     path = tmp_path / "policy.json"
-    found = {"strings": "words, such as 'a'", "booleans": "true and false", "null": "null, or"}
-    for case, words in found.items():
+    for case, found in {"strings": "'a'", "booleans": "'True'", "null": "'None'"}.items():
         path.write_text(POLICIES[case])
         error = refused(capsys, "certify", "matching-pennies", path)
-        assert f"player 0: expected numbers, found {words}" in error
+        assert f"strategies[0]: expected numbers, found {found}" in error
 
 
 def test_policy_files_that_are_none(capsys, tmp_path):

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from equipoise.core import weights
+from equipoise.core.errors import InputError
 from equipoise.core.plain import read_json
 from equipoise.games import MarkovGame, MatrixGame, families
 from equipoise.games.families import Family
@@ -177,15 +178,17 @@ def find(name: Any) -> Path:
         if (folder / DESCRIPTION).exists():
             return folder
     if _is_pretraining(Path(name)):
-        raise FileNotFoundError(
-            f"name: expected players, found a run that has not finished in {str(name)!r}; call "
-            "pretrain again with the same arguments: it goes on, and Ctrl-C returns the best "
-            "players so far"
+        raise InputError(
+            "name",
+            "players",
+            f"a run that has not finished in {str(name)!r}",
+            "call pretrain again with the same arguments: it goes on, and Ctrl-C returns the best "
+            "players so far",
         )
-    raise FileNotFoundError(
-        f"name: expected a folder with {DESCRIPTION} in it (a finished pre-training run) or one of "
-        f"{shipped()}, found {str(name)!r}"
+    wanted = (
+        f"a folder with {DESCRIPTION} in it (a finished pre-training run) or one of {shipped()}"
     )
+    raise InputError("name", wanted, repr(str(name)))
 
 
 def _is_pretraining(folder: Path) -> bool:

@@ -4,7 +4,7 @@
 scale of a figure and `Config.quick()` one of minutes. Modules are imported when they are used.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from importlib import import_module
@@ -13,9 +13,9 @@ from types import ModuleType
 from typing import Any
 
 from equipoise.core.errors import InputError
-from equipoise.runs import Record, Run
+from equipoise.runs import Record, Run, Table
 
-__all__ = ["FIGURES", "PAPERS", "SCALES", "Figure", "figures_of"]
+__all__ = ["FIGURES", "PAPERS", "SCALES", "Figure", "figures_of", "kept", "rows_of"]
 
 #: Name on the command line -> title.
 PAPERS = {
@@ -183,6 +183,27 @@ FIGURES = (
         {"quick": "18 s", "full": "4 min"},
     ),
 )
+
+
+def kept(folder: Any, name: str, settings: Any, make: Callable[[], Record]) -> Record:
+    """The record of one part of a figure: from its run folder, if there is one, or made now.
+
+    >>> kept(None, "part", {}, lambda: Record("made")).name
+    'made'
+    """
+    if folder is None:
+        return make()
+    with Run.start(Path(folder) / name, settings) as place:
+        return place.record() if place.finished else place.finish(make())
+
+
+def rows_of(table: Table) -> list[dict[str, Any]]:
+    """The rows of a table by the names of their columns.
+
+    >>> rows_of(Table(("a", "b"), [(1, 2)]))
+    [{'a': 1, 'b': 2}]
+    """
+    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
 
 
 def figures_of(paper: str, names: tuple[str, ...] | list[str] = ()) -> list[Figure]:
