@@ -96,19 +96,19 @@ def ours_all(depth: int, data: Arrays) -> Callable[[int], Answer]:
     import jax
     import jax.numpy as jnp
 
-    from equipoise.offline.deep import _returns
+    from equipoise.offline.deep import _ascent
     from equipoise.offline.deep._rows import prepare
 
     log, critics, method = _prepared(data, depth)
     rows = prepare([log], 0.5, False, jax.random.key(0))
     key, alpha = jax.random.key(1), jnp.float32(method.alpha)
-    state, done = _returns.start(method, critics, key), 0
+    state, done = _ascent.start_returns(method, critics, key), 0
 
     def work() -> float:
         nonlocal state, done
         done += STEPS
         given = (rows, key, alpha, jnp.int32(done))
-        state = jax.block_until_ready(_returns.advance(given, state, method, critics.sizes))
+        state = jax.block_until_ready(_ascent.advance_returns(given, state, method, critics.sizes))
         first = jax.tree.map(lambda x: x[0, 0], state.twins[0])
         batch = jax.tree.map(lambda x: x[0, :BATCH], rows.rows)
         return float(((first(batch) - rows.rewards[0, :BATCH, 0]) ** 2).mean())

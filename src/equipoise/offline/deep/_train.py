@@ -12,9 +12,8 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int
 
-from equipoise.offline.deep._mapping import over_agents
 from equipoise.offline.deep._networks import TermNetworks
-from equipoise.offline.deep._rows import Data, Rows
+from equipoise.offline.deep._rows import Data, Rows, over_agents
 from equipoise.offline.deep._spec import Critic
 
 
