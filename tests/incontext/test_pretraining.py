@@ -18,7 +18,6 @@ from support import files_of
 from equipoise import dynamics, incontext
 from equipoise.games import MatrixGame, families
 from equipoise.incontext import _train
-from equipoise.incontext._curves import gap
 from equipoise.incontext._static import static_policies
 from equipoise.incontext._step import Trainer, held_out_divergence
 from equipoise.incontext._train import prepare
@@ -44,7 +43,7 @@ def test_a_trained_player_beats_memory_and_mirror_descent():
     episode = incontext.play(players, games, rounds=32, key=3, record=(16, 32))
     own = episode.mean_curve
     for name, pair in static_policies(family.sample(500, key=98)).items():
-        assert own.value[0] < 0.6 * gap(games, pair).mean(), name
+        assert own.value[0] < 0.6 * eq.certify(games, pair).nash_conv.mean(), name
     for learner in (dynamics.OMD(), dynamics.LogBarrierOMD(), dynamics.EXP3IX()):
         trace = dynamics.play(games, learner, learner, rounds=32, key=3, record=(16, 32))
         for curve in (trace.curve, trace.average_curve):
@@ -52,7 +51,7 @@ def test_a_trained_player_beats_memory_and_mirror_descent():
             assert (own.value < other - 3 * own.error).all(), type(learner).__name__
     assert own.value[1] < own.value[0] - own.error[0]
     assert own.value[1] < 0.13
-    assert (np.abs(episode.held[0][:, 0] - 1 / 3) < 0.3).all()  # nothing is known at first
+    assert (np.abs(episode.history.held[0][:, 0] - 1 / 3) < 0.3).all()  # nothing is known at first
 
 
 def settings():
@@ -97,8 +96,10 @@ def test_the_divergence_that_decides_is_held_out(tmp_path):
     config = incontext.Config(**{**TINY, **changes, "stop_on": "kl", "training_games": 5})
     trainer, held_out = prepare(family, config, jax.random.key(0))
     models = trainer.players.models  # uniform policies
-    found = held_out_divergence(trainer, models, held_out.board, held_out.equilibria, held_out.key)
-    policies = np.stack(solve(MatrixGame(np.asarray(held_out.board.reward, float))).policy)
+    found = held_out_divergence(trainer, models, held_out.tables, held_out.equilibria, held_out.key)
+    policies = np.stack(
+        solve(MatrixGame(np.moveaxis(np.asarray(held_out.tables.reward, float), -1, 0))).policy
+    )
     expected = np.log(3) + xlogy(policies, policies).sum(-1).mean()
     np.testing.assert_allclose(found, [expected], atol=1e-4)
     incontext.pretrain(family, config, key=0, run=tmp_path)

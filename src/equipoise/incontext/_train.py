@@ -1,6 +1,7 @@
 """Pre-training: the loop around the compiled step."""
 
 import os
+import shutil
 from typing import Any
 
 import equinox as eqx
@@ -11,13 +12,19 @@ import numpy as np
 from equipoise.core.files import write_text
 from equipoise.core.randomness import as_key
 from equipoise.core.streams import game_words
+from equipoise.dynamics import Mean
+from equipoise.dynamics.loop import Tables
 from equipoise.games.families import Family
-from equipoise.incontext._card import model_card
 from equipoise.incontext._config import Config, check_config
-from equipoise.incontext._contexts import as_board, check_learners
-from equipoise.incontext._curves import Mean
-from equipoise.incontext._equilibria import solved
-from equipoise.incontext._files import CARD, describe_family, fingerprint, load, save
+from equipoise.incontext._contexts import as_tables, check_learners, solved
+from equipoise.incontext._files import (
+    CARD,
+    describe_family,
+    fingerprint,
+    load,
+    model_card,
+    save,
+)
 from equipoise.incontext._losses import gap_name
 from equipoise.incontext._model import Transformer
 from equipoise.incontext._players import Players, initial_players
@@ -29,8 +36,10 @@ from equipoise.incontext._step import (
     held_out_gaps,
     run_cycle,
 )
-from equipoise.incontext._teams import Board
 from equipoise.runs import Reached, Record, Run, Table, resumable
+
+#: Folder, in that of the run, of the best players so far when training is interrupted.
+BEST = "best-so-far"
 
 #: Purposes of the keys that are made of the one given.
 _WEIGHTS, _SET, _HELD_OUT, _STEPS, _SCORE = range(5)
@@ -53,7 +62,7 @@ class Progress(eqx.Module):
 class HeldOut(eqx.Module):
     """Games that training never sees, and the random numbers with which they are played."""
 
-    board: Board
+    tables: Tables
     words: Any
     #: (2, games, ..., actions), where the divergence from them decides.
     equilibria: jax.Array | None
@@ -73,7 +82,8 @@ def pretrain(
     With `run`, everything goes into a run folder: the config, metrics as they come, checkpoints,
     and in the end the players, a record and a model card. Called again with the same arguments,
     a run that was stopped goes on, and ends with the same weights, bit for bit (on the same kind
-    of machine), as if it had not been stopped. Ctrl-C returns the best players so far.
+    of machine), as if it had not been stopped. Ctrl-C returns the best players so far, and keeps
+    them in the folder `best-so-far` of the run.
 
     With `start`, training begins with the weights of those players instead of random ones: to
     train on, or to adapt players to another family of the same shape.
@@ -114,7 +124,9 @@ def pretrain(
             return load(run)
         reached = _train(trainer, held_out, key, folder)
         players = _with(trainer.players, _chosen(reached.state))
-        if not reached.stopped:
+        if reached.stopped:
+            save(players, folder.path / BEST, config, described)
+        else:
             _finish(folder, players, trainer, described, reached.state, key)
         return players
 
@@ -126,7 +138,7 @@ def prepare(family: Family, config: Config, key: jax.Array) -> tuple[Trainer, He
     needs_equilibria = config.loss == "expert" and config.expert != "omd"
     drawn, games = training_games(family, config, key), None
     if drawn is not None:
-        games = TrainingSet(as_board(drawn), solved(drawn) if needs_equilibria else None)
+        games = TrainingSet(as_tables(drawn), solved(drawn) if needs_equilibria else None)
     elif needs_equilibria and family.states is not None:
         raise ValueError(
             "training_games: expected a number when the expert is the equilibrium of Markov games "
@@ -137,7 +149,7 @@ def prepare(family: Family, config: Config, key: jax.Array) -> tuple[Trainer, He
     held, words = _unseen(family, config, held_key)
     known = needs_equilibria and config.stop_on == "kl"
     labels = solved(held) if known else None
-    return trainer, HeldOut(as_board(held), words, labels, jax.random.fold_in(held_key, 2))
+    return trainer, HeldOut(as_tables(held), words, labels, jax.random.fold_in(held_key, 2))
 
 
 def training_games(family: Family, config: Config, key: jax.Array) -> Any:
@@ -233,12 +245,12 @@ def _evaluate(
     trainer: Trainer, held_out: HeldOut, state: Progress
 ) -> tuple[Progress, dict[str, np.ndarray]]:
     """Play the held-out games; keep the weights of the seeds that are better than ever."""
-    models, board = state.learned.models, held_out.board
+    models, tables = state.learned.models, held_out.tables
     players = _with(trainer.players, models)
-    gaps = held_out_gaps(players, board, held_out.words, trainer.config.rounds)
+    gaps = held_out_gaps(players, tables, held_out.words, trainer.config.rounds)
     found = {"gap": np.asarray(gaps).mean(1)}
     if trainer.config.stop_on == "kl":
-        apart = held_out_divergence(trainer, models, board, held_out.equilibria, held_out.key)
+        apart = held_out_divergence(trainer, models, tables, held_out.equilibria, held_out.key)
         found["held_out_kl"] = np.asarray(apart)
     value = jnp.asarray(found.get("held_out_kl", found["gap"]), jnp.float32)
     better = value < state.best_value
@@ -263,7 +275,7 @@ def _with(players: Players, models: Transformer) -> Players:
 def _score(trainer: Trainer, players: Players, key: jax.Array) -> Mean:
     """Of the gap after the last round on games that chose nothing, for every seed."""
     games, words = _unseen(trainer.family, trainer.config, jax.random.fold_in(key, _SCORE))
-    return Mean.of(held_out_gaps(players, as_board(games), words, trainer.config.rounds))
+    return Mean.of(held_out_gaps(players, as_tables(games), words, trainer.config.rounds))
 
 
 def _unseen(family: Family, config: Config, key: jax.Array) -> tuple[Any, Any]:
@@ -306,4 +318,5 @@ def _finish(
         "gap on fresh games": float(score.value.mean()),
         "best held-out value": float(np.mean(results["best"])),
     }
+    shutil.rmtree(run.path / BEST, ignore_errors=True)  # of an interruption, now outdone
     run.finish(Record("pretrain", run.config, scalars, arrays, {"curve": table}))

@@ -6,8 +6,9 @@ import signal
 import numpy as np
 import pytest
 
-from equipoise import dynamics
-from equipoise.papers.self_play import Config, play_run
+from equipoise.dynamics import SelfPlay as Config
+from equipoise.dynamics import _self_play as self_play
+from equipoise.dynamics._self_play import play_run
 from equipoise.runs import Record
 
 SMALL = Config(rounds=600, games=4, noise="bernoulli")
@@ -27,7 +28,7 @@ def fix_pieces(monkeypatch, rounds):
 
 def press_ctrl_c_in(monkeypatch, piece):
     """Press Ctrl-C while this piece is being played; play begins with one call before them."""
-    play, calls = dynamics.play, []
+    play, calls = self_play.play, []
 
     def pressed(*arguments, **options):
         if len(calls) == piece:
@@ -35,7 +36,7 @@ def press_ctrl_c_in(monkeypatch, piece):
         calls.append(0)
         return play(*arguments, **options)
 
-    monkeypatch.setattr(dynamics, "play", pressed)
+    monkeypatch.setattr(self_play, "play", pressed)
 
 
 def assert_same(first, second):
