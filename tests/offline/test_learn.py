@@ -24,6 +24,10 @@ def log(game):
     return eq.offline.collect(game, "uniform", samples=400, key=1)
 
 
+def own_play(log):
+    return eq.offline.estimate_behaviour(log) if log.behaviour is None else log.behaviour
+
+
 @pytest.fixture(scope="module")
 def advice(log):
     return eq.offline.learn(log, **QUICK)
@@ -113,7 +117,7 @@ def test_a_refusal_is_a_status_and_the_policy_that_of_the_log(log, case):
     with pytest.raises(AssertionError, match=message):
         raise AssertionError(found.status.message)
     assert isinstance(found.policy, eq.games.Mixture)
-    np.testing.assert_allclose(found.policy[0], eq.offline.estimate_behaviour(given))
+    np.testing.assert_allclose(found.policy[0], own_play(given))
     assert_same(solution_from_plain(found.to_plain()), found)
     if case is not in_doubt:
         np.testing.assert_allclose(found.value, given.rewards.mean(0))
@@ -150,8 +154,7 @@ def test_ctrl_c_keeps_what_was_done(log, advice, tmp_path, monkeypatch, step):
     monkeypatch.setattr(module._Discrete, "advance", interrupted)
     stopped = eq.offline.learn(log, run=tmp_path / "run", **QUICK)
     assert stopped.status.name is Outcome.INTERRUPTED
-    own = eq.offline.estimate_behaviour(log)[None]
-    policies = own if step < 9 else advice.policy.policies
+    policies = own_play(log)[None] if step < 9 else advice.policy.policies
     np.testing.assert_array_equal(stopped.policy.policies, policies)
     if step > 9:
         gaps = advice.stats["gap"]["resampled"][: step - 9]
