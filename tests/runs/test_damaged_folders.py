@@ -173,6 +173,15 @@ def test_a_broken_file_is_named_on_resuming(folder, name, content):
         Run.open(folder)
 
 
+@pytest.mark.parametrize(
+    "content", ['{"sessions": 3}', '{"sessions": [3]}', '{"sessions": [{"seconds": "x"}]}']
+)
+def test_sessions_that_make_no_sense_are_named(folder, content):
+    (folder / "environment.json").write_text(content)
+    with pytest.raises(ValueError, match=r"environment\.json: sessions.*: expected"):
+        Run.open(folder)
+
+
 @pytest.mark.parametrize("content", [b"", b"{", b"[1]", b"\xff", b'{"name": "test"}'])
 def test_a_broken_record_is_named(tmp_path, content):
     Record("test").save(tmp_path)

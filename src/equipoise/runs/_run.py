@@ -101,11 +101,14 @@ class Run:
         self._remove_leftovers()
         if self.finished:
             _remove_checkpoints(path)
-        self._latest, facts = (None, {}) if self.finished else _latest(path, self._digest)
-        self.step = facts.get("step", 0)
+        facts: dict[str, Any] = {}
+        self._latest = None
+        if not self.finished:
+            self._latest, facts = _latest(path, self._digest)
+        self.step = int(facts["step"]) if facts else 0
         self._environment = EnvironmentFile(path / "environment.json", finished=self.finished)
-        keep = None if self.finished else facts.get("metrics_bytes", 0)
-        self._metrics = MetricsFile(path / "metrics.jsonl", keep, facts.get("rows"))
+        length = None if self.finished else facts.get("metrics_bytes", 0)
+        self._metrics = MetricsFile(path / "metrics.jsonl", length, facts.get("rows"))
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], config: Any, *, keep: int = 3) -> "Run":
@@ -219,6 +222,8 @@ class Run:
         if seconds_before:
             self._environment.begin_earlier(seconds_before)
         self._metrics.sync()
+        if record.times:  # before the record, which completes the run
+            self.note(times=record.times)
         record.save(self.path)
         self.finished = True
         _remove_checkpoints(self.path)
@@ -239,16 +244,23 @@ class Run:
         return Record.load(self.path)
 
     def add_to_record(
-        self, scalars: Mapping[str, Any], arrays: Mapping[str, Any] | None = None
+        self,
+        scalars: Mapping[str, Any],
+        arrays: Mapping[str, Any] | None = None,
+        solution: Mapping[str, Any] | None = None,
     ) -> Record:
-        """Add to a finished record what was found out about it later; nothing is replaced."""
+        """Add to a finished record what was found out about it later.
+
+        Scalars and arrays need new names. A solution may be completed or replaced: it is what
+        was certified last.
+        """
         record, new = self.record(), {"scalars": scalars, "arrays": arrays or {}}
         for part, added in new.items():
             known = sorted(set(added) & set(getattr(record, part)))
             if known:
                 raise ValueError(f"{part}: expected new names, found {', '.join(known)}")
         whole = {part: {**getattr(record, part), **added} for part, added in new.items()}
-        record = replace(record, **whole)
+        record = replace(record, **whole, solution=solution or record.solution)
         record.save(self.path)
         return record
 
