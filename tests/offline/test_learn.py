@@ -106,7 +106,7 @@ def too_large(log):
 
 
 def in_doubt(log):
-    return log.take(slice(0, 12)), {}, "collect more, or say which rank"
+    return log.take(slice(12, 22)), {}, "collect more, or say which rank"
 
 
 @pytest.mark.parametrize("case", [few_rows, one_action, too_large, in_doubt])
@@ -138,7 +138,7 @@ def test_agents_with_a_single_action_are_named(log):
     actions[:, 1] = 0
     found = eq.offline.learn(eq.offline.Log(None, actions, log.rewards), **QUICK)
     assert found.stats["single_action"] == [1]
-    assert found.stats["warnings"][0].startswith("agent 1 plays a single action throughout")
+    assert found.stats["warnings"][0].startswith("agents who play a single action throughout: 1;")
 
 
 @pytest.mark.parametrize("step", [2, 9, 10, 11])
@@ -196,7 +196,7 @@ def test_wrong_options_name_their_argument(log, options, argument):
 
 
 def test_labels_reach_the_model_and_the_stats(log, tmp_path):
-    labels = {"players": ["Ada", "Bo", "Cy"], "actions": [["low", "high"]]}
+    labels = {"players": ("Ada", "Bo", "Cy"), "actions": (("low", "high"),)}
     named = eq.offline.Log(None, log.actions, log.rewards, labels=labels)
     for suffix in ("npz", "parquet"):
         named.write(tmp_path / f"log.{suffix}")
@@ -205,7 +205,7 @@ def test_labels_reach_the_model_and_the_stats(log, tmp_path):
     assert eq.offline.fit(named, 1).game.labels.action(1, 1) == "high"
     assert eq.offline.learn(named, **QUICK).stats["labels"]["players"] == ("Ada", "Bo", "Cy")
     with pytest.raises(ValueError, match=r"labels.players: expected 3 names, found 1"):
-        eq.offline.Log(None, log.actions, log.rewards, labels={"players": ["Ada"]})
+        eq.offline.Log(None, log.actions, log.rewards, labels={"players": ("Ada",)})
     (tmp_path / "damaged.npz").write_bytes(b"")
     np.savez(tmp_path / "damaged.npz", actions=log.actions, rewards=log.rewards, labels="[1]")
     with pytest.raises(ValueError, match=r"labels: expected names by field, found \[1\]"):

@@ -154,12 +154,14 @@ def test_what_is_wrong_with_the_metadata_of_a_parquet_file(tmp_path):
     pyarrow, parquet = peer("pyarrow"), peer("pyarrow.parquet")
     path = tmp_path / "log.parquet"
     for text, complaint in [
-        (b"{", "expected JSON in the metadata"),
+        (b"{", "metadata: expected JSON"),
         (b"[1]", "expected metadata about"),
         (b'{"horizon": "x"}', "horizon: expected numbers"),
         (b'{"contexts_count": [1]}', "contexts_count: expected one number"),
         (b'{"actions_per_agent": [2]}', "actions_per_agent: expected one count for each of 2"),
         (b'{"behaviour": [[0.5]]}', "behaviour: expected shape"),
+        (b'{"labels": [1]}', "labels: expected names by field"),
+        (b'{"labels": {"players": ["Ada"]}}', "labels.players: expected 2 names, found 1"),
     ]:
         table = pyarrow.table(PLAIN).replace_schema_metadata({b"equipoise": text})
         parquet.write_table(table, path)
@@ -198,6 +200,9 @@ def test_an_archive_stored_column_by_column_or_compressed(tmp_path, save):
     path = tmp_path / "log.npz"
     save(path, contexts=log.contexts, actions=actions, rewards=log.rewards)
     np.testing.assert_array_equal(Log.read(path).actions, log.actions)
+    with pytest.raises(ValueError, match="only read as a whole"):
+        list(Log.read_chunks(path, rows=3))
+    save(path, actions=log.actions, rewards=log.rewards)
     parts = [part.actions for part in Log.read_chunks(path, rows=3)]
     np.testing.assert_array_equal(np.concatenate(parts), log.actions)
 
@@ -224,7 +229,7 @@ def test_a_column_of_a_far_agent_costs_nothing(tmp_path):
     assert peak_of(refused) < 4 << 20
 
 
-@pytest.mark.parametrize("suffix", ["parquet"])
+@pytest.mark.parametrize("suffix", SUFFIXES)
 def test_a_small_file_does_not_take_much_memory(tmp_path, suffix):
     """Twenty million equal entries fit into few bytes of a compressed file."""
     path, rows = tmp_path / f"log.{suffix}", 10_000_000
