@@ -40,7 +40,7 @@ def to_plain(value: Any, where: str = "value") -> Any:
     if value is None or (isinstance(value, bool | str) and not isinstance(value, Enum)):
         return value
     if isinstance(value, Enum):
-        return value.name
+        return str(value) if isinstance(value, str) else value.name
     if isinstance(value, int):
         return int(value)
     if isinstance(value, float):

@@ -3,9 +3,9 @@
 import enum
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 
@@ -122,7 +122,7 @@ class Certificate(ABC):
         return self.nash_conv / self.players
 
     @abstractmethod
-    def __getitem__(self, index: Any) -> Self:
+    def __getitem__(self, index: Any) -> "Certificate":
         """The certificate of one game of a batch, or of a slice of it."""
 
     def to_plain(self) -> dict[str, Any]:
@@ -132,7 +132,7 @@ class Certificate(ABC):
         return {"kind": self.kind} | {k: v for k, v in content.items() if v is not None}
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> Self:
+    def from_plain(cls, plain: Mapping[str, Any]) -> "Certificate":
         """The certificate that `to_plain` described."""
         kind: Any = cls
         known = {f.name: f for f in fields(kind)}
@@ -144,11 +144,10 @@ class Certificate(ABC):
             if name in words and not isinstance(value, str):
                 raise ValueError(f"certificate.{name}: expected words, found {value!r}")
             content[name] = value if name in words else _as_numbers(name, value)
-        try:
-            return cls(**content)
-        except TypeError as error:
-            missing = sorted(set(known) - set(content))
-            raise ValueError(f"certificate: expected keys {sorted(known)}, found none of {missing}") from error
+        needed = [name for name, f in known.items() if f.default is MISSING]
+        if missing := [name for name in needed if name not in content]:
+            raise ValueError(f"certificate: expected the keys {needed}, found no {missing}")
+        return cls(**content)
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
@@ -201,9 +200,9 @@ class TableCertificate(Certificate):
 
     def __post_init__(self) -> None:
         for one, other in (("gains", "upper"), ("state_gains", "state_upper")):
-            found = [np.shape(getattr(self, name)) for name in (one, other)]
-            if found[0] != found[1]:
-                raise ValueError(f"{other}: expected the shape of {one}, found {found[1]}, {found[0]}")
+            shape, found = (np.shape(getattr(self, name)) for name in (one, other))
+            if found != shape:
+                raise ValueError(f"{other}: expected {shape}, the shape of {one}; found {found}")
 
     def __getitem__(self, index: Any) -> "TableCertificate":
         """The certificate of one game of a batch, or of a slice of it."""
@@ -340,8 +339,8 @@ class Status:
     (True, 'solved: the game met max_upper <= 2e-08')
     """
 
-    #: How it ended; the words of `Outcome` are taken too.
-    name: Outcome
+    #: How it ended: an `Outcome`, or the words of one, which become it.
+    name: Outcome | str
     #: What happened, in a sentence.
     message: str
     #: (...) bool: which games of the batch met the tolerance.
