@@ -267,14 +267,14 @@ def test_a_well_compressed_log_is_read(tmp_path, suffix, rng):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["tables", *SUFFIXES])
-def test_ten_thousand_mutated_logs(tmp_path, kind, rng):
-    """A log or a ValueError, nothing else: 4,000 garbled tables, 3,000 files of each kind."""
+def test_three_thousand_mutated_logs(tmp_path, kind, rng):
+    """A log or a ValueError, nothing else: a thousand garbled tables, and files of each kind."""
     logs = small_logs()
     path = tmp_path / f"log.{'npz' if kind == 'tables' else kind}"
     intact = [bytes_of(log, path) for log in logs] if kind != "tables" else []
     tables = [tables_of(log) for log in logs]
     read = refused = 0
-    for number in range(4000 if kind == "tables" else 3000):
+    for number in range(1000):
         if kind == "tables":
             np.savez(path, allow_pickle=False, **quietly_garbled(rng, tables[number % 2]))
         else:
@@ -284,8 +284,8 @@ def test_ten_thousand_mutated_logs(tmp_path, kind, rng):
             read += 1
         except ValueError:
             refused += 1
-    assert read > 50
-    assert refused > 1000
+    assert read > 15
+    assert refused > 300
 
 
 def quietly_garbled(rng, tables):
