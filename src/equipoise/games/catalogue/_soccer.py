@@ -3,7 +3,9 @@
 from itertools import product
 from typing import Any, NamedTuple
 
-from equipoise.games.catalogue._entry import Entry, check_table, check_whole
+import numpy as np
+
+from equipoise.games.catalogue._parameters import check_table
 
 Cell = tuple[int, int]
 #: North, south, east, west, stand.
@@ -55,10 +57,8 @@ class _Field:
         return position
 
 
-def _soccer(rows: int = 2, columns: int = 4, discount: float = 0.9) -> dict[str, Any]:
-    import numpy as np
-
-    rows, columns = check_whole("rows", rows), check_whole("columns", columns, 2)
+def soccer(rows: int, columns: int, discount: float) -> dict[str, Any]:
+    """All positions as states."""
     places = rows * columns
     check_table("rows", len(_MOVES) ** 2, *[2 * places * (places - 1)] * 2)
     field = _Field(rows, columns)
@@ -87,23 +87,3 @@ def _soccer(rows: int = 2, columns: int = 4, discount: float = 0.9) -> dict[str,
 def _in_words(position: _Position) -> str:
     (a, b), holder = position
     return f"A {a[0]},{a[1]}; B {b[0]},{b[1]}; {'AB'[holder]} has the ball"
-
-
-GAMES = (
-    Entry(
-        name="soccer",
-        title="Littman's soccer, on a small field",
-        kind="markov",
-        source=(
-            "M. L. Littman, Markov games as a framework for multi-agent reinforcement learning, "
-            "International Conference on Machine Learning, 1994"
-        ),
-        build=_soccer,
-        notes=(
-            "Both move at once, one after the other in random order; running into the other "
-            "player gives it the ball; a goal pays 1 and the ball is at random again. Littman's "
-            "own field is load('soccer', rows=4, columns=5), with 760 states. Turning the field "
-            "around changes the sign of the value."
-        ),
-    ),
-)
