@@ -58,38 +58,19 @@ class Draw(eqx.Module):
         """Draw one array of the given shape."""
 
 
-class Rewards(Draw):
-    """A distribution of rewards."""
-
-    @property
-    @abstractmethod
-    def symmetric(self) -> bool:
-        """Whether rewards are independent, and `r` has the law of `1 - r`."""
-
-
-class UniformRewards(Rewards):
+class UniformRewards(Draw):
     """Independent rewards, uniform on [0, 1]."""
-
-    @property
-    def symmetric(self) -> bool:
-        """Yes."""
-        return True
 
     def __call__(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
         """Draw the rewards of one game."""
         return jax.random.uniform(key, shape)
 
 
-class GaussianRewards(Rewards):
+class GaussianRewards(Draw):
     """Independent rewards, Gaussian conditioned on [0, 1] (truncated, not clipped)."""
 
     mean: float
     scale: float
-
-    @property
-    def symmetric(self) -> bool:
-        """When centred."""
-        return self.mean == 0.5
 
     def __call__(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
         """Draw the rewards of one game."""
@@ -98,16 +79,11 @@ class GaussianRewards(Rewards):
         return jnp.clip(self.mean + self.scale * z, 0.0, 1.0)
 
 
-class PerturbedRewards(Rewards):
+class PerturbedRewards(Draw):
     """The rewards of a base game plus uniform noise on [-scale, scale], clipped to [0, 1]."""
 
     base: np.ndarray | jax.Array
     scale: float
-
-    @property
-    def symmetric(self) -> bool:
-        """No: the base is what it is."""
-        return False
 
     def __call__(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
         """Draw the rewards of one game."""
@@ -155,36 +131,24 @@ class Family(eqx.Module):
     >>> family = eq.games.families.uniform(actions=3, states=5, discount=0.9)
     >>> family.name, family.sample(10, key=0).transition.shape
     ('uniform', (10, 5, 3, 3, 5))
+    >>> family.symmetric, eq.games.families.uniform(actions=(2, 3)).symmetric
+    (True, False)
     """
 
     #: A word that names the family in tables and run folders.
     name: str = eqx.field(static=True)
     #: (rows, columns)
     actions: tuple[int, int] = eqx.field(static=True)
-    rewards: Rewards
+    rewards: Draw
     #: Number of states of a Markov game; None for matrix games.
     states: int | None = eqx.field(static=True, default=None)
     discount: float = eqx.field(static=True, default=0.0)
     transitions: Draw | None = None
     #: The game the family is centred on, if there is one.
     base: MatrixGame | MarkovGame | None = None
-
-    @property
-    def symmetric(self) -> bool:
-        """Whether swapping the players maps the family to itself: `r` has the law of `1 - r`.
-
-        True where it is known to hold, for independent rewards; never for a base game's
-        neighbourhood.
-
-        **Example**
-
-        >>> import equipoise as eq
-        >>> eq.games.families.uniform(actions=3).symmetric
-        True
-        >>> eq.games.families.uniform(actions=(2, 3)).symmetric
-        False
-        """
-        return self.actions[0] == self.actions[1] and self.rewards.symmetric
+    #: Whether rewards are independent and `r` has the law of `1 - r` for equally many actions, so
+    #: that swapping the players maps the family to itself; never for a base game's neighbourhood.
+    symmetric: bool = eqx.field(static=True, default=False)
 
     def draw(self, key: jax.Array) -> MatrixGame | MarkovGame:
         """Draw one game from one JAX key; may be traced, `vmap`ped and compiled."""
@@ -239,30 +203,30 @@ def _draw_block(family: Family, key: jax.Array, indices: np.ndarray | jax.Array)
     return jax.vmap(family.draw)(keys)
 
 
-def _two_counts(actions: int | tuple[int, int]) -> tuple[int, int]:
-    rows, columns = (actions, actions) if isinstance(actions, int) else actions
-    return checks.check_count("actions", rows), checks.check_count("actions", columns)
-
-
 def _family(
     name: str,
-    rewards: Rewards,
+    rewards: Draw,
     actions: int | tuple[int, int],
     states: int | None,
     discount: float,
     concentration: float,
+    centred: bool = True,
 ) -> Family:
+    rows, columns = (actions, actions) if isinstance(actions, int) else actions
+    sizes = checks.check_count("actions", rows), checks.check_count("actions", columns)
+    symmetric = centred and rows == columns
     if states is None:
-        return Family(name, _two_counts(actions), rewards)
+        return Family(name, sizes, rewards, symmetric=symmetric)
     checks.check_range("discount", discount, 0.0, 1.0, high_open=True)
     checks.check_range("concentration", concentration, 0.0, np.inf, low_open=True, high_open=True)
     return Family(
         name,
-        _two_counts(actions),
+        sizes,
         rewards,
         states=checks.check_count("states", states),
         discount=float(discount),
         transitions=DirichletTransitions(float(concentration)),
+        symmetric=symmetric,
     )
 
 
@@ -307,7 +271,7 @@ def gaussian(
     checks.check_range("mean", mean, 0.0, 1.0)
     checks.check_range("scale", scale, 0.0, np.inf, low_open=True, high_open=True)
     rewards = GaussianRewards(float(mean), float(scale))
-    return _family("gaussian", rewards, actions, states, discount, concentration)
+    return _family("gaussian", rewards, actions, states, discount, concentration, mean == 0.5)
 
 
 def perturbed(base: MatrixGame | MarkovGame, scale: float = 0.1) -> Family:
@@ -336,12 +300,5 @@ def perturbed(base: MatrixGame | MarkovGame, scale: float = 0.1) -> Family:
     draw = PerturbedRewards(rewards, float(scale))
     if isinstance(base, MatrixGame):
         return Family("perturbed", base.actions, draw, base=base)
-    return Family(
-        "perturbed",
-        base.actions,
-        draw,
-        states=base.states,
-        discount=base.discount,
-        transitions=PerturbedTransitions(base.transition, float(scale)),
-        base=base,
-    )
+    moves = PerturbedTransitions(base.transition, float(scale))
+    return Family("perturbed", base.actions, draw, base.states, base.discount, moves, base)
