@@ -21,6 +21,7 @@ from scipy.sparse import csr_array
 
 from equipoise.core import checks
 from equipoise.core.values import Value, frozen, read_only, read_only_integers
+from equipoise.games._interactions import as_scope
 
 #: How many numbers of products are held at once.
 _CHUNK = 2_000_000
@@ -37,16 +38,6 @@ class Group(Value):
     scopes: np.ndarray
     powers: np.ndarray
     weights: Any
-
-    def widened(self, contexts: int) -> "Group":
-        """The same terms in as many contexts."""
-        shape = (contexts, len(self.scopes))
-        return Group(self.scopes, self.powers, broadcast(self.weights, shape))
-
-    @property
-    def counts(self) -> bool:
-        """Whether any term is not zero, as far as can be known."""
-        return checks.is_traced(self.weights) or bool(self.weights.any())
 
     def rewards(self, xp: Any, context: int, powers: list[Any], x: Any) -> Any:
         """(..., agents): what the terms give at effects x (..., agents), with all their powers."""
@@ -143,9 +134,9 @@ class PolynomialTerms(Value):
         self.effects = _as_effects(effects, self.agents)
         own = _as_own(own, self.agents, self.states)
         weights = {power: _as_pair(power, w, self.agents) for power, w in (pairs or {}).items()}
-        found = as_groups(groups or {}, self.agents)
+        found = {k: _as_group(k, group, self.agents) for k, group in sorted((groups or {}).items())}
         counts = {len(own), *(len(w) for w in weights.values())}
-        counts |= {len(group.weights) for group in found.values()}
+        counts |= {len(w) for _, _, w in found.values()}
         if len(counts - {1}) > 1:
             raise ValueError(
                 f"weights: expected the same number of contexts in all terms, or one; "
@@ -155,23 +146,20 @@ class PolynomialTerms(Value):
         self.own = broadcast(own, (self.contexts, *own.shape[1:]))
         shape = (self.contexts, self.agents, self.agents)
         self.pairs = {power: broadcast(w, shape) for power, w in sorted(weights.items())}
-        self.groups = {order: group.widened(self.contexts) for order, group in found.items()}
-        self.rank, self.highest = self._rank(), self._highest()
-        self.degree = self._degree()
-
-    def _rank(self) -> int:
-        orders = [1, *(2 for w in self.pairs.values() if _couples(w))]
-        return max(orders + [order for order, group in self.groups.items() if group.counts])
-
-    def _highest(self) -> int:
+        self.groups = {
+            order: Group(scopes, powers, broadcast(w, (self.contexts, len(scopes))))
+            for order, (scopes, powers, w) in found.items()
+        }
+        orders = [2 for w in self.pairs.values() if _couples(w)]
+        orders += [order for order, group in self.groups.items() if _counts(group.weights)]
+        self.rank = max(orders, default=1)
         powers = [max(p, q) for p, q in self.pairs]
-        return max([0, *powers, *(int(group.powers.max()) for group in self.groups.values())])
-
-    def _degree(self) -> int:
+        powers += [int(group.powers.max()) for group in self.groups.values()]
+        self.highest = max(powers, default=0)
         powers = [p + q for p, q in self.pairs]
         powers += [int(group.powers[:, 0].max()) for group in self.groups.values()]
         reach = (self.effects.shape[2] - 1) * max(powers, default=0)
-        return max(self.own.shape[-1] - 1, reach)
+        self.degree = max(self.own.shape[-1] - 1, reach)
 
     @property
     def states(self) -> int:
@@ -272,6 +260,11 @@ class PolynomialTerms(Value):
         return result
 
 
+def _counts(weights: Any) -> bool:
+    """Whether any weight is not zero, as far as can be known."""
+    return checks.is_traced(weights) or bool(weights.any())
+
+
 def _couples(weights: Any) -> bool:
     """Whether weights (contexts, agents, agents) of two different agents are not all zero."""
     if checks.is_traced(weights):
@@ -365,30 +358,16 @@ def broadcast(array: Any, shape: tuple[int, ...]) -> Any:
     return (jnp if checks.is_traced(array) else np).broadcast_to(array, shape)
 
 
-def as_groups(groups: Mapping[Any, Any], agents: int) -> dict[int, Group]:
-    """Checked terms by order."""
-    return {order: _as_group(order, groups[order], agents) for order in sorted(groups)}
-
-
-def _as_group(order: Any, given: Any, agents: int) -> Group:
+def _as_group(order: Any, given: Any, agents: int) -> tuple[np.ndarray, np.ndarray, Any]:
+    """Scopes, powers and weights (contexts, terms)."""
     name = f"groups[{order}]"
     if not isinstance(order, int) or order < 3:
         raise ValueError(f"groups: expected orders >= 3, found {order!r}; pairs have their own")
     if not isinstance(given, tuple | list) or len(given) != 3:
         raise ValueError(f"{name}: expected (scopes, powers, weights), found {type(given)}")
-    scopes, powers = np.asarray(given[0]), np.asarray(given[1])
-    for what, array in (("scopes", scopes), ("powers", powers)):
-        if array.dtype.kind not in "iu" or array.ndim != 2 or array.shape[1] != order:
-            raise ValueError(
-                f"{name}: expected {what} of shape (terms, {order}), whole numbers; found "
-                f"{array.shape} of {array.dtype}"
-            )
-    if scopes.shape != powers.shape or not len(scopes):
-        raise ValueError(
-            f"{name}: expected powers for each of one or more scopes, found {powers.shape} and "
-            f"{scopes.shape}"
-        )
-    _check_scopes(name, scopes, agents)
+    scopes = as_scope(name, order, given[0], agents)
+    powers = read_only_integers(name, given[1])
+    checks.check_shape(name, powers, scopes.shape, "powers, as many as scopes")
     wrong = (powers < 0) | (powers > MOST_POWER)
     if wrong.any():
         where = checks.first_index(wrong)
@@ -404,22 +383,4 @@ def _as_group(order: Any, given: Any, agents: int) -> Group:
             f"found {weights.shape}"
         )
     checks.check_finite(name, shaped)
-    return Group(read_only_integers(name, scopes), read_only_integers(name, powers), shaped)
-
-
-def _check_scopes(name: str, scopes: np.ndarray, agents: int) -> None:
-    wrong = (scopes < 0) | (scopes >= agents)
-    if wrong.any():
-        where = checks.first_index(wrong)
-        raise ValueError(
-            f"{name}: expected agents from 0 to {agents - 1}, found {scopes[where]} at "
-            f"{list(where)}"
-        )
-    ordered = np.sort(scopes, 1)
-    twice = (ordered[:, 1:] == ordered[:, :-1]).any(1)
-    if twice.any():
-        row = int(np.argmax(twice))
-        raise ValueError(
-            f"{name}: expected different agents in a scope, found {scopes[row].tolist()} at {row}; "
-            "a power says how often an agent's action counts"
-        )
+    return scopes, powers, shaped

@@ -8,7 +8,6 @@ move as x). Nothing here is ever as large as the joint space of moves.
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
@@ -79,7 +78,8 @@ class Interactions(Value):
             )
         self.scopes, self.tables = {}, {}
         for order in sorted(scopes):
-            scope = _as_scope(order, scopes[order], self.agents)
+            order = checks.check_count("scopes", order)
+            scope = as_scope(f"scopes[{order}]", order, scopes[order], self.agents)
             table = read_only(f"tables[{order}]", tables[order])
             if table.ndim != order + 2 or 0 in table.shape or len(set(table.shape[2:])) != 1:
                 raise ValueError(
@@ -209,10 +209,9 @@ class Interactions(Value):
         return cls({agents: scopes}, {agents: frozen(np.stack(own_first, 1))}, agents)
 
 
-def _as_scope(order: Any, scope: Any, agents: int) -> np.ndarray:
-    order = checks.check_count("scopes", order)
+def as_scope(name: str, order: int, scope: Any, agents: int) -> np.ndarray:
+    """(terms, order): the agents of each term, checked."""
     array = np.asarray(scope)
-    name = f"scopes[{order}]"
     if array.dtype.kind not in "iu" or array.ndim != 2 or array.shape[1] != order:
         raise ValueError(
             f"{name}: expected whole numbers of shape (terms, {order}), "
@@ -224,11 +223,12 @@ def _as_scope(order: Any, scope: Any, agents: int) -> np.ndarray:
         raise ValueError(
             f"{name}: expected agents from 0 to {agents - 1}, found {array.min()} to {array.max()}"
         )
-    ordered = np.sort(array, 1)
-    repeated = (ordered[:, 1:] == ordered[:, :-1]).any(1)
+    repeated = (np.diff(np.sort(array, 1)) == 0).any(1)
     if repeated.any():
-        where = int(np.argmax(repeated))
-        raise ValueError(f"{name}: expected distinct agents, found {array[where]} at [{where}]")
+        row = int(np.argmax(repeated))
+        raise ValueError(
+            f"{name}: expected different agents in a term, found {array[row].tolist()} at [{row}]"
+        )
     return read_only_integers(name, scope, np.int32)
 
 
@@ -299,12 +299,8 @@ def _expected_jax(terms: Interactions, occupancies: jax.Array) -> jax.Array:
     return result
 
 
-@dataclass(frozen=True)
-class Lookup:
-    """One merged table: the agents whose moves index it, the first of them its owner."""
-
-    agents: tuple[int, ...]
-    table: np.ndarray
+#: One merged table: the agents whose moves index it, the first of them its owner.
+Lookup = tuple[tuple[int, ...], np.ndarray]
 
 
 def joint_rewards(
@@ -345,7 +341,7 @@ def _groups(
     }
     for owner in range(terms.agents):
         lookups.append(_merge(terms, owner, starts, entries, dtype))
-        held += sum(lookup.table.size for lookup in lookups[-1])
+        held += sum(table.size for _, table in lookups[-1])
         if held > _HELD or owner == terms.agents - 1:
             yield slice(first, owner + 1), lookups
             first, held, lookups = owner + 1, 0, []
@@ -360,7 +356,7 @@ def _merge(
 
     def finish() -> None:
         if members:
-            merged.append(Lookup(tuple(agents), _sum_tables(terms, agents, members, dtype)))
+            merged.append((tuple(agents), _sum_tables(terms, agents, members, dtype)))
 
     for order, start in starts.items():
         scopes = terms.scopes[order]
@@ -397,7 +393,7 @@ class _Space:
     def __init__(
         self, terms: Interactions, lookups: list[list[Lookup]], samples: int, dtype: np.dtype
     ):
-        largest = max((lookup.table.size for own in lookups for lookup in own), default=1)
+        largest = max((table.size for own in lookups for _, table in own), default=1)
         self.kind = np.int16 if largest <= np.iinfo(np.int16).max else np.int64
         self.lookups, self.width = lookups, self.kind(terms.moves)
         self.columns = np.empty((terms.agents, samples), self.kind)
@@ -413,12 +409,12 @@ class _Space:
         found[:] = 0.0
         start = situations.astype(self.kind) * self.width
         for own, reward in zip(self.lookups, found, strict=True):
-            for lookup in own:
-                np.add(start, columns[lookup.agents[0]], out=index)
-                for agent in lookup.agents[1:]:
+            for agents, table in own:
+                np.add(start, columns[agents[0]], out=index)
+                for agent in agents[1:]:
                     np.multiply(index, self.width, out=index)
                     np.add(index, columns[agent], out=index)
                 # Indices are within bounds: clipping is only what takes the shortest way.
-                np.take(lookup.table, index, out=one, mode="clip")
+                np.take(table, index, out=one, mode="clip")
                 reward += one
         return found.T
