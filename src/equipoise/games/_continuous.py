@@ -12,7 +12,7 @@ import numpy as np
 from equipoise.core import checks, polynomials
 from equipoise.core.precision import double_precision
 from equipoise.core.values import Value, frozen, read_only
-from equipoise.games._contextual import as_context_probabilities
+from equipoise.games._contextual import as_context_probabilities, as_noise
 from equipoise.games._continuous_terms import PolynomialTerms
 from equipoise.games._game import Labels, SingleGame
 from equipoise.games._policies import ContinuousPolicy
@@ -182,8 +182,7 @@ class ContinuousGame(SingleGame):
         self.terms = terms
         self.context_probabilities = as_context_probabilities(context_probabilities, terms.contexts)
         self.horizon = checks.check_count("horizon", horizon)
-        checks.check_range("noise", noise, 0.0, np.inf, high_open=True)
-        self.noise = float(noise)
+        self.noise = as_noise(noise)
         self.transitions, self.initial = self._local(transitions, initial)
         sizes = (8, terms.contexts, self.horizon, terms.agents, terms.states)
         advice = "use fewer steps, agents or states"
