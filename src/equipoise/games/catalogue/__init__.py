@@ -61,7 +61,7 @@ class Entry:
 
 @cache
 def _entries() -> dict[str, Entry]:
-    text = resources.files(__package__).joinpath("games.toml").read_text("utf-8")
+    text = resources.files(__name__).joinpath("games.toml").read_text("utf-8")
     return {name: _entry(name, row) for name, row in tomllib.loads(text).items()}
 
 
@@ -148,7 +148,7 @@ def load(name: str, /, *, labels: Any = None, **parameters: Any) -> Any:
     }
     if entry.build:
         module, function = entry.build.split(".")
-        arguments = getattr(import_module(f"{__package__}._{module}"), function)(**arguments)
+        arguments = getattr(import_module(f"{__name__}._{module}"), function)(**arguments)
     arguments = entry.game | arguments
     if labels is not None:
         arguments["labels"] = labels

@@ -18,8 +18,10 @@ def soccer(rows: int, columns: int, discount: float) -> dict[str, Any]:
     places = rows * columns
     check_table("rows", len(_MOVES) ** 2, *[2 * places * (places - 1)] * 2)
     cells = list(product(range(rows), range(columns)))
-    pairs = [pair for pair in product(cells, repeat=2) if pair[0] != pair[1]]
-    index = {position: state for state, position in enumerate(product(pairs, (0, 1)))}
+    pairs = [(a, b) for a, b in product(cells, repeat=2) if a != b]
+    index: dict[Position, int] = {
+        position: state for state, position in enumerate(product(pairs, (0, 1)))
+    }
     goal_rows = range(rows) if rows < 3 else range(1, rows - 1)
     corner = (rows // 2, (columns - 2) // 2)
     kickoff = (corner, (rows - 1 - corner[0], columns - 1 - corner[1]))
@@ -43,7 +45,7 @@ def soccer(rows: int, columns: int, discount: float) -> dict[str, Any]:
     for position, state in index.items():
         for (a, mine), (b, other) in product(enumerate(_MOVES.values()), repeat=2):
             for order in (0, 1), (1, 0):  # who moves first is drawn at random
-                here: Position | None = position
+                here: Any = position
                 for player in order:
                     here = after(here, player, (mine, other)[player])
                     if here is None:
