@@ -184,13 +184,10 @@ class Interactions(Value):
                 f"found {entries:.3g}"
             )
         dense = np.zeros(shape)
+        everybody = list(range(self.agents))
         for order, scopes in self.scopes.items():
             for m, scope in enumerate(scopes):
-                sorted_table = np.asarray(self.tables[order])[:, m].transpose(
-                    0, *(np.argsort(scope) + 1)
-                )
-                view = [self.moves if j in scope else 1 for j in range(self.agents)]
-                dense[:, scope[0]] += sorted_table.reshape(self.situations, *view)
+                dense[:, scope[0]] += _spread(self, order, m, everybody)
         return dense
 
     @classmethod
@@ -240,35 +237,24 @@ def _expected_numpy(terms: Interactions, occupancies: np.ndarray) -> np.ndarray:
     chances = np.ascontiguousarray(np.moveaxis(occupancies, 0, -1))
     for order, scopes in terms.scopes.items():
         starts = np.searchsorted(scopes[:, 0], np.arange(agents + 1))
-        add = _add_alone if order == 1 else _add_pairs if order == 2 else _add_groups
         for c in range(situations):
             table = np.asarray(terms.tables[order][c], np.float64)
-            add(result[c], table, scopes, starts, chances[c])
+            own = result[c].reshape(agents, moves, batch)
+            if order == 1:
+                np.add.at(own, scopes[:, 0], table[..., None])
+            elif order == 2:  # one matrix of blocks, which are the tables as they lie in memory
+                blocks = bsr_array((table, scopes[:, 1], starts), shape=(agents * moves,) * 2)
+                result[c] += blocks @ chances[c].reshape(-1, batch)
+            else:
+                _add_groups(own, table, scopes, starts, chances[c])
     return np.moveaxis(result, -1, 0).reshape(occupancies.shape)
 
 
-def _add_alone(
-    result: np.ndarray, table: np.ndarray, scopes: np.ndarray, starts: Any, chances: np.ndarray
-) -> None:
-    """Terms of one agent, whatever the others do."""
-    np.add.at(result.reshape(chances.shape), scopes[:, 0], table[..., None])
-
-
-def _add_pairs(
-    result: np.ndarray, table: np.ndarray, scopes: np.ndarray, starts: Any, chances: np.ndarray
-) -> None:
-    """Terms of pairs: one matrix of blocks, which are the tables as they lie in memory."""
-    size = len(result)
-    blocks = bsr_array((table, scopes[:, 1], starts), shape=(size, size))
-    result += blocks @ chances.reshape(size, -1)
-
-
 def _add_groups(
-    result: np.ndarray, table: np.ndarray, scopes: np.ndarray, starts: Any, chances: np.ndarray
+    own: np.ndarray, table: np.ndarray, scopes: np.ndarray, starts: Any, chances: np.ndarray
 ) -> None:
     """Terms of larger groups: one matrix product for each agent, or part of its terms."""
     agents, moves, batch = chances.shape
-    own = result.reshape(chances.shape)
     step = max(1, _CHUNK // (moves ** (scopes.shape[1] - 1) * batch))
     for i in range(agents):
         for start in range(starts[i], starts[i + 1], step):
@@ -355,8 +341,10 @@ def _merge(
     agents, members = [owner], []
 
     def finish() -> None:
-        if members:
-            merged.append((tuple(agents), _sum_tables(terms, agents, members, dtype)))
+        total = np.zeros((terms.situations, *[moves] * len(agents)))
+        for order, m in members:
+            total += _spread(terms, order, m, agents)
+        merged.append((tuple(agents), total.reshape(-1).astype(dtype)))
 
     for order, start in starts.items():
         scopes = terms.scopes[order]
@@ -369,22 +357,17 @@ def _merge(
                 new = [j for j in scope if j != owner]
             agents += new
             members.append((order, m))
-    finish()
+    if members:
+        finish()
     return merged
 
 
-def _sum_tables(
-    terms: Interactions, agents: list[int], members: list[tuple[int, int]], dtype: np.dtype
-) -> np.ndarray:
-    """(situations * moves^agents,): the sum of some terms, over the moves of `agents`."""
-    situations, moves, scopes, tables = terms.situations, terms.moves, terms.scopes, terms.tables
-    total = np.zeros((situations, *[moves] * len(agents)))
-    for order, m in members:
-        places = [agents.index(j) for j in scopes[order][m].tolist()]
-        table = tables[order][:, m].transpose(0, *(1 + k for k in np.argsort(places).tolist()))
-        view = [moves if k in places else 1 for k in range(len(agents))]
-        total += table.reshape(situations, *view)
-    return total.reshape(-1).astype(dtype)
+def _spread(terms: Interactions, order: int, m: int, agents: list[int]) -> np.ndarray:
+    """One table with an axis for each of `agents`, of length one for who is not in its scope."""
+    places = [agents.index(j) for j in terms.scopes[order][m].tolist()]
+    table = np.asarray(terms.tables[order])[:, m].transpose(0, *(1 + np.argsort(places)))
+    view = [terms.moves if k in places else 1 for k in range(len(agents))]
+    return table.reshape(terms.situations, *view)
 
 
 class _Space:
