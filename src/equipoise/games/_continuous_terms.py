@@ -10,7 +10,7 @@ one. Nothing here is ever as large as the joint space, and given what the others
 reward of an agent is a polynomial of its own action.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
@@ -175,27 +175,18 @@ class PolynomialTerms(Value):
         if any(isinstance(array, jax.Array) for array in (actions, *jax.tree.leaves(self))):
             return self._rewards_jax(jnp.asarray(actions), contexts, states)
         actions = np.asarray(actions)
-        flat = actions.reshape(-1, self.agents)
+        flat, batch = actions.reshape(-1, self.agents), actions.shape[:-1]
         result = np.empty(flat.shape, np.result_type(flat, np.float32))
-        where = None
+        places = given = None
         if states is not None:
-            where = np.broadcast_to(np.asarray(states), actions.shape).reshape(flat.shape)
-        for context, rows in self._by_context(contexts, actions.shape[:-1]):
-            result[rows] = self._in_context(
-                np, context, flat[rows], None if where is None else where[rows]
-            )
+            places = np.broadcast_to(np.asarray(states), actions.shape).reshape(flat.shape)
+        if contexts is not None and self.contexts > 1:
+            given = np.broadcast_to(np.asarray(contexts), batch).ravel()
+        for context in [0] if given is None else np.unique(given).tolist():
+            rows = slice(None) if given is None else np.flatnonzero(given == context)
+            own = None if places is None else places[rows]
+            result[rows] = self._in_context(np, context, flat[rows], own)
         return result.reshape(actions.shape)
-
-    def _by_context(self, contexts: Any, shape: tuple[int, ...]) -> Iterator[tuple[int, Any]]:
-        """The rows of each context."""
-        if contexts is None or self.contexts == 1:
-            yield 0, slice(None)
-            return
-        given = np.broadcast_to(np.asarray(contexts), shape).ravel()
-        for context in range(self.contexts):
-            rows = np.flatnonzero(given == context)
-            if len(rows):
-                yield context, rows
 
     def _rewards_jax(self, actions: Any, contexts: Any, states: Any) -> Any:
         result = self._in_context(jnp, 0, actions, states)
@@ -317,11 +308,8 @@ def _as_own(own: Any, agents: int, states: int) -> Any:
     if own is None:
         return np.broadcast_to(frozen(np.zeros(1)), (1, agents, states, 1))
     array = read_only("own", own)
-    shaped = array
-    if array.ndim in (1, 2):
-        shaped = array.reshape(1, *array.shape) if array.ndim == 2 else array.reshape(1, 1, -1)
-    if shaped.ndim == 3:
-        shaped = shaped[:, :, None]
+    views = {1: np.s_[None, None, None], 2: np.s_[None, :, None], 3: np.s_[:, :, None]}
+    shaped = array[views.get(array.ndim, ...)]
     fits = shaped.ndim == 4 and 0 not in shaped.shape
     fits = fits and (array.ndim == 1 or shaped.shape[1] == agents)
     if not fits or shaped.shape[2] not in (1, states):

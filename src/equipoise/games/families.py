@@ -20,7 +20,6 @@ from equipoise.core import checks
 from equipoise.core.precision import double_precision
 from equipoise.core.randomness import as_key
 from equipoise.core.values import frozen
-from equipoise.games._game import Labels
 from equipoise.games._interaction_families import (
     InteractionFamily,
     congestion,
@@ -152,21 +151,17 @@ class Family(eqx.Module):
 
     def draw(self, key: jax.Array) -> MatrixGame | MarkovGame:
         """Draw one game from one JAX key; may be traced, `vmap`ped and compiled."""
+        labels = None if self.base is None else self.base.labels
         if self.states is None or self.transitions is None:
-            return MatrixGame(self.rewards(key, self.actions), labels=self._labels)
+            return MatrixGame(self.rewards(key, self.actions), labels=labels)
         shape = (self.states, *self.actions)
         reward_key, transition_key = jax.random.split(key)
         return MarkovGame(
             self.rewards(reward_key, shape),
             self.transitions(transition_key, (*shape, self.states)),
             self.discount,
-            labels=self._labels,
+            labels=labels,
         )
-
-    @property
-    def _labels(self) -> Labels | None:
-        """The names of the base game."""
-        return None if self.base is None else self.base.labels
 
     def sample(self, games: int | None = None, *, key: Any) -> Any:
         """Draw a batch of `games` games, or a single one when `games` is None.
@@ -180,7 +175,9 @@ class Family(eqx.Module):
         count = 1 if games is None else checks.check_count("games", games)
         sizes = (8, 3, count, *self.actions, (self.states or 1) ** 2)
         checks.check_memory("games", sizes, "the games", "draw fewer or smaller games")
-        block, key = self._block(), as_key(key)
+        # Games are drawn in blocks, whose size is never a matter of how many are asked for.
+        entries = self.actions[0] * self.actions[1] * (self.states or 1) ** 2
+        block, key = max(1, min(BLOCK_GAMES, BLOCK_ENTRIES // entries)), as_key(key)
         with double_precision():
             blocks = [
                 jax.tree.map(np.asarray, _draw_block(self, key, np.arange(block) + start))
@@ -188,11 +185,6 @@ class Family(eqx.Module):
             ]
         drawn = frozen(jax.tree.map(lambda *parts: np.concatenate(parts)[:count], *blocks))
         return drawn[0] if games is None else drawn
-
-    def _block(self) -> int:
-        """How many games are drawn at once: never a matter of how many are asked for."""
-        entries = self.actions[0] * self.actions[1] * (self.states or 1) ** 2
-        return max(1, min(BLOCK_GAMES, BLOCK_ENTRIES // entries))
 
 
 @eqx.filter_jit
