@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, ClassVar, TypeVar
 
-import jax
 import numpy as np
 
 from equipoise.core import checks
@@ -81,7 +80,7 @@ class Policy(Value):
 
 
 def _shown(array: Any, prefix: str) -> str:
-    if not isinstance(array, np.ndarray | jax.Array) or checks.is_traced(array):
+    if not hasattr(array, "__array__") or checks.is_traced(array):
         return repr(array)
     with np.printoptions(precision=4, suppress=True, threshold=100):
         return np.array2string(np.asarray(array), separator=", ", prefix=prefix)
