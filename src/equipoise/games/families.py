@@ -292,5 +292,12 @@ def perturbed(base: MatrixGame | MarkovGame, scale: float = 0.1) -> Family:
     draw = PerturbedRewards(rewards, float(scale))
     if isinstance(base, MatrixGame):
         return Family("perturbed", base.actions, draw, base=base)
-    moves = PerturbedTransitions(base.transition, float(scale))
-    return Family("perturbed", base.actions, draw, base.states, base.discount, moves, base)
+    return Family(
+        "perturbed",
+        base.actions,
+        draw,
+        states=base.states,
+        discount=base.discount,
+        transitions=PerturbedTransitions(base.transition, float(scale)),
+        base=base,
+    )
