@@ -183,8 +183,9 @@ def test_damaged_files_are_refused(tmp_path):
     arrays = read_npz(path)
 
     def changed(**changes):
-        write_npz(tmp_path / "bad.npz", {**arrays, **changes})
-        return tmp_path / "bad.npz"
+        bad = tmp_path / f"bad{len(list(tmp_path.iterdir()))}.npz"
+        write_npz(bad, {**arrays, **changes})
+        return bad
 
     words = str(arrays["online"])
     for bad, complaint in (

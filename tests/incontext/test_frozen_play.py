@@ -1,5 +1,8 @@
 """Play of frozen players: whom they meet, what is kept, and that games do not touch one another."""
 
+from dataclasses import replace
+from typing import Any
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -246,7 +249,7 @@ def test_models_of_their_own_sit_together_and_apart():
     assert seats.stacked
     assert seats.column is None
     together = dynamics.play(GAMES[:4], two, two, rounds=ROUNDS, key=1)
-    against = dynamics.play(GAMES[:4], x, Alone(y), rounds=ROUNDS, key=1)
+    against = dynamics.play(GAMES[:4], x, Alone(y, y.exploration), rounds=ROUNDS, key=1)
     np.testing.assert_allclose(together.last[1], against.last[1], atol=1e-5)
     shared = dynamics.loop.seat(*PLAYERS.learners())
     assert shared.column is None
@@ -257,13 +260,9 @@ class Alone(dynamics.ContextLearner):
     """A player under another type, which cannot share a program with its own."""
 
     player: incontext.Player
+    exploration: Any
+    fading: bool = True
     sees = dynamics.Bandit
-
-    @property
-    def exploration(self):
-        return self.player.exploration
-
-    fading = True
 
     def init(self, spec):
         return self.player.init(spec)
@@ -275,7 +274,7 @@ class Alone(dynamics.ContextLearner):
         return self.player.update(state, feedback)
 
     def within(self, rounds):
-        return Alone(self.player.within(rounds))
+        return replace(self, player=self.player.within(rounds))
 
     def grow(self, state, rounds):
         return self.player.grow(state, rounds)

@@ -177,6 +177,13 @@ class ContextLearner(Learner):
 
     Its state has room for `spec.rounds` rounds, and its work grows with the rounds that it looks
     back on.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> row, _ = eq.incontext.load("iid3").learners()
+    >>> isinstance(row, eq.dynamics.ContextLearner), row.within(16).reach
+    (True, 16)
     """
 
     #: The share of uniform play that is mixed into what is played, but not into the policies that
@@ -195,7 +202,18 @@ class ContextLearner(Learner):
 
 
 class Pair(eqx.Module):
-    """Two learners made for each other, one for each seat: what `play` and `Online` take as one."""
+    """Two learners made for each other, one for each seat: what `play` and `Online` take as one.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> class Twins(eq.dynamics.Pair):
+    ...     def learners(self):
+    ...         return eq.dynamics.OMD(), eq.dynamics.OMD()
+    >>> pennies = eq.MatrixGame([[1, 0], [0, 1]])
+    >>> eq.dynamics.play(pennies, Twins(), Twins(), rounds=3, key=0).rounds
+    3
+    """
 
     @abstractmethod
     def learners(self) -> tuple[Learner, Learner]:

@@ -19,7 +19,15 @@ Maker = Callable[[int], Learner]
 
 
 class Named(NamedTuple):
-    """A learner that has a name: its title in tables, and how to make it for each kind of game."""
+    """A learner that has a name: its title in tables, and how to make it for each kind of game.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> named = eq.dynamics.LEARNERS["v-learning"]
+    >>> named.title, named.matrix is None
+    ('V-learning', True)
+    """
 
     title: str
     matrix: Maker | None = None

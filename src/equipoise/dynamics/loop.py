@@ -93,7 +93,19 @@ class LoopState(eqx.Module):
 def begin(
     tables: Tables, seats: Seats, noise: Noise, keys: Any, start: int = 0, rounds: int = 0
 ) -> LoopState:
-    """The state before the first round; learners with a context have room for `rounds` rounds."""
+    """The state before the first round; learners with a context have room for `rounds` rounds.
+
+    **Example**
+
+    >>> import jax, equipoise as eq
+    >>> from equipoise.core.streams import game_words
+    >>> from equipoise.dynamics.loop import Tables, begin, seat
+    >>> tables = Tables.of(eq.games.families.uniform(actions=3).sample(16, key=0))
+    >>> words = game_words(jax.random.split(jax.random.key(1), 16))
+    >>> seats = seat(eq.dynamics.Uniform(), eq.dynamics.Uniform())
+    >>> int(begin(tables, seats, eq.dynamics.Exact(), words).round)
+    0
+    """
     states = seats.begin(tables.specs(start, rounds), tables.games)
     place = tables.start(start)
     first = jnp.int32(1)
@@ -119,6 +131,18 @@ def advance(
     `unroll` rounds are compiled into one body, which spares launches on an accelerator.
     `materialise` lets values marked with `once` leave the loop; they are the second result and
     of no use, except that a compiler must not find out.
+
+    **Example**
+
+    >>> import jax, equipoise as eq
+    >>> from equipoise.core.streams import game_words
+    >>> from equipoise.dynamics.loop import Tables, advance, begin, seat
+    >>> tables = Tables.of(eq.games.families.uniform(actions=3).sample(16, key=0))
+    >>> words = jax.numpy.asarray(game_words(jax.random.split(jax.random.key(1), 16)))
+    >>> seats = seat(eq.dynamics.Uniform(), eq.dynamics.Uniform())
+    >>> who = (tables, seats, eq.dynamics.Exact(), words)
+    >>> int(advance(*who, begin(*who), 7)[0].round)
+    7
     """
 
     def one_round(t: Any, state: LoopState) -> tuple[LoopState, list[Any]]:

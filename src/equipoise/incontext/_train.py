@@ -1,6 +1,7 @@
 """Pre-training: the loop around the compiled step."""
 
 import os
+import shutil
 from typing import Any
 
 import equinox as eqx
@@ -317,4 +318,5 @@ def _finish(
         "gap on fresh games": float(score.value.mean()),
         "best held-out value": float(np.mean(results["best"])),
     }
+    shutil.rmtree(run.path / BEST, ignore_errors=True)  # of an interruption, now outdone
     run.finish(Record("pretrain", run.config, scalars, arrays, {"curve": table}))

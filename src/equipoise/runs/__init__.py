@@ -13,8 +13,14 @@ Importing this package does not import JAX; taking a checkpoint does.
 
 from equipoise.runs._checkpoint import DamagedCheckpoint
 from equipoise.runs._folder import FolderInUse, read_metrics
-from equipoise.runs._loop import Interrupt, Reached, interruptible, resumable
-from equipoise.runs._progress import Progress, progress
+from equipoise.runs._loop import (
+    Interrupt,
+    Progress,
+    Reached,
+    interruptible,
+    progress,
+    resumable,
+)
 from equipoise.runs._record import Record, Table
 from equipoise.runs._run import OtherConfig, Run
 

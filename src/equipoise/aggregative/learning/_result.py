@@ -15,7 +15,7 @@ from equipoise.runs import Record
 _CURVES = ("width", "bound", "regret", "planned")
 
 #: What earlier versions called outcomes.
-_EARLIER = {
+_EARLIER: dict[str, str] = {
     "finished": Outcome.LEARNED,
     "stopped": Outcome.INTERRUPTED,
     "inconsistent": Outcome.INEXACT,
