@@ -154,12 +154,14 @@ def test_what_is_wrong_with_the_metadata_of_a_parquet_file(tmp_path):
     pyarrow, parquet = peer("pyarrow"), peer("pyarrow.parquet")
     path = tmp_path / "log.parquet"
     for text, complaint in [
-        (b"{", "expected JSON in the metadata"),
+        (b"{", "metadata: expected JSON"),
         (b"[1]", "expected metadata about"),
         (b'{"horizon": "x"}', "horizon: expected numbers"),
         (b'{"contexts_count": [1]}', "contexts_count: expected one number"),
         (b'{"actions_per_agent": [2]}', "actions_per_agent: expected one count for each of 2"),
         (b'{"behaviour": [[0.5]]}', "behaviour: expected shape"),
+        (b'{"labels": [1]}', "labels: expected names by field"),
+        (b'{"labels": {"players": ["Ada"]}}', "labels.players: expected 2 names, found 1"),
     ]:
         table = pyarrow.table(PLAIN).replace_schema_metadata({b"equipoise": text})
         parquet.write_table(table, path)
@@ -198,6 +200,9 @@ def test_an_archive_stored_column_by_column_or_compressed(tmp_path, save):
     path = tmp_path / "log.npz"
     save(path, contexts=log.contexts, actions=actions, rewards=log.rewards)
     np.testing.assert_array_equal(Log.read(path).actions, log.actions)
+    with pytest.raises(ValueError, match="only read as a whole"):
+        list(Log.read_chunks(path, rows=3))
+    save(path, actions=log.actions, rewards=log.rewards)
     parts = [part.actions for part in Log.read_chunks(path, rows=3)]
     np.testing.assert_array_equal(np.concatenate(parts), log.actions)
 
@@ -224,7 +229,7 @@ def test_a_column_of_a_far_agent_costs_nothing(tmp_path):
     assert peak_of(refused) < 4 << 20
 
 
-@pytest.mark.parametrize("suffix", ["parquet"])
+@pytest.mark.parametrize("suffix", SUFFIXES)
 def test_a_small_file_does_not_take_much_memory(tmp_path, suffix):
     """Twenty million equal entries fit into few bytes of a compressed file."""
     path, rows = tmp_path / f"log.{suffix}", 10_000_000
@@ -262,14 +267,14 @@ def test_a_well_compressed_log_is_read(tmp_path, suffix, rng):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["tables", *SUFFIXES])
-def test_ten_thousand_mutated_logs(tmp_path, kind, rng):
-    """A log or a ValueError, nothing else: 4,000 garbled tables, 3,000 files of each kind."""
+def test_three_thousand_mutated_logs(tmp_path, kind, rng):
+    """A log or a ValueError, nothing else: a thousand garbled tables, and files of each kind."""
     logs = small_logs()
     path = tmp_path / f"log.{'npz' if kind == 'tables' else kind}"
     intact = [bytes_of(log, path) for log in logs] if kind != "tables" else []
     tables = [tables_of(log) for log in logs]
     read = refused = 0
-    for number in range(4000 if kind == "tables" else 3000):
+    for number in range(1000):
         if kind == "tables":
             np.savez(path, allow_pickle=False, **quietly_garbled(rng, tables[number % 2]))
         else:
@@ -279,8 +284,8 @@ def test_ten_thousand_mutated_logs(tmp_path, kind, rng):
             read += 1
         except ValueError:
             refused += 1
-    assert read > 50
-    assert refused > 1000
+    assert read > 15
+    assert refused > 300
 
 
 def quietly_garbled(rng, tables):

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import chi2
 
-from equipoise.core import checks
+from equipoise.core import InputError, checks
 from equipoise.games import ContextualGame, DecoupledMarkovGame, Interactions
 from equipoise.offline._coverage import TransitionCounts, behaviour_of
 from equipoise.offline._least_squares import (
@@ -36,6 +36,7 @@ from equipoise.offline._moments import Design, Moments, columns_of, group_tables
 LARGEST_SUMS = 8e9
 #: Rows that screening looks at, at most.
 SCREENING_ROWS = 50_000
+_NEIGHBOURS = "'all', 'screen', a count, or a list for each agent"
 
 
 def fit(
@@ -85,7 +86,7 @@ def fit(
         raise ValueError(f"{sorted(joint)[0]}: expected no such option for rank {rank!r}")
     rank = checks.check_count("rank", rank)
     if rank > first.agents:
-        raise ValueError(f"rank: expected at most the {first.agents} agents, found {rank}")
+        raise InputError("rank", f"at most the {first.agents} agents", rank)
     checks.check_range("level", level, 0.0, 1.0, low_open=True, high_open=True)
     sets: list[tuple[int, ...]] = [()] * first.agents
     if rank > 1:
@@ -288,17 +289,12 @@ def neighbour_sets(given: Any, agents: int, pieces: Any) -> list[tuple[int, ...]
         return [tuple(j for j in range(agents) if j != i) for i in range(agents)]
     if isinstance(given, str):
         if given != "screen":
-            raise ValueError(
-                "neighbours: expected 'all', 'screen', a count, or a list for each agent; "
-                f"found {given!r}"
-            )
+            raise InputError("neighbours", _NEIGHBOURS, repr(given))
         return _significant(pair_statistics(*pieces())[0])
     if isinstance(given, (int, np.integer)) and not isinstance(given, bool):
         if not 1 <= given < agents:
-            raise ValueError(
-                f"neighbours: expected a count from 1 to {agents - 1}, found {given}; for terms "
-                "without neighbours, ask for rank 1"
-            )
+            hint = "for terms without neighbours, ask for rank 1"
+            raise InputError("neighbours", f"a count from 1 to {agents - 1}", given, hint)
         statistics = pair_statistics(*pieces())[1]
         order = np.argsort(-statistics, axis=1, kind="stable")[:, :given]
         return [tuple(sorted(int(j) for j in row)) for row in order]
@@ -356,20 +352,14 @@ def _significant(p_values: np.ndarray, rate: float = 0.05) -> list[tuple[int, ..
 def _given(given: Any, agents: int) -> list[tuple[int, ...]]:
     if isinstance(given, np.ndarray) and given.dtype == bool:
         if given.shape != (agents, agents):
-            raise ValueError(
-                f"neighbours: expected a matrix of shape {(agents, agents)}, found {given.shape}"
-            )
+            raise InputError("neighbours", f"a matrix of shape {(agents, agents)}", given.shape)
         return [tuple(int(j) for j in np.flatnonzero(row) if j != i) for i, row in enumerate(given)]
     if not isinstance(given, Sequence | np.ndarray) or len(given) != agents:
-        raise ValueError(
-            "neighbours: expected 'all', 'screen', a count, or a list for each of "
-            f"{agents} agents; found {given!r}"
-        )
+        raise InputError("neighbours", f"{_NEIGHBOURS} of {agents}", repr(given))
     sets = [tuple(sorted({int(j) for j in own})) for own in given]
     for i, own in enumerate(sets):
         wrong = [j for j in own if j == i or not 0 <= j < agents]
         if wrong:
-            raise ValueError(
-                f"neighbours[{i}]: expected other agents from 0 to {agents - 1}, found {wrong[0]}"
-            )
+            expected = f"other agents from 0 to {agents - 1}"
+            raise InputError(f"neighbours[{i}]", expected, wrong[0])
     return sets

@@ -155,7 +155,11 @@ def _labels(path: Path, said: Any) -> dict[str, Any]:
         said = parse_json(said.item(), f"{path}: labels")
     if not isinstance(said, dict):
         raise ValueError(f"{path}: labels: expected names by field, found {said!r:.60}")
-    return said
+    return {name: _tuples(names) for name, names in said.items()}
+
+
+def _tuples(names: Any) -> Any:
+    return tuple(_tuples(own) for own in names) if isinstance(names, list) else names
 
 
 def _columns(path: Path, rows: int) -> Iterator[tuple[dict[str, np.ndarray], int, dict[str, Any]]]:

@@ -10,7 +10,7 @@ of them, and a run folder keeps the results of those that are done.
 """
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -37,21 +37,6 @@ from equipoise.runs import Record, Run, interruptible, resumable
 FEWEST_ROWS = 4
 #: How many logs are resampled, and how many of the strongest terms are kept.
 RESAMPLED, STRONGEST = 20, 20
-
-
-@dataclass(frozen=True)
-class _Options:
-    """What `learn` was asked for, checked."""
-
-    rank: int | str
-    neighbours: Any
-    critic: Any
-    iterations: int | None
-    step: float | None
-    strength: float | None
-    bootstrap: int
-    force: bool
-    key: jax.Array
 
 
 def learn(
@@ -130,56 +115,52 @@ def learn(
     >>> bool(eq.certify(game, advice.policy).max_gain < advice.stats["own_gap"] / 2)
     True
     """
-    log, name = _read(log, critic)
-    options = _checked(
-        log,
-        _Options(
-            *(rank, neighbours, critic, iterations, step, strength),
-            RESAMPLED if bootstrap is None else checks.check_count("bootstrap", bootstrap, 0),
-            force,
-            as_key(key),
-        ),
-        bootstrap,
-    )
+    name, declared = "log", {} if critic is None else {"continuous": True}
+    if isinstance(log, str | os.PathLike):
+        name, log = Path(log).name, Log.read(log, **declared)
+    if not isinstance(log, Log):
+        raise InputError("log", "a Log or a path", type(log).__name__)
+    options = {
+        **{"rank": rank, "neighbours": neighbours, "critic": critic, "force": force},
+        **{"iterations": iterations, "step": step, "strength": strength, "bootstrap": bootstrap},
+    }
+    _check(log, options)
+    key = as_key(key)
     pipeline = _learn_continuous if log.continuous else _learn_discrete
     if run is None:
-        return pipeline(log, options, None)
-    config = {"log": name, "fingerprint": log.fingerprint(), **_plain(options)}
+        return pipeline(log, options, key, None)
+    words = np.asarray(jax.random.key_data(key))
+    config = {"log": name, "fingerprint": log.fingerprint(), **options, "key": words}
     with Run.start(run, config) as folder:
         if folder.finished:
             return solution_from_plain(folder.record().solution or {})
-        solution = pipeline(log, options, folder)
+        solution = pipeline(log, options, key, folder)
         if solution.status.name != Outcome.INTERRUPTED:
             folder.finish(Record(name, folder.config, solution=solution.to_plain()))
         return solution
 
 
-def _read(log: Any, critic: Any) -> tuple[Log, str]:
-    """The log, and what it is called."""
-    if isinstance(log, Log):
-        return log, "log"
-    if not isinstance(log, str | os.PathLike):
-        raise InputError("log", "a Log or a path", type(log).__name__)
-    declared = {} if critic is None else {"continuous": True}
-    return Log.read(log, **declared), Path(log).name
-
-
-def _checked(log: Log, given: _Options, bootstrap: int | None) -> _Options:
-    if given.iterations is not None:
-        checks.check_count("iterations", given.iterations)
-    if not log.continuous:
-        if given.critic is not None:
-            raise InputError("critic", "none for actions that can be counted", given.critic)
-        if given.rank != "auto" and checks.check_count("rank", given.rank) > log.agents:
-            raise InputError("rank", f"at most the {log.agents} agents", given.rank)
-        return given
-    usual = {"rank": "auto", "neighbours": "all", "step": None, "strength": None}
-    for name, value in usual.items():
-        if getattr(given, name) != value:
-            raise InputError(name, f"{value!r} for continuous actions", getattr(given, name))
-    if bootstrap:
-        raise InputError("bootstrap", "none for continuous actions", bootstrap)
-    return replace(given, critic=_critic(given.critic, log.agents))
+def _check(log: Log, options: dict[str, Any]) -> None:
+    """Refuse wrong options before any work, and fill in those that were not given."""
+    if options["iterations"] is not None:
+        checks.check_count("iterations", options["iterations"])
+    if log.continuous:
+        usual = {"rank": "auto", "neighbours": "all"}
+        for name in ("rank", "neighbours", "step", "strength", "bootstrap"):
+            if options[name] != usual.get(name):
+                raise InputError(name, f"{usual.get(name)} for continuous actions", options[name])
+        options["critic"] = _critic(options["critic"], log.agents)
+        return
+    if options["critic"] is not None:
+        raise InputError("critic", "none for actions that can be counted", options["critic"])
+    if options["rank"] != "auto" and checks.check_count("rank", options["rank"]) > log.agents:
+        raise InputError("rank", f"at most the {log.agents} agents", options["rank"])
+    for name in ("step", "strength"):
+        if options[name] is not None:
+            low_open = name == "step"
+            checks.check_range(name, options[name], 0.0, np.inf, low_open=low_open, high_open=True)
+    given = options["bootstrap"]
+    options["bootstrap"] = RESAMPLED if given is None else checks.check_count("bootstrap", given, 0)
 
 
 def _critic(given: Any, agents: int) -> Any:
@@ -195,34 +176,34 @@ def _critic(given: Any, agents: int) -> Any:
     return deep.Critic.named(given)
 
 
-def _plain(options: _Options) -> dict[str, Any]:
-    plain = {name: getattr(options, name) for name in options.__dataclass_fields__}
-    neighbours = plain["neighbours"]
-    if not isinstance(neighbours, str | int):
-        plain["neighbours"] = [np.asarray(own).tolist() for own in neighbours]
-    kind = None if options.critic is None else type(options.critic).__name__
-    return plain | {"key": np.asarray(jax.random.key_data(options.key)).tolist(), "kind": kind}
-
-
-def _learn_discrete(log: Log, options: _Options, run: Run | None) -> Solution:
-    facts = _facts(log) | {"coverage": _coverage(log), "single_action": []}
+def _learn_discrete(log: Log, options: dict[str, Any], key: jax.Array, run: Run | None) -> Solution:
     alone = np.flatnonzero((log.actions == log.actions[:1]).all(0))
-    facts["single_action"] = alone.tolist()
+    covered = coverage(log)
+    facts = _facts(log) | {
+        "single_action": alone.tolist(),
+        "coverage": {n: getattr(covered, n) for n in ("covered", "fewest", "concentrability")},
+    }
     if len(alone) == log.agents:
-        return _refused(
-            log,
+        message = (
             "every agent plays a single action throughout this log, so nothing can be learned "
-            "about the others; log some variation first",
-            facts,
+            "about the others; log some variation first"
         )
+        return _refused(log, message, facts)
     if len(alone):
-        facts["warnings"].append(_about_single_actions(alone))
-    if log.samples < FEWEST_ROWS:
-        return _refused(
-            log, f"{log.samples} rows are fewer than the {FEWEST_ROWS} that are needed", facts
+        names = ", ".join(map(str, alone[:10])) + (", ..." if len(alone) > 10 else "")
+        facts["warnings"].append(
+            f"agents who play a single action throughout: {names}; the log does not show what "
+            "others would earn, and gaps count no deviation to actions that it does not declare "
+            "(`actions_per_agent`)"
         )
-    task = _Discrete(log, options, facts)
-    if options.rank != "auto" and (refusal := too_large(log, task.plan.sets, int(options.rank))):
+    if log.samples < FEWEST_ROWS:
+        message = f"{log.samples} rows are fewer than the {FEWEST_ROWS} that are needed"
+        return _refused(log, message, facts)
+    task = _Discrete(log, options, key, facts)
+    refusal = "" if options["rank"] == "auto" else too_large(log, task.plan.sets, options["rank"])
+    if options["rank"] == "auto" and not task.plan.steps:
+        refusal = too_large(log, task.plan.sets, 1)
+    if refusal:
         return _refused(log, refusal, facts)
     reached = resumable(run, task.results, task.advance, task.steps, name="learning from the log")
     task.results = reached.state
@@ -232,31 +213,30 @@ def _learn_discrete(log: Log, options: _Options, run: Run | None) -> Solution:
 class _Discrete:
     """The steps of learning from discrete actions, and what they have given so far."""
 
-    def __init__(self, log: Log, options: _Options, facts: dict[str, Any]):
-        self.log, self.options, self.facts = log, options, facts
-        ranks = (1, 2, 3) if options.rank == "auto" else (int(options.rank),)
+    def __init__(self, log: Log, options: dict[str, Any], key: jax.Array, facts: dict[str, Any]):
+        self.log, self.options, self.key, self.facts = log, options, key, facts
+        rank = options["rank"]
         self.plan = Comparison.plan(
             log,
-            [rank for rank in ranks if rank <= log.agents],
+            [k for k in ((1, 2, 3) if rank == "auto" else (rank,)) if k <= log.agents],
             joint=False,
-            neighbours=options.neighbours,
+            neighbours=options["neighbours"],
             folds=min(10, max(2, log.samples // 2)),
-            key=options.key,
+            key=key,
         )
         self.results = {
             "errors": np.full((self.plan.steps, self.plan.folds), np.nan),
-            "gaps": np.full(options.bootstrap, np.nan),
+            "gaps": np.full(options["bootstrap"], np.nan),
         }
-        if not self.plan.steps:
-            note = next(iter(self.plan.notes.values()))
-            self.facts["warnings"].append(
-                f"rank {options.rank} was not compared with a constant on held-out rows: {note}"
+        for note in self.plan.notes.values() if not self.plan.steps else ():
+            facts["warnings"].append(
+                f"rank {rank} was not compared with a constant on held-out rows: {note}"
             )
 
     @property
     def steps(self) -> int:
         """Held-out errors, then the policy, then resampled logs."""
-        return self.plan.steps + 1 + self.options.bootstrap
+        return self.plan.steps + 1 + self.options["bootstrap"]
 
     def advance(self, results: Any, step: int, until: int) -> tuple[Any, dict[str, Any]]:
         """Do a step, and return the results of all that are done."""
@@ -278,27 +258,20 @@ class _Discrete:
     @cached_property
     def model(self) -> Model:
         """The fitted model."""
-        rank = self.options.rank if self.selection is None else self.selection.chosen
+        rank = self.options["rank"] if self.selection is None else self.selection.chosen
         return fit(self.log, rank, neighbours=self.plan.sets)
 
     @cached_property
     def learned(self) -> Solution:
         """What was learned in the model."""
-        given = self.options
-        return solve(
-            self.model,
-            selection=self.selection,
-            strength=given.strength,
-            step=given.step,
-            iterations=given.iterations,
-            force=given.force,
-            key=given.key,
-        )
+        names = ("strength", "step", "iterations", "force")
+        given = {name: self.options[name] for name in names}
+        return solve(self.model, selection=self.selection, key=self.key, **given)
 
     @cached_property
     def resampling(self) -> Resampling:
         """Models of resampled logs."""
-        return Resampling(self.model, self.log, self.learned.policy, self.options.key)
+        return Resampling(self.model, self.log, self.learned.policy, self.key)
 
     def solution(self, done: int) -> Solution:
         """The solution after so many steps."""
@@ -318,7 +291,7 @@ class _Discrete:
         status = found.status
         if done < self.steps:
             message = (
-                f"stopped after {len(gaps)} of {self.options.bootstrap} resampled logs; {status}"
+                f"stopped after {len(gaps)} of {len(self.results['gaps'])} resampled logs; {status}"
             )
             status = Status(Outcome.INTERRUPTED, message, _UNPROVEN)
         return replace(found, status=status, stats=stats)
@@ -327,34 +300,36 @@ class _Discrete:
         if self.selection is None:
             return []
         chosen = self.selection
-        columns = (chosen.errors, chosen.standard_errors, chosen.samples_per_parameter)
-        names = ("error", "standard_error", "samples_per_parameter")
+        columns = {
+            "error": chosen.errors,
+            "standard_error": chosen.standard_errors,
+            "samples_per_parameter": chosen.samples_per_parameter,
+        }
         return [
             {"rank": rank, "note": chosen.notes.get(rank, "")}
-            | {
-                n: None if np.isnan(c[at]) else float(c[at])
-                for n, c in zip(names, columns, strict=True)
-            }
+            | {name: _or_none(column[at]) for name, column in columns.items()}
             for at, rank in enumerate(chosen.ranks)
         ]
 
 
-def _learn_continuous(log: Log, options: _Options, run: Run | None) -> Solution:
+def _learn_continuous(
+    log: Log, options: dict[str, Any], key: jax.Array, run: Run | None
+) -> Solution:
     facts = _facts(log)
     if log.samples < FEWEST:
         return _refused(log, f"{log.samples} rows are fewer than the {FEWEST} needed", facts)
-    folder = None if run is None else run.path
-    parts = [None if folder is None else folder / name for name in ("critics", "actors")]
-    method = deep.TD3BC() if options.iterations is None else deep.TD3BC(steps=options.iterations)
+    parts = [None if run is None else run.path / name for name in ("critics", "actors")]
+    steps = options["iterations"]
+    method = deep.TD3BC() if steps is None else deep.TD3BC(steps=steps)
     with interruptible() as stop:
-        critics = deep.fit(log, options.critic, key=options.key, run=parts[0])
+        critics = deep.fit(log, options["critic"], key=key, run=parts[0])
         actors = None
         if not stop:
-            key = jax.random.fold_in(options.key, 1)
-            actors = deep.improve(critics, log, method, key=key, run=parts[1])
+            other = jax.random.fold_in(key, 1)
+            actors = deep.improve(critics, log, method, key=other, run=parts[1])
     explained = critics.explained[0]
     facts |= {
-        "critic": str(options.critic),
+        "critic": str(options["critic"]),
         "parameters": critics.parameters,
         "explained": explained,
         "steps": 0 if actors is None else actors.steps,
@@ -367,7 +342,7 @@ def _learn_continuous(log: Log, options: _Options, run: Run | None) -> Solution:
     if stop:
         done = f"{facts['steps']} steps of the actors" if actors else "fitting the critics"
         status = Status(Outcome.INTERRUPTED, f"stopped while or after {done}", _UNPROVEN)
-    elif explained.mean() <= 0 and not options.force:
+    elif explained.mean() <= 0 and not options["force"]:
         policy = own
         status = Status(
             Outcome.NOTHING_LEARNED,
@@ -400,20 +375,6 @@ def _facts(log: Log) -> dict[str, Any]:
         "labels": log.labels.to_plain(),
         "warnings": [],
     }
-
-
-def _coverage(log: Log) -> dict[str, np.ndarray]:
-    found = coverage(log)
-    return {name: getattr(found, name) for name in ("covered", "fewest", "concentrability")}
-
-
-def _about_single_actions(alone: np.ndarray) -> str:
-    names = ", ".join(map(str, alone[:10])) + (", ..." if len(alone) > 10 else "")
-    who = f"agents {names} play" if len(alone) > 1 else f"agent {names} plays"
-    return (
-        f"{who} a single action throughout: the log does not show what others would earn, and gaps "
-        "count no deviation to actions that it does not declare (`actions_per_agent`)"
-    )
 
 
 def _about_model(model: Model) -> dict[str, Any]:

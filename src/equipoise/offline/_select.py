@@ -11,7 +11,13 @@ import numpy as np
 
 from equipoise.core import checks
 from equipoise.core.randomness import as_key
-from equipoise.offline._fit import check_discrete, moves_of, neighbour_sets, situations_of
+from equipoise.offline._fit import (
+    check_discrete,
+    moves_of,
+    neighbour_sets,
+    situations_of,
+    too_large,
+)
 from equipoise.offline._joint import TABLE_ENTRIES_PER_ROW, fit_joint, joint_table
 from equipoise.offline._least_squares import bases_of, cells_of, coefficients, evidence
 from equipoise.offline._log import Log
@@ -221,6 +227,8 @@ class Comparison:
                 notes[rank] = (
                     f"not tried: {size / 1e9:.0f} GB of sums, more than {LARGEST_SUMS / 1e9:g}"
                 )
+            elif too_large(log, sets, rank):
+                notes[rank] = "not tried: a fit of all agents would take too much memory"
             else:
                 fits[rank] = [Design.of(own, rank) for own in sets]
         names: list[int | str] = list(tried)
@@ -257,9 +265,18 @@ class Comparison:
         found: dict[int | str, np.ndarray] = dict(zip(self.designs, by_rank, strict=True))
         if self.joint:
             found["joint"] = errors[-1][~np.isnan(errors[-1])]
+        missing = np.array([np.nan])
+        own = [found.get(name, missing) for name in self.names]
+        mean, spread = (np.array([f(e) for e in own]) for f in (np.mean, _standard_error))
+        best = int(np.nanargmin(mean))
+        within = mean <= max(mean[best] + spread[best], ROUNDING)
         constant = _constant_errors(self.log, self.fold, self.folds, self.judges)
-        return _choose(
-            list(self.names), found, self.notes, self.judges, self.rows_per_parameter, constant
+        leads = [constant[: len(e)] - e for e in own]
+        return RankSelection(
+            self.names,
+            *(mean, spread, self.names[int(np.argmax(within))], self.notes, self.judges),
+            np.array([self.rows_per_parameter.get(name, np.nan) for name in self.names]),
+            *(np.array([f(lead) for lead in leads]) for f in (np.mean, _standard_error)),
         )
 
     @cached_property
@@ -310,31 +327,6 @@ def _judges(log: Log, fits: dict[int, list[Design]], folds: int) -> np.ndarray:
     work = folds * situations * moves * columns**3 / 3 + log.samples * columns**2
     count = min(log.agents, max(FEWEST_JUDGES, int(WORK // work)))
     return np.linspace(0, log.agents - 1, count).round().astype(int)
-
-
-def _choose(
-    names: list[int | str],
-    found: dict[int | str, np.ndarray],
-    notes: dict[int | str, str],
-    judges: np.ndarray,
-    plenty: dict[int | str, float],
-    constant: np.ndarray,
-) -> RankSelection:
-    missing = np.array([np.nan])
-    errors = np.array([found.get(name, missing).mean() for name in names])
-    spreads = np.array([_standard_error(found.get(name, missing)) for name in names])
-    best = int(np.nanargmin(errors))
-    within = errors <= max(errors[best] + spreads[best], ROUNDING)
-    chosen = names[int(np.argmax(within))]
-    rows = np.array([plenty.get(name, np.nan) for name in names])
-    leads = [constant[: len(e)] - e for e in (found.get(name, missing) for name in names)]
-    lead, lead_errors = ([f(own) for own in leads] for f in (np.mean, _standard_error))
-    return RankSelection(
-        tuple(names),
-        *(errors, spreads, chosen, notes, judges, rows),
-        np.array(lead),
-        np.array(lead_errors),
-    )
 
 
 def _rows_per_parameter(
