@@ -85,7 +85,7 @@ def _take(flat: Array, index: Array) -> Array:
 
 
 def _initial(payoff: Array, perturbation: float) -> _Tableau:
-    rows, columns, games = payoff.shape
+    rows, columns, _ = payoff.shape
     # A generic right-hand side has no ties, hence no cycles; the refinement forgets it.
     steps = (jnp.arange(1, rows + 1, dtype=payoff.dtype) * 0.6180339887498949) % 1.0
     # Everything that the loop carries derives from the payoffs: under `shard_map` it has to vary
