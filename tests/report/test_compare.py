@@ -17,7 +17,7 @@ from equipoise.report import (
     find_runs,
     read_runs,
 )
-from equipoise.report._certified import certificate_rows
+from equipoise.report._tables import certificate_rows
 from equipoise.report._pictures import pictures_of
 from equipoise.runs import Record, Run, Table
 
