@@ -201,7 +201,14 @@ def certificate_of(record: Record) -> Certificate:
 
 
 def has_certificate(record: Record | None) -> bool:
-    """Whether a record keeps a certificate that says something."""
+    """Whether a record keeps a certificate that says something.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> eq.report.has_certificate(eq.runs.Record("empty"))
+    False
+    """
     found = None if record is None else (record.solution or {}).get("certificate")
     return found is not None and not np.isnan(np.sum(found.get("gains", 0.0)))
 
