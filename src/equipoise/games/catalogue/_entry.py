@@ -126,9 +126,12 @@ def check_parameter(name: str, value: Any, default: Any) -> Any:
             raise InputError(name, f"a number like {default}", found)
         if isinstance(number, int) and abs(number) > 10**300:
             raise InputError(name, f"a number like {default}", "one beyond 10^300")
-    if isinstance(default, int) and not float(value).is_integer():
+    if not isinstance(default, int):
+        return value
+    whole: Any = value
+    if not float(whole).is_integer():
         raise InputError(name, f"a whole number like {default}", found)
-    return int(value) if isinstance(default, int) else value
+    return int(whole)
 
 
 def check_whole(name: str, value: Any, at_least: int = 1, at_most: int | None = None) -> int:
