@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equipoise.core import checks, schedules
-from equipoise.core.arrays import read_npz, write_npz
+from equipoise.core.arrays import pack, read_npz, unpack, write_npz
 from equipoise.core.plain import dumps, loads
 from equipoise.core.precision import single_precision
 from equipoise.core.randomness import as_key
@@ -94,7 +94,9 @@ class Online:
         self._key = int.from_bytes(np.bitwise_xor.reduce(words).tobytes(), "little")
         self._room = _room(self._learner, FIRST_ROOM)
         self._step = _steps(self._learner)
-        self._read(self._first())
+        with single_precision():
+            memory = self._begin()
+        self._place(memory)
 
     @property
     def policy(self) -> np.ndarray:
@@ -188,7 +190,7 @@ class Online:
             "room": self._room,
             "key": str(self._key),
         }
-        arrays = {f"leaf{i}": np.asarray(leaf) for i, leaf in enumerate(leaves)}
+        arrays = {f"leaf{i}": pack(f"leaf{i}", leaf)[0] for i, leaf in enumerate(leaves)}
         write_npz(path, {"online": np.array(dumps(told)), **arrays})
 
     @classmethod
@@ -231,7 +233,7 @@ class Online:
             raise ValueError(f"learner: expected the one that was saved in {path}, found another")
         try:
             online = cls._restored(made, told, arrays)
-        except (KeyError, TypeError, ValueError) as error:
+        except (LookupError, TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"{path}: expected a saved Online, found {error}") from error
         return online
 
@@ -253,31 +255,38 @@ class Online:
         online._here = online._check_state("state", told["state"])
         online._asked = None if told["asked"] is None else online._action(told["asked"])
         online._key = int(told["key"]) % 2**64
-        memory, _ = online._first()
-        leaves, tree = jax.tree.flatten(memory)
+        with single_precision():  # shapes alone: a damaged file may ask for any amount of memory
+            leaves, tree = jax.tree.flatten(jax.eval_shape(online._begin))
         if len(arrays) != len(leaves):
             raise ValueError(f"{len(arrays)} arrays instead of {len(leaves)}")
-        found = [arrays[f"leaf{i}"] for i in range(len(leaves))]
-        for i, (array, like) in enumerate(zip(found, leaves, strict=True)):
+        found = []
+        for i, like in enumerate(leaves):
+            array, (_, dtype) = arrays[f"leaf{i}"], pack("leaf", np.zeros(0, like.dtype))
             checks.check_shape(f"leaf{i}", array, like.shape, "as this learner makes it")
+            if array.dtype.itemsize == like.dtype.itemsize and like.dtype.isbuiltin == 2:
+                array = unpack(array, dtype)
             if array.dtype != like.dtype:
                 raise ValueError(f"leaf{i}: expected {like.dtype}, found {array.dtype}")
             checks.check_finite(f"leaf{i}", array)
-        memory = jax.tree.unflatten(tree, [jnp.asarray(array) for array in found])
-        with single_precision():
-            online._read((memory, learner.policy(memory)))
+            found.append(array)
+        online._place(jax.tree.unflatten(tree, found))
         return online
 
-    def _first(self) -> Any:
-        """The learner's memory before the first round, and its policy."""
+    def _begin(self) -> Any:
+        """The learner's memory before the first round."""
         spec = self._spec
         room = Spec(spec.actions, spec.states, spec.discount, spec.start, self._room)
+        return self._learner.init(room)
+
+    def _place(self, memory: Any) -> None:
+        """Go on with this memory."""
         with single_precision():
-            memory = self._learner.init(room)
-            if not isinstance(self._learner, ContextLearner):
+            if isinstance(self._learner, ContextLearner):
+                memory = jax.tree.map(jnp.asarray, memory)
+            else:
                 # A few numbers: an accelerator would take longer to be asked than a CPU to answer.
                 memory = jax.device_put(memory, jax.local_devices(backend="cpu")[0])
-            return memory, self._learner.policy(memory)
+            self._read((memory, self._learner.policy(memory)))
 
     def _read(self, found: Any) -> None:
         self._memory, policies = found
