@@ -96,9 +96,11 @@ def test_the_divergence_that_decides_is_held_out(tmp_path):
     config = incontext.Config(**{**TINY, **changes, "stop_on": "kl", "training_games": 5})
     trainer, held_out = prepare(family, config, jax.random.key(0))
     models = trainer.players.models  # uniform policies
-    found = held_out_divergence(trainer, models, held_out.tables, held_out.equilibria, held_out.key)
+    found = held_out_divergence(trainer, models, held_out.games, held_out.key)
     policies = np.stack(
-        solve(MatrixGame(np.moveaxis(np.asarray(held_out.tables.reward, float), -1, 0))).policy
+        solve(
+            MatrixGame(np.moveaxis(np.asarray(held_out.games.tables.reward, float), -1, 0))
+        ).policy
     )
     expected = np.log(3) + xlogy(policies, policies).sum(-1).mean()
     np.testing.assert_allclose(found, [expected], atol=1e-4)

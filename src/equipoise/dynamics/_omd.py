@@ -9,23 +9,8 @@ import jax.numpy as jnp
 from equipoise.core import checks, schedules, steps
 from equipoise.core.fusion import once
 from equipoise.core.schedules import Constant, Power, Rates
+from equipoise.dynamics import _parts as parts
 from equipoise.dynamics._learner import Bandit, Learner, Spec
-from equipoise.dynamics._parts import (
-    Anchor,
-    Baseline,
-    Entropic,
-    Estimate,
-    Euclidean,
-    ImplicitExploration,
-    LogBarrier,
-    LossForm,
-    MirrorMap,
-    MovingAnchor,
-    PlainLoss,
-    PrintedSign,
-    Standardised,
-    UniformAnchor,
-)
 
 #: Rates for a regulariser that pulls towards the uniform policy and vanishes.
 VANISHING_RATES = Rates(eta=Power(2.0, 0.75), beta=Power(0.5, 1 / 3), eps=Power(1.0, 0.25))
@@ -73,10 +58,10 @@ class OMD(Learner):
     sees: ClassVar[type] = Bandit
 
     rates: Rates = DEFAULT_RATES
-    mirror: MirrorMap = Euclidean()
-    loss: LossForm = Standardised()
-    estimate: Estimate = ImplicitExploration()
-    anchor: Anchor = MovingAnchor()
+    mirror: parts.MirrorMap = parts.Euclidean()
+    loss: parts.LossForm = parts.Standardised()
+    estimate: parts.Estimate = parts.ImplicitExploration()
+    anchor: parts.Anchor = parts.MovingAnchor()
 
     @classmethod
     def vanishing(cls) -> "OMD":
@@ -85,7 +70,7 @@ class OMD(Learner):
         >>> float(OMD.vanishing().rates.eps(16))
         0.5
         """
-        return cls(rates=VANISHING_RATES, loss=Baseline(), anchor=UniformAnchor())
+        return cls(rates=VANISHING_RATES, loss=parts.Baseline(), anchor=parts.UniformAnchor())
 
     @classmethod
     def printed_constants(cls, rounds: int) -> "OMD":
@@ -94,7 +79,9 @@ class OMD(Learner):
         >>> round(float(OMD.printed_constants(1000).rates.beta(1)), 6)
         0.1
         """
-        return cls(rates=schedules.paper(rounds), loss=Baseline(), anchor=UniformAnchor())
+        return cls(
+            rates=schedules.paper(rounds), loss=parts.Baseline(), anchor=parts.UniformAnchor()
+        )
 
     @classmethod
     def printed_signs(cls) -> "OMD":
@@ -104,7 +91,7 @@ class OMD(Learner):
         -1.0
         """
         rates = eqx.tree_at(lambda r: r.eps, VANISHING_RATES, Power(-1.0, 0.25))
-        return cls(rates=rates, loss=PrintedSign(), anchor=UniformAnchor())
+        return cls(rates=rates, loss=parts.PrintedSign(), anchor=parts.UniformAnchor())
 
     @classmethod
     def printed(cls, rounds: int) -> "OMD":
@@ -116,7 +103,7 @@ class OMD(Learner):
         rates = schedules.paper(rounds)
         negated = jax.tree.map(lambda value: -value, rates.eps)
         rates = eqx.tree_at(lambda r: r.eps, rates, negated)
-        return cls(rates=rates, loss=PrintedSign(), anchor=UniformAnchor())
+        return cls(rates=rates, loss=parts.PrintedSign(), anchor=parts.UniformAnchor())
 
     @classmethod
     def cai_exponents(cls) -> "OMD":
@@ -125,7 +112,7 @@ class OMD(Learner):
         >>> float(OMD.cai_exponents().rates.eta.exponent)
         0.625
         """
-        return cls(rates=_cai_rates(), loss=PlainLoss(), anchor=UniformAnchor())
+        return cls(rates=_cai_rates(), loss=parts.PlainLoss(), anchor=parts.UniformAnchor())
 
     def init(self, spec: Spec) -> OMDState:
         """Uniform play."""
@@ -162,7 +149,7 @@ def _cai_rates() -> Rates:
     return Rates(eta=Power(2.0, 5 / 8), beta=Power(1.0, 3 / 8), eps=Power(1.0, 1 / 8))
 
 
-def EntropicOMD(rates: Rates | None = None, loss: LossForm | None = None) -> OMD:
+def EntropicOMD(rates: Rates | None = None, loss: parts.LossForm | None = None) -> OMD:
     """Entropic mirror descent with the rates of Cai et al. (2023, Algorithm 1).
 
     `eta = t^-5/8`, `beta = t^-3/8`, `eps = t^-1/8`, the loss `1 - r`.
@@ -175,13 +162,13 @@ def EntropicOMD(rates: Rates | None = None, loss: LossForm | None = None) -> OMD
     """
     return OMD(
         rates=rates or _cai_rates(),
-        mirror=Entropic(),
-        loss=loss or PlainLoss(),
-        anchor=UniformAnchor(),
+        mirror=parts.Entropic(),
+        loss=loss or parts.PlainLoss(),
+        anchor=parts.UniformAnchor(),
     )
 
 
-def LogBarrierOMD(rates: Rates | None = None, loss: LossForm | None = None) -> OMD:
+def LogBarrierOMD(rates: Rates | None = None, loss: parts.LossForm | None = None) -> OMD:
     """Mirror descent with the log barrier as distance and regulariser.
 
     The rates have the exponents of `OMD.vanishing`; steps are longer, since the barrier shortens
@@ -196,9 +183,9 @@ def LogBarrierOMD(rates: Rates | None = None, loss: LossForm | None = None) -> O
     default = Rates(eta=Power(36.0, 0.75), beta=Power(0.1, 0.4), eps=Power(0.05, 0.25))
     return OMD(
         rates=rates or default,
-        mirror=LogBarrier(),
-        loss=loss or Baseline(),
-        anchor=UniformAnchor(),
+        mirror=parts.LogBarrier(),
+        loss=loss or parts.Baseline(),
+        anchor=parts.UniformAnchor(),
     )
 
 

@@ -8,16 +8,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equipoise.core import checks
+from equipoise.core import InputError, checks
 from equipoise.core.precision import single_precision
 from equipoise.core.randomness import as_key
 from equipoise.core.streams import game_words
-from equipoise.dynamics import OMD, Bandit, Learner, MarkovBandit, MarkovOMD, Nothing, Trace
+from equipoise.dynamics import OMD, Bandit, Learner, MarkovBandit, MarkovOMD, Nothing, Spec, Trace
 from equipoise.dynamics.loop import Tables, remember, seat
 from equipoise.games import MarkovGame, MatrixGame
-from equipoise.incontext import _losses as losses
-from equipoise.incontext._contexts import Context, compiled_follow, follow, visited
-from equipoise.incontext._players import Players, check_players
+from equipoise.incontext import _contexts
+from equipoise.incontext._contexts import Context, visited
+from equipoise.incontext._players import Players, check_players, pick
 
 
 def distance(trace: Trace, learner: Learner | None = None) -> np.ndarray:
@@ -50,16 +50,13 @@ def distance(trace: Trace, learner: Learner | None = None) -> np.ndarray:
     sees = Bandit if matrix else MarkovBandit
     if not isinstance(learner, Learner) or learner.sees is not sees:
         kind = "matrix" if matrix else "Markov"
-        raise ValueError(
-            f"learner: expected a learner of {kind} games that sees {sees.__name__}, "
-            f"found {type(learner).__name__}"
-        )
+        expected = f"a learner of {kind} games that sees {sees.__name__}"
+        raise InputError("learner", expected, type(learner).__name__)
+    more = (None, 0.0) if matrix else (games.states, games.discount)
+    specs = Spec(games.actions[0], *more), Spec(games.actions[1], *more)
     with single_precision():
         context = Context.of_history(replace(history, policies=history.held))
-    states, discount = (games.states, games.discount) if not matrix else (None, 0.0)
-    with single_precision():
-        tables = Tables.blank(context.actions.shape[1], games.actions, states, discount)
-        followed = compiled_follow(learner, context, tables)
+        followed = _contexts.compiled_follow(learner, context, specs)
         theirs = np.asarray(visited(followed[:, :, :-1], context.states))
     apart = np.moveaxis(total_variation(theirs, np.asarray(context.policies)), 0, -1)
     return apart.astype(np.float64).reshape(*history.rewards.shape, 2)
@@ -141,20 +138,18 @@ def realisability(
     >>> eq.incontext.theory.realisability(omd, built, games, rounds=10, key=1).epsilon < 1e-5
     True
     """
-    rounds = checks.check_count("rounds", rounds)
-    for name, who in (("expert", expert), ("model", model), ("contexts", contexts or expert)):
+    rounds, written_by = checks.check_count("rounds", rounds), contexts or expert
+    for name, who in (("expert", expert), ("model", model), ("contexts", written_by)):
         if isinstance(who, Players):
             check_players(who, games)
         elif not isinstance(who, Learner) or who.sees not in (Bandit, MarkovBandit, Nothing):
-            raise ValueError(
-                f"{name}: expected Players or a Learner that sees its own rewards alone, "
-                f"found {type(who).__name__}"
-            )
+            expected = "Players or a Learner that sees its own rewards alone"
+            raise InputError(name, expected, type(who).__name__)
     count = int(np.prod(games.batch_shape, dtype=int))
     words = game_words(jax.random.split(as_key(key), count))
     with single_precision():
         tables = Tables.of(games, reward_range).on_device(np.arange(count))
-        context = _write(contexts or expert, tables, jnp.asarray(words), rounds)
+        context = _write(written_by, tables, jnp.asarray(words), rounds)
         p, q = (np.asarray(_read(who, tables, context), float) for who in (expert, model))
     return Realisability(
         np.moveaxis(total_variation(p, q), 0, 1), np.moveaxis(hellinger(p, q), 0, 1)
@@ -176,7 +171,6 @@ def _write(who: Learner | Players, tables: Tables, words: jax.Array, rounds: int
 def _read(who: Learner | Players, tables: Tables, context: Context) -> jax.Array:
     """(2, batch, records, actions): before every round and after the last, at its state."""
     if not isinstance(who, Players):
-        return visited(follow(who, context, tables), context.states)
-    seats = jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, who.models)
-    policies = jnp.stack(losses.policies_of(who, losses.outputs(seats, who.tokens, context)))
-    return visited(policies, context.states)
+        return visited(_contexts.follow(who, context, tables.specs()), context.states)
+    out = _contexts.outputs(pick(who.models, 0), who.tokens, context)
+    return visited(jnp.stack(_contexts.policies_of(who, out)), context.states)

@@ -13,11 +13,13 @@ import optax
 from jaxtyping import Array, Float
 from scipy import sparse
 from scipy.optimize import linprog
+from scipy.special import softmax
 
-from equipoise.core.mdp import best_response, evaluate_policy
+from equipoise.core.mdp import evaluate_policy
 from equipoise.core.precision import single_precision
 from equipoise.games import MarkovGame, MatrixGame
 from equipoise.games.families import Family
+from equipoise.incontext._contexts import best_responses
 from equipoise.solvers import solve
 
 Games = MatrixGame | MarkovGame
@@ -125,9 +127,8 @@ def _descend(sample: MarkovGame) -> Pair:
     with single_precision():
         arrays = (jnp.asarray(a, jnp.float32) for a in (sample.reward, sample.transition))
         best = descend([jnp.asarray(a, jnp.float32) for a in first], *arrays)
-    logits = [np.asarray(part, np.float64) for part in best]
-    x, y = (np.exp(part - part.max(-1, keepdims=True)) for part in logits)
-    return x / x.sum(-1, keepdims=True), y / y.sum(-1, keepdims=True)
+    x, y = (softmax(np.asarray(part, np.float64), -1) for part in best)
+    return x, y
 
 
 def certified_gap(
@@ -141,13 +142,7 @@ def certified_gap(
 
     The sum of both players' gains, each at its worst starting state.
     """
-    against = (
-        jnp.einsum("sab,sb->sa", reward, y),
-        jnp.einsum("sabz,sb->saz", transition, y),
-    )
+    against = jnp.einsum("sab,sb->sa", reward, y), jnp.einsum("sabz,sb->saz", transition, y)
     value = evaluate_policy(x, *against, discount)
-    best, _ = best_response(*against, discount)
-    worst, _ = best_response(
-        -jnp.einsum("sab,sa->sb", reward, x), jnp.einsum("sabz,sa->sbz", transition, x), discount
-    )
+    best, worst = best_responses(reward, transition, discount, x, y)
     return (best - value).max() + (worst + value).max()

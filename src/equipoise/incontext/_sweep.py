@@ -11,11 +11,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from equipoise.core import InputError
 from equipoise.core.randomness import as_key
 from equipoise.games.families import Family
 from equipoise.incontext._config import Config, check_config
-from equipoise.incontext._players import Players
-from equipoise.incontext._step import Learned, Trainer, TrainingSet, run_cycle
+from equipoise.incontext._players import Players, pick
+from equipoise.incontext._step import Learned, Trainer, run_cycle
 from equipoise.incontext._train import prepare, step_key
 from equipoise.runs import progress
 
@@ -79,15 +80,18 @@ def sweep(
     True
     """
     if not families:
-        raise ValueError("families: expected at least one, found none")
+        raise InputError("families", "at least one", "none")
     if training_games is not None and len(training_games) != len(families):
-        raise ValueError(
-            f"training_games: expected one number for each of the {len(families)} families, "
-            f"found {len(training_games)}"
-        )
+        expected = f"one number for each of the {len(families)} families"
+        raise InputError("training_games", expected, len(training_games))
     given: list[Any] = list(config) if isinstance(config, list | tuple) else [config]
     configs, base = [check_config(own, Config) for own in given], as_key(key)
-    _check_in_step(configs)
+    if not configs:
+        raise InputError("config", "at least one", "none")
+    for name in ("steps", "play_ahead"):
+        values = [getattr(own, name) for own in configs]
+        if len(set(values)) > 1:
+            raise InputError("config", f"the same {name} in all configs", values)
     keys = [jax.random.fold_in(base, i) for i in range(len(families))]
     groups = [_group(families, own, training_games, keys) for own in configs]
     if jax.default_backend() == "cpu":
@@ -99,16 +103,6 @@ def sweep(
     return found if isinstance(config, list | tuple) else found[0]
 
 
-def _check_in_step(configs: list[Config]) -> None:
-    """Refuse configs that cannot be trained in step."""
-    if not configs:
-        raise ValueError("config: expected at least one, found none")
-    for name in ("steps", "play_ahead"):
-        values = [getattr(config, name) for config in configs]
-        if len(set(values)) > 1:
-            raise ValueError(f"config: expected the same {name} in all configs, found {values}")
-
-
 def _group(
     families: Sequence[Family],
     config: Config,
@@ -117,11 +111,8 @@ def _group(
 ) -> list[Trainer]:
     """The trainers of one config, which share a program."""
     sizes = [config.training_games] * len(families) if training_games is None else training_games
-    trainers = [
-        _trainer(family, config, size, own)
-        for family, size, own in zip(families, sizes, keys, strict=True)
-    ]
-    trainers = _equal_sets(trainers)
+    made = zip(families, sizes, keys, strict=True)
+    trainers = _equal_sets([_trainer(family, config, *own) for family, *own in made])
     _check_alike(trainers)
     return trainers
 
@@ -152,21 +143,14 @@ def _trainer(family: Family, config: Config, size: int | None, key: jax.Array) -
 
 def _equal_sets(trainers: list[Trainer]) -> list[Trainer]:
     """Training sets of one size: each repeated, which leaves the chance of each game as it is."""
-    sets = [trainer.games for trainer in trainers]
-    if any(games is None for games in sets):
+    sizes = [t.games.tables.games for t in trainers if t.games is not None]
+    if len(sizes) < len(trainers):
         return trainers
-    sizes = [games.tables.games for games in sets if games is not None]
-    length = math.lcm(*sizes)
-
-    def repeat(games: TrainingSet, size: int) -> TrainingSet:
-        index = jnp.arange(length) % size
-        known = games.equilibria
-        return TrainingSet(games.tables.some(index), None if known is None else known[:, index])
-
+    every = jnp.arange(math.lcm(*sizes))
     return [
-        eqx.tree_at(lambda t: t.games, trainer, repeat(games, size))
-        for trainer, games, size in zip(trainers, sets, sizes, strict=True)
-        if games is not None
+        eqx.tree_at(lambda t: t.games, trainer, trainer.games.some(every % size))
+        for trainer, size in zip(trainers, sizes, strict=True)
+        if trainer.games is not None
     ]
 
 
@@ -177,7 +161,7 @@ def _alone(trainer: Trainer, key: jax.Array) -> Players:
         for step in range(0, trainer.config.steps, trainer.config.play_ahead):
             learned, metrics = run_cycle(trainer, learned, step_key(key, step))
             bar.advance(trainer.config.play_ahead, loss=float(np.mean(metrics["loss"])))
-    return eqx.tree_at(lambda p: p.models, trainer.players, learned.models)
+    return trainer.players.with_models(learned.models)
 
 
 def _together(groups: list[list[Trainer]], keys: list[jax.Array]) -> list[list[Players]]:
@@ -192,10 +176,7 @@ def _together(groups: list[list[Trainer]], keys: list[jax.Array]) -> list[list[P
             learned, losses = _cycles(stacked, learned, own)
             bar.advance(config.play_ahead, loss=float(np.mean([np.mean(loss) for loss in losses])))
     return [
-        [
-            eqx.tree_at(lambda p: p.models, trainer.players, _pick(own.models, i))
-            for i, trainer in enumerate(trainers)
-        ]
+        [trainer.players.with_models(pick(own.models, i)) for i, trainer in enumerate(trainers)]
         for trainers, own in zip(groups, learned, strict=True)
     ]
 
@@ -205,21 +186,9 @@ def _cycles(
     groups: tuple[Trainer, ...], learned: tuple[Learned, ...], keys: jax.Array
 ) -> tuple[tuple[Learned, ...], tuple[Any, ...]]:
     """A cycle of everybody, and the losses of each config."""
-    found = [_cycle(trainers, own, keys) for trainers, own in zip(groups, learned, strict=True)]
-    after, losses = zip(*found, strict=True)
-    return after, losses
-
-
-def _cycle(trainers: Trainer, learned: Learned, keys: jax.Array) -> tuple[Learned, Any]:
-    arrays, static = eqx.partition((trainers, learned), eqx.is_array)
-
-    def one(arrays: Any, key: jax.Array) -> tuple[Any, Any]:
-        trainer, learned = eqx.combine(arrays, static)
-        after, metrics = trainer.cycle(learned, key)
-        return eqx.filter(after, eqx.is_array), metrics["loss"]
-
-    after, loss = jax.vmap(one)(arrays, keys)
-    return eqx.combine(after, static[1]), loss
+    every = eqx.filter_vmap(Trainer.cycle)
+    found = [every(trainers, own, keys) for trainers, own in zip(groups, learned, strict=True)]
+    return tuple(after for after, _ in found), tuple(metrics["loss"] for _, metrics in found)
 
 
 def _stack(trees: Sequence[Any]) -> Any:
@@ -244,7 +213,3 @@ def _check_alike(trainers: list[Trainer]) -> None:
                 f"({trainers[0].family.name}), found {trainer.family.name} "
                 f"with {trainer.family.actions} actions"
             )
-
-
-def _pick(tree: Any, index: int) -> Any:
-    return jax.tree.map(lambda leaf: leaf[index] if eqx.is_array(leaf) else leaf, tree)

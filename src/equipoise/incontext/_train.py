@@ -9,29 +9,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from equipoise.core import InputError
 from equipoise.core.files import write_text
 from equipoise.core.randomness import as_key
 from equipoise.core.streams import game_words
 from equipoise.dynamics import Mean
-from equipoise.dynamics.loop import Tables
 from equipoise.games.families import Family
+from equipoise.incontext import _files as files
 from equipoise.incontext._config import Config, check_config
-from equipoise.incontext._contexts import as_tables, check_learners, solved
-from equipoise.incontext._files import (
-    CARD,
-    describe_family,
-    fingerprint,
-    load,
-    model_card,
-    save,
-)
-from equipoise.incontext._losses import gap_name
+from equipoise.incontext._contexts import as_tables, check_learners, gap_name, solved
 from equipoise.incontext._model import Transformer
 from equipoise.incontext._players import Players, initial_players
 from equipoise.incontext._step import (
     Learned,
     Trainer,
     TrainingSet,
+    copied,
     held_out_divergence,
     held_out_gaps,
     run_cycle,
@@ -62,10 +55,9 @@ class Progress(eqx.Module):
 class HeldOut(eqx.Module):
     """Games that training never sees, and the random numbers with which they are played."""
 
-    tables: Tables
+    #: With equilibria where the divergence from them decides.
+    games: TrainingSet
     words: Any
-    #: (2, games, ..., actions), where the divergence from them decides.
-    equilibria: jax.Array | None
     key: jax.Array
 
 
@@ -110,22 +102,22 @@ def pretrain(
     if start is not None:
         _check_start(start, trainer.players)
         trainer = eqx.tree_at(lambda t: t.players.models, trainer, start.models)
-    described = describe_family(family)
+    described = files.describe_family(family)
     if run is None:
-        return _with(trainer.players, _chosen(_train(trainer, held_out, key, None).state))
+        return trainer.players.with_models(_chosen(_train(trainer, held_out, key, None).state))
     plain = {
         "family": described,
         "config": config,
         "key": np.asarray(jax.random.key_data(key)),
-        "start": None if start is None else fingerprint(start),
+        "start": None if start is None else files.fingerprint(start),
     }
     with Run.start(run, plain) as folder:
         if folder.finished:
-            return load(run)
+            return files.load(run)
         reached = _train(trainer, held_out, key, folder)
-        players = _with(trainer.players, _chosen(reached.state))
+        players = trainer.players.with_models(_chosen(reached.state))
         if reached.stopped:
-            save(players, folder.path / BEST, config, described)
+            files.save(players, folder.path / BEST, config, described)
         else:
             _finish(folder, players, trainer, described, reached.state, key)
         return players
@@ -138,7 +130,7 @@ def prepare(family: Family, config: Config, key: jax.Array) -> tuple[Trainer, He
     needs_equilibria = config.loss == "expert" and config.expert != "omd"
     drawn, games = training_games(family, config, key), None
     if drawn is not None:
-        games = TrainingSet(as_tables(drawn), solved(drawn) if needs_equilibria else None)
+        games = training_set(drawn, needs_equilibria)
     elif needs_equilibria and family.states is not None:
         raise ValueError(
             "training_games: expected a number when the expert is the equilibrium of Markov games "
@@ -147,9 +139,13 @@ def prepare(family: Family, config: Config, key: jax.Array) -> tuple[Trainer, He
     trainer = Trainer(players, family, games, config, jax.default_backend())
     held_key = jax.random.fold_in(key, _HELD_OUT)
     held, words = _unseen(family, config, held_key)
-    known = needs_equilibria and config.stop_on == "kl"
-    labels = solved(held) if known else None
-    return trainer, HeldOut(as_tables(held), words, labels, jax.random.fold_in(held_key, 2))
+    unseen = training_set(held, needs_equilibria and config.stop_on == "kl")
+    return trainer, HeldOut(unseen, words, jax.random.fold_in(held_key, 2))
+
+
+def training_set(games: Any, with_equilibria: bool) -> TrainingSet:
+    """Games as arrays, and their equilibria where they are needed."""
+    return TrainingSet(as_tables(games), solved(games) if with_equilibria else None)
 
 
 def training_games(family: Family, config: Config, key: jax.Array) -> Any:
@@ -166,7 +162,7 @@ def step_key(key: jax.Array, step: int) -> jax.Array:
 
 def _check_start(start: Any, players: Players) -> None:
     if not isinstance(start, Players):
-        raise ValueError(f"start: expected Players, found {type(start).__name__}")
+        raise InputError("start", "Players", type(start).__name__)
     sizes = [jax.tree.map(jnp.shape, eqx.filter(p.models, eqx.is_array)) for p in (players, start)]
     if sizes[0] != sizes[1] or start.tokens != players.tokens:
         raise ValueError(
@@ -192,28 +188,16 @@ def _train(trainer: Trainer, held_out: HeldOut, key: jax.Array, run: Run | None)
             row = {**found, **row}
         return state, row
 
-    stride = config.play_ahead
-    return resumable(
-        run,
-        _first(trainer),
-        cycle,
-        total=-(-config.steps // stride) * stride,
-        name="pre-training",
-        stride=stride,
-        ended=lambda state: _ended(config, state),
-    )
+    def ended(state: Progress) -> bool:
+        if config.patience is not None and int(state.stale) >= config.patience:
+            return True
+        return config.stop_below is not None and bool((state.best_value < config.stop_below).all())
 
-
-def _first(trainer: Trainer) -> Progress:
-    seeds = trainer.players.seeds
-    copy = jax.tree.map(lambda x: x.copy() if eqx.is_array(x) else x, trainer.players.models)
-    return Progress(trainer.start(), copy, jnp.full(seeds, jnp.inf), jnp.int32(0), jnp.int32(0))
-
-
-def _ended(config: Config, state: Progress) -> bool:
-    if config.patience is not None and int(state.stale) >= config.patience:
-        return True
-    return config.stop_below is not None and bool((state.best_value < config.stop_below).all())
+    stride, none = config.play_ahead, jnp.full(trainer.players.seeds, jnp.inf)
+    best = copied(trainer.players.models)
+    first = Progress(trainer.start(), best, none, jnp.int32(0), jnp.int32(0))
+    total = -(-config.steps // stride) * stride
+    return resumable(run, first, cycle, total, name="pre-training", stride=stride, ended=ended)
 
 
 def _chosen(state: Progress) -> Transformer:
@@ -245,13 +229,12 @@ def _evaluate(
     trainer: Trainer, held_out: HeldOut, state: Progress
 ) -> tuple[Progress, dict[str, np.ndarray]]:
     """Play the held-out games; keep the weights of the seeds that are better than ever."""
-    models, tables = state.learned.models, held_out.tables
-    players = _with(trainer.players, models)
-    gaps = held_out_gaps(players, tables, held_out.words, trainer.config.rounds)
+    models, games = state.learned.models, held_out.games
+    players = trainer.players.with_models(models)
+    gaps = held_out_gaps(players, games.tables, held_out.words, trainer.config.rounds)
     found = {"gap": np.asarray(gaps).mean(1)}
     if trainer.config.stop_on == "kl":
-        apart = held_out_divergence(trainer, models, tables, held_out.equilibria, held_out.key)
-        found["held_out_kl"] = np.asarray(apart)
+        found["held_out_kl"] = np.asarray(held_out_divergence(trainer, models, games, held_out.key))
     value = jnp.asarray(found.get("held_out_kl", found["gap"]), jnp.float32)
     better = value < state.best_value
 
@@ -260,22 +243,10 @@ def _evaluate(
             return new
         return jnp.where(better.reshape(-1, *(1,) * (new.ndim - 1)), new, old)
 
-    best = jax.tree.map(keep, state.learned.models, state.best)
+    best = jax.tree.map(keep, models, state.best)
+    best_value = jnp.where(better, value, state.best_value)
     stale = jnp.where(better.any(), 0, state.stale + 1).astype(jnp.int32)
-    state = Progress(
-        state.learned, best, jnp.where(better, value, state.best_value), stale, state.step
-    )
-    return state, found
-
-
-def _with(players: Players, models: Transformer) -> Players:
-    return eqx.tree_at(lambda p: p.models, players, models)
-
-
-def _score(trainer: Trainer, players: Players, key: jax.Array) -> Mean:
-    """Of the gap after the last round on games that chose nothing, for every seed."""
-    games, words = _unseen(trainer.family, trainer.config, jax.random.fold_in(key, _SCORE))
-    return Mean.of(held_out_gaps(players, as_tables(games), words, trainer.config.rounds))
+    return Progress(state.learned, best, best_value, stale, state.step), found
 
 
 def _unseen(family: Family, config: Config, key: jax.Array) -> tuple[Any, Any]:
@@ -296,7 +267,8 @@ def _finish(
     config = trainer.config
     # The loss is logged in every cycle, the gap where it was found out.
     metrics = [row for row in run.metrics() if "gap" in row]
-    score = _score(trainer, players, key)
+    games, words = _unseen(trainer.family, config, jax.random.fold_in(key, _SCORE))
+    score = Mean.of(held_out_gaps(players, as_tables(games), words, config.rounds))
     results = {
         "steps": int(state.step),
         "held_out": score.value.round(6).tolist(),
@@ -306,8 +278,8 @@ def _finish(
         "best": np.asarray(state.best_value, np.float64).round(6).tolist(),
         "parameters": players.parameters,
     }
-    save(players, run.path, config, described, results)
-    write_text(run.path / CARD, model_card(described, config, results))
+    files.save(players, run.path, config, described, results)
+    write_text(run.path / files.CARD, files.model_card(described, config, results))
     arrays = {name: np.array([row[name] for row in metrics]) for name in ("step", "gap", "loss")}
     table = Table(
         ("step", "loss", "gap"),

@@ -11,12 +11,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from equipoise.core.precision import double_precision, single_precision
-from equipoise.dynamics import OMD, History, MarkovOMD, play
-from equipoise.dynamics.loop import Tables
+from equipoise.dynamics import OMD, History, MarkovOMD, Spec, play
 from equipoise.games import MarkovGame, MatrixGame
 from equipoise.incontext import theory
-from equipoise.incontext._contexts import Context, compiled_follow, take, visited
-from equipoise.incontext._losses import write
+from equipoise.incontext._contexts import Context, compiled_follow, take, visited, write
 from equipoise.incontext._model import MLP, Attention, Transformer
 from equipoise.incontext._players import Players
 from equipoise.incontext._tokens import Tokens
@@ -215,12 +213,10 @@ class HandBuilt:
 
     def _learned(self, history: History) -> np.ndarray:
         """What the learner says to the same, in double precision."""
-        actions = (self.tokens.actions, self.tokens.actions)
         with double_precision():
             context = Context.of_history(history)
-            games = context.actions.shape[1]
-            tables = Tables.blank(games, actions, self.tokens.states, self.discount)
-            policies = np.asarray(compiled_follow(self.learner, context, tables))
+            spec = Spec(self.tokens.actions, self.tokens.states, self.discount)
+            policies = np.asarray(compiled_follow(self.learner, context, (spec, spec)))
             if self.current:
                 policies = visited(policies, np.asarray(context.states))[..., None, :]
         return np.swapaxes(policies, 0, 1)
