@@ -168,6 +168,21 @@ class Learner(eqx.Module):
         """The state after a round with this feedback."""
 
 
+class PolicyLearner(Learner):
+    """A learner whose state holds the policy of the next round.
+
+    **Example**
+
+    >>> from equipoise.dynamics import OMD, Spec
+    >>> OMD().policy(OMD().init(Spec(actions=2))).tolist()
+    [0.5, 0.5]
+    """
+
+    def policy(self, state: Any) -> jax.Array:
+        """The policy in the state."""
+        return state.policy
+
+
 class ContextLearner(Learner):
     """A learner whose state is a record of the play so far, such as a transformer's cache.
 

@@ -11,7 +11,8 @@ from equipoise.core import checks, schedules, steps
 from equipoise.core.fusion import once
 from equipoise.core.schedules import Constant, Power, Rates, Schedule
 from equipoise.dynamics import _parts as parts
-from equipoise.dynamics._learner import Learner, MarkovBandit, Spec
+from equipoise.dynamics._learner import MarkovBandit, PolicyLearner, Spec
+from equipoise.dynamics._omd import mirror_step
 
 #: Rates for a regulariser that vanishes, in visits of the state instead of rounds.
 VANISHING_MARKOV_RATES = Rates(eta=Power(2.0, 0.75), beta=Power(0.5, 1 / 3), eps=Power(0.5, 0.25))
@@ -81,7 +82,7 @@ class MarkovState(eqx.Module):
     discount: float = eqx.field(static=True)
 
 
-class MarkovOMD(Learner):
+class MarkovOMD(PolicyLearner):
     """Mirror descent for Markov games (in-context paper, Algorithm 1), corrected.
 
     On the `tau`-th visit of state `s`, with all rates taken at `tau`,
@@ -153,10 +154,6 @@ class MarkovOMD(Learner):
         visits, anchor = jnp.zeros(spec.states, jnp.int32), self.anchor.init(spec.uniform)
         return MarkovState(spec.uniform, values, visits, anchor, spec.discount)
 
-    def policy(self, state: MarkovState) -> jax.Array:
-        """The current iterate of every state."""
-        return state.policy
-
     def update(self, state: MarkovState, feedback: MarkovBandit) -> MarkovState:
         """One step at the state visited."""
         here = steps.one_hot(feedback.state, state.visits.shape[0])
@@ -167,7 +164,10 @@ class MarkovOMD(Learner):
         policy = once(steps.pick(state.policy, feedback.state))
         anchor = jax.tree.map(lambda leaf: once(steps.pick(leaf, feedback.state)), state.anchor)
         loss = self.loss(value, target, state.discount)
-        policy = once(self._step(policy, anchor, feedback.action, loss, tau))
+        losses, _ = parts.ImplicitExploration().estimate(
+            (), policy, feedback.action, loss, self.rates.beta(tau), tau
+        )
+        policy = once(mirror_step(self, policy, anchor, losses, tau))
         anchor = self.anchor.update(anchor, policy, tau)
         value = once(value + self.value_step(tau) * (target - value))
         return MarkovState(
@@ -176,16 +176,6 @@ class MarkovOMD(Learner):
             state.visits + here,
             jax.tree.map(lambda new, old: jnp.where(here[:, None], new, old), anchor, state.anchor),
             state.discount,
-        )
-
-    def _step(self, policy: Any, anchor: Any, action: Any, loss: Any, tau: Any) -> jax.Array:
-        beta = self.rates.beta(tau)
-        estimate = parts.ImplicitExploration().estimate((), policy, action, loss, beta, tau)[0]
-        rates, actions = self.rates, policy.shape[0]
-        pull = self.anchor.pull(anchor, policy, self.mirror)
-        gradient = estimate + rates.strength(tau, actions) * pull
-        return self.mirror.step(
-            policy, gradient, rates.step(tau, actions), rates.floor(tau) / actions
         )
 
 
@@ -224,7 +214,7 @@ class VLearningState(eqx.Module):
     discount: float = eqx.field(static=True)
 
 
-class VLearning(Learner):
+class VLearning(PolicyLearner):
     """V-learning (Jin, Liu, Wang and Yu, 2021), with the discount in place of an episode.
 
     With `H = 1 / (1 - discount)` and on the `t`-th visit of a state, `alpha_t = (H+1) / (H+t)`,
@@ -262,10 +252,6 @@ class VLearning(Learner):
         values = jnp.full(spec.states, 1.0 / (1.0 - spec.discount), jnp.result_type(float))
         losses, visits = jnp.zeros_like(spec.uniform), jnp.zeros(spec.states, jnp.int32)
         return VLearningState(losses, spec.uniform, values, visits, spec.discount)
-
-    def policy(self, state: VLearningState) -> jax.Array:
-        """Exponential weights of every state."""
-        return state.policy
 
     def update(self, state: VLearningState, feedback: MarkovBandit) -> VLearningState:
         """Update the value, the losses and the policy of the state visited."""

@@ -1,6 +1,6 @@
 """Learners of matrix games under bandit feedback: mirror descent in all combinations, EXP3-IX."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -10,7 +10,7 @@ from equipoise.core import checks, schedules, steps
 from equipoise.core.fusion import once
 from equipoise.core.schedules import Constant, Power, Rates
 from equipoise.dynamics import _parts as parts
-from equipoise.dynamics._learner import Bandit, Learner, Spec
+from equipoise.dynamics._learner import Bandit, PolicyLearner, Spec
 
 #: Rates for a regulariser that pulls towards the uniform policy and vanishes.
 VANISHING_RATES = Rates(eta=Power(2.0, 0.75), beta=Power(0.5, 1 / 3), eps=Power(1.0, 0.25))
@@ -27,7 +27,7 @@ class OMDState(eqx.Module):
     anchor: Any
 
 
-class OMD(Learner):
+class OMD(PolicyLearner):
     """Regularised online mirror descent on the truncated simplex (in-context paper, Section 4.1).
 
     In round `t`, after playing `a` and earning `r`, the step is
@@ -54,8 +54,6 @@ class OMD(Learner):
     >>> bool(eq.certify(games, trace.last).nash_conv.mean() < 0.1)
     True
     """
-
-    sees: ClassVar[type] = Bandit
 
     rates: Rates = DEFAULT_RATES
     mirror: parts.MirrorMap = parts.Euclidean()
@@ -119,29 +117,31 @@ class OMD(Learner):
         estimate, anchor = self.estimate.init(spec.actions), self.anchor.init(spec.uniform)
         return OMDState(spec.uniform, self.loss.init(), estimate, anchor)
 
-    def policy(self, state: OMDState) -> jax.Array:
-        """The current iterate."""
-        return state.policy
-
     def update(self, state: OMDState, feedback: Bandit) -> OMDState:
         """One mirror-descent step on the estimated losses."""
-        t, rates = feedback.round, self.rates
+        t = feedback.round
         loss = self.loss.loss(state.loss, feedback.reward)
-        gradient, estimate = self.estimate.estimate(
-            state.estimate, state.policy, feedback.action, loss, rates.beta(t), t
+        losses, estimate = self.estimate.estimate(
+            state.estimate, state.policy, feedback.action, loss, self.rates.beta(t), t
         )
-        actions = state.policy.shape[0]
-        pull = self.anchor.pull(state.anchor, state.policy, self.mirror)
-        gradient = gradient + rates.strength(t, actions) * pull
-        policy = self.mirror.step(
-            state.policy, gradient, rates.step(t, actions), rates.floor(t) / actions
-        )
+        policy = mirror_step(self, state.policy, state.anchor, losses, t)
         return OMDState(
             policy,
             self.loss.update(state.loss, feedback.reward, t),
             estimate,
             self.anchor.update(state.anchor, policy, t),
         )
+
+
+def mirror_step(learner: Any, policy: Any, anchor: Any, losses: Any, t: Any) -> jax.Array:
+    """The step of `OMD` (and, at a state, of `MarkovOMD`) on estimated losses, with the rates of t.
+
+    `anchor` is what the learner's anchor remembers.
+    """
+    rates, actions = learner.rates, policy.shape[0]
+    pull = learner.anchor.pull(anchor, policy, learner.mirror)
+    gradient = losses + rates.strength(t, actions) * pull
+    return learner.mirror.step(policy, gradient, rates.step(t, actions), rates.floor(t) / actions)
 
 
 def _cai_rates() -> Rates:
@@ -196,7 +196,7 @@ class EXP3IXState(eqx.Module):
     policy: jax.Array
 
 
-class EXP3IX(Learner):
+class EXP3IX(PolicyLearner):
     """EXP3 with implicit exploration (Neu, 2015, Algorithm 1), anytime.
 
     `eta_t = scale * sqrt(2 log(A) / (A t))` and `beta_t = eta_t / 2`; the loss is `1 - r`. Its
@@ -212,8 +212,6 @@ class EXP3IX(Learner):
     True
     """
 
-    sees: ClassVar[type] = Bandit
-
     scale: float = 1.0
 
     def __check_init__(self) -> None:
@@ -223,10 +221,6 @@ class EXP3IX(Learner):
         """No losses, uniform play."""
         zeros = jnp.zeros(spec.actions, jnp.result_type(float))
         return EXP3IXState(zeros, zeros + 1.0 / spec.actions)
-
-    def policy(self, state: EXP3IXState) -> jax.Array:
-        """Exponential weights."""
-        return state.policy
 
     def update(self, state: EXP3IXState, feedback: Bandit) -> EXP3IXState:
         """Add the estimated losses, and weigh them with the next round's rate."""

@@ -2,6 +2,7 @@
 
 import math
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -264,10 +265,7 @@ class Online:
 
     def _begin(self) -> Any:
         """The learner's memory before the first round."""
-        spec = self._spec
-        return self._learner.init(
-            Spec(spec.actions, spec.states, spec.discount, spec.start, self._room)
-        )
+        return self._learner.init(replace(self._spec, rounds=self._room))
 
     def _go_on_with(self, memory: Any) -> None:
         with single_precision():

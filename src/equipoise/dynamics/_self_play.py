@@ -217,16 +217,10 @@ def self_play(config: SelfPlay | None = None, run: str | os.PathLike[str] | None
     )
 
     def play_on(rounds: int, state: Any, record: tuple[int, ...] = ()) -> Trace:
-        return play(
-            games,
-            row,
-            column,
-            rounds=rounds,
-            key=config.seed + 1 if state is None else None,
-            record=record or None,
-            noise=NOISES[config.noise],
-            state=state,
+        more: Any = (
+            {"key": config.seed + 1, "record": record} if state is None else {"state": state}
         )
+        return play(games, row, column, rounds=rounds, noise=NOISES[config.noise], **more)
 
     known = Path(run, "record.json").exists()
     early = _path_rounds(config.record_rounds[0]) or (1,)
@@ -296,11 +290,10 @@ def _record(
     last: Trace | None,
 ) -> Record:
     """What is known after `done` rounds; after the `last` of them, with a certificate."""
-    uniform = [np.full(actions, 1.0 / actions) for actions in games.actions]
-    if config.states is not None:
-        uniform = [np.tile(player, (config.states, 1)) for player in uniform]
+    states = () if config.states is None else (config.states,)
+    uniform = tuple(np.full((*states, count), 1.0 / count) for count in games.actions)
     scalars: dict[str, Any] = {
-        "uniform": float(certify(games, tuple(uniform)).nash_conv.mean()),
+        "uniform": float(certify(games, uniform).nash_conv.mean()),
         "gap": metrics[-1]["gap"] if metrics else None,
         "rounds": done,
     }

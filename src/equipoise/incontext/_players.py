@@ -28,10 +28,10 @@ SEATS = ("row", "column")
 def pick(tree: Any, index: Any) -> Any:
     """Every array of a tree at an index of its first axis.
 
-    >>> pick({"weights": np.arange(3), "name": "a"}, 1)
-    {'weights': np.int64(1), 'name': 'a'}
+    >>> pick({"weights": np.array([2.0, 4.0])}, 1)
+    {'weights': np.float64(4.0)}
     """
-    return jax.tree.map(lambda leaf: leaf[index] if eqx.is_array(leaf) else leaf, tree)
+    return jax.tree.map(lambda leaf: leaf[index], tree)
 
 
 class PlayerState(eqx.Module):
@@ -92,11 +92,9 @@ class Player(ContextLearner):
 
     def update(self, state: PlayerState, feedback: Bandit | MarkovBandit) -> PlayerState:
         """Read the tokens of the round."""
-        here, then = None, None
-        if isinstance(feedback, MarkovBandit):
-            here, then = feedback.state, feedback.next_state
-        t = feedback.round
-        tokens = self.tokens.round(t, feedback.action, feedback.reward, here, then)
+        markov, t = isinstance(feedback, MarkovBandit), feedback.round
+        places = (feedback.state, feedback.next_state) if markov else (None, None)
+        tokens = self.tokens.round(t, feedback.action, feedback.reward, *places)
         before = self.tokens.length(0) + self.tokens.per_round * (t - 1)
         reach = None if self.reach is None else self.tokens.length(self.reach)
         return self._read(state, tokens, before, reach)
@@ -193,15 +191,8 @@ class Players(Pair):
     ) -> tuple[Player, Player]:
         """Players with these models, whose arrays have an axis of seats in front."""
 
-        row = Player(
-            model=pick(models, 0),
-            tokens=self.tokens,
-            exploration=exploration,
-            actions=self.actions[0],
-            states=self.states,
-            reading=self.reading,
-            fading=fading,
-        )
+        shape = (self.actions[0], self.states, self.reading)
+        row = Player(pick(models, 0), self.tokens, exploration, *shape, fading=fading)
         # Seats that share a model share its arrays, by which they are recognised.
         model = row.model if self.seats == 1 else pick(models, 1)
         return row, replace(row, model=model, actions=self.actions[1])
@@ -281,13 +272,10 @@ def initial_players(family: Family, config: Config, *, key: Any) -> Players:
             key,
             features=tokens.features,
             outputs=most * (family.states or 1),
-            layers=config.layers,
-            heads=config.heads,
-            width=config.width,
-            hidden=config.hidden,
             groups=config.head_groups,
             weighing=config.attention,
             layer_norm=config.layer_norm,
+            **{name: getattr(config, name) for name in ("layers", "heads", "width", "hidden")},
         )
 
     keys = jax.random.split(as_key(key), (config.seeds, 1 if shared else 2))
@@ -309,6 +297,7 @@ def check_one_pair(players: Any) -> None:
 def check_players(players: Any, games: Any) -> None:
     """Refuse games that the players were not made for."""
     check_one_pair(players)
+    check_games(games)
     found = (games.actions, getattr(games, "states", None))
     if found != (players.actions, players.states):
         raise InputError("games", _shape(players.actions, players.states), _shape(*found))
@@ -365,7 +354,6 @@ def play(
     ((8, 64, 2), (8, 3), [1, 2, 4, 8, 16, 32, 64])
     """
     rounds = checks.check_count("rounds", rounds)
-    check_games(games)
     check_players(players, games)
     if seat not in (None, *SEATS):
         raise InputError("seat", f"one of {list(SEATS)}", repr(seat))

@@ -39,7 +39,9 @@ def static_policies(sample: Games, family: Family | None = None) -> dict[str, Pa
     >>> sorted(static_policies(family.sample(50, key=0), family))
     ['best static', 'mean Nash', 'uniform']
     """
-    found = {"uniform": uniform_pair(sample)}
+    states = () if isinstance(sample, MatrixGame) else (sample.states,)
+    x, y = (np.full((*states, count), 1.0 / count) for count in sample.actions)
+    found = {"uniform": (x, y)}
     if family is not None and family.base is not None:
         x, y = solve(family.base).policy
         found["base Nash"] = (np.asarray(x), np.asarray(y))
@@ -47,19 +49,6 @@ def static_policies(sample: Games, family: Family | None = None) -> dict[str, Pa
     found["mean Nash"] = (np.asarray(x).mean(0), np.asarray(y).mean(0))
     found["best static"] = best_static(sample)
     return found
-
-
-def uniform_pair(games: Games) -> Pair:
-    """Uniform play of both.
-
-    >>> from equipoise.games import MatrixGame
-    >>> [p.tolist() for p in uniform_pair(MatrixGame([[1, 0], [0, 1]]))]
-    [[0.5, 0.5], [0.5, 0.5]]
-    """
-    x, y = (np.full(count, 1.0 / count) for count in games.actions)
-    if isinstance(games, MatrixGame):
-        return x, y
-    return np.tile(x, (games.states, 1)), np.tile(y, (games.states, 1))
 
 
 def best_static(sample: Games) -> Pair:

@@ -60,42 +60,30 @@ class Trainer(eqx.Module):
     def start(self) -> Learned:
         """Before the first step; with copies of the weights, since steps use theirs up."""
         models = copied(self.players.models)
-        weights = eqx.filter(models, eqx.is_inexact_array)
-        return Learned(models, jax.vmap(make_optimiser(self.config).init)(weights))
+        return Learned(models, jax.vmap(make_optimiser(self.config).init)(models))
 
     def cycle(self, learned: Learned, key: jax.Array) -> tuple[Learned, dict[str, Array]]:
         """Play once and make `play_ahead` updates, for every seed; metrics are (seeds, updates)."""
         keys = jax.vmap(lambda seed: jax.random.fold_in(key, seed))(jnp.arange(self.players.seeds))
-        arrays, static = eqx.partition(learned, eqx.is_array)
-
-        def one(arrays: Any, key: jax.Array) -> tuple[Any, Any]:
-            after, metrics = self._cycle(eqx.combine(arrays, static), key)
-            return eqx.filter(after, eqx.is_array), metrics
-
         if self.backend == "cpu":  # one after the other: products without a batch axis are faster
-            after, metrics = jax.lax.map(lambda pair: one(*pair), (arrays, keys))
-        else:
-            after, metrics = jax.vmap(one)(arrays, keys)
-        return eqx.combine(after, static), metrics
+            return jax.lax.map(lambda pair: self._cycle(*pair), (learned, keys))
+        return jax.vmap(self._cycle)(learned, keys)
 
     def _cycle(self, learned: Learned, key: jax.Array) -> tuple[Learned, dict[str, Array]]:
         tables, context, labels, _ = self.data(learned.models, key)
         optimiser = make_optimiser(self.config)
-        arrays, static = eqx.partition(learned, eqx.is_array)
 
-        def update(arrays: Any, i: Any) -> tuple[Any, Any]:
-            learned, index = eqx.combine(arrays, static), self.part(i)
+        def update(learned: Learned, i: Any) -> tuple[Learned, dict[str, Array]]:
+            index = self.part(i)
             batch = (tables.some(index), take(context, index), _some(labels, index))
             loss, metrics, gradient = self._gradient(learned.models, *batch)
             if self.mask is not None:
                 gradient = jax.tree.map(jnp.multiply, gradient, self.mask)
-            weights = eqx.filter(learned.models, eqx.is_inexact_array)
-            change, memory = optimiser.update(gradient, learned.optimiser, weights)
-            after = Learned(eqx.apply_updates(learned.models, change), memory)
-            return eqx.filter(after, eqx.is_array), {"loss": loss, **metrics}
+            change, memory = optimiser.update(gradient, learned.optimiser, learned.models)
+            after = Learned(optax.apply_updates(learned.models, change), memory)
+            return after, {"loss": loss, **metrics}
 
-        arrays, metrics = jax.lax.scan(update, arrays, jnp.arange(self.config.play_ahead))
-        return eqx.combine(arrays, static), metrics
+        return jax.lax.scan(update, learned, jnp.arange(self.config.play_ahead))
 
     def data(
         self, models: Transformer, key: jax.Array
@@ -230,7 +218,7 @@ def follow_expert(config: Config, games: TrainingSet, context: Context) -> Array
 
 def copied(models: Transformer) -> Transformer:
     """The same weights in memory of their own."""
-    return jax.tree.map(lambda leaf: leaf.copy() if eqx.is_array(leaf) else leaf, models)
+    return jax.tree.map(jnp.copy, models)
 
 
 def _some(labels: Any, index: Any) -> Any:

@@ -120,8 +120,7 @@ def _group(
 def _warn_of_endless(found: list[Players], config: Config) -> None:
     """Say whose weights are of no use; those of the others are, and took as long."""
     for i, players in enumerate(found):
-        weights = jax.tree.leaves(eqx.filter(players.models, eqx.is_inexact_array))
-        if not all(np.isfinite(leaf).all() for leaf in map(np.asarray, weights)):
+        if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(players.models)):
             warnings.warn(
                 f"families[{i}]: training did not stay finite, and its players are of no use; "
                 f"learning_rate was {config.learning_rate:g}",
@@ -193,17 +192,15 @@ def _cycles(
 
 def _stack(trees: Sequence[Any]) -> Any:
     """One tree whose arrays have one more axis, in front; whatever else must be the same."""
-    arrays, static = zip(*(eqx.partition(tree, eqx.is_array) for tree in trees), strict=True)
-    return eqx.combine(jax.tree.map(lambda *leaves: jnp.stack(leaves), *arrays), static[0])
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
 
 
 def _check_alike(trainers: list[Trainer]) -> None:
     """Refuse families that cannot share a program."""
 
     def shape(trainer: Trainer) -> Any:
-        arrays, static = eqx.partition(trainer, eqx.is_array)
-        leaves, tree = jax.tree.flatten(jax.tree.map(np.shape, arrays), lambda x: x == ())
-        return leaves, tree, *jax.tree.flatten(static)
+        leaves, tree = jax.tree.flatten(trainer)
+        return tree, [np.shape(leaf) for leaf in leaves]
 
     first = shape(trainers[0])
     for i, trainer in enumerate(trainers):

@@ -163,7 +163,7 @@ def step_key(key: jax.Array, step: int) -> jax.Array:
 def _check_start(start: Any, players: Players) -> None:
     if not isinstance(start, Players):
         raise InputError("start", "Players", type(start).__name__)
-    sizes = [jax.tree.map(jnp.shape, eqx.filter(p.models, eqx.is_array)) for p in (players, start)]
+    sizes = [jax.tree.map(jnp.shape, p.models) for p in (players, start)]
     if sizes[0] != sizes[1] or start.tokens != players.tokens:
         raise ValueError(
             "start: expected players with the sizes, tokens and seeds of the config, "
@@ -220,7 +220,7 @@ def _check_finite(config: Config, step: int, found: dict[str, np.ndarray]) -> No
 
 def _largest(models: Transformer) -> np.ndarray:
     """(seeds,): the largest weight in absolute value, NaN where any is."""
-    leaves = jax.tree.leaves(eqx.filter(models, eqx.is_inexact_array))
+    leaves = jax.tree.leaves(models)
     by_seed = [np.abs(np.asarray(leaf)).reshape(len(leaf), -1).max(1) for leaf in leaves]
     return np.max(by_seed, axis=0)
 
@@ -239,8 +239,6 @@ def _evaluate(
     better = value < state.best_value
 
     def keep(new: Any, old: Any) -> Any:
-        if not eqx.is_array(new):
-            return new
         return jnp.where(better.reshape(-1, *(1,) * (new.ndim - 1)), new, old)
 
     best = jax.tree.map(keep, models, state.best)
@@ -281,14 +279,15 @@ def _finish(
     files.save(players, run.path, config, described, results)
     write_text(run.path / files.CARD, files.model_card(described, config, results))
     arrays = {name: np.array([row[name] for row in metrics]) for name in ("step", "gap", "loss")}
-    table = Table(
-        ("step", "loss", "gap"),
-        [(r["step"], float(np.mean(r["loss"])), float(np.mean(r["gap"]))) for r in metrics],
-    )
+    rows = [(r["step"], float(np.mean(r["loss"])), float(np.mean(r["gap"]))) for r in metrics]
     scalars = {
         "steps": results["steps"],
         "gap on fresh games": float(score.value.mean()),
         "best held-out value": float(np.mean(results["best"])),
     }
     shutil.rmtree(run.path / BEST, ignore_errors=True)  # of an interruption, now outdone
-    run.finish(Record("pretrain", run.config, scalars, arrays, {"curve": table}))
+    run.finish(
+        Record(
+            "pretrain", run.config, scalars, arrays, {"curve": Table(("step", "loss", "gap"), rows)}
+        )
+    )

@@ -14,10 +14,10 @@ from equipoise.core.randomness import as_key
 from equipoise.dynamics import LEARNERS, NOISES, Learner, Mean, Noise, Trace, game_keys
 from equipoise.games import MarkovGame, MatrixGame
 from equipoise.games.families import Family
-from equipoise.incontext._distance import distance
 from equipoise.incontext._files import description, family_of, load
 from equipoise.incontext._players import SEATS, Players, check_games, check_players, play
 from equipoise.incontext._static import Games, static_policies
+from equipoise.incontext.theory import distance
 from equipoise.runs import Record, Table, progress
 from equipoise.solvers import solve
 
@@ -93,7 +93,6 @@ def evaluate(
     >>> record.tables["gap"].columns, record.arrays["gap/OMD"].shape
     (('who', '16', '20'), (2, 8))
     """
-    check_games(games)
     check_players(players[0] if isinstance(players, Players) else players, games)
     _check_training(games, training)
     checks.check_count("training_games", training_games)

@@ -13,21 +13,25 @@ with T. The price is that numbers as large as `T^2` must be exact: T up to about
 single precision. The norm does not grow with T either (the paper has `O(T^3)`).
 """
 
-from collections.abc import Sequence
 from typing import Literal
 
-import jax.numpy as jnp
 import numpy as np
 
-from equipoise.core import checks
+from equipoise.core import InputError, checks
 from equipoise.core.precision import double_precision
-from equipoise.dynamics import MarkovOMD
-from equipoise.incontext._model import Transformer
+from equipoise.dynamics import Advantage, MarkovOMD
 from equipoise.incontext.construct._arithmetic import Reciprocal, add_projection
 from equipoise.incontext.construct._blocks import Blueprint, Head, Layout
 from equipoise.incontext.construct._hand_built import HandBuilt, PositionTokens
-from equipoise.incontext.construct._omd import Precision, add_step, check_knobs
-from equipoise.incontext.construct._rates import RoundRates, check_markov_learner, tabulate
+from equipoise.incontext.construct._omd import (
+    Precision,
+    RoundRates,
+    add_step,
+    assemble,
+    check_knobs,
+    check_parts,
+    tabulate,
+)
 
 Answer = Literal["all", "current"]
 RATES = ("step", "beta", "pull", "floor", "follow")
@@ -68,9 +72,9 @@ def omd_markov(
     checks.check_range("discount", discount, 0.0, 1.0, high_open=True)
     check_knobs(reciprocal_units, newton_steps, dtype)
     if answer not in ("all", "current"):
-        raise ValueError(f"answer: expected 'all' or 'current', found {answer!r}")
+        raise InputError("answer", "'all' or 'current'", repr(answer))
     learner = MarkovOMD.vanishing() if learner is None else learner
-    check_markov_learner(learner)
+    check_parts(learner, loss=Advantage)
     rates = tabulate(learner.rates, learner.value_step, rounds, actions)
     reciprocal = rates.reciprocal(reciprocal_units, newton_steps)
     asked = states if answer == "all" else 1
@@ -80,19 +84,9 @@ def omd_markov(
         plan = Blueprint(layout, dtype)
         _add_block(plan, actions, asked, discount, reciprocal)
         readout = layout["answer"] + layout["one"] / actions
-        model = Transformer(
-            embed=jnp.asarray(_embedding(layout, tokens, rates), dtype),
-            embed_bias=None,
-            layers=tuple(step.layer for step in plan.steps),
-            norm=None,
-            readout=jnp.asarray(readout, dtype),
-            readout_bias=None,
-            repeats=rounds,
-        )
-    purposes = tuple(step.purpose for step in plan.steps)
-    return HandBuilt(
-        model, tokens, learner, layout, purposes, reciprocal, discount, answer == "current"
-    )
+        embed = _embedding(layout, tokens, rates)
+        more = (reciprocal, discount, answer == "current")
+        return assemble(plan, embed, readout, tokens, learner, *more)
 
 
 def _layout(states: int, actions: int, asked: int) -> Layout:
@@ -161,18 +155,16 @@ def _count(plan: Blueprint, asked: int) -> None:
         "visits of every state so far",
         Head(layout["count"], one, layout["state"], visits),
     )
-    wanted: Sequence[Head] = (
-        [plan.linear(visits, "asked")]
-        if asked > 1 or len(visits) == 1
-        else [Head(layout["next"], visits, one, layout["asked"])]
-    )
+    wanted = plan.linear(visits, "asked")
+    if asked == 1 < len(visits):
+        wanted = Head(layout["next"], visits, one, layout["asked"])
     plan.own(
         "n, ahead = visits of state, of next before this round; clear answer",
         Head(layout["state"], visits, one, layout["n"]),
         Head(layout["next"], visits, one, layout["ahead"]),
         Head(layout["state"], layout["next"], -one, layout["ahead"]),
         plan.clear("answer"),
-        *wanted,
+        wanted,
     )
     plan.own(
         "squares of counts",
