@@ -171,7 +171,7 @@ def test_players_play_contexts_of_their_own():
     batch = eq.incontext.dataset(family, config, games=4, key=0, players=players)[0]
     np.testing.assert_allclose(batch.policies[2:], 0.5)  # untrained players play uniformly
     assert np.abs(batch.policies[:2, :, -1] - 0.5).max() > 0.01
-    with pytest.raises(ValueError, match="players: expected Players, since contexts are 'mixed'"):
+    with pytest.raises(ValueError, match=r"players: expected Players \(contexts are 'mixed'\)"):
         eq.incontext.dataset(family, config, games=4, key=0)
 
 
@@ -198,7 +198,7 @@ def test_exports_hold_everything(matrix, markov, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"learners": ("exp3",)}, "learners: expected names among"),
+        ({"learners": ("exp3",)}, "learners: expected for matrix games one of"),
         ({"games": 0}, "games: expected"),
         ({"family": 3}, "family: expected a Family of games, found int"),
     ],

@@ -295,20 +295,23 @@ def test_a_rate_that_is_too_high_is_told():
 WRONG = [
     ("Config(layer_norm='no')", "layer_norm: expected True or False, found 'no'"),
     ("Config(shared='yes')", "shared: expected True, False or None, found 'yes'"),
-    ("Config(stop_below='x')", "stop_below: expected a finite number, found 'x'"),
-    ("Config(stop_below=float('nan'))", "stop_below: expected a finite number, found nan"),
-    ("Config(learners='omd')", "learners: expected a tuple of names, such as ('omd',), found"),
+    ("Config(stop_below='x')", "stop_below: expected a number in (-inf, inf), found 'x'"),
+    ("Config(stop_below=float('nan'))", "stop_below: expected a number in (-inf, inf), found nan"),
+    ("Config(learners='omd')", "learners: expected a tuple of names such as ('omd',), found"),
     ("Config(learners=(1,))", "learners: expected a tuple of names"),
-    ("Config(learning_rate='big')", "learning_rate: expected a finite number, found 'big'"),
-    ("Config(learning_rate=float('inf'))", "learning_rate: expected a finite number, found inf"),
-    ("Config(exploration=True)", "exploration: expected a finite number, found True"),
-    ("pretrain(family, {'rounds': 4}, key=0)", "config: expected a Config, such as"),
-    ("initial_players(family, {}, key=0)", "config: expected a Config, such as"),
-    ("sweep([family], {}, key=0)", "config: expected a Config, such as"),
-    ("dataset(family, {}, games=1, key=0)", "config: expected a Config, such as"),
+    ("Config(learning_rate='big')", "learning_rate: expected a number in (0.0, inf), found 'big'"),
+    (
+        "Config(learning_rate=float('inf'))",
+        "learning_rate: expected a number in (0.0, inf), found inf",
+    ),
+    ("Config(exploration=True)", "exploration: expected a number in [0.0, 1.0], found True"),
+    ("pretrain(family, {'rounds': 4}, key=0)", "config: expected a Config such as"),
+    ("initial_players(family, {}, key=0)", "config: expected a Config such as"),
+    ("sweep([family], {}, key=0)", "config: expected a Config such as"),
+    ("dataset(family, {}, games=1, key=0)", "config: expected a Config such as"),
     (
         "evaluate(load('iid3'), families.uniform(3).sample(2, key=0), training=5)",
-        "training: expected a Family, a MatrixGame or MarkovGame, found int",
+        "training: expected a Family, a MatrixGame or MarkovGame; found int",
     ),
 ]
 ASK = """
@@ -366,8 +369,12 @@ def test_what_cannot_be_trained_is_refused():
     for family, changes, complaint in (
         (markov, {"loss": "expert"}, "training_games: expected a number"),
         (families.uniform((2, 3)), {"shared": True}, "shared: expected a family that swapping"),
-        (markov, {"contexts": "learners", "learners": ("exp3-ix",)}, "learners: expected names"),
-        (markov, {"learners": ("foo",)}, "learners: expected names"),
+        (
+            markov,
+            {"contexts": "learners", "learners": ("exp3-ix",)},
+            "learners: expected for Markov games one of",
+        ),
+        (markov, {"learners": ("foo",)}, "learners: expected for Markov games one of"),
     ):
         with pytest.raises(ValueError, match=complaint):
             incontext.pretrain(family, incontext.Config(**{**TINY, **changes}), key=0)
@@ -376,11 +383,11 @@ def test_what_cannot_be_trained_is_refused():
 @pytest.mark.parametrize(
     ("setting", "complaint"),
     [
-        ({"expert": "omd"}, "expert: expected 'nash', the default, unless loss is 'expert'"),
-        ({"reward_bins": 10}, "reward_bins: expected 20, .* unless tokens is 'vocabulary'"),
+        ({"expert": "omd"}, r"expert: expected 'nash' \(the default\) unless loss is 'expert'"),
+        ({"reward_bins": 10}, "reward_bins: expected 20 .* unless tokens is 'vocabulary'"),
         (
             {"exploration": 0.5, "contexts": "learners"},
-            "exploration: expected 0.2, .* unless contexts is 'on-policy' or 'mixed', found 0.5",
+            "exploration: expected 0.2 .* unless contexts is 'on-policy' or 'mixed', found 0.5",
         ),
     ],
 )

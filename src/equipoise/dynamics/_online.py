@@ -329,8 +329,7 @@ def _seated(learner: Any, seat: Any) -> Learner:
     if not isinstance(learner, Learner):
         raise InputError("learner", "a Learner or Players", type(learner).__name__)
     if learner.sees is learners.Foresight:
-        hint = "which must know the game and its opponent"
-        found = f"{type(learner).__name__}, {hint}"
+        found = f"{type(learner).__name__}, which must know the game and its opponent"
         raise InputError("learner", "one that sees what it earned", found)
     return learner
 

@@ -247,16 +247,8 @@ def _play_on(
         trace = play(until - step, state if step else None)
         return trace.state, _row(trace) if until in record else {}
 
-    reached = resumable(
-        run,
-        first,
-        advance,
-        record[-1] - 1,
-        name="playing",
-        stride=16,
-        marks=record[:-1],
-        look=PIECE_SECONDS,
-    )
+    pieces: Any = {"stride": 16, "marks": record[:-1], "look": PIECE_SECONDS}
+    reached = resumable(run, first, advance, record[-1] - 1, name="playing", **pieces)
     if reached.stopped:
         return reached.step, None
     trace = play(1, reached.state if reached.step else None)

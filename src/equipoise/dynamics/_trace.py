@@ -93,21 +93,21 @@ class Mean:
     def of(samples: Any, *, seeds: bool = False) -> "Mean":
         """The mean over the last axis, games; with `seeds`, over the first axis too."""
         values = np.asarray(samples, float)
-        by_seed = values if seeds else values[None]
-        games, count = by_seed.mean(0), by_seed.shape[0]
-        seed_error = np.zeros(games.shape[:-1])
-        if count > 1:
-            seed_error = by_seed.mean(-1).std(0, ddof=1) / np.sqrt(count)
-        error = np.zeros(games.shape[:-1])
-        if games.shape[-1] > 1:
-            error = games.std(-1, ddof=1) / np.sqrt(games.shape[-1])
-        return Mean(games.mean(-1), error, seed_error)
+        by_seed = np.moveaxis(values, 0, -1) if seeds else values[..., None]
+        games = by_seed.mean(-1)
+        return Mean(games.mean(-1), _error(games), _error(by_seed.mean(-2)))
 
     def interval(self, confidence: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """Ends of the interval of that confidence, over games and seeds, by the normal law."""
         checks.check_range("confidence", confidence, 0.0, 1.0, low_open=True, high_open=True)
         width = ndtri(0.5 + confidence / 2) * np.hypot(self.error, self.seed_error)
         return self.value - width, self.value + width
+
+
+def _error(values: np.ndarray) -> np.ndarray:
+    """The standard error of a mean over the last axis; zero where it is of one value."""
+    count = values.shape[-1]
+    return values.std(-1, ddof=min(1, count - 1)) / np.sqrt(count)
 
 
 class PlayState(eqx.Module):

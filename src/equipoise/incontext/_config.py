@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from equipoise.core import InputError, checks
@@ -12,6 +12,22 @@ MEANINGFUL: dict[str, tuple[str, tuple[str, ...]]] = {
     "reward_bins": ("tokens", ("vocabulary",)),
     "expert": ("loss", ("expert",)),
     "exploration": ("contexts", ("on-policy", "mixed")),
+}
+
+#: Name -> what differs from the default.
+PRESETS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "paper": {
+        **{"tokens": "vocabulary", "shared": False, "loss": "expert", "expert": "nash-samples"},
+        **{"contexts": "learners", "learners": ("omd",), "training_games": 5, "batch": 32},
+        **{"steps": 1000, "schedule": "constant", "warmup": 0, "patience": 5, "stop_on": "kl"},
+        # A vocabulary's tokens are played one by one: few games are held out.
+        **{"evaluate_every": 50, "held_out": 64},
+    },
+    "large": {
+        **{"layers": 6, "width": 128, "hidden": 512, "head_groups": 1},
+        **{"batch": 512, "steps": 7000, "optimiser": "muon"},
+    },
 }
 
 
@@ -169,25 +185,7 @@ class Config:
         >>> Config.paper(rounds=32, training_games=50).training_games
         50
         """
-        printed = cls(
-            rounds=rounds,
-            tokens="vocabulary",
-            shared=False,
-            loss="expert",
-            expert="nash-samples",
-            contexts="learners",
-            learners=("omd",),
-            training_games=5,
-            batch=32,
-            steps=1000,
-            schedule="constant",
-            warmup=0,
-            patience=5,
-            stop_on="kl",
-            evaluate_every=50,
-            held_out=64,  # a vocabulary's tokens are played one by one
-        )
-        return replace(printed, **changes)
+        return cls.preset("paper", rounds=rounds, **changes)
 
     @classmethod
     def large(cls, rounds: int = 256, **changes: Any) -> "Config":
@@ -196,17 +194,7 @@ class Config:
         >>> Config.large().layers
         6
         """
-        sizes = cls(
-            rounds=rounds,
-            layers=6,
-            width=128,
-            hidden=512,
-            head_groups=1,
-            batch=512,
-            steps=7000,
-            optimiser="muon",
-        )
-        return replace(sizes, **changes)
+        return cls.preset("large", rounds=rounds, **changes)
 
     @classmethod
     def preset(cls, name: str, **changes: Any) -> "Config":
@@ -215,10 +203,9 @@ class Config:
         >>> Config.preset("large", steps=10).layers
         6
         """
-        presets = {"default": cls(), "paper": cls.paper(), "large": cls.large()}
-        if name not in presets:
-            raise InputError("preset", f"one of {sorted(presets)}", repr(name))
-        return replace(presets[name], **changes)
+        if name not in PRESETS:
+            raise InputError("preset", f"one of {sorted(PRESETS)}", repr(name))
+        return cls(**{**PRESETS[name], **changes})
 
     @classmethod
     def from_plain(cls, plain: dict[str, Any]) -> "Config":

@@ -125,7 +125,37 @@ def load(name: str | os.PathLike[str]) -> Players:
     >>> eq.incontext.load("iid3").actions
     (3, 3)
     """
-    return _restore(find(name))
+    folder = find(name)
+    content = _described(folder)
+    tensors = weights.read_arrays(folder / WEIGHTS)
+    with weights.as_described(folder / DESCRIPTION):
+        known = {"shared": content["seats"] == 1, "seeds": content["seeds"]}
+        config = Config.from_plain({**content["config"], **known})
+        shape = content["family"]
+        # Refuse sizes that these weights cannot have before anything of such a size is built.
+        most = sum(array.size for array in tensors.values())
+        sizes = {n: getattr(config, n) for n in ("layers", "width", "heads", "hidden", "seeds")}
+        sizes |= {"actions": max(shape["actions"]), "states": shape["states"] or 1}
+        for name, size in sizes.items():
+            limit = len(tensors) if name == "layers" else most
+            if not size <= limit:
+                raise InputError(name, f"at most {limit:,} with these weights", size)
+        family = families.uniform(
+            tuple(shape["actions"]), states=shape["states"], discount=shape["discount"]
+        )
+        like = eqx.filter_eval_shape(lambda: initial_players(family, config, key=0))
+    names = weights.named(like.models)
+    odd = sorted(set(tensors) ^ set(names))
+    if odd:
+        raise ValueError(
+            f"{folder / WEIGHTS}: expected the weights of its config, {odd[0]!r} differs"
+        )
+    for name, leaf in names.items():
+        checks.check_shape(
+            f"{folder / WEIGHTS}: {name}", tensors[name], leaf.shape, "of its config"
+        )
+    arrays = [jax.numpy.asarray(tensors[name]) for name in names]
+    return like.with_models(jax.tree.unflatten(jax.tree.structure(like.models), arrays))
 
 
 def description(name: str | os.PathLike[str]) -> dict[str, Any]:
@@ -194,39 +224,6 @@ def _is_pretraining(folder: Path) -> bool:
 def _described(folder: Path) -> dict[str, Any]:
     """The description of saved players; refuses what is none."""
     return weights.read_description(folder / DESCRIPTION, ("family", "config", "seeds", "seats"))
-
-
-def _restore(folder: Path) -> Players:
-    content = _described(folder)
-    tensors = weights.read_arrays(folder / WEIGHTS)
-    with weights.as_described(folder / DESCRIPTION):
-        known = {"shared": content["seats"] == 1, "seeds": content["seeds"]}
-        config = Config.from_plain({**content["config"], **known})
-        shape = content["family"]
-        # Refuse sizes that these weights cannot have before anything of such a size is built.
-        most = sum(array.size for array in tensors.values())
-        sizes = {n: getattr(config, n) for n in ("layers", "width", "heads", "hidden", "seeds")}
-        sizes |= {"actions": max(shape["actions"]), "states": shape["states"] or 1}
-        for name, size in sizes.items():
-            limit = len(tensors) if name == "layers" else most
-            if not size <= limit:
-                raise InputError(name, f"at most {limit:,} with these weights", size)
-        family = families.uniform(
-            tuple(shape["actions"]), states=shape["states"], discount=shape["discount"]
-        )
-        like = eqx.filter_eval_shape(lambda: initial_players(family, config, key=0))
-    names = weights.named(like.models)
-    odd = sorted(set(tensors) ^ set(names))
-    if odd:
-        raise ValueError(
-            f"{folder / WEIGHTS}: expected the weights of its config, {odd[0]!r} differs"
-        )
-    for name, leaf in names.items():
-        checks.check_shape(
-            f"{folder / WEIGHTS}: {name}", tensors[name], leaf.shape, "of its config"
-        )
-    arrays = [jax.numpy.asarray(tensors[name]) for name in names]
-    return like.with_models(jax.tree.unflatten(jax.tree.structure(like.models), arrays))
 
 
 def model_card(family: dict[str, Any], config: Config, results: dict[str, Any]) -> str:

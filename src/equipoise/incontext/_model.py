@@ -104,15 +104,13 @@ class Attention(eqx.Module):
             mixed = jnp.einsum("gnij,gjk->gnik", weight, values[:, :reach].astype(weight.dtype))
         return h + self._merge(mixed)[0].astype(h.dtype), Memory(keys, values)
 
-    def memory(self, length: int, dtype: Any) -> Memory | None:
+    def memory(self, length: int) -> Memory | None:
         """An empty memory for `length` tokens; None for a layer that needs none."""
         if self.scope == "own":
             return None
-        groups, size, _ = self.key.shape
-        return Memory(
-            jnp.zeros((groups, length, size), dtype),
-            jnp.zeros((groups, length, self.value.shape[1]), dtype),
-        )
+        (groups, size, _), dtype = self.key.shape, self.key.dtype
+        values = jnp.zeros((groups, length, self.value.shape[1]), dtype)
+        return Memory(jnp.zeros((groups, length, size), dtype), values)
 
     def _project(self, h: Float[Array, "length width"]) -> tuple[Array, Array, Array]:
         """Queries (groups, heads of a group, length, size), keys and values (groups, ...)."""
@@ -250,15 +248,11 @@ class Transformer(eqx.Module):
             h, cache = jax.lax.scan(block, h, cache)
         return self._read(h[None])[0], cache
 
-    def cache(self, length: int, dtype: Any = None) -> Any:
-        """An empty cache for `length` tokens, in `dtype` or in that of the layers."""
-
-        def empty(layer: Layer) -> Memory | None:
-            if isinstance(layer, MLP):
-                return None
-            return layer.memory(length, layer.key.dtype if dtype is None else dtype)
-
-        cache = tuple(map(empty, self.layers))
+    def cache(self, length: int) -> Any:
+        """An empty cache for `length` tokens, in the precision of the layers."""
+        cache = tuple(
+            None if isinstance(layer, MLP) else layer.memory(length) for layer in self.layers
+        )
         if self.repeats == 1:
             return cache
         return jax.tree.map(lambda a: jnp.zeros((self.repeats, *a.shape), a.dtype), cache)

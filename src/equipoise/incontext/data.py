@@ -156,10 +156,14 @@ class Dataset:
         - `label_a`: the expert's probability of it in this round, at its state.
         """
         path = Path(path)
-        writers = {".npz": self._write_npz, ".parquet": self._write_parquet}
-        if path.suffix not in writers:
-            raise ValueError(f"path: expected a name in .npz or .parquet, found {path.name!r}")
-        writers[path.suffix](path)
+        if path.suffix == ".parquet":
+            self._write_parquet(path)
+        elif path.suffix == ".npz":
+            batches = [_arrays(batch) for batch in self]
+            whole = {name: np.concatenate([b[name] for b in batches]) for name in batches[0]}
+            write_npz(path, whole)
+        else:
+            raise InputError("path", "a name in .npz or .parquet", repr(path.name))
 
     @cached_property
     def _set(self) -> Any:
@@ -209,10 +213,6 @@ class Dataset:
             return np.asarray(nash)[:, :, None]
         key = jax.random.fold_in(jax.random.fold_in(self.key, _LABELS), i)
         return np.asarray(sampled(nash, self.config.rounds + 1, key))
-
-    def _write_npz(self, path: Path) -> None:
-        batches = [_arrays(batch) for batch in self]
-        write_npz(path, {name: np.concatenate([b[name] for b in batches]) for name in batches[0]})
 
     def _write_parquet(self, path: Path) -> None:
         pyarrow, parquet = (

@@ -183,16 +183,9 @@ def evaluate_saved(
         "noise": noise,
         "seed": seed,
     }
-    found = evaluate(
-        players,
-        family.sample(games, key=seed),
-        config["rounds"],
-        seed + 1,
-        training=family,
-        search=search,
-        opponent_games=opponent_games,
-        noise=NOISES[noise],
-    )
+    sizes = {name: config[name] for name in ("rounds", "search", "opponent_games")}
+    drawn, law = family.sample(games, key=seed), NOISES[noise]
+    found = evaluate(players, drawn, key=seed + 1, training=family, noise=law, **sizes)
     return replace(found, config=config)
 
 

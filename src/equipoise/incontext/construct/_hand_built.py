@@ -150,11 +150,6 @@ class HandBuilt:
         return theory.norm(self.model)
 
     @property
-    def double(self) -> bool:
-        """Whether the weights are in double precision."""
-        return self.model.embed.dtype == np.float64
-
-    @property
     def players(self) -> Players:
         """Both seats, for `equipoise.incontext.play`; in single precision, as play is."""
         if self.current:
@@ -200,7 +195,8 @@ class HandBuilt:
 
     def answer(self, history: History) -> np.ndarray:
         """What the network says to each seat's view: (games, seats, tokens, [states,] actions)."""
-        with double_precision() if self.double else single_precision():
+        double = self.model.embed.dtype == np.float64
+        with double_precision() if double else single_precision():
             context = Context.of_history(history)
             answers = np.asarray(_answer(self.model, self.tokens, context), float)
         states = () if self.tokens.states is None else (-1,)

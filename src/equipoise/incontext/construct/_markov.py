@@ -21,7 +21,7 @@ from equipoise.core import InputError, checks
 from equipoise.core.precision import double_precision
 from equipoise.dynamics import Advantage, MarkovOMD
 from equipoise.incontext.construct._arithmetic import Reciprocal, add_projection
-from equipoise.incontext.construct._blocks import Blueprint, Head, Layout
+from equipoise.incontext.construct._blocks import Blueprint, Head, Layout, Rows
 from equipoise.incontext.construct._hand_built import HandBuilt, PositionTokens
 from equipoise.incontext.construct._omd import (
     Precision,
@@ -177,26 +177,25 @@ def _count(plan: Blueprint, asked: int) -> None:
     )
 
 
+def _visit(
+    layout: Layout, square: Rows, number: Rows, state: Rows, value: Rows, target: Rows
+) -> Head:
+    """A head that reads one token, that of a visit: `square` is that of its `number`."""
+    query = np.concatenate([-square, 2.0 * number, -layout["one"], state])
+    return Head(query, layout.rows(["one", "n", "n^2", "state"]), value, target)
+
+
 def _look_up(plan: Blueprint, uniform: float, middle: float) -> None:
     """Policy and value of the state, value of the next state, rates: each from one token."""
     layout = plan.layout
     one, n, square = layout["one"], layout["n"], layout["n^2"]
-    keys = layout.rows(["one", "n", "n^2", "state"])
     found = layout.rows(["x", "V", "V'", *RATES])
+    own, passed = layout.rows(["x", "V"]), layout.rows(["policy", "value"])
+    ahead = layout["ahead^2"], layout["ahead"], layout["next"]
     plan.causal(
         "x, V from the last visit of state; V' from that of next; rates from round n",
-        Head(
-            np.concatenate([2.0 * n - one - square, 2.0 * (n - one), -one, layout["state"]]),
-            keys,
-            layout.rows(["policy", "value"]),
-            layout.rows(["x", "V"]),
-        ),
-        Head(
-            np.concatenate([-layout["ahead^2"], 2.0 * layout["ahead"], -one, layout["next"]]),
-            keys,
-            layout["value"],
-            layout["V'"],
-        ),
+        _visit(layout, square - 2.0 * n + one, n - one, layout["state"], passed, own),
+        _visit(layout, *ahead, layout["value"], layout["V'"]),
         Head(
             np.concatenate([one - square, 2.0 * n, -one]),
             layout.rows(["one", "t", "t^2"]),
@@ -216,21 +215,14 @@ def _answer(plan: Blueprint, actions: int, asked: int) -> None:
     """Policies of the states asked for, from their last visits, this round's included."""
     layout = plan.layout
     one, state, answer = layout["one"], layout["state"], layout["answer"]
-    keys = layout.rows(["one", "n", "n^2", "state"])
     heads = []
     for s in range(asked):
         pick = np.zeros_like(state)
         pick[s] = one[0]
         which = pick if asked == len(state) else layout["next"]
         number, square = layout["asked"][s : s + 1], layout["asked^2"][s : s + 1]
-        heads.append(
-            Head(
-                np.concatenate([-square, 2.0 * number, -one, which]),
-                keys,
-                layout["policy"],
-                answer[s * actions : (s + 1) * actions],
-            )
-        )
+        part = answer[s * actions : (s + 1) * actions]
+        heads.append(_visit(layout, square, number, which, layout["policy"], part))
     plan.causal("answer: policies from the last visits", *heads)
     plan.own(
         "answer: undo the 1 / i; clear scratch",

@@ -198,7 +198,14 @@ def fitted_step(
     rng = np.random.default_rng(key)
     forms = rng.normal(size=(units, 2 * actions + 1))
     forms /= np.abs(forms).sum(1, keepdims=True)
-    inputs, outputs = _examples(rng, actions, 2 * samples, step)
+    # Half of the examples is fitted, the other half tells the error.
+    x = rng.dirichlet(np.ones(actions), size=2 * samples)
+    played = np.eye(actions)[rng.integers(actions, size=2 * samples)]
+    size = step * rng.uniform(-1.0, 1.0, size=2 * samples) / ((x * played).sum(1) + 0.1)
+    u = size[:, None] * played
+    inputs = np.concatenate([x, u, np.ones((2 * samples, 1))], 1)
+    with double_precision():
+        outputs = np.asarray(simplex.project(jnp.asarray(x - u)))
     hidden = np.maximum(inputs @ forms.T, 0.0)
     seen = hidden[:samples]
     # A little ridge: without it the weights, the C of Definition A.1, grow without bound.
@@ -207,16 +214,3 @@ def fitted_step(
     errors = np.linalg.norm(hidden[samples:] @ fit - outputs[samples:], axis=1)
     weight = float(np.abs(fit).sum(0).max())
     return FittedStep(units, float(errors.max()), float(errors.mean()), weight)
-
-
-def _examples(
-    rng: np.random.Generator, actions: int, count: int, step: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs (x, u, 1) and the steps from them."""
-    x = rng.dirichlet(np.ones(actions), size=count)
-    played = np.eye(actions)[rng.integers(actions, size=count)]
-    size = step * rng.uniform(-1.0, 1.0, size=count) / ((x * played).sum(1) + 0.1)
-    u = size[:, None] * played
-    with double_precision():
-        after = np.asarray(simplex.project(jnp.asarray(x - u)))
-    return np.concatenate([x, u, np.ones((count, 1))], 1), after
