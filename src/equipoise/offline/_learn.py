@@ -216,7 +216,7 @@ class _Discrete:
     def __init__(self, log: Log, options: dict[str, Any], key: jax.Array, facts: dict[str, Any]):
         self.log, self.options, self.key, self.facts = log, options, key, facts
         rank = options["rank"]
-        self.plan = Comparison.plan(
+        self.plan = Comparison(
             log,
             [k for k in ((1, 2, 3) if rank == "auto" else (rank,)) if k <= log.agents],
             joint=False,

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from equipoise.games import ContextualGame, DecoupledMarkovGame, Interactions
-from equipoise.offline._least_squares import AgentFit
 
 
 @dataclass(frozen=True)
@@ -79,16 +78,9 @@ class InteractionMap:
 
         The last two are NaN where there is no interval.
         """
-        return [
-            (
-                int(self.owners[t]),
-                self.groups[t],
-                float(self.strengths[t]),
-                float(self.lowers[t]),
-                float(self.uppers[t]),
-            )
-            for t in np.argsort(-self.strengths, kind="stable")[:count]
-        ]
+        order = np.argsort(-self.strengths, kind="stable")[:count]
+        numbers = np.stack([self.strengths, self.lowers, self.uppers], 1)
+        return [(int(self.owners[t]), self.groups[t], *numbers[t].tolist()) for t in order]
 
     def __str__(self) -> str:
         lines = [f"{len(self.groups)} terms between {self.agents} agents; the strongest:"]
@@ -155,29 +147,3 @@ class Model:
     def markov(self) -> bool:
         """Whether there are local states."""
         return isinstance(self.game, DecoupledMarkovGame)
-
-
-def interaction_map(
-    terms: Interactions, fits: list[AgentFit], level: float = 0.95
-) -> InteractionMap:
-    """Strengths and their intervals from the fits of all agents."""
-    from scipy.stats import norm
-
-    z = float(norm.ppf(0.5 + level / 2))
-    squares = np.concatenate([fit.squares for fit in fits])
-    errors = np.concatenate([fit.errors for fit in fits])
-    owners = np.repeat(np.arange(len(fits)), [len(fit.design.groups) for fit in fits])
-    return InteractionMap(
-        terms,
-        owners,
-        tuple(group for fit in fits for group in fit.design.groups),
-        _root(squares),
-        _root(squares - z * errors),
-        _root(squares + z * errors),
-        np.concatenate([fit.p_values for fit in fits]),
-        level,
-    )
-
-
-def _root(squares: np.ndarray) -> np.ndarray:
-    return np.sqrt(np.maximum(squares, 0.0))
