@@ -138,7 +138,10 @@ def _settings(path: Path, said: Mapping[str, Any]) -> dict[str, Any]:
             continue
         if array.dtype.kind not in "iufb":
             raise ValueError(f"{path}: {name}: expected numbers, found {value!r:.60}")
-        settings[name] = array if name == "behaviour" else array.tolist()
+        if array.ndim and name in ("contexts_count", "states_count", "horizon", "continuous"):
+            raise ValueError(f"{path}: {name}: expected one number, found {array.shape}")
+        plain = array.tolist()
+        settings[name] = array if name == "behaviour" else tuple(plain) if array.ndim else plain
     return settings
 
 

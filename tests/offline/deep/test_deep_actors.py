@@ -11,8 +11,7 @@ from equipoise.core.precision import double_precision
 from equipoise.offline.deep import TD3BC, Actors, Critic, PolicyGradient, fit, improve
 from equipoise.offline.deep import _ascent as ascent_module
 from equipoise.offline.deep import _improve as improve_module
-from equipoise.offline.deep._ascent import Frozen, _slopes
-from equipoise.offline.deep._improve import freeze
+from equipoise.offline.deep._ascent import Frozen, _slopes, freeze
 from equipoise.offline.deep._rows import Rows, prepare
 
 
