@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-from scipy.stats import chi2, norm
+from scipy.stats import chi2, false_discovery_control, norm
 
 from equipoise.core import InputError, checks
 from equipoise.games import ContextualGame, DecoupledMarkovGame, Interactions
@@ -255,7 +255,7 @@ def neighbour_sets(given: Any, log: Log) -> list[tuple[int, ...]]:
             raise InputError("neighbours", f"a count from 1 to {agents - 1}", given, hint)
         statistics = pair_statistics(log)[1]
         order = np.argsort(-statistics, axis=1, kind="stable")[:, :given]
-        return [tuple(sorted(int(j) for j in row)) for row in order]
+        return [tuple(sorted(row.tolist())) for row in order]
     return _given(given, agents)
 
 
@@ -296,22 +296,19 @@ def pair_statistics(log: Log) -> tuple[np.ndarray, np.ndarray]:
 
 def _significant(p_values: np.ndarray, rate: float = 0.05) -> list[tuple[int, ...]]:
     """Pairs found at a false discovery rate of 5% (Benjamini and Hochberg)."""
-    agents = len(p_values)
-    pairs = ~np.eye(agents, dtype=bool)
-    ordered = np.sort(p_values[pairs])
-    below = ordered <= rate * np.arange(1, len(ordered) + 1) / max(len(ordered), 1)
-    threshold = ordered[np.flatnonzero(below)[-1]] if below.any() else -1.0
-    return [
-        tuple(int(j) for j in np.flatnonzero(pairs[i] & (p_values[i] <= threshold)))
-        for i in range(agents)
-    ]
+    pairs = ~np.eye(len(p_values), dtype=bool)
+    adjusted = np.ones(p_values.shape)
+    if pairs.any():
+        adjusted[pairs] = false_discovery_control(p_values[pairs])
+    return [tuple(np.flatnonzero(row <= rate).tolist()) for row in adjusted]
 
 
 def _given(given: Any, agents: int) -> list[tuple[int, ...]]:
     if isinstance(given, np.ndarray) and given.dtype == bool:
         if given.shape != (agents, agents):
             raise InputError("neighbours", f"a matrix of shape {(agents, agents)}", given.shape)
-        return [tuple(int(j) for j in np.flatnonzero(row) if j != i) for i, row in enumerate(given)]
+        others = given & ~np.eye(agents, dtype=bool)
+        return [tuple(np.flatnonzero(row).tolist()) for row in others]
     if not isinstance(given, Sequence | np.ndarray) or len(given) != agents:
         raise InputError("neighbours", f"{_NEIGHBOURS} of {agents}", repr(given))
     sets = [tuple(sorted({int(j) for j in own})) for own in given]

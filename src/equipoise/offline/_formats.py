@@ -48,23 +48,14 @@ def read(path: Path) -> dict[str, Any]:
     """The fields that a file holds."""
     if _suffix(path) == ".npz":
         return next(_archive(path, None))
-    whole: dict[str, np.ndarray] = {}
-    settings: dict[str, Any] = {}
-    done = rows = 0
-    # Part by part into its place: the file and the tables are never both in memory.
-    for part, rows, settings in _columns(path, _ROWS):  # noqa: B007
-        count = len(part["actions"])
-        if done + count > rows:
-            break
-        for name, table in part.items():
-            kept = whole.get(name, np.empty((rows, *table.shape[1:]), table.dtype))
-            dtype = np.result_type(kept, table)
-            whole[name] = kept if name in whole and dtype == kept.dtype else kept.astype(dtype)
-            whole[name][done : done + count] = table
-        done += count
-    if done != rows or not whole:
+    pieces = list(_columns(path, _ROWS))
+    rows, settings = pieces[0][1:] if pieces else (0, {})
+    done = sum(len(piece["actions"]) for piece, *_ in pieces)
+    if done != rows or not done:
         raise ValueError(f"{path}: expected {rows} rows, at least one, found {done}")
-    return {**whole, **settings}
+    # Table by table, so that no more than one is in memory twice.
+    names = list(pieces[0][0])
+    return {n: np.concatenate([piece.pop(n) for piece, *_ in pieces]) for n in names} | settings
 
 
 def parts(path: Path, rows: int) -> Iterator[dict[str, Any]]:

@@ -202,10 +202,8 @@ def covered_gains(
     projection in each state; bisection finds the multiplier at which it spends what is allowed.
     """
     markov = isinstance(game, DecoupledMarkovGame)
-    components = policy.policies if isinstance(policy, Mixture) else np.asarray(policy)[None]
-    weights = policy.weights if isinstance(policy, Mixture) else np.ones(1)
-    if components.ndim == len(game.policy_shape):
-        components = components[:, None]
+    mixture = policy if isinstance(policy, Mixture) else Mixture(np.asarray(policy)[None])
+    weights, components = mixture.weights, mixture.policies.reshape(-1, *game.policy_shape)
     rewards = np.zeros(game.policy_shape)
     value = np.zeros(game.agents)
     terms = game.interactions

@@ -128,8 +128,9 @@ def fit_joint(
         game = ContextualGame(terms, chances, log.actions_per_agent, labels=log.labels)
     else:
         settings = {"width": width, "epochs": epochs, "patience": patience, "batch": batch}
-        settings = {name: checks.check_count(name, value) for name, value in settings.items()}
-        network = _train(log, moves, as_key(key), learning_rate=learning_rate, **settings)
+        for name, value in settings.items():
+            checks.check_count(name, value)
+        network = _train(log, moves, as_key(key), learning_rate, settings)
     counts = count_actions(log)
     everybody = range(log.agents)
     return Model(
@@ -177,15 +178,7 @@ def joint_table(log: Log) -> np.ndarray:
 
 
 def _train(
-    log: Log,
-    moves: int,
-    key: jax.Array,
-    *,
-    width: int,
-    epochs: int,
-    patience: int,
-    batch: int,
-    learning_rate: float,
+    log: Log, moves: int, key: jax.Array, learning_rate: float, settings: dict[str, int]
 ) -> JointNetwork:
     """Least squares by Adam with weight decay, stopped by a tenth of the rows held out."""
     with single_precision():
@@ -200,19 +193,21 @@ def _train(
             jnp.asarray(log.actions, jnp.int32),
             jnp.asarray((log.rewards - mean) / scale, jnp.float32),
         )
-        network = JointNetwork.create(log.contexts_count, log.agents, moves, width, start)
+        network = JointNetwork.create(
+            log.contexts_count, log.agents, moves, settings["width"], start
+        )
         optimiser = optax.adamw(learning_rate, weight_decay=1e-3)
         state = optimiser.init(eqx.filter(network, eqx.is_array))
-        batch = min(batch, len(used))
+        batch = min(settings["batch"], len(used))
         best, best_error, waited = network, np.inf, 0
-        for _ in range(epochs):
+        for _ in range(settings["epochs"]):
             rows = rng.permutation(used)[: len(used) // batch * batch].reshape(-1, batch)
             network, state = _epoch(network, state, data, jnp.asarray(rows), optimiser)
             error = float(_error(network, *(x[held] for x in data)))
-            best, best_error, waited = (
-                (network, error, 0) if error < best_error else (best, best_error, waited + 1)
-            )
-            if waited >= patience:
+            waited += 1
+            if error < best_error:
+                best, best_error, waited = network, error, 0
+            if waited >= settings["patience"]:
                 break
         scale, mean = scale.astype("f4"), mean.astype("f4")
         ends = (best.output * scale, best.output_bias * scale + mean)

@@ -166,10 +166,8 @@ def _check(log: Log, options: dict[str, Any]) -> None:
 def _critic(given: Any, agents: int) -> Any:
     if isinstance(given, deep.Critic | deep.LinearCritic):
         return given
-    if given is None:
-        return deep.Critic(rank=min(2, agents))
-    if given == "linear":
-        return deep.Critic.linear(rank=min(2, agents))
+    if given is None or given == "linear":
+        return (deep.Critic if given is None else deep.LinearCritic)(rank=min(2, agents))
     if given not in deep.ARCHITECTURES:
         known = ", ".join(["linear", *deep.ARCHITECTURES])
         raise InputError("critic", f"one of {known}, or a Critic", repr(given))

@@ -130,12 +130,11 @@ class Log:
         object.__setattr__(self, "behaviour", behaviour)
 
     def __repr__(self) -> str:
-        parts = [f"samples={self.samples}", f"agents={self.agents}"]
-        parts.append(f"contexts={self.contexts_count}")
         few, many = min(self.actions_per_agent, default=0), max(self.actions_per_agent, default=0)
-        parts.append(f"actions={few}" if few == many else f"actions={few} to {many}")
-        if self.continuous:
-            parts[-1] = "continuous=True"
+        actions = f"actions={few}" if few == many else f"actions={few} to {many}"
+        parts = [f"samples={self.samples}", f"agents={self.agents}"]
+        parts += [f"contexts={self.contexts_count}"]
+        parts += ["continuous=True" if self.continuous else actions]
         if self.states is not None:
             parts += [f"states={self.states_count}", f"horizon={self.horizon}"]
         return f"Log({', '.join(parts)})"
@@ -252,15 +251,15 @@ class Log:
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the log to a `.parquet` or `.npz` file; `read` gives it back as it is."""
-        said = {name: getattr(self, name) for name in _formats.DECLARED}
-        if self.states is None:
-            said |= {"states_count": None, "horizon": None}
-        if self.continuous:
-            said["actions_per_agent"] = None
-        said["labels"] = self.labels.to_plain() or None
-        tables = {name: getattr(self, name) for name in _formats.TABLES}
-        given = [{n: v for n, v in part.items() if v is not None} for part in (tables, said)]
-        _formats.write(Path(path), *given)
+        tables, said = (
+            {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+            for names in (_formats.TABLES, _formats.DECLARED)
+        )
+        said["labels"] = self.labels.to_plain()
+        idle = ("states_count", "horizon") if self.states is None else ()
+        idle += ("actions_per_agent",) if self.continuous else ()
+        idle += () if self.labels else ("labels",)
+        _formats.write(Path(path), tables, {n: v for n, v in said.items() if n not in idle})
 
     def fingerprint(self) -> str:
         """A word that says which log this is: equal tables have equal ones."""

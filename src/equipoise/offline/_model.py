@@ -68,10 +68,7 @@ class InteractionMap:
     @property
     def total(self) -> np.ndarray:
         """(agents, agents): how much j matters to i with whomever: all terms that hold both."""
-        squares = np.zeros((self.agents, self.agents))
-        for owner, group, strength in zip(self.owners, self.groups, self.strengths, strict=True):
-            squares[owner, list(group)] += strength**2
-        return np.sqrt(squares)
+        return np.sqrt(self._matrix(self.strengths**2, largest=self.agents))
 
     def strongest(self, count: int = 10) -> list[tuple[int, tuple[int, ...], float, float, float]]:
         """(whose reward, with whom, strength, lower, upper) of the strongest terms.
@@ -90,11 +87,12 @@ class InteractionMap:
             lines.append(f"  agent {owner} with {with_whom}: {strength:.4f}{interval}")
         return "\n".join(lines)
 
-    def _matrix(self, values: np.ndarray) -> np.ndarray:
+    def _matrix(self, values: np.ndarray, largest: int = 1) -> np.ndarray:
+        """(agents, agents) sums of the values of terms with at most `largest` others."""
         matrix = np.zeros((self.agents, self.agents))
         for owner, group, value in zip(self.owners, self.groups, values, strict=True):
-            if len(group) == 1:
-                matrix[owner, group[0]] = value
+            if len(group) <= largest:
+                matrix[owner, list(group)] += value
         return matrix
 
 

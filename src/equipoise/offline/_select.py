@@ -214,7 +214,12 @@ class Comparison:
                 self.designs[rank] = [Design.of(own, rank) for own in self.sets]
         self.joint = joint if log.states is None else False
         self.names: tuple[int | str, ...] = (*tried, *(["joint"] if self.joint else []))
-        self.judges = _judges(log, self.designs, folds)
+        # As many agents are judged by as the time for the largest design allows.
+        columns = [d.columns(moves) for designs in self.designs.values() for d in designs]
+        most = max(columns, default=1)
+        work = folds * situations * moves * most**3 / 3 + log.samples * most**2
+        count = min(log.agents, max(FEWEST_JUDGES, int(WORK // work)))
+        self.judges = np.linspace(0, log.agents - 1, count).round().astype(int)
 
     @property
     def steps(self) -> int:
@@ -231,7 +236,9 @@ class Comparison:
         folded = self._moments(self.designs[rank], agent)
         total = _sum(folded)
         left = [_held_out(total.minus(held), held, self._ridge(rank)) for held in folded]
-        return np.array(left) / _variance(total)
+        sums = total.sums[0].sum(0)
+        mean, square = sums[[0, -1], -1] / sums[0, 0]
+        return np.array(left) / max(float(square - mean**2), 1e-300)
 
     def choose(self, errors: np.ndarray) -> RankSelection:
         """The choice, from the errors (steps, folds) of all steps."""
@@ -308,15 +315,6 @@ class Comparison:
         return errors
 
 
-def _judges(log: Log, fits: dict[int, list[Design]], folds: int) -> np.ndarray:
-    """The agents whose errors are compared: as many as the time for the largest design allows."""
-    situations, moves = sizes_of(log)
-    columns = max((d.columns(moves) for designs in fits.values() for d in designs), default=1)
-    work = folds * situations * moves * columns**3 / 3 + log.samples * columns**2
-    count = min(log.agents, max(FEWEST_JUDGES, int(WORK // work)))
-    return np.linspace(0, log.agents - 1, count).round().astype(int)
-
-
 def _standard_error(values: np.ndarray) -> float:
     return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
 
@@ -362,10 +360,9 @@ def _held_out(train: Moments, held: Moments, ridge: dict[int, float]) -> float:
     fitted = coefficients(cells, ridge)
     moves, sums = held.moves, held.sums[0]
     squares = 0.0
-    for c in range(held.contexts):
-        for at in range(c * moves, (c + 1) * moves):
-            weights = np.append(cells.to_raw[c] @ fitted[at], -1.0)
-            squares += float(weights @ sums[at] @ weights)
+    for at, own in enumerate(fitted):
+        weights = np.append(cells.to_raw[at // moves] @ own, -1.0)
+        squares += float(weights @ sums[at] @ weights)
     return max(squares, 0.0) / max(float(sums[:, 0, 0].sum()), 1.0)
 
 
@@ -377,10 +374,3 @@ def _sum(parts: list[Moments]) -> Moments:
         sums += part.sums[0]
         counts += part.counts
     return replace(total, sums=[sums], counts=counts)
-
-
-def _variance(total: Moments) -> float:
-    """Variance of an agent's rewards, over all cells."""
-    sums = total.sums[0]
-    rows, reward, square = sums[:, 0, 0].sum(), sums[:, 0, -1].sum(), sums[:, -1, -1].sum()
-    return max(float(square / rows - (reward / rows) ** 2), 1e-300)

@@ -109,12 +109,13 @@ def solve(
     nu = own if markov else own[:, None, :, None, :]
     played = own if fitted is None else fitted.behaviour
     available = np.asarray((played > 0).any(0) if game is None else game.action_mask)
-    chosen = _parameters(fitted, game, nu, available, parameters, iterations, step, strength)
+    asked = {"iterations": iterations, "step": step, "strength": strength}
+    chosen = _parameters(fitted, game, nu, available, parameters, asked)
     judge = _critic(fitted, game, nu, critic, checks.check_count("simulations", simulations))
     too_little = "" if force else _too_little(fitted, selection)
     nothing = "" if force or too_little or selection is None else selection.nothing
-    asked = replace(chosen, iterations=1) if too_little or nothing else chosen
-    policies, q, value = _learn(judge, nu, asked, regulariser, key, available)
+    used = replace(chosen, iterations=1) if too_little or nothing else chosen
+    policies, q, value = _learn(judge, nu, used, regulariser, key, available)
     mixture = Mixture(policies if markov else policies[..., 0, :, 0, :])
     stats: dict[str, Any] = {
         "iterations": len(policies),
@@ -173,22 +174,16 @@ def _learn(
     """
     given = (behaviour, parameters.step, parameters.strength, available[:, None])
     with double_precision():
-        arrays = [jnp.asarray(x, jnp.float64) for x in given]
-        found = _iterate(critic, *arrays, as_key(key), parameters.iterations, regulariser)
+        arrays = tuple(jnp.asarray(x, jnp.float64) for x in given)
+        found = _iterate(critic, arrays, as_key(key), parameters.iterations, regulariser)
         return [np.asarray(x) for x in found]
 
 
 @eqx.filter_jit
 def _iterate(
-    critic: Critic,
-    behaviour: Any,
-    step: Any,
-    strength: Any,
-    available: Any,
-    key: jax.Array,
-    iterations: int,
-    regulariser: str,
+    critic: Critic, given: tuple[Any, ...], key: jax.Array, iterations: int, regulariser: str
 ) -> Any:
+    behaviour, step, strength, available = given
     options = {"step": step, "strength": strength}
     if regulariser == "l2":  # the others never leave the support of the behaviour
         options["available"] = available
@@ -249,9 +244,7 @@ def _parameters(
     behaviour: np.ndarray,
     available: np.ndarray,
     given: Parameters | None,
-    iterations: int | None,
-    step: float | None,
-    strength: float | None,
+    asked: dict[str, Any],
 ) -> Parameters:
     if given is None:
         if fitted is not None:
@@ -263,14 +256,11 @@ def _parameters(
             q = _learn(exact, behaviour, once, "chi-squared", 0, available)[1]
             scale, enough = max(float(q.std()), 1e-3), np.inf
         given = defaults.default(scale, enough, horizon=behaviour.shape[1])
-    chosen = Parameters(
-        checks.check_count("iterations", given.iterations if iterations is None else iterations),
-        given.step if step is None else float(step),
-        given.strength if strength is None else float(strength),
-    )
+    chosen = replace(given, **{name: x for name, x in asked.items() if x is not None})
+    checks.check_count("iterations", chosen.iterations)
     checks.check_range("step", chosen.step, 0.0, np.inf, low_open=True, high_open=True)
     checks.check_range("strength", chosen.strength, 0.0, np.inf, high_open=True)
-    return chosen
+    return Parameters(int(chosen.iterations), float(chosen.step), float(chosen.strength))
 
 
 def _sampled_certificate(

@@ -23,7 +23,7 @@ from equipoise.core.randomness import as_key
 from equipoise.offline._log import Log
 from equipoise.offline.deep._critics import Critics
 from equipoise.offline.deep._networks import TermNetworks, all_scopes, fit_polynomials, make_network
-from equipoise.offline.deep._rows import Data, Rows, Sizes, over_agents, prepare, side_by_side
+from equipoise.offline.deep._rows import Data, Sizes, over_agents, prepare, side_by_side
 from equipoise.offline.deep._spec import Critic, LinearCritic
 from equipoise.runs import Reached, Record, Run, resumable
 
@@ -299,80 +299,67 @@ def advance_learners(
     rows, the key that shuffles them, and the rule.
     """
     frame, data, key, rule = given
-    trials = data.rewards.shape[0]
+    trials, capacity, _ = data.rewards.shape
+    trained, total, batch = data.trained, data.total, min(rule.batch, capacity)
     keys = jax.vmap(lambda t: jax.random.fold_in(key, t))(jnp.arange(trials))
     rewards = jnp.moveaxis(data.rewards, 2, 1)  # trials, agents, rows
 
     def one(own: Any, trial: Any, frame: Any) -> Learner:
-        return _advance_one(*own, *trial, frame, data.trained, data.total, rule)
+        (learner, targets), (rows, key) = own, trial
+        epoch_steps = jnp.maximum(trained // rule.batch, 1)
+
+        def error(weights: Any, index: Array, counted: Array) -> Array:
+            network = eqx.combine(weights, frame)
+            wrong = network(rows.take(index)) - targets[index]
+            return jnp.where(counted, wrong**2, 0.0).sum()
+
+        def step(number: Array, carry: Any, order: Array) -> Any:
+            weights, moments = carry
+            index = jax.lax.dynamic_slice(order, (number * batch,), (batch,))
+            counted = number * batch + jnp.arange(batch) < trained
+            gradient = jax.grad(lambda w: error(w, index, counted) / counted.sum())(weights)
+            updates, moments = optax.adam(rule.learning_rate).update(gradient, moments, weights)
+            return eqx.apply_updates(weights, updates), moments
+
+        def held_out(weights: Any) -> Array:
+            def block(number: Array, sum_so_far: Array) -> Array:
+                index = trained + number * batch + jnp.arange(batch)
+                safe = jnp.minimum(index, capacity - 1)
+                return sum_so_far + error(weights, safe, index < total)
+
+            blocks = (total - trained + batch - 1) // batch
+            return jax.lax.fori_loop(0, blocks, block, jnp.zeros(())) / (total - trained)
+
+        def one_round(state: Learner) -> Learner:
+            epoch = state.round // epoch_steps if rule.by_step else state.round
+            # A random order of the training rows; all others come after them.
+            chance = jax.random.uniform(jax.random.fold_in(key, epoch), (capacity,))
+            chance = jnp.where(jnp.arange(capacity) < trained, chance, 2.0)
+            order = jnp.argsort(chance).astype(jnp.int32)
+            carry = (state.weights, state.moments)
+            if rule.by_step:
+                weights, moments = step(state.round % epoch_steps, carry, order)
+            else:  # as many steps for everybody: nothing to hold back side by side
+                weights, moments = jax.lax.fori_loop(
+                    0, epoch_steps, lambda n, c: step(n, c, order), carry
+                )
+            loss = held_out(weights)
+            better = loss < state.loss
+            best = jax.tree.map(lambda new, old: jnp.where(better, new, old), weights, state.best)
+            after = state.round + 1
+            return Learner(
+                weights,
+                moments,
+                best,
+                jnp.where(better, loss, state.loss),
+                jnp.where(better, after, state.best_round),
+                jnp.where(better, 0, state.stale + 1),
+                after,
+            )
+
+        def goes_on(state: Learner) -> Array:
+            return (state.round < rule.until) & (state.stale < rule.patience)
+
+        return jax.lax.while_loop(goes_on, one_round, learner)
 
     return over_agents(one, vectorised)((learners, rewards), (data.rows, keys), frame)
-
-
-def _advance_one(
-    learner: Learner,
-    targets: Float[Array, "rows"],
-    rows: Rows,
-    key: jax.Array,
-    frame: Any,
-    trained: Array,
-    total: Array,
-    rule: Rule,
-) -> Learner:
-    capacity = targets.shape[0]
-    batch, by_step = min(rule.batch, capacity), rule.by_step
-    epoch_steps = jnp.maximum(trained // rule.batch, 1)
-
-    def error(weights: Any, index: Array, counted: Array) -> Array:
-        network = eqx.combine(weights, frame)
-        wrong = network(rows.take(index)) - targets[index]
-        return jnp.where(counted, wrong**2, 0.0).sum()
-
-    def step(number: Array, carry: Any, order: Array) -> Any:
-        weights, moments = carry
-        index = jax.lax.dynamic_slice(order, (number * batch,), (batch,))
-        counted = number * batch + jnp.arange(batch) < trained
-        gradient = jax.grad(lambda w: error(w, index, counted) / counted.sum())(weights)
-        updates, moments = optax.adam(rule.learning_rate).update(gradient, moments, weights)
-        return eqx.apply_updates(weights, updates), moments
-
-    def held_out(weights: Any) -> Array:
-        def block(number: Array, sum_so_far: Array) -> Array:
-            index = trained + number * batch + jnp.arange(batch)
-            safe = jnp.minimum(index, capacity - 1)
-            return sum_so_far + error(weights, safe, index < total)
-
-        blocks = (total - trained + batch - 1) // batch
-        return jax.lax.fori_loop(0, blocks, block, jnp.zeros(())) / (total - trained)
-
-    def one_round(state: Learner) -> Learner:
-        epoch = state.round // epoch_steps if by_step else state.round
-        # A random order of the training rows; all others come after them.
-        chance = jax.random.uniform(jax.random.fold_in(key, epoch), (capacity,))
-        chance = jnp.where(jnp.arange(capacity) < trained, chance, 2.0)
-        order = jnp.argsort(chance).astype(jnp.int32)
-        carry = (state.weights, state.moments)
-        if by_step:
-            weights, moments = step(state.round % epoch_steps, carry, order)
-        else:  # as many steps for everybody: nothing to hold back side by side
-            weights, moments = jax.lax.fori_loop(
-                0, epoch_steps, lambda n, c: step(n, c, order), carry
-            )
-        loss = held_out(weights)
-        better = loss < state.loss
-        best = jax.tree.map(lambda new, old: jnp.where(better, new, old), weights, state.best)
-        after = state.round + 1
-        return Learner(
-            weights,
-            moments,
-            best,
-            jnp.where(better, loss, state.loss),
-            jnp.where(better, after, state.best_round),
-            jnp.where(better, 0, state.stale + 1),
-            after,
-        )
-
-    def goes_on(state: Learner) -> Array:
-        return (state.round < rule.until) & (state.stale < rule.patience)
-
-    return jax.lax.while_loop(goes_on, one_round, learner)
