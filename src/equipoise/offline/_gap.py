@@ -83,9 +83,6 @@ class GapEstimate:
             given["interval"] = tuple(given["interval"])
         return cls(**given)
 
-    def __float__(self) -> float:
-        return self.gap
-
     def __str__(self) -> str:
         near = f"on support (chi^2 <= {self.divergence:g})"
         split = f"{self.on_support:.4g} by deviations {near} and {self.off_support:.4g} off support"
@@ -169,14 +166,13 @@ def estimate_gap(
     bootstrap = checks.check_count("bootstrap", bootstrap)
     again = Resampling(model, log, policy, key)
     gaps = np.array([again.gap(number) for number in range(bootstrap)])
-    return with_interval(estimate, policy, gaps, level=level, learned=learned)
+    return with_interval(estimate, policy, gaps, level, learned)
 
 
 def with_interval(
     estimate: GapEstimate,
     policy: Any,
     resampled: np.ndarray,
-    *,
     level: float = 0.9,
     learned: bool | None = None,
 ) -> GapEstimate:

@@ -26,7 +26,7 @@ from equipoise.offline._model import Model
 TABLE_ENTRIES_PER_ROW = 0.5
 #: Rows that an entry of the table counts as seen at the mean of its context.
 TABLE_PRIOR = 1.0
-HELD_OUT = 0.1
+HELD_OUT, BATCH = 0.1, 256
 
 
 class JointNetwork(eqx.Module):
@@ -108,8 +108,6 @@ def fit_joint(
     width: int = 128,
     epochs: int = 200,
     patience: int = 20,
-    batch: int = 256,
-    learning_rate: float = 1e-3,
     key: Any = 0,
 ) -> Model:
     """A table or a network of all moves, as a model."""
@@ -127,10 +125,10 @@ def fit_joint(
         terms = Interactions.from_dense(dense)
         game = ContextualGame(terms, chances, log.actions_per_agent, labels=log.labels)
     else:
-        settings = {"width": width, "epochs": epochs, "patience": patience, "batch": batch}
+        settings = {"width": width, "epochs": epochs, "patience": patience}
         for name, value in settings.items():
             checks.check_count(name, value)
-        network = _train(log, moves, as_key(key), learning_rate, settings)
+        network = _train(log, moves, as_key(key), **settings)
     counts = count_actions(log)
     everybody = range(log.agents)
     return Model(
@@ -178,7 +176,7 @@ def joint_table(log: Log) -> np.ndarray:
 
 
 def _train(
-    log: Log, moves: int, key: jax.Array, learning_rate: float, settings: dict[str, int]
+    log: Log, moves: int, key: jax.Array, width: int, epochs: int, patience: int
 ) -> JointNetwork:
     """Least squares by Adam with weight decay, stopped by a tenth of the rows held out."""
     with single_precision():
@@ -193,21 +191,19 @@ def _train(
             jnp.asarray(log.actions, jnp.int32),
             jnp.asarray((log.rewards - mean) / scale, jnp.float32),
         )
-        network = JointNetwork.create(
-            log.contexts_count, log.agents, moves, settings["width"], start
-        )
-        optimiser = optax.adamw(learning_rate, weight_decay=1e-3)
+        network = JointNetwork.create(log.contexts_count, log.agents, moves, width, start)
+        optimiser = optax.adamw(1e-3, weight_decay=1e-3)
         state = optimiser.init(eqx.filter(network, eqx.is_array))
-        batch = min(settings["batch"], len(used))
+        batch = min(BATCH, len(used))
         best, best_error, waited = network, np.inf, 0
-        for _ in range(settings["epochs"]):
+        for _ in range(epochs):
             rows = rng.permutation(used)[: len(used) // batch * batch].reshape(-1, batch)
             network, state = _epoch(network, state, data, jnp.asarray(rows), optimiser)
             error = float(_error(network, *(x[held] for x in data)))
             waited += 1
             if error < best_error:
                 best, best_error, waited = network, error, 0
-            if waited >= settings["patience"]:
+            if waited >= patience:
                 break
         scale, mean = scale.astype("f4"), mean.astype("f4")
         ends = (best.output * scale, best.output_bias * scale + mean)

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 
 from equipoise.core.weights import as_described, write_weights
 from equipoise.games import ContinuousPolicy
-from equipoise.offline.deep._critics import named_arrays, read_weights
+from equipoise.offline.deep._critics import layers_of, named_arrays, read_weights
 from equipoise.offline.deep._networks import random_layers, through_layers
 from equipoise.offline.deep._rows import Sizes
 from equipoise.offline.deep._spec import TD3BC, PolicyGradient
@@ -126,12 +126,7 @@ class Actors:
             method = kinds[described["kind"]](**described["method"])
             networks = None
             if isinstance(method, TD3BC):
-                layers = range(method.depth + 1)
-                weights, biases = (
-                    tuple(jnp.asarray(arrays[f"networks/.{part}[{k}]"]) for k in layers)
-                    for part in ("weights", "biases")
-                )
-                networks = ActorNetwork(weights, biases)
+                networks = ActorNetwork(*layers_of(arrays, "networks/.", method.depth))
             return cls(
                 method=method,
                 sizes=Sizes(**described["sizes"]),

@@ -1,6 +1,7 @@
 """What `fit` returns: critics of all agents and trials, and how well they predict."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -176,11 +177,8 @@ class Critics:
             sizes = Sizes(**described["sizes"])
             if described["kind"] == "network":
                 spec = Critic(**described["spec"])
-                layers = range(spec.depth + 1)
-                layered = (
-                    tuple(given[f"{part}[{k}]"] for k in layers) for part in ("weights", "biases")
-                )
-                models = TermNetworks(given["scopes"], *layered, given.get("embedding"), sizes)
+                layers = layers_of(given, "", spec.depth)
+                models = TermNetworks(given["scopes"], *layers, given.get("embedding"), sizes)
             else:
                 spec = LinearCritic(**described["spec"])
                 names = ("own", "others", "factors", "coefficients")
@@ -250,3 +248,12 @@ def read_weights(
 def named_arrays(tree: Any) -> dict[str, np.ndarray]:
     """The arrays of a pytree by their places in it."""
     return weights.named(eqx.filter(tree, eqx.is_array))
+
+
+def layers_of(arrays: Mapping[str, Any], prefix: str, depth: int) -> tuple[Any, Any]:
+    """The weights and biases of so many hidden layers and the last, by the names of arrays."""
+    weights, biases = (
+        tuple(jnp.asarray(arrays[f"{prefix}{part}[{k}]"]) for k in range(depth + 1))
+        for part in ("weights", "biases")
+    )
+    return weights, biases

@@ -96,20 +96,18 @@ def prepare(
         shift, scale = np.zeros(log.agents), np.ones(log.agents)
         if standardise:
             shift, scale = kept.mean(0), np.maximum(kept.std(0), 1e-12)
-        columns = [log.actions, log.contexts, log.steps, log.states]
-        columns += [(rewards - shift) / scale, log.next_states]
-        kinds = ("f4", "i4", "i4", "i4", "f4", "i4")
-        shapes = (log.actions.shape, (samples,), (samples,), *[log.actions.shape] * 3)
-        parts.append(
-            [
-                np.pad(
-                    np.zeros(shape, kind) if column is None else column[order].astype(kind),
-                    [(0, padding)] + [(0, 0)] * (len(shape) - 1),
-                )
-                for column, kind, shape in zip(columns, kinds, shapes, strict=True)
-            ]
-            + [np.float32(shift), np.float32(scale)]
-        )
+        shape, scaled = log.actions.shape, (rewards - shift) / scale
+        columns = [
+            *((log.actions, shape, "f4"), (log.contexts, shape[:1], "i4")),
+            *((log.steps, shape[:1], "i4"), (log.states, shape, "i4")),
+            *((scaled, shape, "f4"), (log.next_states, shape, "i4")),
+        ]
+        given = [
+            (np.broadcast_to(0 if column is None else column, size)[order].astype(kind), size)
+            for column, size, kind in columns
+        ]
+        padded = [np.pad(c, [(0, padding), (0, 0)][: len(size)]) for c, size in given]
+        parts.append([*padded, np.float32(shift), np.float32(scale)])
     stacked = [jnp.asarray(np.stack(part)) for part in zip(*parts, strict=True)]
     return Data(Rows(*stacked[:4]), *stacked[4:], jnp.int32(trained), jnp.int32(samples))
 
