@@ -190,7 +190,7 @@ def _collect_continuous(
     def follow(words: np.ndarray, place: Place, actions: np.ndarray) -> np.ndarray:
         return _next(game.transitions, place, actions, words)
 
-    local = () if game.transitions is None else (follow, game.states)
+    local: Any = () if game.transitions is None else (follow, game.states)
     tables = _play(game, samples, streams, np.ones(1), kind, choose, *local)
     rewards = np.empty(tables["actions"].shape, kind)
     names = ("actions", "contexts", "states") if local else ("actions", "contexts")

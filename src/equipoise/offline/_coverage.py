@@ -144,7 +144,7 @@ def count_actions(log: Log) -> np.ndarray:
 def count_transitions(log: Log) -> np.ndarray:
     """(contexts, horizon, agents, states, actions, next states): how often each was seen."""
     situations, moves = sizes_of(log)
-    led = log.moves.astype(np.int64) * log.states_count + log.next_states
+    led = log.moves.astype(np.int64) * log.states_count + np.asarray(log.next_states)
     counts = count_moves(log.situations, led.T, situations, moves * log.states_count)
     return counts.reshape(*log.policy_shape, log.states_count)
 

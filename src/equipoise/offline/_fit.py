@@ -154,13 +154,14 @@ def interaction_map(terms: Interactions, fits: list[AgentFit], level: float) -> 
         for name in ("squares", "errors", "p_values")
     )
     reach = norm.ppf(0.5 + level / 2) * errors
+    strengths, lowers, uppers = (
+        np.sqrt(np.maximum(x, 0.0)) for x in (squares, squares - reach, squares + reach)
+    )
     return InteractionMap(
         terms,
         np.repeat(np.arange(len(fits)), [len(fit.design.groups) for fit in fits]),
         tuple(group for fit in fits for group in fit.design.groups),
-        *(np.sqrt(np.maximum(x, 0.0)) for x in (squares, squares - reach, squares + reach)),
-        p_values,
-        level,
+        *(strengths, lowers, uppers, p_values, level),
     )
 
 
@@ -192,7 +193,7 @@ def ridge_of(given: Any, rank: int, moments: Moments, bases: np.ndarray) -> dict
         if rank == 1:
             return {}
         return evidence([cells_of(moments, int(k), bases) for k in np.unique(spaced)], rank)
-    values = given if isinstance(given, dict) else dict.fromkeys(orders, given)
+    values: Any = given if isinstance(given, dict) else dict.fromkeys(orders, given)
     if not set(values) >= set(orders):
         raise ValueError(f"ridge: expected orders {list(orders)}, found {sorted(values)}")
     for k in orders:

@@ -11,8 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sparse
-from scipy.linalg import cho_solve
-from scipy.linalg.lapack import dpotrf, dtrtri
+from scipy.linalg import cho_solve, get_lapack_funcs
 
 from equipoise.offline._coverage import normalised
 from equipoise.offline._moments import Design, Moments, orthonormal_basis, to_orthonormal
@@ -148,10 +147,11 @@ def _solve(cells: Cells, penalty: np.ndarray) -> tuple[np.ndarray, np.ndarray, n
     the mean square for as many rows as those leave free.
     """
     weights, roots = np.empty_like(cells.target), np.empty_like(cells.gram)
+    (trtri,) = get_lapack_funcs(("trtri",), (roots,))
     for at, (gram, target) in enumerate(zip(cells.gram, cells.target, strict=True)):
         factor = _factor(gram, penalty)
         weights[at] = _refined(factor, gram, target, penalty)
-        roots[at] = dtrtri(factor, lower=1, overwrite_c=1)[0]
+        roots[at] = trtri(factor, lower=1, overwrite_c=1)[0]
     determined = 1.0 - penalty * np.einsum("cqp,cqp->cp", roots, roots)
     # Features that are zero throughout (moves never made) are neither free nor fitted.
     determined *= np.diagonal(cells.gram, axis1=1, axis2=2) > 0
@@ -173,11 +173,12 @@ def _refined(
 
 def _factor(gram: np.ndarray, penalty: np.ndarray) -> np.ndarray:
     """The lower Cholesky factor of a penalised Gram matrix; zero above the diagonal."""
+    (potrf,) = get_lapack_funcs(("potrf",), (gram,))
     jitter = 0.0
     while True:
         matrix = gram.copy().T  # symmetric, and in the order that LAPACK overwrites in place
         matrix[np.diag_indices_from(matrix)] += penalty + jitter
-        factor, info = dpotrf(matrix, lower=1, overwrite_a=1)
+        factor, info = potrf(matrix, lower=1, overwrite_a=1)
         if info == 0:
             return factor
         # Fewer rows than features and no penalty to speak of: the smallest that is solvable.

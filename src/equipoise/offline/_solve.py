@@ -127,7 +127,7 @@ def solve(
     }
     if fitted is not None:
         stats["samples_per_parameter"] = fitted.samples_per_parameter
-    if fitted is not None and game is None:
+    if game is None:
         certificate = _sampled_certificate(fitted, mixture, q, value)
     else:
         certificate = certify(game, mixture)
@@ -264,7 +264,7 @@ def _parameters(
 
 
 def _sampled_certificate(
-    model: Model, mixture: Mixture, q: np.ndarray, value: np.ndarray
+    model: Any, mixture: Mixture, q: np.ndarray, value: np.ndarray
 ) -> TableCertificate:
     """Gains in a joint network, from the critic's own samples."""
     chances = model.context_probabilities

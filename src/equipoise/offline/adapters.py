@@ -231,7 +231,7 @@ def _states_of(spaces: Mapping[Any, Any]) -> State:
     return lambda agent, observation: int(observation) - starts[agent]
 
 
-def _actions_of(spaces: Mapping[Any, Any]) -> tuple[Any, Any]:
+def _actions_of(spaces: Mapping[Any, Any]) -> tuple[tuple[int, ...], ...]:
     """How many actions each agent has, and the number that they begin with."""
     return tuple(zip(*(_discrete("action", *own) for own in spaces.items()), strict=True))
 

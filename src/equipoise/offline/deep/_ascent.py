@@ -101,7 +101,8 @@ def advance(
     def one(state: Ascent) -> Ascent:
         draw, policies = jax.random.fold_in(key, state.step), everywhere(state.networks, sizes)
         slope = _slopes(policies, critics, data, draw, alpha, method)
-        return Ascent(*climb(state.networks, state.moments, slope, method, sizes), state.step + 1)
+        networks, moments = climb(state.networks, state.moments, slope, method, sizes)
+        return Ascent(networks, moments, state.step + 1)
 
     return jax.lax.while_loop(lambda s: s.step < until, one, state)
 

@@ -182,7 +182,8 @@ class Critics:
             else:
                 spec = LinearCritic(**described["spec"])
                 names = ("own", "others", "factors", "coefficients")
-                models = Polynomials(*(given[name] for name in names), spec.degree, sizes)
+                own, others, factors, coefficients = (given[name] for name in names)
+                models = Polynomials(own, others, factors, coefficients, spec.degree, sizes)
                 if models.factors.shape[2:] != all_factors(spec, sizes).shape:
                     raise ValueError("expected critics, found features of another critic")
             return cls(spec, sizes, models, *(arrays[name] for name in _MEASURES))

@@ -179,6 +179,8 @@ def _climb(
     def numbers(state: Any) -> tuple[Any, None]:
         return _ascent.everywhere(state.networks, sizes), None
 
+    given: Any
+    advance: Any
     if log.states is not None:
         start = _ascent.start_returns(compiled, critics, start_key)
         given, advance = (data, steps_key, alpha), _ascent.advance_returns
@@ -186,12 +188,11 @@ def _climb(
         start = _ascent.start(compiled, sizes, critics.trials, start_key)
         given = (_ascent.freeze(critics, data), data, steps_key, alpha)
         advance = _ascent.advance
-    return (
-        start,
-        lambda state, until: advance((*given, until), state, compiled, sizes),
-        numbers,
-        steps,
-    )
+
+    def move(state: Any, until: Array) -> Any:
+        return advance((*given, until), state, compiled, sizes)
+
+    return start, move, numbers, steps
 
 
 #: How far from the log's mean action agents of `PolicyGradient` begin.

@@ -109,7 +109,9 @@ def prepare(
         padded = [np.pad(c, [(0, padding), (0, 0)][: len(size)]) for c, size in given]
         parts.append([*padded, np.float32(shift), np.float32(scale)])
     stacked = [jnp.asarray(np.stack(part)) for part in zip(*parts, strict=True)]
-    return Data(Rows(*stacked[:4]), *stacked[4:], jnp.int32(trained), jnp.int32(samples))
+    rewards, following, shift, scale = stacked[4:]
+    sizes = (jnp.int32(trained), jnp.int32(samples))
+    return Data(Rows(*stacked[:4]), rewards, following, shift, scale, *sizes)
 
 
 def local_features(rows: Rows, sizes: Sizes) -> Float[Array, "*B agents local"]:
