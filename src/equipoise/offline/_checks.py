@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.core import checks
+from equipoise.core import InputError, checks
 
 #: Undeclared contexts, actions, states and steps are numbers below this: more likely an
 #: identifier or a price took their place than that a log covers so many.
@@ -24,9 +24,8 @@ def as_table(name: str, value: Any, samples: int | None, agents: int | None) -> 
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise ValueError(
-            f"{name}: expected a rectangular array of numbers, found rows of different lengths"
-        ) from error
+        found = "rows of different lengths"
+        raise InputError(name, "a rectangular array of numbers", found) from error
     if array.dtype.kind not in "iufb":
         raise ValueError(f"{name}: expected numbers, found dtype {array.dtype}")
     axes = "(samples,)" if agents is None else "(samples, agents)"
@@ -135,10 +134,8 @@ def as_declared_actions(value: Any, agents: int) -> list[int | None] | None:
         return None
     values = [value] * agents if np.ndim(value) == 0 else list(value)
     if len(values) != agents:
-        raise ValueError(
-            f"actions_per_agent: expected one count for each of {agents} agents, "
-            f"found {len(values)}"
-        )
+        expected = f"one count for each of {agents} agents"
+        raise InputError("actions_per_agent", expected, len(values))
     return [as_declared("actions_per_agent", count) for count in values]
 
 

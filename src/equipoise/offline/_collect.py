@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from scipy.special import ndtri
 
-from equipoise.core import checks
+from equipoise.core import InputError, checks
 from equipoise.core.machine import cores
 from equipoise.core.randomness import as_key
 from equipoise.games import ContextualGame, ContinuousGame, DecoupledMarkovGame, Mixture
@@ -97,9 +97,8 @@ def collect(game: Any, behaviour: Any = "uniform", samples: int = 10_000, *, key
 def _as_mixture(game: ContextualGame | DecoupledMarkovGame, behaviour: Any) -> Mixture:
     if isinstance(behaviour, str):
         if behaviour != "uniform":
-            raise ValueError(
-                f'behaviour: expected "uniform", a product policy or a Mixture, found {behaviour!r}'
-            )
+            expected = '"uniform", a product policy or a Mixture'
+            raise InputError("behaviour", expected, repr(behaviour))
         return Mixture(game.uniform_policy()[None])
     mixture, shape = behaviour, game.policy_shape
     if not isinstance(mixture, Mixture):
@@ -108,15 +107,11 @@ def _as_mixture(game: ContextualGame | DecoupledMarkovGame, behaviour: Any) -> M
     if game.contexts == 1 and mixture.policy_shape == shape[1:]:
         policies = policies[:, None]
     if policies.shape[1:] != shape:
-        raise ValueError(
-            f"behaviour: expected a product policy of shape {shape}, found {mixture.policy_shape}"
-        )
+        raise InputError("behaviour", f"a product policy of shape {shape}", mixture.policy_shape)
     missing = ~game.action_mask if len(shape) == 3 else ~game.action_mask[:, None]
     if (policies * missing).any():
         where = list(checks.first_index(policies * missing > 0)[1:])
-        raise ValueError(
-            f"behaviour: expected no chance of actions an agent lacks, found at {where}"
-        )
+        raise InputError("behaviour", "no chance of actions an agent lacks", f"one at {where}")
     return Mixture(policies, mixture.weights)
 
 
@@ -172,10 +167,8 @@ def _collect_continuous(
 ) -> Log:
     """Play "uniform" or a policy of points, and log it; episodes where there are local states."""
     if isinstance(behaviour, str) and behaviour != "uniform":
-        raise ValueError(
-            f'behaviour: expected "uniform", a ContinuousPolicy or an array of actions, '
-            f"found {behaviour!r}"
-        )
+        expected = '"uniform", a ContinuousPolicy or an array of actions'
+        raise InputError("behaviour", expected, repr(behaviour))
     kind = np.float32 if samples * game.horizon * game.agents > LARGE else np.float64
     points, thresholds = None, np.zeros(0)
     if not isinstance(behaviour, str):

@@ -234,11 +234,9 @@ def _pieces(log: Log | Iterable[Log]) -> tuple[Log, Iterator[Log]]:
 
 def _check_alike(first: Log, piece: Log) -> None:
     for name in ("agents", "actions_per_agent", "contexts_count", "states_count", "horizon"):
-        if getattr(first, name) != getattr(piece, name):
-            raise ValueError(
-                f"log: expected pieces with the same {name}, found {getattr(first, name)} "
-                f"and {getattr(piece, name)}"
-            )
+        one, other = getattr(first, name), getattr(piece, name)
+        if one != other:
+            raise InputError("log", f"pieces with the same {name}", f"{one} and {other}")
 
 
 def neighbour_sets(given: Any, log: Log) -> list[tuple[int, ...]]:

@@ -1,6 +1,6 @@
 """Ridge least squares in the K-IR class, in closed form from the moments of a log.
 
-Everything is done in the orthonormal basis of `_design`. The penalty of a term of order k is
+Everything is done in the orthonormal basis of `_moments`. The penalty of a term of order k is
 `ridge[k]`, in rows: a term is shrunk by half where its cell has that many. By default the
 penalties maximise the evidence (MacKay's fixed point, one penalty for each order): on data
 without noise they vanish, and where there is nothing to be found they grow without bound.

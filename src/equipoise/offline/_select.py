@@ -191,6 +191,7 @@ class Comparison:
         self.designs: dict[int, list[Design]] = {}
         self.notes: dict[int | str, str] = {}
         self.rows_per_parameter: dict[int | str, float] = {}
+        self._ridges: dict[int, dict[int, float]] = {}
         for rank in tried:
             columns = max(columns_of(len(own), rank, moves) for own in self.sets)
             size = 8.0 * folds * situations * moves * (columns + 1) ** 2
@@ -290,10 +291,6 @@ class Comparison:
                 cells.append(cells_of(train, 0, bases_of(train.counts)))
             self._ridges[rank] = evidence(cells, rank) if rank > 1 else {}
         return self._ridges[rank]
-
-    @cached_property
-    def _ridges(self) -> dict[int, dict[int, float]]:
-        return {}
 
     def _joint_errors(self) -> np.ndarray:
         """(folds,): those of the joint critic; of a network, of the first fold alone."""

@@ -279,9 +279,8 @@ def _sampled_certificate(
 def _too_little(fitted: Model | None, selection: RankSelection | None) -> str:
     """Why there is too little data to learn from, and what to do; empty where there is enough."""
     if selection is not None and (fitted is None or selection.chosen != fitted.rank):
-        raise ValueError(
-            f"selection: expected one that chose the model's rank, found rank {selection.chosen}"
-        )
+        found = f"rank {selection.chosen}"
+        raise InputError("selection", "one that chose the model's rank", found)
     if fitted is not None and fitted.samples_per_parameter < defaults.TOO_LITTLE:
         return (
             f"{fitted.samples_per_parameter:.3g} samples per parameter are fewer than the "

@@ -17,7 +17,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from equipoise.core import checks
+from equipoise.core import InputError, checks
 from equipoise.core.extras import import_extra
 from equipoise.core.randomness import as_key
 from equipoise.offline._log import Log
@@ -193,10 +193,8 @@ def from_vault(vault: Any, *, state: State | None = None, context: Context | Non
     experience = vault.read().experience if hasattr(vault, "read") else vault
     missing = {"observations", "actions", "rewards"} - set(experience)
     if missing or not {"terminals", "truncations"} & set(experience):
-        raise ValueError(
-            "vault: expected observations, actions, rewards and terminals or truncations, "
-            f"found {sorted(experience)}"
-        )
+        expected = "observations, actions, rewards and terminals or truncations"
+        raise InputError("vault", expected, sorted(experience))
     observations, actions, rewards = (
         np.asarray(experience[name])[0] for name in ("observations", "actions", "rewards")
     )
@@ -240,11 +238,9 @@ def _discrete(what: str, agent: Any, space: Any) -> tuple[int, int]:
     """How many there are in a `Discrete` space, and the number it begins with."""
     count = getattr(space, "n", None)
     if not isinstance(count, int | np.integer):
-        hint = "; pass state=" if what == "observation" else ""
-        raise ValueError(
-            f"{what}_space: expected a Discrete space for agent {agent!r}, "
-            f"found {type(space).__name__}{hint}"
-        )
+        hint = "pass state=" if what == "observation" else ""
+        expected = f"a Discrete space for agent {agent!r}"
+        raise InputError(f"{what}_space", expected, type(space).__name__, hint)
     return int(count), int(getattr(space, "start", 0))
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.core import checks
+from equipoise.core import InputError, checks
 
 __all__ = ["Decomposition", "decompose", "interaction_rank"]
 
@@ -147,20 +147,15 @@ def interaction_rank(table: Any, *, x_axes: int = 0, tolerance: float = 1e-9) ->
 
 
 def _distribution(j: int, given: Any, x_shape: tuple[int, ...], size: int) -> np.ndarray:
+    name, shape = f"distributions[{j}]", (*x_shape, size)
     if isinstance(given, str):
         if given != "uniform":
-            raise ValueError(
-                f"distributions[{j}]: expected probabilities or 'uniform', found {given!r}"
-            )
-        return np.full((*x_shape, size), 1.0 / size)
-    array = checks.as_float_array(f"distributions[{j}]", given)
-    if array.shape not in ((size,), (*x_shape, size)):
-        raise ValueError(
-            f"distributions[{j}]: expected shape {(size,)} or {(*x_shape, size)}, "
-            f"found {array.shape}"
-        )
-    array = checks.check_probabilities(f"distributions[{j}]", array)
-    return np.broadcast_to(array, (*x_shape, size))
+            raise InputError(name, "probabilities or 'uniform'", repr(given))
+        return np.full(shape, 1.0 / size)
+    array = checks.as_float_array(name, given)
+    if array.shape not in ((size,), shape):
+        raise InputError(name, f"shape {(size,)} or {shape}", array.shape)
+    return np.broadcast_to(checks.check_probabilities(name, array), shape)
 
 
 def _average(values: np.ndarray, measure: np.ndarray, axis: int) -> np.ndarray:

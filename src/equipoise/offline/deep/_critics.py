@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equipoise.core import checks, weights
+from equipoise.core import InputError, checks, weights
 from equipoise.core.precision import single_precision
 from equipoise.games import ContinuousGame
 from equipoise.offline.deep._networks import Polynomials, RewardModel, TermNetworks, all_factors
@@ -89,9 +89,7 @@ class Critics:
         """Predicted rewards (..., agents) of joint actions (..., agents)."""
         actions = checks.as_float_array("actions", actions)
         if actions.ndim < 1 or actions.shape[-1] != self.agents:
-            raise ValueError(
-                f"actions: expected {self.agents} along the last axis, found {actions.shape}"
-            )
+            raise InputError("actions", f"{self.agents} along the last axis", actions.shape)
         models = self._of_trial(trial)
         with single_precision():
             rows = as_rows(self.sizes, actions.reshape(-1, self.agents), contexts, states, steps)
@@ -142,7 +140,7 @@ class Critics:
     def _of_trial(self, trial: int) -> RewardModel:
         """The models of a trial, which stays an axis."""
         if not 0 <= trial < self.trials:
-            raise ValueError(f"trial: expected 0 to {self.trials - 1}, found {trial}")
+            raise InputError("trial", f"0 to {self.trials - 1}", trial)
         return jax.tree.map(lambda x: x[trial : trial + 1], self.models)
 
     def record(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -191,25 +189,20 @@ class Critics:
 
 def as_rows(sizes: Sizes, actions: np.ndarray, contexts: Any, states: Any, steps: Any) -> Rows:
     """Rows from what a user gives; what there is only one of may be left out."""
-    count = len(actions)
     given = []
     for name, value, many, shape in (
-        ("contexts", contexts, sizes.contexts, (count,)),
-        ("steps", steps, sizes.horizon, (count,)),
+        ("contexts", contexts, sizes.contexts, actions.shape[:1]),
+        ("steps", steps, sizes.horizon, actions.shape[:1]),
         ("states", states, sizes.states, actions.shape),
     ):
-        if value is None:
-            if many > 1:
-                raise ValueError(f"{name}: expected them, as there are {many}; found none")
-            value = np.zeros(shape, np.int32)
-        array = np.broadcast_to(np.asarray(value), shape).astype(np.int32)
+        if value is None and many > 1:
+            raise InputError(name, f"them, as there are {many}", "none")
+        array = np.broadcast_to(np.asarray(0 if value is None else value), shape).astype(np.int32)
         if array.size and (array.min() < 0 or array.max() >= many):
-            raise ValueError(
-                f"{name}: expected numbers from 0 to {many - 1}, "
-                f"found {array.min()} to {array.max()}"
-            )
+            found = f"{array.min()} to {array.max()}"
+            raise InputError(name, f"numbers from 0 to {many - 1}", found)
         given.append(jnp.asarray(array))
-    return Rows(jnp.asarray(actions, jnp.float32), given[0], given[1], given[2])
+    return Rows(jnp.asarray(actions, jnp.float32), *given)
 
 
 def predict(models: Any, rows: Rows) -> jax.Array:

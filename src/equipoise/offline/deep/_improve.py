@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from equipoise.core import checks
+from equipoise.core import InputError, checks
 from equipoise.core.precision import single_precision
 from equipoise.core.randomness import as_key
 from equipoise.offline._critics import STEPS
@@ -94,9 +94,7 @@ def _check(critics: Critics, logs: list[Log], method: Any) -> None:
     if not isinstance(method, TD3BC | PolicyGradient):
         raise ValueError(f"method: expected TD3BC or PolicyGradient, found {type(method).__name__}")
     if Sizes.of(logs[0]) != critics.sizes:
-        raise ValueError(
-            f"log: expected that of the critics, with {critics.sizes}, found {Sizes.of(logs[0])}"
-        )
+        raise InputError("log", f"that of the critics with {critics.sizes}", Sizes.of(logs[0]))
     if logs[0].states is not None:
         if not isinstance(method, TD3BC):
             raise ValueError("method: expected TD3BC where there are local states, found another")
