@@ -147,8 +147,9 @@ class Roster:
 def policy_of(groups: Groups, plays: np.ndarray) -> AggregativePolicy:
     """The policy of numbers of agents: (groups, actions), or that by step and state."""
     every = plays[None, None] if plays.ndim == 2 else plays
-    roster = Roster(groups, *every.shape[:2], every.shape[-1])
-    for h, s in np.ndindex(every.shape[:2]):
+    horizon, states, _, actions = every.shape
+    roster = Roster(groups, horizon, states, actions)
+    for h, s in np.ndindex(horizon, states):
         roster.assign(h, s, every[h, s])
     return one_stage(roster.policy()) if plays.ndim == 2 else roster.policy()
 

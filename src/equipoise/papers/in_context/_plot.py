@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.papers._drawing import draw_band, finish
 from equipoise.runs import Record
 
 #: Colour and dash of everybody that is drawn.
@@ -83,9 +84,8 @@ def _draw(axes: Any, record: Record, panel: str, family: str) -> None:
 
 def _band(axes: Any, x: np.ndarray, values: np.ndarray, **style: Any) -> None:
     mean, spread = values.mean(0), values.std(0, ddof=1) if len(values) > 1 else 0.0
-    (line,) = axes.plot(x, mean, **style)
-    low = np.maximum(mean - spread, mean / 10)
-    axes.fill_between(x, low, mean + spread, color=line.get_color(), alpha=0.15, lw=0)
+    dash = style.pop("ls", "-")
+    draw_band(axes, x, mean, np.maximum(mean - spread, mean / 10), mean + spread, dash, **style)
 
 
 def _draw_beside(axes: Any, record: Record, panel: str) -> None:
@@ -106,11 +106,9 @@ def _draw_beside(axes: Any, record: Record, panel: str) -> None:
         axes.set_xticks(places, [str(n) if n else "fresh" for n in x])
     else:
         axes.set_xscale("log", base=2 if panel == "lengths" else 10)
-    axes.set(yscale="log", xlabel=BESIDE[panel], ylabel="gap")
     axes.tick_params(which="both", labelsize=7)
     axes.set_title(f"A=3: {panel}", fontsize=9)
-    axes.grid(True, alpha=0.25, lw=0.6)
-    axes.legend(fontsize=6, frameon=False)
+    finish(axes, 6, yscale="log", xlabel=BESIDE[panel], ylabel="gap")
 
 
 def _with_whole(

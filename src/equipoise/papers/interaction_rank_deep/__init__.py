@@ -15,18 +15,156 @@ Every part leaves a record of its own in the run folder, and one that is there i
 """
 
 import os
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from equipoise.certificates import certify
+from equipoise.games import ContinuousPolicy, load
+from equipoise.offline import collect, deep
+from equipoise.offline.deep import ARCHITECTURES, TD3BC, Critic, LinearCritic
 from equipoise.papers import kept, rows_of
-from equipoise.papers.interaction_rank_deep._parts import parts, run_part
+from equipoise.papers.interaction_networks import count_weights
 from equipoise.papers.interaction_rank_deep._plot import plot
-from equipoise.papers.interaction_rank_deep._settings import ABLATIONS, FIGURES, Config
 from equipoise.runs import Record, Table
 
 __all__ = ["ABLATIONS", "FIGURES", "Config", "plot", "run"]
+
+#: What `--figure` may name.
+FIGURES = ("2", "3", "4", "ablations")
+#: Ways to train: ours, and what is printed in Table 2.
+RECIPES = ("ours", "printed")
+LINEAR = "2-IR-linear"
+#: What is changed, one thing at a time, from our recipe.
+ABLATIONS = (
+    "ours",
+    "normaliser: policy",
+    "alpha: 2.5",
+    "alpha: 1",
+    "others: data",
+    "start: shared",
+    "actors: printed",
+    "patience: 20 steps",
+    "critic rate: 1e-4",
+    "rewards: as they are",
+    "critics: printed",
+    "rows: 10 per agent",
+)
+#: What an Adam step keeps of every weight, in bytes: itself, its gradient, two moments, the best
+#: so far, and something to work with.
+_BYTES = 24
+
+
+@dataclass(frozen=True)
+class Config:
+    """What is run. `Config.quick()` is for a CPU, `Config()` for a GPU.
+
+    >>> Config().agents, Config.quick().agents
+    (50, 20)
+    """
+
+    figures: tuple[str, ...] = FIGURES
+    agents: int = 50
+    noise: float = 1.0
+    trials: int = 10
+    #: Critics of Figure 2 and of the ablations.
+    critics: tuple[str, ...] = ("1-IR-128", "2-IR-64", "joint-2x512", LINEAR)
+    #: Critics of Figures 3 and 4.
+    architectures: tuple[str, ...] = (*ARCHITECTURES, LINEAR)
+    recipes: tuple[str, ...] = RECIPES
+    #: Rows of the log for each agent: of Figure 2, and of all else. The paper's rule is 10.
+    rows_per_agent: tuple[int, ...] = (5, 10, 20, 50, 100)
+    fixed_rows_per_agent: int = 20
+    ablations: tuple[str, ...] = ABLATIONS
+    #: Steps of actors in our recipe; the printed one has 500 epochs.
+    steps: int = 3000
+    #: At most so many steps of actors in the printed recipe; the policies have long settled.
+    most_steps: int = 20_000
+    snapshots: int = 25
+    #: Bytes of weights, gradients and moments that are on the device at a time.
+    room: float = 60e9
+
+    def __post_init__(self) -> None:
+        for name, values, known in (
+            ("figures", self.figures, FIGURES),
+            ("critics", self.critics, (*ARCHITECTURES, LINEAR)),
+            ("architectures", self.architectures, (*ARCHITECTURES, LINEAR)),
+            ("recipes", self.recipes, RECIPES),
+            ("ablations", self.ablations, ABLATIONS),
+        ):
+            for value in values:
+                if value not in known:
+                    raise ValueError(f"{name}: expected some of {known}, found {value!r}")
+        if "ablations" in self.figures and not set(self.critics) - {LINEAR}:
+            raise ValueError(
+                f"critics: expected a network among those of ablations, found {self.critics}"
+            )
+
+    @classmethod
+    def quick(cls, **changes: Any) -> "Config":
+        """Fewer agents, trials, architectures and sizes: a minute or two for Figure 2 on a CPU.
+
+        >>> Config.quick(figures=("2",)).trials
+        3
+        """
+        quick: dict[str, Any] = {
+            "agents": 20,
+            "trials": 3,
+            "critics": ("1-IR-128", "2-IR-64", "joint-2x128", LINEAR),
+            "architectures": ("1-IR-128", "1-IR-256", "2-IR-64", "joint-2x128", LINEAR),
+            "rows_per_agent": (10, 20, 50),
+            "ablations": ("ours", "normaliser: policy", "others: data", "patience: 20 steps"),
+            "recipes": ("ours",),
+            "steps": 1500,
+            "snapshots": 12,
+        }
+        return cls(**(quick | changes))
+
+
+def critic_of(name: str, recipe: str) -> Critic | LinearCritic:
+    """A critic by name, trained by a recipe."""
+    if name == LINEAR:
+        return Critic.linear(rank=2)
+    return Critic.paper(name) if recipe == "printed" else Critic.named(name)
+
+
+def method_of(config: Config, recipe: str, samples: int) -> TD3BC:
+    """How actors improve, by a recipe."""
+    if recipe == "ours":
+        return TD3BC(steps=config.steps)
+    paper = TD3BC.paper()
+    return TD3BC.paper(steps=min(paper.steps_for(samples), config.most_steps))
+
+
+def recipe_of(
+    config: Config, name: str, samples: int, recipe: str = "ours", change: str = ""
+) -> tuple[Critic | LinearCritic, TD3BC]:
+    """A critic and how actors improve, by a recipe, with one thing changed where it says so."""
+    critic, method = critic_of(name, recipe), method_of(config, recipe, samples)
+    if isinstance(critic, Critic):
+        critics = {
+            "patience: 20 steps": {"patience_unit": "steps"},
+            "critic rate: 1e-4": {"learning_rate": 1e-4},
+            "rewards: as they are": {"standardise": False},
+        }
+        critic = replace(critic, **critics.get(change, {}))
+        critic = critic_of(name, "printed") if change == "critics: printed" else critic
+    methods: dict[str, dict[str, Any]] = {
+        "normaliser: policy": {"normaliser": "policy"},
+        "alpha: 2.5": {"alpha": 2.5},
+        "alpha: 1": {"alpha": 1.0},
+        "others: data": {"others": "data"},
+        "start: shared": {"shared_start": True},
+    }
+    method = replace(method, **methods.get(change, {}))
+    if change == "actors: printed":
+        method = method_of(config, "printed", samples)
+    return critic, method
 
 
 def run(config: Config, key: int = 0, folder: str | os.PathLike[str] | None = None) -> Record:
@@ -68,15 +206,149 @@ def summary(gaps: Table) -> Table:
     names = ("figure", "critic", "recipe", "change", "rows per agent")
     for named in rows_of(gaps):
         groups.setdefault(tuple(named[n] for n in names), []).append(named)
-    rows = []
-    for group, found in groups.items():
-        worst = np.array([r["max gap"] for r in found])
-        error = worst.std(ddof=1) / np.sqrt(len(worst)) if len(worst) > 1 else np.nan
-        rows.append(
-            dict(zip(names, group, strict=True))
-            | {"trials": len(found), "max gap": float(worst.mean()), "error": float(error)}
-            | {n: float(np.mean([r[n] for r in found])) for n in ("median gap", "validation")}
-            | {n: float(np.mean([r[n] for r in found])) for n in ("explained", "rounds")}
-            | {n: float(found[0][n]) for n in ("fit seconds", "improve seconds")}
-        )
+    rows = [
+        dict(zip(names, group, strict=True)) | {"trials": len(found)} | _means(found)
+        for group, found in groups.items()
+    ]
     return Table.from_dicts(rows)
+
+
+def _means(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Means over trials, and the standard error of the largest gap."""
+    worst = np.array([row["max gap"] for row in rows])
+    error = worst.std(ddof=1) / np.sqrt(len(worst)) if len(worst) > 1 else np.nan
+    names = ("median gap", "validation", "explained", "rounds", "fit seconds", "improve seconds")
+    means = {name: float(np.mean([row[name] for row in rows])) for name in names}
+    return {"max gap": float(worst.mean()), "error": float(error), **means}
+
+
+@dataclass(frozen=True)
+class Part:
+    """A critic and a recipe, in one of the figures; of the ablations, a critic."""
+
+    figure: str
+    critic: str
+    recipe: str
+
+    @property
+    def name(self) -> str:
+        """A name for a folder."""
+        return f"figure-{self.figure}-{self.critic}-{self.recipe}".replace("figure-abl", "abl")
+
+
+def parts(config: Config) -> Iterator[Part]:
+    """All parts that a config asks for."""
+    for figure in config.figures:
+        if figure == "ablations":
+            # A linear critic has next to nothing that could be changed.
+            networks = (critic for critic in config.critics if critic != LINEAR)
+            yield from (Part(figure, critic, "ours") for critic in networks)
+            continue
+        names = config.critics if figure == "2" else config.architectures
+        for name in names:
+            recipes = ("ours",) if name == LINEAR else config.recipes
+            yield from (Part(figure, name, recipe) for recipe in recipes)
+
+
+def run_part(config: Config, part: Part, key: int) -> Record:
+    """Fit, improve and certify; a row for each trial, and the gaps along the way."""
+    # Rewards are of rank 2; in Figure 4 of rank 1.
+    name = "square-continuous" if part.figure == "4" else "pairwise-continuous"
+    game = load(name, agents=config.agents, noise=config.noise)
+    rows: dict[tuple[int, str], list[dict[str, Any]]] = {}
+    curves: dict[str, list[np.ndarray]] = {}
+    arrays: dict[str, np.ndarray] = {}
+    for group in _groups(config, part.critic):
+        critics: dict[Any, Any] = {}
+        for ratio, change in _cases(config, part):
+            found, actors = _learn(config, part, game, ratio, change, group, key, critics)
+            rows.setdefault((ratio, change), []).extend(found)
+            if part.figure != "ablations":
+                label = "|".join((part.figure, part.critic, part.recipe, str(ratio)))
+                past = actors.points[None] if actors.history is None else actors.history
+                curve = [_gaps(game, [ContinuousPolicy(p) for p in points]) for points in past]
+                curves.setdefault(f"gap|{label}", []).append(np.array(curve).max(2))
+                arrays[f"steps|{label}"] = actors.recorded
+    arrays |= {label: np.concatenate(found, 1) for label, found in curves.items()}
+    table = Table.from_dicts(row for found in rows.values() for row in found)
+    return Record("interaction-rank-deep", config, {"key": key}, arrays, {"gaps": table})
+
+
+def _cases(config: Config, part: Part) -> list[tuple[int, str]]:
+    """Rows of the log for each agent, and what is changed."""
+    fixed = config.fixed_rows_per_agent
+    if part.figure == "ablations":
+        few = "rows: 10 per agent"
+        return [(10 if change == few else fixed, change) for change in config.ablations]
+    return [(ratio, "") for ratio in (config.rows_per_agent if part.figure == "2" else (fixed,))]
+
+
+def _groups(config: Config, name: str) -> list[range]:
+    """Trials that fit on the device together; all groups are of one size."""
+    together = config.trials
+    if name != LINEAR:
+        needed = _BYTES * config.agents * count_weights(name, config.agents)[2]
+        fitting = [n for n in range(1, config.trials + 1) if config.trials % n == 0]
+        together = max([n for n in fitting if n * needed <= config.room], default=1)
+    return [range(k, k + together) for k in range(0, config.trials, together)]
+
+
+def _learn(
+    config: Config,
+    part: Part,
+    game: Any,
+    ratio: int,
+    change: str,
+    group: range,
+    key: int,
+    known: dict[Any, Any],
+) -> tuple[list[dict[str, Any]], Any]:
+    """A row for each trial, and the actors; of ablations, critics that do not change are kept."""
+    samples = ratio * config.agents
+    logs = [collect(game, "uniform", samples=samples, key=1000 * key + t) for t in group]
+    critic, method = recipe_of(config, part.critic, samples, part.recipe, change)
+    most = {"2": max(config.rows_per_agent), "ablations": max(10, config.fixed_rows_per_agent)}
+    capacity = config.agents * most[part.figure] if part.figure in most else None
+    seed, ablation = 100 * key + group.start, part.figure == "ablations"
+    began = time.perf_counter()
+    if (critic, ratio) not in known:
+        if not ablation:
+            known.clear()
+        known[critic, ratio] = deep.fit(logs, critic, key=seed, capacity=capacity)
+    critics = known[critic, ratio]
+    fitted = time.perf_counter()
+    snapshots = 0 if ablation else config.snapshots
+    actors = deep.improve(
+        critics, logs, method, key=seed + 1, capacity=capacity, snapshots=snapshots
+    )
+    seconds = {"fit seconds": fitted - began, "improve seconds": time.perf_counter() - fitted}
+    gaps = _gaps(game, actors.policies)
+    rows = [
+        {
+            **vars(part),
+            "change": change,
+            "rows per agent": ratio,
+            "trial": trial,
+            "max gap": float(gaps[k].max()),
+            "median gap": float(np.median(gaps[k])),
+            "validation": float(critics.validation[k].mean()),
+            "explained": float(critics.explained[k].mean()),
+            "rounds": float(critics.rounds[k].mean()),
+            "parameters": int(critics.parameters),
+            **seconds,
+        }
+        for k, trial in enumerate(group)
+    ]
+    told = ", ".join(f"{name} {value:.3f}" for name, value in _means(rows).items())
+    words = f"figure {part.figure} {part.critic} {part.recipe} {change} M/N {ratio}"
+    print(f"{words} trials {group.start}-{group.stop - 1}: {told}", file=sys.stderr, flush=True)
+    return rows, actors
+
+
+def _gaps(game: Any, policies: list[ContinuousPolicy]) -> np.ndarray:
+    """(trials, agents): gains in the paper's units, root N times rewards where those are divided.
+
+    The paper's metric leaves out the division by root N of its pairwise rewards.
+    """
+    scale = np.sqrt(game.agents) if game.rank > 1 else 1.0
+    return np.array([np.asarray(certify(game, policy).gains) for policy in policies]) * scale

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.papers import rows_of
+from equipoise.papers._drawing import draw_band, finish, make_panels
 from equipoise.runs import Record
 
 _COLOURS = {"1-IR": "C3", "2-IR": "C0", "joint": "C1"}
@@ -28,8 +29,6 @@ def plot(record: Record) -> Any:
     >>> len(figures.plot(figures.run(small)).axes)
     3
     """
-    from matplotlib.figure import Figure
-
     rows = rows_of(record.tables["summary"])
     panels = []
     for figure in dict.fromkeys(row["figure"] for row in rows):
@@ -42,12 +41,10 @@ def plot(record: Record) -> Any:
             ]
         else:
             panels.append(lambda axes, own=own, figure=figure: _bars(axes, own, figure))
-    columns = min(3, len(panels))
-    lines = -(-len(panels) // columns)
-    figure = Figure(figsize=(5.4 * columns, 4.2 * lines), layout="constrained")
-    for number, draw in enumerate(panels):
-        draw(figure.add_subplot(lines, columns, number + 1))
-    return figure
+    drawn, every = make_panels(len(panels), 3, 5.4, 4.2)
+    for axes, draw in zip(every, panels, strict=True):
+        draw(axes)
+    return drawn
 
 
 def _colour(critic: str) -> str:
@@ -63,22 +60,17 @@ def _against_rows(axes: Any, rows: list[dict[str, Any]], measure: str) -> None:
         own.sort(key=lambda r: r["rows per agent"])
         x = [r["rows per agent"] for r in own]
         mean = np.array([r[measure] for r in own])
-        style = "-" if recipe == "ours" else ":"
-        colour = _colour(critic)
-        axes.plot(x, mean, style, color=colour, marker=".", label=f"{critic}, {recipe}")
-        if measure == "max gap":
-            error = np.nan_to_num([r["error"] for r in own])
-            low, high = np.maximum(mean - error, 0.0), mean + error
-            axes.fill_between(x, low, high, color=colour, alpha=0.15, lw=0)
-    axes.set_xscale("log")
+        dash = "-" if recipe == "ours" else ":"
+        error = np.nan_to_num([r["error"] for r in own]) if measure == "max gap" else 0.0
+        style = {"color": _colour(critic), "marker": ".", "label": f"{critic}, {recipe}"}
+        draw_band(axes, x, mean, np.maximum(mean - error, 0.0), mean + error, dash, **style)
     if measure == "max gap":
         axes.set_yscale("symlog", linthresh=0.01)
         axes.set_ylim(0.0, None)
         axes.set_title(_TITLES["2"], fontsize=9)
-    axes.set_xlabel("rows of the log for each agent (the paper's rule: 10)")
-    axes.set_ylabel("max gap" if measure == "max gap" else "held-out mean squared error")
-    axes.grid(True, alpha=0.25, lw=0.6)
-    axes.legend(fontsize=6, frameon=False)
+    rule = "rows of the log for each agent (the paper's rule: 10)"
+    what = "max gap" if measure == "max gap" else "held-out mean squared error"
+    finish(axes, 6, xscale="log", xlabel=rule, ylabel=what)
 
 
 def _curves(axes: Any, record: Record) -> None:
@@ -92,20 +84,13 @@ def _curves(axes: Any, record: Record) -> None:
         sizes.sort()
         ratio, label = sizes[(len(sizes) - 1) // 2]
         gaps = record.arrays[f"gap|{label}"]
-        mean, colour = gaps.mean(1), _colour(critic)
+        mean, steps = gaps.mean(1), record.arrays[f"steps|{label}"]
         error = gaps.std(1, ddof=1) / np.sqrt(gaps.shape[1]) if gaps.shape[1] > 1 else 0.0 * mean
-        steps = record.arrays[f"steps|{label}"]
-        axes.plot(steps, mean, color=colour, label=f"{critic}, {ratio} rows per agent")
-        axes.fill_between(
-            steps, np.maximum(mean - error, 0.0), mean + error, color=colour, alpha=0.15, lw=0
-        )
-    axes.set_xscale("log")
+        style = {"color": _colour(critic), "label": f"{critic}, {ratio} rows per agent"}
+        draw_band(axes, steps, mean, np.maximum(mean - error, 0.0), mean + error, **style)
     axes.set_yscale("symlog", linthresh=0.01)
     axes.set_ylim(0.0, None)
-    axes.set_xlabel("steps of the actors")
-    axes.set_ylabel("max gap")
-    axes.grid(True, alpha=0.25, lw=0.6)
-    axes.legend(fontsize=6, frameon=False)
+    finish(axes, 6, xscale="log", xlabel="steps of the actors", ylabel="max gap")
 
 
 def _bars(axes: Any, rows: list[dict[str, Any]], figure: str) -> None:
