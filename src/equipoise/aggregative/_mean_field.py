@@ -93,17 +93,22 @@ def from_mean_field(
     >>> pure.plays(1, 2).tolist(), round(float(eq.certify(bar, pure).max_gain), 4)
     ([[4, 7]], 0.0327)
     """
-    stages = () if isinstance(game, AggregativeGame) else (game.horizon, game.states)
-    m = game.actions[0]
-    mixed = np.asarray(checks.as_float_array("policy", policy), np.float64)
-    full = (*stages, game.types, m)
-    if mixed.shape == (*stages, m) and mixed.shape != full:
-        mixed = np.broadcast_to(mixed[..., None, :], full)
-    checks.check_shape("policy", mixed, full, "probabilities by (step, state,) type and action")
-    checks.check_probabilities("policy", mixed)
+    mixed = _as_mixed(game, policy)
     if np.all(game.counts == 1):
         mixed = _round_alike(mixed)
     return policy_of(alone(game.counts), whole_numbers(mixed, game.counts))
+
+
+def _as_mixed(game: AggregativeGame | AggregativeMarkovGame, policy: Any) -> np.ndarray:
+    """Probabilities by (step, state,) type and action; without types, all play the same mix."""
+    stages = () if isinstance(game, AggregativeGame) else (game.horizon, game.states)
+    mixed = np.asarray(checks.as_float_array("policy", policy), np.float64)
+    full = (*stages, game.types, game.actions[0])
+    if mixed.shape == (*stages, full[-1]) and mixed.shape != full:
+        mixed = np.broadcast_to(mixed[..., None, :], full)
+    checks.check_shape("policy", mixed, full, "probabilities by (step, state,) type and action")
+    checks.check_probabilities("policy", mixed)
+    return mixed
 
 
 def _round_alike(mixed: np.ndarray) -> np.ndarray:
@@ -154,11 +159,7 @@ def sampled_gain(
     (True, True)
     """
     draws = checks.check_count("draws", draws, 2)
-    mixed = np.asarray(checks.as_float_array("policy", policy), np.float64)
-    if mixed.ndim == 1:
-        mixed = np.broadcast_to(mixed, (game.types, game.actions[0]))
-    checks.check_shape("policy", mixed, (game.types, game.actions[0]), "(types, actions)")
-    checks.check_probabilities("policy", mixed)
+    mixed = _as_mixed(game, policy)
     rng = np.random.default_rng(key)
     rows = np.arange(game.types)
     short = np.zeros((draws, game.types, game.actions[0]))

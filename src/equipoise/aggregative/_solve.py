@@ -32,6 +32,7 @@ from equipoise.aggregative._subroutine import (
     Plan,
     as_options,
     as_worth,
+    check_choice,
     reward_range,
     solve_stage,
     worth_of,
@@ -130,8 +131,7 @@ def solve_aggregative_markov(
     >>> solution.status.ok, solution.stats["aggregate"].shape
     (True, (8, 3, 1))
     """
-    if method not in ("backward", "state-wise"):
-        raise ValueError(f"method: expected 'backward' or 'state-wise', found {method!r}")
+    check_choice("method", method, "backward", "state-wise")
     worth = as_worth(game, objective, welfare, loss)
     width = widest_side(game)
     options = as_options(width, objective, sense, spacing, epsilon, slack, rounding, key)

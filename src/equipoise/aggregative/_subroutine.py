@@ -333,14 +333,11 @@ def as_options(
 ) -> Options:
     """Checked options; `width` is the widest side of the reachable aggregates."""
     checks.check_count("key", key, at_least=0)
-    if sense not in ("max", "min"):
-        raise ValueError(f"sense: expected 'max' or 'min', found {sense!r}")
-    if rounding not in ("vertex", "sample"):
-        raise ValueError(f"rounding: expected 'vertex' or 'sample', found {rounding!r}")
-    if isinstance(slack, str):
-        if slack != "printed":
-            raise ValueError(f"slack: expected a number or 'printed', found {slack!r}")
-    elif slack is not None:
+    check_choice("sense", sense, "max", "min")
+    check_choice("rounding", rounding, "vertex", "sample")
+    if isinstance(slack, str) and slack != "printed":
+        raise ValueError(f"slack: expected a number or 'printed', found {slack!r}")
+    if slack is not None and slack != "printed":
         checks.check_range("slack", slack, 0.0, np.inf)
     checks.check_range("epsilon", epsilon, 0.0, np.inf, high_open=True)
     if sense == "min" and objective != "welfare":
@@ -353,15 +350,17 @@ def as_options(
     if spacing is None:  # cells that are halved may begin large
         spacing = (0.25 if objective == "regret" and slack is None else 0.05) * width or 1.0
     checks.check_range("spacing", spacing, 0.0, np.inf, low_open=True, high_open=True)
-    return Options(
-        objective="welfare" if objective == "loss" else objective,
-        maximise=sense == "max" and objective != "loss",
-        spacing=float(spacing),
-        epsilon=float(epsilon),
-        slack=slack,
-        rounding=rounding,
-        rng=np.random.default_rng(key),
-    )
+    sought = "welfare" if objective == "loss" else objective
+    maximise = sense == "max" and objective != "loss"
+    rng = np.random.default_rng(key)
+    return Options(sought, maximise, float(spacing), float(epsilon), slack, rounding, rng)
+
+
+def check_choice(name: str, value: Any, *known: str) -> None:
+    """Refuse a word that is none of those known."""
+    if value not in known:
+        expected = " or ".join(map(repr, known))
+        raise ValueError(f"{name}: expected {expected}, found {value!r}")
 
 
 def as_worth(game: Any, objective: str, welfare: Any, loss: Any) -> np.ndarray | None:

@@ -96,7 +96,7 @@ class Act(ABC):
 
 @cache
 def _words() -> dict[str, dict[str, str]]:
-    return tomllib.loads((Path(__file__).parent / "acts.toml").read_text())
+    return tomllib.loads((Path(__file__).parent / "acts.toml").read_text(encoding="utf-8"))
 
 
 def timed(call: Callable[[], _T]) -> tuple[_T, float]:

@@ -89,10 +89,11 @@ class InContext(Act):
         best = min(last, key=last.__getitem__)
         reached = [t for t, gap in zip(FAR, record.arrays["far"], strict=True) if gap <= ours]
         when = f"needs {reached[0]:,} rounds" if reached else f"needs more than {FAR[-1]:,} rounds"
+        least = format_value(last[best], 2)
         return (
-            f"After {ROUNDS[-1]} rounds the player's mean NashConv is {format_value(ours, 2)}, that "
-            f"of the best learner ({best}) {format_value(last[best], 2)}; mirror descent {when} to "
-            "reach the same NashConv."
+            f"After {ROUNDS[-1]} rounds the player's mean NashConv is {format_value(ours, 2)}, "
+            f"that of the best learner ({best}) {least}; mirror descent {when} to reach the same "
+            "NashConv."
         )
 
     def show(self, page: Report, record: Record) -> None:

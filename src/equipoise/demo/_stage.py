@@ -115,12 +115,9 @@ class Stage:
         other = sorted(entry.name for entry in self.folder.iterdir() if entry.name not in known)
         if other:
             more = f" and {len(other) - 3} more" if len(other) > 3 else ""
-            raise InputError(
-                "folder",
-                "a new or empty one, or that of a demo of this version",
-                f"{', '.join(other[:3])}{more} in {self.folder}",
-                "choose another folder",
-            )
+            wanted = "a new or empty one, or that of a demo of this version"
+            found = f"{', '.join(other[:3])}{more} in {self.folder}"
+            raise InputError("folder", wanted, found, "choose another folder")
 
     def _check_acts(self) -> None:
         """Refuse a folder with acts that cannot go on."""
@@ -135,12 +132,10 @@ class Stage:
                 continue
             found = differences(read_json(place / "config.json"), act.config(self.settings))
             if found:
-                raise InputError(
-                    "folder",
-                    "an unfinished demo of the same settings and version",
-                    f"other values of {', '.join(found)} in {place}",
-                    f"choose another folder, or remove {self.folder}",
-                )
+                wanted = "an unfinished demo of the same settings and version"
+                values = f"other values of {', '.join(found)} in {place}"
+                advice = f"choose another folder, or remove {self.folder}"
+                raise InputError("folder", wanted, values, advice)
             if (place / "record.json").exists():
                 Record.load(place)  # what is broken is found before anything is played
 

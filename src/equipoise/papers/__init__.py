@@ -18,14 +18,10 @@ from equipoise.runs import Record, Run, Table
 
 __all__ = ["FIGURES", "PAPERS", "SCALES", "Figure", "figures_of", "kept", "rows_of"]
 
+#: The papers and their figures; what the fields of a figure mean is said by `Figure`.
+_LISTED = tomllib.loads((Path(__file__).parent / "figures.toml").read_text(encoding="utf-8"))
 #: Name on the command line -> title.
-PAPERS = {
-    "in-context": "Provable strategic in-context learning of transformers",
-    "interaction-rank": (
-        "Exploiting structure in offline multi-agent RL: the benefits of low interaction rank"
-    ),
-    "aggregative": "Provably efficient reinforcement learning for large aggregative Markov games",
-}
+PAPERS: dict[str, str] = _LISTED["papers"]
 SCALES = ("quick", "full")
 
 
@@ -85,15 +81,11 @@ class Figure:
         return self.load().plot(record)
 
 
-def _read_figures() -> tuple[Figure, ...]:
-    entries = tomllib.loads((Path(__file__).parent / "figures.toml").read_text())["figures"]
-    for entry in entries:  # settings of configs are tuples
-        changes = entry.setdefault("changes", {})
-        changes |= {name: tuple(value) for name, value in changes.items()}
-    return tuple(Figure(**entry) for entry in entries)
-
-
-FIGURES = _read_figures()
+FIGURES = tuple(
+    # Settings of a config are tuples.
+    Figure(**(entry | {"changes": {k: tuple(v) for k, v in entry.get("changes", {}).items()}}))
+    for entry in _LISTED["figures"]
+)
 
 
 def kept(folder: Any, name: str, settings: Any, make: Callable[[], Record]) -> Record:

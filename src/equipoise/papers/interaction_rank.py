@@ -222,21 +222,14 @@ def plot(record: Record) -> Any:
             _draw(axes, table, panel, critic, measure)
         if panel == "strength":
             for part, style in (("on support", ":"), ("off support", "--")):
-                _draw(axes, table, panel, "2-IR", part, style, label=f"2-IR model: {part}")
+                _draw(axes, table, panel, "2-IR", part, style)
         what = "max CCE gap" if measure == "gap" else "CPU seconds per iteration"
         finish(axes, 7, xscale="log", yscale="log", xlabel=_LABELS[panel], ylabel=what)
     return figure
 
 
-def _draw(
-    axes: Any,
-    table: Any,
-    panel: str,
-    critic: str,
-    measure: str,
-    style: str = "-",
-    label: str | None = None,
-) -> None:
+def _draw(axes: Any, table: Any, panel: str, critic: str, measure: str, style: str = "-") -> None:
+    """Mean and range over games; of parts of the model's gap, in another style, the mean alone."""
     columns = ("panel", "critic", "at", measure)
     found: dict[float, list[float]] = {}
     for own_panel, own_critic, at, value in zip(*map(table.column, columns), strict=True):
@@ -250,6 +243,6 @@ def _draw(
     mean, low, high = (
         np.maximum([float(of(found[at])) for at in x], least) for of in (np.mean, np.min, np.max)
     )
-    edges = (low, high) if label is None else (mean, mean)
-    how = {"color": _COLOURS[critic], "lw": 1.4, "label": label or critic}
-    draw_band(axes, x, mean, *edges, style, **how)
+    edges = (low, high) if style == "-" else (mean, mean)
+    label = critic if style == "-" else f"{critic} model: {measure}"
+    draw_band(axes, x, mean, *edges, style, color=_COLOURS[critic], lw=1.4, label=label)

@@ -21,29 +21,12 @@ from equipoise.runs import Record, Table
 
 __all__ = ["MARKOV", "MATRIX", "Config", "plot", "run"]
 
-MATRIX = (
-    "omd",
-    "omd-vanishing",
-    "log-barrier",
-    "exp3-ix",
-    "exp3-ix (average)",
-    "cai-euclidean",
-    "entropic",
-    "omd-printed-constants",
-    "omd-printed-signs",
-    "optimistic",
-)
+_OMD, _EXP3 = ("omd", "omd-vanishing"), ("exp3-ix", "exp3-ix (average)")
+_PRINTED = ("omd-printed-constants", "omd-printed-signs")
+MATRIX = (*_OMD, "log-barrier", *_EXP3, "cai-euclidean", "entropic", *_PRINTED, "optimistic")
+MARKOV = (*_OMD, "entropic", "v-learning", "v-learning (average)", *_PRINTED)
 #: Learners that see more than their own rewards: drawn, but not what the axes are scaled for.
 FULL_INFORMATION = ("optimistic", "regret-matching")
-MARKOV = (
-    "omd",
-    "omd-vanishing",
-    "entropic",
-    "v-learning",
-    "v-learning (average)",
-    "omd-printed-constants",
-    "omd-printed-signs",
-)
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.aggregative._solve import widest_side
 from equipoise.aggregative._subroutine import Options, as_worth
-from equipoise.aggregative.learning._learner import LONGEST, PARTS, Learner
+from equipoise.aggregative.learning._learner import LONGEST, PARTS, Learner, Settings
 from equipoise.aggregative.learning._planner import Bounds, Planner
 from equipoise.aggregative.learning._printed import PrintedPlanner, printed_grids
 from equipoise.aggregative.learning._samples import Radii, grids_of
 from equipoise.aggregative.learning._spec import Spec, as_spec
-from equipoise.core import checks
 from equipoise.core.results import Outcome, Status
 from equipoise.games import AggregativePolicy
 from equipoise.runs import Record, Run, resumable
@@ -74,53 +72,6 @@ class Learned:
         Scouts play what is not in the policy, and what that costs them is not counted.
         """
         return np.cumsum(self.curve["regret"])
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What was asked for; with the spec's numbers it is the config of a run."""
-
-    episodes: int
-    rewards: str
-    objective: str
-    spacing: float | None
-    noise: float
-    pool: bool
-    scouts: int | None
-    bonus: float
-    failure: float
-    form: str
-    key: int
-
-    def checked(self, spec: Spec) -> "Settings":
-        """The same with the default spacing, or an error that names what is wrong."""
-        episodes = checks.check_count("episodes", self.episodes)
-        if self.rewards not in ("known", "unknown"):
-            raise ValueError(f"rewards: expected 'known' or 'unknown', found {self.rewards!r}")
-        if self.rewards == "known" and spec.reward is None:
-            raise ValueError("rewards: expected 'unknown', since the spec has no reward(h, s, x)")
-        checks.check_finite("bounds", np.array(spec.bounds))
-        for name in ("noise", "bonus"):
-            checks.check_range(name, getattr(self, name), 0.0, np.inf, high_open=True)
-        checks.check_range("failure", self.failure, 0.0, 1.0, low_open=True, high_open=True)
-        if self.form not in ("corrected", "printed"):
-            raise ValueError(f"form: expected 'corrected' or 'printed', found {self.form!r}")
-        if self.form == "printed" and self.rewards == "unknown":
-            raise ValueError(
-                "form: expected known rewards with 'printed', since no other is printed"
-            )
-        if self.scouts is not None:
-            checks.check_count("scouts", self.scouts, at_least=0)
-        if self.scouts and not self.pool:
-            raise ValueError(
-                "scouts: expected pool=True with them, since they report to their type"
-            )
-        checks.check_count("key", self.key, at_least=0)
-        spacing = self.spacing
-        if spacing is None:
-            spacing = 0.05 * widest_side(spec) or 1.0
-        checks.check_range("spacing", spacing, 0.0, np.inf, low_open=True, high_open=True)
-        return replace(self, episodes=episodes, spacing=float(spacing))
 
 
 def learn(
@@ -225,25 +176,13 @@ def _make_learner(
         noise, bonus, failure = 0.0 if known else settings.noise, settings.bonus, settings.failure
         radii = Radii.of(spec, cells, settings.episodes, noise=noise, bonus=bonus, failure=failure)
         planner = Planner(spec, grids, options, radii, worth, known=known)
-    return Learner(
-        env=env,
-        spec=spec,
-        grids=grids,
-        planner=planner,
-        episodes=settings.episodes,
-        learns_rewards=not known,
-        selects=selects and not printed,
-        printed=printed,
-        scouts=settings.scouts,
-        origin=origin,
-        history=[] if history else None,
-    )
+    return Learner(env, spec, grids, planner, settings, origin, [] if history else None)
 
 
 def _go(learner: Learner, confidence: float, folder: Run | None) -> Learned:
     """Play the episodes that are missing; what is kept on disk is kept between parts."""
     started = time.perf_counter()
-    part = min(-(-learner.episodes // PARTS), LONGEST)
+    part = min(-(-learner.settings.episodes // PARTS), LONGEST)
     if folder is not None and folder.step:
         learner.restore(folder.restore(learner.state()))
     seek = getattr(learner.env, "seek", None)
@@ -259,7 +198,7 @@ def _go(learner: Learner, confidence: float, folder: Run | None) -> Learned:
         return learner.state(), {**metrics, "plans": learner.plans}
 
     options: dict[str, Any] = {"name": "learning", "marks": part, "anywhere": False}
-    resumable(folder, learner.state(), play, learner.episodes, **options)
+    resumable(folder, learner.state(), play, learner.settings.episodes, **options)
     return _conclude(learner, confidence, started)
 
 
@@ -307,7 +246,7 @@ def _conclude(learner: Learner, confidence: float, started: float) -> Learned:
 
 def make_status(learner: Learner) -> Status:
     """Whether all episodes were played and nothing contradicts what was declared."""
-    done, episodes, relaxed = learner.episode, learner.episodes, learner.planner.relaxed
+    done, episodes, relaxed = learner.episode, learner.settings.episodes, learner.planner.relaxed
     name, message = Outcome.LEARNED, f"{done:,} episodes were played"
     if done < episodes:
         name = Outcome.INTERRUPTED

@@ -5,18 +5,66 @@ type, a scout, tries the action, which moves the aggregate by its influence at m
 that might bring the largest gain come first; those that cannot pay are left alone.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from equipoise.aggregative._solve import widest_side
+from equipoise.aggregative._subroutine import check_choice
 from equipoise.aggregative.learning._planner import Bounds, Evaluation, Joint
 from equipoise.aggregative.learning._samples import Grid, Samples
 from equipoise.aggregative.learning._spec import Spec
+from equipoise.core import checks
 
 #: In how many parts a run is cut, at least, and how long they are, at most; at the end of each all
 #: is planned anew, and may be kept.
 PARTS, LONGEST = 20, 500
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What was asked for; with the spec's numbers it is the config of a run."""
+
+    episodes: int
+    rewards: str
+    objective: str
+    spacing: float | None
+    noise: float
+    pool: bool
+    scouts: int | None
+    bonus: float
+    failure: float
+    form: str
+    key: int
+
+    def checked(self, spec: Spec) -> "Settings":
+        """The same with the default spacing, or an error that names what is wrong."""
+        episodes = checks.check_count("episodes", self.episodes)
+        check_choice("rewards", self.rewards, "known", "unknown")
+        check_choice("form", self.form, "corrected", "printed")
+        if self.rewards == "known" and spec.reward is None:
+            raise ValueError("rewards: expected 'unknown', since the spec has no reward(h, s, x)")
+        checks.check_finite("bounds", np.array(spec.bounds))
+        for name in ("noise", "bonus"):
+            checks.check_range(name, getattr(self, name), 0.0, np.inf, high_open=True)
+        checks.check_range("failure", self.failure, 0.0, 1.0, low_open=True, high_open=True)
+        if self.form == "printed" and self.rewards == "unknown":
+            raise ValueError(
+                "form: expected known rewards with 'printed', since no other is printed"
+            )
+        if self.scouts is not None:
+            checks.check_count("scouts", self.scouts, at_least=0)
+        if self.scouts and not self.pool:
+            raise ValueError(
+                "scouts: expected pool=True with them, since they report to their type"
+            )
+        checks.check_count("key", self.key, at_least=0)
+        spacing = self.spacing
+        if spacing is None:
+            spacing = 0.05 * widest_side(spec) or 1.0
+        checks.check_range("spacing", spacing, 0.0, np.inf, low_open=True, high_open=True)
+        return replace(self, episodes=episodes, spacing=float(spacing))
 
 
 @dataclass
@@ -40,14 +88,7 @@ class Learner:
     spec: Spec
     grids: dict[tuple[int, int], Grid]
     planner: Any
-    episodes: int
-    learns_rewards: bool
-    #: Whether there is a choice of equilibria, by their welfare.
-    selects: bool
-    #: Whether all is as printed: a plan for every episode, samples credited to the nearest cell.
-    printed: bool
-    #: Scouts at once; None for as many as move the aggregate little, 0 for none.
-    scouts: int | None
+    settings: Settings
     #: (rows,) the row of the game that each row of the spec belongs to, where agents are apart.
     origin: np.ndarray | None = None
     history: list[tuple[int, Joint, Bounds]] | None = None
@@ -63,14 +104,17 @@ class Learner:
     bounds: Bounds = field(init=False)
 
     def __post_init__(self) -> None:
-        spec, stages = self.spec, (self.spec.horizon, self.spec.states)
+        spec, episodes = self.spec, self.settings.episodes
+        self.learns_rewards = self.settings.rewards == "unknown"
+        # As printed: a plan for every episode, samples credited to the nearest cell.
+        self.printed = self.settings.form == "printed"
+        #: Whether there is a choice of equilibria, by their welfare.
+        self.selects = self.settings.objective != "regret" and not self.printed
         cells = max(len(grid.centres) for grid in self.grids.values())
         self.samples = Samples.empty(spec, cells, rewards=self.learns_rewards)
-        self.curves = {n: np.full(self.episodes, np.nan) for n in ("width", "bound", "regret")}
-        self.curves["planned"] = np.zeros(self.episodes, bool)
-        plays = np.zeros((*stages, spec.types, spec.actions), np.int64)
-        nowhere = np.zeros((*stages, spec.dimensions))
-        self.best = Best(plays, nowhere, np.zeros(stages, np.int64))
+        self.curves = {n: np.full(episodes, np.nan) for n in ("width", "bound", "regret")}
+        self.curves["planned"] = np.zeros(episodes, bool)
+        self.best = Best(**vars(Joint.empty(spec)))
         self._rows = np.repeat(np.arange(spec.types), spec.counts)
         self._visits_then = np.zeros_like(self.samples.visits)
         self._seen_then = np.zeros_like(self.samples.seen)
@@ -105,7 +149,7 @@ class Learner:
             score = bounds.largest_gain - certain
         if score <= self.best.score:
             width, gain = bounds.width, bounds.largest_gain
-            self.best = Best(joint.plays, joint.aggregate, joint.cell, width, gain, score)
+            self.best = Best(**vars(joint), width=width, bound=gain, score=score)
 
     def conclude(self) -> Bounds:
         """Plan from everything, with guesses instead of hopes too, and judge the best again."""
@@ -157,6 +201,7 @@ class Learner:
         return int(found)
 
     def _step(self, h: int, s: int) -> int:
+        """Play a step, take in what is seen, and return the next state."""
         spec, grid = self.spec, self.grids[h, s]
         plan, cell = self.joint.plays[h, s], int(self.joint.cell[h, s])
         plays = self._with_scouts(h, s, plan)
@@ -173,43 +218,29 @@ class Learner:
         where = (h, s, cell)
         self.samples.add(where, x, following)
         if self.learns_rewards:
-            self._see(where, x, plan, plays, actions, rewards)
+            rewards = np.asarray(rewards, np.float64)
+            if rewards.shape != (spec.agents,) or not np.isfinite(rewards).all():
+                found = f"found shape {rewards.shape}"
+                raise ValueError(f"env: expected {spec.agents} finite rewards, {found}")
+            cells = self._rows * spec.actions + actions
+            sums = np.bincount(cells, weights=rewards, minlength=plays.size)
+            self.samples.add_rewards(where, x, plays, sums.reshape(plays.shape))
+            seen, then = self.samples.seen[where], self._seen_then[where]
+            if (seen[plan > 0] >= 2 * then[plan > 0]).any():
+                self._due = True
+                self.planner.forget((h, s))
+                self._seen_then[h, s] = self.samples.seen[h, s]
         visits = self.samples.visits[where]
         self._due |= bool(visits >= max(1, 2 * self._visits_then[where]))
         return following
 
-    def _see(
-        self,
-        where: tuple[int, int, int],
-        x: np.ndarray,
-        plan: np.ndarray,
-        plays: np.ndarray,
-        actions: np.ndarray,
-        rewards: Any,
-    ) -> None:
-        """Take in the rewards of a step."""
-        spec = self.spec
-        rewards = np.asarray(rewards, np.float64)
-        if rewards.shape != (spec.agents,) or not np.isfinite(rewards).all():
-            raise ValueError(
-                f"env: expected {spec.agents} finite rewards, found shape {rewards.shape}"
-            )
-        cells = self._rows * spec.actions + actions
-        sums = np.bincount(cells, weights=rewards, minlength=plays.size)
-        self.samples.add_rewards(where, x, plays, sums.reshape(plays.shape))
-        seen, then = self.samples.seen[where], self._seen_then[where]
-        if (seen[plan > 0] >= 2 * then[plan > 0]).any():
-            self._due = True
-            self.planner.forget(where[:2])
-            self._seen_then[where[:2]] = self.samples.seen[where[:2]]
-
     def _with_scouts(self, h: int, s: int, plan: np.ndarray) -> np.ndarray:
-        if self.scouts == 0 or not self.learns_rewards:
+        if self.settings.scouts == 0 or not self.learns_rewards:
             return plan
         if (h, s) not in self._errands:
             bounds = self.evaluation.reward_bounds(h, s, self.joint.aggregate[h, s])
             shift = 0.25 * self.grids[h, s].side
-            errands = find_errands(self.spec, plan, *bounds, most=self.scouts, shift=shift)
+            errands = find_errands(self.spec, plan, *bounds, most=self.settings.scouts, shift=shift)
             self._errands[h, s] = (errands, 0)
         errands, visit = self._errands[h, s]
         self._errands[h, s] = (errands, visit + 1)

@@ -47,6 +47,13 @@ class Joint:
     #: (horizon, states) the cell that each stage was planned for.
     cell: np.ndarray
 
+    @classmethod
+    def empty(cls, spec: Spec) -> "Joint":
+        """Nobody does anything yet."""
+        stages = (spec.horizon, spec.states)
+        plays = np.zeros((*stages, spec.types, spec.actions), np.int64)
+        return cls(plays, np.zeros((*stages, spec.dimensions)), np.zeros(stages, np.int64))
+
 
 @dataclass(frozen=True)
 class Bounds:
@@ -187,11 +194,7 @@ class Planner:
         self, menus: dict[tuple[int, int], Menu], evaluation: "Evaluation", hope: float
     ) -> Joint:
         """The entries that promise the most, with what lies ahead so far between its bounds."""
-        spec = self.spec
-        shape = (spec.horizon, spec.states)
-        plays = np.zeros((*shape, spec.types, spec.actions), np.int64)
-        aggregate = np.zeros((*shape, spec.dimensions))
-        cell = np.zeros(shape, np.int64)
+        spec, joint = self.spec, Joint.empty(self.spec)
         ahead = np.zeros(spec.states)
         for h in reversed(range(spec.horizon)):
             now = np.zeros(spec.states)
@@ -206,10 +209,10 @@ class Planner:
                     promise = menu.worth + later
                     entry = int(promise.argmax())
                     now[s] = promise[entry]
-                plays[h, s], aggregate[h, s] = menu.plays[entry], menu.aggregate[entry]
-                cell[h, s] = menu.cell[entry]
+                for name in ("plays", "aggregate", "cell"):
+                    getattr(joint, name)[h, s] = getattr(menu, name)[entry]
             ahead = now
-        return Joint(plays, aggregate, cell)
+        return joint
 
     @property
     def relaxed(self) -> float:

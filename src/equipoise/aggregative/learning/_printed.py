@@ -7,6 +7,7 @@ bonus, and a plan for every episode. Where no sample is the paper says nothing: 
 initialised, H above and 0 below.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -65,26 +66,40 @@ class PrintedPlanner:
 
     def plan(self, samples: Samples) -> tuple[Joint, "PrintedEvaluation"]:
         """One backward pass: values, programs and draws together."""
-        spec = self.spec
-        shape = (spec.horizon, spec.states)
+        joint = Joint.empty(self.spec)
         # A function of the samples, so that a plan can be made again.
         rng = np.random.default_rng((self.key, int(samples.visits.sum())))
         options = replace(self.options, rng=rng)
-        plays = np.zeros((*shape, spec.types, spec.actions), np.int64)
-        aggregate, cell = np.zeros((*shape, spec.dimensions)), np.zeros(shape, np.int64)
-        upper, lower = np.zeros((2, spec.types, spec.states))
-        ahead = np.zeros(spec.states)
+
+        def choose(h: int, s: int, sheet: "_Sheet") -> float:
+            plan = select(self._stage(h, s, sheet), options)
+            joint.plays[h, s], joint.aggregate[h, s] = plan.plays, plan.aggregate
+            joint.cell[h, s] = self.grids[h, s].nearest(plan.aggregate)
+            return plan.objective
+
+        self.values(samples, joint, choose)
+        return joint, PrintedEvaluation(self, samples)
+
+    def values(
+        self,
+        samples: Samples,
+        joint: Joint,
+        choose: Callable[[int, int, "_Sheet"], float] = lambda *_: 0.0,
+    ) -> np.ndarray:
+        """(2, agents, states): upper and lower values of a joint policy, backward.
+
+        `choose` may set what is done in a step and state, and says what the welfare ahead is.
+        """
+        spec = self.spec
+        later, ahead = np.zeros((2, spec.types, spec.states)), np.zeros(spec.states)
         for h in reversed(range(spec.horizon)):
-            now = [np.empty_like(upper), np.empty_like(lower), np.empty_like(ahead)]
+            now, welfare = np.empty_like(later), np.empty_like(ahead)
             for s in range(spec.states):
-                sheet = self.sheet(samples, h, s, upper, lower, ahead)
-                plan = select(self._stage(h, s, sheet), options)
-                now[0][:, s], now[1][:, s] = sheet.values(plan.aggregate, plan.plays)
-                now[2][s] = plan.objective
-                plays[h, s], aggregate[h, s] = plan.plays, plan.aggregate
-                cell[h, s] = self.grids[h, s].nearest(plan.aggregate)
-            upper, lower, ahead = now
-        return Joint(plays, aggregate, cell), PrintedEvaluation(self, samples)
+                sheet = self.sheet(samples, h, s, *later, ahead)
+                welfare[s] = choose(h, s, sheet)
+                now[:, :, s] = sheet.values(joint.aggregate[h, s], joint.plays[h, s])
+            later, ahead = now, welfare
+        return later
 
     def sheet(
         self,
@@ -160,13 +175,7 @@ class PrintedEvaluation:
     def bounds(self, joint: Joint) -> Bounds:
         """Backward over the steps; the gain is what Theorem 5.1 adds up to."""
         planner, spec = self.planner, self.planner.spec
-        upper, lower = np.zeros((2, spec.types, spec.states))
-        for h in reversed(range(spec.horizon)):
-            now = [np.empty_like(upper), np.empty_like(lower)]
-            for s in range(spec.states):
-                sheet = planner.sheet(self.samples, h, s, upper, lower, np.zeros(spec.states))
-                now[0][:, s], now[1][:, s] = sheet.values(joint.aggregate[h, s], joint.plays[h, s])
-            upper, lower = now
+        upper, lower = planner.values(self.samples, joint)
         gain = upper - lower + planner.stage_bound
         welfare = np.stack([lower.mean(0), upper.mean(0)])
         # One class for each agent, in their order: `policy_of` has no counts to split.

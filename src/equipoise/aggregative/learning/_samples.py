@@ -170,13 +170,8 @@ class Radii:
         pairs = 2.0 * places * spec.actions * spec.agents
         # Half of the failure probability each; without noise all of it is the transitions'.
         share = failure / 2 if noise > 0 else failure
-        return cls(
-            log_transition=float(np.log(places / share)),
-            log_reward=float(np.log(pairs / share)),
-            states=spec.states,
-            noise=float(noise),
-            bonus=float(bonus),
-        )
+        log_transition, log_reward = float(np.log(places / share)), float(np.log(pairs / share))
+        return cls(log_transition, log_reward, spec.states, float(noise), float(bonus))
 
     def transition(self, count: np.ndarray) -> np.ndarray:
         """Total variation between the empirical and the mean distribution of next states."""

@@ -135,13 +135,15 @@ class Config:
 class Panel:
     """The games of one panel.
 
-    >>> Panel(3, None, 0.0).title
+    >>> Panel(3, None, 0.0, 256).title
     'A=3'
     """
 
     actions: int
     states: int | None
     discount: float
+    #: The length of the trajectories.
+    rounds: int
 
     @property
     def title(self) -> str:
@@ -180,8 +182,8 @@ def make_panel(config: Config, part: str) -> Panel:
     """
     kind, _, count = part.partition("-")
     if kind == "markov":
-        return Panel(config.markov_actions, int(count), config.discount)
-    return Panel(int(count) if count else 3, None, 0.0)
+        return Panel(config.markov_actions, int(count), config.discount, config.markov_rounds)
+    return Panel(int(count) if count else 3, None, 0.0, config.rounds)
 
 
 def family_names(config: Config) -> tuple[str, ...]:
@@ -278,11 +280,6 @@ def record_rounds(rounds: int) -> np.ndarray:
     return np.array([*powers, rounds])
 
 
-def last_round(config: Config, panel: Panel) -> int:
-    """The length of the trajectories of a panel."""
-    return config.rounds if panel.states is None else config.markov_rounds
-
-
 def mean_gap(panel: Panel, games: Any, policies: Any) -> float:
     """The mean of `nash_conv`; in Markov games in units of 1/(1 - discount)."""
     return float(np.mean(certify(games, policies).nash_conv) * (1.0 - panel.discount))
@@ -290,13 +287,12 @@ def mean_gap(panel: Panel, games: Any, policies: Any) -> float:
 
 def _curves(config: Config, part: str, key: Any) -> dict[str, np.ndarray]:
     """Every family with both presets: the gap at every recorded round."""
-    panel = make_panel(config, part)
-    rounds = last_round(config, panel)
-    arrays = {f"{panel.title}|x": record_rounds(rounds)}
+    panel, names = make_panel(config, part), family_names(config)
+    arrays = {f"{panel.title}|x": record_rounds(panel.rounds)}
     for preset in PRESETS:
-        how = training(config, preset, rounds)
-        found = _train(config, panel, family_names(config), how, key, (part, preset))
-        arrays |= {f"{panel.title}|{name}|{preset}": gaps for name, gaps in found.items()}
+        how = training(config, preset, panel.rounds)
+        found = zip(names, _train(config, panel, names, how, key, (part, preset)), strict=True)
+        arrays |= {f"{panel.title}|{name}|{preset}": gaps for name, gaps in found}
     return arrays
 
 
@@ -308,9 +304,9 @@ def _lengths(config: Config, part: str, key: Any) -> dict[str, np.ndarray]:
     for length in config.lengths:
         for preset in PRESETS:
             how = training(config, preset, length)
-            gaps = _train(config, panel, names, how, key, (part, length, preset))
-            for name in names:
-                found.setdefault(f"{part}|{name}|{preset}", []).append(gaps[name][:, -1])
+            trained = _train(config, panel, names, how, key, (part, length, preset))
+            for name, gaps in zip(names, trained, strict=True):
+                found.setdefault(f"{part}|{name}|{preset}", []).append(gaps[:, -1])
     arrays = {name: np.stack(columns, 1) for name, columns in found.items()}
     return {f"{part}|x": np.array(config.lengths), **arrays}
 
@@ -322,8 +318,8 @@ def _sizes(config: Config, part: str, key: Any) -> dict[str, np.ndarray]:
     for layers, width in config.sizes:
         size = {"layers": layers, "width": width, "hidden": 4 * width}
         how = training(config, "ours", config.rounds, **size)
-        gaps = _train(config, panel, (IID,), how, key, (part, layers, width))
-        arrays[f"{part}|{IID}|{layers} x {width}"] = gaps[IID]
+        (gaps,) = _train(config, panel, (IID,), how, key, (part, layers, width))
+        arrays[f"{part}|{IID}|{layers} x {width}"] = gaps
     return arrays
 
 
@@ -336,30 +332,22 @@ def _games(config: Config, part: str, key: Any) -> dict[str, np.ndarray]:
         counts = np.repeat(config.training_games, config.seeds)
         names = [IID] * len(config.training_games)
         words = (part, preset)
-        columns = _train_all(config, panel, names, how, key, words, counts.tolist())
-        columns += _train_all(config, panel, [IID], how, key, (*words, "fresh"), None)
+        columns = _train(config, panel, names, how, key, words, counts.tolist())
+        columns += _train(config, panel, [IID], how, key, (*words, "fresh"))
         arrays[f"{part}|{IID}|{preset}"] = np.stack([gaps[:, -1] for gaps in columns], 1)
     return arrays
 
 
 def _train(
-    config: Config, panel: Panel, names: Sequence[str], how: Any, key: Any, words: Any
-) -> dict[str, np.ndarray]:
-    """Name of the family -> (seeds, recorded rounds)."""
-    found = _train_all(config, panel, names, how, key, words, None)
-    return dict(zip(names, found, strict=True))
-
-
-def _train_all(
     config: Config,
     panel: Panel,
     names: Sequence[str],
     how: Any,
     key: Any,
     words: Any,
-    training_games: list[int] | None,
+    training_games: list[int] | None = None,
 ) -> list[np.ndarray]:
-    """For every name and all seeds: train, play unseen games, and certify what was played.
+    """(seeds, recorded rounds) of every name: train, play unseen games, and certify.
 
     A seed has its own base game, training set, weights and luck.
     """
@@ -384,28 +372,25 @@ def _baselines(config: Config, part: str, key: Any) -> dict[str, np.ndarray]:
     arrays: dict[str, np.ndarray] = {}
     for name in (n for n in config.all_parts if n.startswith(("matrix", "markov"))):
         panel = make_panel(config, name)
-        x = record_rounds(last_round(config, panel))
+        x = record_rounds(panel.rounds)
         arrays[f"{panel.title}|x"] = x
         for family in family_names(config):
             found: dict[str, list[Any]] = {}
             for seed in range(config.seeds):
                 games = panel.test_games(family, seed, config.test_games, key)
-                for who, gap in _static(config, panel, family, seed, games, key).items():
-                    found.setdefault(who, []).append(np.full(len(x), gap))
+                base = panel.family(family, seed, key)
+                memory = base.sample(
+                    config.memory_games, key=make_key(key, panel.title, family, "memory")
+                )
+                static = incontext.static_policies(memory, None if family == IID else base)
+                for who, pair in static.items():
+                    gap = np.full(len(x), mean_gap(panel, games, pair))
+                    found.setdefault(who, []).append(gap)
                 for who, curve in _learners(panel, games, x, seed, key).items():
                     found.setdefault(who, []).append(curve)
             for who, curves in found.items():
                 arrays[f"{panel.title}|{family}|{who}"] = np.stack(curves)
     return arrays
-
-
-def _static(
-    config: Config, panel: Panel, name: str, seed: int, games: Any, key: Any
-) -> dict[str, float]:
-    family = panel.family(name, seed, key)
-    memory = family.sample(config.memory_games, key=make_key(key, panel.title, name, "memory"))
-    pairs = incontext.static_policies(memory, None if name == IID else family)
-    return {who: mean_gap(panel, games, pair) for who, pair in pairs.items()}
 
 
 def _learners(

@@ -125,10 +125,7 @@ def _legend(figure: Any) -> None:
     """One for all panels."""
     found: dict[str, Any] = {}
     for axes in figure.axes:
-        handles, labels = axes.get_legend_handles_labels()
-        found |= {label: h for h, label in zip(handles, labels, strict=True) if label in STYLES}
-    ordered = [label for label in STYLES if label in found]
-    figure.legend(
-        [found[label] for label in ordered], ordered, loc="outside upper center", ncols=9,
-        fontsize=8, frameon=False,
-    )  # fmt: skip
+        found |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+    names = [name for name in STYLES if name in found]
+    place = {"loc": "outside upper center", "ncols": 9, "fontsize": 8, "frameon": False}
+    figure.legend([found[name] for name in names], names, **place)

@@ -40,21 +40,22 @@ FIGURES = ("2", "3", "4", "ablations")
 #: Ways to train: ours, and what is printed in Table 2.
 RECIPES = ("ours", "printed")
 LINEAR = "2-IR-linear"
-#: What is changed, one thing at a time, from our recipe.
-ABLATIONS = (
-    "ours",
-    "normaliser: policy",
-    "alpha: 2.5",
-    "alpha: 1",
-    "others: data",
-    "start: shared",
-    "actors: printed",
-    "patience: 20 steps",
-    "critic rate: 1e-4",
-    "rewards: as they are",
-    "critics: printed",
-    "rows: 10 per agent",
-)
+#: What is changed, one thing at a time, from our recipe: settings of critics and of actors, or
+#: another recipe for them, and the rows of the log.
+ABLATIONS: dict[str, dict[str, Any]] = {
+    "ours": {},
+    "normaliser: policy": {"actors": {"normaliser": "policy"}},
+    "alpha: 2.5": {"actors": {"alpha": 2.5}},
+    "alpha: 1": {"actors": {"alpha": 1.0}},
+    "others: data": {"actors": {"others": "data"}},
+    "start: shared": {"actors": {"shared_start": True}},
+    "actors: printed": {"actors": "printed"},
+    "patience: 20 steps": {"critics": {"patience_unit": "steps"}},
+    "critic rate: 1e-4": {"critics": {"learning_rate": 1e-4}},
+    "rewards: as they are": {"critics": {"standardise": False}},
+    "critics: printed": {"critics": "printed"},
+    "rows: 10 per agent": {"rows": 10},
+}
 #: What an Adam step keeps of every weight, in bytes: itself, its gradient, two moments, the best
 #: so far, and something to work with.
 _BYTES = 24
@@ -80,7 +81,7 @@ class Config:
     #: Rows of the log for each agent: of Figure 2, and of all else. The paper's rule is 10.
     rows_per_agent: tuple[int, ...] = (5, 10, 20, 50, 100)
     fixed_rows_per_agent: int = 20
-    ablations: tuple[str, ...] = ABLATIONS
+    ablations: tuple[str, ...] = tuple(ABLATIONS)
     #: Steps of actors in our recipe; the printed one has 500 epochs.
     steps: int = 3000
     #: At most so many steps of actors in the printed recipe; the policies have long settled.
@@ -95,7 +96,7 @@ class Config:
             ("critics", self.critics, (*ARCHITECTURES, LINEAR)),
             ("architectures", self.architectures, (*ARCHITECTURES, LINEAR)),
             ("recipes", self.recipes, RECIPES),
-            ("ablations", self.ablations, ABLATIONS),
+            ("ablations", self.ablations, tuple(ABLATIONS)),
         ):
             for value in values:
                 if value not in known:
@@ -142,29 +143,14 @@ def method_of(config: Config, recipe: str, samples: int) -> TD3BC:
 
 
 def recipe_of(
-    config: Config, name: str, samples: int, recipe: str = "ours", change: str = ""
+    config: Config, name: str, samples: int, recipe: str = "ours", change: str = "ours"
 ) -> tuple[Critic | LinearCritic, TD3BC]:
-    """A critic and how actors improve, by a recipe, with one thing changed where it says so."""
-    critic, method = critic_of(name, recipe), method_of(config, recipe, samples)
-    if isinstance(critic, Critic):
-        critics = {
-            "patience: 20 steps": {"patience_unit": "steps"},
-            "critic rate: 1e-4": {"learning_rate": 1e-4},
-            "rewards: as they are": {"standardise": False},
-        }
-        critic = replace(critic, **critics.get(change, {}))
-        critic = critic_of(name, "printed") if change == "critics: printed" else critic
-    methods: dict[str, dict[str, Any]] = {
-        "normaliser: policy": {"normaliser": "policy"},
-        "alpha: 2.5": {"alpha": 2.5},
-        "alpha: 1": {"alpha": 1.0},
-        "others: data": {"others": "data"},
-        "start: shared": {"shared_start": True},
-    }
-    method = replace(method, **methods.get(change, {}))
-    if change == "actors: printed":
-        method = method_of(config, "printed", samples)
-    return critic, method
+    """A critic and how actors improve, by a recipe, with one thing changed."""
+    critics, actors = (ABLATIONS[change].get(what, {}) for what in ("critics", "actors"))
+    critic = critic_of(name, "printed" if critics == "printed" else recipe)
+    method = method_of(config, "printed" if actors == "printed" else recipe, samples)
+    critic = critic if isinstance(critics, str) else replace(critic, **critics)
+    return critic, method if isinstance(actors, str) else replace(method, **actors)
 
 
 def run(config: Config, key: int = 0, folder: str | os.PathLike[str] | None = None) -> Record:
@@ -278,8 +264,7 @@ def _cases(config: Config, part: Part) -> list[tuple[int, str]]:
     """Rows of the log for each agent, and what is changed."""
     fixed = config.fixed_rows_per_agent
     if part.figure == "ablations":
-        few = "rows: 10 per agent"
-        return [(10 if change == few else fixed, change) for change in config.ablations]
+        return [(ABLATIONS[change].get("rows", fixed), change) for change in config.ablations]
     return [(ratio, "") for ratio in (config.rows_per_agent if part.figure == "2" else (fixed,))]
 
 
@@ -306,7 +291,7 @@ def _learn(
     """A row for each trial, and the actors; of ablations, critics that do not change are kept."""
     samples = ratio * config.agents
     logs = [collect(game, "uniform", samples=samples, key=1000 * key + t) for t in group]
-    critic, method = recipe_of(config, part.critic, samples, part.recipe, change)
+    critic, method = recipe_of(config, part.critic, samples, part.recipe, change or "ours")
     most = {"2": max(config.rows_per_agent), "ablations": max(10, config.fixed_rows_per_agent)}
     capacity = config.agents * most[part.figure] if part.figure in most else None
     seed, ablation = 100 * key + group.start, part.figure == "ablations"
