@@ -16,7 +16,7 @@ from typing import Any
 from equipoise.core.errors import InputError
 from equipoise.runs import Record, Run, Table
 
-__all__ = ["FIGURES", "PAPERS", "SCALES", "Figure", "figures_of", "kept", "rows_of"]
+__all__ = ["FIGURES", "PAPERS", "SCALES", "Figure", "figures_of"]
 
 #: The papers and their figures; what the fields of a figure mean is said by `Figure`.
 _LISTED = tomllib.loads((Path(__file__).parent / "figures.toml").read_text(encoding="utf-8"))

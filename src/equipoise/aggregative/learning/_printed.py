@@ -95,7 +95,7 @@ class PrintedPlanner:
         for h in reversed(range(spec.horizon)):
             now, welfare = np.empty_like(later), np.empty_like(ahead)
             for s in range(spec.states):
-                sheet = self.sheet(samples, h, s, *later, ahead)
+                sheet = self.sheet(samples, h, s, later[0], later[1], ahead)
                 welfare[s] = choose(h, s, sheet)
                 now[:, :, s] = sheet.values(joint.aggregate[h, s], joint.plays[h, s])
             later, ahead = now, welfare
