@@ -197,9 +197,9 @@ def test_what_the_library_warns_of_is_one_line():
     script = (
         "import warnings; from equipoise.cli import games, main\n"
         "games.Games.execute = lambda self: warnings.warn('a checkpoint\\nis damaged') or 0\n"
-        "before = warnings.showwarning\n"
+        "before = warnings.formatwarning\n"
         "code = main(['games'])\n"
-        "raise SystemExit(code if warnings.showwarning is before else 'not restored')\n"
+        "raise SystemExit(code if warnings.formatwarning is before else 'not restored')\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -30,7 +30,7 @@ def alts_of(folder):
         "rock-paper-scissors",
         "big-match",
         "public-good --set agents=90",
-        "demand-response --set agents=30",
+        "demand-response --set agents=30 --tolerance 1",
     ],
 )
 def test_what_is_kept_is_read_again(capsys, tmp_path, game):

@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if "--traceback" in flags:
             traceback.print_exc()
         code, told = _told(error, words[0] if words else "")
-        _say("error", told, as_json, plain=code == 130)
+        print(_line("error" if as_json or code != 130 else "", told, as_json), file=sys.stderr)
         return code
 
 
@@ -116,7 +116,7 @@ def _parse(words: list[str], as_json: bool) -> Any:
         return 0 if command is None else command
     except SystemExit as end:  # tyro printed help, or what is wrong with the words
         if end.code and as_json:
-            _say("error", explained.getvalue(), as_json)
+            print(_line("error", explained.getvalue(), as_json), file=sys.stderr)
         return int(end.code or 0)
 
 
@@ -152,29 +152,28 @@ def _flag_of(argument: str, verb: str) -> str:
     return flags.get(argument, argument)
 
 
-def _say(kind: str, message: str, as_json: bool, *, plain: bool = False) -> None:
+def _line(kind: str, message: str, as_json: bool) -> str:
     """A line of its own on the error stream, for people or for programs."""
-    message = message if as_json else " ".join(message.split())
-    line = f"equipoise: {message}" if plain else f"equipoise: {kind}: {message}"
-    print(json.dumps({kind: message}, ensure_ascii=False) if as_json else line, file=sys.stderr)
+    if as_json:
+        return json.dumps({kind: message}, ensure_ascii=False)
+    return " ".join(["equipoise:", *([f"{kind}:"] if kind else []), *message.split()])
 
 
 @contextmanager
 def _warnings_in_one_line(as_json: bool) -> Iterator[None]:
     """Show what the library warns the user of as errors are shown: one line, no source code."""
-    original = warnings.showwarning
+    original = warnings.formatwarning
 
-    def in_one_line(message: Any, category: type[Warning], *place: Any, **more: Any) -> None:
-        if issubclass(category, UserWarning):
-            _say("warning", " ".join(str(message).split()), as_json)
-        else:
-            original(message, category, *place, **more)
+    def in_one_line(message: Any, category: type[Warning], *place: Any, **more: Any) -> str:
+        if not issubclass(category, UserWarning):
+            return original(message, category, *place, **more)
+        return _line("warning", " ".join(str(message).split()), as_json) + "\n"
 
-    warnings.showwarning = in_one_line
+    warnings.formatwarning = in_one_line
     try:
         yield
     finally:
-        warnings.showwarning = original
+        warnings.formatwarning = original
 
 
 def _help() -> str:

@@ -177,5 +177,8 @@ def _check_options(game: Any, options: Mapping[str, Any]) -> None:
         "key": (rounding == "sample", "rounding=sample", f"rounding={rounding}"),
     }
     for name, (has_effect, condition, instead) in needed.items():
-        if name in options and not has_effect:
+        value = options.get(name)
+        # What no solver would take is refused by the solver, which says why.
+        wrong = name in ("epsilon", "key") and not (isinstance(value, int | float) and value >= 0)
+        if name in options and not has_effect and not wrong:
             raise InputError(f"--option {name}", f"only with {condition}", instead)

@@ -20,6 +20,8 @@ from equipoise.runs import Record, Run, resumable
 #: What of a result a record keeps as it is: numbers, and arrays beside those of the policy.
 _SCALARS, _ARRAYS = ("width", "bound", "confidence"), ("lower", "upper", "welfare")
 _POLICY = ("rows", "counts", "actions")
+#: What earlier versions called outcomes.
+_EARLIER = {"finished": "learned", "stopped": "interrupted", "inconsistent": "inexact"}
 
 
 @dataclass(frozen=True)
@@ -283,11 +285,12 @@ def from_record(record: Record) -> Learned:
     """What `as_record` kept."""
     scalars, arrays = record.scalars, record.arrays
     said = scalars["status"]
+    name = _EARLIER.get(str(said["name"]), str(said["name"]))
     return Learned(
         policy=AggregativePolicy(*(arrays[name] for name in _POLICY)),
         **{name: scalars[name] for name in _SCALARS},
         **{name: arrays[name] for name in _ARRAYS},
         curve={k.removeprefix("curve/"): v for k, v in arrays.items() if k.startswith("curve/")},
-        status=Status(said["name"], said["message"], np.asarray(said["ok"])),
+        status=Status(name, said["message"], np.asarray(said["ok"])),
         stats={**scalars["stats"], "aggregate": arrays["aggregate"], "seconds": 0.0},
     )
