@@ -15,6 +15,7 @@ import pytest
 from scipy.special import xlogy
 from support import files_of
 
+import equipoise as eq
 from equipoise import dynamics, incontext
 from equipoise.games import MatrixGame, families
 from equipoise.incontext import _train

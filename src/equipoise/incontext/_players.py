@@ -92,8 +92,9 @@ class Player(ContextLearner):
 
     def update(self, state: PlayerState, feedback: Bandit | MarkovBandit) -> PlayerState:
         """Read the tokens of the round."""
-        markov, t = isinstance(feedback, MarkovBandit), feedback.round
-        places = (feedback.state, feedback.next_state) if markov else (None, None)
+        t, places = feedback.round, (None, None)
+        if isinstance(feedback, MarkovBandit):
+            places = (feedback.state, feedback.next_state)
         tokens = self.tokens.round(t, feedback.action, feedback.reward, *places)
         before = self.tokens.length(0) + self.tokens.per_round * (t - 1)
         reach = None if self.reach is None else self.tokens.length(self.reach)
@@ -191,8 +192,8 @@ class Players(Pair):
     ) -> tuple[Player, Player]:
         """Players with these models, whose arrays have an axis of seats in front."""
 
-        shape = (self.actions[0], self.states, self.reading)
-        row = Player(pick(models, 0), self.tokens, exploration, *shape, fading=fading)
+        rows, states, reading = self.actions[0], self.states, self.reading
+        row = Player(pick(models, 0), self.tokens, exploration, rows, states, reading, fading)
         # Seats that share a model share its arrays, by which they are recognised.
         model = row.model if self.seats == 1 else pick(models, 1)
         return row, replace(row, model=model, actions=self.actions[1])
