@@ -7,35 +7,43 @@ b" (coarse correlated) or "play b when a is recommended" (correlated) must not g
 - *columns*: a cell joins the program when its reduced cost says that it helps. All cells are
   priced in one pass over the payoff table, by one small matrix product for each player;
 - *rows*: of the n A^2 rows of a correlated equilibrium only those join that the current answer
-  violates;
+  violates, the worst of each recommendation;
 - the same pass gives a bound on what any equilibrium can attain, for every choice of the duals
   (Lagrange), so that the answer always stands beside a proven bound.
 
 Rows are elastic: all may be violated by one amount, at a price. The program is then feasible from
-the first cell on, and the price is raised until that amount vanishes.
+the first cell on, and the price is raised until that amount vanishes. A correlated equilibrium
+that is slow to appear is replaced by a Nash equilibrium, which is one too, and whose cells then
+join the program.
 """
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
 from scipy.optimize import linprog
-from scipy.sparse import coo_array, csr_array
+from scipy.sparse import coo_array, csr_array, hstack, vstack
 
 from equipoise.core import checks
+from equipoise.solvers._entropy import most_entropy
+from equipoise.solvers._nplayer import logit_path
 
 CONCEPTS = ("ce", "cce")
 OBJECTIVES = ("welfare", "egalitarian", "entropy")
 
 #: Programs with at most this many entries are solved whole.
 WHOLE = 150_000
-#: Up to this many numbers (cells times rows) the entropy is maximised.
-ENTROPY_LIMIT = 40_000_000
-#: HiGHS accepts no smaller tolerance.
-_FEASIBLE = 1e-10
+#: Seconds after which a correlated equilibrium is looked for among the Nash equilibria.
+PATIENCE = 5.0
+#: Cells of a Nash equilibrium that join the program at most.
+_SEEDS = 4000
+#: What one unit of violation costs, of an objective that ranges over one; raised while it pays.
 _PRICES = (1e2, 1e4, 1e6)
+#: HiGHS accepts no smaller tolerance; the larger one is for programs that it gives up on.
+_FEASIBLE = (1e-10, 1e-8)
 
 
 @dataclass(frozen=True)
@@ -132,12 +140,19 @@ def correlated(
     spread = np.where(spread > 0, spread, 1.0)
     scaled = (payoffs - low) / spread
     if isinstance(objective, str) and objective == "entropy":
-        from equipoise.solvers._entropy import most_entropy
-
-        return most_entropy(scaled, concept, tolerance=tolerance)
+        joint, entropy, bound, rounds = most_entropy(scaled, concept, tolerance=tolerance)
+        return Correlated(
+            joint,
+            entropy,
+            bound,
+            largest_gain(payoffs, joint, concept),
+            rounds,
+            joint.size,
+            sum(a * (a - 1) if concept == "ce" else a for a in joint.shape),
+            "optimal",
+        )
     program = _Program(scaled, payoffs, concept, objective)
-    deadline = time.monotonic() + time_limit
-    return program.run(tolerance, deadline, progress)
+    return program.run(tolerance, time_limit, progress)
 
 
 class _Program:
@@ -202,7 +217,7 @@ class _Program:
     def _deviations(self) -> csr_array:
         """(rows, cells): what each deviation that is a row gains in each cell."""
         profiles = np.stack(np.unravel_index(self.cells, self.shape), 1)
-        count, blocks = len(self.cells), []
+        count = len(self.cells)
         entries, rows, columns, first = [], [], [], 0
         for i in range(self.players):
             gain = self._own_column(i, profiles) - self.scaled[i, self.cells]
@@ -217,56 +232,51 @@ class _Program:
             rows.append(where + first)
             columns.append(k)
             first += int(self.active[i].sum())
-        del blocks
         return coo_array(
             (np.concatenate(entries), (np.concatenate(rows), np.concatenate(columns))),
             shape=(first, count),
         ).tocsr()
 
-    def _master(self, price: float) -> tuple[np.ndarray, float, np.ndarray, np.ndarray]:
+    def _master(
+        self, price: float, seconds: float
+    ) -> tuple[np.ndarray, float, np.ndarray, np.ndarray]:
         """Chances of the cells, the amount by which rows are violated, and the duals."""
         rows = self._deviations()
         count, cells = rows.shape
+        # Unknowns: chances, the violation, and with "egalitarian" the smallest value.
         extra = 1 + self.egalitarian
         cost = np.concatenate([-self.worth[self.cells], [price], [-1.0] * self.egalitarian])
-        elastic = np.concatenate([-np.ones(count), np.zeros(self.players * self.egalitarian)])
-        body = rows
-        right = np.zeros(count)
+        body = hstack([rows, csr_array(np.repeat([[-1.0, 0.0]], count, 0)[:, :extra])])
         if self.egalitarian:
-            values = self.values[:, self.cells]
-            low = float(self.values.mean())
-            body = csr_array(np.concatenate([rows.toarray(), low - values])) if (
-                count
-            ) else csr_array(low - values)
-            right = np.zeros(count + self.players)
-        parts = [body, elastic[:, None]]
-        if self.egalitarian:
-            parts.append(np.concatenate([np.zeros(count), np.ones(self.players)])[:, None])
-        matrix = _beside(parts)
-        equal = csr_array(np.concatenate([np.ones(cells), np.zeros(extra)])[None])
+            values = csr_array(-self.values[:, self.cells])
+            body = vstack([body, hstack([values, np.repeat([[0.0, 1.0]], self.players, 0)])])
         bounds = np.zeros((cells + extra, 2))
         bounds[:, 1] = np.inf
-        if self.egalitarian:
-            bounds[-1, 0] = -np.inf
-        result = linprog(
-            cost,
-            A_ub=matrix,
-            b_ub=right,
-            A_eq=equal,
-            b_eq=[1.0],
-            bounds=bounds,
-            method="highs",
-            options={
-                "primal_feasibility_tolerance": _FEASIBLE,
-                "dual_feasibility_tolerance": _FEASIBLE,
-            },
-        )
-        if result.x is None:
+        bounds[cells + 1 :, 0] = -np.inf
+        for method, feasible in (("highs", 0), ("highs-ipm", 0), ("highs-ds", 1)):
+            result = linprog(
+                cost,
+                A_ub=csr_array(body),
+                b_ub=np.zeros(body.shape[0]),
+                A_eq=csr_array(np.append(np.ones(cells), np.zeros(extra))[None]),
+                b_eq=[1.0],
+                bounds=bounds,
+                method=method,
+                options={
+                    "primal_feasibility_tolerance": _FEASIBLE[feasible],
+                    "dual_feasibility_tolerance": _FEASIBLE[feasible],
+                    "time_limit": max(seconds, 0.1),
+                },
+            )
+            if result.status == 0 or result.status == 1:
+                break
+        if result.status == 1:
+            raise TimeoutError
+        if result.status != 0:
             raise RuntimeError(f"the linear program of {cells} cells failed: {result.message}")
         duals = -np.asarray(result.ineqlin.marginals)
         chances = np.maximum(result.x[:cells], 0.0)
-        chances /= chances.sum()
-        return chances, float(result.x[cells]), duals[:count], duals[count:]
+        return chances / chances.sum(), float(result.x[cells]), duals[:count], duals[count:]
 
     def _spread_duals(self, duals: np.ndarray) -> list[np.ndarray]:
         """Duals of rows as arrays over all deviations of each player."""
@@ -325,57 +335,76 @@ class _Program:
             gain = np.zeros((self.shape[i], self.shape[i]))
             np.add.at(gain, profiles[played, i], weighted.T)
             worst = max(worst, float(gain.max(1).sum()))
-            new = (gain > slack / self.shape[i]) & (gain == gain.max(1, keepdims=True)) & ~self.active[i]
+            # The worst deviation from each recommendation; adding all makes programs slow.
+            new = (gain > slack / self.shape[i]) & (gain == gain.max(1, keepdims=True))
+            new &= ~self.active[i]
             self.active[i] |= new
             added += int(new.sum())
         return added, worst
 
     def run(
-        self, tolerance: float, deadline: float, progress: Callable[..., None] | None
+        self,
+        tolerance: float,
+        time_limit: float,
+        progress: Callable[[dict[str, Any]], None] | None,
     ) -> Correlated:
         """Generate until nothing helps, the time is up, or the user interrupts."""
+        started = time.monotonic()
         prices = [1.0] if self.any else list(_PRICES)
-        best: tuple[float, float, np.ndarray, np.ndarray] | None = None
-        bound, rounds, ended = np.inf, 0, "optimal"
+        best, bound, rounds, ended = _Best(tolerance), np.inf, 0, "optimal"
+        nash = self.concept == "cce" or self.whole
         try:
             while True:
                 rounds += 1
-                price = prices[0]
-                chances, violated, duals, weights = self._master(price)
-                spread = self._spread_duals(duals)
-                score = self._price(spread, weights)
-                level = float((score[self.cells] * chances).sum())
+                left = time_limit - (time.monotonic() - started)
+                if left < 0:
+                    ended = "time"
+                    break
+                if not nash and time_limit - left > PATIENCE and best.gain > tolerance:
+                    nash = True
+                    self._start_from_nash(best, left)
+                    if self.any and best.gain <= tolerance:
+                        break
+                chances, violated, duals, weights = self._master(prices[0], left)
+                score = self._price(self._spread_duals(duals), weights)
+                level = float(score[self.cells] @ chances)
                 bound = min(bound, float(score.max()))
                 rows, gain = self._grow_rows(chances, tolerance / 2)
-                attained = self._attained(chances)
-                if best is None or (gain > tolerance and gain < best[0]) or gain <= tolerance:
-                    if best is None or gain <= tolerance or best[0] > tolerance:
-                        best = (gain, attained, self.cells, chances)
+                best.keep(gain, self._attained(chances), self.cells, chances)
                 if progress is not None:
-                    progress({"round": rounds, "cells": len(self.cells), "gain": gain,
-                              "objective": attained * self.unit, "bound": bound * self.unit})
+                    progress(
+                        {
+                            "round": rounds,
+                            "cells": len(self.cells),
+                            "gain": best.gain,
+                            "objective": best.attained * self.unit,
+                            "bound": bound * self.unit,
+                        }
+                    )
                 if self.any and gain <= tolerance:
                     break
-                columns = self._grow_columns(score, level, 0.1 * tolerance)
-                if not rows and not columns:
+                if not rows + self._grow_columns(score, level, 0.1 * tolerance):
                     if violated <= tolerance or len(prices) == 1:
                         break
                     prices.pop(0)
-                if time.monotonic() > deadline:
-                    ended = "time"
-                    break
+        except TimeoutError:
+            ended = "time"
         except KeyboardInterrupt:
-            if best is None:
-                raise
             ended = "interrupted"
-        gain, attained, cells, chances = best
+        if not len(best.cells):
+            if ended == "interrupted":
+                raise KeyboardInterrupt
+            raise TimeoutError(
+                f"time_limit: expected more time for {self.worth.size:,} joint actions, found "
+                f"no answer within {time_limit:g} seconds"
+            )
         joint = np.zeros(self.worth.size)
-        joint[cells] = chances
+        joint[best.cells] = best.chances
         joint = joint.reshape(self.shape)
         return Correlated(
             joint=joint,
-            objective=0.0 if self.any else attained * self.unit,
-            bound=0.0 if self.any else max(bound, attained) * self.unit,
+            objective=0.0 if self.any else best.attained * self.unit,
+            bound=0.0 if self.any else max(bound, best.attained) * self.unit,
             gain=largest_gain(self.payoffs, joint, self.concept),
             rounds=rounds,
             columns=len(self.cells),
@@ -383,13 +412,39 @@ class _Program:
             ended=ended,
         )
 
-    def _attained(self, chances: np.ndarray) -> float:
+    def _start_from_nash(self, best: "_Best", seconds: float) -> None:
+        """Keep a Nash equilibrium, and add its cells to the program if they are few."""
+        path = logit_path(self.scaled.reshape(self.players, *self.shape), time_limit=seconds)
+        joint = reduce(np.multiply.outer, path.profile).reshape(-1)
+        cells = np.flatnonzero(joint > 1e-14)
+        chances = joint[cells] / joint[cells].sum()
+        worth = self._attained(chances, cells)
+        best.keep(path.gain, worth, cells, chances)
+        if len(cells) <= _SEEDS:
+            self.cells = np.union1d(self.cells, cells)
+            self.known[self.cells] = True
+
+    def _attained(self, chances: np.ndarray, cells: np.ndarray | None = None) -> float:
+        cells = self.cells if cells is None else cells
         if self.egalitarian:
-            return float((self.values[:, self.cells] @ chances).min())
-        return float(self.worth[self.cells] @ chances)
+            return float((self.values[:, cells] @ chances).min())
+        return float(self.worth[cells] @ chances)
 
 
-def _beside(parts: list[Any]) -> csr_array:
-    from scipy.sparse import hstack
+class _Best:
+    """The best answer so far: the most attained by an equilibrium, or else the smallest gain."""
 
-    return csr_array(hstack([csr_array(part) for part in parts]))
+    def __init__(self, tolerance: float):
+        self.tolerance = tolerance
+        self.gain, self.attained = np.inf, -np.inf
+        self.cells, self.chances = np.zeros(0, int), np.zeros(0)
+
+    def keep(self, gain: float, attained: float, cells: np.ndarray, chances: np.ndarray) -> None:
+        """Take an answer if it is better."""
+        gain = max(gain, 0.0)
+        if gain <= self.tolerance and self.gain <= self.tolerance:
+            better = attained > self.attained
+        else:
+            better = gain < self.gain
+        if better:
+            self.gain, self.attained, self.cells, self.chances = gain, attained, cells, chances

@@ -13,8 +13,9 @@ the end of the path, where its answer is near and no deviation gains.
 """
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -63,7 +64,7 @@ class Replies:
         self.sizes = payoffs.shape[1:]
         self.players = len(payoffs)
         starts = np.cumsum([0, *self.sizes])
-        self.parts = [slice(a, b) for a, b in zip(starts[:-1], starts[1:], strict=True)]
+        self.parts = [slice(a, b) for a, b in pairwise(starts)]
         self._pairs = {}
         for i in range(self.players):
             for k in range(self.players):
@@ -232,7 +233,8 @@ def logit_path(
     rationality: float = np.inf,
     tolerance: float = 1e-10,
     time_limit: float = np.inf,
-    prior: list[np.ndarray] | None = None,
+    prior: Sequence[np.ndarray] | None = None,
+    straight: float = 0.9,
     progress: Callable[[dict[str, Any]], None] | None = None,
 ) -> Path:
     """Follow the logit path to a Nash equilibrium, or to a given `rationality`.
@@ -240,7 +242,8 @@ def logit_path(
     `payoffs` is (N, A_1, ..., A_N). `tolerance` is a share of the largest payoff range. With a
     finite `rationality` the profile is the quantal response equilibrium on the path there, and
     `gain` what deviations from it gain. Where time is up or the user interrupts, the profile is
-    the best one so far.
+    the best one so far. The path starts at `prior`, the uniform profile when not given; `straight`
+    is the smallest cosine between the directions of the path at two successive points.
 
     >>> pennies = np.array([[[1.0, -1], [-1, 1]], [[-1, 1], [1, -1]]])
     >>> path = logit_path(pennies)
@@ -259,7 +262,7 @@ def logit_path(
     found = _Best(replies, tolerance)
     ended = "interrupted"
     try:
-        ended = _follow(walk, found, target, deadline, unit, progress)
+        ended = _follow(walk, found, target, deadline, unit, progress, straight)
     except KeyboardInterrupt:
         if not found.kept:
             raise
@@ -270,6 +273,36 @@ def logit_path(
         points=np.array([k[1] for k in found.kept]),
         ended=ended,
     )
+
+
+def nash(
+    payoffs: np.ndarray,
+    *,
+    tolerance: float = 1e-10,
+    time_limit: float = np.inf,
+    restarts: int = 20,
+    progress: Callable[[dict[str, Any]], None] | None = None,
+) -> Path:
+    """One equilibrium: the end of the logit path, or of another one where that gets stuck.
+
+    The path from the uniform profile is tried first, then again in smaller steps, then paths from
+    random profiles. Returns the first path that reaches an equilibrium, or the one with the
+    smallest gain when time or restarts are used up.
+    """
+    deadline = time.monotonic() + time_limit
+    chooser = np.random.default_rng(0)
+    options = {"tolerance": tolerance, "progress": progress}
+    best = path = logit_path(payoffs, time_limit=time_limit, **options)
+    for attempt in range(restarts + 1):
+        if path.ended != "stuck":
+            break
+        prior = [chooser.dirichlet(np.ones(a)) + 1e-3 for a in payoffs.shape[1:]]
+        prior = None if attempt == 0 else [p / p.sum() for p in prior]
+        straight = 0.995 if attempt == 0 else 0.9
+        left = deadline - time.monotonic()
+        path = logit_path(payoffs, time_limit=left, prior=prior, straight=straight, **options)
+        best = path if path.gain < best.gain else best
+    return replace(best, ended=path.ended)
 
 
 class _Best:
@@ -317,7 +350,7 @@ def _follow(
     deadline: float,
     unit: float,
     progress: Callable[[dict[str, Any]], None] | None,
-    straight: float = 0.9,
+    straight: float,
 ) -> str:
     point = np.append(walk.prior, 0.0)
     ahead = np.zeros(walk.total + 1)

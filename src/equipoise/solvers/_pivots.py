@@ -23,7 +23,7 @@ _TINY = 1e-11
 _TIE = 1e-11
 
 
-def lemke_howson_loop(a, b, start, limit, x, y, pivots, chunk):  # noqa: D417
+def lemke_howson_loop(a, b, start, limit, x, y, pivots, chunk):
     """Fill `x`, `y` and `pivots` of every game; a game past `limit` pivots keeps zeros.
 
     `a` and `b` (games, m, n) are payoffs of the row and the column player, which are brought to
@@ -179,8 +179,5 @@ def lemke_howson(
     loop = compiled() if work > COMPILE_FROM else None
     chunk = max(1, min(256, games // 16))
     start = np.broadcast_to(np.asarray(start, np.int64), (games,)).copy()
-    (loop or lemke_howson_loop)(
-        a, b, start, 100 * (m + n) + 1000, x, y, pivots, chunk
-    )
+    (loop or lemke_howson_loop)(a, b, start, 100 * (m + n) + 1000, x, y, pivots, chunk)
     return x, y, pivots
-
