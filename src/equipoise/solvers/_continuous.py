@@ -112,6 +112,7 @@ class _Search:
         points = np.array(self.policy.points) if self.policy.weights is None else None
         points = np.zeros(self.game.policy_shape) if points is None else points
         step, last = 0.5 / max(float(np.abs(slopes(self.game, points)).max()), 1e-300), np.inf
+        lowest, since = self.gain, 0
         for turn in range(_GRADIENTS):
             middle = np.clip(points + step * slopes(self.game, points), -1.0, 1.0)
             points = np.clip(points + step * slopes(self.game, middle), -1.0, 1.0)
@@ -120,7 +121,9 @@ class _Search:
                 self.keep(ContinuousPolicy(points), gains, "extragradient")
                 step = 0.7 * step if gains.max() > 0.95 * last else step
                 last = float(gains.max())
-                if not self.going or step < 1e-12:
+                # Where the best gain does not fall by a tenth in ten looks, it will not.
+                lowest, since = (self.gain, 0) if self.gain < 0.9 * lowest else (lowest, since + 1)
+                if not self.going or since == 10:
                     return
 
     def double_oracle(self) -> None:

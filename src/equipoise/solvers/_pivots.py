@@ -9,6 +9,7 @@ The loop is plain Python. Numba compiles it, in parallel over the batch, when th
 and Numba is installed.
 """
 
+import inspect
 from collections.abc import Callable
 from functools import cache
 
@@ -157,7 +158,9 @@ def compiled() -> Callable[..., None] | None:
     except ImportError:
         return None
     prange = numba.prange
-    return numba.njit(parallel=True, cache=True, nogil=True)(lemke_howson_loop)
+    # Tests wrap functions to check their types.
+    loop = inspect.unwrap(lemke_howson_loop)
+    return numba.njit(parallel=True, cache=True, nogil=True)(loop)
 
 
 def lemke_howson(
