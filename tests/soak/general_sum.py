@@ -10,8 +10,8 @@ import time
 import numpy as np
 
 from equipoise.solvers._correlated import correlated, largest_gain
-from equipoise.solvers._nplayer import Replies
 from equipoise.solvers._normal_form import solve_table
+from equipoise.solvers._nplayer import Replies
 
 
 def draw(rng: np.random.Generator) -> np.ndarray:
