@@ -6,6 +6,7 @@ it wants: arithmetic, comparisons and selection act on eight numbers at once. On
 vectors are shorter, LLVM splits them.
 """
 
+import inspect
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -63,13 +64,17 @@ _define(operator.eq, NUMBERS, TRUTHS, lambda b, x, y: b.fcmp_ordered("==", x, y)
 _define(operator.and_, TRUTHS, TRUTHS, lambda b, x, y: b.and_(x, y))
 
 
-@intrinsic
+def _instruction(function: Any) -> Any:
+    return intrinsic(inspect.unwrap(function))  # tests wrap functions to check their types
+
+
+@_instruction
 def where(typing: Any, mask: Any, a: Any, b: Any) -> Any:
     """`a` where the mask is true, else `b`."""
     return NUMBERS(mask, a, b), lambda context, builder, signature, args: builder.select(*args)
 
 
-@intrinsic
+@_instruction
 def full(typing: Any, number: Any) -> Any:
     """The same number eight times."""
 
@@ -80,7 +85,7 @@ def full(typing: Any, number: Any) -> Any:
     return NUMBERS(types.float64), build
 
 
-@intrinsic
+@_instruction
 def load(typing: Any, array: Any, start: Any) -> Any:
     """`array[start : start + 8]`."""
 
@@ -91,7 +96,7 @@ def load(typing: Any, array: Any, start: Any) -> Any:
     return NUMBERS(array, types.intp), build
 
 
-@intrinsic
+@_instruction
 def store(typing: Any, array: Any, start: Any, value: Any) -> Any:
     """`array[start : start + 8] = value`."""
 
@@ -103,7 +108,7 @@ def store(typing: Any, array: Any, start: Any, value: Any) -> Any:
     return types.void(array, types.intp, value), build
 
 
-@intrinsic
+@_instruction
 def gather(typing: Any, array: Any, start: Any, step: Any, lanes: Any) -> Any:
     """`array[start + l * step]` for each lane l of the first `lanes`, whose last fills the rest."""
 
@@ -119,7 +124,7 @@ def gather(typing: Any, array: Any, start: Any, step: Any, lanes: Any) -> Any:
     return NUMBERS(array, types.intp, types.intp, types.intp), build
 
 
-@intrinsic
+@_instruction
 def take(typing: Any, array: Any, start: Any, index: Any) -> Any:
     """`array[start + index[l] + l]` for each lane l; the index is in whole float64 numbers."""
 
@@ -132,7 +137,7 @@ def take(typing: Any, array: Any, start: Any, index: Any) -> Any:
     return NUMBERS(array, types.intp, index), build
 
 
-@intrinsic
+@_instruction
 def put(typing: Any, array: Any, start: Any, index: Any, value: Any) -> Any:
     """`array[start + index[l] + l] = value[l]` for each lane l."""
 
@@ -144,7 +149,7 @@ def put(typing: Any, array: Any, start: Any, index: Any, value: Any) -> Any:
     return types.void(array, types.intp, index, value), build
 
 
-@intrinsic
+@_instruction
 def some(typing: Any, mask: Any) -> Any:
     """Whether any of eight truth values is true."""
 
@@ -156,7 +161,7 @@ def some(typing: Any, mask: Any) -> Any:
 
 
 def _reduction(name: str, *start: float) -> Any:
-    @intrinsic
+    @_instruction
     def reduce(typing: Any, value: Any) -> Any:
         def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             return builder.call(

@@ -1,4 +1,11 @@
-"""Zero-sum matrix games, compiled: equilibria of one game or of many."""
+"""Zero-sum matrix games, compiled: equilibria of one game or of many.
+
+Payoffs are brought to [1, 2] and pivoted (`_pivot`). Every game is then evaluated in the scaled
+payoffs. A gap above rounding is refined: at the optimum the tableau holds the inverse of the
+kernel, the square sub-game on the two supports, so that a few steps of iterative refinement bring
+the strategies to full precision. If that is not enough, as where a game cycled, the game is solved
+again with a perturbed right-hand side, which has no ties and hence no cycles.
+"""
 
 import numpy as np
 from numba import types
@@ -15,58 +22,42 @@ from equipoise.core.kernels._lanes import (
     total,
     where,
 )
-from equipoise.core.kernels._pivot import pivot_columns, pivot_games, power_of_two
+from equipoise.core.kernels._pivot import padded, pivot_columns, pivot_games, power_of_two
 
-EPS = 2.0**-52
+_EPS = 2.0**-52
 #: Up to this many payoffs, games are solved in lanes, if there are at least so many.
-LANES_UP_TO = 900
-LANES_FROM = 3
-#: A gap of so many roundings of the spread, and more in larger games, asks for refinement.
-REFINE = 4.0
-#: And one of so many for a second attempt.
-RETRY = 256.0
-PERTURBATION = 1e-7
+_LANES_UP_TO = 1024
+_LANES_FROM = 3
+#: A gap of more than so many roundings of the spread asks for a second attempt.
+_RETRY = 64.0
+_PERTURBATION = 1e-7
+_GOLDEN = 0.6180339887498949
 
 
 @compiled()
-def _padded(count):
-    return (count + WIDTH - 1) // WIDTH * WIDTH
-
-
-@compiled()
-def _strategies(z, row_label, column_label, right, cost, m, n):
-    """The unscaled optimum: w of the columns first, then u of the rows."""
-    z[:] = 0.0
-    for i in range(m):
-        label = int(row_label[i])
-        if label < n:
-            z[label] = right[i]
-    for j in range(n):
-        label = int(column_label[j])
-        if label >= n:
-            z[label] = cost[j]
+def _rounding(m, n):
+    """Gaps up to this, in scaled payoffs, cannot be told from zero."""
+    return _EPS * (4.0 + 0.125 * (m + n))
 
 
 @compiled()
 def _evaluate(s, z, x, y, v, m, n):
     """Normalise the strategies; their value and duality gap in the scaled payoffs `s`."""
-    k = len(y)
+    k = padded(n)
     sums = 0.0
     for j in range(n):
         y[j] = max(z[j], 0.0)
         sums += y[j]
-    for j in range(n):
-        y[j] /= sums
+    for j in range(k):
+        y[j] = y[j] / sums if j < n else 0.0
+        v[j] = 0.0
     sums = 0.0
     for i in range(m):
         x[i] = max(z[n + i], 0.0)
         sums += x[i]
-    for i in range(m):
-        x[i] /= sums
-    for j in range(k):
-        v[j] = 0.0
     value, best = 0.0, -np.inf
     for i in range(m):
+        x[i] /= sums
         row, weight = full(0.0), full(x[i])
         for j in range(0, k, WIDTH):
             e = load(s, i * k + j)
@@ -83,28 +74,25 @@ def _evaluate(s, z, x, y, v, m, n):
 
 
 @compiled()
-def _refine(s, t, z, row_label, column_label, residual, m, n, k):
-    """One step of iterative refinement of both strategies.
-
-    At the optimum the tableau holds the inverse of the kernel, the square sub-game on the two
-    supports.
-    """
+def _refine(s, t, z, row_label, column_label, residual, m, n):
+    """One step of iterative refinement of both strategies."""
+    k = padded(n)
     for j in range(n):
         label = int(column_label[j]) - n
-        residual[j] = 0.0
+        error = 0.0
         if label >= 0:
             error = 1.0
             for c in range(n):
                 error -= s[label * k + c] * z[c]
-            residual[j] = error
+        residual[j] = error
     for i in range(m):
         label = int(row_label[i])
-        residual[n + i] = 0.0
+        error = 0.0
         if label < n:
             error = 1.0
             for r in range(m):
                 error -= s[r * k + label] * z[n + r]
-            residual[n + i] = error
+        residual[n + i] = error
     for i in range(m):
         label = int(row_label[i])
         if label < n:
@@ -116,89 +104,95 @@ def _refine(s, t, z, row_label, column_label, residual, m, n, k):
 
 
 @compiled()
-def _solve_one(payoff, x_out, y_out, space):
-    """One game, with its columns in lanes: value, gap, spread, pivots and the stage it took."""
+def _solve_one(payoff, x_out, y_out, tables, vectors):
+    """One game, with its columns in lanes: value, gap, spread, pivots and the attempt it took."""
     m, n = payoff.shape
+    k, rows = padded(n), padded(m)
+    s, t = tables[0], tables[1]
+    cost, norms, v, y, right, u = (
+        vectors[0], vectors[1], vectors[2], vectors[3], vectors[4], vectors[5],
+    )  # fmt: skip
+    x, z, residual = vectors[6], vectors[7], vectors[8]
+    row_label, column_label = vectors[9], vectors[10]
     low, high = payoff[0, 0], payoff[0, 0]
     for i in range(m):
         for j in range(n):
             low, high = min(low, payoff[i, j]), max(high, payoff[i, j])
-    k, rows = _padded(n), _padded(m)
-    s, t, rest = space[: m * k], space[m * k : 2 * m * k], space[2 * m * k :]
-    cost, norms, v, y = rest[:k], rest[k : 2 * k], rest[2 * k : 3 * k], rest[3 * k : 4 * k]
-    right, u, x = rest[4 * k :][:rows], rest[4 * k + rows :][:rows], rest[4 * k + 2 * rows :][:rows]
-    rest = rest[4 * k + 3 * rows :]
-    z, residual, row_label = rest[: m + n], rest[m + n : 2 * (m + n)], rest[2 * (m + n) :][:m]
-    column_label = rest[2 * (m + n) + m :][:n]
-    u[:], y[:] = 0.0, 0.0
     factor = power_of_two(low, high)
-    low, spread = low * factor, high * factor - low * factor
+    low *= factor
+    spread = high * factor - low
     scale = 1.0 / spread if spread > 0.0 else 1.0
     for i in range(m):
-        for j in range(n):
-            s[i * k + j] = 1.0 + (payoff[i, j] * factor - low) * scale
-        for j in range(n, k):
-            s[i * k + j] = 2.0
-    rounding = EPS * (REFINE + 0.125 * (m + n))
-    best, value, pivots, stage = np.inf, 0.0, 0, 0
+        for j in range(k):  # what pads a row is never the worst column
+            s[i * k + j] = 1.0 + (payoff[i, j] * factor - low) * scale if j < n else 2.0
+    best, value, pivots, attempt_of_best = np.inf, 0.0, 0, 0
     for attempt in range(2):
         for j in range(k):
             cost[j] = -1.0 if j < n else 0.0
             norms[j] = 1.0
+            column_label[j] = j
+        for i in range(rows):
+            right[i] = 1.0 + attempt * _PERTURBATION * ((i + 1) * _GOLDEN % 1.0)
+            u[i] = 0.0
+            row_label[i] = n + i
         for i in range(m):
             for j in range(k):
                 e = s[i * k + j] if j < n else 0.0
                 t[i * k + j] = e
                 norms[j] += e * e
-        for i in range(rows):
-            right[i] = 1.0
-            if attempt:  # a generic right-hand side has no ties, hence no cycles
-                right[i] += PERTURBATION * ((i + 1) * 0.6180339887498949 % 1.0)
+        pivots += pivot_columns(t, right, cost, norms, u, v, row_label, column_label, m, n)
         for i in range(m):
-            row_label[i] = n + i
+            label = int(row_label[i])
+            z[label] = right[i] if label < n else 0.0
         for j in range(n):
-            column_label[j] = j
-        count = pivot_columns(t, right, cost, norms, u, v, row_label, column_label, m, n)
-        pivots += count if count >= 0 else -1 - count
-        _strategies(z, row_label, column_label, right, cost, m, n)
+            label = int(column_label[j])
+            z[label] = cost[j] if label >= n else 0.0
         for step in range(4):
             found, gap = _evaluate(s, z, x, y, v, m, n)
             if gap < best:
-                best, value, stage = gap, found, attempt
+                best, value, attempt_of_best = gap, found, attempt
                 for i in range(m):
                     x_out[i] = x[i]
                 for j in range(n):
                     y_out[j] = y[j]
             elif step > attempt:
                 break
-            if best <= rounding:
+            if best <= _rounding(m, n):
                 break
-            _refine(s, t, z, row_label, column_label, residual, m, n, k)
-        if best <= RETRY * EPS:
+            _refine(s, t, z, row_label, column_label, residual, m, n)
+        if best <= _RETRY * _EPS:
             break
-    return (low + (value - 1.0) * spread) / factor, best * spread / factor, spread / factor, pivots, stage
+    value = (low + (value - 1.0) * spread) / factor
+    return value, best * spread / factor, spread / factor, pivots, attempt_of_best
 
 
 @compiled()
-def _solve_eight(flat, start, games, m, n, space):
-    """Up to eight games in lanes; leaves their strategies and measures in `space`."""
+def _solve_eight(flat, start, games, m, n, tables, vectors):
+    """Up to eight games in lanes; returns the pivots of the longest.
+
+    Leaves strategies in `vectors[0]`, columns first; and in `vectors[1]` values, gaps in scaled
+    payoffs, gaps and spreads.
+    """
     k, size = n + 1, m * n
-    rows, columns = m * WIDTH, k * WIDTH
-    results, z, space = space[: 3 * WIDTH], space[3 * WIDTH :][: rows + columns], space[3 * WIDTH + rows + columns :]
-    s, t, space = space[: size * WIDTH], space[size * WIDTH :][: (m + 1) * columns], space[size * WIDTH + (m + 1) * columns :]
-    norms, v, column_label = space[:columns], space[columns : 2 * columns], space[2 * columns : 3 * columns]
-    u, row_label = space[3 * columns :][: rows + WIDTH], space[3 * columns + rows + WIDTH :][:rows]
+    s, t, z, results = tables[0], tables[1], vectors[0], vectors[1]
+    norms, u, v, row_label, column_label = (
+        vectors[2],
+        vectors[3],
+        vectors[4],
+        vectors[5],
+        vectors[6],
+    )
     zero, one, infinite = full(0.0), full(1.0), full(np.inf)
     low, high = infinite, full(-np.inf)
     for p in range(size):
         e = gather(flat, start + p, size, games)
         low, high = where(e < low, e, low), where(high < e, e, high)
         store(s, p * WIDTH, e)
-    tiny, huge = high - low < full(1e-290), (full(1e300) < high) 
-    factor = where(tiny, full(2.0**500), one)
-    factor = where(huge, full(0.25), where(low < full(-1e300), full(0.25), factor))
-    low, high = low * factor, high * factor
-    spread = high - low
+    factor = where(high - low < full(1e-290), full(2.0**500), one)
+    factor = where(full(1e300) < high, full(0.25), factor)
+    factor = where(low < full(-1e300), full(0.25), factor)
+    low = low * factor
+    spread = high * factor - low
     scale = where(zero < spread, one / spread, one)
     for j in range(n):
         norm = one
@@ -215,15 +209,13 @@ def _solve_eight(flat, start, games, m, n, space):
         store(row_label, i * WIDTH, full(float((n + i) * WIDTH)))
     store(t, (m * k + n) * WIDTH, zero)
     pivots = pivot_games(t, norms, u, v, row_label, column_label, m, n)
-    border = full(float(n * WIDTH))
-    sums = zero
+    border, sums = full(float(n * WIDTH)), zero
     for i in range(m):
         label, e = load(row_label, i * WIDTH), load(t, (i * k + n) * WIDTH)
         e = where((zero < e) & (label < border), e, zero)
         sums = sums + e
         put(z, 0, label, e)
-    y_scale = one / sums
-    sums = zero
+    y_scale, sums = one / sums, zero
     for j in range(n):
         label, e = load(column_label, j * WIDTH), load(t, (m * k + j) * WIDTH)
         e = where(label < border, zero, where(zero < e, e, zero))
@@ -248,46 +240,47 @@ def _solve_eight(flat, start, games, m, n, space):
         worst = where(e < worst, e, worst)
     store(results, 0, (low + (value - one) * spread) / factor)
     store(results, WIDTH, best - worst)
-    store(results, 2 * WIDTH, spread / factor)
+    store(results, 2 * WIDTH, (best - worst) * spread / factor)
+    store(results, 3 * WIDTH, spread / factor)
     return pivots
 
 
 @compiled(
     types.void(
-        READ[3], types.intp, types.intp, WRITE[2], WRITE[2], WRITE[2],
-        types.Array(types.int32, 2, "C"),
+        READ[3], WRITE[2], WRITE[2], WRITE[2], types.Array(types.int32, 2, "C"),
+        types.intp, types.intp,
     )
 )  # fmt: skip
-def solve_games(payoff, first, last, x, y, measures, counts):
+def solve_games(payoff, x, y, measures, counts, first, last):
     """Solve the games `first` to `last`.
 
-    Written are strategies; value, gap and spread; pivots and the stage it took.
+    Written are strategies; value, gap and spread; pivots and the attempt it took (0 or 1).
     """
     _, m, n = payoff.shape
-    flat = payoff.reshape(payoff.size)
-    size = m * n
-    lanes = size <= LANES_UP_TO and last - first >= LANES_FROM
-    column_space = np.empty(2 * m * _padded(n) + 4 * _padded(n) + 3 * _padded(m) + 3 * (m + n))
-    space = np.empty(WIDTH * ((m + 1) * (n + 1) + size + 3 * m + 5 * n + 10) if lanes else 0)
-    results, z = space[: 3 * WIDTH], space[3 * WIDTH :]
-    rounding = EPS * (REFINE + 0.125 * (m + n))
+    flat, size = payoff.reshape(payoff.size), m * n
+    lanes = size <= _LANES_UP_TO and last - first >= _LANES_FROM
+    tables, vectors = np.empty((2, m * padded(n))), np.empty((11, padded(m + n)))
+    eight_tables = np.empty((2, (m + 1) * (n + 1) * WIDTH if lanes else 0))
+    eight_vectors = np.empty((7, (m + n + 2) * WIDTH if lanes else 0))
+    z, results = eight_vectors[0], eight_vectors[1]
     for game in range(first, last, WIDTH):
-        games = min(WIDTH, last - game)
-        side_by_side = lanes and games >= LANES_FROM
-        pivots = 0
+        games, pivots = min(WIDTH, last - game), 0
+        side_by_side = lanes and games >= _LANES_FROM
         if side_by_side:
-            pivots = _solve_eight(flat, game * size, games, m, n, space)
+            pivots = _solve_eight(flat, game * size, games, m, n, eight_tables, eight_vectors)
         for lane in range(games):
             g = game + lane
-            if side_by_side and results[WIDTH + lane] <= rounding:
+            if side_by_side and results[WIDTH + lane] <= _rounding(m, n):
                 for i in range(m):
                     x[g, i] = z[(n + i) * WIDTH + lane]
                 for j in range(n):
                     y[g, j] = z[j * WIDTH + lane]
-                measures[g, 0], measures[g, 2] = results[lane], results[2 * WIDTH + lane]
-                measures[g, 1] = results[WIDTH + lane] * results[2 * WIDTH + lane]
+                measures[g, 0], measures[g, 1] = results[lane], results[2 * WIDTH + lane]
+                measures[g, 2] = results[3 * WIDTH + lane]
                 counts[g, 0], counts[g, 1] = pivots, 0
             else:
-                value, gap, spread, own, stage = _solve_one(payoff[g], x[g], y[g], column_space)
+                value, gap, spread, own, attempt = _solve_one(
+                    payoff[g], x[g], y[g], tables, vectors
+                )
                 measures[g, 0], measures[g, 1], measures[g, 2] = value, gap, spread
-                counts[g, 0], counts[g, 1] = pivots + own, stage
+                counts[g, 0], counts[g, 1] = pivots + own, attempt
