@@ -5,9 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import equipoise
 import numpy as np
 import pytest
+
+import equipoise
 from equipoise.core import kernels
 
 SOURCE = str(Path(equipoise.__file__).parents[1])

@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+
 from equipoise.core import kernels
 from equipoise.core.mdp import best_response_value, policy_value
 
@@ -143,12 +144,8 @@ def exact_gains(reward, transition, discount: float, x, y) -> np.ndarray:
             earned.append(
                 sum(w * sign * Fraction(float(reward[s, a, b])) for (a, b), w in weights.items())
             )
-            chain.append(
-                [
-                    sum(w * following[s, a, b][t] for (a, b), w in weights.items())
-                    for t in range(states)
-                ]
-            )
+            parts = [[w * p for p in following[s, a, b]] for (a, b), w in weights.items()]
+            chain.append([sum(column) for column in zip(*parts, strict=True)])
         return exact_value(earned, chain, gamma)
 
     own = value(*strategies, 1)

@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+
 from equipoise.core import kernels
 from equipoise.core.zerosum import solve_with_rationals
 

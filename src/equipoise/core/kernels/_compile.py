@@ -16,6 +16,7 @@ from typing import Any
 
 import numba
 from numba import types
+from numba.core import config
 from numba.misc.appdirs import AppDirs
 
 #: Arrays that a kernel only reads may be read-only, as those of JAX are.
@@ -23,6 +24,7 @@ READ = {n: types.Array(types.float64, n, "C", readonly=True) for n in range(1, 6
 WRITE = {n: types.Array(types.float64, n, "C") for n in range(1, 6)}
 
 _HERE = Path(__file__).parent
+_CONFIG: Any = config
 #: No reassociation: `a - b - c` stays what it says. Products may be fused into sums.
 _OPTIONS = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
 
@@ -33,8 +35,8 @@ def _cache_folder() -> Path | None:
     for source in sorted(_HERE.glob("*.py")):
         digest.update(source.read_bytes())
     homes = [_HERE / "__pycache__", Path(AppDirs("equipoise", appauthor=False).user_cache_dir)]
-    if numba.config.CACHE_DIR:
-        homes = [Path(numba.config.CACHE_DIR)]
+    if _CONFIG.CACHE_DIR:
+        homes = [Path(_CONFIG.CACHE_DIR)]
     for home in homes:
         folder = home / f"kernels-{digest.hexdigest()[:16]}"
         try:
@@ -56,10 +58,10 @@ def compiled(signature: Any = None, **options: Any) -> Callable[[Any], Any]:
         function = inspect.unwrap(function)  # tests wrap functions to check their types
         if signature is None or _FOLDER is None:
             return numba.njit(signature, **_OPTIONS, **options)(function)
-        before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(_FOLDER)
+        before, _CONFIG.CACHE_DIR = _CONFIG.CACHE_DIR, str(_FOLDER)
         try:
             return numba.njit(signature, **_OPTIONS, **options, cache=True)(function)
         finally:
-            numba.config.CACHE_DIR = before
+            _CONFIG.CACHE_DIR = before
 
     return decorate
