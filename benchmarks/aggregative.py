@@ -34,7 +34,7 @@ def draw(agents: int, d: int) -> Arrays:
 
 def ours(data: Arrays) -> Callable[[int], Answer]:
     """The structured program, and the shares of every agent."""
-    from equipoise.aggregative._dual import solve_dual
+    from equipoise.aggregative._program import solve_dual
     from equipoise.aggregative._knapsack import solve_knapsack
     from equipoise.aggregative._program import Program
 

@@ -14,22 +14,30 @@ from equipoise._lazy import load_on_first_use
 
 if TYPE_CHECKING:
     from equipoise import aggregative as aggregative
+    from equipoise import certificates as certificates
     from equipoise import dynamics as dynamics
     from equipoise import games as games
     from equipoise import incontext as incontext
     from equipoise import offline as offline
     from equipoise.certificates import certify as certify
     from equipoise.core import Certificate as Certificate
+    from equipoise.core import Outcome as Outcome
     from equipoise.core import Solution as Solution
     from equipoise.core import Status as Status
     from equipoise.games import AggregativeGame as AggregativeGame
     from equipoise.games import AggregativeMarkovGame as AggregativeMarkovGame
+    from equipoise.games import AggregativePolicy as AggregativePolicy
     from equipoise.games import ContextualGame as ContextualGame
     from equipoise.games import ContinuousGame as ContinuousGame
+    from equipoise.games import ContinuousPolicy as ContinuousPolicy
     from equipoise.games import DecoupledMarkovGame as DecoupledMarkovGame
     from equipoise.games import MarkovGame as MarkovGame
     from equipoise.games import MatrixGame as MatrixGame
+    from equipoise.games import Mixture as Mixture
     from equipoise.games import NormalFormGame as NormalFormGame
+    from equipoise.games import Profile as Profile
+    from equipoise.games import read_policy as read_policy
+    from equipoise.games import write_policy as write_policy
     from equipoise.solvers import solve as solve
 
 __version__ = "0.2.0"
@@ -46,12 +54,21 @@ _PUBLIC: dict[str, str | None] = {
     "ContextualGame": "equipoise.games",
     "DecoupledMarkovGame": "equipoise.games",
     "ContinuousGame": "equipoise.games",
+    # what is played
+    "Profile": "equipoise.games",
+    "Mixture": "equipoise.games",
+    "ContinuousPolicy": "equipoise.games",
+    "AggregativePolicy": "equipoise.games",
+    "read_policy": "equipoise.games",
+    "write_policy": "equipoise.games",
     # answers
     "solve": "equipoise.solvers",
     "certify": "equipoise.certificates",
+    "certificates": None,
     "Solution": "equipoise.core",
     "Certificate": "equipoise.core",
     "Status": "equipoise.core",
+    "Outcome": "equipoise.core",
     # very many agents
     "aggregative": None,
     # from a log

@@ -170,7 +170,7 @@ def test_constants_that_are_wrong_are_noticed():
     game = small()
     flat = Spec(game.influence, 3, 3, lipschitz=0.0, transition_lipschitz=0.0, counts=game.counts)
     run = learn(Simulator(game, 0), 60, spec=flat, rewards="unknown", bonus=0.01)
-    assert run.status.name == "inconsistent"
+    assert run.status.name == "inexact"
     assert not run.status.ok
     assert run.confidence == 0.0
 
@@ -225,7 +225,7 @@ def test_ctrl_c_returns_the_best_so_far(tmp_path):
     run = learn(Simulator(game, 0), 10**6, rewards="unknown", run=tmp_path / "run")
     timer.cancel()
     assert 0 < run.episodes < 10**6
-    assert run.status.name == "stopped"
+    assert run.status.name == "interrupted"
     assert eq.certify(game, run.policy).max_gain <= run.bound
 
 

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from equipoise.aggregative._dual import solve_dual
 from equipoise.aggregative._knapsack import solve_knapsack, threshold
-from equipoise.aggregative._program import Program, solve_general
-from equipoise.aggregative._rounding import round_vertex, sample_vertex
+from equipoise.aggregative._program import Program, solve_dual, solve_general
+from equipoise.aggregative._subroutine import round_vertex, sample_vertex
 
 
 def instance(seed, d, types, *, ties=False):

@@ -12,14 +12,13 @@ from aggregative.crowd_games import crowd
 
 import equipoise as eq
 from equipoise.aggregative._cells import near_best, possible, solve_cell, tile
-from equipoise.aggregative._exchange import exchange, spread
-from equipoise.aggregative._grouping import alone
-from equipoise.aggregative._normal import group_agents, stage_of
+from equipoise.aggregative._classes import alone
+from equipoise.aggregative._normal import exchange, group_agents, spread, stage_of
 from equipoise.aggregative._subroutine import Options, solve_stage, worth_of
 
 
 def feasible_cells(game, spacing, factor=1.0):
-    """How many cells are feasible at `factor` times the tolerance of lemma A."""
+    """How many cells are feasible at `factor` times the slack of lemma A."""
     stage = stage_of(game, alone(game.counts))
     centres, half = tile(stage.low, stage.high, spacing)
     side = 2 * half.max()
@@ -38,7 +37,7 @@ def test_a_cell_is_always_feasible(seed, agents, d, data):
 
 
 def test_the_antisymmetric_bar_needs_just_that_tolerance():
-    """Going is liked as much as staying is not; the full tolerance, and no less, will do."""
+    """Going is liked as much as staying is not; the full slack, and no less, will do."""
     sign = np.array([[-1.0, 1.0]])
     bar = eq.AggregativeGame(
         [[[0.0], [1.0]]], lambda x: sign * (0.5 - x[..., 0]), 1.0, counts=[1000]
@@ -162,32 +161,32 @@ def test_agents_who_only_look_alike_are_told_apart_by_the_certificate():
     assert eq.certify(game, [0, 0]).gains.tolist() == [0.0, 0.05]
 
 
-@pytest.mark.parametrize(("tolerance", "rounding"), [("printed", "sample"), (0.3, "vertex")])
-def test_other_tolerances_are_worse_here(tolerance, rounding):
+@pytest.mark.parametrize(("slack", "rounding"), [("printed", "sample"), (0.3, "vertex")])
+def test_other_slacks_are_worse_here(slack, rounding):
     game = crowd(1000)
     printed = eq.solve(
-        game, objective="welfare", spacing=0.05, tolerance=tolerance, rounding=rounding, key=1
+        game, objective="welfare", spacing=0.05, slack=slack, rounding=rounding, key=1
     )
     ours = eq.solve(game, objective="welfare", spacing=0.05)
     assert printed.certificate.max_gain > ours.certificate.max_gain
     assert (printed.stats["bound"] is None) == (rounding == "sample")
     again = eq.solve(
-        game, objective="welfare", spacing=0.05, tolerance=tolerance, rounding=rounding, key=1
+        game, objective="welfare", spacing=0.05, slack=slack, rounding=rounding, key=1
     )
     np.testing.assert_array_equal(printed.policy.actions, again.policy.actions)
 
 
 def test_the_printed_tolerance_fails_on_the_bar():
-    """No cell is feasible; the smallest tolerance that works is found, and it is said."""
+    """No cell is feasible; the smallest slack that works is found, and it is said."""
     bar = eq.games.load("el-farol", agents=1_000_000, capacity=0.55)
-    solution = eq.solve(bar, objective="welfare", spacing=0.1, tolerance="printed")
+    solution = eq.solve(bar, objective="welfare", spacing=0.1, slack="printed")
     assert solution.stats["relaxed"] > 1
     assert "no cell was feasible until" in str(solution.status)
     assert not solution.status.ok
 
 
 def test_a_wrong_lipschitz_constant_is_noticed():
-    """Too small a constant: cells fail, the tolerance grows, the status says so."""
+    """Too small a constant: cells fail, the slack grows, the status says so."""
     sign = np.array([[-1.0, 1.0]])
     bar = eq.AggregativeGame(
         [[[0.0], [1.0]]], lambda x: sign * (0.5 - x[..., 0]), 1e-3, counts=[999]
@@ -213,12 +212,13 @@ def test_options_are_checked():
         ({"sense": "min"}, "sense: expected objective='welfare' with 'min', found 'regret'"),
         ({"epsilon": 0.1}, "epsilon: expected objective='welfare' or 'loss' with it"),
         ({"rounding": "down"}, "rounding: expected"),
-        ({"tolerance": "paper"}, "tolerance: expected a number or 'printed'"),
+        ({"slack": "paper"}, "slack: expected a number or 'printed'"),
+        ({"slack": -1.0}, "slack: expected a number in"),
         ({"tolerance": -1.0}, "tolerance: expected a number in"),
         ({"spacing": 0.0}, "spacing: expected a number in"),
         ({"spacing": 1e-9}, "spacing: expected at most 4,000,000 cells"),
         (
-            {"spacing": 1e-9, "objective": "welfare", "tolerance": "printed"},
+            {"spacing": 1e-9, "objective": "welfare", "slack": "printed"},
             "spacing: expected at most 4,000,000 cells",
         ),
         ({"key": -1}, "key: expected a whole number"),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import equipoise as eq
-from equipoise.certificates import _decoupled
+from equipoise.certificates import _interactions
 from equipoise.games import Interactions, Mixture
 
 FAMILIES = eq.games.families
@@ -195,7 +195,7 @@ def test_concepts_are_ordered(rng, monkeypatch):
     mixture = Mixture(random_policies(rng, 3, *game.policy_shape))
     coarse = eq.certify(game, mixture, concept="cce").gains
     swaps = eq.certify(game, mixture, concept="ce")
-    monkeypatch.setattr(_decoupled, "TREE_LIMIT", 0)
+    monkeypatch.setattr(_interactions, "TREE_LIMIT", 0)
     told = eq.certify(game, mixture, concept="ce")
     assert swaps.exact
     assert not told.exact
@@ -284,7 +284,7 @@ def test_many_components_in_parts(rng, monkeypatch):
     game = contextual_game(rng)
     mixture = Mixture(padded(rng, game, 7), random_policies(rng, 7))
     whole = eq.certify(game, mixture, concept="ce").gains
-    monkeypatch.setattr("equipoise.certificates._mixtures._CHUNK", 1)
+    monkeypatch.setattr("equipoise.certificates._interactions._CHUNK", 1)
     np.testing.assert_allclose(eq.certify(game, mixture, concept="ce").gains, whole, atol=1e-13)
 
 

@@ -10,7 +10,7 @@ from games.continuous_samples import rich_game
 from scipy.optimize import minimize_scalar
 
 import equipoise as eq
-from equipoise.certificates import _continuous_bounds
+from equipoise.certificates import _continuous
 from equipoise.games import ContinuousPolicy, PolynomialTerms
 
 
@@ -235,7 +235,7 @@ class TestFunctions:
         assert eq.certify(blind, policy).max_gain <= 1.0
 
     def test_when_trials_run_out_the_bound_still_holds(self, rng, monkeypatch):
-        monkeypatch.setattr(_continuous_bounds, "MOST_TRIALS", 200)
+        monkeypatch.setattr(_continuous, "MOST_TRIALS", 200)
         exact, game = self.pair(rng, lipschitz=40.0)
         policy = rng.uniform(-1, 1, 3)
         certificate, expected = eq.certify(game, policy), eq.certify(exact, policy)

@@ -1,5 +1,7 @@
 """Errors name the argument, what was expected, what was found, and where."""
 
+import pickle
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -133,3 +135,12 @@ def test_probabilities_are_returned_with_sums_of_one():
     assert clean.min() >= 0
     exact = np.array([0.25, 0.75])
     assert checks.check_probabilities("policy", exact) is exact
+
+
+def test_an_error_knows_its_argument_and_travels_between_processes():
+    with pytest.raises(checks.InputError) as caught:
+        checks.check_count("rounds", 0)
+    error = pickle.loads(pickle.dumps(caught.value))
+    assert (error.argument, error.expected, error.found) == ("rounds", "a whole number >= 1", "0")
+    assert str(error) == "rounds: expected a whole number >= 1, found 0"
+    assert error.about("--rounds") == "--rounds: expected a whole number >= 1, found 0"

@@ -2,11 +2,12 @@
 
 import errno
 import os
+import stat
 
 import numpy as np
 import pytest
 
-from equipoise.core.files import atomic_write, write_bytes, write_text
+from equipoise.core.files import atomic_write, read_bytes, write_bytes, write_text
 
 
 def test_the_target_appears_only_when_the_block_ends(tmp_path):
@@ -93,3 +94,14 @@ def test_permissions_follow_the_umask_and_links_stay_links(tmp_path):
     write_text(tmp_path / "link", "second")
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "a").read_text() == "second"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
+def test_devices_are_written_to_and_read_with_a_limit():
+    write_text("/dev/null", "gone")
+    with pytest.raises(OSError, match="No space left on device") as full:
+        write_text("/dev/full", "once")
+    assert full.value.filename == "/dev/full"
+    assert stat.S_ISCHR(os.stat("/dev/full").st_mode)
+    with pytest.raises(ValueError, match="/dev/zero: expected a file, or at most 64 MB"):
+        read_bytes("/dev/zero")

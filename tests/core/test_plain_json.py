@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from equipoise.core.plain import differences, dumps, loads, to_plain
+from equipoise.core.plain import differences, dumps, loads, read_json, read_toml, to_plain
 
 
 class Kind(Enum):
@@ -73,3 +73,48 @@ def test_differences_name_every_key():
         "flag (True, now 1)",
         "new (absent, now 0)",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ('{"a": 1, "a": 2}', "the key 'a' twice"),
+        ("[" * 3000, "nested more than 64 deep"),
+        ("[" * 100 + "]" * 100, "nested more than 64 deep"),
+        ("[" + "9" * 400 + "]", "a whole number beyond float64"),
+        ("[" + "9" * 5000 + "]", "digits"),
+        ("[1e400]", "1e400, a number beyond float64"),
+        ("[NaN]", "NaN, which is not a number of JSON"),
+        ("[-Infinity]", "-Infinity, which is not a number of JSON"),
+        (b"\xff", "can't decode"),
+        ("", "Expecting value"),
+    ],
+)
+def test_what_is_wrong_with_json_is_told(tmp_path, text, complaint):
+    (tmp_path / "a.json").write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(ValueError, match=rf"a\.json: expected JSON, found .*{complaint}"):
+        read_json(tmp_path / "a.json")
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("a = 1\na = 2", "overwrite"),
+        ("a = " + "[" * 3000, "nested more than 64 deep"),
+        ("a" + ".a" * 3000 + " = 1", "nested more than 64 deep"),
+        ("a = " + "9" * 400, "a whole number beyond float64"),
+        ("a = " + "9" * 5000, "digits"),
+        (b"a = '\xff'", "can't decode"),
+    ],
+)
+def test_what_is_wrong_with_toml_is_told(tmp_path, text, complaint):
+    (tmp_path / "a.toml").write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(ValueError, match=rf"a\.toml: expected TOML, found .*{complaint}"):
+        read_toml(tmp_path / "a.toml")
+
+
+def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path):
+    (tmp_path / "a").write_bytes(b'\xef\xbb\xbf{"a": 1}')
+    assert read_json(tmp_path / "a", "a") == {"a": 1}
+    with pytest.raises(ValueError, match=r"a: expected an object with b; no b"):
+        read_json(tmp_path / "a", "b")

@@ -55,7 +55,7 @@ def test_damaged_arrays_are_refused_by_name(folder, kept):
     ("text", "complaint"),
     [
         ('{"format": 1', r"net\.json: expected JSON"),
-        ("[1]", r"net\.json: expected format 1, found None"),
+        ("[1]", r"net\.json: expected a JSON object, found list"),
         (json.dumps({"format": 2, "kind": "a", "size": 3}), "expected format 1, found 2"),
         (json.dumps({"format": 1, "kind": "a"}), r"net\.json: expected 'size' in it, found"),
     ],

@@ -9,7 +9,7 @@ import pytest
 
 import equipoise as eq
 from equipoise.games import Interactions, Mixture
-from equipoise.games import _lookups as lookups
+from equipoise.games import _interactions as lookups
 
 
 def random_terms(rng, agents=4, moves=3, situations=2, rank=3) -> Interactions:

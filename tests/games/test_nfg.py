@@ -9,7 +9,7 @@ import pytest
 from support import peer
 
 from equipoise.games import MatrixGame, NormalFormGame, load, read, write
-from equipoise.games.files._nfg import parse_nfg
+from equipoise.games.files._text import parse_nfg
 
 PAYOFF_FORM = 'NFG 1 R "a title" { "Rose" "Colin" } { 2 3 }\n\n1 10 2 20 3 30 4 40 5 50 6 60\n'
 NAMED = (

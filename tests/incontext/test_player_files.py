@@ -3,6 +3,7 @@
 import json
 
 import jax
+import equinox as eqx
 import numpy as np
 import pytest
 from sample_players import TINY, random_players
@@ -63,19 +64,31 @@ def test_damage_is_told(tmp_path):
         ({"config": {**content["config"], "width": 32}}, "expected shape"),
         ({"config": {**content["config"], "layers": 2}}, "expected the weights of its config"),
         ({"config": {**content["config"], "colour": 2}}, "expected fields of Config"),
+        ({"config": {**content["config"], "layers": 1e15}}, "layers: expected at most"),
+        ({"family": {"name": "uniform"}}, r"players\.json: expected .* with 'actions', found no"),
+        ({"family": {**content["family"], "actions": 3}}, r"players\.json: expected a sound"),
+        ({"config": 3}, r"players\.json: expected a sound description"),
     ):
         file.write_text(json.dumps({**content, **change}))
         with pytest.raises(ValueError, match=complaint):
             incontext.load(tmp_path)
     for text, complaint in (
         ('{"format": 1', "players.json: expected JSON"),
-        ("[1]", "expected format 1, found None"),
+        ("[1]", "expected a JSON object, found list"),
         ('{"format": 1}', "players.json: expected 'family' in it"),
     ):
         file.write_text(text)
         for read in (incontext.load, incontext.description, incontext.family_of):
             with pytest.raises(ValueError, match=complaint):
                 read(tmp_path)
+
+
+def test_weights_that_are_not_finite_are_refused(tmp_path):
+    players = random_players()
+    broken = eqx.tree_at(lambda p: p.models.readout, players, players.models.readout * np.nan)
+    incontext.save(broken, tmp_path, CONFIG, families.uniform(3))
+    with pytest.raises(ValueError, match=r"safetensors: \.readout: expected finite numbers"):
+        incontext.load(tmp_path)
 
 
 def test_damaged_weights_are_told(tmp_path):

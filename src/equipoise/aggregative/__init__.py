@@ -6,8 +6,8 @@ holds the solvers, a map of the equilibria found, mean-field views, the bounds o
 """
 
 from equipoise.aggregative import theory
-from equipoise.aggregative._envelope import lipschitz_envelope
-from equipoise.aggregative._map import Equilibrium, equilibria
+from equipoise.aggregative._cells import lipschitz_envelope
+from equipoise.aggregative._map import Compared, Equilibrium, Study, equilibria, study
 from equipoise.aggregative._markov import solve_aggregative_markov
 from equipoise.aggregative._mean_field import (
     MeanField,
@@ -27,12 +27,14 @@ from equipoise.aggregative.learning import (
 )
 
 __all__ = [
+    "Compared",
     "Environment",
     "Equilibrium",
     "Learned",
     "MeanField",
     "Simulator",
     "Spec",
+    "Study",
     "equilibria",
     "from_mean_field",
     "from_pettingzoo",
@@ -42,6 +44,7 @@ __all__ = [
     "sampled_gain",
     "solve_aggregative",
     "solve_aggregative_markov",
+    "study",
     "theory",
     "to_pettingzoo",
 ]

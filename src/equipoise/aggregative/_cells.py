@@ -1,6 +1,6 @@
 """Cells that tile the aggregates, and which of them can hold an equilibrium.
 
-In a cell with centre c and half side a/2, each agent may play what is within a tolerance of its
+In a cell with centre c and half side a/2, each agent may play what is within a slack of its
 best at c, and the aggregate must stay in the cell. A cell that fails this is dropped, mostly
 without a linear program: the sums of allowed influences are bounded in 3^d directions.
 """
@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
+from scipy import ndimage
 
-from equipoise.aggregative._dual import solve_dual
 from equipoise.aggregative._knapsack import Vertex, solve_knapsack
-from equipoise.aggregative._program import Program
+from equipoise.aggregative._program import Program, solve_dual
+from equipoise.core import checks
 
 #: How many rewards are held at once.
 CHUNK = 3_000_000
@@ -133,8 +134,8 @@ def children(
     return (centres[:, None] + shifts * half).reshape(-1, len(half)), half / parts
 
 
-def near_best(rewards: np.ndarray, tolerance: float) -> np.ndarray:
-    """(..., types, actions) bool: the actions within the tolerance of the best at a point.
+def near_best(rewards: np.ndarray, slack: float) -> np.ndarray:
+    """(..., types, actions) bool: the actions within the slack of the best at a point.
 
     >>> near_best(np.array([[1.0, 0.9, 0.5]]), 0.2).tolist()
     [[True, True, False]]
@@ -142,7 +143,7 @@ def near_best(rewards: np.ndarray, tolerance: float) -> np.ndarray:
     best = rewards[..., 0]
     for a in range(1, rewards.shape[-1]):
         best = np.maximum(best, rewards[..., a])
-    return rewards >= (best - (tolerance + SLACK))[..., None]
+    return rewards >= (best - (slack + SLACK))[..., None]
 
 
 def possible(
@@ -181,3 +182,35 @@ def solve_cell(
         f = influence[:, :, 0]
         return solve_knapsack(weights, f, stage.counts, allowed, float(low[0]), float(high[0]))
     return solve_dual(Program(weights, influence, stage.counts, allowed, low, high))
+
+
+def lipschitz_envelope(
+    values: np.ndarray, slope: float, spacing: float, *, upper: bool = True
+) -> np.ndarray:
+    """`min_{x'} v(x') + slope |x - x'|_inf` at every point of a grid, exactly.
+
+    `values` are upper bounds of a function with that slope, on a regular grid with one axis for
+    each coordinate; what comes back is the tightest bound they imply together. With
+    `upper=False`, lower bounds: `max_{x'} v(x') - slope |x - x'|_inf`.
+
+    A minimum over boxes of radius 1, 2, 4, ... reaches every distance, so the cost is that of the
+    grid times the logarithm of its side, not its square.
+
+    **Example**
+
+    >>> import numpy as np
+    >>> from equipoise.aggregative import lipschitz_envelope
+    >>> lipschitz_envelope(np.array([0.0, 5.0, 5.0, 1.0]), slope=2.0, spacing=0.5).tolist()
+    [0.0, 1.0, 2.0, 1.0]
+    """
+    values = np.asarray(values, np.float64)
+    checks.check_range("slope", slope, 0.0, np.inf, high_open=True)
+    checks.check_range("spacing", spacing, 0.0, np.inf, low_open=True, high_open=True)
+    envelope = values.copy() if upper else -values
+    radius, side = 1, max(values.shape, default=1)
+    # Boxes of all powers of two up to the side compose to every distance on the grid.
+    while radius < 2 * side:
+        nearest = ndimage.minimum_filter(envelope, size=2 * radius + 1, mode="nearest")
+        envelope = np.minimum(envelope, nearest + slope * spacing * radius)
+        radius *= 2
+    return envelope if upper else -envelope

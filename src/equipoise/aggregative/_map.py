@@ -7,12 +7,19 @@ import numpy as np
 from scipy import ndimage
 
 from equipoise.aggregative._cells import Stage, near_best, possible, tile
-from equipoise.aggregative._exchange import exchange, spread
-from equipoise.aggregative._normal import group_agents, mean_worth, stage_of
-from equipoise.aggregative._options import as_worth, check_kinds
-from equipoise.aggregative._subroutine import Options, descend
+from equipoise.aggregative._markov import solve_aggregative_markov
+from equipoise.aggregative._normal import (
+    exchange,
+    group_agents,
+    mean_worth,
+    solve_aggregative,
+    spread,
+    stage_of,
+)
+from equipoise.aggregative._subroutine import Options, as_worth, check_kinds, descend
 from equipoise.certificates import certify
 from equipoise.core import checks
+from equipoise.core.results import Solution
 from equipoise.games import AggregativeGame, AggregativeMarkovGame, AggregativePolicy
 
 #: Cells along each coordinate unless told, by the number of coordinates.
@@ -98,7 +105,7 @@ def _map(
     for centres, half in regions(stage, spacing):
         counted = {"cells": 0, "feasible": 0, "programs": 0}
         plan = descend(stage, Options(), (centres, half), 1.0, counted)
-        if plan is None:  # cells of a region may each be feasible for its tolerance alone
+        if plan is None:  # cells of a region may each be feasible for its slack alone
             continue
         plan = exchange(game, groups, stage, Options(), plan)
         policy = spread(groups, plan.plays)
@@ -124,3 +131,60 @@ def regions(stage: Stage, spacing: float) -> list[tuple[np.ndarray, np.ndarray]]
     labels, number = ndimage.label(passed.reshape(shape), touching)  # pyright: ignore
     labels = labels.ravel()
     return [(centres[labels == k + 1], half) for k in range(number)]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A policy beside others: what anybody could gain, and what the mean agent earns."""
+
+    name: str
+    #: (d,) its aggregate; None in a Markov game, where each step and state has its own.
+    aggregate: np.ndarray | None
+    gain: float
+    #: To the mean agent, over starting states in a Markov game.
+    value: float
+
+
+@dataclass(frozen=True)
+class Study:
+    """A solution, the map of all equilibria found, and how the solution compares with others."""
+
+    solution: Solution
+    #: Of a game in normal form; empty for a Markov game.
+    equilibria: tuple[Equilibrium, ...]
+    comparison: tuple[Compared, ...]
+
+
+def study(game: AggregativeGame | AggregativeMarkovGame, **options: Any) -> Study:
+    """Solve a game once, and compare the solution with other equilibria, found once.
+
+    A game in normal form is compared with every equilibrium of its map, and a Markov game with its
+    solutions of the largest and of the smallest welfare. `options` are those of `solve`.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> found = eq.aggregative.study(eq.games.load("public-good", agents=900))
+    >>> [(one.name, round(one.value, 3)) for one in found.comparison]
+    [('this solution', 0.6), ('equilibrium 0', 0.6), ('equilibrium 1', 0.0), ('equilibrium 2', 0.0)]
+    """
+    if isinstance(game, AggregativeMarkovGame):
+        solution = solve_aggregative_markov(game, **options)
+        rows = [_compared("this solution", solution)]
+        for name, sense in (("best for society found", "max"), ("worst found", "min")):
+            other = solve_aggregative_markov(game, objective="welfare", sense=sense)
+            rows.append(_compared(name, other))
+        return Study(solution, (), tuple(rows))
+    solution = solve_aggregative(game, **options)
+    found = equilibria(game)
+    own = _compared("this solution", solution, solution.stats["aggregate"])
+    others = (
+        Compared(f"equilibrium {k}", one.aggregate, one.gain, one.welfare)
+        for k, one in enumerate(found)
+    )
+    return Study(solution, found, (own, *others))
+
+
+def _compared(name: str, solution: Solution, aggregate: np.ndarray | None = None) -> Compared:
+    gain = float(solution.certificate.max_gain)
+    return Compared(name, aggregate, gain, float(np.mean(solution.value)))

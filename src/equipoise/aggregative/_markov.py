@@ -3,7 +3,7 @@
 Algorithm 1 of the paper plans each step and state alone; Algorithm 2 goes backward and adds the
 welfare still to come to each cell's program. What an agent will get later depends on the
 aggregate, not on its own action at a given aggregate, so it cancels from its best replies (lemma
-B): both need only the tolerance of the rewards' Lipschitz constant. Values and welfare are those
+B): both need only the slack of the rewards' Lipschitz constant. Values and welfare are those
 of the aggregate that the pure profile really has, not of the centre of its cell.
 """
 
@@ -14,11 +14,16 @@ from typing import Any
 import numpy as np
 
 from equipoise.aggregative._cells import Stage
-from equipoise.aggregative._classes import Roster
-from equipoise.aggregative._grouping import Groups, alone, group_rows
-from equipoise.aggregative._normal import make_status, mean_worth
-from equipoise.aggregative._options import as_options, as_worth
-from equipoise.aggregative._subroutine import Options, Plan, solve_stage
+from equipoise.aggregative._classes import Groups, Roster, alone, group_rows
+from equipoise.aggregative._normal import as_tolerance, make_status, mean_worth
+from equipoise.aggregative._subroutine import (
+    Options,
+    Plan,
+    as_options,
+    as_worth,
+    reward_range,
+    solve_stage,
+)
 from equipoise.certificates import certify
 from equipoise.core.results import Solution
 from equipoise.games import AggregativeMarkovGame
@@ -34,9 +39,10 @@ def solve_aggregative_markov(
     method: str = "backward",
     spacing: float | None = None,
     epsilon: float = 0.0,
-    tolerance: float | str | None = None,
+    slack: float | str | None = None,
     rounding: str = "vertex",
     key: int = 0,
+    tolerance: float | None = None,
 ) -> Solution:
     """A pure policy in which no agent can gain more than `stats["bound"]`, certified.
 
@@ -61,7 +67,7 @@ def solve_aggregative_markov(
     width = max(float((high - low).max()) for low, high in boxes)
     options = as_options(
         width, objective=objective, sense=sense, spacing=spacing, epsilon=epsilon,
-        tolerance=tolerance, rounding=rounding, key=key,
+        slack=slack, rounding=rounding, key=key,
     )  # fmt: skip
     groups = group_agents(game, worth)
     planner = Planner(game, groups, worth, options, method)
@@ -70,6 +76,8 @@ def solve_aggregative_markov(
     planned = time.perf_counter()
     certificate = certify(game, policy)
     bound = None if rounding == "sample" else planner.bound()
+    span = float(planner.ranges.max(1).sum())
+    allowed = as_tolerance(tolerance, span)
     stats = {
         "bound": bound,
         "welfare": planner.welfare[0],
@@ -81,8 +89,9 @@ def solve_aggregative_markov(
         "delta": game.delta,
         "lipschitz": game.lipschitz,
         "lipschitz_estimated": game.lipschitz_estimated,
+        "range": span,
         "spacing": max(plan.spacing for plan in planner.plans),
-        "tolerance": max(plan.tolerance for plan in planner.plans),
+        "slack": max(plan.slack for plan in planner.plans),
         "relaxed": max(plan.relaxed for plan in planner.plans),
         "cells": sum(plan.cells for plan in planner.plans),
         "feasible": sum(plan.feasible for plan in planner.plans),
@@ -90,10 +99,8 @@ def solve_aggregative_markov(
         "plan_seconds": planned - started,
         "seconds": time.perf_counter() - started,
     }
-    gain = float(certificate.max_gain)
-    span = game.horizon * (game.bounds[1] - game.bounds[0])
-    status = make_status(gain, bound, stats["relaxed"], game.lipschitz_estimated, span=span)
-    return Solution(policy, planner.value[0], certificate, status, stats)
+    status = make_status(certificate, allowed, bound, stats["relaxed"], game.lipschitz_estimated)
+    return Solution(policy, planner.value[0], certificate, status, allowed, stats)
 
 
 def group_agents(game: AggregativeMarkovGame, worth: np.ndarray | None) -> Groups:
@@ -172,6 +179,8 @@ class Planner:
         self.value = np.zeros((horizon + 1, states))
         self.welfare = np.zeros((horizon + 1, states))
         self.bounds = np.zeros((horizon, states))
+        #: (horizon, states): the range of rewards at some reachable aggregates.
+        self.ranges = np.zeros((horizon, states))
         few = len(groups.first) * actions * horizon * states <= 10_000_000
         #: (horizon, states, types, actions): shares before rounding; None for very many types.
         self.shares = np.zeros((horizon, states, len(groups.first), actions)) if few else None
@@ -187,7 +196,7 @@ class Planner:
 
     def _stage(self, h: int, s: int) -> Stage:
         lipschitz = None
-        if self.options.tolerance == "printed" and self.backward:
+        if self.options.slack == "printed" and self.backward:
             left = self.game.horizon - 1 - h
             lipschitz = self.game.lipschitz + self.game.transition_lipschitz * left
         ahead = self.welfare[h + 1] if self.backward else None
@@ -199,6 +208,7 @@ class Planner:
         self.roster.assign(h, s, plan.plays)
         self.aggregate[h, s] = plan.aggregate
         self.bounds[h, s] = plan.bound
+        self.ranges[h, s] = reward_range(stage)
         if self.shares is not None:
             self.shares[h, s] = plan.shares
         rewards = stage.rewards(plan.aggregate[None])[0]

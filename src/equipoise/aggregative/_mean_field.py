@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.aggregative._cells import Stage
-from equipoise.aggregative._classes import Roster
-from equipoise.aggregative._grouping import alone
+from equipoise.aggregative._classes import Roster, alone
 from equipoise.aggregative._markov import stage_of as markov_stage_of
 from equipoise.aggregative._normal import stage_of
 from equipoise.aggregative._subroutine import Options, Plan, seek

@@ -1,4 +1,15 @@
-"""The same program by a general solver: the path for many dimensions, and an oracle for tests."""
+"""The linear program of one cell for an aggregate of two or more dimensions.
+
+The program couples the types in d rows only, so its dual has d variables, the prices of the
+coordinates: `g(y) = sum_t c_t max_a (w_ta - y . f_ta) + max_{z in band} y . z`, convex and
+piecewise linear. Cutting planes find its minimum: by centres of gravity of a polygon for d = 2,
+by Kelley's method for d >= 3. All but a few types then have one best action by a margin; a small
+program of the nearly tied types gives a vertex of the whole, and its prices prove it: the dual
+value there is an upper bound that the vertex must meet. Where it does not, more types are left
+free, in the end all of them.
+
+`solve_general` is the same program by HiGHS: the path for many dimensions, and an oracle for tests.
+"""
 
 from dataclasses import dataclass
 
@@ -7,6 +18,11 @@ from scipy import sparse
 from scipy.optimize import linprog
 
 from equipoise.aggregative._knapsack import Vertex
+
+#: Types left free in the small program, for each dimension.
+FREE = 40
+#: Relative gap between a vertex and its upper bound below which it is optimal.
+GAP = 1e-9
 
 
 @dataclass(frozen=True)
@@ -97,3 +113,171 @@ def vertex_of(program: Program, share: np.ndarray) -> Vertex:
     weights = np.where(program.allowed[mixed], program.weights[mixed], 0.0)
     objective += (split * weights).sum() - count[mixed] @ chosen[mixed]
     return Vertex(choice, mixed, split, float(objective))
+
+
+class Dual:
+    """The dual function of a program, with its slope."""
+
+    def __init__(self, program: Program):
+        self.program = program
+        self.counts = program.counts.astype(np.float64)
+        allowed = np.ascontiguousarray(program.allowed.T)
+        self.weights = np.where(allowed, program.weights.T, -np.inf)
+        # (d, actions, types): long axes last, where NumPy is quick
+        self.influence = np.ascontiguousarray(
+            np.moveaxis(program.influence, 0, 2).transpose(1, 0, 2)
+        )
+
+    def scores(self, prices: np.ndarray) -> np.ndarray:
+        """(actions, types): weights at these prices."""
+        scores = self.weights.copy()
+        for price, influence in zip(prices, self.influence, strict=True):
+            scores -= price * influence
+        return scores
+
+    def at(self, prices: np.ndarray) -> tuple[float, np.ndarray]:
+        """Value and a slope."""
+        scores = self.scores(prices)
+        best, choice = scores[0], np.zeros(scores.shape[1], np.int64)
+        for a in range(1, len(scores)):
+            choice = np.where(scores[a] > best, a, choice)
+            best = np.maximum(scores[a], best)
+        edge = np.where(prices > 0, self.program.high, self.program.low)
+        value = float(self.counts @ best + prices @ edge)
+        place = choice * len(choice) + np.arange(len(choice))
+        total = np.array([self.counts @ f.ravel().take(place) for f in self.influence])
+        return value, edge - total
+
+
+def solve_dual(program: Program) -> Vertex | None:
+    """Solve the program; None when it is infeasible."""
+    types = len(program.counts)
+    if types <= (2 * FREE if program.dimensions == 2 else 250) * program.dimensions:
+        solved = solve_general(program)
+        return None if solved is None else solved[0]
+    dual = Dual(program)
+    weights = np.where(program.allowed, program.weights, np.nan)
+    # No mixed actions are worth less than this: a dual value below it proves infeasibility.
+    floor = float(dual.counts @ np.nanmin(weights, 1))
+    spread = np.nanmax(weights) - np.nanmin(weights)
+    ranges = np.ptp(program.influence, axis=1)
+    size = 4.0 * (spread or 1.0) / np.maximum(ranges.mean(0), 1e-300)
+    rounding = 1e-12 * (1.0 + abs(floor))
+    prices = np.zeros(program.dimensions)
+    for _ in range(8):
+        prices, value = _minimise(dual, size, floor - rounding)
+        if value < floor - rounding:
+            return None
+        if (np.abs(prices) < 0.98 * size).all():
+            break
+        vertex = _polish(dual, prices, attempts=2)
+        if vertex is not None:
+            return vertex
+        size = 16.0 * size
+    vertex = _polish(dual, prices, attempts=3)
+    if vertex is not None:
+        return vertex
+    solved = solve_general(program)  # degenerate: leave it to the general solver
+    return None if solved is None else solved[0]
+
+
+def _minimise(dual: Dual, size: np.ndarray, floor: float) -> tuple[np.ndarray, float]:
+    """Prices of nearly the least dual value in a box, or of any value below `floor`."""
+    return (_by_centres if len(size) == 2 else _by_planes)(dual, size, floor)
+
+
+def _by_centres(dual: Dual, size: np.ndarray, floor: float) -> tuple[np.ndarray, float]:
+    """Centres of gravity: each slope cuts the polygon that holds the minimum through its centre."""
+    polygon = np.array([[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]]) * size
+    best, prices = np.inf, np.zeros(2)
+    for _ in range(60):
+        centre = _centroid(polygon)
+        value, slope = dual.at(centre)
+        if value < best:
+            best, prices = value, centre
+        if best < floor or not slope.any():
+            break
+        # Where the minimum is lies below this line: a cut through the centre or deeper.
+        polygon = _clip(polygon, slope, float(slope @ centre) + best - value)
+        if len(polygon) < 3 or (np.ptp(polygon, axis=0) < 1e-7 * size).all():
+            break
+    return prices, best
+
+
+def _centroid(polygon: np.ndarray) -> np.ndarray:
+    base = polygon[0]
+    a, b = polygon[1:-1] - base, polygon[2:] - base
+    areas = a[:, 0] * b[:, 1] - a[:, 1] * b[:, 0]
+    total = areas.sum()
+    if total == 0.0:
+        return polygon.mean(0)
+    return base + (areas @ (a + b)) / (3.0 * total)
+
+
+def _clip(polygon: np.ndarray, normal: np.ndarray, level: float) -> np.ndarray:
+    """The part of a polygon where `normal . y <= level`."""
+    height = polygon @ normal - level
+    after, height_after = np.roll(polygon, -1, 0), np.roll(height, -1)
+    points = []
+    for i, inside in enumerate(height <= 0):
+        if inside:
+            points.append(polygon[i])
+        if (height[i] < 0 < height_after[i]) or (height_after[i] < 0 < height[i]):
+            share = height[i] / (height[i] - height_after[i])
+            points.append(polygon[i] + share * (after[i] - polygon[i]))
+    return np.array(points) if points else np.zeros((0, 2))
+
+
+def _by_planes(dual: Dual, size: np.ndarray, floor: float) -> tuple[np.ndarray, float]:
+    """Kelley's method: minimise the largest of the planes seen so far, add the next."""
+    d = len(size)
+    best, prices = np.inf, np.zeros(d)
+    point, planes, levels = np.zeros(d), [], []
+    worth = 1.0
+    for _ in range(40 + 40 * d):
+        value, slope = dual.at(point)
+        if value < best:
+            best, prices = value, point
+        if best < floor or not slope.any():
+            break
+        worth = max(worth, abs(value))
+        planes.append(slope * size)
+        levels.append(slope @ point - value)
+        result = linprog(
+            [0.0] * d + [1.0],
+            A_ub=np.column_stack([np.array(planes) / worth, np.full(len(planes), -1.0)]),
+            b_ub=np.array(levels) / worth,
+            bounds=[(-1, 1)] * d + [(None, None)],
+            method="highs",
+        )
+        if result.status != 0 or best - result.fun * worth <= 1e-8 * max(1.0, abs(best)):
+            break
+        point = result.x[:d] * size
+    return prices, best
+
+
+def _polish(dual: Dual, prices: np.ndarray, attempts: int) -> Vertex | None:
+    """A vertex from prices: fix the types that are clear, solve for the rest, check by duality."""
+    program, types = dual.program, len(dual.counts)
+    free = FREE * program.dimensions
+    for _ in range(attempts):
+        if 2 * free >= types:
+            break
+        scores = dual.scores(prices)
+        choice = scores.argmax(0)
+        top = np.partition(scores, len(scores) - 2, axis=0)[-2:]
+        near = np.argpartition(top[1] - top[0], free)[:free]
+        fixed = np.ones(types, bool)
+        fixed[near] = False
+        away = dual.counts[fixed] @ program.influence[fixed, choice[fixed]]
+        solved = solve_general(program.part(near, away))
+        free *= 4
+        if solved is None:
+            continue
+        small, prices = solved
+        worth = dual.counts[fixed] @ program.weights[fixed, choice[fixed]] + small.objective
+        bound, _ = dual.at(prices)
+        if bound - worth <= GAP * max(1.0, abs(worth)):
+            choice[near] = small.choice
+            return Vertex(choice, near[small.moved], small.split, float(worth))
+    return None

@@ -1,12 +1,13 @@
 """The subroutine: a pure near-equilibrium of one stage, any or the best for society.
 
-With cells of side `alpha`, a tolerance of `lipschitz * alpha` and the aggregate held in the cell,
+With cells of side `alpha`, a slack of `lipschitz * alpha` and the aggregate held in the cell,
 some cell is feasible in every game (lemma A). A vertex of its program leaves d agents between
 actions, and deciding them moves the aggregate by d delta / 2. Deviations from the Algorithms'
 printed subroutine, and why, are listed in docs/theory/aggregative.md.
 """
 
 from dataclasses import dataclass, field, replace
+from itertools import islice, product
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,19 @@ from equipoise.aggregative._cells import (
     tile,
 )
 from equipoise.aggregative._knapsack import Vertex
-from equipoise.aggregative._rounding import round_vertex, sample_vertex
 from equipoise.aggregative.theory import printed_zeta
+from equipoise.core import checks
 
-#: How often a tolerance that leaves no cell feasible is doubled.
+#: How often a slack that leaves no cell feasible is doubled.
 _DOUBLINGS = 60
+#: Ways to decide the agents in between that are compared, at most.
+_WAYS = 4096
+
+
+OBJECTIVES = ("regret", "welfare", "loss")
+
+#: What the options that are numbers may be instead.
+_MAY_BE = {"spacing": (type(None),), "epsilon": (), "slack": (type(None), str)}
 
 
 @dataclass(frozen=True)
@@ -36,8 +45,8 @@ class Options:
     maximise: bool = True
     spacing: float = 0.05
     epsilon: float = 0.0
-    #: None for the tolerance of lemma A, "printed" for the paper's, or a number.
-    tolerance: float | str | None = None
+    #: None for the slack of lemma A, "printed" for the paper's, or a number.
+    slack: float | str | None = None
     rounding: str = "vertex"
     rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
 
@@ -59,8 +68,8 @@ class Plan:
     #: What no agent can gain more than in this stage, by lemma A.
     bound: float
     spacing: float
-    tolerance: float
-    #: How much the tolerance had to grow before a cell was feasible; 1 under lemma A.
+    slack: float
+    #: How much the slack had to grow before a cell was feasible; 1 under lemma A.
     relaxed: float
     cells: int
     feasible: int
@@ -69,18 +78,18 @@ class Plan:
 
 def solve_stage(stage: Stage, options: Options) -> Plan:
     """A near-equilibrium of one stage: of least regret, or of the best welfare."""
-    if options.objective == "regret" and options.tolerance is None:
+    if options.objective == "regret" and options.slack is None:
         return seek(stage, options)
     return select(stage, options)
 
 
-def stage_tolerance(stage: Stage, options: Options, side: float) -> float:
+def stage_slack(stage: Stage, options: Options, side: float) -> float:
     """How far from its best an allowed action may be."""
-    if options.tolerance == "printed":
+    if options.slack == "printed":
         zeta = printed_zeta(stage.agents, stage.influence.shape[1], stage.delta)
         return stage.lipschitz * zeta
-    if options.tolerance is not None:
-        return float(options.tolerance)
+    if options.slack is not None:
+        return float(options.slack)
     if options.objective == "regret":
         return stage.lipschitz * side
     return options.epsilon + stage.lipschitz * (side + stage.delta)
@@ -92,7 +101,7 @@ def make_plan(
     vertex: Vertex,
     centre: np.ndarray,
     half: np.ndarray,
-    tolerance: float,
+    slack: float,
     **counted: Any,
 ) -> Plan:
     """Round a vertex, and say what is guaranteed of it."""
@@ -110,11 +119,21 @@ def make_plan(
         shares=vertex.mass(counts, actions) / counts[:, None],
         centre=centre,
         objective=float(counted.pop("objective", np.nan)),
-        bound=tolerance + stage.lipschitz * (side + (d + 1) * stage.delta),
+        bound=slack + stage.lipschitz * (side + (d + 1) * stage.delta),
         spacing=side,
-        tolerance=tolerance,
+        slack=slack,
         **counted,
     )
+
+
+def reward_range(stage: Stage) -> float:
+    """Largest minus smallest reward of anybody at some aggregates that can be reached."""
+    shares = np.linspace(0.0, 1.0, 5)[:, None]
+    low, high = np.inf, -np.inf
+    for point in stage.low + shares * (stage.high - stage.low):
+        rewards = stage.rewards(point[None])
+        low, high = min(low, float(rewards.min())), max(high, float(rewards.max()))
+    return high - low
 
 
 def regret_at(stage: Stage, plan: Plan) -> float:
@@ -138,7 +157,7 @@ def seek(stage: Stage, options: Options) -> Plan:
         if plan is not None:
             return plan
         relaxed *= 2.0
-    raise RuntimeError("no cell is feasible at any tolerance: the rewards are not finite")
+    raise RuntimeError("no cell is feasible at any slack: the rewards are not finite")
 
 
 def descend(
@@ -159,9 +178,9 @@ def descend(
             stack.append((centres[size:], half))
             centres = centres[:size]
         side = 2.0 * float(half.max())
-        tolerance = relaxed * stage.lipschitz * side
+        slack = relaxed * stage.lipschitz * side
         rewards = stage.rewards(centres)
-        allowed = near_best(rewards, tolerance)
+        allowed = near_best(rewards, slack)
         kept = np.flatnonzero(possible(stage, allowed, centres, half))
         counted["cells"] += len(centres)
         counted["feasible"] += len(kept)
@@ -176,7 +195,7 @@ def descend(
             if vertex is None:
                 continue
             plan = make_plan(
-                stage, options, vertex, centres[index], half, tolerance,
+                stage, options, vertex, centres[index], half, slack,
                 objective=vertex.objective / stage.agents, relaxed=relaxed, **counted,
             )  # fmt: skip
             regret = regret_at(stage, plan)
@@ -190,19 +209,19 @@ def descend(
 
 def select(stage: Stage, options: Options) -> Plan:
     """The best of all feasible cells at one spacing, for welfare or for the sum of regrets."""
-    printed = options.tolerance == "printed"
+    printed = options.slack == "printed"
     grid = printed_grid if printed else tile
     centres, half = grid(stage.low, stage.high, options.spacing)
     # The paper's spacing is half the width of its bands.
     side = float(half.max()) if printed else 2.0 * float(half.max())
-    tolerance, relaxed = stage_tolerance(stage, options, side), 1.0
+    slack, relaxed = stage_slack(stage, options, side), 1.0
     for _ in range(_DOUBLINGS):
-        plan = _scan(stage, options, centres, half, tolerance, relaxed)
+        plan = _scan(stage, options, centres, half, slack, relaxed)
         if plan is not None:
             return plan
         relaxed *= 2.0
-        tolerance = 2.0 * max(tolerance, 1e-3 * stage.lipschitz * side, 1e-12)
-    raise RuntimeError("no cell is feasible at any tolerance: the rewards are not finite")
+        slack = 2.0 * max(slack, 1e-3 * stage.lipschitz * side, 1e-12)
+    raise RuntimeError("no cell is feasible at any slack: the rewards are not finite")
 
 
 def cell_weights(stage: Stage, options: Options, rewards: np.ndarray) -> np.ndarray:
@@ -218,7 +237,7 @@ def _scan(
     options: Options,
     centres: np.ndarray,
     half: np.ndarray,
-    tolerance: float,
+    slack: float,
     relaxed: float,
 ) -> Plan | None:
     """Programs of the cells that can be feasible, the most promising first, while worth it."""
@@ -230,7 +249,7 @@ def _scan(
     for start in range(0, len(centres), stage.chunk()):
         part = slice(start, start + stage.chunk())
         rewards = stage.rewards(centres[part])
-        allowed = near_best(rewards, tolerance)
+        allowed = near_best(rewards, slack)
         passed = possible(stage, allowed, centres[part], half)
         for index in np.flatnonzero(passed):
             weights = cell_weights(stage, options, rewards[index])
@@ -246,19 +265,19 @@ def _scan(
             break
         rewards = stage.rewards(centres[index][None])[0]
         weights = cell_weights(stage, options, rewards)
-        vertex = solve_cell(stage, weights, near_best(rewards, tolerance), centres[index], half)
+        vertex = solve_cell(stage, weights, near_best(rewards, slack), centres[index], half)
         programs += 1
         if vertex is None:
             continue
         found = max(found, vertex.objective / stage.agents + ahead[index])
         plan = make_plan(
-            stage, options, vertex, centres[index], half, tolerance, objective=sign * found,
+            stage, options, vertex, centres[index], half, slack, objective=sign * found,
             relaxed=relaxed, cells=len(centres), feasible=len(order), programs=programs,
         )  # fmt: skip
         worth = worth_of(stage, options, plan)
         if worth > best_worth:
             best, best_worth = plan, worth
-    if best is None or options.objective == "regret" or options.tolerance is not None:
+    if best is None or options.objective == "regret" or options.slack is not None:
         return best
     return _or_exact(stage, options, best, best_worth, (centres[order], half))
 
@@ -289,3 +308,140 @@ def worth_of(stage: Stage, options: Options, plan: Plan) -> float:
     if stage.ahead is not None and options.objective != "regret":
         worth += (1.0 if options.maximise else -1.0) * float(stage.ahead(point)[0])
     return worth
+
+
+def round_vertex(vertex: Vertex, influence: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """(types, actions): whole numbers of agents, with the sum of influences nearly kept.
+
+    A vertex leaves at most d agents between actions. Of all ways to decide them, the one whose
+    sum is nearest in the sup norm is taken: it is off by at most d/2 times the largest influence
+    of one agent.
+
+    >>> vertex = Vertex(np.array([0]), np.array([0]), np.array([[2.6, 0.4]]), 0.0)
+    >>> round_vertex(vertex, np.array([[[0.0], [1.0]]]), np.array([3])).tolist()
+    [[3, 0]]
+    """
+    types, actions = influence.shape[:2]
+    plays = np.zeros((types, actions), np.int64)
+    plays[np.arange(types), vertex.choice] = counts
+    if not len(vertex.moved):
+        return plays
+    whole = np.floor(vertex.split + 1e-9)
+    plays[vertex.moved] = whole.astype(np.int64)
+    fractions = np.maximum(vertex.split - whole, 0.0)
+    between: list[tuple[int, np.ndarray]] = []
+    for kind, fraction in zip(vertex.moved, fractions, strict=True):
+        missing = int(counts[kind] - plays[kind].sum())
+        options = np.flatnonzero(fraction > 1e-9)
+        options = options if len(options) else np.array([vertex.choice[kind]])
+        between += [(int(kind), options[np.argsort(-fraction[options])])] * missing
+    wanted = np.einsum("ta,tad->d", fractions, influence[vertex.moved])
+    best, chosen = np.inf, ()
+    for way in islice(product(*(options for _, options in between)), _WAYS):
+        pull = sum((influence[k, a] for (k, _), a in zip(between, way, strict=True)), 0.0 * wanted)
+        off = float(np.abs(pull - wanted).max())
+        if off < best:
+            best, chosen = off, way
+    for (kind, _), action in zip(between, chosen, strict=True):
+        plays[kind, action] += 1
+    return plays
+
+
+def sample_vertex(
+    vertex: Vertex, counts: np.ndarray, actions: int, rng: np.random.Generator
+) -> np.ndarray:
+    """(types, actions): every agent draws its action from its type's mix, as printed."""
+    share = vertex.mass(counts, actions) / counts[:, None]
+    share = np.maximum(share, 0.0)
+    return rng.multinomial(counts, share / share.sum(1, keepdims=True)).astype(np.int64)
+
+
+def as_options(
+    width: float,
+    *,
+    objective: str,
+    sense: str,
+    spacing: float | None,
+    epsilon: float,
+    slack: float | str | None,
+    rounding: str,
+    key: int,
+) -> Options:
+    """Checked options; `width` is the widest side of the reachable aggregates."""
+    check_kinds(objective=objective, spacing=spacing, epsilon=epsilon, slack=slack, key=key)
+    if objective not in OBJECTIVES:
+        raise ValueError(f"objective: expected one of {OBJECTIVES}, found {objective!r}")
+    if sense not in ("max", "min"):
+        raise ValueError(f"sense: expected 'max' or 'min', found {sense!r}")
+    if rounding not in ("vertex", "sample"):
+        raise ValueError(f"rounding: expected 'vertex' or 'sample', found {rounding!r}")
+    if isinstance(slack, str) and slack != "printed":
+        raise ValueError(f"slack: expected a number or 'printed', found {slack!r}")
+    if slack is not None and not isinstance(slack, str):
+        checks.check_range("slack", slack, 0.0, np.inf)
+    checks.check_range("epsilon", epsilon, 0.0, np.inf, high_open=True)
+    if sense == "min" and objective != "welfare":
+        raise ValueError(f"sense: expected objective='welfare' with 'min', found {objective!r}")
+    if epsilon > 0 and (objective == "regret" or slack is not None):
+        raise ValueError(
+            "epsilon: expected objective='welfare' or 'loss' with it and no slack, which "
+            f"would replace it; found {objective!r} and {slack!r}"
+        )
+    if spacing is None:  # cells that are halved may begin large
+        spacing = (0.25 if objective == "regret" and slack is None else 0.05) * width or 1.0
+    checks.check_range("spacing", spacing, 0.0, np.inf, low_open=True, high_open=True)
+    return Options(
+        objective="welfare" if objective == "loss" else objective,
+        maximise=sense == "max" and objective != "loss",
+        spacing=float(spacing),
+        epsilon=float(epsilon),
+        slack=slack,
+        rounding=rounding,
+        rng=np.random.default_rng(key),
+    )
+
+
+def check_kinds(**options: Any) -> None:
+    """Refuse words where numbers are expected, and so on, before their size is looked at.
+
+    >>> check_kinds(objective="welfare", spacing="wide")
+    Traceback (most recent call last):
+    ...
+    ValueError: spacing: expected a number, found 'wide'
+    """
+    for name, value in options.items():
+        if name == "key":
+            checks.check_count(name, value, at_least=0)
+        elif name == "objective" and not isinstance(value, str):
+            raise ValueError(f"{name}: expected one of {OBJECTIVES}, found {value!r}")
+        elif name in _MAY_BE and not (_is_number(value) or isinstance(value, _MAY_BE[name])):
+            raise ValueError(f"{name}: expected a number, found {value!r}")
+
+
+def _is_number(value: Any) -> bool:
+    real = isinstance(value, int | float | np.integer | np.floating)
+    return real and not isinstance(value, bool)
+
+
+def as_worth(
+    objective: str, welfare: Any, loss: Any, shape: tuple[int, ...], meaning: str
+) -> np.ndarray | None:
+    """The weights of the objective, or None for the agents' own rewards."""
+    check_kinds(objective=objective)
+    given = {"welfare": welfare, "loss": loss}
+    for name, value in given.items():
+        if value is not None and objective != name:
+            raise ValueError(f"{name}: expected objective={name!r} with it, found {objective!r}")
+    if objective == "loss" and loss is None:
+        raise ValueError(f"loss: expected an array of shape {shape}, {meaning}; found None")
+    value = given.get(objective)
+    if value is None:
+        return None
+    array = np.asarray(checks.as_float_array(objective, value), np.float64)
+    full = shape[-2:]
+    if array.shape != full and array.shape != shape:
+        raise ValueError(
+            f"{objective}: expected shape {full} or {shape}, {meaning}; found {array.shape}"
+        )
+    checks.check_finite(objective, array)
+    return array

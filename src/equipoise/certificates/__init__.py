@@ -1,10 +1,22 @@
-"""Exact unilateral gains, independent of whoever made the policy.
+"""Unilateral gains, independent of whoever made the policy.
 
 This package never imports a solver or a learner.
 """
 
-from equipoise.certificates._aggregative import AggregativeCertificate
-from equipoise.certificates._certify import certify
-from equipoise.core.results import Certificate
+from equipoise.certificates._certify import (
+    KINDS,
+    certificate_from_plain,
+    certify,
+    solution_from_plain,
+)
+from equipoise.core.results import AggregativeCertificate, Certificate, TableCertificate
 
-__all__ = ["AggregativeCertificate", "Certificate", "certify"]
+__all__ = [
+    "KINDS",
+    "AggregativeCertificate",
+    "Certificate",
+    "TableCertificate",
+    "certificate_from_plain",
+    "certify",
+    "solution_from_plain",
+]

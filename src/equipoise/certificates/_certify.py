@@ -1,51 +1,117 @@
 """One function certifies a policy in any game of the library."""
 
-from collections.abc import Callable
-from functools import singledispatch
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, overload
 
-from equipoise.certificates._aggregative import certify_aggregative
-from equipoise.certificates._aggregative_markov import certify_aggregative_markov
-from equipoise.certificates._contextual import certify_contextual
+import jax
+import numpy as np
+
 from equipoise.certificates._continuous import certify_continuous
-from equipoise.certificates._decoupled import certify_decoupled
+from equipoise.certificates._crowds import certify_aggregative, certify_aggregative_markov
+from equipoise.certificates._interactions import certify_contextual, certify_decoupled
 from equipoise.certificates._markov import certify_markov
-from equipoise.certificates._matrix import certify_matrix
-from equipoise.certificates._normal import certify_normal_form
-from equipoise.core.results import Certificate
+from equipoise.certificates._tables import certify_matrix, certify_normal_form
+from equipoise.core import checks
+from equipoise.core.results import (
+    AggregativeCertificate,
+    Certificate,
+    Solution,
+    Status,
+    TableCertificate,
+)
 from equipoise.games import (
     AggregativeGame,
     AggregativeMarkovGame,
+    AggregativePolicy,
     ContextualGame,
     ContinuousGame,
+    ContinuousPolicy,
     DecoupledMarkovGame,
     MarkovGame,
     MatrixGame,
+    Mixture,
     NormalFormGame,
+    Profile,
+    kinds,
+    policy_from_plain,
 )
 
+#: What certifies each kind of game: a function of game, policy and concept.
+KINDS: dict[str, Callable[[Any, Any, str], Certificate]] = {
+    "matrix": certify_matrix,
+    "normal-form": certify_normal_form,
+    "markov": certify_markov,
+    "aggregative": certify_aggregative,
+    "aggregative-markov": certify_aggregative_markov,
+    "contextual": certify_contextual,
+    "decoupled-markov": certify_decoupled,
+    "continuous": certify_continuous,
+}
 
-def certify(game: Any, policy: Any, *, concept: str | None = None) -> Certificate:
+#: Kinds of certificates, by the word of their plain form.
+_CERTIFICATES = {kind.kind: kind for kind in (TableCertificate, AggregativeCertificate)}
+
+#: One array of probabilities per player.
+Strategies = Profile | tuple[Any, ...] | list[Any]
+#: One array for all agents.
+Table = np.ndarray | jax.Array | list[Any]
+
+
+@overload
+def certify(
+    game: MatrixGame, policy: Strategies | Mixture, *, concept: str = "auto"
+) -> TableCertificate: ...
+@overload
+def certify(
+    game: NormalFormGame, policy: Strategies | Mixture, *, concept: str = "auto"
+) -> TableCertificate: ...
+@overload
+def certify(game: MarkovGame, policy: Strategies, *, concept: str = "auto") -> TableCertificate: ...
+@overload
+def certify(
+    game: AggregativeGame, policy: AggregativePolicy | Table, *, concept: str = "auto"
+) -> AggregativeCertificate: ...
+@overload
+def certify(
+    game: AggregativeMarkovGame, policy: AggregativePolicy | Table, *, concept: str = "auto"
+) -> AggregativeCertificate: ...
+@overload
+def certify(
+    game: ContextualGame, policy: Mixture | Profile | Table, *, concept: str = "auto"
+) -> TableCertificate: ...
+@overload
+def certify(
+    game: DecoupledMarkovGame, policy: Mixture | Profile | Table, *, concept: str = "auto"
+) -> TableCertificate: ...
+@overload
+def certify(
+    game: ContinuousGame, policy: ContinuousPolicy | Table, *, concept: str = "auto"
+) -> TableCertificate: ...
+
+
+def certify(game: Any, policy: Any, *, concept: str = "auto") -> Certificate:
     """How much each player could still gain by deviating alone from `policy`.
 
-    Independent of whoever made the policy, and exact: best responses are computed, not learnt.
-    The policy is one array of probabilities per player, in the order of the players, with the
-    game's batch axes (or with batch axes that broadcast against them: a thousand policies on
-    one game, or one policy on a thousand games). Computed in float64.
+    Independent of whoever made the policy: best responses are computed, not learned. Each gain is
+    a bracket. `gains` is what a deviation that was found gains; `upper` is proven: no deviation
+    gains more, the rounding of float64 included.
 
-    The policy of an `AggregativeGame` or `AggregativeMarkovGame` is an `AggregativePolicy`, or an
-    array of the actions of every agent, (agents,) or (agents, horizon, states).
+    - `MatrixGame`, `NormalFormGame`, `MarkovGame`: the policy is a `Profile`, or one array of
+      probabilities per player, with the game's batch axes (or with batch axes that broadcast
+      against them: a thousand policies on one game, or one policy on a thousand games). The
+      first two also take a `Mixture`, of policies (players, actions).
+    - `AggregativeGame`, `AggregativeMarkovGame`: an `AggregativePolicy`, or an array of the actions
+      of every agent, (agents,) or (agents, horizon, states).
+    - `ContextualGame`, `DecoupledMarkovGame`: a product policy, one array for all agents, or a
+      `Mixture` of them.
+    - `ContinuousGame`: a `ContinuousPolicy`, or an array of the actions of every agent, (agents,)
+      or (contexts, agents). Where rewards are a function of the user's, `upper` rests on its
+      stated slope or curvature, and is infinite without them.
 
-    The policy of a `ContextualGame` or `DecoupledMarkovGame` is a product policy, one array for
-    all agents, or a `games.Mixture` of them. There `concept` says which deviations are meant:
-    "nash" or "cce" those that ignore what is recommended, the first of a product policy and the
-    second of a mixture, which are the defaults; "ce" those that depend on it. The gain of a
-    mixture over fixed deviations can be negative, and is then left so. Other games have product
-    policies alone, and "nash".
-
-    The policy of a `ContinuousGame` is a `games.ContinuousPolicy`, or an array of the actions of
-    every agent, (agents,) or (contexts, agents). Where its rewards are a function of the user's,
-    gains are bounds: `exact` is false, and `method` says which.
+    `concept` says which deviations are meant: "nash" or "cce" those that ignore what is
+    recommended, the first of a product policy and the second of a mixture; "ce" those that depend
+    on it. "auto" is "cce" for a mixture and "nash" otherwise. The gain of a mixture over fixed
+    deviations can be negative, and is then left so.
 
     Raises `ValueError` for a profile in which a player is missing, for arrays of the wrong
     shape, and for probabilities that are negative or do not sum to one.
@@ -58,32 +124,51 @@ def certify(game: Any, policy: Any, *, concept: str | None = None) -> Certificat
     >>> certificate.gains.tolist(), certificate.exact
     ([0.0, 1.0], True)
     """
-    return _certify(game, policy, concept)
+    kind = kinds.kind_of(game)
+    checks.check_concrete("certify", game, policy)
+    return KINDS[kind](game, policy, concept)
 
 
-@singledispatch
-def _certify(game: Any, policy: Any, concept: str | None) -> Certificate:
-    raise ValueError(f"game: expected a game of this library, found {type(game).__name__}")
+def certificate_from_plain(plain: Mapping[str, Any]) -> Certificate:
+    """The certificate that `Certificate.to_plain` described.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> certificate = eq.certify(eq.MatrixGame([[1, -1], [-1, 1]]), ([1, 0], [1, 0]))
+    >>> eq.certificates.certificate_from_plain(certificate.to_plain()) == certificate
+    True
+    """
+    kind = plain.get("kind")
+    if kind not in _CERTIFICATES:
+        raise ValueError(
+            f"certificate: expected a kind among {', '.join(_CERTIFICATES)}, found {kind!r}"
+        )
+    return _CERTIFICATES[kind].from_plain(plain)
 
 
-def _of_product_policies(certify_kind: Callable[..., Certificate]) -> Callable[..., Certificate]:
-    """Where policies are products there is one concept."""
+def solution_from_plain(plain: Mapping[str, Any]) -> Solution:
+    """The solution that `Solution.to_plain` described.
 
-    def certified(game: Any, policy: Any, concept: str | None) -> Certificate:
-        if concept not in (None, "nash"):
-            raise ValueError(
-                f'concept: expected "nash" for a {type(game).__name__}, found {concept!r}'
-            )
-        return certify_kind(game, policy)
+    **Example**
 
-    return certified
-
-
-_certify.register(MatrixGame, _of_product_policies(certify_matrix))
-_certify.register(MarkovGame, _of_product_policies(certify_markov))
-_certify.register(NormalFormGame, _of_product_policies(certify_normal_form))
-_certify.register(AggregativeGame, _of_product_policies(certify_aggregative))
-_certify.register(AggregativeMarkovGame, _of_product_policies(certify_aggregative_markov))
-_certify.register(ContinuousGame, _of_product_policies(certify_continuous))
-_certify.register(ContextualGame, certify_contextual)
-_certify.register(DecoupledMarkovGame, certify_decoupled)
+    >>> import equipoise as eq
+    >>> solution = eq.solve(eq.MatrixGame([[1, -1], [-1, 1]]))
+    >>> again = eq.certificates.solution_from_plain(solution.to_plain())
+    >>> again.certificate == solution.certificate, again.policy[0].tolist()
+    (True, [0.5, 0.5])
+    """
+    if plain.get("version") != 1:
+        raise ValueError(f"solution: expected version 1, found {plain.get('version')!r}")
+    expected = ("policy", "certificate", "status", "value", "tolerance")
+    if missing := [name for name in expected if name not in plain]:
+        raise ValueError(f"solution: expected the keys {expected}, found no {missing}")
+    status = plain["status"]
+    return Solution(
+        policy=policy_from_plain(plain["policy"]),
+        value=np.asarray(plain["value"], np.float64),
+        certificate=certificate_from_plain(plain["certificate"]),
+        status=Status(status["name"], status["message"], np.asarray(status["solved"])),
+        tolerance=np.asarray(plain["tolerance"], np.float64),
+        stats=dict(plain.get("stats", {})),
+    )

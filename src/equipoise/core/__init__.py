@@ -3,6 +3,22 @@
 This package imports third-party libraries only.
 """
 
-from equipoise.core.results import Certificate, Solution, Status
+from equipoise.core.errors import InputError
+from equipoise.core.results import (
+    AggregativeCertificate,
+    Certificate,
+    Outcome,
+    Solution,
+    Status,
+    TableCertificate,
+)
 
-__all__ = ["Certificate", "Solution", "Status"]
+__all__ = [
+    "AggregativeCertificate",
+    "Certificate",
+    "InputError",
+    "Outcome",
+    "Solution",
+    "Status",
+    "TableCertificate",
+]

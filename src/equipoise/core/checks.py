@@ -1,12 +1,13 @@
 """Checks that say which argument is wrong, what was expected, what was found, and where.
 
 Every public constructor and function validates its input through this module, so that all
-errors of the library read alike. All of them are `ValueError`s.
+errors of the library read alike. All of them are `InputError`s, which are `ValueError`s.
 
 Values that are being traced by JAX cannot be looked at; their shapes are checked and their
 values are not.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,8 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
+from equipoise.core.errors import InputError
+from equipoise.core.machine import memory
 from equipoise.core.reductions import total
 
 #: How far a probability vector's sum may be from one before it is refused.
@@ -24,6 +27,15 @@ PROBABILITY_TOLERANCE = 1e-6
 def is_traced(x: Any) -> bool:
     """Whether `x` is a value inside a JAX transformation, whose entries cannot be read."""
     return isinstance(x, jax.core.Tracer)
+
+
+def check_concrete(verb: str, *values: Any) -> None:
+    """Refuse games and policies inside a JAX transformation, whose entries cannot be read."""
+    if any(is_traced(leaf) for leaf in jax.tree.leaves(values)):
+        raise ValueError(
+            f"game: expected concrete numbers, found traced ones; `{verb}` works outside of "
+            "`jax.jit`, `jax.vmap` and `jax.grad`"
+        )
 
 
 def as_float_array(name: str, value: Any, *, copy: bool = True) -> Any:
@@ -36,30 +48,26 @@ def as_float_array(name: str, value: Any, *, copy: bool = True) -> Any:
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise ValueError(
-            f"{name}: expected a rectangular array of numbers, found rows of different lengths"
+        raise InputError(
+            name, "a rectangular array of numbers", "rows of different lengths"
         ) from error
     if array.dtype.kind not in "fiub" and not jnp.issubdtype(array.dtype, np.floating):
-        raise ValueError(f"{name}: expected real numbers, found dtype {array.dtype}")
+        raise InputError(name, "real numbers", f"dtype {array.dtype}")
     return array.astype(np.float64, copy=copy)
 
 
 def check_ndim(name: str, array: Any, at_least: int, meaning: str) -> None:
     """Refuse an array with fewer than `at_least` axes, or with an empty one among the last."""
     if array.ndim < at_least:
-        raise ValueError(
-            f"{name}: expected at least {at_least} axes, {meaning}; found shape {array.shape}"
-        )
+        raise InputError(name, f"at least {at_least} axes, {meaning}", f"shape {array.shape}")
     if 0 in array.shape[array.ndim - at_least :]:
-        raise ValueError(f"{name}: expected no empty axis among {meaning}; found {array.shape}")
+        raise InputError(name, f"no empty axis among {meaning}", array.shape)
 
 
 def check_shape(name: str, array: Any, expected: Sequence[int], meaning: str) -> None:
     """Refuse an array whose shape is not `expected`."""
     if tuple(array.shape) != tuple(expected):
-        raise ValueError(
-            f"{name}: expected shape {tuple(expected)}, {meaning}; found {tuple(array.shape)}"
-        )
+        raise InputError(name, f"shape {tuple(expected)}, {meaning}", tuple(array.shape))
 
 
 def first_index(mask: np.ndarray | np.bool_) -> tuple[int, ...]:
@@ -75,7 +83,7 @@ def check_finite(name: str, array: Any) -> None:
     bad = ~np.isfinite(values)
     if bad.any():
         where = first_index(bad)
-        raise ValueError(f"{name}: expected finite numbers, found {values[where]}{_at(where)}")
+        raise InputError(name, "finite numbers", f"{values[where]}{_at(where)}")
 
 
 def check_probabilities(name: str, array: Any, tolerance: float = PROBABILITY_TOLERANCE) -> Any:
@@ -94,16 +102,12 @@ def check_probabilities(name: str, array: Any, tolerance: float = PROBABILITY_TO
     lowest = values.min() if values.size else 0.0
     if lowest < -tolerance:
         where = first_index(values < -tolerance)
-        raise ValueError(
-            f"{name}: expected probabilities >= 0, found {values[where]:.6g}{_at(where)}"
-        )
+        raise InputError(name, "probabilities >= 0", f"{values[where]:.6g}{_at(where)}")
     error = np.abs(sums - 1.0)
     if (error > tolerance).any():
         where = first_index(error > tolerance)
-        raise ValueError(
-            f"{name}: expected probabilities that sum to 1, "
-            f"found a sum of {sums[where]:.6g}{_at(where)}"
-        )
+        found = f"a sum of {sums[where]:.6g}{_at(where)}"
+        raise InputError(name, "probabilities that sum to 1", found)
     if lowest >= 0.0 and not (error > 64 * np.finfo(np.float64).eps).any():
         return values
     values = np.maximum(values, 0.0)
@@ -117,7 +121,7 @@ def _at(where: tuple[int, ...]) -> str:
 
 def check_range(
     name: str,
-    value: float,
+    value: Any,
     low: float,
     high: float,
     *,
@@ -125,16 +129,41 @@ def check_range(
     high_open: bool = False,
 ) -> None:
     """Refuse a scalar outside an interval whose ends are closed unless said otherwise."""
+    left, right = "(" if low_open else "[", ")" if high_open else "]"
+    expected = f"a number in {left}{low}, {high}{right}"
+    if isinstance(value, bool | str | bytes) or not hasattr(value, "__float__"):
+        raise InputError(name, expected, repr(value)[:60])
     above = value > low if low_open else value >= low
     below = value < high if high_open else value <= high
     if not (above and below):
-        left, right = "(" if low_open else "[", ")" if high_open else "]"
-        raise ValueError(f"{name}: expected a number in {left}{low}, {high}{right}, found {value}")
+        raise InputError(name, expected, value)
 
 
 def check_count(name: str, value: Any, at_least: int = 1) -> int:
     """Return `value` as an int; refuse what is not a whole number of at least `at_least`."""
-    number = isinstance(value, int | float | np.integer | np.floating)
-    if not number or isinstance(value, bool) or not float(value).is_integer() or value < at_least:
-        raise ValueError(f"{name}: expected a whole number >= {at_least}, found {value!r}")
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if isinstance(value, float | np.floating):
+        whole = float(value).is_integer()
+    if not whole or value < at_least:
+        raise InputError(name, f"a whole number >= {at_least}", repr(value))
     return int(value)
+
+
+def check_memory(name: str, factors: Sequence[float], what: str, advice: str) -> None:
+    """Refuse what would take more than half of this machine's memory, before it is allocated.
+
+    `factors` multiply to a number of bytes, `what` says of what, and `advice` what to change.
+
+    >>> check_memory("agents", (8, 1e9, 1e9), "the weights", "use fewer agents")
+    Traceback (most recent call last):
+    ...
+    equipoise.core.errors.InputError: agents: expected arrays of at most half of this machine's
+    memory, found 8e+18 bytes for the weights; use fewer agents
+    """
+    try:
+        size = math.prod(map(float, factors))
+    except OverflowError:
+        size = math.inf
+    if not size <= memory() / 2:
+        limit = "arrays of at most half of this machine's memory"
+        raise InputError(name, limit, f"{size:.3g} bytes for {what}", advice)

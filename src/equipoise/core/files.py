@@ -7,9 +7,15 @@ it was, and the temporary file is removed (unless the process itself is killed).
 
 import os
 import secrets
+import shutil
+import stat
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+#: How much is read from what has no length.
+_FROM_DEVICE = 64_000_000
 
 
 @contextmanager
@@ -18,8 +24,8 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
 
     The temporary path has the suffix of the target, so that writers which look at it
     (`numpy.savez` for one) do as they would with the target. A target that is a symbolic link
-    stays one: what it points to is replaced. What the system says against the writing names
-    `path`, not the temporary file.
+    stays one: what it points to is replaced. A device or a pipe is written to, not replaced.
+    Errors of the system name `path`, not the temporary file.
 
     **Example**
 
@@ -33,11 +39,18 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     ('{}', 1)
     """
     target = Path(os.path.realpath(path))
+    special = _is_special(path)
     # Opened by hand rather than with tempfile, whose files only their owner may read.
-    temporary = target.with_name(f".{target.stem}.{secrets.token_hex(8)}{target.suffix}")
+    name = f".{target.stem}.{secrets.token_hex(8)}{target.suffix}"
+    temporary = Path(tempfile.gettempdir(), name) if special else target.with_name(name)
     try:
         os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
         yield temporary
+        if special:
+            with open(temporary, "rb") as source, open(path, "wb") as sink:
+                shutil.copyfileobj(source, sink)
+            os.unlink(temporary)
+            return
         _flush(temporary)
         os.replace(temporary, target)
     except BaseException as error:
@@ -75,6 +88,26 @@ def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
     """
     with atomic_write(path) as temporary:
         temporary.write_bytes(data)
+
+
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """The content of a file; of a device or a pipe, which may have no end, at most 64 MB."""
+    with open(path, "rb") as file:
+        if not _is_special(path):
+            return file.read()
+        data = file.read(_FROM_DEVICE + 1)
+    if len(data) > _FROM_DEVICE:
+        raise ValueError(f"{path}: expected a file, or at most 64 MB from a device, found more")
+    return data
+
+
+def _is_special(path: str | os.PathLike[str]) -> bool:
+    """Whether a path names a device, a pipe or a socket."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
 def _name_target(error: OSError, temporary: Path, path: str | os.PathLike[str]) -> None:

@@ -3,19 +3,28 @@
 Numbers survive bit for bit, since Python writes the shortest text that reads back the same.
 JSON has no NaN and no infinity: they are written as the strings "NaN", "Infinity" and
 "-Infinity" (as protocol buffers do), and `loads` turns these back into numbers.
+
+JSON and TOML are read here for the whole library. Any bytes give a value or a `ValueError`.
 """
 
 import json
 import math
-from collections.abc import Mapping
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from os import PathLike, fspath
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from equipoise.core.files import read_bytes
+
+#: How deep lists and tables may be nested, and the largest whole number.
+_DEEPEST, _LARGEST = 64, 10**308
+_TOO_DEEP = f"lists nested more than {_DEEPEST} deep"
 _NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
@@ -31,7 +40,7 @@ def to_plain(value: Any, where: str = "value") -> Any:
     if value is None or (isinstance(value, bool | str) and not isinstance(value, Enum)):
         return value
     if isinstance(value, Enum):
-        return value.name
+        return str(value) if isinstance(value, str) else value.name
     if isinstance(value, int):
         return int(value)
     if isinstance(value, float):
@@ -105,13 +114,47 @@ def dumps(value: Any, where: str = "value", indent: int | None = None) -> str:
     return json.dumps(to_plain(value, where), allow_nan=False, ensure_ascii=False, indent=indent)
 
 
-def loads(text: str) -> Any:
+def loads(text: str | bytes, where: str = "text") -> Any:
     """Read what `dumps` wrote.
 
     >>> loads('{"gap": 0.1, "bound": "Infinity"}')
     {'gap': 0.1, 'bound': inf}
     """
-    return revive(json.loads(text))
+    return revive(parse_json(text, where))
+
+
+def parse_json(text: str | bytes, where: str = "text") -> Any:
+    """The value of a JSON text; a `ValueError` that begins with `where` says what is wrong.
+
+    Refuses duplicate keys, NaN and infinities, numbers beyond float64 and lists that are nested
+    more than 64 deep.
+
+    >>> parse_json('{"a": 1, "a": 2}', "a.json")
+    Traceback (most recent call last):
+    ...
+    ValueError: a.json: expected JSON, found the key 'a' twice
+    """
+    with _complaints(where, "JSON"):
+        value = json.loads(
+            _decoded(text),
+            object_pairs_hook=_without_duplicates,
+            parse_constant=_refuse_constant,
+            parse_float=_finite_float,
+        )
+        _check_sizes(value)
+    return value
+
+
+def parse_toml(text: str | bytes, where: str = "text") -> dict[str, Any]:
+    """The table of a TOML text, under the rules of `parse_json`; TOML knows `nan` and `inf`.
+
+    >>> parse_toml("agents = 3")
+    {'agents': 3}
+    """
+    with _complaints(where, "TOML"):
+        value = tomllib.loads(_decoded(text))
+        _check_sizes(value)
+    return value
 
 
 def read_json(path: str | PathLike[str], *keys: str) -> dict[str, Any]:
@@ -123,16 +166,81 @@ def read_json(path: str | PathLike[str], *keys: str) -> dict[str, Any]:
     ...     read_json(folder + "/a.json", "steps")
     {'steps': 3}
     """
-    try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path}: expected JSON, found {error}") from error
+    content = read_json_value(path)
     if not isinstance(content, dict):
         raise ValueError(f"{path}: expected a JSON object, found {type(content).__name__}")
     missing = [key for key in keys if key not in content]
     if missing:
         raise ValueError(f"{path}: expected an object with {', '.join(keys)}; no {missing[0]}")
     return content
+
+
+def read_json_value(path: str | PathLike[str]) -> Any:
+    """Read a file that holds any JSON value."""
+    return parse_json(read_bytes(path), str(path))
+
+
+def read_toml(path: str | PathLike[str]) -> dict[str, Any]:
+    """Read a TOML file; what is wrong names the file."""
+    return parse_toml(read_bytes(path), str(path))
+
+
+def expect(where: str, value: Any, kind: Any, meaning: str) -> Any:
+    """Return `value` if it is of this kind; refuse it otherwise, in words. True is no number.
+
+    >>> expect("record.json: scalars", [1], dict, "an object")
+    Traceback (most recent call last):
+    ...
+    ValueError: record.json: scalars: expected an object, found list
+    """
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise ValueError(f"{where}: expected {meaning}, found {type(value).__name__}")
+    return value
+
+
+@contextmanager
+def _complaints(where: str, language: str) -> Iterator[None]:
+    try:
+        yield
+    except RecursionError as error:
+        raise ValueError(f"{where}: expected {language}, found {_TOO_DEEP}") from error
+    except ValueError as error:
+        raise ValueError(f"{where}: expected {language}, found {error}") from error
+
+
+def _decoded(text: str | bytes) -> str:
+    return text.decode("utf-8-sig") if isinstance(text, bytes) else text
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        (twice, _), *_ = Counter(key for key, _ in pairs).most_common(1)
+        raise ValueError(f"the key {twice!r:.60} twice")
+    return found
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name}, which is not a number of JSON")
+
+
+def _finite_float(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError(f"{text:.30}, a number beyond float64")
+    return value
+
+
+def _check_sizes(value: Any, left: int = _DEEPEST) -> None:
+    """Refuse what would break its reader: deep nesting, and whole numbers beyond float64."""
+    if isinstance(value, dict | list):
+        if not left:
+            raise ValueError(_TOO_DEEP)
+        for item in value.values() if isinstance(value, dict) else value:
+            if not isinstance(item, float | str):
+                _check_sizes(item, left - 1)
+    elif isinstance(value, int) and abs(value) > _LARGEST:
+        raise ValueError("a whole number beyond float64")
 
 
 def differences(old: Any, new: Any, where: str = "") -> list[str]:

@@ -11,7 +11,7 @@ SHORT = 16
 
 
 def _batch_last(values: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(np.moveaxis(values, -1, 0))
+    return np.ascontiguousarray(values.transpose(-1, *range(values.ndim - 1)))
 
 
 def total(values: np.ndarray) -> np.ndarray:
@@ -29,7 +29,9 @@ def largest(values: np.ndarray) -> np.ndarray:
     >>> largest(np.array([[1.0, 2.0], [4.0, 3.0]])).tolist()
     [2.0, 4.0]
     """
-    return _batch_last(values).max(0) if values.shape[-1] < SHORT else values.max(-1)
+    if values.ndim == 1 or values.shape[-1] >= SHORT:
+        return values.max(-1)
+    return _batch_last(values).max(0)
 
 
 def smallest(values: np.ndarray) -> np.ndarray:
@@ -38,4 +40,18 @@ def smallest(values: np.ndarray) -> np.ndarray:
     >>> smallest(np.array([[1.0, 2.0], [4.0, 3.0]])).tolist()
     [1.0, 3.0]
     """
-    return _batch_last(values).min(0) if values.shape[-1] < SHORT else values.min(-1)
+    if values.ndim == 1 or values.shape[-1] >= SHORT:
+        return values.min(-1)
+    return _batch_last(values).min(0)
+
+
+def extremes(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Minimum and maximum over the last axis.
+
+    >>> [ends.tolist() for ends in extremes(np.array([[1.0, 2.0], [4.0, 3.0]]))]
+    [[1.0, 3.0], [2.0, 4.0]]
+    """
+    if values.ndim == 1 or values.shape[-1] >= 4 * SHORT:
+        return values.min(-1), values.max(-1)
+    turned = _batch_last(values)
+    return turned.min(0), turned.max(0)

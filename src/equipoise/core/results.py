@@ -1,21 +1,55 @@
 """What solvers and certificates return: results as data, never a flag that changes a type."""
 
-from dataclasses import dataclass, field
-from typing import Any
+import enum
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields, replace
+from functools import cached_property
+from typing import Any, ClassVar, final
 
 import numpy as np
 
 from equipoise.core.reductions import largest, total
 
+#: A certificate is exact when its two sides differ by at most this part of the gain.
+EXACT = 1e-6
 
-@dataclass(frozen=True)
-class Certificate:
-    """How much each player could still gain by deviating alone, and from what value.
 
-    `gains` has one entry per player on its last axis; leading axes are batch axes of the game.
-    For Markov games a player's gain is that of its worst starting state, and `state_gains`
-    keeps all of them. Gains of product policies are non-negative up to rounding; the gain
-    against a correlated mixture can be negative, and is then left so.
+class Outcome(enum.StrEnum):
+    """How a computation ended.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> eq.solve(eq.MatrixGame([[1, -1], [-1, 1]])).status.name == "solved"
+    True
+    """
+
+    #: Every game met its tolerance.
+    SOLVED = "solved"
+    #: A policy was learned from samples; its certificate says how good it is.
+    LEARNED = "learned"
+    #: Some game missed its tolerance.
+    INEXACT = "inexact"
+    #: The gains keep to the bound that the theory promises, but miss the tolerance.
+    WITHIN_BOUND = "within the proven bound"
+    NOTHING_LEARNED = "nothing learned"
+    REFUSED = "refused"
+    OUT_OF_TIME = "out of time"
+    INTERRUPTED = "interrupted"
+
+
+class Certificate(ABC):
+    """How much each player could still gain by deviating alone: a bracket for every gain.
+
+    `gains` and `upper` have one entry per player on their last axis; leading axes are batch axes
+    of the game. No deviation gains more than `upper`, rounding included; a deviation was found
+    that gains `gains`, as computed in float64. For Markov games both are those of the player's
+    worst starting state, and `state_gains` and `state_upper` keep all of them. Gains of product
+    policies are non-negative up to rounding; the gain against a correlated mixture can be negative.
+
+    `exact` says that the two sides agree: they differ by at most 1e-6 of the gain, or by the size
+    of rounding for the payoffs that the policy and deviations from it can reach.
 
     Three measures derive from the gains, each with one meaning:
 
@@ -23,30 +57,38 @@ class Certificate:
     - `nash_conv`: the sum of the gains; in a two-player zero-sum matrix game, the duality gap;
     - `exploitability`: `nash_conv` divided by the number of players (OpenSpiel's convention).
 
+    This class is abstract; `TableCertificate` and `AggregativeCertificate` are its kinds.
+
     **Example**
 
     >>> import equipoise as eq
     >>> pennies = eq.MatrixGame([[1, -1], [-1, 1]])
     >>> certificate = eq.certify(pennies, ([1.0, 0.0], [0.5, 0.5]))
-    >>> certificate.gains
-    array([0., 1.])
+    >>> certificate.gains.tolist(), certificate.exact
+    ([0.0, 1.0], True)
     >>> float(certificate.nash_conv), float(certificate.exploitability)
     (1.0, 0.5)
+    >>> bool(1.0 <= certificate.max_upper < 1.0 + 1e-12)
+    True
     """
 
-    #: (..., players): gain of each player's best deviation.
+    kind: ClassVar[str]
+    #: (..., players): gain of the best deviation found.
     gains: np.ndarray
+    #: (..., players): no deviation gains more; infinite where nothing is proven.
+    upper: np.ndarray
     #: (..., players), or (..., states, players) for Markov games: value of the policy.
     value: np.ndarray
     #: How the best deviations were found, in words.
     method: str
-    #: Whether the gains are exact (up to float64 rounding) rather than bounds or estimates.
-    exact: bool
-    #: (..., states, players) for Markov games, otherwise None.
-    state_gains: np.ndarray | None = None
     #: Of which deviations: from a product policy ("nash"), or from a mixture before it is drawn
     #: ("cce") or once the own part is known ("ce").
-    concept: str = "nash"
+    concept: str
+    #: (..., states, players) for Markov games, otherwise None.
+    state_gains: np.ndarray | None
+    state_upper: np.ndarray | None
+    #: Size of rounding for the payoffs that can be reached, by player or one number.
+    rounding: np.ndarray | float
 
     @property
     def players(self) -> int:
@@ -54,9 +96,20 @@ class Certificate:
         return self.gains.shape[-1]
 
     @property
+    def exact(self) -> bool:
+        """Whether both sides of every gain agree, up to 1e-6 of the gain or to rounding."""
+        slack = np.maximum(EXACT * np.abs(self.gains), self.rounding)
+        return bool(np.all(self.upper - self.gains <= slack))
+
+    @property
     def max_gain(self) -> np.ndarray | np.float64:
         """Largest gain of any player: the epsilon of epsilon-Nash."""
         return largest(self.gains)
+
+    @property
+    def max_upper(self) -> np.ndarray | np.float64:
+        """Largest proven bound on the gain of any player."""
+        return largest(self.upper)
 
     @property
     def nash_conv(self) -> np.ndarray | np.float64:
@@ -68,19 +121,213 @@ class Certificate:
         """`nash_conv` divided by the number of players."""
         return self.nash_conv / self.players
 
+    @abstractmethod
     def __getitem__(self, index: Any) -> "Certificate":
         """The certificate of one game of a batch, or of a slice of it."""
-        return Certificate(
-            gains=self.gains[index],
-            value=self.value[index],
-            method=self.method,
-            exact=self.exact,
-            state_gains=None if self.state_gains is None else self.state_gains[index],
-            concept=self.concept,
-        )
+
+    def to_plain(self) -> dict[str, Any]:
+        """Words, numbers and arrays by name; `certificates.certificate_from_plain` reads them."""
+        stored: Any = self
+        content = {f.name: getattr(self, f.name) for f in fields(stored)}
+        return {"kind": self.kind} | {k: v for k, v in content.items() if v is not None}
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> "Certificate":
+        """The certificate that `to_plain` described."""
+        kind: Any = cls
+        known = {f.name: f for f in fields(kind)}
+        content = {name: value for name, value in plain.items() if name != "kind"}
+        if unknown := sorted(set(content) - set(known)):
+            raise ValueError(f"certificate: expected keys among {sorted(known)}, found {unknown}")
+        words = {"method", "concept"}
+        for name, value in content.items():
+            if name in words and not isinstance(value, str):
+                raise ValueError(f"certificate.{name}: expected words, found {value!r}")
+            content[name] = value if name in words else _as_numbers(name, value)
+        needed = [name for name, f in known.items() if f.default is MISSING]
+        if missing := [name for name in needed if name not in content]:
+            raise ValueError(f"certificate: expected the keys {needed}, found no {missing}")
+        return cls(**content)
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        mine: Any = self
+        return all(_same(getattr(self, f.name), getattr(other, f.name)) for f in fields(mine))
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
 
 
-@dataclass(frozen=True)
+def _as_numbers(name: str, value: Any) -> np.ndarray:
+    array = np.asarray(value)
+    if array.dtype.kind not in "fiu":
+        raise ValueError(f"certificate.{name}: expected numbers, found dtype {array.dtype}")
+    return array
+
+
+def _same(first: Any, second: Any) -> bool:
+    if isinstance(first, str) or first is None or second is None:
+        return first is second or (isinstance(second, str) and first == second)
+    return np.array_equal(first, second, equal_nan=True)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class TableCertificate(Certificate):
+    """A certificate by players, as arrays; see `Certificate`.
+
+    **Example**
+
+    >>> import numpy as np, equipoise as eq
+    >>> certificate = eq.certificates.TableCertificate(
+    ...     gains=np.array([0.0, 0.5]), upper=np.array([0.1, 0.5]), value=np.zeros(2), method="grid"
+    ... )
+    >>> certificate.exact, float(certificate.max_upper)
+    (False, 0.5)
+    >>> certificate == eq.certificates.certificate_from_plain(certificate.to_plain())
+    True
+    """
+
+    kind: ClassVar[str] = "table"
+    gains: np.ndarray
+    upper: np.ndarray
+    value: np.ndarray
+    method: str
+    concept: str = "nash"
+    state_gains: np.ndarray | None = None
+    state_upper: np.ndarray | None = None
+    rounding: np.ndarray | float = 0.0
+
+    def __post_init__(self) -> None:
+        for one, other in (("gains", "upper"), ("state_gains", "state_upper")):
+            shape, found = (np.shape(getattr(self, name)) for name in (one, other))
+            if found != shape:
+                raise ValueError(f"{other}: expected {shape}, the shape of {one}; found {found}")
+
+    def __getitem__(self, index: Any) -> "TableCertificate":
+        """The certificate of one game of a batch, or of a slice of it."""
+        axes = self.gains.ndim - 1
+        used = len(index) if isinstance(index, tuple) else int(index is not Ellipsis)
+        if used > axes:
+            raise IndexError(f"index {index!r}: the certificate has {axes} batch axes")
+        part = {
+            name: None if (array := getattr(self, name)) is None else array[index]
+            for name in ("gains", "upper", "value", "state_gains", "state_upper")
+        }
+        size = np.broadcast_to(self.rounding, self.gains.shape)[index]
+        return replace(self, **part, rounding=size)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class AggregativeCertificate(Certificate):
+    """A certificate by classes of agents; what is said of every agent is spread out when asked.
+
+    In a Markov game the gain of an agent is that of its worst starting state; `class_gains`,
+    `class_upper` and `class_value` have all states on their first axis.
+
+    **Example**
+
+    >>> import numpy as np, equipoise as eq
+    >>> free, jam = np.array([[-0.2, -0.5]]), np.array([[-0.6, 0.0]])
+    >>> town = eq.AggregativeGame(
+    ...     [[[1.0], [0.0]]], lambda x: free + jam * x[..., 0], 0.6, counts=[10]
+    ... )
+    >>> certificate = eq.certify(town, np.repeat([0, 1], [6, 4]))
+    >>> certificate.gains.round(3).tolist()
+    [0.06, 0.06, 0.06, 0.06, 0.06, 0.06, 0.0, 0.0, 0.0, 0.0]
+    >>> certificate.class_counts.tolist(), round(float(certificate.max_gain), 3)
+    ([6, 4], 0.06)
+    """
+
+    kind: ClassVar[str] = "aggregative"
+    #: (classes,), or (states, classes) in a Markov game.
+    class_gains: np.ndarray
+    class_upper: np.ndarray
+    class_value: np.ndarray
+    #: (classes,): how many agents are in each class, and of which row of the game.
+    class_counts: np.ndarray
+    class_rows: np.ndarray
+    method: str
+    concept: str = "nash"
+    #: (agents,): the class of each agent; None where agents follow the rows of the game.
+    class_of: np.ndarray | None = None
+    rounding: np.ndarray | float = 0.0
+
+    def spread(self, values: np.ndarray) -> np.ndarray:
+        """(..., classes) -> (..., agents), in the order of the policy or of the game's rows."""
+        if self.class_of is not None:
+            return values[..., self.class_of]
+        order = np.argsort(self.class_rows, kind="stable")
+        return np.repeat(values[..., order], self.class_counts[order], axis=-1)
+
+    def _worst(self, values: np.ndarray) -> np.ndarray:
+        return values if values.ndim == 1 else values.max(0)
+
+    @cached_property
+    def gains(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """(agents,): gain of each agent, in the order of the policy or of the game's rows."""
+        return self.spread(self._worst(self.class_gains))
+
+    @property
+    def upper(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """(agents,): proven bound on the gain of each agent."""
+        return self.spread(self._worst(self.class_upper))
+
+    @property
+    def value(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """(agents,), or (states, agents): value of the policy to each agent."""
+        return self.spread(self.class_value)
+
+    @property
+    def state_gains(self) -> np.ndarray | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """(states, agents) in a Markov game, otherwise None."""
+        return None if self.class_gains.ndim == 1 else self.spread(self.class_gains)
+
+    @property
+    def state_upper(self) -> np.ndarray | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """(states, agents) in a Markov game, otherwise None."""
+        return None if self.class_upper.ndim == 1 else self.spread(self.class_upper)
+
+    @property
+    def players(self) -> int:
+        """Number of agents."""
+        return int(self.class_counts.sum())
+
+    @property
+    def exact(self) -> bool:
+        """Whether both sides of every gain agree, up to 1e-6 of the gain or to rounding."""
+        gains, upper = self._worst(self.class_gains), self._worst(self.class_upper)
+        return bool(np.all(upper - gains <= np.maximum(EXACT * np.abs(gains), self.rounding)))
+
+    @property
+    def max_gain(self) -> np.float64:
+        """Largest gain of any agent."""
+        return np.float64(self.class_gains.max())
+
+    @property
+    def max_upper(self) -> np.float64:
+        """Largest proven bound on the gain of any agent."""
+        return np.float64(self.class_upper.max())
+
+    @property
+    def nash_conv(self) -> np.float64:
+        """Sum of the gains of all agents."""
+        return np.float64(self._worst(self.class_gains) @ self.class_counts)
+
+    @property
+    def mean_value(self) -> np.ndarray:
+        """Value to the mean agent; one for each starting state of a Markov game."""
+        return self.class_value @ self.class_counts / self.players
+
+    def __getitem__(self, index: Any) -> "AggregativeCertificate":
+        """The certificate itself for `...` and `()`: these are single games."""
+        if index is Ellipsis or index == ():
+            return self
+        raise IndexError(f"index {index!r}: the certificate has 0 batch axes")
+
+
+@dataclass(frozen=True, eq=False)
 class Status:
     """Whether each game was solved to its tolerance, with a message that says what to do if not.
 
@@ -89,21 +336,40 @@ class Status:
     >>> import equipoise as eq
     >>> status = eq.solve(eq.MatrixGame([[1, -1], [-1, 1]])).status
     >>> status.ok, str(status)
-    (True, 'solved: the game met nash_conv <= 1e-08')
+    (True, 'solved: the game met max_upper <= 2e-08')
     """
 
-    #: A word or a few: "solved" when every game met its tolerance, "inexact" otherwise; "within the
-    #: proven bound" where that is all that was asked for, "nothing learned" from a log of noise.
-    name: str
+    #: How it ended; the words of `Outcome` are taken too.
+    name: Outcome
     #: What happened, in a sentence.
     message: str
     #: (...) bool: which games of the batch met the tolerance.
     solved: np.ndarray
 
+    def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "name", Outcome(self.name))
+        except ValueError:
+            known = ", ".join(Outcome)
+            raise ValueError(f"name: expected one of {known}, found {self.name!r}") from None
+        object.__setattr__(self, "solved", np.asarray(self.solved, bool))
+
     @property
     def ok(self) -> bool:
         """Whether every game met its tolerance."""
         return bool(np.all(self.solved))
+
+    def to_plain(self) -> dict[str, Any]:
+        """Name, message and which games were solved."""
+        return {"name": str(self.name), "message": self.message, "solved": self.solved}
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Status):
+            return NotImplemented
+        words = (self.name, self.message) == (other.name, other.message)
+        return words and np.array_equal(self.solved, other.solved)
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
 
     def __str__(self) -> str:
         return f"{self.name}: {self.message}"
@@ -119,15 +385,34 @@ class Solution:
     >>> solution = eq.solve(eq.MatrixGame([[3, -1], [-2, 1]]))
     >>> [strategy.round(6).tolist() for strategy in solution.policy]
     [[0.428571, 0.571429], [0.285714, 0.714286]]
-    >>> round(float(solution.value), 6), bool(solution.certificate.max_gain < 1e-9)
+    >>> round(float(solution.value), 6), bool(solution.certificate.max_upper <= solution.tolerance)
     (0.142857, True)
     """
 
-    #: One array of probabilities per player, or the policy object of the game's kind.
+    #: A `games.Policy`: a `Profile` of one array per player, or the policy of the game's kind.
     policy: Any
     #: (...) or (..., states): value to the first player of a zero-sum game.
     value: np.ndarray
     certificate: Certificate
     status: Status
+    #: Largest gain allowed, in units of reward: one for all games, or one for each of a batch.
+    #: NaN where none was asked for.
+    tolerance: np.ndarray | float = np.nan
     #: What the solver counted on the way: iterations, fallbacks, seconds.
     stats: dict[str, Any] = field(default_factory=dict)
+
+    def to_plain(self) -> dict[str, Any]:
+        """Words, numbers and arrays by name; `certificates.solution_from_plain` reads them.
+
+        Times are left out, so that the same computation has the same plain form.
+        """
+        stats = {k: v for k, v in self.stats.items() if not k.endswith("seconds")}
+        return {
+            "version": 1,
+            "policy": self.policy.to_plain(),
+            "certificate": self.certificate.to_plain(),
+            "status": self.status.to_plain(),
+            "value": np.asarray(self.value),
+            "tolerance": np.asarray(self.tolerance),
+            "stats": stats,
+        }

@@ -1,15 +1,16 @@
 """Trained numbers on disk: arrays in safetensors, and what they are in JSON beside them."""
 
 import hashlib
-import json
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
-from equipoise.core.files import atomic_write, write_text
+from equipoise.core.files import read_bytes, write_bytes, write_text
+from equipoise.core.plain import dumps, read_json, revive
 
 
 def named(tree: Any) -> dict[str, Any]:
@@ -47,34 +48,60 @@ def write_weights(
 
     folder.mkdir(parents=True, exist_ok=True)
     plain = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    with atomic_write(folder / f"{stem}.safetensors") as temporary:
-        temporary.write_bytes(save(plain))
-    write_text(folder / f"{stem}.json", json.dumps({"format": 1, **described}, indent=2) + "\n")
+    write_bytes(folder / f"{stem}.safetensors", save(plain))
+    text = dumps({"format": 1, **described}, "description", indent=2)
+    write_text(folder / f"{stem}.json", text + "\n")
 
 
 def read_description(path: Path, parts: tuple[str, ...]) -> dict[str, Any]:
     """What is written beside the arrays; refuses a file without one of the parts."""
-    try:
-        content = json.loads(path.read_text())
-    except ValueError as error:
-        raise ValueError(f"{path}: expected JSON, found something else ({error})") from error
-    form = content.get("format") if isinstance(content, dict) else None
-    if form != 1:
-        raise ValueError(f"{path}: expected format 1, found {form}")
+    content = read_json(path)
+    if content.get("format") != 1:
+        raise ValueError(f"{path}: expected format 1, found {content.get('format')!r:.60}")
     missing = [part for part in parts if part not in content]
     if missing:
         raise ValueError(f"{path}: expected {missing[0]!r} in it, found {sorted(content)}")
-    return content
+    return revive(content)
 
 
-def read_arrays(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of a safetensors file; refuses a damaged one."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
+@contextmanager
+def as_described(path: Path) -> Iterator[None]:
+    """What a description lacks, or has of another kind, becomes a `ValueError` that names its file.
 
+    >>> with as_described(Path("players.json")):
+    ...     {}["actions"]
+    Traceback (most recent call last):
+    ...
+    ValueError: players.json: expected a description with 'actions', found none
+    """
     try:
-        return load_file(path)
-    except SafetensorError as error:
+        yield
+    except KeyError as error:
+        raise ValueError(
+            f"{path}: expected a description with {error.args[0]!r:.60}, found none"
+        ) from error
+    except (ValueError, TypeError, AttributeError, OverflowError) as error:
+        if str(path.parent) in str(error):  # it says already which file
+            raise
+        raise ValueError(f"{path}: expected a sound description; {error}") from error
+
+
+def read_arrays(path: Path, endless: Collection[str] = ()) -> dict[str, np.ndarray]:
+    """The arrays of a safetensors file; refuses a damaged one, and weights that are not finite.
+
+    Arrays named in `endless` may hold NaN and infinities.
+    """
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    data = read_bytes(path)
+    try:
+        arrays = load(data)
+    except (SafetensorError, KeyError, ValueError, TypeError, OverflowError) as error:
         raise ValueError(
             f"{path}: expected a safetensors file, found a damaged one ({error})"
         ) from error
+    for name, array in arrays.items():
+        if array.dtype.kind in "fV" and name not in endless and not np.isfinite(array).all():
+            raise ValueError(f"{path}: {name}: expected finite numbers, found NaN or infinity")
+    return arrays

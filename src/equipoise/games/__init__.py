@@ -11,29 +11,40 @@ if TYPE_CHECKING:
     from equipoise.games import adapters as adapters
     from equipoise.games import catalogue as catalogue
     from equipoise.games import families as families
+    from equipoise.games import kinds as kinds
     from equipoise.games._aggregative import AggregativeGame as AggregativeGame
     from equipoise.games._aggregative_markov import AggregativeMarkovGame as AggregativeMarkovGame
-    from equipoise.games._aggregative_policy import AggregativePolicy as AggregativePolicy
     from equipoise.games._contextual import ContextualGame as ContextualGame
     from equipoise.games._continuous import ContinuousGame as ContinuousGame
-    from equipoise.games._continuous_function import RewardFunction as RewardFunction
-    from equipoise.games._continuous_policy import ContinuousPolicy as ContinuousPolicy
+    from equipoise.games._continuous import RewardFunction as RewardFunction
     from equipoise.games._continuous_terms import PolynomialTerms as PolynomialTerms
     from equipoise.games._decoupled import DecoupledMarkovGame as DecoupledMarkovGame
+    from equipoise.games._game import Game as Game
+    from equipoise.games._game import Labels as Labels
     from equipoise.games._interactions import Interactions as Interactions
     from equipoise.games._markov import MarkovGame as MarkovGame
     from equipoise.games._matrix import MatrixGame as MatrixGame
-    from equipoise.games._mixture import Mixture as Mixture
     from equipoise.games._normal import NormalFormGame as NormalFormGame
+    from equipoise.games._policies import AggregativePolicy as AggregativePolicy
+    from equipoise.games._policies import ContinuousPolicy as ContinuousPolicy
+    from equipoise.games._policies import Mixture as Mixture
+    from equipoise.games._policies import Policy as Policy
+    from equipoise.games._policies import Profile as Profile
+    from equipoise.games._policies import policy_from_plain as policy_from_plain
     from equipoise.games.catalogue import describe as describe
     from equipoise.games.catalogue import load as load
     from equipoise.games.catalogue import names as names
     from equipoise.games.files import read as read
+    from equipoise.games.files import read_policy as read_policy
     from equipoise.games.files import write as write
+    from equipoise.games.files import write_policy as write_policy
 
 #: Public name -> the module it is defined in; None for a module of this package.
 _PUBLIC: dict[str, str | None] = {
     # kinds of games
+    "Game": "equipoise.games._game",
+    "Labels": "equipoise.games._game",
+    "kinds": None,
     "MatrixGame": "equipoise.games._matrix",
     "MarkovGame": "equipoise.games._markov",
     "NormalFormGame": "equipoise.games._normal",
@@ -41,16 +52,21 @@ _PUBLIC: dict[str, str | None] = {
     "AggregativeMarkovGame": "equipoise.games._aggregative_markov",
     "ContextualGame": "equipoise.games._contextual",
     "DecoupledMarkovGame": "equipoise.games._decoupled",
-    # rewards as sums of terms, and what many agents play in them
+    # rewards as sums of terms
     "Interactions": "equipoise.games._interactions",
-    "Mixture": "equipoise.games._mixture",
     # actions that are numbers
     "ContinuousGame": "equipoise.games._continuous",
     "PolynomialTerms": "equipoise.games._continuous_terms",
-    "RewardFunction": "equipoise.games._continuous_function",
-    "ContinuousPolicy": "equipoise.games._continuous_policy",
-    # what very many agents play
-    "AggregativePolicy": "equipoise.games._aggregative_policy",
+    "RewardFunction": "equipoise.games._continuous",
+    # what is played
+    "Policy": "equipoise.games._policies",
+    "Profile": "equipoise.games._policies",
+    "Mixture": "equipoise.games._policies",
+    "ContinuousPolicy": "equipoise.games._policies",
+    "AggregativePolicy": "equipoise.games._policies",
+    "policy_from_plain": "equipoise.games._policies",
+    "read_policy": "equipoise.games.files",
+    "write_policy": "equipoise.games.files",
     # games drawn at random
     "families": None,
     # games by name

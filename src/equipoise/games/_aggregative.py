@@ -1,11 +1,12 @@
 """Aggregative games: many agents that matter to each other only through a sum."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import numpy as np
 
 from equipoise.core import checks
+from equipoise.core.values import frozen, read_only
 from equipoise.games._callables import (
     Field,
     check_within,
@@ -13,9 +14,13 @@ from equipoise.games._callables import (
     probe_points,
     reward_field,
 )
+from equipoise.games._game import Labels, SingleGame
+
+#: The largest number of agents of a type: float64 counts them exactly.
+MOST_AGENTS = 2**53
 
 
-class AggregativeGame(eqx.Module):
+class AggregativeGame(SingleGame):
     """A game of n agents who feel each other only through the aggregate `x`.
 
     Agent i that plays action a adds `influence[i, a]` to a sum over all agents; the aggregate is
@@ -33,6 +38,7 @@ class AggregativeGame(eqx.Module):
     - `lipschitz`: how much a reward can change when the aggregate moves by one in the sup norm.
       Without it it is estimated from slopes at some points, and `lipschitz_estimated` says so.
     - `bounds`: what rewards lie between; checked at some points.
+    - `labels`: names of the actions, which all agents share, and of the types.
 
     **Example**
 
@@ -48,6 +54,7 @@ class AggregativeGame(eqx.Module):
     array([[-0.5, -0.5]])
     """
 
+    kind: ClassVar[str] = "aggregative"
     influence: np.ndarray
     counts: np.ndarray
     field: Field = eqx.field(static=True)
@@ -56,6 +63,7 @@ class AggregativeGame(eqx.Module):
     #: Whether the Lipschitz constant was estimated rather than given.
     lipschitz_estimated: bool = eqx.field(static=True)
     bounds: tuple[float, float] = eqx.field(static=True)
+    labels: Labels = eqx.field(static=True)
 
     def __init__(
         self,
@@ -67,6 +75,7 @@ class AggregativeGame(eqx.Module):
         scale: float | None = None,
         bounds: tuple[float, float] = (-1.0, 1.0),
         elementwise: bool | None = None,
+        labels: Any = None,
     ):
         self.influence = as_influence("influence", influence, 3, "(agents or types, actions, d)")
         self.counts = as_counts(counts, self.influence.shape[0])
@@ -84,6 +93,7 @@ class AggregativeGame(eqx.Module):
             lipschitz = estimate_slope(self.field.at, low, high, bases=16)
         checks.check_range("lipschitz", lipschitz, 0.0, np.inf, high_open=True)
         self.lipschitz = float(lipschitz)
+        self.labels = Labels.of(labels, actions=self.actions, types=self.types)
 
     @property
     def types(self) -> int:
@@ -110,10 +120,9 @@ class AggregativeGame(eqx.Module):
         """Number of coordinates of the aggregate."""
         return self.influence.shape[2]
 
-    @property
-    def batch_shape(self) -> tuple[int, ...]:
-        """Always `()`: these are single games."""
-        return ()
+    def describe(self) -> str:
+        """The game in a few words."""
+        return describe_crowd(self)
 
     @property
     def delta(self) -> float:
@@ -135,9 +144,18 @@ class AggregativeGame(eqx.Module):
         return self.field.own(x)
 
 
+def describe_crowd(game: Any, more: str = "") -> str:
+    """A game of many agents and their aggregate in a few words."""
+    kinds = "each of its own type" if game.types == game.agents else f"of {game.types} types"
+    kinds = "all alike" if game.types == 1 else kinds
+    text = f"aggregative game of {game.agents:,} agents, {kinds}, with {game.actions[0]} actions"
+    plural = "s" * (game.dimensions > 1)
+    return f"{text}{more}; the aggregate has {game.dimensions} coordinate{plural}"
+
+
 def as_influence(name: str, value: Any, ndim: int, meaning: str) -> np.ndarray:
     """A finite array of influences with `ndim` axes, none of them empty."""
-    array = np.asarray(checks.as_float_array(name, value), np.float64)
+    array = read_only(name, value)
     if array.ndim != ndim:
         raise ValueError(f"{name}: expected {ndim} axes, {meaning}; found shape {array.shape}")
     checks.check_ndim(name, array, ndim, meaning)
@@ -148,16 +166,16 @@ def as_influence(name: str, value: Any, ndim: int, meaning: str) -> np.ndarray:
 def as_counts(counts: Any, types: int) -> np.ndarray:
     """How many agents each row stands for: one, unless told."""
     if counts is None:
-        return np.ones(types, np.int64)
+        return frozen(np.ones(types, np.int64))
     array = np.asarray(checks.as_float_array("counts", counts), np.float64)
     checks.check_shape("counts", array, (types,), "one for each type")
-    bad = ~((array >= 1) & (array == np.floor(array)))
+    bad = ~((array >= 1) & (array <= MOST_AGENTS) & (array == np.floor(array)))
     if bad.any():
         where = checks.first_index(bad)
         raise ValueError(
-            f"counts: expected whole numbers >= 1, found {array[where]:g} at {list(where)}"
+            f"counts: expected whole numbers from 1 to 2^53, found {array[where]:g} at {list(where)}"
         )
-    return array.astype(np.int64)
+    return frozen(array.astype(np.int64))
 
 
 def as_scale(scale: float | None, counts: np.ndarray) -> float:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import numpy as np
@@ -14,6 +14,7 @@ from equipoise.games._aggregative import (
     as_counts,
     as_influence,
     as_scale,
+    describe_crowd,
     influence_range,
     reachable_box,
 )
@@ -25,11 +26,14 @@ from equipoise.games._callables import (
     reward_field,
     transition_elementwise,
 )
+from equipoise.games._game import Labels, SingleGame
 
+#: The largest product of steps and states: each is looked at when a game is made.
+_MOST_STAGES = 100_000
 _INFLUENCE = "(agents or types, actions, d), or that by step and state"
 
 
-class AggregativeMarkovGame(eqx.Module):
+class AggregativeMarkovGame(SingleGame):
     """An aggregative game played for `horizon` steps, in states that all agents share.
 
     In step h (from 0) and state s, agents who play `a_i` make the aggregate
@@ -45,6 +49,7 @@ class AggregativeMarkovGame(eqx.Module):
     - `lipschitz`, `transition_lipschitz`: of rewards, and of transitions in total variation, in
       the sup norm of x; estimated from slopes when not given, and then labelled so.
     - `bounds`: what the rewards of one step lie between.
+    - `labels`: names of the actions, which all agents share, of the states and of the types.
 
     **Example**
 
@@ -61,6 +66,7 @@ class AggregativeMarkovGame(eqx.Module):
     (1000, 2, 3, True)
     """
 
+    kind: ClassVar[str] = "aggregative-markov"
     influence: np.ndarray
     counts: np.ndarray
     horizon: int = eqx.field(static=True)
@@ -75,6 +81,7 @@ class AggregativeMarkovGame(eqx.Module):
     transition_lipschitz: float = eqx.field(static=True)
     #: Whether a Lipschitz constant was estimated rather than given.
     lipschitz_estimated: bool = eqx.field(static=True)
+    labels: Labels = eqx.field(static=True)
 
     def __init__(
         self,
@@ -90,9 +97,15 @@ class AggregativeMarkovGame(eqx.Module):
         scale: float | None = None,
         bounds: tuple[float, float] = (-1.0, 1.0),
         elementwise: bool | None = None,
+        labels: Any = None,
     ):
         self.horizon = checks.check_count("horizon", horizon)
         self.states = checks.check_count("states", states)
+        if self.horizon * self.states > _MOST_STAGES:
+            raise ValueError(
+                f"horizon, states: expected a product of at most {_MOST_STAGES:,}, found "
+                f"{float(self.horizon) * self.states:.3g}; use fewer steps or states"
+            )
         axes = 5 if np.ndim(influence) == 5 else 3
         self.influence = as_influence("influence", influence, axes, _INFLUENCE)
         if axes == 5:
@@ -107,6 +120,9 @@ class AggregativeMarkovGame(eqx.Module):
                     f"{name}: expected a function of (h, s, x), found {type(function).__name__}"
                 )
         self.reward, self.transition = reward, transition
+        self.labels = Labels.of(
+            labels, actions=self.actions, states=self.states, types=self.types
+        )
         low, high = self.box(0, 0)
         shape = (self.types, self.actions[0])
         first = reward_field(partial(reward, 0, 0), shape, low, high, elementwise)
@@ -149,10 +165,9 @@ class AggregativeMarkovGame(eqx.Module):
         """Number of coordinates of the aggregate."""
         return self.influence.shape[-1]
 
-    @property
-    def batch_shape(self) -> tuple[int, ...]:
-        """Always `()`: these are single games."""
-        return ()
+    def describe(self) -> str:
+        """The game in a few words."""
+        return describe_crowd(self, f", {self.states} states and {self.horizon} steps")
 
     @property
     def delta(self) -> float:
@@ -170,6 +185,7 @@ class AggregativeMarkovGame(eqx.Module):
             scale=self.scale,
             bounds=self.bounds,
             elementwise=self.elementwise,
+            labels=Labels(actions=self.labels.actions, types=self.labels.types),
         )
 
     def influences(self, h: int, s: int) -> np.ndarray:

@@ -1,17 +1,22 @@
 """Contextual games: many agents see a public context and choose once."""
 
-from typing import Any
+import math
+from typing import Any, ClassVar
 
 import equinox as eqx
 import numpy as np
 
 from equipoise.core import checks
+from equipoise.core.values import frozen, read_only
+from equipoise.games._game import Labels, SingleGame
 from equipoise.games._interactions import Interactions
 from equipoise.games._normal import NormalFormGame
-from equipoise.games._profiles import normal_form, pure_occupancies
+
+#: The largest number of strategy profiles that is tabulated.
+PROFILES_LIMIT = 1_000_000
 
 
-class ContextualGame(eqx.Module):
+class ContextualGame(SingleGame):
     """A general-sum game of N agents, who all see a context before they choose.
 
     A context is drawn from `context_probabilities` (uniform when not given), every agent chooses
@@ -21,7 +26,8 @@ class ContextualGame(eqx.Module):
     as many as the tables when it is not given.
 
     A product policy is an array (contexts, agents, actions), or (agents, actions) where there is
-    one context; agents with fewer actions are padded with zeros.
+    one context; agents with fewer actions are padded with zeros. `labels` names agents and
+    actions.
 
     **Example**
 
@@ -36,10 +42,12 @@ class ContextualGame(eqx.Module):
     [0.0, 0.5]
     """
 
+    kind: ClassVar[str] = "contextual"
     interactions: Interactions
     context_probabilities: np.ndarray
     actions: tuple[int, ...] = eqx.field(static=True)
     noise: float = eqx.field(static=True)
+    labels: Labels = eqx.field(static=True)
 
     def __init__(
         self,
@@ -47,6 +55,8 @@ class ContextualGame(eqx.Module):
         context_probabilities: Any = None,
         actions: Any = None,
         noise: float = 0.0,
+        *,
+        labels: Any = None,
     ):
         if not isinstance(interactions, Interactions):
             raise ValueError(
@@ -60,6 +70,7 @@ class ContextualGame(eqx.Module):
             "actions", actions, interactions.agents, interactions.moves, exact=True
         )
         self.noise = as_noise(noise)
+        self.labels = Labels.of(labels, players=interactions.agents, actions=self.actions)
 
     @property
     def agents(self) -> int:
@@ -76,10 +87,9 @@ class ContextualGame(eqx.Module):
         """Number of contexts."""
         return self.interactions.situations
 
-    @property
-    def batch_shape(self) -> tuple[int, ...]:
-        """Always `()`: these are single games."""
-        return ()
+    def describe(self) -> str:
+        """The game in a few words."""
+        return describe_terms(self)
 
     @property
     def policy_shape(self) -> tuple[int, int, int]:
@@ -113,16 +123,25 @@ class ContextualGame(eqx.Module):
             pure_occupancies(np.ones((self.contexts, 1)), None, count, max(self.actions))
             for count in self.actions
         ]
-        return normal_form(self.interactions, self.context_probabilities, pure)
+        labels = self.labels if self.contexts == 1 else Labels(self.labels.players)
+        return normal_form(self.interactions, self.context_probabilities, pure, labels)
+
+
+def describe_terms(game: Any, more: str = "") -> str:
+    """A game of interaction terms in a few words."""
+    text = f"game of {game.agents:,} agents with {max(game.actions)} actions"
+    if game.contexts > 1:
+        text += f", with {game.contexts} contexts"
+    return f"{text}{more}; its interaction rank is {game.interactions.rank}"
 
 
 def as_context_probabilities(value: Any, contexts: int) -> np.ndarray:
     """(contexts,): as given, or uniform."""
     if value is None:
-        return np.full(contexts, 1.0 / contexts)
-    array = checks.as_float_array("context_probabilities", value)
+        return frozen(np.full(contexts, 1.0 / contexts))
+    array = read_only("context_probabilities", value)
     checks.check_shape("context_probabilities", array, (contexts,), "one for each context")
-    return checks.check_probabilities("context_probabilities", array)
+    return frozen(checks.check_probabilities("context_probabilities", array))
 
 
 def as_agent_counts(name: str, value: Any, agents: int, largest: int, *, exact: bool) -> tuple:
@@ -144,3 +163,56 @@ def as_noise(value: Any) -> float:
     """The standard deviation of what is added to rewards."""
     checks.check_range("noise", value, 0.0, np.inf, high_open=True)
     return float(value)
+
+
+def pure_occupancies(
+    initial: np.ndarray, transitions: np.ndarray | None, actions: int, width: int
+) -> np.ndarray:
+    """(strategies, situations, moves): the chance of each move under every pure strategy.
+
+    `initial` is (contexts, states); `transitions` (contexts, horizon, states, actions, states)
+    of one agent, or None where there is one step. A strategy says what to do in every context,
+    step and state.
+    """
+    contexts, states = initial.shape
+    horizon = 1 if transitions is None else transitions.shape[1]
+    places = contexts * horizon * states
+    if actions**places > PROFILES_LIMIT:
+        raise ValueError(
+            f"game: expected at most {PROFILES_LIMIT} strategies of an agent, "
+            f"found {actions}^{places}"
+        )
+    number = np.arange(actions**places)
+    chosen = (number[:, None] // actions ** np.arange(places)) % actions
+    policy = np.eye(width)[chosen].reshape(len(number), contexts, horizon, states, width)
+    here = np.broadcast_to(initial, (len(number), contexts, states))
+    moves = []
+    for h in range(horizon):
+        joint = here[..., None] * policy[:, :, h]
+        moves.append(joint.reshape(len(number), contexts, states * width))
+        if transitions is not None:
+            here = np.einsum("pcsa,csat->pct", joint, transitions[:, h])
+    return np.stack(moves, 2).reshape(len(number), contexts * horizon, states * width)
+
+
+def normal_form(
+    terms: Interactions, weights: np.ndarray, pure: list[np.ndarray], labels: Labels
+) -> NormalFormGame:
+    """The payoff table of all profiles of pure strategies; `weights` are those of situations."""
+    shape = [len(strategies) for strategies in pure]
+    if math.prod(shape) * terms.agents > PROFILES_LIMIT:
+        raise ValueError(
+            f"game: expected at most {PROFILES_LIMIT} payoffs, found {terms.agents} for each of "
+            f"{' x '.join(map(str, shape))} profiles"
+        )
+    payoffs = np.zeros((terms.agents, *shape))
+    for order, scopes in terms.scopes.items():
+        for m, scope in enumerate(scopes):
+            payoff = weights.reshape(-1, *[1] * order) * np.asarray(terms.tables[order])[:, m]
+            # Move axes become strategy axes one by one, from the first; the context stays first.
+            for j in scope:
+                payoff = np.einsum("cu...,pcu->c...p", payoff, pure[j])
+            payoff = payoff.sum(0).transpose(np.argsort(scope))
+            view = [shape[j] if j in scope else 1 for j in range(terms.agents)]
+            payoffs[scope[0]] += payoff.reshape(view)
+    return NormalFormGame(frozen(payoffs), labels=labels)

@@ -1,19 +1,124 @@
 """Games of many agents whose actions are numbers from -1 to 1."""
 
-from typing import Any
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from equipoise.core import checks, polynomials
+from equipoise.core.precision import double_precision
+from equipoise.core.values import Value, frozen, read_only
 from equipoise.games._contextual import as_context_probabilities
-from equipoise.games._continuous_function import RewardFunction
-from equipoise.games._continuous_policy import ContinuousPolicy
 from equipoise.games._continuous_terms import PolynomialTerms
+from equipoise.games._game import Labels, SingleGame
+from equipoise.games._policies import ContinuousPolicy
+
+#: How many numbers of actions are handed to a function at once.
+_CHUNK = 4_000_000
 
 
-class ContinuousGame(eqx.Module):
+class RewardFunction(Value):
+    """A function of all actions (and of the context, where there are several), written for JAX.
+
+    `reward(actions)`, or `reward(actions, context)`, takes the actions (agents,) of one sample and
+    returns the rewards (agents,). `lipschitz` bounds the slope, and `curvature` the second
+    derivative, of each agent's reward in its own action, where they are known.
+
+    **Example**
+
+    >>> import numpy as np, equipoise as eq, jax.numpy as jnp
+    >>> reward = eq.games.RewardFunction(lambda a: jnp.cos(a * a.sum()), agents=3)
+    >>> reward.rewards(np.zeros((5, 3))).shape
+    (5, 3)
+    """
+
+    reward: Callable[..., Any] = eqx.field(static=True)
+    agents: int = eqx.field(static=True)
+    contexts: int = eqx.field(static=True)
+    rank: int = eqx.field(static=True)
+    lipschitz: float | None = eqx.field(static=True)
+    curvature: float | None = eqx.field(static=True)
+
+    def __init__(
+        self,
+        reward: Any,
+        agents: int,
+        contexts: int = 1,
+        rank: int | None = None,
+        lipschitz: float | None = None,
+        curvature: float | None = None,
+    ):
+        if not callable(reward):
+            raise ValueError(f"reward: expected a function, found {type(reward).__name__}")
+        self.reward = reward
+        self.agents = checks.check_count("agents", agents)
+        self.contexts = checks.check_count("contexts", contexts)
+        self.rank = self.agents if rank is None else checks.check_count("rank", rank)
+        if self.rank > self.agents:
+            raise ValueError(f"rank: expected at most {self.agents}, as agents, found {rank}")
+        for name, value in (("lipschitz", lipschitz), ("curvature", curvature)):
+            if value is not None:
+                checks.check_range(name, value, 0.0, np.inf, high_open=True)
+        self.lipschitz = None if lipschitz is None else float(lipschitz)
+        self.curvature = None if curvature is None else float(curvature)
+        self._check_shape()
+
+    def _check_shape(self) -> None:
+        """Call the function once, and refuse what does not have the shape of rewards.
+
+        `jax.eval_shape` would not do: after it, JAX 0.10 gives constants of the function the
+        wrong precision when it is compiled in the other one.
+        """
+        place = () if self.contexts == 1 else (jnp.int32(0),)
+        found = jnp.shape(self.reward(jnp.zeros(self.agents), *place))
+        if found != (self.agents,):
+            raise ValueError(
+                f"reward: expected a function that returns shape ({self.agents},), one reward for "
+                f"each agent; found {found}"
+            )
+
+    @property
+    def states(self) -> int:
+        """Always 1: such rewards know no local states."""
+        return 1
+
+    def rewards(self, actions: Any, contexts: Any = None, states: Any = None) -> Any:
+        """(..., agents): rewards at actions (..., agents); of NumPy arrays in double precision."""
+        shape = actions.shape
+        batch = shape[:-1]
+        if isinstance(actions, jax.Array):
+            where = None if self.contexts == 1 else jnp.broadcast_to(jnp.asarray(contexts), batch)
+            return self._call(actions.reshape(-1, shape[-1]), where).reshape(shape)
+        flat = np.asarray(actions).reshape(-1, shape[-1])
+        where = None if self.contexts == 1 else np.broadcast_to(np.asarray(contexts), batch).ravel()
+        result = np.empty(flat.shape)
+        size = max(1, _CHUNK // shape[-1])
+        with double_precision():
+            for start in range(0, len(flat), size):
+                part = slice(start, min(start + size, len(flat)))
+                rows = _padded(part.start, part.stop)
+                own = None if where is None else jnp.asarray(where[rows])
+                rewards = self._call(jnp.asarray(flat[rows], jnp.float64), own)
+                result[part] = np.asarray(rewards)[: part.stop - part.start]
+        checks.check_finite("reward", result)
+        return result.reshape(shape)
+
+    def _call(self, actions: Any, contexts: Any) -> Any:
+        together = _batched(self.reward)
+        try:
+            return together(actions) if contexts is None else together(actions, jnp.ravel(contexts))
+        except jax.errors.JAXTypeError as error:
+            raise ValueError(
+                "reward: expected a function written with jax.numpy, which JAX can compile; found "
+                f"one that needs the numbers themselves ({type(error).__name__})"
+            ) from error
+
+
+class ContinuousGame(SingleGame):
     """N agents who each choose a number from -1 to 1.
 
     A context is drawn from `context_probabilities` (uniform when not given), all agents see it
@@ -31,7 +136,8 @@ class ContinuousGame(eqx.Module):
     - `initial`: chances of first states, (states,), (agents, states) or (contexts, agents,
       states); uniform when not given.
 
-    A policy is a `ContinuousPolicy`, or an array of `policy_shape`.
+    A policy is a `ContinuousPolicy`, or an array of `policy_shape`. `labels` names the agents and
+    the local states.
 
     **Example**
 
@@ -48,12 +154,14 @@ class ContinuousGame(eqx.Module):
     [0.0, 0.0, 4.0]
     """
 
+    kind: ClassVar[str] = "continuous"
     terms: PolynomialTerms | RewardFunction
     context_probabilities: np.ndarray
     transitions: np.ndarray | None
     initial: np.ndarray | None
     horizon: int = eqx.field(static=True)
     noise: float = eqx.field(static=True)
+    labels: Labels = eqx.field(static=True)
 
     def __init__(
         self,
@@ -63,6 +171,8 @@ class ContinuousGame(eqx.Module):
         initial: Any = None,
         horizon: int = 1,
         noise: float = 0.0,
+        *,
+        labels: Any = None,
     ):
         if not isinstance(terms, PolynomialTerms | RewardFunction):
             raise ValueError(
@@ -75,6 +185,10 @@ class ContinuousGame(eqx.Module):
         checks.check_range("noise", noise, 0.0, np.inf, high_open=True)
         self.noise = float(noise)
         self.transitions, self.initial = self._local(transitions, initial)
+        sizes = (8, terms.contexts, self.horizon, terms.agents, terms.states)
+        advice = "use fewer steps, agents or states"
+        checks.check_memory("horizon", sizes, "a policy of this game", advice)
+        self.labels = Labels.of(labels, players=terms.agents, states=self.states)
 
     @classmethod
     def from_function(
@@ -88,6 +202,7 @@ class ContinuousGame(eqx.Module):
         rank: int | None = None,
         lipschitz: float | None = None,
         curvature: float | None = None,
+        labels: Any = None,
     ) -> "ContinuousGame":
         """A game whose rewards a function of your own computes.
 
@@ -111,7 +226,7 @@ class ContinuousGame(eqx.Module):
         ([0.0139, 0.0139, 0.0139, 0.0139], False)
         """
         terms = RewardFunction(reward, agents, contexts, rank, lipschitz, curvature)
-        return cls(terms, context_probabilities, noise=noise)
+        return cls(terms, context_probabilities, noise=noise, labels=labels)
 
     def _local(self, transitions: Any, initial: Any) -> tuple[Any, Any]:
         """Transitions and first states, checked; or their absence."""
@@ -121,7 +236,7 @@ class ContinuousGame(eqx.Module):
                 what = "terms have states" if states > 1 else "initial or horizon are given"
                 raise ValueError(f"transitions: expected them where {what}, found none")
             return None, None
-        array = checks.as_float_array("transitions", transitions)
+        array = read_only("transitions", transitions)
         shape = (self.contexts, self.agents, states, states)
         fits = array.ndim in (3, 4, 5) and array.shape[:-1] == shape[5 - array.ndim :]
         if not fits or 0 in array.shape:
@@ -133,13 +248,14 @@ class ContinuousGame(eqx.Module):
         _check_chances(array.reshape(-1, *array.shape[-3:]))
         array = np.broadcast_to(array, (*shape, array.shape[-1]))
         begun = np.full(states, 1.0 / states) if initial is None else initial
-        begun = checks.as_float_array("initial", begun)
+        begun = read_only("initial", begun)
         full = (self.contexts, self.agents, states)
         if begun.ndim not in (1, 2, 3) or begun.shape != full[-begun.ndim :]:
             raise ValueError(
                 f"initial: expected shape {full[2:]}, {full[1:]} or {full}, found {begun.shape}"
             )
-        return array, np.broadcast_to(checks.check_probabilities("initial", begun), full)
+        begun = frozen(checks.check_probabilities("initial", begun))
+        return array, np.broadcast_to(begun, full)
 
     @property
     def agents(self) -> int:
@@ -171,10 +287,14 @@ class ContinuousGame(eqx.Module):
         """Always `()`: actions are numbers from -1 to 1, and are not counted."""
         return ()
 
-    @property
-    def batch_shape(self) -> tuple[int, ...]:
-        """Always `()`: these are single games."""
-        return ()
+    def describe(self) -> str:
+        """The game in a few words."""
+        text = f"game of {self.agents:,} agents who each choose a number from -1 to 1"
+        if self.contexts > 1:
+            text += f", with {self.contexts} contexts"
+        if self.states is not None:
+            text += f", with {self.states} states and {self.horizon} steps"
+        return f"{text}; its interaction rank is {self.rank}"
 
     @property
     def policy_shape(self) -> tuple[int, ...]:
@@ -317,3 +437,18 @@ def _check_given(name: str, value: Any, shape: tuple, count: int, needed: bool) 
             f"{name}: expected whole numbers from 0 to {count - 1}, found {value.dtype} from "
             f"{value.min()} to {value.max()}"
         )
+
+
+def _padded(start: int, stop: int) -> np.ndarray:
+    """Row numbers from start to stop, the last one repeated up to a power of two.
+
+    A function is compiled for each number of rows it is called with: few numbers, few compilations.
+    """
+    count = stop - start
+    return np.minimum(np.arange(1 << max(count - 1, 0).bit_length()) + start, stop - 1)
+
+
+@lru_cache(maxsize=64)
+def _batched(reward: Callable[..., Any]) -> Callable[..., Any]:
+    """Compiled once for each function, whoever asks."""
+    return jax.jit(jax.vmap(reward))

@@ -17,12 +17,76 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.sparse import csr_array
 
 from equipoise.core import checks
-from equipoise.games._continuous_groups import MOST_POWER, Group, as_groups, broadcast
+from equipoise.core.values import Value, frozen, read_only, read_only_integers
+
+#: How many numbers of products are held at once.
+_CHUNK = 2_000_000
+#: The highest power of an effect that is allowed.
+MOST_POWER = 64
 
 
-class PolynomialTerms(eqx.Module):
+class Group(Value):
+    """Terms of one order: (terms, order) scopes and powers, (contexts, terms) weights.
+
+    The first agent of a scope is whose reward the term belongs to.
+    """
+
+    scopes: np.ndarray
+    powers: np.ndarray
+    weights: Any
+
+    def widened(self, contexts: int) -> "Group":
+        """The same terms in as many contexts."""
+        shape = (contexts, len(self.scopes))
+        return Group(self.scopes, self.powers, broadcast(self.weights, shape))
+
+    @property
+    def counts(self) -> bool:
+        """Whether any term is not zero, as far as can be known."""
+        return checks.is_traced(self.weights) or bool(self.weights.any())
+
+    def rewards(self, xp: Any, context: int, powers: list[Any], x: Any) -> Any:
+        """(..., agents): what the terms give at effects x (..., agents), with all their powers."""
+        table = xp.stack([xp.ones_like(x), *powers[1:]], -2)  # (..., powers, agents)
+        agents = x.shape[-1]
+        columns = self.powers * agents + self.scopes
+        flat = table.reshape(*x.shape[:-1], -1)
+        if xp is np:
+            return self._rewards_numpy(context, flat, columns, agents)
+        product = xp.prod(flat[..., columns], -1) * self.weights[context]
+        return xp.zeros_like(x).at[..., self.scopes[:, 0]].add(product)
+
+    def _rewards_numpy(
+        self, context: int, flat: np.ndarray, columns: np.ndarray, agents: int
+    ) -> np.ndarray:
+        terms = len(columns)
+        owners = (self.scopes[:, 0], np.arange(terms))
+        weights = np.asarray(self.weights[context], flat.dtype)
+        summed = csr_array((weights, owners), shape=(agents, terms))
+        result = np.empty((len(flat), agents), flat.dtype)
+        size = max(1, _CHUNK // terms)
+        for start in range(0, len(flat), size):
+            # Samples last: a factor of a term is then one row, copied as a whole.
+            part = np.ascontiguousarray(flat[start : start + size].T)
+            product = part[columns[:, 0]]
+            for factor in range(1, columns.shape[1]):
+                product *= part[columns[:, factor]]
+            result[start : start + size] = (summed @ product).T
+        return result
+
+    def add_expected(self, by_effect: np.ndarray, moments: np.ndarray) -> None:
+        """Add expected weights of own powers to (contexts, agents, powers)."""
+        met = np.array(self.weights, np.float64)
+        for factor in range(1, self.scopes.shape[1]):
+            met *= moments[:, self.scopes[:, factor], self.powers[:, factor]]
+        for context in range(len(met)):
+            np.add.at(by_effect[context], (self.scopes[:, 0], self.powers[:, 0]), met[context])
+
+
+class PolynomialTerms(Value):
     """Rewards of N agents with actions in [-1, 1]: polynomial terms, which may depend on contexts.
 
     - `own`: coefficients of the own action's powers, lowest first: (powers,), (agents, powers),
@@ -75,6 +139,7 @@ class PolynomialTerms(eqx.Module):
         self.agents = checks.check_count("agents", agents)
         if own is None and not pairs and not groups:
             raise ValueError("own: expected terms, own, of pairs or of groups; found none")
+        checks.check_memory("agents", (8, self.agents), "a number for each", "use fewer agents")
         self.effects = _as_effects(effects, self.agents)
         own = _as_own(own, self.agents, self.states)
         weights = {power: _as_pair(power, w, self.agents) for power, w in (pairs or {}).items()}
@@ -236,8 +301,8 @@ def _product(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 def _as_effects(effects: Any, agents: int) -> Any:
     """(agents, states, powers)."""
     if effects is None:
-        return np.broadcast_to(np.array([0.0, 1.0]), (agents, 1, 2))
-    array = checks.as_float_array("effects", effects)
+        return np.broadcast_to(frozen(np.array([0.0, 1.0])), (agents, 1, 2))
+    array = read_only("effects", effects)
     if array.ndim not in (2, 3) or 0 in array.shape or (array.ndim == 3 and len(array) != agents):
         raise ValueError(
             f"effects: expected shape (states, powers) or ({agents}, states, powers), "
@@ -250,8 +315,8 @@ def _as_effects(effects: Any, agents: int) -> Any:
 def _as_own(own: Any, agents: int, states: int) -> Any:
     """(contexts, agents, states, powers)."""
     if own is None:
-        return np.zeros((1, agents, states, 1))
-    array = checks.as_float_array("own", own)
+        return np.broadcast_to(frozen(np.zeros(1)), (1, agents, states, 1))
+    array = read_only("own", own)
     shaped = array
     if array.ndim in (1, 2):
         shaped = array.reshape(1, *array.shape) if array.ndim == 2 else array.reshape(1, 1, -1)
@@ -277,7 +342,7 @@ def _as_pair(power: Any, weights: Any, agents: int) -> Any:
             f"pairs: expected pairs of powers from 0 to {MOST_POWER}, such as (1, 1); "
             f"found {power!r}"
         )
-    array = checks.as_float_array(f"pairs[{power}]", weights, copy=False)
+    array = read_only(f"pairs[{power}]", weights)
     shaped = array[None] if array.ndim == 2 else array
     if shaped.ndim != 3 or shaped.shape[1:] != (agents, agents) or not len(shaped):
         raise ValueError(
@@ -286,3 +351,68 @@ def _as_pair(power: Any, weights: Any, agents: int) -> Any:
         )
     checks.check_finite(f"pairs[{power}]", array)
     return shaped
+
+
+def broadcast(array: Any, shape: tuple[int, ...]) -> Any:
+    """A view of a NumPy array in another shape; what is traced stays so."""
+    return (jnp if checks.is_traced(array) else np).broadcast_to(array, shape)
+
+
+def as_groups(groups: Mapping[Any, Any], agents: int) -> dict[int, Group]:
+    """Checked terms by order."""
+    return {order: _as_group(order, groups[order], agents) for order in sorted(groups)}
+
+
+def _as_group(order: Any, given: Any, agents: int) -> Group:
+    name = f"groups[{order}]"
+    if not isinstance(order, int) or order < 3:
+        raise ValueError(f"groups: expected orders >= 3, found {order!r}; pairs have their own")
+    if not isinstance(given, tuple | list) or len(given) != 3:
+        raise ValueError(f"{name}: expected (scopes, powers, weights), found {type(given)}")
+    scopes, powers = np.asarray(given[0]), np.asarray(given[1])
+    for what, array in (("scopes", scopes), ("powers", powers)):
+        if array.dtype.kind not in "iu" or array.ndim != 2 or array.shape[1] != order:
+            raise ValueError(
+                f"{name}: expected {what} of shape (terms, {order}), whole numbers; found "
+                f"{array.shape} of {array.dtype}"
+            )
+    if scopes.shape != powers.shape or not len(scopes):
+        raise ValueError(
+            f"{name}: expected powers for each of one or more scopes, found {powers.shape} and "
+            f"{scopes.shape}"
+        )
+    _check_scopes(name, scopes, agents)
+    wrong = (powers < 0) | (powers > MOST_POWER)
+    if wrong.any():
+        where = checks.first_index(wrong)
+        raise ValueError(
+            f"{name}: expected powers from 0 to {MOST_POWER}, found {powers[where]} at "
+            f"{list(where)}"
+        )
+    weights = read_only(name, given[2])
+    shaped = weights[None] if weights.ndim == 1 else weights
+    if shaped.ndim != 2 or shaped.shape[1] != len(scopes):
+        raise ValueError(
+            f"{name}: expected weights of shape ({len(scopes)},) or (contexts, {len(scopes)}), "
+            f"found {weights.shape}"
+        )
+    checks.check_finite(name, shaped)
+    return Group(read_only_integers(name, scopes), read_only_integers(name, powers), shaped)
+
+
+def _check_scopes(name: str, scopes: np.ndarray, agents: int) -> None:
+    wrong = (scopes < 0) | (scopes >= agents)
+    if wrong.any():
+        where = checks.first_index(wrong)
+        raise ValueError(
+            f"{name}: expected agents from 0 to {agents - 1}, found {scopes[where]} at "
+            f"{list(where)}"
+        )
+    ordered = np.sort(scopes, 1)
+    twice = (ordered[:, 1:] == ordered[:, :-1]).any(1)
+    if twice.any():
+        row = int(np.argmax(twice))
+        raise ValueError(
+            f"{name}: expected different agents in a scope, found {scopes[row].tolist()} at {row}; "
+            "a power says how often an agent's action counts"
+        )

@@ -1,18 +1,26 @@
 """Markov games with decoupled transitions: own states move alone, rewards meet."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import numpy as np
 
 from equipoise.core import checks
-from equipoise.games._contextual import as_agent_counts, as_context_probabilities, as_noise
+from equipoise.core.values import frozen, read_only
+from equipoise.games._contextual import (
+    as_agent_counts,
+    as_context_probabilities,
+    as_noise,
+    describe_terms,
+    normal_form,
+    pure_occupancies,
+)
+from equipoise.games._game import Labels, SingleGame
 from equipoise.games._interactions import Interactions
 from equipoise.games._normal import NormalFormGame
-from equipoise.games._profiles import normal_form, pure_occupancies
 
 
-class DecoupledMarkovGame(eqx.Module):
+class DecoupledMarkovGame(SingleGame):
     """N agents, each in a local state that only its own actions move; rewards depend on all.
 
     A public context is drawn once for an episode of `horizon` steps. In step h agent i, in
@@ -26,6 +34,7 @@ class DecoupledMarkovGame(eqx.Module):
     - `context_probabilities`: uniform when not given.
     - `states`, `actions`: how many each agent has, where they differ.
     - `noise`: standard deviation of the Gaussian noise on logged rewards.
+    - `labels`: names of agents, actions and local states.
 
     A product policy is an array (contexts, horizon, agents, states, actions), or without the
     first axis where there is one context.
@@ -41,6 +50,7 @@ class DecoupledMarkovGame(eqx.Module):
     True
     """
 
+    kind: ClassVar[str] = "decoupled-markov"
     interactions: Interactions
     transitions: np.ndarray
     initial: np.ndarray
@@ -48,6 +58,7 @@ class DecoupledMarkovGame(eqx.Module):
     states: tuple[int, ...] = eqx.field(static=True)
     actions: tuple[int, ...] = eqx.field(static=True)
     noise: float = eqx.field(static=True)
+    labels: Labels = eqx.field(static=True)
 
     def __init__(
         self,
@@ -58,13 +69,15 @@ class DecoupledMarkovGame(eqx.Module):
         states: Any = None,
         actions: Any = None,
         noise: float = 0.0,
+        *,
+        labels: Any = None,
     ):
         if not isinstance(interactions, Interactions):
             raise ValueError(
                 f"interactions: expected Interactions, found {type(interactions).__name__}"
             )
         self.interactions = interactions
-        transitions = checks.as_float_array("transitions", transitions, copy=False)
+        transitions = read_only("transitions", transitions)
         horizon, contexts = self._check_sizes(transitions)
         largest_states, largest_actions = transitions.shape[-3:-1]
         agents = interactions.agents
@@ -75,6 +88,9 @@ class DecoupledMarkovGame(eqx.Module):
         self.initial = np.broadcast_to(self._as_initial(initial, contexts), (contexts, *full[2:4]))
         self.context_probabilities = as_context_probabilities(context_probabilities, contexts)
         self.noise = as_noise(noise)
+        self.labels = Labels.of(
+            labels, players=agents, actions=self.actions, states=largest_states
+        )
 
     def _check_sizes(self, transitions: np.ndarray) -> tuple[int, int]:
         """The horizon and the number of contexts, from transitions and terms together."""
@@ -109,19 +125,19 @@ class DecoupledMarkovGame(eqx.Module):
             # Places that an agent does not have lead to its first state, so that rows are chances.
             first = np.eye(states)[0]
             transitions = np.where(real[..., None], transitions, first)
-        chances = checks.check_probabilities("transitions", transitions)
+        chances = frozen(checks.check_probabilities("transitions", transitions))
         self._check_reached("transitions", chances.reshape(-1, *chances.shape[-4:]).sum((0, 2, 3)))
         return chances
 
     def _as_initial(self, initial: Any, contexts: int) -> np.ndarray:
-        array = checks.as_float_array("initial", initial)
+        array = read_only("initial", initial)
         shape = (self.interactions.agents, max(self.states))
         if array.shape not in (shape, (contexts, *shape)):
             raise ValueError(
                 f"initial: expected shape {shape}, (agents, states), or {(contexts, *shape)}, "
                 f"found {tuple(array.shape)}"
             )
-        chances = checks.check_probabilities("initial", array)
+        chances = frozen(checks.check_probabilities("initial", array))
         self._check_reached("initial", chances.reshape(-1, *shape).sum(0))
         return chances
 
@@ -159,10 +175,9 @@ class DecoupledMarkovGame(eqx.Module):
         """Number of steps of an episode."""
         return self.transitions.shape[1]
 
-    @property
-    def batch_shape(self) -> tuple[int, ...]:
-        """Always `()`: these are single games."""
-        return ()
+    def describe(self) -> str:
+        """The game in a few words."""
+        return describe_terms(self, f", with {max(self.states)} states and {self.horizon} steps")
 
     @property
     def policy_shape(self) -> tuple[int, int, int, int, int]:
@@ -221,4 +236,4 @@ class DecoupledMarkovGame(eqx.Module):
             for i in range(self.agents)
         ]
         weights = np.repeat(self.context_probabilities, self.horizon)
-        return normal_form(self.interactions, weights, pure)
+        return normal_form(self.interactions, weights, pure, Labels(self.labels.players))

@@ -1,7 +1,6 @@
 """Two-player zero-sum discounted Markov games, one or many at once."""
 
-from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -9,16 +8,18 @@ import numpy as np
 from jaxtyping import Float
 
 from equipoise.core import checks
-from equipoise.games._matrix import batch_length, take_batch
+from equipoise.core.values import frozen, read_only
+from equipoise.games._game import BatchedGame, Labels
 
 
-class MarkovGame(eqx.Module):
+class MarkovGame(BatchedGame):
     """A zero-sum stochastic game with discount (Shapley, 1953).
 
     In state `s`, after actions `a` and `b`, the row player receives `reward[s, a, b]`, the
     column player minus it, and the next state is drawn from `transition[s, a, b]`. Rewards are
     discounted by `discount` per step. Leading axes are batch axes, the same for both arrays;
-    the discount is one number for the whole batch.
+    the discount is one number for the whole batch. `labels` names the players, their actions and
+    the states.
 
     **Example**
 
@@ -29,13 +30,15 @@ class MarkovGame(eqx.Module):
     (2, (2, 2))
     """
 
+    kind: ClassVar[str] = "markov"
     reward: Float[np.ndarray | jax.Array, "*batch states rows columns"]
     transition: Float[np.ndarray | jax.Array, "*batch states rows columns states"]
     discount: float = eqx.field(static=True)
+    labels: Labels = eqx.field(static=True)
 
-    def __init__(self, reward: Any, transition: Any, discount: float):
-        reward = checks.as_float_array("reward", reward)
-        transition = checks.as_float_array("transition", transition)
+    def __init__(self, reward: Any, transition: Any, discount: float, *, labels: Any = None):
+        reward = read_only("reward", reward)
+        transition = read_only("transition", transition)
         checks.check_ndim("reward", reward, 3, "(..., states, rows, columns)")
         checks.check_shape(
             "transition",
@@ -47,8 +50,10 @@ class MarkovGame(eqx.Module):
         transition = checks.check_probabilities("transition", transition)
         checks.check_range("discount", discount, 0.0, 1.0, high_open=True)
         self.reward = reward
-        self.transition = transition
+        self.transition = frozen(transition)
         self.discount = float(discount)
+        states, *actions = reward.shape[-3:]
+        self.labels = Labels.of(labels, players=2, actions=actions, states=states)
 
     @property
     def states(self) -> int:
@@ -66,23 +71,12 @@ class MarkovGame(eqx.Module):
         """Shape of the batch; `()` for a single game."""
         return tuple(self.reward.shape[:-3])
 
-    @property
-    def players(self) -> int:
-        """Two."""
-        return 2
+    def describe(self) -> str:
+        """The game in a few words."""
+        text = f"{self._counted('zero-sum Markov game')}, {self.states} states"
+        return f"{text}, discount {self.discount:g}, {' x '.join(map(str, self.actions))}"
 
     def __getitem__(self, index: Any) -> "MarkovGame":
         """One game of a batch, or a slice of it."""
-        axes = len(self.batch_shape)
-        return MarkovGame(
-            take_batch(self.reward, index, axes),
-            take_batch(self.transition, index, axes),
-            self.discount,
-        )
-
-    def __len__(self) -> int:
-        return batch_length(self.batch_shape)
-
-    def __iter__(self) -> Iterator["MarkovGame"]:
-        """The games of a batch, along its first axis; a single game cannot be iterated over."""
-        return map(self.__getitem__, range(len(self)))
+        reward, transition = (self._take(a, index) for a in (self.reward, self.transition))
+        return MarkovGame(reward, transition, self.discount, labels=self.labels)

@@ -1,7 +1,6 @@
 """Two-player zero-sum matrix games, one or many at once."""
 
-from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -9,13 +8,16 @@ import numpy as np
 from jaxtyping import Float
 
 from equipoise.core import checks
+from equipoise.core.values import read_only
+from equipoise.games._game import BatchedGame, Labels
 
 
-class MatrixGame(eqx.Module):
+class MatrixGame(BatchedGame):
     """A two-player zero-sum game: the row player gets `payoff[a, b]`, the column player minus it.
 
     Leading axes are batch axes: an array of shape (100_000, 3, 3) is a hundred thousand games.
-    The payoffs are kept in float64. The object is immutable and a JAX pytree.
+    The payoffs are kept in float64. The object is immutable and a JAX pytree. `labels` names the
+    players and their actions.
 
     **Example**
 
@@ -25,13 +27,16 @@ class MatrixGame(eqx.Module):
     ((3, 3), ())
     """
 
+    kind: ClassVar[str] = "matrix"
     payoff: Float[np.ndarray | jax.Array, "*batch rows columns"]
+    labels: Labels = eqx.field(static=True)
 
-    def __init__(self, payoff: Any):
-        payoff = checks.as_float_array("payoff", payoff)
+    def __init__(self, payoff: Any, *, labels: Any = None):
+        payoff = read_only("payoff", payoff)
         checks.check_ndim("payoff", payoff, 2, "(..., rows, columns)")
         checks.check_finite("payoff", payoff)
         self.payoff = payoff
+        self.labels = Labels.of(labels, players=2, actions=payoff.shape[-2:])
 
     @property
     def actions(self) -> tuple[int, int]:
@@ -44,33 +49,10 @@ class MatrixGame(eqx.Module):
         """Shape of the batch; `()` for a single game."""
         return tuple(self.payoff.shape[:-2])
 
-    @property
-    def players(self) -> int:
-        """Two."""
-        return 2
+    def describe(self) -> str:
+        """The game in a few words."""
+        return f"{self._counted('zero-sum matrix game')}, {' x '.join(map(str, self.actions))}"
 
     def __getitem__(self, index: Any) -> "MatrixGame":
         """One game of a batch, or a slice of it."""
-        return MatrixGame(take_batch(self.payoff, index, len(self.batch_shape)))
-
-    def __len__(self) -> int:
-        return batch_length(self.batch_shape)
-
-    def __iter__(self) -> Iterator["MatrixGame"]:
-        """The games of a batch, along its first axis; a single game cannot be iterated over."""
-        return map(self.__getitem__, range(len(self)))
-
-
-def take_batch(array: Any, index: Any, batch_axes: int) -> Any:
-    """Index the batch axes of `array`; refuse indices that would reach into the game."""
-    used = len(index) if isinstance(index, tuple) else 1
-    if used > batch_axes:
-        raise IndexError(f"index {index!r}: the game has {batch_axes} batch axes")
-    return array[index]
-
-
-def batch_length(batch_shape: tuple[int, ...]) -> int:
-    """Length of the first batch axis, as `len` of a batched game."""
-    if not batch_shape:
-        raise TypeError("a single game has no length; only a batch of games has")
-    return batch_shape[0]
+        return MatrixGame(self._take(self.payoff, index), labels=self.labels)

@@ -1,6 +1,6 @@
 """General-sum normal-form games of any number of players, as files and small conversions give."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -8,14 +8,16 @@ import numpy as np
 from jaxtyping import Float
 
 from equipoise.core import checks
+from equipoise.core.values import read_only
+from equipoise.games._game import Labels, SingleGame
 from equipoise.games._matrix import MatrixGame
 
 
-class NormalFormGame(eqx.Module):
+class NormalFormGame(SingleGame):
     """An N-player game as a full payoff table: `payoffs[i, a_1, ..., a_N]` goes to player i.
 
     Its size is exponential in the number of players: it is the meeting point with files and
-    other libraries, not a structure that scales.
+    other libraries, not a structure that scales. `labels` names the players and their actions.
 
     **Example**
 
@@ -27,10 +29,12 @@ class NormalFormGame(eqx.Module):
     np.float64(0.0)
     """
 
+    kind: ClassVar[str] = "normal-form"
     payoffs: Float[np.ndarray | jax.Array, "players *actions"]
+    labels: Labels = eqx.field(static=True)
 
-    def __init__(self, payoffs: Any):
-        payoffs = checks.as_float_array("payoffs", payoffs)
+    def __init__(self, payoffs: Any, *, labels: Any = None):
+        payoffs = read_only("payoffs", payoffs)
         checks.check_ndim("payoffs", payoffs, 2, "(players, actions of each player...)")
         if payoffs.shape[0] != payoffs.ndim - 1 or 0 in payoffs.shape:
             raise ValueError(
@@ -39,6 +43,8 @@ class NormalFormGame(eqx.Module):
             )
         checks.check_finite("payoffs", payoffs)
         self.payoffs = payoffs
+        players, *actions = payoffs.shape
+        self.labels = Labels.of(labels, players=players, actions=actions)
 
     @property
     def players(self) -> int:
@@ -50,10 +56,9 @@ class NormalFormGame(eqx.Module):
         """Number of actions of each player."""
         return tuple(self.payoffs.shape[1:])
 
-    @property
-    def batch_shape(self) -> tuple[int, ...]:
-        """Always `()`: normal forms are single games."""
-        return ()
+    def describe(self) -> str:
+        """The game in a few words."""
+        return f"normal-form game, {' x '.join(map(str, self.actions))}"
 
     def is_zero_sum(self) -> bool:
         """Whether there are two players whose payoffs sum to exactly zero everywhere."""
@@ -64,4 +69,4 @@ class NormalFormGame(eqx.Module):
         """The same game as a `MatrixGame`; refuses a game that is not two-player zero-sum."""
         if not self.is_zero_sum():
             raise ValueError("payoffs: expected a two-player zero-sum game, found another")
-        return MatrixGame(self.payoffs[0])
+        return MatrixGame(self.payoffs[0], labels=self.labels)

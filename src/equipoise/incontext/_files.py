@@ -1,6 +1,5 @@
 """Players on disk: weights in safetensors, everything else in a JSON file beside them."""
 
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ import jax
 import numpy as np
 
 from equipoise.core import weights
+from equipoise.core.plain import read_json
 from equipoise.games import MarkovGame, MatrixGame, families
 from equipoise.games.families import Family
 from equipoise.incontext._config import Config
@@ -153,7 +153,9 @@ def family_of(name: str | os.PathLike[str]) -> Family:
     >>> eq.incontext.family_of("iid3").sample(10, key=0).payoff.shape
     (10, 3, 3)
     """
-    return restore_family(description(name)["family"])
+    folder = find(name)
+    with weights.as_described(folder / DESCRIPTION):
+        return restore_family(_described(folder)["family"])
 
 
 def shipped() -> list[str]:
@@ -190,10 +192,9 @@ def _is_pretraining(folder: Path) -> bool:
     """Whether a folder is of a pre-training run that has not finished."""
     path = folder / "config.json"
     try:
-        config = json.loads(path.read_text()) if path.exists() else None
+        return path.exists() and {"family", "config", "start"} <= set(read_json(path))
     except ValueError:
         return False
-    return isinstance(config, dict) and {"family", "config", "start"} <= set(config)
 
 
 def _described(folder: Path) -> dict[str, Any]:
@@ -203,14 +204,16 @@ def _described(folder: Path) -> dict[str, Any]:
 
 def _restore(folder: Path) -> Players:
     content = _described(folder)
-    config = Config.from_plain({**content["config"], "shared": content["seats"] == 1})
-    config = Config.from_plain({**vars(config), "seeds": content["seeds"]})
-    shape = content["family"]
-    family = families.uniform(
-        tuple(shape["actions"]), states=shape["states"], discount=shape["discount"]
-    )
-    like = eqx.filter_eval_shape(lambda: initial_players(family, config, key=0))
     tensors = weights.read_arrays(folder / WEIGHTS)
+    with weights.as_described(folder / DESCRIPTION):
+        config = Config.from_plain({**content["config"], "shared": content["seats"] == 1})
+        config = Config.from_plain({**vars(config), "seeds": content["seeds"]})
+        shape = content["family"]
+        _check_sizes(config, shape, tensors)
+        family = families.uniform(
+            tuple(shape["actions"]), states=shape["states"], discount=shape["discount"]
+        )
+        like = eqx.filter_eval_shape(lambda: initial_players(family, config, key=0))
     names = weights.named(like.models)
     if set(tensors) != set(names):
         odd = sorted(set(tensors) ^ set(names))
@@ -226,3 +229,16 @@ def _restore(folder: Path) -> Players:
     leaves, tree = jax.tree_util.tree_flatten_with_path(like.models)
     arrays = [jax.numpy.asarray(tensors[jax.tree_util.keystr(path)]) for path, _ in leaves]
     return eqx.tree_at(lambda p: p.models, like, jax.tree_util.tree_unflatten(tree, arrays))
+
+
+def _check_sizes(config: Config, shape: dict[str, Any], tensors: dict[str, np.ndarray]) -> None:
+    """Refuse sizes that these weights cannot have, before anything of such a size is built."""
+    most = sum(array.size for array in tensors.values())
+    sizes = {
+        name: getattr(config, name) for name in ("layers", "width", "heads", "hidden", "seeds")
+    }
+    sizes |= {"actions": max(shape["actions"]), "states": shape["states"] or 1}
+    for name, size in sizes.items():
+        limit = len(tensors) if name == "layers" else most
+        if not size <= limit:
+            raise ValueError(f"{name}: expected at most {limit:,} with these weights, found {size}")

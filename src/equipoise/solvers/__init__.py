@@ -1,5 +1,5 @@
 """Exact equilibria: one function, `solve`, for every kind of game that has them."""
 
-from equipoise.solvers._solve import solve
+from equipoise.solvers._solve import KINDS, solve
 
-__all__ = ["solve"]
+__all__ = ["KINDS", "solve"]

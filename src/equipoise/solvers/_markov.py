@@ -20,14 +20,17 @@ import numpy as np
 from equipoise.certificates import certify
 from equipoise.core import checks
 from equipoise.core.mdp import best_response_value, policy_value
-from equipoise.core.results import Solution, Status
+from equipoise.core.results import Solution
+from equipoise.core.rounding import normalise
 from equipoise.core.zerosum import solve_batch
-from equipoise.games import MarkovGame
+from equipoise.games import MarkovGame, Profile
+from equipoise.solvers._matrix import as_tolerance, make_status
 
 
-def solve_markov(game: MarkovGame, *, tolerance: float = 1e-8, max_sweeps: int = 1000) -> Solution:
+def solve_markov(
+    game: MarkovGame, *, tolerance: float | None = None, max_sweeps: int = 1000
+) -> Solution:
     """Solve every game of the batch; the certificate, not the solver, decides the status."""
-    checks.check_range("tolerance", tolerance, 0.0, np.inf, low_open=True)
     max_sweeps = checks.check_count("max_sweeps", max_sweeps)
     started = time.perf_counter()
     states, (rows, columns), batch = game.states, game.actions, game.batch_shape
@@ -35,16 +38,27 @@ def solve_markov(game: MarkovGame, *, tolerance: float = 1e-8, max_sweeps: int =
     transition = np.asarray(game.transition, np.float64).reshape(*reward.shape, states)
     if not len(reward):
         raise ValueError(f"game: expected at least one game, found a batch of shape {batch}")
-    x, y, value, sweeps, steps = _iterate(reward, transition, game.discount, tolerance, max_sweeps)
-    x = x.reshape(*batch, states, rows)
-    y = y.reshape(*batch, states, columns)
-    certificate = certify(game, (x, y))
-    solved = np.asarray(certificate.max_gain <= tolerance)
+    horizon = 1.0 / (1.0 - game.discount)
+    allowed = as_tolerance(tolerance, reward.reshape(len(reward), -1), batch, horizon)
+    table = normalise(reward, 3)
+    goal = allowed.reshape(-1)
+    if not isinstance(table.exponent, int):
+        goal = np.ldexp(goal, -table.exponent)
+    x, y, value, sweeps, steps = _iterate(
+        table.scaled, transition, game.discount, goal, max_sweeps
+    )
+    policy = Profile((x.reshape(*batch, states, rows), y.reshape(*batch, states, columns)))
+    certificate = certify(game, policy)
+    advice = "raise `max_sweeps`" if sweeps == max_sweeps else "raise `tolerance`"
+    value = table.restore(value + table.offset[:, None] * horizon, 1)
     return Solution(
-        policy=(x, y),
+        policy=policy,
         value=value.reshape(*batch, states),
         certificate=certificate,
-        status=_status(solved, np.asarray(certificate.max_gain), tolerance, sweeps, max_sweeps),
+        status=make_status(
+            np.asarray(certificate.max_upper), allowed, f" after {sweeps} sweeps", advice
+        ),
+        tolerance=allowed,
         stats={"sweeps": sweeps, "steps": steps, "seconds": time.perf_counter() - started},
     )
 
@@ -76,7 +90,7 @@ def _iterate(
     reward: np.ndarray,
     transition: np.ndarray,
     discount: float,
-    tolerance: float,
+    tolerance: np.ndarray,
     max_sweeps: int,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, int, dict[str, int]]:
     """Sweep until every game's residual guarantees its tolerance, or rounding stops it."""
@@ -141,19 +155,3 @@ class _Guard:
 def _some(array: np.ndarray, which: np.ndarray) -> np.ndarray:
     """The games that are still going; no copy while that is all of them."""
     return array if len(which) == len(array) else array[which]
-
-
-def _status(
-    solved: np.ndarray, gain: np.ndarray, tolerance: float, sweeps: int, max_sweeps: int
-) -> Status:
-    games = solved.size
-    if solved.all():
-        subject = "the game" if games == 1 else f"{games} of {games} games"
-        message = f"{subject} met max_gain <= {tolerance:g} after {sweeps} sweeps"
-        return Status("solved", message, solved)
-    advice = "raise `max_sweeps`" if sweeps == max_sweeps else "raise `tolerance`"
-    message = (
-        f"{int((~solved).sum())} of {games} games missed max_gain <= {tolerance:g} after "
-        f"{sweeps} sweeps; the largest gain is {float(np.max(gain)):.3g}: {advice}"
-    )
-    return Status("inexact", message, solved)

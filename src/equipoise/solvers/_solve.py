@@ -2,35 +2,127 @@
 
 import inspect
 from collections.abc import Callable
-from functools import singledispatch
-from typing import Any
+from typing import Any, overload
 
+from equipoise.core import checks
 from equipoise.core.results import Solution
 from equipoise.games import (
     AggregativeGame,
     AggregativeMarkovGame,
+    ContextualGame,
     ContinuousGame,
+    DecoupledMarkovGame,
     MarkovGame,
     MatrixGame,
     NormalFormGame,
+    kinds,
 )
 from equipoise.solvers._markov import solve_markov
 from equipoise.solvers._matrix import solve_matrix
 
 
+def solve_normal_form(game: NormalFormGame, *, tolerance: float | None = None) -> Solution:
+    """Solve a two-player zero-sum game as a matrix game; refuse any other."""
+    if not game.is_zero_sum():
+        raise ValueError(
+            "game: exact solutions exist here for two-player zero-sum games, found "
+            f"{game.players} players with general payoffs; `certify` takes any profile of it "
+            "(a constant-sum game becomes zero-sum by subtracting half the constant from both)"
+        )
+    return solve_matrix(game.as_matrix_game(), tolerance=tolerance)
+
+
+def _aggregative() -> Callable[..., Solution]:
+    from equipoise.aggregative import solve_aggregative  # matrix games need not load it
+
+    return solve_aggregative
+
+
+def _aggregative_markov() -> Callable[..., Solution]:
+    from equipoise.aggregative import solve_aggregative_markov
+
+    return solve_aggregative_markov
+
+
+#: What gives the solver of each kind of game; or, where there is none, what to do instead.
+KINDS: dict[str, Callable[[], Callable[..., Solution]] | str] = {
+    "matrix": lambda: solve_matrix,
+    "normal-form": lambda: solve_normal_form,
+    "markov": lambda: solve_markov,
+    "aggregative": _aggregative,
+    "aggregative-markov": _aggregative_markov,
+    "contextual": (
+        "log it with `offline.collect` and learn from the log with `offline.solve`, or solve its "
+        "`to_normal_form()` where that is a two-player zero-sum game"
+    ),
+    "decoupled-markov": "log it with `offline.collect` and learn from the log with `offline.solve`",
+    "continuous": "log it with `offline.collect` and learn from the log with `offline.solve`",
+}
+
+
+@overload
+def solve(game: MatrixGame, *, tolerance: float | None = None) -> Solution: ...
+@overload
+def solve(game: NormalFormGame, *, tolerance: float | None = None) -> Solution: ...
+@overload
+def solve(
+    game: MarkovGame, *, tolerance: float | None = None, max_sweeps: int = 1000
+) -> Solution: ...
+@overload
+def solve(
+    game: AggregativeGame,
+    *,
+    objective: str = "regret",
+    welfare: Any = None,
+    loss: Any = None,
+    sense: str = "max",
+    spacing: float | None = None,
+    epsilon: float = 0.0,
+    slack: float | str | None = None,
+    rounding: str = "vertex",
+    key: int = 0,
+    tolerance: float | None = None,
+) -> Solution: ...
+@overload
+def solve(
+    game: AggregativeMarkovGame,
+    *,
+    objective: str = "regret",
+    welfare: Any = None,
+    loss: Any = None,
+    sense: str = "max",
+    method: str = "backward",
+    spacing: float | None = None,
+    epsilon: float = 0.0,
+    slack: float | str | None = None,
+    rounding: str = "vertex",
+    key: int = 0,
+    tolerance: float | None = None,
+) -> Solution: ...
+@overload
+def solve(game: ContextualGame) -> Solution: ...
+@overload
+def solve(game: DecoupledMarkovGame) -> Solution: ...
+@overload
+def solve(game: ContinuousGame) -> Solution: ...
+
+
 def solve(game: Any, **options: Any) -> Solution:
     """An equilibrium of `game`, with a certificate that does not trust the solver.
 
-    - `MatrixGame`: a Nash equilibrium of every game of the batch. Option `tolerance` (1e-8): the
-      largest duality gap allowed; games whose payoffs spread over less than one are held to the
-      tolerance times their spread. See `equipoise.core.zerosum` for the method.
+    A game is solved when the certificate proves that no player can gain more than `tolerance`, in
+    units of reward. Its default is reported as `solution.tolerance`.
+
+    - `MatrixGame`: a Nash equilibrium of every game of the batch. Option `tolerance`, 1e-8 of the
+      range of payoffs of each game unless given. See `equipoise.core.zerosum` for the method.
     - `MarkovGame`: stationary equilibrium policies, by Shapley's iteration with safeguarded
-      Newton steps. Options `tolerance` (1e-8), the largest gain allowed in any state, and
-      `max_sweeps`.
+      Newton steps. Options `tolerance`, 1e-8 of the range of rewards over one minus the discount
+      unless given, and `max_sweeps`.
     - `NormalFormGame`: only two-player zero-sum ones, as matrix games.
     - `AggregativeGame`, `AggregativeMarkovGame`: a pure near-Nash policy of very many agents, any
       or the best for society; `equipoise.aggregative.solve_aggregative` and
-      `solve_aggregative_markov` list the options.
+      `solve_aggregative_markov` explain the options.
+    - Other kinds of games have no solver yet; the error says what to do instead.
 
     **Example**
 
@@ -38,65 +130,20 @@ def solve(game: Any, **options: Any) -> Solution:
     >>> solution = eq.solve(eq.MatrixGame([[0, -1, 1], [1, 0, -1], [-1, 1, 0]]))
     >>> [round(float(p), 6) for p in solution.policy[0]]
     [0.333333, 0.333333, 0.333333]
-    >>> bool(solution.certificate.nash_conv < 1e-9), solution.status.name
+    >>> bool(solution.certificate.max_upper <= solution.tolerance), str(solution.status.name)
     (True, 'solved')
     """
-    return _solve(game, options)
-
-
-def _call(solver: Callable[..., Solution], game: Any, options: dict[str, Any]) -> Solution:
-    """Call the solver of a kind of game; refuse options that it does not have."""
+    row = KINDS[kinds.kind_of(game)]
+    checks.check_concrete("solve", game)
+    if isinstance(row, str):
+        raise ValueError(
+            f"game: expected a kind of game that has a solver, found a {type(game).__name__}; "
+            f"{row}. `certify` takes any policy of it"
+        )
+    solver = row()
     known = list(inspect.signature(solver).parameters)[1:]
     if unknown := sorted(set(options) - set(known)):
         raise ValueError(
             f"options: expected for a {type(game).__name__} some of {known}, found {unknown}"
         )
     return solver(game, **options)
-
-
-@singledispatch
-def _solve(game: Any, options: dict[str, Any]) -> Solution:
-    raise ValueError(f"game: expected a game of this library, found {type(game).__name__}")
-
-
-@_solve.register
-def _solve_matrix(game: MatrixGame, options: dict[str, Any]) -> Solution:
-    return _call(solve_matrix, game, options)
-
-
-@_solve.register
-def _solve_markov(game: MarkovGame, options: dict[str, Any]) -> Solution:
-    return _call(solve_markov, game, options)
-
-
-@_solve.register
-def _solve_normal_form(game: NormalFormGame, options: dict[str, Any]) -> Solution:
-    if not game.is_zero_sum():
-        raise ValueError(
-            "game: exact solutions exist here for two-player zero-sum games, found "
-            f"{game.players} players with general payoffs; `certify` takes any profile of it "
-            "(a constant-sum game becomes zero-sum by subtracting half the constant from both)"
-        )
-    return _call(solve_matrix, game.as_matrix_game(), options)
-
-
-@_solve.register
-def _solve_continuous(game: ContinuousGame, options: dict[str, Any]) -> Solution:
-    raise ValueError(
-        "game: no exact solver of games with continuous actions exists here, found a "
-        "ContinuousGame; `certify` takes any policy of it, and `offline.collect` logs it"
-    )
-
-
-@_solve.register
-def _solve_aggregative(game: AggregativeGame, options: dict[str, Any]) -> Solution:
-    from equipoise.aggregative import solve_aggregative  # matrix games need not load it
-
-    return _call(solve_aggregative, game, options)
-
-
-@_solve.register
-def _solve_aggregative_markov(game: AggregativeMarkovGame, options: dict[str, Any]) -> Solution:
-    from equipoise.aggregative import solve_aggregative_markov
-
-    return _call(solve_aggregative_markov, game, options)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from equipoise.aggregative._envelope import lipschitz_envelope
+from equipoise.aggregative._cells import lipschitz_envelope
 from equipoise.aggregative.learning._grid import Grid
 from equipoise.aggregative.learning._radii import Radii
 from equipoise.aggregative.learning._samples import Samples, centred

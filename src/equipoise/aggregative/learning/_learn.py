@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.aggregative._options import OBJECTIVES, as_options, as_worth
+from equipoise.aggregative._subroutine import OBJECTIVES, as_options, as_worth
 from equipoise.aggregative.learning._grid import grids_of
 from equipoise.aggregative.learning._learner import LONGEST, PARTS, Best, Curves, Goal, Learner
 from equipoise.aggregative.learning._planner import Planner
@@ -86,7 +86,7 @@ def learn(
     >>> env = eq.aggregative.Simulator(city, key=0)
     >>> run = eq.aggregative.learn(env, episodes=100, rewards="unknown")
     >>> bool(eq.certify(city, run.policy).max_gain < 0.05), run.status.name
-    (True, 'finished')
+    (True, <Outcome.LEARNED: 'learned'>)
     """
     spec = as_spec(env, spec)
     settings = _settings(
@@ -154,7 +154,7 @@ def _make_learner(
         max(float((high - low).max()) for low, high in [spec.box(0, 0)]),
         objective=settings.objective if settings.objective == "regret" else "welfare",
         sense="max", spacing=settings.spacing, epsilon=0.0,
-        tolerance="printed" if printed else None,
+        slack="printed" if printed else None,
         rounding="sample" if printed else "vertex", key=settings.key,
     )  # fmt: skip
     grids = (printed_grids if printed else grids_of)(spec, settings.spacing)

@@ -17,13 +17,13 @@ from equipoise.aggregative._subroutine import (
     descend,
     make_plan,
     seek,
-    stage_tolerance,
+    stage_slack,
 )
 from equipoise.aggregative.learning._grid import Grid
 from equipoise.aggregative.learning._rewards import Rewards
 from equipoise.aggregative.learning._spec import Spec
 
-#: How often a tolerance that leaves no cell feasible is doubled.
+#: How often a slack that leaves no cell feasible is doubled.
 _DOUBLINGS = 60
 
 
@@ -41,7 +41,7 @@ class Menu:
     worth: np.ndarray
     #: What nobody gains more than in this step by lemma A, if the rewards are right.
     bound: float
-    #: How much the tolerance had to grow before a cell was feasible; 1 under lemma A.
+    #: How much the slack had to grow before a cell was feasible; 1 under lemma A.
     relaxed: float
 
 
@@ -69,18 +69,18 @@ def make_menu(stage: Stage, options: Options, grid: Grid) -> Menu:
     if options.objective == "regret":
         plans = [seek(stage, options)]
         return _menu(stage, options, plans, [grid.nearest(plans[0].aggregate)])
-    tolerance, relaxed = stage_tolerance(stage, options, grid.side), 1.0
+    slack, relaxed = stage_slack(stage, options, grid.side), 1.0
     for _ in range(_DOUBLINGS):
-        plans, cells = _programs(stage, options, grid, tolerance, relaxed)
+        plans, cells = _programs(stage, options, grid, slack, relaxed)
         if plans:
             return _menu(stage, options, plans, cells)
         relaxed *= 2.0
-        tolerance = 2.0 * max(tolerance, 1e-3 * stage.lipschitz * grid.side, 1e-12)
-    raise RuntimeError("no cell is feasible at any tolerance: the rewards are not finite")
+        slack = 2.0 * max(slack, 1e-3 * stage.lipschitz * grid.side, 1e-12)
+    raise RuntimeError("no cell is feasible at any slack: the rewards are not finite")
 
 
 def _programs(
-    stage: Stage, options: Options, grid: Grid, tolerance: float, relaxed: float
+    stage: Stage, options: Options, grid: Grid, slack: float, relaxed: float
 ) -> tuple[list[Plan], list[int]]:
     plans: list[Plan] = []
     cells: list[int] = []
@@ -89,7 +89,7 @@ def _programs(
     for start in range(0, len(grid.centres), stage.chunk()):
         centres = grid.centres[start : start + stage.chunk()]
         rewards = stage.rewards(centres)
-        allowed = near_best(rewards, tolerance)
+        allowed = near_best(rewards, slack)
         for index in np.flatnonzero(possible(stage, allowed, centres, grid.half)):
             weights = cell_weights(stage, options, rewards[index])
             vertex = solve_cell(stage, weights, allowed[index], centres[index], grid.half)
@@ -97,7 +97,7 @@ def _programs(
                 continue
             feasible.append(start + index)
             plan = make_plan(
-                stage, options, vertex, centres[index], grid.half, tolerance,
+                stage, options, vertex, centres[index], grid.half, slack,
                 relaxed=relaxed, **counted,
             )  # fmt: skip
             plans.append(plan)

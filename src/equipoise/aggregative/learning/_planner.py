@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from equipoise.aggregative._classes import Roster
-from equipoise.aggregative._grouping import alone
+from equipoise.aggregative._classes import Roster, alone
 from equipoise.aggregative._subroutine import Options
 from equipoise.aggregative.learning._continuation import Continuation
 from equipoise.aggregative.learning._grid import Grid
@@ -140,7 +139,7 @@ class Planner:
 
     @property
     def relaxed(self) -> float:
-        """How much tolerances had to grow; 1 under lemma A."""
+        """How much slacks had to grow; 1 under lemma A."""
         return max(menu.relaxed for menu in self._menus.values())
 
     @property

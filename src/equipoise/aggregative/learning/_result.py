@@ -7,12 +7,19 @@ import numpy as np
 
 from equipoise.aggregative.learning._learner import Learner
 from equipoise.aggregative.learning._planner import Bounds
-from equipoise.core.results import Status
+from equipoise.core.results import Outcome, Status
 from equipoise.games import AggregativePolicy
 from equipoise.runs import Record
 
 #: Names of the curves, in the order of the columns of a record.
 _CURVES = ("width", "bound", "regret", "planned")
+
+#: What earlier versions called outcomes.
+_EARLIER = {
+    "finished": Outcome.LEARNED,
+    "stopped": Outcome.INTERRUPTED,
+    "inconsistent": Outcome.INEXACT,
+}
 
 
 @dataclass(frozen=True)
@@ -118,19 +125,19 @@ def _moving(learner: Learner) -> float:
 
 def make_status(done: int, episodes: int, learner: Learner) -> Status:
     """Whether all episodes were played and nothing contradicts what was declared."""
-    name, message, fine = "finished", f"{done:,} episodes were played", True
+    name, message, fine = Outcome.LEARNED, f"{done:,} episodes were played", True
     if done < episodes:
-        name, fine = "stopped", False
+        name, fine = Outcome.INTERRUPTED, False
         message = f"{done:,} of {episodes:,} episodes were played; the best so far is returned"
     if not learner.consistent:
-        name, fine = "inconsistent", False
+        name, fine = Outcome.INEXACT, False
         message += (
             "; what was seen contradicts the Lipschitz constants or the noise that were given, or "
             "a bonus below 1: nothing is proven"
         )
     elif learner.planner.relaxed > 1:
         message += (
-            f"; no cell was feasible until its tolerance was multiplied by "
+            f"; no cell was feasible until its slack was multiplied by "
             f"{learner.planner.relaxed:g}: the Lipschitz constant given is too small"
         )
         fine = False
@@ -145,7 +152,7 @@ def as_record(learned: Learned, config: dict[str, Any]) -> Record:
         "bound": learned.bound,
         "confidence": learned.confidence,
         "status": {
-            "name": learned.status.name,
+            "name": str(learned.status.name),
             "message": learned.status.message,
             "ok": learned.status.ok,
         },
@@ -177,6 +184,10 @@ def from_record(record: Record) -> Learned:
         upper=arrays["upper"],
         welfare=arrays["welfare"],
         curve={name: arrays[f"curve/{name}"] for name in _CURVES},
-        status=Status(status["name"], status["message"], np.asarray(status["ok"])),
+        status=Status(
+            _EARLIER.get(status["name"], status["name"]),
+            status["message"],
+            np.asarray(status["ok"]),
+        ),
         stats={**scalars["stats"], "aggregate": arrays["aggregate"], "seconds": 0.0},
     )

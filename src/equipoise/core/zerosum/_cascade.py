@@ -13,6 +13,7 @@ from jaxtyping import Float, Int
 
 from equipoise.core.machine import cores
 from equipoise.core.precision import double_precision
+from equipoise.core.reductions import largest
 from equipoise.core.zerosum._highs import solve_with_highs
 from equipoise.core.zerosum._pivot import pivot_to_optimum
 from equipoise.core.zerosum._rational import solve_with_rationals
@@ -136,13 +137,12 @@ def _solve_stage(payoff: np.ndarray, single: bool, refinements: int, perturbatio
 
 def solve_batch(
     payoff: Float[np.ndarray, "games rows columns"],
-    tolerance: float | Float[np.ndarray, " games"] = 1e-8,
+    tolerance: float | Float[np.ndarray, " games"] | None = None,
 ) -> ZeroSum:
     """Equilibria of a batch of zero-sum games, each to `tolerance` in its duality gap.
 
-    The tolerance, one for all games or one for each, is absolute for payoffs that spread over
-    one or more, and relative to the spread for smaller ones: payoffs of 1e-6 are solved to 1e-6
-    times the tolerance. Nothing is asked beyond the rounding of the largest payoff.
+    The tolerance, one for all games or one for each, is in units of payoff; without it each game
+    is held to 1e-8 of the spread of its payoffs. Nothing is asked beyond rounding.
 
     **Example**
 
@@ -154,22 +154,28 @@ def solve_batch(
     """
     payoff = np.ascontiguousarray(payoff, np.float64)
     games, rows, columns = payoff.shape
+    exponent = _exponents(payoff)
+    if exponent is not None:
+        with np.errstate(under="ignore"):
+            payoff = np.ldexp(payoff, -exponent[:, None, None])
+            tolerance = None if tolerance is None else np.ldexp(tolerance, -exponent)
     single = rows * columns >= SINGLE_PRECISION_FROM
     best = _solve_stage(payoff, single, 2 if single else 0, 0.0)
-    x, y, value, gap, spread, magnitude, pivots = best
-    limits = np.finfo(np.float64)
-    # Numbers near the smallest that float64 has lose digits, or are flushed to zero.
-    rounding = 16 * limits.eps * magnitude + limits.tiny / limits.eps
-    allowed = np.maximum(tolerance * np.minimum(1.0, spread), rounding)
+    x, y, value, gap, spread, pivots = best
+    if tolerance is None:
+        tolerance = 1e-8 * spread
+    allowed = np.maximum(tolerance, 16 * np.finfo(np.float64).eps * spread)
     stage = np.zeros(games, np.int8)
 
     def adopt(which: np.ndarray, number: int, new_x: np.ndarray, new_y: np.ndarray) -> None:
-        row_values = np.einsum("gij,gj->gi", payoff[which], new_y)
-        new_gap = row_values.max(1) - np.einsum("gij,gi->gj", payoff[which], new_x).min(1)
+        low = payoff[which].min((1, 2))
+        shifted = payoff[which] - low[:, None, None]
+        row_values = np.einsum("gij,gj->gi", shifted, new_y)
+        new_gap = row_values.max(1) - np.einsum("gij,gi->gj", shifted, new_x).min(1)
         better = ~(new_gap >= gap[which])
         which, row_values = which[better], row_values[better]
         x[which], y[which], gap[which] = new_x[better], new_y[better], new_gap[better]
-        value[which] = (row_values * new_x[better]).sum(1)
+        value[which] = low[better] + (row_values * new_x[better]).sum(1)
         stage[which] = number
 
     missed = np.flatnonzero(~(gap <= allowed))
@@ -185,4 +191,17 @@ def solve_batch(
             found_x, found_y = solve_one(payoff[game])
             adopt(np.array([game]), number, found_x[None], found_y[None])
         missed = missed[~(gap[missed] <= allowed[missed])]
+    if exponent is not None:
+        with np.errstate(over="ignore", under="ignore"):
+            value, gap, allowed = (np.ldexp(a, exponent) for a in (value, gap, allowed))
     return ZeroSum(x=x, y=y, value=value, gap=gap, allowed=allowed, stage=stage, pivots=pivots)
+
+
+def _exponents(payoff: np.ndarray) -> np.ndarray | None:
+    """Powers of two that bring payoffs to ordinary sizes; None where all are."""
+    sizes = np.abs(payoff)
+    if sizes.max() <= 1e140 and not ((sizes < 1e-140) & (sizes > 0.0)).any():
+        return None
+    size = largest(sizes.reshape(len(payoff), -1))
+    unusual = ((size < 1e-140) & (size > 0.0)) | (size > 1e140)
+    return np.where(unusual, np.frexp(size)[1], 0) if unusual.any() else None

@@ -65,8 +65,6 @@ class Optimum(NamedTuple):
     gap: Float[Array, " games"]
     #: Largest minus smallest payoff.
     spread: Float[Array, " games"]
-    #: Largest absolute payoff.
-    magnitude: Float[Array, " games"]
     pivots: Int[Array, " games"]
 
 
@@ -208,7 +206,9 @@ def pivot_to_optimum(
     low, high = payoff.min((0, 1)), payoff.max((0, 1))
     spread = high - low
     scale = jnp.where(spread > 0, 1.0 / spread, 1.0)
-    scaled = _materialise(1.0 + (payoff - low) * scale)
+    # Differences of payoffs are compared, so that a large offset costs no digits.
+    shifted = payoff - low
+    scaled = _materialise(1.0 + shifted * scale)
     limit = PIVOT_LIMIT * (rows + columns)
     start = _initial(scaled.astype(dtype or payoff.dtype), perturbation)
     t = jax.lax.while_loop(lambda t: jnp.any(t.active) & (jnp.max(t.pivots) < limit), _pivot, start)
@@ -220,14 +220,13 @@ def pivot_to_optimum(
         w, u = _refine(scaled, t, w, u)
     x, y = jnp.maximum(u, 0.0), jnp.maximum(w, 0.0)
     x, y = x / x.sum(0), y / y.sum(0)
-    row_values = (payoff * y[None]).sum(1)
-    column_values = (payoff * x[:, None]).sum(0)
+    row_values = (shifted * y[None]).sum(1)
+    column_values = (shifted * x[:, None]).sum(0)
     return Optimum(
         x=x,
         y=y,
-        value=(row_values * x).sum(0),
+        value=low + (row_values * x).sum(0),
         gap=row_values.max(0) - column_values.min(0),
         spread=spread,
-        magnitude=jnp.maximum(-low, high),
         pivots=t.pivots,
     )

@@ -2,7 +2,7 @@
 
 The games are data, one file for each theme, and are built only when loaded: listing and
 describing them imports neither JAX nor NumPy. A new theme is a module with a tuple `GAMES`,
-named in `_THEMES`; a new kind of game is a line in `_KINDS`.
+named in `_THEMES`.
 """
 
 from difflib import get_close_matches
@@ -10,7 +10,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from equipoise.games.catalogue._entry import Entry
+from equipoise.games.catalogue._entry import Entry, check_parameter
+from equipoise.games.kinds import class_of
 
 __all__ = ["Entry", "describe", "load", "names"]
 
@@ -28,17 +29,6 @@ _THEMES = (
     "crowds_markov",
     "continuous",
 )
-
-#: Kind of game -> the module and the class that make it.
-_KINDS = {
-    "matrix": ("equipoise.games._matrix", "MatrixGame"),
-    "normal-form": ("equipoise.games._normal", "NormalFormGame"),
-    "markov": ("equipoise.games._markov", "MarkovGame"),
-    "aggregative": ("equipoise.games._aggregative", "AggregativeGame"),
-    "aggregative-markov": ("equipoise.games._aggregative_markov", "AggregativeMarkovGame"),
-    "continuous": ("equipoise.games._continuous", "ContinuousGame"),
-}
-
 
 @cache
 def _entries() -> dict[str, Entry]:
@@ -76,17 +66,18 @@ def describe(name: str) -> Entry:
     return entries[name]
 
 
-def load(name: str, /, **parameters: Any) -> Any:
+def load(name: str, /, *, labels: Any = None, **parameters: Any) -> Any:
     """Build a game of the catalogue, of the kind that `describe(name).kind` says.
 
-    Some games have parameters; `describe(name).parameters` gives their defaults.
+    Some games have parameters; `describe(name).parameters` gives their defaults. `labels` replace
+    the names of players, actions, states and types that the catalogue gives.
 
     **Example**
 
     >>> import equipoise as eq
-    >>> eq.games.load("matching-pennies").payoff
-    array([[ 1., -1.],
-           [-1.,  1.]])
+    >>> pennies = eq.games.load("matching-pennies")
+    >>> pennies.payoff.tolist(), pennies.labels.actions
+    ([[1.0, -1.0], [-1.0, 1.0]], (('heads', 'tails'),))
     >>> eq.games.load("hide-and-seek", size=10).actions
     (20, 100)
     """
@@ -95,5 +86,9 @@ def load(name: str, /, **parameters: Any) -> Any:
     if unknown:
         allowed = ", ".join(entry.parameters) or "no parameters"
         raise ValueError(f"parameters: expected {allowed} for {name}, found {', '.join(unknown)}")
-    module, kind = _KINDS[entry.kind]
-    return getattr(import_module(module), kind)(**entry.build(**parameters))
+    for parameter, value in parameters.items():
+        check_parameter(parameter, value, entry.parameters[parameter])
+    arguments = entry.build(**parameters)
+    if labels is not None:
+        arguments["labels"] = labels
+    return class_of(entry.kind)(**arguments)

@@ -36,8 +36,7 @@ class Entry:
     #: The word `load` takes.
     name: str
     title: str
-    #: "matrix" (two-player zero-sum), "normal-form" (general-sum), "markov", "aggregative",
-    #: "aggregative-markov" or "continuous".
+    #: A word of `equipoise.games.kinds.KINDS`.
     kind: str
     #: Where the game, or its solution, was published.
     source: str
@@ -53,18 +52,33 @@ class Entry:
         return {p.name: p.default for p in inspect.signature(self.build).parameters.values()}
 
 
-def matrix(rows: Sequence[Sequence[Number | int]]) -> Callable[[], dict[str, Any]]:
-    """A builder of one fixed matrix game."""
-    return lambda: {"payoff": [[float(entry) for entry in row] for row in rows]}
+def matrix(
+    rows: Sequence[Sequence[Number | int]], *actions: str, players: str = ""
+) -> Callable[[], dict[str, Any]]:
+    """A builder of one fixed matrix game; `actions` and `players` are names in one text each."""
+    payoff = [[float(entry) for entry in row] for row in rows]
+    return lambda: {"payoff": payoff, "labels": named(*actions, players=players)}
 
 
 def bimatrix(
-    cells: Sequence[Sequence[tuple[Number | int, Number | int]]],
+    cells: Sequence[Sequence[tuple[Number | int, Number | int]]], *actions: str, players: str = ""
 ) -> Callable[[], dict[str, Any]]:
     """A builder of one fixed two-player game, from the pairs of payoffs in its cells."""
-    return lambda: {
-        "payoffs": [[[float(cell[player]) for cell in row] for row in cells] for player in (0, 1)]
-    }
+    payoffs = [[[float(cell[player]) for cell in row] for row in cells] for player in (0, 1)]
+    return lambda: {"payoffs": payoffs, "labels": named(*actions, players=players)}
+
+
+def named(
+    *actions: str, players: str = "", states: str = "", types: str = ""
+) -> dict[str, Any]:
+    """Labels from texts with commas; one text of actions is that of all players.
+
+    >>> named("heads, tails", players="Rose, Colin")
+    {'actions': [['heads', 'tails']], 'players': ['Rose', 'Colin']}
+    """
+    found: dict[str, Any] = {"actions": [text.split(", ") for text in actions]} if actions else {}
+    lists = {"players": players, "states": states, "types": types}
+    return found | {name: text.split(", ") for name, text in lists.items() if text}
 
 
 def mix(*probabilities: str) -> Strategy:
@@ -86,8 +100,55 @@ def pure(action: int, actions: int) -> Strategy:
     return tuple(Fraction(int(a == action)) for a in range(actions))
 
 
-def check_whole(name: str, value: Any, at_least: int = 1) -> int:
+def check_parameter(name: str, value: Any, default: Any) -> None:
+    """Refuse a parameter of another kind than its default: a word for a number, a number for True.
+
+    >>> check_parameter("discount", "0.9", 0.75)
+    Traceback (most recent call last):
+    ...
+    equipoise.core.errors.InputError: discount: expected a number like 0.75, found '0.9'
+    """
+    from equipoise.core.errors import InputError
+
+    found = repr(value)[:60] if isinstance(value, str | bool | float) else type(value).__name__
+    if isinstance(default, bool | str):
+        words = "true or false" if isinstance(default, bool) else f"a word like {default!r}"
+        if not isinstance(value, type(default)):
+            raise InputError(name, words, found)
+        return
+    many = isinstance(default, tuple)
+    if many and not isinstance(value, list | tuple):
+        raise InputError(name, f"a list of numbers like {default}", found)
+    for number in value if many else (value,):
+        # NumPy's numbers are such too.
+        if isinstance(number, bool | str) or not hasattr(number, "__float__"):
+            raise InputError(name, f"a number like {default}", found)
+        if isinstance(number, int) and abs(number) > 10**300:
+            raise InputError(name, f"a number like {default}", "one beyond 10^300")
+
+
+def check_whole(name: str, value: Any, at_least: int = 1, at_most: int | None = None) -> int:
     """Refuse a parameter that is not a whole number of at least `at_least`."""
     from equipoise.core.checks import check_count  # imports JAX: only once a game is built
+    from equipoise.core.errors import InputError
 
-    return check_count(name, value, at_least)
+    count = check_count(name, value, at_least)
+    if at_most is not None and count > at_most:
+        raise InputError(name, f"a whole number <= {at_most:,}", f"{count:.3g}", "use fewer")
+    return count
+
+
+def check_number(name: str, value: Any, low: float, high: float) -> float:
+    """Refuse a parameter outside [low, high]."""
+    from equipoise.core.checks import check_range
+
+    check_range(name, value, low, high)
+    return float(value)
+
+
+def check_table(name: str, *sizes: float) -> None:
+    """Refuse a parameter that makes a table of numbers of these sizes too large for memory."""
+    from equipoise.core.checks import check_memory
+
+    # The table, and what is needed to make it.
+    check_memory(name, (32, *sizes), "the table of the game", f"reduce {name}")

@@ -4,7 +4,7 @@ from fractions import Fraction
 from itertools import permutations, product
 from typing import Any
 
-from equipoise.games.catalogue._entry import Entry, Strategy, mix
+from equipoise.games.catalogue._entry import Entry, Strategy, mix, named
 
 _RANKS = range(1, 14)
 #: Ways to deal three cards of a deck in order.
@@ -36,7 +36,20 @@ def _kuhn_poker() -> dict[str, Any]:
         total = sum(_kuhn_payoff(first[mine], second[other], mine > other) for mine, other in deals)
         return total / len(deals)
 
-    return {"payoff": [[payoff(f, s) for s in _SECOND_STRATEGIES] for f in _FIRST_STRATEGIES]}
+    # A plan for each card: "jack: pass, then fold; queen: bet; ...".
+    actions = [
+        [_in_words(strategy) for strategy in strategies]
+        for strategies in (_FIRST_STRATEGIES, _SECOND_STRATEGIES)
+    ]
+    table = [[payoff(f, s) for s in _SECOND_STRATEGIES] for f in _FIRST_STRATEGIES]
+    return {"payoff": table, "labels": {"actions": actions}}
+
+
+def _in_words(strategy: tuple[Any, ...]) -> str:
+    plans = (plan if isinstance(plan, str) else " or ".join(plan) for plan in strategy)
+    return "; ".join(
+        f"{card}: {plan}" for card, plan in zip(("jack", "queen", "king"), plans, strict=True)
+    )
 
 
 def _kuhn_equilibrium() -> tuple[Strategy, Strategy]:
@@ -66,7 +79,9 @@ def _poker_endgame(win_probability: float = 0.25, bet: float = 2.0) -> dict[str,
         raise ValueError(f"bet: expected a positive number, found {bet}")
     win, lose = win_probability, 1 - win_probability
     pot = 1 + bet
-    return {"payoff": [[win * pot - lose * pot, 1.0], [win * pot - lose, win - lose]]}
+    payoff = [[win * pot - lose * pot, 1.0], [win * pot - lose, win - lose]]
+    labels = named("bluff, do not", "call, fold", players="bettor, caller")
+    return {"payoff": payoff, "labels": labels}
 
 
 def _paul_wins_draws(paul: int, pierre: int, dealt: tuple[int, int]) -> int:
@@ -105,7 +120,9 @@ def _le_her() -> dict[str, Any]:
                 reply = held if pierre >= pierre_holds else drawn
                 total += reply if paul >= paul_holds else switched
             payoff[-1].append(total / _DEALS)
-    return {"payoff": payoff}
+    cards = ["ace", *map(str, range(2, 11)), "jack", "queen", "king"]
+    names = [f"hold from {card}" for card in cards]
+    return {"payoff": payoff, "labels": {"players": ["Paul", "Pierre"], "actions": [names]}}
 
 
 def _le_her_strategy(lower: int, weight: str) -> Strategy:

@@ -3,12 +3,13 @@
 from fractions import Fraction
 from typing import Any
 
-from equipoise.games.catalogue._entry import Entry, matrix, mix, pure, uniform
+from equipoise.games.catalogue._entry import Entry, matrix, mix, named, pure, uniform
 
 _VON_NEUMANN_MORGENSTERN = (
     "J. von Neumann and O. Morgenstern, Theory of Games and Economic Behavior, "
     "Princeton University Press, 1944, chapter III"
 )
+_RPS = "rock, paper, scissors"
 _OPENSPIEL = "M. Lanctot et al., OpenSpiel, arXiv:1908.09453, 2019"
 
 
@@ -18,7 +19,8 @@ def _biased_rock_paper_scissors(
     for name, win in {"rock": rock, "paper": paper, "scissors": scissors}.items():
         if not win > 0:
             raise ValueError(f"{name}: expected a positive win, found {win}")
-    return {"payoff": [[0, -paper, rock], [paper, 0, -scissors], [-rock, scissors, 0]]}
+    payoff = [[0, -paper, rock], [paper, 0, -scissors], [-rock, scissors, 0]]
+    return {"payoff": payoff, "labels": named(_RPS)}
 
 
 GAMES = (
@@ -27,7 +29,7 @@ GAMES = (
         title="Rock, paper, scissors",
         kind="matrix",
         source=_VON_NEUMANN_MORGENSTERN,
-        build=matrix([[0, -1, 1], [1, 0, -1], [-1, 1, 0]]),
+        build=matrix([[0, -1, 1], [1, 0, -1], [-1, 1, 0]], _RPS),
         value=Fraction(0),
         equilibrium=(uniform(3), uniform(3)),
         notes="The equilibrium is unique.",
@@ -37,7 +39,7 @@ GAMES = (
         title="Matching pennies",
         kind="matrix",
         source=_VON_NEUMANN_MORGENSTERN,
-        build=matrix([[1, -1], [-1, 1]]),
+        build=matrix([[1, -1], [-1, 1]], "heads, tails"),
         value=Fraction(0),
         equilibrium=(uniform(2), uniform(2)),
         notes="The row player wins when the pennies match. The equilibrium is unique.",
@@ -47,7 +49,7 @@ GAMES = (
         title="Sherlock Holmes and Professor Moriarty",
         kind="matrix",
         source=_VON_NEUMANN_MORGENSTERN,
-        build=matrix([[100, 0], [-50, 100]]),
+        build=matrix([[100, 0], [-50, 100]], "Dover, Canterbury", players="Moriarty, Holmes"),
         value=Fraction(40),
         equilibrium=(mix("3/5", "2/5"), mix("2/5", "3/5")),
         notes=(
@@ -73,7 +75,9 @@ GAMES = (
         title="Rock, paper, scissors, water",
         kind="matrix",
         source=f"matrix_rpsw of {_OPENSPIEL}",
-        build=matrix([[0, -1, 1, 0], [1, 0, -1, 0], [-1, 1, 0, 0], [0, 0, 0, 0]]),
+        build=matrix(
+            [[0, -1, 1, 0], [1, 0, -1, 0], [-1, 1, 0, 0], [0, 0, 0, 0]], f"{_RPS}, water"
+        ),
         value=Fraction(0),
         equilibrium=(pure(3, 4), pure(3, 4)),
         notes=(
@@ -93,7 +97,8 @@ GAMES = (
                 [-1, 1, 0, 1, -1],
                 [-1, 1, -1, 0, 1],
                 [1, -1, 1, -1, 0],
-            ]
+            ],
+            f"{_RPS}, lizard, Spock",
         ),
         value=Fraction(0),
         equilibrium=(uniform(5), uniform(5)),

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from equipoise.games.catalogue._entry import Entry, check_whole
+from equipoise.games.catalogue._entry import Entry, check_table, check_whole
 
 _PAPER = (
     "W. Zhan, S. Fujimoto, Z. Zhu, J. D. Lee, D. R. Jiang, Y. Efroni, Exploiting structure in "
@@ -16,6 +16,7 @@ def _pairwise(agents: int = 50, noise: float = 1.0) -> dict[str, Any]:
     from equipoise.games._continuous_terms import PolynomialTerms
 
     agents = check_whole("agents", agents)
+    check_table("agents", agents, agents)
     weights = np.full((agents, agents), 1.0 / np.sqrt(agents))
     return {"terms": PolynomialTerms(agents, pairs={(1, 1): weights}), "noise": noise}
 
@@ -32,6 +33,7 @@ def _signed(agents: int = 50, noise: float = 1.0) -> dict[str, Any]:
     from equipoise.games._continuous_terms import PolynomialTerms
 
     agents = check_whole("agents", agents)
+    check_table("agents", 2, agents, agents)
     weights = np.full((2, agents, agents), 1.0 / np.sqrt(agents))
     weights[1] *= -1.0
     return {"terms": PolynomialTerms(agents, pairs={(1, 1): weights}), "noise": noise}
@@ -43,11 +45,13 @@ def _communities(agents: int = 50, contexts: int = 3, noise: float = 1.0) -> dic
     from equipoise.games._continuous_terms import PolynomialTerms
 
     agents, contexts = check_whole("agents", agents, 2), check_whole("contexts", contexts)
-    if 2 ** (contexts - 1) >= agents:
+    check_table("agents", agents, agents)
+    if contexts > 63 or 2 ** (contexts - 1) >= agents:
         raise ValueError(
             f"contexts: expected so few that 2^(contexts - 1) < {agents}, the number of agents; "
             f"found {contexts}"
         )
+    check_table("contexts", contexts, agents, agents)
     # In context c agents are on the side that digit c of their number, in base 2, says.
     sides = 1.0 - 2.0 * ((np.arange(agents) >> np.arange(contexts)[:, None]) & 1)
     weights = sides[:, :, None] * sides[:, None, :] / np.sqrt(agents)
@@ -65,6 +69,7 @@ def _triple(agents: int = 20, neighbours: int = 4, noise: float = 1.0) -> dict[s
     neighbours = check_whole("neighbours", neighbours, 2)
     if neighbours >= agents:
         raise ValueError(f"neighbours: expected fewer than the {agents} agents, found {neighbours}")
+    check_table("neighbours", 3, agents, neighbours, neighbours)
     ahead = np.array([(0, *pair) for pair in combinations(range(1, neighbours + 1), 2)])
     scopes = (np.arange(agents)[:, None, None] + ahead).reshape(-1, 3) % agents
     weights = np.full(len(scopes), 1.0 / np.sqrt(len(ahead)))
@@ -81,6 +86,8 @@ def _stamina(
 
     agents, horizon = check_whole("agents", agents, 2), check_whole("horizon", horizon)
     states = check_whole("states", states, 2)
+    check_table("agents", agents, agents)
+    check_table("states", agents, states, states)
     strength = (np.arange(states) + 1.0) / states
     # An action a is an effort of (1 + a) / 2, which is worth the strength of who makes it.
     effects = strength[:, None] * np.array([0.5, 0.5])

@@ -1,16 +1,12 @@
 """Very many agents who meet in an aggregate: roads, a bar, a market, common goods."""
 
+from functools import partial
 from typing import Any
 
-from equipoise.games.catalogue._entry import Entry, check_whole
+from equipoise.games.catalogue._entry import Entry, check_number, check_table, check_whole, named
 
-
-def check_number(name: str, value: Any, low: float, high: float) -> float:
-    """Refuse a parameter outside [low, high]."""
-    from equipoise.core.checks import check_range  # imports JAX: only once a game is built
-
-    check_range(name, float(value), low, high)
-    return float(value)
+#: The most agents of a crowd: float64 counts them exactly.
+MOST_AGENTS = 2**53
 
 
 def shared_out(agents: int, types: int) -> list[int]:
@@ -24,6 +20,38 @@ def shared_out(agents: int, types: int) -> list[int]:
     return [agents // types + (t < agents % types) for t in range(types)]
 
 
+def check_agents(agents: Any, types: Any = 1, *sizes: int) -> tuple[int, int]:
+    """Numbers of agents and types that memory has room for, with `sizes` for each type."""
+    agents = check_whole("agents", agents, at_most=MOST_AGENTS)
+    types = check_whole("types", types)
+    check_table("types", types, *sizes)
+    return agents, types
+
+
+# Rewards are functions of this module with their numbers filled in, which can be sent to other
+# processes. Each takes one aggregate, or one for each agent and action.
+
+
+def _affine(base: Any, slope: Any, x: Any) -> Any:
+    return base + slope * x[..., 0]
+
+
+def _by_road(base: Any, factor: float, slopes: Any, x: Any) -> Any:
+    return base + factor * (slopes * x).sum(-1)
+
+
+def _crowded(worth: Any, best: Any, x: Any) -> Any:
+    return worth * (best - x[..., 0])
+
+
+def _joined(joining: Any, gain: float, cost: float, x: Any) -> Any:
+    return joining * (gain * x[..., 0] - cost)
+
+
+def _guessed(guess: Any, factor: float, x: Any) -> Any:
+    return -abs(guess - factor * x[..., 0])
+
+
 def _two_roads(
     agents: int = 10_000,
     motorway: float = 0.1,
@@ -33,7 +61,7 @@ def _two_roads(
 ) -> dict[str, Any]:
     import numpy as np
 
-    agents = check_whole("agents", agents)
+    agents, _ = check_agents(agents)
     motorway, jam, town, crowd = (
         check_number(name, value, 0.0, 0.5 if name in ("motorway", "town") else 1.0)
         for name, value in (("motorway", motorway), ("jam", jam), ("town", town), ("crowd", crowd))
@@ -43,17 +71,18 @@ def _two_roads(
     slope = -np.array([[jam, -crowd]]) / worst
     return {
         "influence": np.array([[[1.0], [0.0]]]),
-        "reward": lambda x: free + slope * x[..., 0],
+        "reward": partial(_affine, free, slope),
         "lipschitz": float(np.abs(slope).max()),
         "counts": [agents],
+        "labels": named("motorway, town", types="drivers"),
     }
 
 
 def _parallel_roads(agents: int = 10_000, roads: int = 3, types: int = 4) -> dict[str, Any]:
     import numpy as np
 
-    agents, types = check_whole("agents", agents), check_whole("types", types)
     roads = check_whole("roads", roads, 2)
+    agents, types = check_agents(agents, types, roads, roads)
     number = np.arange(roads)
     length = 0.1 + 0.3 * number / roads
     jam = 0.6 - 0.4 * number / roads
@@ -65,16 +94,17 @@ def _parallel_roads(agents: int = 10_000, roads: int = 3, types: int = 4) -> dic
     base = -hurry[:, None] * (length + np.abs(detour))
     return {
         "influence": np.broadcast_to(np.eye(roads), (types, roads, roads)).copy(),
-        "reward": lambda x: base + (slopes * x).sum(-1),
+        "reward": partial(_by_road, base, 1.0, slopes),
         "lipschitz": float(np.abs(slopes).sum(-1).max()),
         "counts": shared_out(agents, types),
+        "labels": {"actions": [[f"road {road + 1}" for road in range(roads)]]},
     }
 
 
 def _braess(agents: int = 10_000, bridge: bool = True) -> dict[str, Any]:
     import numpy as np
 
-    agents = check_whole("agents", agents)
+    agents, _ = check_agents(agents)
     # Routes: over the north, over the south, and north then bridge then south.
     narrow = np.array([[[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]])
     fixed = np.array([[0.45, 0.45, 0.0]])
@@ -82,25 +112,27 @@ def _braess(agents: int = 10_000, bridge: bool = True) -> dict[str, Any]:
         narrow, fixed = narrow[:, :2], fixed[:, :2]
     return {
         "influence": narrow,
-        "reward": lambda x: -fixed - 0.4 * (narrow * x).sum(-1),
+        "reward": partial(_by_road, -fixed, -0.4, narrow),
         "lipschitz": 0.8 if bridge else 0.4,
         "counts": [agents],
+        "labels": named("north, south, bridge" if bridge else "north, south", types="drivers"),
     }
 
 
 def _el_farol(agents: int = 10_000, capacity: float = 0.6, types: int = 1) -> dict[str, Any]:
     import numpy as np
 
-    agents, types = check_whole("agents", agents), check_whole("types", types)
+    agents, types = check_agents(agents, types)
     capacity = check_number("capacity", capacity, 0.0, 1.0)
     # Types differ in how full they like the bar to be.
     taste = capacity + (0.2 * (np.arange(types) - (types - 1) / 2) / types)[:, None]
     going = np.array([[0.0, 1.0]])
     return {
         "influence": np.broadcast_to([[0.0], [1.0]], (types, 2, 1)).copy(),
-        "reward": lambda x: 0.9 * going * (taste - x[..., 0]),
+        "reward": partial(_crowded, 0.9 * going, taste),
         "lipschitz": 0.9,
         "counts": shared_out(agents, types),
+        "labels": named("stay at home, go"),
     }
 
 
@@ -109,43 +141,48 @@ def _cournot(
 ) -> dict[str, Any]:
     import numpy as np
 
-    agents, levels = check_whole("agents", agents), check_whole("levels", levels, 2)
+    levels = check_whole("levels", levels, 2)
+    agents, _ = check_agents(agents, 1, levels)
     demand = check_number("demand", demand, 0.0, 1.0)
     cost = check_number("cost", cost, 0.0, 1.0)
     output = np.linspace(0.0, 1.0, levels)[None]
     return {
         "influence": output[..., None].copy(),
-        "reward": lambda x: output * (demand - cost - x[..., 0]),
+        "reward": partial(_crowded, output, demand - cost),
         "lipschitz": 1.0,
         "counts": [agents],
+        "labels": {"actions": [[f"output {level:g}" for level in output[0]]], "types": ["firms"]},
     }
 
 
 def _public_good(agents: int = 10_000, gain: float = 0.9, cost: float = 0.3) -> dict[str, Any]:
     import numpy as np
 
-    agents = check_whole("agents", agents)
+    agents, _ = check_agents(agents)
     gain, cost = check_number("gain", gain, 0.0, 1.0), check_number("cost", cost, 0.0, 1.0)
     joining = np.array([[0.0, 1.0]])
     return {
         "influence": joining[..., None].copy(),
-        "reward": lambda x: joining * (gain * x[..., 0] - cost),
+        "reward": partial(_joined, joining, gain, cost),
         "lipschitz": gain,
         "counts": [agents],
+        "labels": named("stay out, join"),
     }
 
 
 def _beauty_contest(agents: int = 1_000, levels: int = 21, factor: float = 0.67) -> dict[str, Any]:
     import numpy as np
 
-    agents, levels = check_whole("agents", agents), check_whole("levels", levels, 2)
+    levels = check_whole("levels", levels, 2)
+    agents, _ = check_agents(agents, 1, levels)
     factor = check_number("factor", factor, 0.0, 1.0)
     guess = np.linspace(0.0, 1.0, levels)[None]
     return {
         "influence": guess[..., None].copy(),
-        "reward": lambda x: -np.abs(guess - factor * x[..., 0]),
+        "reward": partial(_guessed, guess, factor),
         "lipschitz": factor,
         "counts": [agents],
+        "labels": {"actions": [[f"guess {level:g}" for level in guess[0]]]},
     }
 
 

@@ -1,9 +1,11 @@
 """Very many agents whose aggregate moves a common state: a battery, an epidemic, a bus fleet."""
 
+import math
+from functools import partial
 from typing import Any
 
-from equipoise.games.catalogue._entry import Entry, check_whole
-from equipoise.games.catalogue.crowds import check_number, shared_out
+from equipoise.games.catalogue._entry import Entry, check_number, check_table, check_whole, named
+from equipoise.games.catalogue.crowds import check_agents, shared_out
 
 
 def _walk(up: Any, down: Any, state: int, states: int) -> Any:
@@ -17,37 +19,51 @@ def _walk(up: Any, down: Any, state: int, states: int) -> Any:
     return chances
 
 
+def _check_stages(horizon: Any, levels: Any) -> tuple[int, int]:
+    horizon, levels = check_whole("horizon", horizon), check_whole("levels", levels, 2)
+    check_table("horizon", horizon, levels, levels)
+    return horizon, levels
+
+
+def _numbered(word: str, levels: int) -> list[str]:
+    return [f"{word} {level}" for level in range(levels)]
+
+
 def _demand_response(
     agents: int = 100_000, horizon: int = 8, levels: int = 3, types: int = 3
 ) -> dict[str, Any]:
     import numpy as np
 
-    agents, types = check_whole("agents", agents), check_whole("types", types)
-    horizon, levels = check_whole("horizon", horizon), check_whole("levels", levels, 2)
+    agents, types = check_agents(agents, types)
+    horizon, levels = _check_stages(horizon, levels)
     use = np.array([0.0, 0.5, 1.0])
     # How much each kind of household wants the electricity, and when of the day.
     eager = 0.45 + 0.35 * (np.arange(types)[:, None] + 1) / types
     comfort = eager * np.sqrt(use)
-
-    def reward(h: int, s: int, x: Any) -> Any:
-        evening = 0.6 + 0.4 * np.sin(np.pi * (h + 1) / (horizon + 1))
-        scarce = 1.0 - 0.5 * s / (levels - 1)
-        return evening * comfort - use * scarce * (0.2 + 0.6 * x[..., 0])
-
-    def transition(h: int, s: int, x: Any) -> Any:
-        demand = x[..., 0]
-        return _walk(0.7 * (1.0 - demand), 0.7 * demand, s, levels)
-
     return {
         "influence": np.broadcast_to(use[:, None], (types, 3, 1)).copy(),
-        "reward": reward,
-        "transition": transition,
+        "reward": partial(_electricity, comfort, use, horizon, levels),
+        "transition": partial(_battery, levels),
         "horizon": horizon,
         "states": levels,
         "counts": shared_out(agents, types),
         "lipschitz": 0.6,
         "transition_lipschitz": 0.7,
+        "labels": named("nothing, half, all") | {"states": _numbered("charge", levels)},
     }
+
+
+def _electricity(
+    comfort: Any, use: Any, horizon: int, levels: int, h: int, s: int, x: Any
+) -> Any:
+    evening = 0.6 + 0.4 * math.sin(math.pi * (h + 1) / (horizon + 1))
+    scarce = 1.0 - 0.5 * s / (levels - 1)
+    return evening * comfort - use * scarce * (0.2 + 0.6 * x[..., 0])
+
+
+def _battery(levels: int, h: int, s: int, x: Any) -> Any:
+    demand = x[..., 0]
+    return _walk(0.7 * (1.0 - demand), 0.7 * demand, s, levels)
 
 
 def _epidemic(
@@ -55,30 +71,35 @@ def _epidemic(
 ) -> dict[str, Any]:
     import numpy as np
 
-    agents = check_whole("agents", agents)
-    horizon, levels = check_whole("horizon", horizon), check_whole("levels", levels, 2)
+    agents, _ = check_agents(agents)
+    horizon, levels = _check_stages(horizon, levels)
     danger = check_number("danger", danger, 0.0, 1.0)
     contacts = np.array([0.0, 0.5, 1.0])
     frailty = np.array([[0.3], [0.6], [1.0]])
     joy = 0.5 * np.sqrt(contacts) * np.array([[1.0], [0.9], [0.8]])
-
-    def reward(h: int, s: int, x: Any) -> Any:
-        return joy - danger * (s / (levels - 1)) * frailty * contacts * (0.2 + 0.8 * x[..., 0])
-
-    def transition(h: int, s: int, x: Any) -> Any:
-        meeting = x[..., 0]
-        return _walk(0.8 * meeting**2, 0.6 * (1.0 - meeting), s, levels)
-
+    labels = named("stay at home, meet some, meet all", types="young, middle-aged, old")
     return {
         "influence": np.broadcast_to(contacts[:, None], (3, 3, 1)).copy(),
-        "reward": reward,
-        "transition": transition,
+        "reward": partial(_meeting, joy, danger, frailty, contacts, levels),
+        "transition": partial(_infection, levels),
         "horizon": horizon,
         "states": levels,
         "counts": shared_out(agents, 3),
         "lipschitz": 0.8 * danger if danger > 0 else 0.0,
         "transition_lipschitz": 1.6,
+        "labels": labels | {"states": _numbered("disease", levels)},
     }
+
+
+def _meeting(
+    joy: Any, danger: float, frailty: Any, contacts: Any, levels: int, h: int, s: int, x: Any
+) -> Any:
+    return joy - danger * (s / (levels - 1)) * frailty * contacts * (0.2 + 0.8 * x[..., 0])
+
+
+def _infection(levels: int, h: int, s: int, x: Any) -> Any:
+    meeting = x[..., 0]
+    return _walk(0.8 * meeting**2, 0.6 * (1.0 - meeting), s, levels)
 
 
 def _bus_or_car(
@@ -91,33 +112,37 @@ def _bus_or_car(
 ) -> dict[str, Any]:
     import numpy as np
 
-    agents, types = check_whole("agents", agents), check_whole("types", types)
-    horizon, levels = check_whole("horizon", horizon), check_whole("levels", levels, 2)
+    agents, types = check_agents(agents, types)
+    horizon, levels = _check_stages(horizon, levels)
     wait, jam = check_number("wait", wait, 0.0, 0.8), check_number("jam", jam, 0.0, 0.7)
     riding = np.array([[1.0, 0.0]])
     # How far from a stop each kind of commuter lives.
     walk = np.linspace(0.0, 0.1, types)[:, None]
-
-    def reward(h: int, s: int, x: Any) -> Any:
-        riders = x[..., 0]
-        frequency = 1.0 + 2.0 * (1.0 + s / (levels - 1)) * riders
-        bus = 0.04 + walk + wait / frequency
-        return -riding * bus - (1.0 - riding) * (0.3 + jam * (1.0 - riders))
-
-    def transition(h: int, s: int, x: Any) -> Any:
-        riders = x[..., 0]
-        return _walk(0.5 * riders, 0.5 * (1.0 - riders), s, levels)
-
     return {
         "influence": np.broadcast_to(riding[..., None], (types, 2, 1)).copy(),
-        "reward": reward,
-        "transition": transition,
+        "reward": partial(_commute, riding, walk, wait, jam, levels),
+        "transition": partial(_fleet, levels),
         "horizon": horizon,
         "states": levels,
         "counts": shared_out(agents, types),
         "lipschitz": max(4.0 * wait, jam),
         "transition_lipschitz": 0.5,
+        "labels": named("bus, car") | {"states": _numbered("fleet", levels)},
     }
+
+
+def _commute(
+    riding: Any, walk: Any, wait: float, jam: float, levels: int, h: int, s: int, x: Any
+) -> Any:
+    riders = x[..., 0]
+    frequency = 1.0 + 2.0 * (1.0 + s / (levels - 1)) * riders
+    bus = 0.04 + walk + wait / frequency
+    return -riding * bus - (1.0 - riding) * (0.3 + jam * (1.0 - riders))
+
+
+def _fleet(levels: int, h: int, s: int, x: Any) -> Any:
+    riders = x[..., 0]
+    return _walk(0.5 * riders, 0.5 * (1.0 - riders), s, levels)
 
 
 GAMES = (

@@ -3,14 +3,17 @@
 from fractions import Fraction
 from typing import Any
 
-from equipoise.games.catalogue._entry import Entry, check_whole, matrix, mix, pure, uniform
+from equipoise.games.catalogue._entry import Entry, check_table, check_whole, matrix, mix, pure, uniform
 
 _MADE_HERE = "made for this catalogue"
 
 
 def _constant(rows: int = 3, columns: int = 4, payoff: float = 2.0) -> dict[str, Any]:
     rows, columns = check_whole("rows", rows), check_whole("columns", columns)
-    return {"payoff": [[payoff] * columns for _ in range(rows)]}
+    import numpy as np
+
+    check_table("rows", rows, columns)
+    return {"payoff": np.full((rows, columns), float(payoff))}
 
 
 GAMES = (
@@ -37,7 +40,8 @@ GAMES = (
                 [-1, -1, 1, 0, 0, 0],
                 [-1, -1, 1, 0, 0, 0],
                 [-1, -1, 1, 0, 0, 0],
-            ]
+            ],
+            "rock 1, rock 2, paper, scissors 1, scissors 2, scissors 3",
         ),
         value=Fraction(0),
         equilibrium=(

@@ -14,7 +14,9 @@ GAMES = (
         source=(
             "I. Palacios-Huerta, Professionals play minimax, Review of Economic Studies 70 (2003)"
         ),
-        build=matrix([[0.5830, 0.9497], [0.9291, 0.6992]]),
+        build=matrix(
+            [[0.5830, 0.9497], [0.9291, 0.6992]], "left, right", players="kicker, goalkeeper"
+        ),
         value=Fraction(2498593, 3140000),
         equilibrium=(mix("121/314", "193/314"), mix("2505/5966", "3461/5966")),
         notes=(
@@ -31,7 +33,10 @@ GAMES = (
             "B. O'Neill, Nonmetric test of the minimax theory of two-person zerosum games, "
             "Proceedings of the National Academy of Sciences 84 (1987)"
         ),
-        build=matrix([[5, -5, -5, -5], [-5, -5, 5, 5], [-5, 5, -5, 5], [-5, 5, 5, -5]]),
+        build=matrix(
+            [[5, -5, -5, -5], [-5, -5, 5, 5], [-5, 5, -5, 5], [-5, 5, 5, -5]],
+            "joker, ace, two, three",
+        ),
         value=Fraction(-1),
         equilibrium=(mix("2/5", "1/5", "1/5", "1/5"), mix("2/5", "1/5", "1/5", "1/5")),
         notes=(
@@ -54,7 +59,8 @@ GAMES = (
                 [_LOSE, _WIN, _LOSE, _LOSE, _WIN],
                 [_LOSE, _WIN, _LOSE, _WIN, _LOSE],
                 [_LOSE, _WIN, _WIN, _LOSE, _LOSE],
-            ]
+            ],
+            "C, L, F, I, O",
         ),
         value=Fraction(0),
         equilibrium=(

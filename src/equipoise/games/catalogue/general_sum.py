@@ -3,7 +3,16 @@
 from itertools import product
 from typing import Any
 
-from equipoise.games.catalogue._entry import Entry, bimatrix, check_whole, mix, pure, uniform
+from equipoise.games.catalogue._entry import (
+    Entry,
+    bimatrix,
+    check_table,
+    check_whole,
+    mix,
+    named,
+    pure,
+    uniform,
+)
 
 
 def _three_player_pennies() -> dict[str, Any]:
@@ -13,23 +22,24 @@ def _three_player_pennies() -> dict[str, Any]:
         wins = (a == b, b == c, c != a)
         for player, won in enumerate(wins):
             payoffs[player][a][b][c] = 1.0 if won else -1.0
-    return {"payoffs": payoffs}
+    return {"payoffs": payoffs, "labels": named("heads, tails")}
 
 
 def _travellers_dilemma(low: int = 2, high: int = 100, bonus: int = 2) -> dict[str, Any]:
-    low, high = check_whole("low", low, 0), check_whole("high", high, 0)
-    bonus = check_whole("bonus", bonus, 2)
+    import numpy as np
+
+    most = 2**53
+    low, high = check_whole("low", low, 0, most), check_whole("high", high, 0, most)
+    bonus = check_whole("bonus", bonus, 2, most)
     if high <= low:
         raise ValueError(f"high: expected more than low, which is {low}, found {high}")
 
-    def payoff(mine: int, other: int) -> float:
-        sign = (mine < other) - (mine > other)
-        return min(mine, other) + sign * bonus
-
-    claims = range(low, high + 1)
-    row = [[payoff(a, b) for b in claims] for a in claims]
-    column = [[payoff(b, a) for b in claims] for a in claims]
-    return {"payoffs": [row, column]}
+    check_table("high", 2, high - low + 1, high - low + 1)
+    claims = np.arange(low, high + 1, dtype=np.float64)
+    mine, other = claims[:, None], claims[None, :]
+    row = np.minimum(mine, other) + bonus * np.sign(other - mine)
+    labels = {"actions": [[str(int(claim)) for claim in claims]]}
+    return {"payoffs": np.stack([row, row.T]), "labels": labels}
 
 
 GAMES = (
@@ -38,7 +48,7 @@ GAMES = (
         title="The prisoner's dilemma",
         kind="normal-form",
         source="R. Axelrod, The Evolution of Cooperation, Basic Books, 1984",
-        build=bimatrix([[(3, 3), (0, 5)], [(5, 0), (1, 1)]]),
+        build=bimatrix([[(3, 3), (0, 5)], [(5, 0), (1, 1)]], "cooperate, defect"),
         equilibrium=(pure(1, 2), pure(1, 2)),
         notes="Cooperate, defect. Defection dominates; the equilibrium is unique.",
     ),
@@ -50,7 +60,7 @@ GAMES = (
             "R. J. Aumann, Subjectivity and correlation in randomized strategies, Journal of "
             "Mathematical Economics 1 (1974)"
         ),
-        build=bimatrix([[(6, 6), (2, 7)], [(7, 2), (0, 0)]]),
+        build=bimatrix([[(6, 6), (2, 7)], [(7, 2), (0, 0)]], "yield, dare"),
         equilibrium=(mix("2/3", "1/3"), mix("2/3", "1/3")),
         notes=(
             "Yield, dare. Two pure equilibria besides; a correlated equilibrium pays more than "
@@ -62,7 +72,9 @@ GAMES = (
         title="The battle of the sexes",
         kind="normal-form",
         source="R. D. Luce and H. Raiffa, Games and Decisions, Wiley, 1957, section 5.3",
-        build=bimatrix([[(2, 1), (-1, -1)], [(-1, -1), (1, 2)]]),
+        build=bimatrix(
+            [[(2, 1), (-1, -1)], [(-1, -1), (1, 2)]], "prize fight, ballet", players="he, she"
+        ),
         equilibrium=(mix("3/5", "2/5"), mix("2/5", "3/5")),
         notes="Two pure equilibria besides, each better for both than the mixed one.",
     ),
@@ -74,7 +86,7 @@ GAMES = (
             "B. Skyrms, The Stag Hunt and the Evolution of Social Structure, Cambridge "
             "University Press, 2004; payoffs as matrix_sh of OpenSpiel"
         ),
-        build=bimatrix([[(2, 2), (0, 1)], [(1, 0), (1, 1)]]),
+        build=bimatrix([[(2, 2), (0, 1)], [(1, 0), (1, 1)]], "stag, hare"),
         equilibrium=(pure(0, 2), pure(0, 2)),
         notes="Stag, hare. Hunting hare is an equilibrium too, and the safe one.",
     ),

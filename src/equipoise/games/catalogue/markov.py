@@ -3,7 +3,7 @@
 from fractions import Fraction
 from typing import Any
 
-from equipoise.games.catalogue._entry import Entry, Strategy, mix, pure, uniform
+from equipoise.games.catalogue._entry import Entry, Strategy, mix, named, pure, uniform
 
 
 def _absorbing(
@@ -24,17 +24,19 @@ def _absorbing(
 
 
 def _repeated_odd_or_even(discount: float = 0.9) -> dict[str, Any]:
-    return _absorbing([[-2, 3], [3, -4]], [[0, 0], [0, 0]], 1, discount)
+    arguments = _absorbing([[-2, 3], [3, -4]], [[0, 0], [0, 0]], 1, discount)
+    return arguments | {"labels": named("one, two", players="Odd, Even")}
 
 
 def _big_match(discount: float = 0.9) -> dict[str, Any]:
     arguments = _absorbing([[1, 0], [0, 1]], [[1, 2], [0, 0]], 3, discount)
     arguments["reward"][1] = 1.0
-    return arguments
+    return arguments | {"labels": named(states="live, won, lost")}
 
 
 def _hide_or_run(discount: float = 0.75) -> dict[str, Any]:
-    return _absorbing([[0, 1], [1, 0]], [[0, 1], [1, 1]], 2, discount)
+    labels = named("hide, run", "wait, throw", states="live, over")
+    return _absorbing([[0, 1], [1, 0]], [[0, 1], [1, 1]], 2, discount) | {"labels": labels}
 
 
 def _van_der_wal() -> dict[str, Any]:

@@ -1,11 +1,12 @@
 """Games of search, inspection and allocation."""
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator
 from fractions import Fraction
 from math import comb
 from typing import Any
 
-from equipoise.games.catalogue._entry import Entry, check_whole, mix, uniform
+from equipoise.games.catalogue._entry import Entry, check_table, check_whole, mix, named, uniform
 
 
 def _allocations(troops: int, fields: int) -> Iterator[tuple[int, ...]]:
@@ -21,20 +22,27 @@ def _allocations(troops: int, fields: int) -> Iterator[tuple[int, ...]]:
 def _colonel_blotto(
     first: int = 4, second: int = 3, fields: int = 2, scoring: str = "regiments"
 ) -> dict[str, Any]:
+    import numpy as np
+
     first, second = check_whole("first", first, 0), check_whole("second", second, 0)
     fields = check_whole("fields", fields)
     if scoring not in ("regiments", "fields"):
         raise ValueError(f"scoring: expected 'regiments' or 'fields', found {scoring!r}")
 
-    def score(row: int, column: int) -> int:
-        sign = (row > column) - (row < column)
-        return sign * (1 + min(row, column)) if scoring == "regiments" else sign
+    check_table("fields", fields, *(_ways(troops, fields) for troops in (first, second)))
+    names = [[*_allocations(troops, fields)] for troops in (first, second)]
+    rows, columns = (np.array(ways, np.float64) for ways in names)
+    payoff = np.zeros((len(rows), len(columns)))
+    for mine, other in zip(rows.T[:, :, None], columns.T[:, None], strict=True):
+        worth = 1 + np.minimum(mine, other) if scoring == "regiments" else 1.0
+        payoff += np.sign(mine - other) * worth
+    actions = [["-".join(map(str, way)) for way in ways] for ways in names]
+    return {"payoff": payoff, "labels": {"actions": actions}}
 
-    def payoff(row: Sequence[int], column: Sequence[int]) -> int:
-        return sum(score(mine, other) for mine, other in zip(row, column, strict=True))
 
-    columns = list(_allocations(second, fields))
-    return {"payoff": [[payoff(r, c) for c in columns] for r in _allocations(first, fields)]}
+def _ways(troops: int, fields: int) -> float:
+    """In how many ways troops can be divided; infinite where that is beyond counting."""
+    return comb(troops + fields - 1, fields - 1) if max(troops, fields) < 1000 else math.inf
 
 
 def _inspection_value(periods: int, inspections: int) -> Fraction:
@@ -44,28 +52,37 @@ def _inspection_value(periods: int, inspections: int) -> Fraction:
 
 
 def _inspection(periods: int = 4, inspections: int = 2) -> dict[str, Any]:
-    periods = check_whole("periods", periods, 2)
+    periods = check_whole("periods", periods, 2, 2_000)
     inspections = check_whole("inspections", inspections)
     if inspections >= periods:
         raise ValueError(
             f"inspections: expected fewer than the {periods} periods, found {inspections}"
         )
     wait = [_inspection_value(periods - 1, left) for left in (inspections - 1, inspections)]
-    return {"payoff": [[float(value) for value in wait], [-1.0, 1.0]]}
+    labels = named("wait, violate", "inspect, do not", players="violator, inspector")
+    return {"payoff": [[float(value) for value in wait], [-1.0, 1.0]], "labels": labels}
 
 
 def _hide_and_seek(size: int = 3) -> dict[str, Any]:
+    import numpy as np
+
     size = check_whole("size", size)
-    cells = [(row, column) for row in range(size) for column in range(size)]
-    lines = [(axis, line) for axis in (0, 1) for line in range(size)]
-    return {"payoff": [[float(cell[axis] == line) for cell in cells] for axis, line in lines]}
+    check_table("size", 2 * size, size, size)
+    each = np.eye(size)
+    payoff = np.concatenate([np.repeat(each, size, 1), np.tile(each, (1, size))])
+    lines = [f"{axis} {line}" for axis in ("row", "column") for line in range(1, size + 1)]
+    cells = [f"{row}, {column}" for row in range(1, size + 1) for column in range(1, size + 1)]
+    labels = {"players": ["seeker", "hider"], "actions": [lines, cells]}
+    return {"payoff": payoff, "labels": labels}
 
 
-def _diagonal(entries: Sequence[float] = (1.0, 2.0, 3.0, 4.0)) -> dict[str, Any]:
+def _diagonal(entries: tuple[float, ...] | list[float] = (1.0, 2.0, 3.0, 4.0)) -> dict[str, Any]:
+    import numpy as np
+
     if not entries or not all(entry > 0 for entry in entries):
         raise ValueError(f"entries: expected one or more positive numbers, found {entries!r}")
-    size = len(entries)
-    return {"payoff": [[entries[i] if i == j else 0.0 for j in range(size)] for i in range(size)]}
+    check_table("entries", len(entries), len(entries))
+    return {"payoff": np.diag(np.array(entries, np.float64))}
 
 
 GAMES = (

@@ -1,24 +1,23 @@
 """Games played with fingers and numbers."""
 
 from fractions import Fraction
-from itertools import product
 from typing import Any
 
-from equipoise.games.catalogue._entry import Entry, Strategy, check_whole, matrix, mix
+from equipoise.games.catalogue._entry import Entry, Strategy, check_table, check_whole, matrix, mix
 
 _FERGUSON = "T. S. Ferguson, Game Theory, second edition, UCLA, 2014, part II"
 
 
 def _morra(fingers: int = 2) -> dict[str, Any]:
+    import numpy as np
+
     fingers = check_whole("fingers", fingers)
-    counts = range(1, fingers + 1)
-    choices = list(product(counts, counts))  # (shown, guess of the other's)
-
-    def payoff(row: tuple[int, int], column: tuple[int, int]) -> int:
-        right = (row[1] == column[0]) - (column[1] == row[0])
-        return right * (row[0] + column[0])
-
-    return {"payoff": [[payoff(row, column) for column in choices] for row in choices]}
+    check_table("fingers", *[fingers] * 4)
+    choices = [(s, g) for s in range(1, fingers + 1) for g in range(1, fingers + 1)]
+    shown, guess = np.array(choices, np.float64).T
+    right = np.subtract(guess[:, None] == shown, shown[:, None] == guess, dtype=np.float64)
+    names = [f"show {s}, guess {g}" for s, g in choices]
+    return {"payoff": right * (shown[:, None] + shown), "labels": {"actions": [names]}}
 
 
 def _three_finger_morra() -> dict[str, Any]:
@@ -26,35 +25,35 @@ def _three_finger_morra() -> dict[str, Any]:
 
 
 def _mendelsohn(numbers: int = 5) -> dict[str, Any]:
+    import numpy as np
+
     numbers = check_whole("numbers", numbers)
+    check_table("numbers", numbers, numbers)
+    choices = np.arange(1.0, numbers + 1)
+    above = choices[:, None] - choices
+    payoff = np.where(abs(above) < 2, above, -2 * np.sign(above))
+    return {"payoff": payoff, "labels": _numbered(numbers)}
 
-    def payoff(row: int, column: int) -> int:
-        if abs(row - column) < 2:
-            return row - column
-        return 2 if row < column else -2
 
-    choices = range(1, numbers + 1)
-    return {"payoff": [[payoff(row, column) for column in choices] for row in choices]}
+def _numbered(largest: int) -> dict[str, Any]:
+    """Actions that are the numbers from 1 on."""
+    return {"actions": [[str(number) for number in range(1, largest + 1)]]}
 
 
 def _silverman(largest: int = 10, threshold: float = 3.0, penalty: float = 2.0) -> dict[str, Any]:
+    import numpy as np
+
     largest = check_whole("largest", largest)
+    check_table("largest", largest, largest)
     if not threshold > 1:
         raise ValueError(f"threshold: expected a number above 1, found {threshold}")
     if not penalty > 0:
         raise ValueError(f"penalty: expected a positive number, found {penalty}")
-
-    def gain(mine: int, other: int) -> float:
-        """What the player of the larger number, `mine`, gains."""
-        return 1.0 if mine < threshold * other else -penalty
-
-    def payoff(row: int, column: int) -> float:
-        if row == column:
-            return 0.0
-        return gain(row, column) if row > column else -gain(column, row)
-
-    choices = range(1, largest + 1)
-    return {"payoff": [[payoff(row, column) for column in choices] for row in choices]}
+    choices = np.arange(1.0, largest + 1)
+    mine, other = choices[:, None], choices[None, :]
+    # What the player of the larger number gains.
+    gain = np.where(np.maximum(mine, other) < threshold * np.minimum(mine, other), 1.0, -penalty)
+    return {"payoff": np.sign(mine - other) * gain, "labels": _numbered(largest)}
 
 
 def _spread(weights: dict[int, str], actions: int) -> Strategy:
@@ -73,7 +72,7 @@ GAMES = (
         title="Odd or even",
         kind="matrix",
         source=f"{_FERGUSON}, chapter 1",
-        build=matrix([[-2, 3], [3, -4]]),
+        build=matrix([[-2, 3], [3, -4]], "one, two", players="Odd, Even"),
         value=Fraction(1, 12),
         equilibrium=(mix("7/12", "5/12"), mix("7/12", "5/12")),
         notes=(

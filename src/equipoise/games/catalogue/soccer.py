@@ -3,7 +3,7 @@
 from itertools import product
 from typing import Any, NamedTuple
 
-from equipoise.games.catalogue._entry import Entry, check_whole
+from equipoise.games.catalogue._entry import Entry, check_table, check_whole
 
 Cell = tuple[int, int]
 #: North, south, east, west, stand.
@@ -59,6 +59,8 @@ def _soccer(rows: int = 2, columns: int = 4, discount: float = 0.9) -> dict[str,
     import numpy as np
 
     rows, columns = check_whole("rows", rows), check_whole("columns", columns, 2)
+    places = rows * columns
+    check_table("rows", len(_MOVES) ** 2, *[2 * places * (places - 1)] * 2)
     field = _Field(rows, columns)
     index = {position: state for state, position in enumerate(field.positions)}
     kickoffs = [index[position] for position in field.kickoffs]
@@ -73,7 +75,18 @@ def _soccer(rows: int = 2, columns: int = 4, discount: float = 0.9) -> dict[str,
                 else:
                     reward[state, a, b] += 0.5 if after == 0 else -0.5
                     transition[state, a, b, kickoffs] += 0.25
-    return {"reward": reward, "transition": transition, "discount": discount}
+    labels = {
+        "players": ["A", "B"],
+        "actions": [["north", "south", "east", "west", "stand"]],
+        "states": [_in_words(position) for position in index],
+    }
+    arrays = {"reward": reward, "transition": transition, "discount": discount}
+    return arrays | {"labels": labels}
+
+
+def _in_words(position: _Position) -> str:
+    (a, b), holder = position
+    return f"A {a[0]},{a[1]}; B {b[0]},{b[1]}; {'AB'[holder]} has the ball"
 
 
 GAMES = (

@@ -1,5 +1,5 @@
 """Games in files: Gambit's `.nfg`, NumPy's `.npz`, `.csv` for a zero-sum matrix, and `.toml` for
-a game of the catalogue with its parameters.
+a game of the catalogue with its parameters. Policies in files: `.json` and `.npz`.
 
 The suffix of the path says the format. Content that is not a game raises a `ValueError` that
 says where; a path that cannot be opened raises the `OSError` that the system gives.
@@ -9,19 +9,22 @@ import os
 from pathlib import Path
 from typing import Any
 
-from equipoise.core.files import atomic_write, write_text
-from equipoise.games._contextual import ContextualGame
-from equipoise.games._continuous import ContinuousGame
-from equipoise.games._decoupled import DecoupledMarkovGame
-from equipoise.games._markov import MarkovGame
+from equipoise.core.errors import InputError
+from equipoise.core.files import read_bytes, write_text
+from equipoise.games._game import Game
 from equipoise.games._matrix import MatrixGame
 from equipoise.games._normal import NormalFormGame
-from equipoise.games.files._csv import format_csv, parse_csv
-from equipoise.games.files._nfg import format_nfg, parse_nfg
-from equipoise.games.files._npz import read_npz, write_npz
-from equipoise.games.files._toml import parse_toml
+from equipoise.games.files._arrays import KINDS, read_arrays, write_arrays
+from equipoise.games.files._policies import read_policy, write_policy
+from equipoise.games.files._text import (
+    format_csv,
+    format_nfg,
+    parse_csv,
+    parse_game_toml,
+    parse_nfg,
+)
 
-__all__ = ["read", "write"]
+__all__ = ["read", "read_policy", "write", "write_policy"]
 
 SUFFIXES = (".nfg", ".npz", ".csv")
 
@@ -32,7 +35,8 @@ def read(path: str | os.PathLike[str]) -> Any:
     A two-player `.nfg` game whose payoffs sum to exactly zero comes back as a `MatrixGame`, any
     other as a `NormalFormGame`. A `.npz` file says itself which kind it holds, and may hold a
     batch. A `.csv` file is a zero-sum matrix. A `.toml` file has a line `kind = "two-roads"` with
-    the name of a game of the catalogue, and its parameters, one a line.
+    the name of a game of the catalogue, and its parameters, one a line. Names of players and
+    actions become the `labels` of the game.
 
     **Example**
 
@@ -46,26 +50,21 @@ def read(path: str | os.PathLike[str]) -> Any:
     path = Path(path)
     suffix = _suffix(path, (*SUFFIXES, ".toml"))
     if suffix == ".npz":
-        return read_npz(path)
-    # Only names may be anything but ASCII, and they are dropped: no encoding is wrong.
-    text = path.read_bytes().decode("utf-8-sig", errors="replace")
-    return {".nfg": parse_nfg, ".csv": parse_csv, ".toml": parse_toml}[suffix](text, str(path))
+        return read_arrays(path)
+    # Only names may be anything but ASCII: no encoding is wrong.
+    text = read_bytes(path).decode("utf-8-sig", errors="replace")
+    return {".nfg": parse_nfg, ".csv": parse_csv, ".toml": parse_game_toml}[suffix](text, str(path))
 
 
-def write(
-    game: MatrixGame
-    | NormalFormGame
-    | MarkovGame
-    | ContinuousGame
-    | ContextualGame
-    | DecoupledMarkovGame,
-    path: str | os.PathLike[str],
-) -> None:
+def write(game: Game, path: str | os.PathLike[str], *, plain: bool = False) -> None:
     """Write a game to a `.nfg`, `.npz` or `.csv` file, from which `read` gets it back exactly.
 
     `.npz` takes every kind of game that is made of arrays, and batches; `.nfg` one matrix or
-    normal-form game, in the form that Gambit and OpenSpiel both read; `.csv` one matrix game. The
-    file appears whole or not at all.
+    normal-form game; `.csv` one matrix game. Labels are kept. The file appears whole or not at
+    all.
+
+    Gambit reads names of strategies in `.nfg` files, OpenSpiel does not: use `plain=True` to leave
+    them out.
 
     **Example**
 
@@ -81,34 +80,28 @@ def write(
     """
     path = Path(path)
     suffix = _suffix(path, SUFFIXES)
-    allowed = {
-        ".npz": (
-            *(MatrixGame, NormalFormGame, MarkovGame),
-            *(ContinuousGame, ContextualGame, DecoupledMarkovGame),
-        ),
-        ".nfg": (MatrixGame, NormalFormGame),
-        ".csv": (MatrixGame,),
-    }[suffix]
+    tables = (MatrixGame, NormalFormGame)
+    allowed = {".npz": KINDS, ".nfg": tables, ".csv": (MatrixGame,)}[suffix]
     if not isinstance(game, allowed):
         names = " or ".join(kind.__name__ for kind in allowed)
-        raise ValueError(f"game: expected a {names} for {suffix}, found {type(game).__name__}")
+        raise InputError("game", f"a {names} for {suffix}", type(game).__name__)
     if suffix == ".npz":
-        with atomic_write(path) as temporary:
-            write_npz(game, temporary)
-        return
+        return write_arrays(game, path)
     if game.batch_shape:
-        raise ValueError(
-            f"game: expected a single game, since a {suffix} file holds one, "
-            f"found a batch of shape {game.batch_shape}; .npz files hold batches"
+        raise InputError(
+            "game",
+            f"a single game, since a {suffix} file holds one",
+            f"a batch of shape {game.batch_shape}",
+            ".npz files hold batches",
         )
     if isinstance(game, MatrixGame) and suffix == ".csv":
         write_text(path, format_csv(game))
-    elif isinstance(game, MatrixGame | NormalFormGame):
-        write_text(path, format_nfg(game, title=path.stem))
+    elif isinstance(game, tables):
+        write_text(path, format_nfg(game, path.stem, plain))
 
 
 def _suffix(path: Path, suffixes: tuple[str, ...]) -> str:
     suffix = path.suffix.lower()
     if suffix not in suffixes:
-        raise ValueError(f"path: expected a name that ends in {', '.join(suffixes)}, found {path}")
+        raise InputError("path", f"a name that ends in {', '.join(suffixes)}", path)
     return suffix

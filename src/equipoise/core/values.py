@@ -1,0 +1,145 @@
+"""Immutable values made of arrays: games and policies.
+
+A `Value` is a JAX pytree whose arrays cannot be written to. It compares with `==` by content,
+copies to itself, and travels between processes with `multiprocessing`.
+"""
+
+import dataclasses
+from functools import partial
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from equipoise.core import checks
+
+
+class _WriteOnce(type(eqx.Module)):
+    """Makes values without Equinox's bookkeeping, which takes longer than a small game does."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        value = object.__new__(cls)
+        cls.__init__(value, *args, **kwargs)
+        return value
+
+
+class Value(eqx.Module, metaclass=_WriteOnce):
+    """Base of immutable values; subclasses freeze their arrays with `read_only`.
+
+    A field can be set once, in the constructor.
+    """
+
+    def __setattr__(self, name: str, content: Any) -> None:
+        if name in self.__dict__ or name not in type(self).__dataclass_fields__:
+            raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+        object.__setattr__(self, name, content)
+
+    def __eq__(self, other: object) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return same(self, other) if type(self) is type(other) else NotImplemented
+
+    def __hash__(self) -> int:
+        shapes = tuple(np.shape(leaf) for leaf in jax.tree.leaves(self))
+        return hash((type(self).__qualname__, shapes))
+
+    def __copy__(self) -> "Value":
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Value":
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        return _restore, (type(self), fields)
+
+
+def _restore(kind: type[Value], fields: dict[str, Any]) -> Value:
+    """A value as it was in another process; its arrays arrive writeable."""
+    value = object.__new__(kind)
+    for name, content in fields.items():
+        jax.tree.map(_freeze, content)
+        object.__setattr__(value, name, content)
+    return value
+
+
+def _freeze(leaf: Any) -> Any:
+    if isinstance(leaf, np.ndarray):
+        leaf.setflags(write=False)
+    return leaf
+
+
+def frozen(tree: Any) -> Any:
+    """The same pytree, its NumPy arrays made read-only in place: nobody else may hold them.
+
+    >>> frozen({"x": np.zeros(2)})["x"].flags.writeable
+    False
+    """
+    return jax.tree.map(_freeze, tree)
+
+
+def read_only(name: str, value: Any) -> Any:
+    """`value` as a read-only float64 array; a JAX tracer is kept as it is.
+
+    The array is copied only if somebody else could write to it: one that is read-only already,
+    down to the memory it views, is shared.
+
+    >>> read_only("payoff", [[1, 2]]).flags.writeable
+    False
+    """
+    if checks.is_traced(value):
+        return value
+    array = checks.as_float_array(name, value, copy=False)
+    fresh = isinstance(value, list | tuple) or getattr(value, "dtype", None) != array.dtype
+    return _freeze(array if fresh else _unshared(array))
+
+
+def read_only_integers(name: str, value: Any, dtype: Any = np.int64) -> np.ndarray:
+    """`value` as a read-only array of whole numbers, copied only if it could be written to.
+
+    >>> read_only_integers("rows", [0, 2])
+    array([0, 2])
+    """
+    array = np.asarray(value)
+    if array.dtype.kind not in "iu":
+        raise ValueError(f"{name}: expected whole numbers, found dtype {array.dtype}")
+    own = array.astype(dtype, copy=False)
+    fresh = own is not array or isinstance(value, list | tuple)
+    return _freeze(own if fresh else _unshared(own))
+
+
+def _unshared(array: np.ndarray) -> np.ndarray:
+    """The array itself if it cannot change; else a copy, of each repeated entry once."""
+    base: Any = array
+    while isinstance(base, np.ndarray) and not base.flags.writeable:
+        base = base.base
+    if not isinstance(base, np.ndarray):
+        return array
+    if 0 in array.shape or all(array.strides):
+        return array.copy()
+    once = tuple(slice(None) if stride else slice(0, 1) for stride in array.strides)
+    return np.broadcast_to(_freeze(array[once].copy()), array.shape)
+
+
+def same(first: Any, second: Any) -> bool:
+    """Whether two values have the same content: arrays entry by entry, functions by identity.
+
+    >>> same({"x": np.zeros(2)}, {"x": np.zeros(2)}), same((1, np.ones(1)), (1, np.zeros(1)))
+    (True, False)
+    """
+    if first is second:
+        return True
+    if isinstance(first, np.ndarray | jax.Array) and isinstance(second, np.ndarray | jax.Array):
+        return np.array_equal(np.asarray(first), np.asarray(second))
+    if type(first) is not type(second):
+        return False
+    if isinstance(first, dict):
+        return first.keys() == second.keys() and all(same(first[k], second[k]) for k in first)
+    if isinstance(first, list | tuple):
+        return len(first) == len(second) and all(map(same, first, second))
+    if isinstance(first, partial):
+        parts = ("func", "args", "keywords")
+        return all(same(getattr(first, part), getattr(second, part)) for part in parts)
+    if dataclasses.is_dataclass(first):
+        fields = dataclasses.fields(first)
+        return all(same(getattr(first, f.name), getattr(second, f.name)) for f in fields)
+    return bool(first == second)

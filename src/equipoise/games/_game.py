@@ -1,0 +1,214 @@
+"""What every kind of game has: labels, counts of players and actions, a description in words."""
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, TypeVar
+
+import equinox as eqx
+
+from equipoise.core.values import Value
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Names of the players, actions, states and types of a game; None where there are none.
+
+    `actions` holds one tuple of names for each player, or a single one that all players share.
+    `types` are those of an aggregative game. Every game takes `labels=`, a `Labels` or a mapping
+    of its fields, and checks that there is a name for each player, action, state and type.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> labels = eq.games.Labels(players=("Rose", "Colin"), actions=(("heads", "tails"),))
+    >>> labels.player(0), labels.action(1, 1), labels.state(3)
+    ('Rose', 'tails', '3')
+    >>> eq.MatrixGame([[1, -1], [-1, 1]], labels={"actions": [["heads", "tails"]] * 2}).labels.actions
+    (('heads', 'tails'),)
+    """
+
+    players: tuple[str, ...] | None = None
+    actions: tuple[tuple[str, ...], ...] | None = None
+    states: tuple[str, ...] | None = None
+    types: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value is None:
+                continue
+            if field.name == "actions":
+                own = tuple(_names("actions", names) for names in _sequence("actions", value))
+                if len(set(own)) == 1:
+                    own = own[:1]  # the same names for everybody are kept once
+                object.__setattr__(self, "actions", own)
+            else:
+                object.__setattr__(self, field.name, _names(field.name, value))
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, field.name) is not None for field in fields(self))
+
+    def player(self, player: int) -> str:
+        """The name of a player, or its number as text."""
+        return str(player) if self.players is None else self.players[player]
+
+    def action(self, player: int, action: int) -> str:
+        """The name of an action of a player, or its number as text."""
+        if self.actions is None:
+            return str(action)
+        return self.actions[player if len(self.actions) > 1 else 0][action]
+
+    def state(self, state: int) -> str:
+        """The name of a state, or its number as text."""
+        return str(state) if self.states is None else self.states[state]
+
+    def type(self, number: int) -> str:
+        """The name of a type of agents, or its number as text."""
+        return str(number) if self.types is None else self.types[number]
+
+    def to_plain(self) -> dict[str, Any]:
+        """The names that there are, by field."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    @classmethod
+    def of(cls, labels: Any, **counts: Any) -> "Labels":
+        """`labels` checked against a game: `counts` says how many names there must be.
+
+        `actions` is one count for each player; a field without a count must be empty.
+        """
+        if labels is None:
+            return NO_LABELS
+        if isinstance(labels, Mapping):
+            unknown = sorted(set(labels) - {field.name for field in fields(cls)})
+            if unknown:
+                raise ValueError(
+                    f"labels: expected players, actions, states or types, found {unknown[0]!r}"
+                )
+            labels = cls(**labels)
+        if not isinstance(labels, cls):
+            raise ValueError(
+                f"labels: expected Labels or a mapping, found {type(labels).__name__}"
+            )
+        for name in ("players", "states", "types"):
+            found, count = getattr(labels, name), counts.get(name)
+            if found is not None and len(found) != count:
+                expected = "none in such a game" if count is None else f"{count} names"
+                raise ValueError(f"labels.{name}: expected {expected}, found {len(found)}")
+        if labels.actions is not None:
+            labels._check_actions(counts["actions"])
+        return labels
+
+    def _check_actions(self, counts: Sequence[int]) -> None:
+        found = [len(names) for names in self.actions or ()]
+        expected = [*dict.fromkeys(counts)] if len(found) == 1 else list(counts)
+        if found != expected:
+            raise ValueError(
+                f"labels.actions: expected names of {list(counts)[:8]} actions, one list for each "
+                f"player or one for all, found {found[:8]}"
+            )
+
+
+NO_LABELS = Labels()
+
+
+def _sequence(name: str, value: Any) -> Sequence[Any]:
+    if not isinstance(value, list | tuple) or not value:
+        raise ValueError(f"labels.{name}: expected a list of names, found {value!r}")
+    return value
+
+
+def _names(name: str, value: Any) -> tuple[str, ...]:
+    for item in _sequence(name, value):
+        if not isinstance(item, str) or not item.strip():
+            raise ValueError(f"labels.{name}: expected names in words, found {item!r}")
+    return tuple(value)
+
+
+class Game(Value):
+    """Base of all kinds of games: immutable, compared by content, a JAX pytree.
+
+    `equipoise.games.kinds.KINDS` lists the kinds. A game has `labels`, which may be empty.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> game = eq.games.load("matching-pennies")
+    >>> isinstance(game, eq.games.Game), game.kind, game.describe()
+    (True, 'matrix', 'zero-sum matrix game, 2 x 2')
+    """
+
+    #: The word for this kind in the catalogue, in records and in `equipoise.games.kinds`.
+    kind: eqx.AbstractClassVar[str]
+    labels: eqx.AbstractVar[Labels]
+
+    @property
+    @abstractmethod
+    def players(self) -> int:
+        """Number of players."""
+
+    #: Number of actions of each player.
+    actions: eqx.AbstractVar[tuple[int, ...]]
+
+    @property
+    @abstractmethod
+    def batch_shape(self) -> tuple[int, ...]:
+        """Shape of the batch; `()` for a single game."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """The game in a few words."""
+
+
+class SingleGame(Game):
+    """Base of the kinds of games that are never batched."""
+
+    kind: eqx.AbstractClassVar[str]
+    labels: eqx.AbstractVar[Labels]
+    actions: eqx.AbstractVar[tuple[int, ...]]
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        """Always `()`: these are single games."""
+        return ()
+
+
+_Batch = TypeVar("_Batch", bound="BatchedGame")
+
+
+class BatchedGame(Game):
+    """Base of the kinds of games whose arrays may have leading batch axes."""
+
+    kind: eqx.AbstractClassVar[str]
+    labels: eqx.AbstractVar[Labels]
+    actions: eqx.AbstractVar[tuple[int, ...]]
+
+    @property
+    def players(self) -> int:
+        """Two."""
+        return 2
+
+    @abstractmethod
+    def __getitem__(self: _Batch, index: Any) -> _Batch:
+        """One game of a batch, or a slice of it."""
+
+    def __len__(self) -> int:
+        if not self.batch_shape:
+            raise TypeError("a single game has no length; only a batch of games has")
+        return self.batch_shape[0]
+
+    def __iter__(self: _Batch) -> Iterator[_Batch]:
+        """The games of a batch, along its first axis; a single game cannot be iterated over."""
+        return map(self.__getitem__, range(len(self)))
+
+    def _take(self, array: Any, index: Any) -> Any:
+        """Index the batch axes of `array`; refuse indices that would reach into the game."""
+        used, axes = len(index) if isinstance(index, tuple) else 1, len(self.batch_shape)
+        if used > axes:
+            raise IndexError(f"index {index!r}: the game has {axes} batch axes")
+        return array[index]
+
+    def _counted(self, words: str) -> str:
+        """The words for one game, or for as many as the batch has."""
+        return f"{math.prod(self.batch_shape):,} {words}s" if self.batch_shape else words

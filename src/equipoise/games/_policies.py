@@ -1,0 +1,409 @@
+"""What agents play: the kinds of policies, each with one plain form.
+
+`to_plain` gives a dictionary of words and arrays, and `policy_from_plain` the policy again, through
+one table of kinds. Plain tuples and arrays are taken wherever a policy is.
+"""
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from typing import Any, ClassVar, TypeVar
+
+import equinox as eqx
+import numpy as np
+
+from equipoise.core import checks
+from equipoise.core.reductions import total
+from equipoise.core.values import Value, frozen, read_only, read_only_integers
+
+#: How far beyond -1 and 1 a point may lie by rounding; it is then put on the end.
+_TOLERANCE = 1e-6
+
+
+_Policy = TypeVar("_Policy", bound="Policy")
+
+
+class Policy(Value):
+    """Base of the kinds of policies: immutable, compared by content, a JAX pytree.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> policy = eq.Profile([[0.5, 0.5], [1.0, 0.0]])
+    >>> isinstance(policy, eq.games.Policy), policy.kind
+    (True, 'profile')
+    >>> eq.games.policy_from_plain(policy.to_plain()) == policy
+    True
+    """
+
+    #: The word for this kind in files and records.
+    kind: eqx.AbstractClassVar[str]
+
+    def to_plain(self) -> dict[str, Any]:
+        """The policy as words and arrays: `kind`, and each part by its name."""
+        plain: dict[str, Any] = {"kind": self.kind}
+        for field in fields(self):
+            part = getattr(self, field.name)
+            if isinstance(part, tuple):
+                part = {str(i): array for i, array in enumerate(part)}
+            if part is not None:
+                plain[field.name] = part
+        return plain
+
+    @classmethod
+    def from_plain(cls: type[_Policy], plain: Mapping[str, Any]) -> _Policy:
+        """The policy of a plain form; arrays may be lists of numbers, as JSON has them."""
+        if plain.get("kind", cls.kind) != cls.kind:
+            raise ValueError(f"kind: expected {cls.kind!r}, found {plain['kind']!r}")
+        parts = {name: part for name, part in plain.items() if name != "kind"}
+        parameters = list(inspect.signature(cls).parameters.values())
+        unknown = sorted(set(parts) - {p.name for p in parameters})
+        missing = [p.name for p in parameters if p.default is p.empty and p.name not in parts]
+        if unknown or missing:
+            raise ValueError(
+                f"policy: expected {', '.join(p.name for p in parameters)} of a policy of kind "
+                f"{cls.kind}, found {', '.join(sorted(map(str, parts))) or 'nothing'}"
+            )
+        return cls(**{name: _numbers(name, part) for name, part in parts.items()})
+
+
+class Profile(Policy):
+    """One strategy for each player, who choose independently: probabilities of actions.
+
+    Each strategy is an array (..., actions), or (..., states, actions) in a Markov game. Leading
+    axes are batch axes. A profile unpacks, iterates and indexes like a tuple of its strategies;
+    `numpy.asarray` stacks strategies of one shape.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> profile = eq.solve(eq.games.load("odd-or-even")).policy
+    >>> x, y = eq.Profile(profile)
+    >>> x.round(4).tolist(), len(eq.Profile([x, y]))
+    ([0.5833, 0.4167], 2)
+    """
+
+    kind: ClassVar[str] = "profile"
+    strategies: tuple[Any, ...]
+
+    def __init__(self, strategies: Any):
+        if isinstance(strategies, np.ndarray) and strategies.ndim:
+            strategies = tuple(strategies)
+        if not isinstance(strategies, list | tuple | Profile) or not len(strategies):
+            raise ValueError(
+                "strategies: expected one array of probabilities for each player, as a tuple or "
+                f"list; found {type(strategies).__name__}"
+            )
+        self.strategies = tuple(_strategy(f"strategies[{i}]", s) for i, s in enumerate(strategies))
+
+    def __len__(self) -> int:
+        return len(self.strategies)
+
+    def __getitem__(self, index: Any) -> Any:
+        """The strategy of one player, or a tuple of several."""
+        return self.strategies[index]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.strategies)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        shapes = {np.shape(strategy) for strategy in self.strategies}
+        if len(shapes) > 1:
+            raise ValueError(f"strategies: expected one shape for an array, found {sorted(shapes)}")
+        return np.stack(self.strategies).astype(dtype or np.float64, copy=False)
+
+
+def _strategy(name: str, value: Any) -> Any:
+    array = read_only(name, value)
+    checks.check_ndim(name, array, 1, "(..., actions)")
+    if checks.is_traced(array):
+        return array
+    # The common case first, in a fraction of the time of all checks.
+    if array.min() >= 0.0 and not (abs(total(array) - 1.0) > 1e-14).any():
+        return array
+    return frozen(checks.check_probabilities(name, array))
+
+
+class Mixture(Policy):
+    """A mixture of product policies: one component is drawn for all agents, and then played.
+
+    Within a component the agents choose independently; across components their choices are
+    correlated. `policies` has the components on its first axis, then the axes of a product
+    policy of the game: (components, contexts, agents, actions) in a contextual game,
+    (components, contexts, horizon, agents, states, actions) in a Markov game with decoupled
+    transitions. `weights` are the chances of the components, uniform when not given.
+
+    **Example**
+
+    Two drivers who take turns at a crossing, by a traffic light:
+
+    >>> import equipoise as eq
+    >>> light = eq.Mixture([[[[1, 0], [0, 1]]], [[[0, 1], [1, 0]]]])
+    >>> light.weights.tolist(), light.marginal().tolist()
+    ([0.5, 0.5], [[[0.5, 0.5], [0.5, 0.5]]])
+    """
+
+    kind: ClassVar[str] = "mixture"
+    policies: np.ndarray
+    weights: np.ndarray
+
+    def __init__(self, policies: Any, weights: Any = None):
+        policies = read_only("policies", policies)
+        checks.check_ndim("policies", policies, 3, "(components, ..., agents, actions)")
+        self.policies = frozen(checks.check_probabilities("policies", policies))
+        if weights is None:
+            weights = np.full(len(policies), 1.0 / len(policies))
+        weights = read_only("weights", weights)
+        checks.check_shape("weights", weights, (len(policies),), "one for each component")
+        self.weights = frozen(checks.check_probabilities("weights", weights))
+
+    @property
+    def policy_shape(self) -> tuple[int, ...]:
+        """The shape of one component."""
+        return tuple(self.policies.shape[1:])
+
+    def marginal(self) -> np.ndarray:
+        """The mean policy of each agent for itself: the product policy without the correlation.
+
+        In a contextual game each agent does exactly this, seen alone. In a Markov game the mean
+        is that of the chances in each state, whoever of the components leads there more often.
+        """
+        return np.tensordot(self.weights, self.policies, 1)
+
+    def __len__(self) -> int:
+        return len(self.policies)
+
+    def __getitem__(self, index: int) -> np.ndarray:
+        """One component, a product policy."""
+        return self.policies[index]
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        return iter(self.policies)
+
+
+class ContinuousPolicy(Policy):
+    """Independent agents, each of whom plays a point of [-1, 1], or some points by chance.
+
+    - `points`: (contexts, agents), or (agents,) where there is one context; in a game with local
+      states (contexts, horizon, agents, states), or without the first axis.
+    - `weights`: of policies that choose by chance. Points then have one more axis, the last, of
+      support points, and `weights`, of the same shape, are their chances.
+
+    **Example**
+
+    Two agents: the first always plays 1, the second tosses a coin between -1 and 1.
+
+    >>> import equipoise as eq
+    >>> policy = eq.ContinuousPolicy([[1.0, 1.0], [-1.0, 1.0]], [[0.5, 0.5], [0.5, 0.5]])
+    >>> policy.points.shape, policy.mean().tolist()
+    ((1, 2, 2), [[1.0, 0.0]])
+    >>> eq.ContinuousPolicy([1.0, -1.0]).points.tolist()
+    [[1.0, -1.0]]
+    """
+
+    kind: ClassVar[str] = "continuous"
+    points: np.ndarray
+    weights: np.ndarray | None
+
+    def __init__(self, points: Any, weights: Any = None):
+        points = read_only("points", points)
+        support = 0 if weights is None else 1
+        axes = "(contexts, agents) or (contexts, horizon, agents, states)"
+        axes += ", each with an axis of support points" if support else ""
+        if not 1 <= points.ndim - support <= 4 or 0 in points.shape:
+            raise ValueError(f"points: expected shape {axes}, found {points.shape}")
+        outside = ~(np.abs(points) <= 1.0 + _TOLERANCE)
+        if outside.any():
+            where = checks.first_index(outside)
+            raise ValueError(
+                f"points: expected numbers from -1 to 1, found {points[where]:.6g} at {list(where)}"
+            )
+        # One context, whose axis was left out.
+        missing = (points.ndim - support) % 2 == 1
+        points = points[None] if missing else points
+        self.points = frozen(points if np.abs(points).max() <= 1.0 else np.clip(points, -1.0, 1.0))
+        if weights is not None:
+            array = read_only("weights", weights)
+            array = array[None] if missing else array
+            checks.check_shape("weights", array, self.points.shape, "as points have")
+            weights = frozen(checks.check_probabilities("weights", array))
+        self.weights = weights
+
+    @property
+    def policy_shape(self) -> tuple[int, ...]:
+        """(contexts, agents) or (contexts, horizon, agents, states)."""
+        return self.points.shape if self.weights is None else self.points.shape[:-1]
+
+    def support(self) -> tuple[np.ndarray, np.ndarray]:
+        """Points and their chances, with an axis of support points in any case.
+
+        **Example**
+
+        >>> import equipoise as eq
+        >>> points, chances = eq.ContinuousPolicy([0.5, -0.5]).support()
+        >>> points.shape, chances.tolist()
+        ((1, 2, 1), [[[1.0], [1.0]]])
+        """
+        if self.weights is None:
+            return self.points[..., None], np.ones((*self.points.shape, 1))
+        return self.points, self.weights
+
+    def mean(self) -> np.ndarray:
+        """The mean action of each agent, in every context (step and state)."""
+        points, chances = self.support()
+        return (points * chances).sum(-1)
+
+
+class AggregativePolicy(Policy):
+    """What every agent plays: one row for each class of agents that play alike.
+
+    Class c is `counts[c]` agents of row (type or agent) `rows[c]` of the game; it plays
+    `actions[c]`, one action in a normal-form game, (horizon, states) of them in a Markov game.
+    A million agents of a few types fall into a few hundred classes.
+
+    **Example**
+
+    >>> import numpy as np, equipoise as eq
+    >>> policy = eq.AggregativePolicy(rows=[0, 0, 1], counts=[2, 1, 3], actions=[0, 1, 1])
+    >>> policy.agents, policy.per_agent().tolist()
+    (6, [0, 0, 1, 1, 1, 1])
+    >>> policy.plays(types=2, actions=2).tolist()
+    [[2, 1], [0, 3]]
+    """
+
+    kind: ClassVar[str] = "aggregative"
+    #: (classes,) which row of the game each class belongs to.
+    rows: np.ndarray
+    #: (classes,) how many agents are in each class.
+    counts: np.ndarray
+    #: (classes,) or (classes, horizon, states): the action played.
+    actions: np.ndarray
+
+    def __init__(self, rows: Any, counts: Any, actions: Any):
+        self.rows = read_only_integers("rows", rows)
+        self.counts = read_only_integers("counts", counts)
+        self.actions = read_only_integers("actions", actions)
+        if self.rows.ndim != 1 or self.counts.shape != self.rows.shape:
+            raise ValueError(
+                "counts: expected one for each class, as rows; found shapes "
+                f"{self.counts.shape} and {self.rows.shape}"
+            )
+        if self.actions.shape[:1] != self.rows.shape or self.actions.ndim not in (1, 3):
+            raise ValueError(
+                "actions: expected (classes,) or (classes, horizon, states) with "
+                f"{len(self.rows)} classes, found {self.actions.shape}"
+            )
+        if len(self.rows) and (self.counts.min() < 1 or self.rows.min() < 0):
+            raise ValueError("counts, rows: expected counts >= 1 and rows >= 0")
+
+    @classmethod
+    def of_agents(cls, actions: Any, counts: Any) -> "AggregativePolicy":
+        """The policy in which every agent plays what `actions` says, row by row of the game.
+
+        `counts` are those of the game: how many agents each of its rows stands for.
+
+        **Example**
+
+        >>> import equipoise as eq
+        >>> policy = eq.AggregativePolicy.of_agents([0, 1, 0, 1], counts=[3, 1])
+        >>> policy.rows.tolist(), policy.counts.tolist(), policy.actions.tolist()
+        ([0, 0, 1], [2, 1, 1], [0, 1, 1])
+        """
+        actions = read_only_integers("actions", actions)
+        rows = np.repeat(np.arange(len(counts)), counts)
+        if actions.shape[:1] != rows.shape:
+            raise ValueError(
+                f"actions: expected those of {len(rows)} agents, found shape {actions.shape}"
+            )
+        table = np.concatenate([rows[:, None], actions.reshape(len(rows), -1)], 1)
+        classes, size = np.unique(table, axis=0, return_counts=True)
+        shaped = classes[:, 1:].reshape(-1, *actions.shape[1:])
+        return cls(classes[:, 0], size, shaped)
+
+    @property
+    def agents(self) -> int:
+        """Number of agents."""
+        return int(self.counts.sum())
+
+    @property
+    def classes(self) -> int:
+        """Number of classes."""
+        return len(self.rows)
+
+    def per_agent(self) -> np.ndarray:
+        """The actions of every agent, row by row of the game; long when there are many."""
+        order = np.argsort(self.rows, kind="stable")
+        return np.repeat(self.actions[order], self.counts[order], axis=0)
+
+    def plays(self, types: int, actions: int, *stage: int) -> np.ndarray:
+        """(types, actions): how many agents of each row play what, in step and state `stage`."""
+        played = self.actions[(slice(None), *stage)]
+        index = self.rows.astype(np.int64) * actions + played
+        counts = np.bincount(index, weights=self.counts, minlength=types * actions)
+        return counts.reshape(types, actions).astype(np.int64)
+
+
+#: The kinds of policies, by the word in their plain form.
+POLICIES: dict[str, type[Policy]] = {
+    cls.kind: cls for cls in (Profile, Mixture, ContinuousPolicy, AggregativePolicy)
+}
+#: The first part of each kind, by which a plain form without `kind` is known.
+_MARKS = {"strategies": Profile, "policies": Mixture, "points": ContinuousPolicy}
+
+
+def policy_from_plain(plain: Mapping[str, Any]) -> Policy:
+    """The policy of a plain form that `to_plain` gave, or that was read from JSON.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> eq.games.policy_from_plain({"kind": "continuous", "points": [[1.0, -1.0]]}).policy_shape
+    (1, 2)
+    """
+    if not isinstance(plain, Mapping):
+        raise ValueError(f"policy: expected a dictionary, found {type(plain).__name__}")
+    if "kind" in plain:
+        if not isinstance(plain["kind"], str) or plain["kind"] not in POLICIES:
+            raise ValueError(
+                f"kind: expected one of {', '.join(POLICIES)}, found {str(plain['kind'])[:40]!r}"
+            )
+        return POLICIES[plain["kind"]].from_plain(plain)
+    kind = next((cls for mark, cls in _MARKS.items() if mark in plain), AggregativePolicy)
+    return kind.from_plain(plain)
+
+
+def _numbers(name: str, value: Any, depth: int = 8) -> Any:
+    """Numbers of a plain form: an array as it is, a list checked, parts by number as a list."""
+    if isinstance(value, Mapping):
+        if sorted(map(str, value)) != sorted(map(str, range(len(value)))):
+            raise ValueError(f"{name}: expected parts 0, 1, ..., found {sorted(map(str, value))}")
+        return [_numbers(f"{name}[{i}]", value[str(i)]) for i in range(len(value))]
+    if isinstance(value, list | tuple) and name == "strategies":
+        return [_numbers(f"{name}[{i}]", part) for i, part in enumerate(value)]
+    if isinstance(value, list | tuple):
+        check_numbers(name, value, depth)
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise ValueError(f"{name}: expected rows of one length, found several") from error
+    if array.dtype.kind not in "fiu":
+        raise ValueError(f"{name}: expected numbers, found {_in_words(array)}")
+    return array
+
+
+def check_numbers(name: str, value: Sequence[Any], depth: int) -> None:
+    """Refuse nested lists that hold anything but numbers; True is no number."""
+    for item in value:
+        if isinstance(item, list | tuple):
+            if not depth:
+                raise ValueError(f"{name}: expected an array, found lists nested too deeply")
+            check_numbers(name, item, depth - 1)
+        elif isinstance(item, bool) or not isinstance(item, int | float | np.number | np.ndarray):
+            raise ValueError(f"{name}: expected numbers, found {str(item)[:40]!r}")
+
+
+def _in_words(array: np.ndarray) -> str:
+    """What an array without numbers holds."""
+    if array.dtype.kind in "US" and array.size:
+        return f"words, such as {str(array.flat[0])[:40]!r}"
+    return {"b": "true and false", "c": "complex numbers"}.get(array.dtype.kind, "no number")

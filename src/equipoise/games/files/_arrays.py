@@ -1,0 +1,211 @@
+"""Games as NumPy archives, `.npz`: exact, fast, and whole batches in one file. Never pickled.
+
+The names of the arrays say what the file holds:
+
+| game | arrays |
+|---|---|
+| `MatrixGame` | `payoff` |
+| `NormalFormGame` | `payoffs` |
+| `MarkovGame` | `reward`, `transition`, `discount` |
+| `ContinuousGame` of polynomial terms | `own`, and what else `PolynomialTerms` and the game take |
+| `ContextualGame` | `agents`, `scopes_K` and `tables_K` of every order K |
+| `DecoupledMarkovGame` | the same, `transitions` and `initial` |
+
+`labels`, where there are any, are JSON in an array of text.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from equipoise.core import checks
+from equipoise.core.arrays import read_npz, write_npz
+from equipoise.core.plain import parse_json
+from equipoise.core.values import frozen
+from equipoise.games._contextual import ContextualGame
+from equipoise.games._continuous import ContinuousGame
+from equipoise.games._continuous_terms import PolynomialTerms
+from equipoise.games._decoupled import DecoupledMarkovGame
+from equipoise.games._game import Game
+from equipoise.games._interactions import Interactions
+from equipoise.games._markov import MarkovGame
+from equipoise.games._matrix import MatrixGame
+from equipoise.games._normal import NormalFormGame
+
+Arrays = dict[str, Any]
+
+
+def write_arrays(game: Game, path: Path) -> None:
+    """Write a game or a batch of games to `path`, which ends in `.npz`."""
+    arrays = {name: np.asarray(array) for name, array in _TO_ARRAYS[type(game)](game).items()}
+    if game.labels:
+        arrays["labels"] = np.array(json.dumps(game.labels.to_plain(), ensure_ascii=False))
+    write_npz(path, arrays)
+
+
+def read_arrays(path: Path) -> Game:
+    """The game or the batch of games in a `.npz` file."""
+    arrays: Arrays = frozen(read_npz(path))
+    try:
+        labels = _labels(arrays.pop("labels")) if "labels" in arrays else None
+        for names, (allowed, build) in _FROM_ARRAYS.items():
+            if set(names) <= set(arrays) and all(allowed.fullmatch(name) for name in arrays):
+                return build(arrays, labels)
+        expected = ", or ".join(" and ".join(names) for names in _FROM_ARRAYS)
+        raise ValueError(f"expected arrays named {expected}; found {sorted(arrays)}")
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def _labels(array: np.ndarray) -> dict[str, Any]:
+    if array.shape != () or array.dtype.kind != "U":
+        raise ValueError(f"labels: expected one text, found {array.dtype} of {array.shape}")
+    labels = parse_json(str(array), "labels")
+    if not isinstance(labels, dict):
+        raise ValueError(f"labels: expected an object, found {type(labels).__name__}")
+    return labels
+
+
+def _number(name: str, array: np.ndarray | None, default: float) -> float:
+    if array is None:
+        return default
+    if array.shape != () or array.dtype.kind not in "fiu":
+        raise ValueError(f"{name}: expected one number, found {str(array)[:60]}")
+    return array.item()
+
+
+def _markov_arrays(game: Any) -> Arrays:
+    discount = np.float64(game.discount)
+    return {"reward": game.reward, "transition": game.transition, "discount": discount}
+
+
+def _markov(arrays: Arrays, labels: Any) -> MarkovGame:
+    discount = _number("discount", arrays["discount"], 0.0)
+    return MarkovGame(arrays["reward"], arrays["transition"], discount, labels=labels)
+
+
+def _continuous_arrays(game: Any) -> Arrays:
+    """All that a game is made of, by name; a function of the user's is no array."""
+    terms = game.terms
+    if not isinstance(terms, PolynomialTerms):
+        raise ValueError(
+            "game: expected polynomial terms, since a file holds arrays; found rewards that are "
+            "a function"
+        )
+    arrays = {"own": terms.own, "effects": terms.effects}
+    arrays |= {f"pairs_{p}_{q}": weights for (p, q), weights in terms.pairs.items()}
+    for order, group in terms.groups.items():
+        arrays |= {f"scopes_{order}": group.scopes, f"powers_{order}": group.powers}
+        arrays |= {f"weights_{order}": group.weights}
+    arrays |= {"context_probabilities": game.context_probabilities}
+    if game.transitions is not None and game.initial is not None:
+        arrays |= {"transitions": game.transitions, "initial": game.initial}
+    return arrays | {"horizon": np.int64(game.horizon), "noise": np.float64(game.noise)}
+
+
+def _continuous(arrays: Arrays, labels: Any) -> ContinuousGame:
+    own = arrays["own"]
+    if own.ndim not in (2, 3, 4):
+        raise ValueError(
+            "own: expected shape (agents, powers), (contexts, agents, powers) or (contexts, "
+            f"agents, states, powers), found {own.shape}"
+        )
+    pairs, orders = {}, set()
+    for name, array in arrays.items():
+        kind, *numbers = name.split("_")
+        if kind == "pairs":
+            pairs[int(numbers[0]), int(numbers[1])] = array
+        elif kind in ("scopes", "powers", "weights"):
+            orders.add(int(numbers[0]))
+    groups = {order: _group(arrays, order) for order in orders}
+    agents = own.shape[0] if own.ndim == 2 else own.shape[1]
+    return ContinuousGame(
+        PolynomialTerms(agents, own, pairs, groups, arrays.get("effects")),
+        *(arrays.get(name) for name in ("context_probabilities", "transitions", "initial")),
+        horizon=checks.check_count("horizon", _number("horizon", arrays.get("horizon"), 1)),
+        noise=_number("noise", arrays.get("noise"), 0.0),
+        labels=labels,
+    )
+
+
+def _group(arrays: Arrays, order: int) -> tuple[np.ndarray, ...]:
+    names = [f"{kind}_{order}" for kind in ("scopes", "powers", "weights")]
+    missing = [name for name in names if name not in arrays]
+    if missing:
+        raise ValueError(f"expected {', '.join(names)} together, found no {missing[0]}")
+    return tuple(arrays[name] for name in names)
+
+
+def _terms_arrays(game: Any) -> Arrays:
+    terms = game.interactions
+    arrays: Arrays = {"agents": np.int64(terms.agents)}
+    for order, scope in terms.scopes.items():
+        arrays |= {f"scopes_{order}": scope, f"tables_{order}": terms.tables[order]}
+    arrays |= {"actions": np.array(game.actions), "noise": np.float64(game.noise)}
+    arrays |= {"context_probabilities": game.context_probabilities}
+    if isinstance(game, DecoupledMarkovGame):
+        arrays |= {"states": np.array(game.states)}
+        arrays |= {"transitions": game.transitions, "initial": game.initial}
+    return arrays
+
+
+def _terms(arrays: Arrays, labels: Any) -> ContextualGame | DecoupledMarkovGame:
+    """A game of interaction terms; one with states where there are transitions."""
+    parts: dict[str, dict[int, np.ndarray]] = {"scopes": {}, "tables": {}}
+    for name, array in arrays.items():
+        kind, _, order = name.partition("_")
+        if kind in parts:
+            parts[kind][int(order)] = array
+    agents = checks.check_count("agents", _number("agents", arrays["agents"], 1))
+    terms = Interactions(parts["scopes"], parts["tables"], agents)
+    more: Arrays = {name: arrays.get(name) for name in ("context_probabilities", "actions")}
+    more |= {"noise": _number("noise", arrays.get("noise"), 0.0), "labels": labels}
+    moving = [name for name in ("transitions", "initial", "states") if name in arrays]
+    if not moving:
+        return ContextualGame(terms, **more)
+    if not {"transitions", "initial"} <= set(moving):
+        raise ValueError(f"expected transitions and initial together, found {', '.join(moving)}")
+    moves = arrays["transitions"], arrays["initial"]
+    return DecoupledMarkovGame(terms, *moves, states=arrays.get("states"), **more)
+
+
+#: Class of game -> what its file holds.
+_TO_ARRAYS: dict[type[Game], Callable[[Any], Arrays]] = {
+    MatrixGame: lambda game: {"payoff": game.payoff},
+    NormalFormGame: lambda game: {"payoffs": game.payoffs},
+    MarkovGame: _markov_arrays,
+    ContinuousGame: _continuous_arrays,
+    ContextualGame: _terms_arrays,
+    DecoupledMarkovGame: _terms_arrays,
+}
+#: The kinds of games that `.npz` files hold.
+KINDS = tuple(_TO_ARRAYS)
+
+_SHARED = r"context_probabilities|transitions|initial|noise"
+#: Arrays that a file must have -> those that it may have, and what makes the game of them.
+_FROM_ARRAYS: dict[tuple[str, ...], tuple[re.Pattern[str], Callable[[Arrays, Any], Game]]] = {
+    ("payoff",): (
+        re.compile("payoff"),
+        lambda arrays, labels: MatrixGame(arrays["payoff"], labels=labels),
+    ),
+    ("payoffs",): (
+        re.compile("payoffs"),
+        lambda arrays, labels: NormalFormGame(arrays["payoffs"], labels=labels),
+    ),
+    ("reward", "transition", "discount"): (re.compile("reward|transition|discount"), _markov),
+    ("own",): (
+        re.compile(
+            rf"own|effects|horizon|{_SHARED}"
+            r"|pairs_\d{1,3}_\d{1,3}|(scopes|powers|weights)_\d{1,3}"
+        ),
+        _continuous,
+    ),
+    ("agents",): (
+        re.compile(rf"agents|actions|states|{_SHARED}|(scopes|tables)_\d{{1,3}}"),
+        _terms,
+    ),
+}

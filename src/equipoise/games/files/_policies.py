@@ -1,0 +1,135 @@
+"""Policies in files: JSON for reading and writing by hand, `.npz` for batches."""
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from equipoise.core.arrays import read_npz, write_npz
+from equipoise.core.errors import InputError
+from equipoise.core.files import write_text
+from equipoise.core.plain import dumps, read_json_value
+from equipoise.games._game import Game
+from equipoise.games._policies import (
+    POLICIES,
+    AggregativePolicy,
+    ContinuousPolicy,
+    Mixture,
+    Policy,
+    Profile,
+    policy_from_plain,
+)
+
+SUFFIXES = (".json", ".npz")
+#: What a list alone means in games of these kinds; one strategy for each player in all others.
+_LISTS = {
+    "contextual": lambda plain, game: Mixture.from_plain({"policies": [plain]}),
+    "decoupled-markov": lambda plain, game: Mixture.from_plain({"policies": [plain]}),
+    "continuous": lambda plain, game: ContinuousPolicy.from_plain({"points": plain}),
+    "aggregative": lambda plain, game: AggregativePolicy.of_agents(plain, game.counts),
+    "aggregative-markov": lambda plain, game: AggregativePolicy.of_agents(plain, game.counts),
+}
+_PLAYER = re.compile(r"(?:policy|arr)_(\d{1,6})")
+
+
+def read_policy(path: str | os.PathLike[str], game: Game | None = None) -> Policy:
+    """Read a policy from a `.json` or `.npz` file.
+
+    A `.json` file holds `{"policy": ...}`, with whatever else beside it, or the policy alone: its
+    plain form, as `write_policy` writes it, with or without `kind`; or a list. A list is one
+    strategy for each player. With `game`, a list is read as that kind of game has it: the
+    probabilities of a product policy in games of interaction terms, the points of all agents in
+    continuous games, the actions of every agent in aggregative ones.
+
+    A `.npz` file holds `policy_0`, `policy_1`, ... of a `Profile` (or what `numpy.savez` calls
+    them when they have no names), or the parts of another kind by their names; other arrays
+    beside them are left alone.
+
+    **Example**
+
+    >>> import tempfile, pathlib, equipoise as eq
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "policy.json"
+    ...     _ = path.write_text('{"policy": [[0.5, 0.5], [1, 0]]}')
+    ...     x, y = eq.read_policy(path)
+    >>> y.tolist()
+    [1.0, 0.0]
+    """
+    path = Path(path)
+    _check_suffix(path)
+    try:
+        if path.suffix.lower() == ".npz":
+            return _from_arrays(read_npz(path))
+        content = read_json_value(path)
+        if isinstance(content, dict) and not ({"kind", "strategies"} & set(content)):
+            content = content.get("policy", content)
+        return _from_content(content, game)
+    except ValueError as error:
+        # What the readers say names the file already.
+        raise error if str(error).startswith(f"{path}: ") else ValueError(f"{path}: {error}") from error
+
+
+def _from_content(content: Any, game: Game | None) -> Policy:
+    if isinstance(content, dict):
+        return policy_from_plain(content)
+    if not isinstance(content, list) or not content:
+        raise InputError("policy", "a list or an object", type(content).__name__)
+    if game is not None and game.kind in _LISTS:
+        return _LISTS[game.kind](content, game)
+    if not all(isinstance(part, list) for part in content):
+        raise InputError(
+            "policy",
+            '{"policy": [[...], [...]]}, one list of probabilities for each player',
+            f"{content[0]!r:.40}",
+            "give the game to read_policy, if it is one of many agents",
+        )
+    return Profile.from_plain({"strategies": content})
+
+
+def _from_arrays(arrays: Mapping[str, np.ndarray]) -> Policy:
+    players = {int(match[1]): a for name, a in arrays.items() if (match := _PLAYER.fullmatch(name))}
+    if players:
+        return Profile.from_plain({"strategies": {str(i): a for i, a in players.items()}})
+    for mark, kind in (("policies", "mixture"), ("points", "continuous"), ("rows", "aggregative")):
+        if mark in arrays:
+            names = ("rows", "counts", "actions") if mark == "rows" else (mark, "weights")
+            parts = {name: arrays[name] for name in names if name in arrays}
+            return POLICIES[kind].from_plain(parts)
+    found = ", ".join(sorted(arrays))[:200] or "nothing"
+    expected = "arrays policy_0, policy_1, ...; policies; points; or rows, counts and actions"
+    raise InputError("policy", expected, found)
+
+
+def write_policy(path: str | os.PathLike[str], policy: Any) -> None:
+    """Write a policy to a `.json` or `.npz` file, from which `read_policy` gets it back exactly.
+
+    A tuple or list of strategies is written as a `Profile`.
+
+    **Example**
+
+    >>> import tempfile, pathlib, equipoise as eq
+    >>> policy = eq.Profile([[0.5, 0.5], [0.25, 0.75]])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "policy.npz"
+    ...     eq.write_policy(path, policy)
+    ...     eq.read_policy(path) == policy
+    True
+    """
+    path = Path(path)
+    _check_suffix(path)
+    policy = policy if isinstance(policy, Policy) else Profile(policy)
+    plain = policy.to_plain()
+    if path.suffix.lower() == ".json":
+        write_text(path, dumps({"policy": plain}, "policy") + "\n")
+    elif isinstance(policy, Profile):
+        write_npz(path, {f"policy_{i}": np.asarray(s) for i, s in enumerate(policy)})
+    else:
+        write_npz(path, {name: np.asarray(a) for name, a in plain.items() if name != "kind"})
+
+
+def _check_suffix(path: Path) -> None:
+    if path.suffix.lower() not in SUFFIXES:
+        raise InputError("path", f"a name that ends in {' or '.join(SUFFIXES)}", path)

@@ -1,0 +1,52 @@
+"""The registry of kinds of games: one row for each, which imports nothing until it is used."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from equipoise.games._game import Game
+
+__all__ = ["KINDS", "class_of", "kind_of"]
+
+#: Kind of game -> the module and the class that make it.
+KINDS = {
+    "matrix": ("equipoise.games._matrix", "MatrixGame"),
+    "normal-form": ("equipoise.games._normal", "NormalFormGame"),
+    "markov": ("equipoise.games._markov", "MarkovGame"),
+    "aggregative": ("equipoise.games._aggregative", "AggregativeGame"),
+    "aggregative-markov": ("equipoise.games._aggregative_markov", "AggregativeMarkovGame"),
+    "contextual": ("equipoise.games._contextual", "ContextualGame"),
+    "decoupled-markov": ("equipoise.games._decoupled", "DecoupledMarkovGame"),
+    "continuous": ("equipoise.games._continuous", "ContinuousGame"),
+}
+
+
+def class_of(kind: str) -> "type[Game]":
+    """The class of a kind of game, imported on first use.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> eq.games.kinds.class_of("matrix") is eq.MatrixGame
+    True
+    """
+    if kind not in KINDS:
+        raise ValueError(f"kind: expected one of {', '.join(KINDS)}, found {kind!r}")
+    module, name = KINDS[kind]
+    return getattr(import_module(module), name)
+
+
+def kind_of(game: Any) -> str:
+    """The kind of a game, as `KINDS` calls it; refuses what is no game of this library.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> eq.games.kinds.kind_of(eq.MatrixGame([[1, -1], [-1, 1]]))
+    'matrix'
+    """
+    kind = getattr(type(game), "kind", None)
+    if not isinstance(kind, str) or kind not in KINDS or not isinstance(game, class_of(kind)):
+        classes = ", ".join(name for _, name in KINDS.values())
+        raise ValueError(f"game: expected one of {classes}; found {type(game).__name__}")
+    return kind
