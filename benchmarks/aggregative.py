@@ -34,9 +34,8 @@ def draw(agents: int, d: int) -> Arrays:
 
 def ours(data: Arrays) -> Callable[[int], Answer]:
     """The structured program, and the shares of every agent."""
-    from equipoise.aggregative._program import solve_dual
     from equipoise.aggregative._knapsack import solve_knapsack
-    from equipoise.aggregative._program import Program
+    from equipoise.aggregative._program import Program, solve_dual
 
     weights, influence, low, high = (data[k] for k in ("weights", "influence", "low", "high"))
     counts, allowed = np.ones(len(weights)), np.ones(weights.shape, bool)

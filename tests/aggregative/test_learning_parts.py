@@ -10,12 +10,12 @@ import equipoise as eq
 from equipoise.aggregative._subroutine import Options
 from equipoise.aggregative.learning._continuation import Continuation
 from equipoise.aggregative.learning._grid import cover, grids_of
+from equipoise.aggregative.learning._learner import Errands, find_errands
 from equipoise.aggregative.learning._menu import make_menu, stage_of
 from equipoise.aggregative.learning._planner import Joint, Planner, policy_of
 from equipoise.aggregative.learning._radii import Radii
 from equipoise.aggregative.learning._rewards import RewardBounds
 from equipoise.aggregative.learning._samples import Samples, centred
-from equipoise.aggregative.learning._learner import Errands, find_errands
 
 RADII = Radii(log_transition=1.0, log_reward=1.0, states=3, noise=0.1, bonus=1.0)
 

@@ -61,9 +61,7 @@ def test_what_is_to_come_cancels_from_best_replies(rng):
     rewards = rng.uniform(-1, 1, (50, 7, 3))
     ahead = rng.uniform(-20, 20, (50, 7, 1))  # depends on the aggregate, not on the action
     for slack in (0.0, 0.1, 0.7):
-        np.testing.assert_array_equal(
-            near_best(rewards, slack), near_best(rewards + ahead, slack)
-        )
+        np.testing.assert_array_equal(near_best(rewards, slack), near_best(rewards + ahead, slack))
 
 
 def brute_force(game, welfare):
@@ -166,9 +164,7 @@ def test_classes_are_few_and_the_same_as_explicit_agents():
 
 def test_the_printed_tolerance_costs_much():
     game = city(100, states=5, horizon=5)
-    printed = eq.solve(
-        game, objective="welfare", spacing=0.05, slack="printed", rounding="sample"
-    )
+    printed = eq.solve(game, objective="welfare", spacing=0.05, slack="printed", rounding="sample")
     ours = eq.solve(game, objective="welfare", spacing=0.05)
     assert printed.certificate.max_gain > 3 * ours.certificate.max_gain
 

@@ -170,9 +170,7 @@ def test_other_slacks_are_worse_here(slack, rounding):
     ours = eq.solve(game, objective="welfare", spacing=0.05)
     assert printed.certificate.max_gain > ours.certificate.max_gain
     assert (printed.stats["bound"] is None) == (rounding == "sample")
-    again = eq.solve(
-        game, objective="welfare", spacing=0.05, slack=slack, rounding=rounding, key=1
-    )
+    again = eq.solve(game, objective="welfare", spacing=0.05, slack=slack, rounding=rounding, key=1)
     np.testing.assert_array_equal(printed.policy.actions, again.policy.actions)
 
 

@@ -199,10 +199,11 @@ def test_concepts_are_ordered(rng, monkeypatch):
     told = eq.certify(game, mixture, concept="ce")
     assert swaps.exact
     assert not told.exact
-    assert "upper bounds" in told.method
-    assert (coarse <= swaps.gains + 1e-12).all()
-    assert (swaps.gains <= told.gains + 1e-12).all()
-    assert told.gains.min() > coarse.min()
+    assert "told the component" in told.method
+    assert (coarse <= swaps.upper).all()
+    np.testing.assert_array_equal(told.gains, coarse)
+    assert (swaps.gains <= told.upper).all()
+    assert told.upper.min() > coarse.min()
     # With one component there is nothing to be told.
     product = mixture[0]
     gains = [eq.certify(game, product, concept=c).gains for c in ("nash", "cce", "ce")]
@@ -296,9 +297,26 @@ def test_wrong_policies_and_concepts_are_refused(rng):
         eq.certify(game, policy[0])
     with pytest.raises(ValueError, match="said of product policies"):
         eq.certify(game, mixture, concept="nash")
-    with pytest.raises(ValueError, match="expected one of nash, cce, ce, found 'exact'"):
+    with pytest.raises(ValueError, match="expected one of auto, nash, cce, ce, found 'exact'"):
         eq.certify(game, policy, concept="exact")
-    with pytest.raises(ValueError, match=r'expected "nash" for a MatrixGame'):
-        eq.certify(eq.MatrixGame([[0.0]]), ([1.0], [1.0]), concept="cce")
+    with pytest.raises(ValueError, match=r'expected "nash" for a MarkovGame'):
+        eq.certify(eq.MarkovGame([[[0.0]]], [[[[1.0]]]], 0.5), ([[1.0]], [[1.0]]), concept="cce")
+    with pytest.raises(ValueError, match="expected a single game for a mixture"):
+        eq.certify(eq.MatrixGame(np.zeros((2, 1, 1))), Mixture(np.ones((2, 2, 1))))
+
+
+@pytest.mark.parametrize("concept", ["auto", "cce", "ce"])
+def test_mixtures_on_tables_are_those_on_terms(rng, concept):
+    chicken = eq.games.load("chicken")
+    mixture = Mixture(random_policies(rng, 3, 2, 2), random_policies(rng, 3))
+    terms = eq.ContextualGame(eq.games.Interactions.from_dense(np.asarray(chicken.payoffs)[None]))
+    found = eq.certify(chicken, mixture, concept=concept)
+    expected = eq.certify(terms, mixture, concept=concept)
+    assert found.concept == ("ce" if concept == "ce" else "cce")
+    np.testing.assert_allclose(found.gains, expected.gains, atol=1e-12)
+    wide = eq.MatrixGame([[0.0, 1.0, -1.0], [2.0, 0.0, 1.0]])
+    light = Mixture([[[1, 0, 0], [0, 1, 0]], [[0, 1, 0], [0, 0, 1]]])
+    # Row player: earns 1 and 1; always its first action earns (1 - 1) / 2, its second (0 + 1) / 2.
+    np.testing.assert_allclose(eq.certify(wide, light).gains[0], 0.5 - 1.0)
     with pytest.raises(ValueError, match="sum to 1"):
         eq.certify(game, policy * 0.5)

@@ -5,13 +5,21 @@ import dataclasses
 import numpy as np
 import pytest
 
-from equipoise.core import Certificate, Solution, Status
+from equipoise.certificates import certificate_from_plain
+from equipoise.core import (
+    AggregativeCertificate,
+    Certificate,
+    Outcome,
+    Solution,
+    Status,
+    TableCertificate,
+)
 
 
 @pytest.fixture
 def certificate() -> Certificate:
     gains = np.array([[0.0, 1.0, 3.0], [0.5, 0.25, 0.0]])
-    return Certificate(gains=gains, value=np.zeros((2, 3)), method="by hand", exact=True)
+    return TableCertificate(gains=gains, upper=gains, value=np.zeros((2, 3)), method="by hand")
 
 
 def test_measures_by_hand(certificate):
@@ -33,12 +41,13 @@ def test_one_game_of_a_batch(certificate):
 
 def test_state_gains_follow_the_batch():
     state_gains = np.arange(12.0).reshape(2, 3, 2)
-    batch = Certificate(
+    batch = TableCertificate(
         gains=state_gains.max(1),
+        upper=state_gains.max(1) + 1.0,
         value=np.zeros((2, 3, 2)),
         method="by hand",
-        exact=True,
         state_gains=state_gains,
+        state_upper=state_gains + 1.0,
     )
     one = batch[1]
     assert one.state_gains is not None
@@ -47,14 +56,92 @@ def test_state_gains_follow_the_batch():
 
 
 def test_a_negative_gain_is_left_negative():
-    one = Certificate(gains=np.array([-0.5, 0.1]), value=np.zeros(2), method="", exact=True)
+    gains = np.array([-0.5, 0.1])
+    one = TableCertificate(gains=gains, upper=gains, value=np.zeros(2), method="")
     assert one.nash_conv == pytest.approx(-0.4)
     assert one.max_gain == 0.1
 
 
 def test_results_cannot_be_altered(certificate):
     with pytest.raises(dataclasses.FrozenInstanceError):
-        certificate.exact = False
+        certificate.method = "guess"
+
+
+def crowd_certificate(**parts) -> AggregativeCertificate:
+    content = {
+        "class_gains": np.array([0.5, 0.0]),
+        "class_upper": np.array([0.5, 1e-9]),
+        "class_value": np.array([1.0, 2.0]),
+        "class_counts": np.array([2, 1]),
+        "class_rows": np.array([0, 1]),
+        "method": "by hand",
+        "rounding": 1e-8,
+    }
+    return AggregativeCertificate(**content | parts)
+
+
+@pytest.mark.parametrize(
+    "one", [crowd_certificate(), crowd_certificate(class_of=np.array([1, 0, 0]))]
+)
+def test_certificates_of_crowds_are_data_too(one):
+    assert one == dataclasses.replace(one)
+    assert one != dataclasses.replace(one, class_upper=np.array([0.5, 1.0]))
+    assert one != "another thing"
+    assert one[...] == one[()] == one
+    with pytest.raises(IndexError, match="0 batch axes"):
+        one[0]
+    assert one.exact
+    assert not dataclasses.replace(one, class_upper=np.array([0.5, 1.0])).exact
+    again = certificate_from_plain(one.to_plain())
+    assert again == one
+    np.testing.assert_array_equal(again.upper, one.upper)
+
+
+def test_certificates_of_tables_compare_by_content(certificate):
+    assert certificate == dataclasses.replace(certificate)
+    assert certificate != dataclasses.replace(certificate, gains=certificate.gains + 1)
+    assert certificate != dataclasses.replace(certificate, concept="ce")
+    assert certificate_from_plain(certificate.to_plain()) == certificate
+    with pytest.raises(IndexError, match="1 batch axes"):
+        certificate[0, 0]
+
+
+def test_a_bracket_is_exact_when_its_sides_agree():
+    def one(gain: float, upper: float, rounding: float = 0.0) -> bool:
+        parts = np.array([gain]), np.array([upper]), np.zeros(1), "by hand"
+        return TableCertificate(*parts, rounding=rounding).exact
+
+    assert one(1.0, 1.0 + 0.9e-6)
+    assert not one(1.0, 1.0 + 1.1e-6)
+    assert not one(0.0, 1e-15)
+    assert one(0.0, 1e-15, rounding=2e-15)
+    assert not one(0.0, np.inf, rounding=1.0)
+
+
+@pytest.mark.parametrize(
+    ("plain", "message"),
+    [
+        ({"kind": "table"}, "expected the keys .*gains.*found no"),
+        ({"kind": "hunch"}, "expected a kind among table, aggregative, found 'hunch'"),
+        ({"kind": "table", "exact": True}, r"expected keys among .*found \['exact'\]"),
+        ({"kind": "table", "gains": "much"}, "certificate.gains: expected numbers"),
+        ({"kind": "table", "method": 3}, "certificate.method: expected words, found 3"),
+    ],
+)
+def test_what_is_no_plain_certificate_is_refused(plain, message):
+    with pytest.raises(ValueError, match=message):
+        certificate_from_plain(plain)
+
+
+def test_sides_of_different_shapes_are_refused():
+    with pytest.raises(ValueError, match=r"upper: expected .2,., the shape of gains; found .3,."):
+        TableCertificate(np.zeros(2), np.zeros(3), np.zeros(2), "by hand")
+
+
+def test_outcomes_are_a_closed_enumeration():
+    assert Status("solved", "", np.array(True)).name is Outcome.SOLVED
+    with pytest.raises(ValueError, match=r"name: expected one of solved, learned, .*found 'fine'"):
+        Status("fine", "", np.array(True))
 
 
 def test_a_status_is_ok_when_every_game_is():

@@ -65,12 +65,12 @@ def test_single_precision_is_kept(rng):
 
 
 def test_groups_are_evaluated_in_parts(rng, monkeypatch):
-    from equipoise.games import _continuous_groups
+    from equipoise.games import _continuous_terms
 
     terms = rich_terms(rng)
     actions = rng.uniform(-1, 1, (50, 4))
     whole = terms.rewards(actions, np.ones(50, int))
-    monkeypatch.setattr(_continuous_groups, "_CHUNK", 12)
+    monkeypatch.setattr(_continuous_terms, "_CHUNK", 12)
     np.testing.assert_allclose(terms.rewards(actions, np.ones(50, int)), whole, atol=1e-13)
 
 

@@ -74,7 +74,7 @@ class TestNpz:
 
     def test_pickled_objects_are_never_loaded(self, tmp_path):
         np.savez(tmp_path / "g.npz", payoff=np.array([[{}, 1]], dtype=object))
-        with pytest.raises(ValueError, match="cannot be read"):
+        with pytest.raises(ValueError, match="not of numbers or text"):
             read(tmp_path / "g.npz")
 
     def test_a_header_that_promises_too_much_costs_no_memory(self, tmp_path):
@@ -83,7 +83,7 @@ class TestNpz:
         np.lib.format.write_array_header_1_0(stream, header)
         with zipfile.ZipFile(tmp_path / "g.npz", "w") as archive:
             archive.writestr("payoff.npy", stream.getvalue() + b"\0" * 64)
-        with pytest.raises(ValueError, match="does not hold what its header says"):
+        with pytest.raises(ValueError, match="64 bytes for an array of float64"):
             read(tmp_path / "g.npz")
 
     def test_damaged_archives_give_a_game_or_a_value_error(self, tmp_path):
@@ -158,7 +158,7 @@ class TestPaths:
             (markov_game(), "nfg", "expected a MatrixGame or NormalFormGame for .nfg"),
             (markov_game(), "csv", "expected a MatrixGame for .csv, found MarkovGame"),
             (NormalFormGame([[[1]], [[1]]]), "csv", "found NormalFormGame"),
-            (MatrixGame([[[1.0]]]), "nfg", "a .nfg file holds one, found a batch of shape (1,)"),
+            (MatrixGame([[[1.0]]]), "nfg", "a .nfg file holds one; found a batch of shape (1,)"),
             (MatrixGame([[[1.0]]]), "csv", ".npz files hold batches"),
         ],
     )
@@ -174,7 +174,7 @@ class TestPaths:
         def broken(*args, **kwargs):
             raise OSError("disk full")
 
-        monkeypatch.setattr(np, "savez", broken)
+        monkeypatch.setattr(np.lib.format, "write_array", broken)
         with pytest.raises(OSError, match="disk full"):
             write(MatrixGame([[2.0]]), tmp_path / "g.npz")
         assert read(tmp_path / "g.npz").payoff.tolist() == [[1.0]]

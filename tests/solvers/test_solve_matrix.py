@@ -2,11 +2,13 @@
 
 import dataclasses
 import itertools
+import typing
 from fractions import Fraction
 
 import hypothesis
 import hypothesis.extra.numpy as arrays
 import hypothesis.strategies as st
+import jax
 import numpy as np
 import pytest
 from scipy.optimize import linprog
@@ -127,7 +129,7 @@ def test_known_equilibrium_of_a_game_with_a_mixed_solution() -> None:
 def test_a_hundred_thousand_games_at_once() -> None:
     many = eq.MatrixGame(np.random.default_rng(0).uniform(size=(100_000, 3, 3)))
     solution = eq.solve(many)
-    assert solution.certificate.nash_conv.max() <= 1e-8
+    assert (solution.certificate.max_upper <= solution.tolerance).all()
     assert solution.status.ok
     assert solution.stats["stages"]["simplex"] == 100_000
 
@@ -168,8 +170,75 @@ def test_zero_sum_normal_forms_are_solved() -> None:
 
 
 def test_what_is_not_a_game_is_refused() -> None:
-    with pytest.raises(ValueError, match="game: expected a game of this library, found list"):
+    with pytest.raises(ValueError, match=r"game: expected one of MatrixGame, .*; found list"):
         eq.solve([[1, 2], [3, 4]])
+
+
+@pytest.mark.parametrize(
+    "game",
+    [
+        eq.games.families.polymatrix(agents=3, actions=2).sample(key=0),
+        eq.games.families.polymatrix(agents=2, actions=2, states=2, horizon=2).sample(key=0),
+        eq.games.load("pairwise-continuous", agents=3),
+    ],
+    ids=lambda game: game.kind,
+)
+def test_kinds_without_a_solver_say_what_to_do(game) -> None:
+    with pytest.raises(ValueError, match=f"found a {type(game).__name__}; log it with"):
+        eq.solve(game)
+
+
+def test_each_kind_of_game_has_a_row_and_an_overload() -> None:
+    kinds = set(eq.games.kinds.KINDS)
+    assert set(eq.solvers.KINDS) == kinds == set(eq.certificates.KINDS)
+    for verb in (eq.solve, eq.certify):
+        found = [typing.get_type_hints(one)["game"].kind for one in typing.get_overloads(verb)]
+        assert sorted(found) == sorted(kinds)
+
+
+def test_inside_of_jax_transformations_one_line_says_so() -> None:
+    @jax.jit
+    def solved(payoff):
+        return eq.solve(eq.MatrixGame(payoff)).value
+
+    with pytest.raises(ValueError, match=r"`solve` works outside of `jax.jit`"):
+        solved(np.eye(2))
+
+    def certified(payoff):
+        return eq.certify(eq.MatrixGame(payoff), ([1.0, 0.0], [1.0, 0.0])).max_gain
+
+    with pytest.raises(ValueError, match=r"`certify` works outside of `jax.jit`"):
+        jax.grad(certified)(np.eye(2))
+
+
+RPS = np.array([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]])
+
+
+@pytest.mark.parametrize(
+    "payoff",
+    [
+        1e15 + 0.125 * RPS,
+        1e-310 * RPS,
+        1e308 * RPS,
+        1e-150 * RPS,
+        1e150 + 0.0 * RPS,
+        5e307 * (RPS + 2),
+    ],
+)
+def test_units_and_offsets_change_nothing(payoff: np.ndarray) -> None:
+    solution = eq.solve(eq.MatrixGame(payoff))
+    assert solution.status.ok
+    assert solution.certificate.max_upper <= solution.tolerance <= 1e-8 * np.ptp(payoff / 4) * 4.1
+    if np.ptp(payoff / 4):
+        np.testing.assert_allclose(solution.policy, np.full((2, 3), 1 / 3), atol=1e-9)
+
+
+def test_a_batch_of_all_scales_is_solved_game_by_game() -> None:
+    scales = np.array([1e-310, 1e-200, 1.0, 1e200, 1e307])
+    solution = eq.solve(eq.MatrixGame(scales[:, None, None] * RPS))
+    assert solution.status.ok
+    np.testing.assert_allclose(solution.tolerance / scales, 2e-8, rtol=1e-4)
+    np.testing.assert_allclose(solution.policy[0], 1 / 3, atol=1e-9)
 
 
 def test_an_unreachable_tolerance_is_admitted() -> None:
@@ -179,6 +248,7 @@ def test_an_unreachable_tolerance_is_admitted() -> None:
     assert solution.status.name == "inexact"
     assert "raise `tolerance`" in solution.status.message
     assert solution.certificate.nash_conv < 1e-7
+    assert solution.tolerance == 1e-15
 
 
 @pytest.mark.parametrize("tolerance", [0.0, -1.0, float("nan")])

@@ -41,6 +41,7 @@ MOST_PROFILES = 4_096
 #: Halvings of the brackets around the best point of the grid, where nothing is known.
 _REFINEMENTS = 40
 
+
 def certify_continuous(game: ContinuousGame, policy: Any, concept: str) -> TableCertificate:
     """Gains of every agent, expected over contexts, with the best reply in each context.
 

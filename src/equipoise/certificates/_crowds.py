@@ -129,9 +129,7 @@ def as_given(
 ) -> Given:
     """A policy as users give it: an `AggregativePolicy`, or the actions of every agent."""
     if concept not in ("auto", "nash"):
-        raise ValueError(
-            f'concept: expected "nash" for a {type(game).__name__}, found {concept!r}'
-        )
+        raise ValueError(f'concept: expected "nash" for a {type(game).__name__}, found {concept!r}')
     if isinstance(policy, AggregativePolicy):
         given = Given(policy)
     else:

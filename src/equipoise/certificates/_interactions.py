@@ -241,9 +241,7 @@ def check_concept(concept: str, mixture: Mixture | None = None) -> str:
     if concept == "auto":
         return "cce" if several else "nash"
     if concept not in CONCEPTS:
-        raise ValueError(
-            f"concept: expected one of auto, {', '.join(CONCEPTS)}, found {concept!r}"
-        )
+        raise ValueError(f"concept: expected one of auto, {', '.join(CONCEPTS)}, found {concept!r}")
     if concept == "nash" and several:
         raise ValueError(
             'concept: expected "cce" or "ce" for a mixture, found "nash", which is said of '

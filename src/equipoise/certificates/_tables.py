@@ -37,8 +37,8 @@ def certify_matrix(game: MatrixGame, policy: Any, concept: str) -> TableCertific
     values[0] = table.restore_value(value)
     values[1] = -values[0]
     # Sizes of what can be reached are computed where they may be far below the largest payoff.
-    reach = table.size
-    far = np.maximum(best, -worst) * 64.0 < reach
+    reach = np.broadcast_to(table.size, gains.shape)
+    far = np.minimum(np.abs(best), np.abs(worst)) * 64.0 < table.size
     if np.any(far):
         reach = _reach(payoff, x, y, reach, far)
     slack = 2.0 * step * reach + table.tiny
@@ -49,26 +49,24 @@ def certify_matrix(game: MatrixGame, policy: Any, concept: str) -> TableCertific
         value=values.transpose(last),
         method="best pure reply to each strategy",
         concept=check_concept(concept),
-        rounding=table.restore(np.broadcast_to(slack, gains.shape), up=True).transpose(last),
+        rounding=table.restore(slack, up=True).transpose(last),
     )
 
 
 def _reach(
-    payoff: np.ndarray, x: np.ndarray, y: np.ndarray, reach: np.ndarray, far: np.ndarray
+    payoff: np.ndarray, x: np.ndarray, y: np.ndarray, reach: np.ndarray, far: Any
 ) -> np.ndarray:
-    """The largest expected absolute payoff of a deviation; where it may be far below the largest
-    payoff of the game, which stands for it elsewhere."""
-    some = payoff.ndim == 3 and len(payoff) == len(far) and x.ndim == y.ndim == 2
-    some = some and len(x) == len(y) == len(far)
+    """(2, ...): the largest expected absolute payoff of a deviation of each player; where it may be
+    far below the largest payoff of the game, which stands for it elsewhere."""
+    some = payoff.ndim == 3 and x.ndim == y.ndim == 2
+    some = some and len(payoff) == len(x) == len(y) == len(far)
     if some:
         payoff, x, y = payoff[far], x[far], y[far]
     sizes = np.abs(payoff)
     rows, columns = _times(sizes, y), _times(np.swapaxes(sizes, -1, -2), x)
-    reached = np.maximum(largest(rows), largest(columns))
-    if not some:
-        return reached
     reach = np.array(reach)
-    reach[far] = reached
+    for i, found in enumerate((largest(rows), largest(columns))):
+        reach[i, far if some else ...] = found
     return reach
 
 

@@ -339,8 +339,8 @@ class Status:
     (True, 'solved: the game met max_upper <= 2e-08')
     """
 
-    #: How it ended; the words of `Outcome` are taken too.
-    name: Outcome
+    #: How it ended: an `Outcome`, or the words of one, which become it.
+    name: Outcome | str
     #: What happened, in a sentence.
     message: str
     #: (...) bool: which games of the batch met the tolerance.

@@ -19,8 +19,8 @@ class _WriteOnce(type(eqx.Module)):
     """Makes values without Equinox's bookkeeping, which takes longer than a small game does."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        value = object.__new__(cls)
-        cls.__init__(value, *args, **kwargs)
+        value: Any = object.__new__(cls)
+        value.__init__(*args, **kwargs)
         return value
 
 

@@ -173,7 +173,8 @@ def as_counts(counts: Any, types: int) -> np.ndarray:
     if bad.any():
         where = checks.first_index(bad)
         raise ValueError(
-            f"counts: expected whole numbers from 1 to 2^53, found {array[where]:g} at {list(where)}"
+            f"counts: expected whole numbers from 1 to 2^53, found {array[where]:g} at "
+            f"{list(where)}"
         )
     return frozen(array.astype(np.int64))
 

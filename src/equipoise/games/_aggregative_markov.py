@@ -120,9 +120,7 @@ class AggregativeMarkovGame(SingleGame):
                     f"{name}: expected a function of (h, s, x), found {type(function).__name__}"
                 )
         self.reward, self.transition = reward, transition
-        self.labels = Labels.of(
-            labels, actions=self.actions, states=self.states, types=self.types
-        )
+        self.labels = Labels.of(labels, actions=self.actions, states=self.states, types=self.types)
         low, high = self.box(0, 0)
         shape = (self.types, self.actions[0])
         first = reward_field(partial(reward, 0, 0), shape, low, high, elementwise)

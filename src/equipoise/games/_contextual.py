@@ -45,7 +45,7 @@ class ContextualGame(SingleGame):
     kind: ClassVar[str] = "contextual"
     interactions: Interactions
     context_probabilities: np.ndarray
-    actions: tuple[int, ...] = eqx.field(static=True)
+    action_counts: tuple[int, ...] = eqx.field(static=True)
     noise: float = eqx.field(static=True)
     labels: Labels = eqx.field(static=True)
 
@@ -66,11 +66,16 @@ class ContextualGame(SingleGame):
         self.context_probabilities = as_context_probabilities(
             context_probabilities, interactions.situations
         )
-        self.actions = as_agent_counts(
+        self.action_counts = as_agent_counts(
             "actions", actions, interactions.agents, interactions.moves, exact=True
         )
         self.noise = as_noise(noise)
         self.labels = Labels.of(labels, players=interactions.agents, actions=self.actions)
+
+    @property
+    def actions(self) -> tuple[int, ...]:
+        """Number of actions of each agent."""
+        return self.action_counts
 
     @property
     def agents(self) -> int:

@@ -160,8 +160,7 @@ class PolynomialTerms(Value):
         self.degree = self._degree()
 
     def _rank(self) -> int:
-        apart = ~np.eye(self.agents, dtype=bool)
-        orders = [1, *(2 for w in self.pairs.values() if checks.is_traced(w) or (w * apart).any())]
+        orders = [1, *(2 for w in self.pairs.values() if _couples(w))]
         return max(orders + [order for order, group in self.groups.items() if group.counts])
 
     def _highest(self) -> int:
@@ -271,6 +270,14 @@ class PolynomialTerms(Value):
                 result[..., : power.shape[-1]] += by_effect[:, :, p, None, None] * power
             power = _product(power, self.effects)
         return result
+
+
+def _couples(weights: Any) -> bool:
+    """Whether weights (contexts, agents, agents) of two different agents are not all zero."""
+    if checks.is_traced(weights):
+        return True
+    alone = np.count_nonzero(np.einsum("cii->ci", weights))
+    return bool(np.count_nonzero(weights) > alone)
 
 
 def _polynomial(xp: Any, coefficients: Any, points: Any) -> Any:

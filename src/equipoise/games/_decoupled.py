@@ -56,7 +56,7 @@ class DecoupledMarkovGame(SingleGame):
     initial: np.ndarray
     context_probabilities: np.ndarray
     states: tuple[int, ...] = eqx.field(static=True)
-    actions: tuple[int, ...] = eqx.field(static=True)
+    action_counts: tuple[int, ...] = eqx.field(static=True)
     noise: float = eqx.field(static=True)
     labels: Labels = eqx.field(static=True)
 
@@ -79,18 +79,16 @@ class DecoupledMarkovGame(SingleGame):
         self.interactions = interactions
         transitions = read_only("transitions", transitions)
         horizon, contexts = self._check_sizes(transitions)
-        largest_states, largest_actions = transitions.shape[-3:-1]
+        largest_states, most_actions = transitions.shape[-3:-1]
         agents = interactions.agents
         self.states = as_agent_counts("states", states, agents, largest_states, exact=True)
-        self.actions = as_agent_counts("actions", actions, agents, largest_actions, exact=True)
-        full = (contexts, horizon, agents, largest_states, largest_actions, largest_states)
+        self.action_counts = as_agent_counts("actions", actions, agents, most_actions, exact=True)
+        full = (contexts, horizon, agents, largest_states, most_actions, largest_states)
         self.transitions = np.broadcast_to(self._as_transitions(transitions), full)
         self.initial = np.broadcast_to(self._as_initial(initial, contexts), (contexts, *full[2:4]))
         self.context_probabilities = as_context_probabilities(context_probabilities, contexts)
         self.noise = as_noise(noise)
-        self.labels = Labels.of(
-            labels, players=agents, actions=self.actions, states=largest_states
-        )
+        self.labels = Labels.of(labels, players=agents, actions=self.actions, states=largest_states)
 
     def _check_sizes(self, transitions: np.ndarray) -> tuple[int, int]:
         """The horizon and the number of contexts, from transitions and terms together."""
@@ -154,6 +152,11 @@ class DecoupledMarkovGame(SingleGame):
     def _has(self, what: str, largest: int) -> np.ndarray:
         """(agents, largest): which states or actions each agent has."""
         return np.arange(largest) < np.array(getattr(self, what))[:, None]
+
+    @property
+    def actions(self) -> tuple[int, ...]:
+        """Number of actions of each agent."""
+        return self.action_counts
 
     @property
     def agents(self) -> int:

@@ -4,14 +4,14 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import equinox as eqx
 
 from equipoise.core.values import Value
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Labels:
     """Names of the players, actions, states and types of a game; None where there are none.
 
@@ -25,8 +25,8 @@ class Labels:
     >>> labels = eq.games.Labels(players=("Rose", "Colin"), actions=(("heads", "tails"),))
     >>> labels.player(0), labels.action(1, 1), labels.state(3)
     ('Rose', 'tails', '3')
-    >>> eq.MatrixGame([[1, -1], [-1, 1]], labels={"actions": [["heads", "tails"]] * 2}).labels.actions
-    (('heads', 'tails'),)
+    >>> eq.MatrixGame([[1, -1]], labels={"players": ["Rose", "Colin"]}).labels.player(1)
+    'Colin'
     """
 
     players: tuple[str, ...] | None = None
@@ -34,18 +34,15 @@ class Labels:
     states: tuple[str, ...] | None = None
     types: tuple[str, ...] | None = None
 
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if value is None:
-                continue
-            if field.name == "actions":
-                own = tuple(_names("actions", names) for names in _sequence("actions", value))
-                if len(set(own)) == 1:
-                    own = own[:1]  # the same names for everybody are kept once
-                object.__setattr__(self, "actions", own)
-            else:
-                object.__setattr__(self, field.name, _names(field.name, value))
+    def __init__(
+        self, players: Any = None, actions: Any = None, states: Any = None, types: Any = None
+    ):
+        if actions is not None:
+            actions = tuple(_names("actions", names) for names in _sequence("actions", actions))
+            actions = actions[:1] if len(set(actions)) == 1 else actions  # of all players alike
+        object.__setattr__(self, "actions", actions)
+        for name, value in (("players", players), ("states", states), ("types", types)):
+            object.__setattr__(self, name, None if value is None else _names(name, value))
 
     def __bool__(self) -> bool:
         return any(getattr(self, field.name) is not None for field in fields(self))
@@ -88,9 +85,7 @@ class Labels:
                 )
             labels = cls(**labels)
         if not isinstance(labels, cls):
-            raise ValueError(
-                f"labels: expected Labels or a mapping, found {type(labels).__name__}"
-            )
+            raise ValueError(f"labels: expected Labels or a mapping, found {type(labels).__name__}")
         for name in ("players", "states", "types"):
             found, count = getattr(labels, name), counts.get(name)
             if found is not None and len(found) != count:
@@ -113,6 +108,28 @@ class Labels:
 NO_LABELS = Labels()
 
 
+def labels_of(players: list[str] | None, actions: list[list[str]] | None) -> Labels:
+    """The names of another library or a file, without those that say nothing.
+
+    Empty names are dropped, and numbers: those of Gambit ("1", "2"), of OpenSpiel ("row0", "col1")
+    and of our own files ("Player 1").
+    """
+    if players is not None and not _telling(players, "Player {}"):
+        players = None
+    if actions is not None and not any(_telling(own, "row{}", "col{}") for own in actions):
+        actions = None
+    if actions is not None and not all(name.strip() for own in actions for name in own):
+        actions = None
+    return Labels(players, actions)
+
+
+def _telling(names: list[str], *patterns: str) -> bool:
+    """Whether names are more than numbers in order, from 0 or from 1."""
+    numbers = [range(start, start + len(names)) for start in (0, 1)]
+    usual = [[p.format(n) for n in own] for own in numbers for p in ("{}", *patterns)]
+    return names not in usual and all(name.strip() for name in names)
+
+
 def _sequence(name: str, value: Any) -> Sequence[Any]:
     if not isinstance(value, list | tuple) or not value:
         raise ValueError(f"labels.{name}: expected a list of names, found {value!r}")
@@ -123,7 +140,8 @@ def _names(name: str, value: Any) -> tuple[str, ...]:
     for item in _sequence(name, value):
         if not isinstance(item, str) or not item.strip():
             raise ValueError(f"labels.{name}: expected names in words, found {item!r}")
-    return tuple(value)
+    # White space is that of one line, so that every file can hold it.
+    return tuple(" ".join(item.split()) for item in value)
 
 
 class Game(Value):
@@ -140,7 +158,7 @@ class Game(Value):
     """
 
     #: The word for this kind in the catalogue, in records and in `equipoise.games.kinds`.
-    kind: eqx.AbstractClassVar[str]
+    kind: ClassVar[str]
     labels: eqx.AbstractVar[Labels]
 
     @property
@@ -148,8 +166,10 @@ class Game(Value):
     def players(self) -> int:
         """Number of players."""
 
-    #: Number of actions of each player.
-    actions: eqx.AbstractVar[tuple[int, ...]]
+    @property
+    @abstractmethod
+    def actions(self) -> tuple[int, ...]:
+        """Number of actions of each player."""
 
     @property
     @abstractmethod
@@ -164,9 +184,7 @@ class Game(Value):
 class SingleGame(Game):
     """Base of the kinds of games that are never batched."""
 
-    kind: eqx.AbstractClassVar[str]
     labels: eqx.AbstractVar[Labels]
-    actions: eqx.AbstractVar[tuple[int, ...]]
 
     @property
     def batch_shape(self) -> tuple[int, ...]:
@@ -180,9 +198,7 @@ _Batch = TypeVar("_Batch", bound="BatchedGame")
 class BatchedGame(Game):
     """Base of the kinds of games whose arrays may have leading batch axes."""
 
-    kind: eqx.AbstractClassVar[str]
     labels: eqx.AbstractVar[Labels]
-    actions: eqx.AbstractVar[tuple[int, ...]]
 
     @property
     def players(self) -> int:

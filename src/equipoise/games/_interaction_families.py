@@ -7,28 +7,207 @@ agents are added. Such rewards are mostly, but not surely, within [0, 1].
 """
 
 import math
-from typing import Any
+from abc import abstractmethod
+from itertools import combinations
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
 import numpy as np
 
 from equipoise.core import checks
+from equipoise.core.errors import InputError
 from equipoise.core.randomness import as_key
+from equipoise.core.values import frozen
 from equipoise.games._contextual import ContextualGame, as_noise
 from equipoise.games._decoupled import DecoupledMarkovGame
-from equipoise.games._interaction_patterns import (
-    AllGroups,
-    Congestion,
-    Network,
-    Pairs,
-    Pattern,
-    ZeroSumPairs,
-)
 from equipoise.games._interactions import Interactions
 
-#: The largest number of entries of all tables of a game that is drawn.
-ENTRIES_LIMIT = 500_000_000
+MOST_RANK = 30  # tables have two axes more, and NumPy 1 allows 32
+Tables = dict[int, np.ndarray]
+
+
+class Sizes(NamedTuple):
+    """How large the tables of a game are."""
+
+    situations: int
+    moves: int
+    actions: int
+
+
+class Pattern(eqx.Module):
+    """Who meets whom in a game, and in which tables."""
+
+    #: Whether rewards are within [0, 1] as they are drawn, and not scaled afterwards.
+    bounded: ClassVar[bool] = False
+
+    @abstractmethod
+    def counts(self, agents: int) -> dict[int, int]:
+        """How many terms of each order there are at most, before any is drawn."""
+
+    @abstractmethod
+    def scopes(self, rng: np.random.Generator, agents: int) -> Tables:
+        """The agents of all terms, by order."""
+
+    @abstractmethod
+    def tables(self, rng: np.random.Generator, scopes: Tables, sizes: Sizes) -> Tables:
+        """The tables of all terms, by order, of any scale."""
+
+
+class Independent(Pattern):
+    """Independent entries in every table, uniform; who meets whom is said by a subclass."""
+
+    def tables(self, rng: np.random.Generator, scopes: Tables, sizes: Sizes) -> Tables:
+        """Independent uniform entries."""
+        return {
+            order: rng.uniform(-1.0, 1.0, (sizes.situations, len(scope), *[sizes.moves] * order))
+            for order, scope in scopes.items()
+        }
+
+
+class AllGroups(Independent):
+    """A term for every group of agents up to a size, or for some of each size."""
+
+    rank: int
+    terms: int | None = None
+
+    def counts(self, agents: int) -> dict[int, int]:
+        """Groups that hold the agent, or `terms` of each order."""
+        most = math.inf if self.terms is None else self.terms
+        orders = range(1, self.rank + 1)
+        return {k: agents * int(min(most, math.comb(agents - 1, k - 1))) for k in orders}
+
+    def scopes(self, rng: np.random.Generator, agents: int) -> Tables:
+        """Every group that holds the agent, or `terms` random ones of each order."""
+        found: dict[int, np.ndarray] = {1: np.arange(agents)[:, None]}
+        for order in range(2, self.rank + 1):
+            count = self.counts(agents)[order] // agents
+            many = math.comb(agents - 1, order - 1) > count
+            if order == 2 and not many:
+                found[2] = all_pairs(agents)
+                continue
+            rows = np.empty((agents, count, order), np.int32)
+            for i in range(agents):
+                others = np.delete(np.arange(agents, dtype=np.int32), i)
+                rows[i, :, 0] = i
+                rows[i, :, 1:] = (
+                    _random_groups(rng, others, order - 1, count)
+                    if many
+                    else np.array(list(combinations(others, order - 1)))
+                )
+            found[order] = rows.reshape(-1, order)
+        return found
+
+
+class Network(Independent):
+    """Terms of an agent with groups of its neighbours: (agents, agents), or drawn at random."""
+
+    degree: int
+    rank: int
+    graph: np.ndarray | None = None
+
+    def counts(self, agents: int) -> dict[int, int]:
+        """Groups of neighbours of the largest size; smaller ones are fewer and smaller."""
+        degrees = [self.degree] if self.graph is None else self.graph.sum(1).tolist()
+        groups = max(math.comb(int(d), min(self.rank - 1, int(d))) for d in degrees)
+        return {1: agents, self.rank: agents * groups}
+
+    def scopes(self, rng: np.random.Generator, agents: int) -> Tables:
+        """Groups of `rank - 1` neighbours, or all neighbours of an agent that has fewer."""
+        found: dict[int, list[tuple[int, ...]]] = {1: [(i,) for i in range(agents)]}
+        for i in range(agents):
+            if self.graph is None:
+                # Drawn among the others: those from i on are one further.
+                drawn = rng.choice(agents - 1, self.degree, replace=False)
+                neighbours = np.sort(drawn + (drawn >= i))
+            else:
+                neighbours = np.flatnonzero(self.graph[i])
+            size = min(self.rank - 1, len(neighbours))
+            groups = [(i, *map(int, group)) for group in combinations(neighbours, size)]
+            if size:
+                found.setdefault(size + 1, []).extend(groups)
+        return {order: np.array(rows, np.int32) for order, rows in found.items()}
+
+
+class ZeroSumPairs(Pattern):
+    """Every two agents play a zero-sum game with each other; nothing else is at stake."""
+
+    def counts(self, agents: int) -> dict[int, int]:
+        """All ordered pairs."""
+        return {2: agents * (agents - 1)}
+
+    def scopes(self, rng: np.random.Generator, agents: int) -> Tables:
+        """All ordered pairs."""
+        return {2: all_pairs(agents)}
+
+    def tables(self, rng: np.random.Generator, scopes: Tables, sizes: Sizes) -> Tables:
+        """What one of a pair gets, the other pays."""
+        pairs = scopes[2]
+        table = rng.uniform(-1.0, 1.0, (sizes.situations, len(pairs), sizes.moves, sizes.moves))
+        agents = int(pairs.max()) + 1
+        place = np.full((agents, agents), -1)
+        place[pairs[:, 0], pairs[:, 1]] = np.arange(len(pairs))
+        upper = np.flatnonzero(pairs[:, 0] < pairs[:, 1])
+        mirrored = place[pairs[upper, 1], pairs[upper, 0]]
+        table[:, mirrored] = -table[:, upper].swapaxes(-1, -2)
+        return {2: table}
+
+
+class Congestion(Pattern):
+    """Resources that cost more the more agents use them: a polynomial of the load.
+
+    A polynomial of degree d in the number of users is a K-IR reward with K = d + 1. With y other
+    users, `cost(1 + y) = sum_k D_k binom(y, k)` where D_k are the forward differences of the
+    cost at one user (Newton's series), and `binom(y, k)` counts the groups of k others that all
+    use the same resource: a term of order k + 1 each.
+    """
+
+    degree: int
+    bounded: ClassVar[bool] = True
+
+    def counts(self, agents: int) -> dict[int, int]:
+        """All groups of up to `degree` others."""
+        return AllGroups(self.degree + 1).counts(agents)
+
+    def scopes(self, rng: np.random.Generator, agents: int) -> Tables:
+        """All groups of up to `degree` others."""
+        return AllGroups(self.degree + 1).scopes(rng, agents)
+
+    def tables(self, rng: np.random.Generator, scopes: Tables, sizes: Sizes) -> Tables:
+        """Costs of each resource, the same for all its users, by Newton's series."""
+        situations, actions, moves = sizes.situations, sizes.actions, sizes.moves
+        agents = int(scopes[1].max()) + 1
+        slope = rng.uniform(0.25, 0.5, (situations, actions))
+        toll = rng.uniform(0.0, 0.5, (situations, actions))
+        load = np.arange(1, self.degree + 2) / agents
+        reward = 1.0 - toll[..., None] - slope[..., None] * load**self.degree
+        used = np.arange(moves) % actions  # the resource of a move, whatever the state
+        found = {}
+        for order, scope in scopes.items():
+            same = np.ones([moves] * order, bool)
+            for axis in range(1, order):
+                view = [moves if k == axis else 1 for k in range(order)]
+                same &= used.reshape(-1, *[1] * (order - 1)) == used.reshape(view)
+            worth = np.diff(reward, order - 1)[..., 0][:, used]
+            table = frozen(same * worth.reshape(situations, moves, *[1] * (order - 1)))
+            found[order] = np.broadcast_to(table[:, None], (situations, len(scope), *same.shape))
+        return found
+
+
+def all_pairs(agents: int) -> np.ndarray:
+    """(agents * (agents - 1), 2): every ordered pair of different agents."""
+    first, second = np.divmod(np.arange(agents * (agents - 1), dtype=np.int32), agents - 1)
+    return np.stack([first, second + (second >= first)], 1)
+
+
+def _random_groups(
+    rng: np.random.Generator, others: np.ndarray, size: int, count: int
+) -> np.ndarray:
+    """(count, size): different groups of others, members in order; fewer than there are."""
+    groups: dict[tuple[int, ...], None] = {}
+    while len(groups) < count:
+        groups[tuple(sorted(rng.choice(others, size, replace=False).tolist()))] = None
+    return np.array(list(groups))
 
 
 class InteractionFamily(eqx.Module):
@@ -41,8 +220,6 @@ class InteractionFamily(eqx.Module):
     >>> game = family.sample(key=0)
     >>> game.agents, game.contexts, game.interactions.terms
     (20, 2, 400)
-    >>> len(family.sample(3, key=0))
-    3
     """
 
     #: A word that names the family in tables and run folders.
@@ -69,19 +246,13 @@ class InteractionFamily(eqx.Module):
         return drawn[0] if games is None else drawn
 
     def _draw(self, rng: np.random.Generator) -> ContextualGame | DecoupledMarkovGame:
-        situations = self.contexts * self.horizon
-        moves = (self.states or 1) * self.actions
+        sizes = Sizes(self.contexts * self.horizon, (self.states or 1) * self.actions, self.actions)
+        self._check_memory(sizes)
         scopes = self.pattern.scopes(rng, self.agents)
-        entries = sum(float(situations * len(s)) * float(moves) ** k for k, s in scopes.items())
-        if entries > ENTRIES_LIMIT:
-            raise ValueError(
-                f"agents, actions, rank: expected tables of at most {ENTRIES_LIMIT} entries "
-                f"in all, found {entries:.3g}"
-            )
-        tables = self.pattern.tables(rng, scopes, situations, self.states or 1, self.actions)
+        tables = self.pattern.tables(rng, scopes, sizes)
         if not self.pattern.bounded:
             scopes, tables = _scaled(scopes, tables, self.agents, self.scale, self.centre)
-        interactions = Interactions(scopes, tables, self.agents)
+        interactions = Interactions(frozen(scopes), frozen(tables), self.agents)
         if self.states is None:
             return ContextualGame(interactions, noise=self.noise)
         shape = (self.contexts, self.horizon, self.agents, self.states, self.actions, self.states)
@@ -90,19 +261,23 @@ class InteractionFamily(eqx.Module):
         initial[:, 0] = 1.0
         return DecoupledMarkovGame(
             interactions,
-            transitions / transitions.sum(-1, keepdims=True),
+            frozen(transitions / transitions.sum(-1, keepdims=True)),
             initial,
             noise=self.noise,
         )
 
+    def _check_memory(self, sizes: Sizes) -> None:
+        advice = "use fewer agents, actions, contexts or steps, or a lower rank"
+        for order, terms in self.pattern.counts(self.agents).items():
+            factors = (8 * 3, sizes.situations, terms, *[sizes.moves] * order)
+            checks.check_memory("agents", factors, f"the tables of order {order}", advice)
+        factors = (8 * 3, sizes.situations, self.agents, sizes.moves, self.states or 1)
+        checks.check_memory("agents", factors, "the transitions", advice)
+
 
 def _scaled(
-    scopes: dict[int, np.ndarray],
-    tables: dict[int, np.ndarray],
-    agents: int,
-    scale: float,
-    centre: float,
-) -> tuple[dict[int, np.ndarray], dict[int, np.ndarray]]:
+    scopes: Tables, tables: Tables, agents: int, scale: float, centre: float
+) -> tuple[Tables, Tables]:
     """Terms whose variances sum to `scale` squared for the mean agent, around `centre`.
 
     One factor for all agents and contexts, so that what one pays another still receives.
@@ -147,6 +322,13 @@ def _family(name: str, pattern: Pattern, least: int, **sizes: Any) -> Interactio
     )
 
 
+def _check_rank(name: str, value: Any, at_least: int = 1) -> int:
+    rank = checks.check_count(name, value, at_least)
+    if rank > MOST_RANK:
+        raise InputError(name, f"at most {MOST_RANK}, since a table has an axis for each", rank)
+    return rank
+
+
 def polymatrix(
     agents: int = 20,
     actions: int = 4,
@@ -172,7 +354,7 @@ def polymatrix(
     4
     """
     return _family(
-        "polymatrix", Pairs(), 2, agents=agents, actions=actions, contexts=contexts,
+        "polymatrix", AllGroups(2), 2, agents=agents, actions=actions, contexts=contexts,
         states=states, horizon=horizon, scale=scale, centre=centre, noise=noise,
     )  # fmt: skip
 
@@ -209,7 +391,7 @@ def network(
     >>> eq.games.families.network(6, 2, graph=ring, rank=3).sample(key=0).interactions.rank
     3
     """
-    rank = checks.check_count("rank", rank, 2)
+    rank = _check_rank("rank", rank, 2)
     degree = checks.check_count("degree", degree)
     if graph is not None:
         graph = checks.as_float_array("graph", graph) != 0
@@ -249,7 +431,7 @@ def interaction_rank(
     >>> {order: len(scope) for order, scope in game.interactions.scopes.items()}
     {1: 6, 2: 30, 3: 60}
     """
-    rank = checks.check_count("rank", rank)
+    rank = _check_rank("rank", rank)
     if rank > agents:
         raise ValueError(f"rank: expected at most the number of agents, {agents}, found {rank}")
     terms = None if terms is None else checks.check_count("terms", terms)
@@ -309,7 +491,7 @@ def congestion(
     >>> game.interactions.rank, bool(alone > together)
     (3, True)
     """
-    degree = checks.check_count("degree", degree)
+    degree = _check_rank("degree", degree)
     if degree > agents - 1:
         raise ValueError(f"degree: expected at most agents - 1 = {agents - 1}, found {degree}")
     return _family(

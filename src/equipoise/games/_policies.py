@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, ClassVar, TypeVar
 
-import equinox as eqx
 import numpy as np
 
 from equipoise.core import checks
@@ -37,7 +36,7 @@ class Policy(Value):
     """
 
     #: The word for this kind in files and records.
-    kind: eqx.AbstractClassVar[str]
+    kind: ClassVar[str]
 
     def to_plain(self) -> dict[str, Any]:
         """The policy as words and arrays: `kind`, and each part by its name."""

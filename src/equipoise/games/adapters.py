@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.core.extras import import_extra
+from equipoise.games._game import labels_of
 from equipoise.games._matrix import MatrixGame
 from equipoise.games._normal import NormalFormGame
 
@@ -43,7 +44,11 @@ def to_openspiel(game: MatrixGame | NormalFormGame) -> Any:
     pyspiel = import_extra("pyspiel", "OpenSpiel", "openspiel")
     payoffs = _payoffs(game)
     if len(payoffs) == 2:
-        return pyspiel.create_matrix_game(payoffs[0].tolist(), payoffs[1].tolist())
+        rows, columns = payoffs[0].tolist(), payoffs[1].tolist()
+        if game.labels.actions is None:
+            return pyspiel.create_matrix_game(rows, columns)
+        names = [[game.labels.action(i, a) for a in range(n)] for i, n in enumerate(game.actions)]
+        return pyspiel.create_matrix_game("equipoise", "equipoise", *names, rows, columns)
     return pyspiel.create_tensor_game(payoffs.reshape(len(payoffs), -1).tolist(), payoffs.shape[1:])
 
 
@@ -64,7 +69,12 @@ def from_openspiel(game: Any) -> MatrixGame | NormalFormGame:
     if not isinstance(game, pyspiel.Game):
         raise ValueError(f"game: expected a pyspiel.Game, found {type(game).__name__}")
     if isinstance(game, pyspiel.MatrixGame):
-        return _from_payoffs(np.array([game.row_utilities(), game.col_utilities()]))
+        names = [
+            [game.row_action_name(a) for a in range(game.num_rows())],
+            [game.col_action_name(a) for a in range(game.num_cols())],
+        ]
+        payoffs = np.array([game.row_utilities(), game.col_utilities()])
+        return _from_payoffs(payoffs, actions=names)
     if not isinstance(game, pyspiel.TensorGame):
         _check_size(_count_strategies(pyspiel, game))
         game = pyspiel.extensive_to_tensor_game(game)
@@ -97,7 +107,9 @@ def _count_strategies(pyspiel: ModuleType, game: Any) -> list[int]:
 
 
 def to_gambit(game: MatrixGame | NormalFormGame, title: str = "equipoise") -> Any:
-    """The game as a `pygambit.StrategicGame`; the payoffs are kept exactly.
+    """The game as a `pygambit.StrategicGame`; payoffs are kept exactly.
+
+    Labels are kept too, unless two are the same, which Gambit does not allow.
 
     **Example**
 
@@ -107,13 +119,22 @@ def to_gambit(game: MatrixGame | NormalFormGame, title: str = "equipoise") -> An
     True
     """
     pygambit = import_extra("pygambit", "Gambit", "gambit")
-    return pygambit.StrategicGame.from_arrays(*_payoffs(game), title=title)
+    theirs = pygambit.StrategicGame.from_arrays(*_payoffs(game), title=title)
+    for i, player in enumerate(list(theirs.players)):
+        own = [game.labels.action(i, a) for a in range(game.actions[i])]
+        if game.labels.actions is not None and len(set(own)) == len(own):
+            old = theirs.get_strategies(player)
+            theirs.relabel_strategies(player, dict(zip(old, own, strict=True)))
+    names = game.labels.players
+    if names is not None and len(set(names)) == len(names):
+        theirs.relabel_players(dict(zip(theirs.players, names, strict=True)))
+    return theirs
 
 
 def from_gambit(game: Any) -> MatrixGame | NormalFormGame:
     """The normal form of a `pygambit` game, strategic or extensive.
 
-    An extensive game is taken in Gambit's reduced strategic form. Names are dropped.
+    An extensive game is taken in Gambit's reduced strategic form. Names become labels.
 
     **Example**
 
@@ -126,8 +147,10 @@ def from_gambit(game: Any) -> MatrixGame | NormalFormGame:
     pygambit = import_extra("pygambit", "Gambit", "gambit")
     if not isinstance(game, pygambit.Game):
         raise ValueError(f"game: expected a pygambit.Game, found {type(game).__name__}")
-    _check_size([len(game.get_strategies(player)) for player in game.players])
-    return _from_payoffs(np.array(game.to_arrays(dtype=float), np.float64))
+    strategies = [list(game.get_strategies(player)) for player in game.players]
+    _check_size([len(own) for own in strategies])
+    payoffs = np.array(game.to_arrays(dtype=float), np.float64)
+    return _from_payoffs(payoffs, list(game.players), strategies)
 
 
 def to_quantecon(game: MatrixGame | NormalFormGame) -> Any:
@@ -190,8 +213,12 @@ def _payoffs(game: MatrixGame | NormalFormGame) -> np.ndarray:
     return np.stack([row, 0.0 - row])  # not -row, which would make zeros negative
 
 
-def _from_payoffs(payoffs: np.ndarray) -> MatrixGame | NormalFormGame:
-    game = NormalFormGame(payoffs)
+def _from_payoffs(
+    payoffs: np.ndarray,
+    players: list[str] | None = None,
+    actions: list[list[str]] | None = None,
+) -> MatrixGame | NormalFormGame:
+    game = NormalFormGame(payoffs, labels=labels_of(players, actions))
     return game.as_matrix_game() if game.is_zero_sum() else game
 
 

@@ -19,6 +19,8 @@ import numpy as np
 from equipoise.core import checks
 from equipoise.core.precision import double_precision
 from equipoise.core.randomness import as_key
+from equipoise.core.values import frozen
+from equipoise.games._game import Labels
 from equipoise.games._interaction_families import (
     InteractionFamily,
     congestion,
@@ -187,14 +189,20 @@ class Family(eqx.Module):
     def draw(self, key: jax.Array) -> MatrixGame | MarkovGame:
         """Draw one game from one JAX key; may be traced, `vmap`ped and compiled."""
         if self.states is None or self.transitions is None:
-            return MatrixGame(self.rewards(key, self.actions))
+            return MatrixGame(self.rewards(key, self.actions), labels=self._labels)
         shape = (self.states, *self.actions)
         reward_key, transition_key = jax.random.split(key)
         return MarkovGame(
             self.rewards(reward_key, shape),
             self.transitions(transition_key, (*shape, self.states)),
             self.discount,
+            labels=self._labels,
         )
+
+    @property
+    def _labels(self) -> Labels | None:
+        """The names of the base game."""
+        return None if self.base is None else self.base.labels
 
     def sample(self, games: int | None = None, *, key: Any) -> Any:
         """Draw a batch of `games` games, or a single one when `games` is None.
@@ -206,13 +214,15 @@ class Family(eqx.Module):
         (1000, 3, 3)
         """
         count = 1 if games is None else checks.check_count("games", games)
+        sizes = (8, 3, count, *self.actions, (self.states or 1) ** 2)
+        checks.check_memory("games", sizes, "the games", "draw fewer or smaller games")
         block, key = self._block(), as_key(key)
         with double_precision():
             blocks = [
                 jax.tree.map(np.asarray, _draw_block(self, key, np.arange(block) + start))
                 for start in range(0, count, block)
             ]
-        drawn = jax.tree.map(lambda *parts: np.concatenate(parts)[:count], *blocks)
+        drawn = frozen(jax.tree.map(lambda *parts: np.concatenate(parts)[:count], *blocks))
         return drawn[0] if games is None else drawn
 
     def _block(self) -> int:

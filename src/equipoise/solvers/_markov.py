@@ -44,9 +44,7 @@ def solve_markov(
     goal = allowed.reshape(-1)
     if not isinstance(table.exponent, int):
         goal = np.ldexp(goal, -table.exponent)
-    x, y, value, sweeps, steps = _iterate(
-        table.scaled, transition, game.discount, goal, max_sweeps
-    )
+    x, y, value, sweeps, steps = _iterate(table.scaled, transition, game.discount, goal, max_sweeps)
     policy = Profile((x.reshape(*batch, states, rows), y.reshape(*batch, states, columns)))
     certificate = certify(game, policy)
     advice = "raise `max_sweeps`" if sweeps == max_sweeps else "raise `tolerance`"

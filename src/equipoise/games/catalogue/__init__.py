@@ -30,6 +30,7 @@ _THEMES = (
     "continuous",
 )
 
+
 @cache
 def _entries() -> dict[str, Entry]:
     modules = [import_module(f"equipoise.games.catalogue.{theme}") for theme in _THEMES]

@@ -68,9 +68,7 @@ def bimatrix(
     return lambda: {"payoffs": payoffs, "labels": named(*actions, players=players)}
 
 
-def named(
-    *actions: str, players: str = "", states: str = "", types: str = ""
-) -> dict[str, Any]:
+def named(*actions: str, players: str = "", states: str = "", types: str = "") -> dict[str, Any]:
     """Labels from texts with commas; one text of actions is that of all players.
 
     >>> named("heads, tails", players="Rose, Colin")
@@ -119,7 +117,8 @@ def check_parameter(name: str, value: Any, default: Any) -> None:
     many = isinstance(default, tuple)
     if many and not isinstance(value, list | tuple):
         raise InputError(name, f"a list of numbers like {default}", found)
-    for number in value if many else (value,):
+    numbers: Any = value if many else (value,)
+    for number in numbers:
         # NumPy's numbers are such too.
         if isinstance(number, bool | str) or not hasattr(number, "__float__"):
             raise InputError(name, f"a number like {default}", found)

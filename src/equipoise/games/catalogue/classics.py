@@ -75,9 +75,7 @@ GAMES = (
         title="Rock, paper, scissors, water",
         kind="matrix",
         source=f"matrix_rpsw of {_OPENSPIEL}",
-        build=matrix(
-            [[0, -1, 1, 0], [1, 0, -1, 0], [-1, 1, 0, 0], [0, 0, 0, 0]], f"{_RPS}, water"
-        ),
+        build=matrix([[0, -1, 1, 0], [1, 0, -1, 0], [-1, 1, 0, 0], [0, 0, 0, 0]], f"{_RPS}, water"),
         value=Fraction(0),
         equilibrium=(pure(3, 4), pure(3, 4)),
         notes=(

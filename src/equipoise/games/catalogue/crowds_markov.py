@@ -53,9 +53,7 @@ def _demand_response(
     }
 
 
-def _electricity(
-    comfort: Any, use: Any, horizon: int, levels: int, h: int, s: int, x: Any
-) -> Any:
+def _electricity(comfort: Any, use: Any, horizon: int, levels: int, h: int, s: int, x: Any) -> Any:
     evening = 0.6 + 0.4 * math.sin(math.pi * (h + 1) / (horizon + 1))
     scarce = 1.0 - 0.5 * s / (levels - 1)
     return evening * comfort - use * scarce * (0.2 + 0.6 * x[..., 0])

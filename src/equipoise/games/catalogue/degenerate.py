@@ -3,7 +3,15 @@
 from fractions import Fraction
 from typing import Any
 
-from equipoise.games.catalogue._entry import Entry, check_table, check_whole, matrix, mix, pure, uniform
+from equipoise.games.catalogue._entry import (
+    Entry,
+    check_table,
+    check_whole,
+    matrix,
+    mix,
+    pure,
+    uniform,
+)
 
 _MADE_HERE = "made for this catalogue"
 

@@ -38,7 +38,7 @@ def _travellers_dilemma(low: int = 2, high: int = 100, bonus: int = 2) -> dict[s
     claims = np.arange(low, high + 1, dtype=np.float64)
     mine, other = claims[:, None], claims[None, :]
     row = np.minimum(mine, other) + bonus * np.sign(other - mine)
-    labels = {"actions": [[str(int(claim)) for claim in claims]]}
+    labels = {"actions": [[f"claim {int(claim)}" for claim in claims]]}
     return {"payoffs": np.stack([row, row.T]), "labels": labels}
 
 

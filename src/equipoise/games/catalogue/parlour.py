@@ -37,7 +37,7 @@ def _mendelsohn(numbers: int = 5) -> dict[str, Any]:
 
 def _numbered(largest: int) -> dict[str, Any]:
     """Actions that are the numbers from 1 on."""
-    return {"actions": [[str(number) for number in range(1, largest + 1)]]}
+    return {"actions": [[f"number {number}" for number in range(1, largest + 1)]]}
 
 
 def _silverman(largest: int = 10, threshold: float = 3.0, penalty: float = 2.0) -> dict[str, Any]:

@@ -24,6 +24,7 @@ import numpy as np
 
 from equipoise.core import checks
 from equipoise.core.arrays import read_npz, write_npz
+from equipoise.core.errors import InputError
 from equipoise.core.plain import parse_json
 from equipoise.core.values import frozen
 from equipoise.games._contextual import ContextualGame
@@ -37,6 +38,8 @@ from equipoise.games._matrix import MatrixGame
 from equipoise.games._normal import NormalFormGame
 
 Arrays = dict[str, Any]
+#: So many agents may be without anything of their own in a file.
+_FEW = 1_000_000
 
 
 def write_arrays(game: Game, path: Path) -> None:
@@ -161,6 +164,8 @@ def _terms(arrays: Arrays, labels: Any) -> ContextualGame | DecoupledMarkovGame:
         if kind in parts:
             parts[kind][int(order)] = array
     agents = checks.check_count("agents", _number("agents", arrays["agents"], 1))
+    if agents > max(_FEW, sum(array.size for array in arrays.values())):
+        raise InputError("agents", "at most as many as the file has numbers", agents)
     terms = Interactions(parts["scopes"], parts["tables"], agents)
     more: Arrays = {name: arrays.get(name) for name in ("context_probabilities", "actions")}
     more |= {"noise": _number("noise", arrays.get("noise"), 0.0), "labels": labels}

@@ -68,8 +68,9 @@ def read_policy(path: str | os.PathLike[str], game: Game | None = None) -> Polic
             content = content.get("policy", content)
         return _from_content(content, game)
     except ValueError as error:
-        # What the readers say names the file already.
-        raise error if str(error).startswith(f"{path}: ") else ValueError(f"{path}: {error}") from error
+        if str(error).startswith(f"{path}: "):  # the readers have named the file already
+            raise
+        raise ValueError(f"{path}: {error}") from error
 
 
 def _from_content(content: Any, game: Game | None) -> Policy:

@@ -27,7 +27,7 @@ import numpy as np
 
 from equipoise.core.plain import parse_toml
 from equipoise.core.values import frozen
-from equipoise.games._game import Labels
+from equipoise.games._game import labels_of
 from equipoise.games._matrix import MatrixGame
 from equipoise.games._normal import NormalFormGame
 
@@ -120,6 +120,7 @@ class Tokens:
         self._text = text
         self._source = source
         self._position = 0
+        self.length = len(text)
         self.advance()
 
     def advance(self) -> None:
@@ -197,36 +198,16 @@ def parse_nfg(text: str, source: str) -> MatrixGame | NormalFormGame:
     if tokens.kind == "text":
         tokens.advance()  # the comment
     profiles = math.prod(counts)
-    if 8 * len(players) * profiles > _RATIO * len(text) + _MARGIN:
-        raise tokens.error(
-            f"expected a table that fits a file of {len(text):,} characters, found "
-            f"{len(players)} payoffs for each of {profiles:,} profiles"
-        )
     read_body = _read_outcomes if tokens.kind == "open" else _read_payoffs
     flat = read_body(tokens, len(players), profiles)
     if tokens.kind != "end":
         raise tokens.error(f"expected the end of the file, found {tokens.found()}")
     # In Fortran order the first axis moves fastest: players, then the first player's strategies.
     payoffs = frozen(flat).reshape((len(players), *counts), order="F")
-    labels = _labels(players, names)
+    labels = labels_of(players, names)
     if len(players) == 2 and np.array_equal(payoffs[0], -payoffs[1]):
         return MatrixGame(payoffs[0], labels=labels)
     return NormalFormGame(payoffs, labels=labels)
-
-
-def _labels(players: list[str], strategies: list[list[str]] | None) -> Labels:
-    """The names of a file, without those that say nothing: numbers and empty ones."""
-    numbered = [f"Player {i}" for i in range(1, len(players) + 1)]
-    told = players != numbered and all(name.strip() for name in players)
-    if strategies is not None:
-        usual = [[str(a) for a in range(1, len(own) + 1)] for own in strategies]
-        if strategies == usual or not all(name.strip() for own in strategies for name in own):
-            strategies = None
-    return Labels(players=tuple(players) if told else None, actions=_as_tuples(strategies))
-
-
-def _as_tuples(names: list[list[str]] | None) -> tuple[tuple[str, ...], ...] | None:
-    return None if names is None else tuple(map(tuple, names))
 
 
 def _read_names(tokens: Tokens) -> list[str]:
@@ -291,6 +272,12 @@ def _read_outcomes(tokens: Tokens, players: int, profiles: int) -> np.ndarray:
     while len(indices) < profiles:
         meaning = f"the outcome of profile {len(indices) + 1} of {profiles}"
         indices.append(tokens.take_whole(meaning, 0, count - 1))
+    limit = _RATIO * tokens.length + _MARGIN
+    if 8 * players * profiles > limit:
+        raise tokens.error(
+            f"expected a table of at most {limit:,} bytes, as this file is long, found {players} "
+            f"payoffs for each of {profiles:,} profiles"
+        )
     table = np.frombuffer(outcomes).reshape(count, players)
     return table[np.frombuffer(indices, np.int64)].reshape(-1)
 
@@ -337,13 +324,13 @@ def parse_csv(text: str, source: str) -> MatrixGame:
     r"""A zero-sum matrix as comma-separated values: what a spreadsheet gives.
 
     One line for each action of the row player, one number for each action of the column player.
-    A first line whose first cell is no number names the columns, and then every line begins with
-    the name of its row; the first cell may hold the players as `Rose \ Colin`. Blank lines and
-    lines that begin with `#` are skipped. Numbers may be fractions (`1/3`).
+    Where the first cell of all is `\`, or `Rose \ Colin` with the players, the first line names the
+    columns and the first cell of every other line names its row. Blank lines and lines that begin
+    with `#` are skipped. Numbers may be fractions (`1/3`).
 
     >>> parse_csv("# biased pennies\n2, -1\n-1, 1\n", "text").actions
     (2, 2)
-    >>> parse_csv(",heads,tails\nheads,1,-1\ntails,-1,1\n", "text").labels.actions
+    >>> parse_csv("\\,heads,tails\nheads,1,-1\ntails,-1,1\n", "text").labels.actions
     (('heads', 'tails'),)
     """
     rows: list[list[float]] = []
@@ -354,7 +341,7 @@ def parse_csv(text: str, source: str) -> MatrixGame:
             continue
         place = f"{source}: line {number}"
         cells = _cells(line, place)
-        if header is None and not rows and len(cells) > 1 and not _NUMBER_START.match(cells[0]):
+        if header is None and not rows and "\\" in cells[0]:
             header = cells
             continue
         if header is not None:
@@ -370,15 +357,12 @@ def parse_csv(text: str, source: str) -> MatrixGame:
     if header is None:
         return MatrixGame(rows)
     players = header[0].split(" \\ ")
-    labels = {"players": players if len(players) == 2 else None, "actions": [names, header[1:]]}
+    told = len(players) == 2 and all(players)
+    labels = {"players": players if told else None, "actions": [names, header[1:]]}
     try:
         return MatrixGame(rows, labels=labels)
     except ValueError as error:
         raise ValueError(f"{source}: {error}") from error
-
-
-#: What a cell that is meant as a number begins with.
-_NUMBER_START = re.compile(r"[-+.\d]")
 
 
 def _cells(line: str, place: str) -> list[str]:
@@ -413,13 +397,15 @@ def format_csv(game: MatrixGame) -> str:
     rows = [[format_number(value) for value in row] for row in values]
     labels = game.labels
     if labels:
-        columns = [labels.action(1, a) for a in range(game.actions[1])]
-        rows = [[labels.action(0, a), *row] for a, row in enumerate(rows)]
-        corner = "" if labels.players is None else " \\ ".join(labels.players)
-        rows.insert(0, [corner, *columns])
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue()
+        columns = [_cell(labels.action(1, a)) for a in range(game.actions[1])]
+        rows = [[_cell(labels.action(0, a)), *row] for a, row in enumerate(rows)]
+        corner = "\\" if labels.players is None else " \\ ".join(labels.players)
+        rows.insert(0, [_cell(corner), *columns])
+    return "".join(",".join(row) + "\n" for row in rows)
+
+
+def _cell(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def parse_game_toml(text: str, source: str) -> Any:

@@ -1,0 +1,119 @@
+"""Brackets of gains against exact rationals, and the cases that once fooled them."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from soak.certificates import KINDS, cases, check, markov_gains
+
+import equipoise as eq
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_gain_is_under_reported(kind: str) -> None:
+    for name, seed, awkward in cases(300, 200, seed=10**6):
+        if name == kind:
+            assert check(kind, seed, awkward) <= 1.0
+
+
+def slow_leak(discount: float, d: float, e: float, far: float) -> tuple[eq.MarkovGame, tuple]:
+    """Going round two states earns a little more than staying; a third state earns far more."""
+    reward, transition = np.zeros((3, 2, 1)), np.zeros((3, 2, 1, 3))
+    reward[0, 0], reward[1], reward[2] = d, 2 * d + e, far
+    transition[0, 0, 0, 0] = transition[0, 1, 0, 1] = 1
+    transition[1, ..., 0] = transition[2, ..., 2] = 1
+    policy = np.array([[1.0, 0.0]] * 3), np.ones((3, 1))
+    return eq.MarkovGame(reward, transition, discount), policy
+
+
+def test_small_advantages_that_compound_are_seen() -> None:
+    game, policy = slow_leak(0.9999, 1e-4, 6e-5, 1e6)
+    certificate = eq.certify(game, policy)
+    assert certificate.gains[0] == pytest.approx(0.299935, abs=1e-6)
+    assert 0 <= certificate.upper[0] - certificate.gains[0] < 1e-10
+
+
+@pytest.mark.parametrize("discount", [0.9999, 1 - 1e-5, 1 - 1e-6])
+@pytest.mark.parametrize("edge", [1e-3, 1e-7, 1e-11, 1e-15])
+def test_rewards_of_at_most_one_hide_nothing(discount: float, edge: float) -> None:
+    game, policy = slow_leak(discount, 0.25, edge, 1.0)
+    certificate = eq.certify(game, policy)
+    truth = markov_gains(game, *policy)
+    for gain, upper, true in zip(certificate.gains, certificate.upper, truth, strict=True):
+        assert true <= Fraction(float(upper))
+        assert float(upper) - float(gain) <= 1e-12 / (1 - discount)
+
+
+@pytest.mark.parametrize("discount", [0.5, 0.9, 0.99, 0.999])
+@pytest.mark.parametrize("concentration", [0.05, 1.0])
+def test_brackets_are_tight(discount: float, concentration: float) -> None:
+    family = eq.games.families.uniform(
+        actions=3, states=6, discount=discount, concentration=concentration
+    )
+    games = family.sample(20, key=3)
+    rng = np.random.default_rng(0)
+    policy = tuple(rng.dirichlet(np.ones(3), size=(20, 6)) for _ in range(2))
+    certificate = eq.certify(games, policy)
+    width = (certificate.state_upper - certificate.state_gains).max((1, 2))
+    reach = np.ptp(np.asarray(games.reward), (1, 2, 3)) / (1 - discount)
+    assert (width <= 1e-9 * reach).all()
+    assert certificate.exact
+
+
+@pytest.mark.parametrize("scale", [1e-310, 1e-150, 1e-16, 1.0, 1e16, 1e150, 1e300])
+def test_gains_scale_with_the_rewards(scale: float) -> None:
+    games = eq.games.families.uniform(actions=3, states=4, discount=0.99).sample(5, key=1)
+    rng = np.random.default_rng(1)
+    policy = tuple(rng.dirichlet(np.ones(3), size=(5, 4)) for _ in range(2))
+    scaled = eq.certify(eq.MarkovGame(games.reward * scale, games.transition, 0.99), policy)
+    plain = eq.certify(games, policy)
+    np.testing.assert_allclose(scaled.gains / scale, plain.gains, rtol=1e-9)
+    np.testing.assert_allclose(scaled.upper / scale, plain.upper, rtol=1e-9)
+
+
+RPS = np.array([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]])
+
+
+@pytest.mark.parametrize(
+    ("payoff", "unit"),
+    [(1e15 + 0.125 * RPS, 0.125), (1e-310 * RPS, 1e-310), (1e308 * RPS, 1e308)],
+)
+def test_offsets_and_units_of_a_matrix_game(payoff: np.ndarray, unit: float) -> None:
+    policy = [0.5, 0.25, 0.25], [1 / 3, 1 / 3, 1 / 3]
+    certificate = eq.certify(eq.MatrixGame(payoff), policy)
+    np.testing.assert_allclose(certificate.gains / unit, [0.0, 0.25], atol=1e-12)
+    assert (certificate.upper >= certificate.gains).all()
+    assert certificate.exact
+
+
+def test_payoffs_out_of_reach_do_not_widen_the_bracket() -> None:
+    payoff = np.array([[1.0, 2.0, 1e15], [2.0, 1.0, -1e15]])
+    certificate = eq.certify(eq.MatrixGame(payoff), ([0.5, 0.5], [0.6, 0.4, 0.0]))
+    assert certificate.gains[0] == pytest.approx(0.1)
+    assert certificate.upper[0] - certificate.gains[0] < 1
+
+
+def test_a_constant_game_has_no_gains_at_all() -> None:
+    for payoff in (np.zeros((2, 3)), np.full((2, 3), 0.1), np.full((2, 3), 1e300)):
+        certificate = eq.certify(eq.MatrixGame(payoff), ([0.3, 0.7], [0.2, 0.3, 0.5]))
+        assert certificate.upper.tolist() == [0.0, 0.0]
+        assert certificate.exact
+
+
+def test_crowds_and_polynomials_have_brackets_too() -> None:
+    town = eq.games.load("two-roads", agents=50)
+    crowd = eq.certify(town, np.arange(50) % 2)
+    assert (crowd.upper >= crowd.gains).all()
+    assert crowd.exact
+    pairs = eq.games.load("pairwise-continuous", agents=6)
+    points = np.linspace(-1, 1, 6)
+    certificate = eq.certify(pairs, points)
+    assert (certificate.upper >= certificate.gains).all()
+    assert certificate.exact
+    grid = np.linspace(-1, 1, 2001)
+    for agent in range(6):
+        tried = np.repeat(points[None], len(grid), 0)
+        tried[:, agent] = grid
+        best = max(pairs.terms.rewards(tried)[:, agent])
+        value = pairs.terms.rewards(points[None])[0, agent]
+        assert best - value <= certificate.upper[agent]
