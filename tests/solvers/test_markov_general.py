@@ -42,7 +42,7 @@ def best_by_enumeration(reward, transition, joint, player, concept):
 def test_best_deviations_are_those_of_enumeration(concept):
     reward, transition = game(0, 2, (2, 2))
     joint = np.random.default_rng(1).dirichlet(np.ones(4), (2, 2)).reshape(2, 2, 2, 2)
-    _, best = joint_markov_values(reward, transition, joint, concept=concept)
+    _, best, *_ = joint_markov_values(reward, transition, joint, concept=concept)
     for player in range(2):
         expected = best_by_enumeration(reward, transition, joint, player, concept)
         assert best[:, player] == pytest.approx(expected)
@@ -55,7 +55,7 @@ def test_for_ever_is_the_limit_of_long_horizons(concept):
     options = {"discount": 0.7, "concept": concept}
     short = joint_markov_values(reward, transition, joint, finite=False, **options)
     long = joint_markov_values(reward, transition, np.repeat(joint, 120, 0), **options)
-    for ours, theirs in zip(short, long, strict=True):
+    for ours, theirs in zip(short[:2], long[:2], strict=True):
         assert ours == pytest.approx(theirs, abs=1e-12)
 
 
@@ -86,7 +86,7 @@ def test_discounted(concept):
     reward, transition = game(6, 4, (3, 2))
     found = solve_discounted(reward, transition, 0.8, concept=concept, tolerance=1e-7)
     assert found.gain <= 1e-7
-    value, best = joint_markov_values(
+    value, best, *_ = joint_markov_values(
         reward, transition, found.joint, discount=0.8, finite=False, concept=concept
     )
     assert (best - value).max() == pytest.approx(found.gain, abs=1e-12)

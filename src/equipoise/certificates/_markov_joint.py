@@ -12,9 +12,79 @@ Finite horizons and the steps before a policy becomes stationary are solved by b
 the stationary rest of a discounted game by policy iteration.
 """
 
+from typing import Any
+
 import numpy as np
 
-from equipoise.core.mdp import best_response_value, policy_value
+from equipoise.certificates._tables import as_profile, independent
+from equipoise.core.mdp import bracket_best_response, bracket_policy
+from equipoise.core.results import TableCertificate
+from equipoise.core.rounding import EPS, WEIGHTS, normalise
+from equipoise.games import JointPolicy, MarkovGame
+
+
+def certify_joint_markov(game: MarkovGame, policy: Any, concept: str) -> TableCertificate:
+    """Gains of every player in every state of the first step, and of the worst state for each."""
+    if game.batch_shape:
+        raise ValueError(
+            "policy: expected one strategy (..., states, actions) a player without steps for a "
+            "batch of games, found a policy that depends on the step or is correlated"
+        )
+    if concept not in ("auto", "nash", "cce", "ce"):
+        raise ValueError(f"concept: expected auto, nash, cce or ce, found {concept!r}")
+    correlated = isinstance(policy, JointPolicy)
+    if concept == "nash" and correlated:
+        policy = independent(policy)
+    if concept == "auto":
+        concept = "ce" if correlated else "nash"
+    joint = _as_joint(game, policy)
+    finite = game.horizon is not None
+    value, best, slack, reach = joint_markov_values(
+        game.rewards(),
+        np.asarray(game.transition, np.float64),
+        joint,
+        discount=game.discount,
+        finite=finite,
+        concept=concept,
+    )
+    state_gains = best - value
+    state_upper = state_gains + slack
+    worst = state_upper.argmax(0)[None]
+    how = "backward induction" if finite else "policy iteration"
+    return TableCertificate(
+        gains=state_gains.max(0),
+        upper=state_upper.max(0),
+        value=value,
+        method=f"best responses by {how}, worst state",
+        concept=concept,
+        state_gains=state_gains,
+        state_upper=state_upper,
+        rounding=np.take_along_axis(slack + EPS * reach, worst, 0)[0],
+    )
+
+
+def _as_joint(game: MarkovGame, policy: Any) -> np.ndarray:
+    """(steps, states, A_1, ..., A_n), checked; a stationary policy is one step, or all of them."""
+    states, players = game.states, game.players
+    if not isinstance(policy, JointPolicy):
+        shapes = [(states, actions) for actions in game.actions]
+        names = [f"([steps,] states, actions) of player {i}" for i in range(players)]
+        profile = as_profile(policy, shapes, names)
+        policy = JointPolicy.of(np.broadcast_arrays(*profile) if players == 1 else tuple(profile))
+    joint = np.asarray(policy.joint)
+    joint = joint[None] if joint.ndim == 1 + players else joint
+    if joint.ndim != 2 + players or joint.shape[1:] != (states, *game.actions):
+        raise ValueError(
+            f"policy: expected shape (steps, states, actions...) = (..., {states}, "
+            f"{', '.join(map(str, game.actions))}), or without steps; found {joint.shape}"
+        )
+    if game.horizon is None:
+        return joint
+    if len(joint) not in (1, game.horizon):
+        raise ValueError(
+            f"policy: expected {game.horizon} steps, or one for all; found {len(joint)}"
+        )
+    return np.broadcast_to(joint, (game.horizon, *joint.shape[1:]))
 
 
 def joint_markov_values(
@@ -25,8 +95,9 @@ def joint_markov_values(
     discount: float = 1.0,
     finite: bool = True,
     concept: str = "nash",
-) -> tuple[np.ndarray, np.ndarray]:
-    """(states, players) twice: the value of the policy, and of each player's best deviation.
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """(states, players) each: the value of the policy, that of each player's best deviation, how
+    far their difference can be off, and the largest sum of rewards that can be reached.
 
     `reward` is (players, states, A_1, ..., A_n), `transition` (states, A_1, ..., A_n, states) and
     `joint` (steps, states, A_1, ..., A_n). A finite game ends after the last step of `joint`; in
@@ -34,28 +105,66 @@ def joint_markov_values(
 
     >>> reward = np.array([[[[3.0, 0], [5, 1]]], [[[3, 5], [0, 1]]]])
     >>> both_defect = np.array([[[[0.0, 0], [0, 1]]]])
-    >>> value, best = joint_markov_values(
+    >>> value, best, *_ = joint_markov_values(
     ...     reward, np.ones((1, 2, 2, 1)), both_defect, discount=0.5, finite=False
     ... )
     >>> value.tolist(), best.tolist()
     ([[2.0, 2.0]], [[2.0, 2.0]])
     """
     players, states = reward.shape[:2]
-    steps = len(joint)
-    value, best = np.zeros((states, players)), np.zeros((states, players))
+    steps = len(joint) if finite else len(joint) - 1
+    operations = int(np.prod(reward.shape[2:])) + states + 4 * WEIGHTS + 16
+    found = np.zeros((4, states, players))
     for i in range(players):
-        own = _own_first(reward[i], i)
+        table = normalise(reward[i], reward.ndim - 1)
+        own = _own_first(table.scaled, i)
         moves = np.moveaxis(transition, 1 + i, 1).reshape(*own.shape, states)
         chances = _own_first_steps(joint, i)
+        value, best, slack, reach = np.zeros((4, states))
+        total = 0.0 if finite else 1.0 / (1.0 - discount)
         if not finite:
-            value[:, i] = policy_value(*_chain(own, moves, chances[-1]), discount)
-            best[:, i] = _best_for_ever(own, moves, chances[-1], discount, concept)
-        for t in reversed(range(steps if finite else steps - 1)):
+            value, best, slack, reach = _for_ever(
+                own, moves, chances[-1], discount, concept, operations
+            )
+        most = float(np.abs(own).max())
+        for t in reversed(range(steps)):
             mean, chain = _chain(own, moves, chances[t])
-            value[:, i] = mean + discount * chain @ value[:, i]
-            worth = own + discount * moves @ best[:, i]
-            best[:, i] = _best_now(worth, chances[t], concept)
-    return value, best
+            value = mean + discount * chain @ value
+            best = _best_now(own + discount * moves @ best, chances[t], concept)
+            total = 1.0 + discount * total
+            reach = np.full(states, most + discount * float(reach.max()))
+            # What is off at the next step, and the rounding of both sums of this one.
+            slack = discount * (1.0 + operations * EPS) * slack.max() + 4 * operations * EPS * reach
+        found[0, :, i] = table.restore(value + table.offset * total)
+        found[1, :, i] = found[0, :, i] + table.restore(best - value)
+        found[2, :, i] = table.restore(slack + 8 * EPS * reach, up=True)
+        found[2, :, i] += 2 * EPS * np.abs(found[:2, :, i]).max()
+        found[3, :, i] = table.restore(reach)
+    return found[0], found[1], found[2], found[3]
+
+
+def _for_ever(
+    own: np.ndarray,
+    moves: np.ndarray,
+    chances: np.ndarray,
+    discount: float,
+    concept: str,
+    operations: int,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Of a stationary policy: value, best reply, how far they can be off, what can be reached."""
+    size = np.abs(own).max((1, 2))
+    kept = bracket_policy(*_chain(own, moves, chances), discount, size, operations)
+    reward, following, start = _process(own, moves, chances, concept)
+    sizes = np.repeat(size, len(reward) // len(size))
+    reply = bracket_best_response(reward, following, discount, sizes, operations)
+
+    def first(array: np.ndarray) -> np.ndarray:
+        return (start * array.reshape(start.shape)).sum(-1)
+
+    value, best = kept.value + kept.rest, first(reply.value + reply.rest)
+    reach = np.maximum(kept.reach, reply.reach.reshape(start.shape).max(-1))
+    slack = kept.above + first(reply.above) + 16 * operations * EPS * reach
+    return value, best, slack, reach
 
 
 def _own_first(table: np.ndarray, player: int) -> np.ndarray:
@@ -81,15 +190,15 @@ def _best_now(worth: np.ndarray, chances: np.ndarray, concept: str) -> np.ndarra
     return np.einsum("sab,sb->sa", worth, chances.sum(1)).max(1)
 
 
-def _best_for_ever(
-    own: np.ndarray, moves: np.ndarray, chances: np.ndarray, discount: float, concept: str
-) -> np.ndarray:
-    """(states,): the value of the best reply to a stationary policy."""
+def _process(
+    own: np.ndarray, moves: np.ndarray, chances: np.ndarray, concept: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The deviator's decision process: rewards, transitions, and how its states begin in each."""
     states, actions = own.shape[:2]
     if concept != "ce":
         others = chances.sum(1)
         reward = np.einsum("sab,sb->sa", own, others)
-        return best_response_value(reward, np.einsum("sabt,sb->sat", moves, others), discount)
+        return reward, np.einsum("sabt,sb->sat", moves, others), np.ones((states, 1))
     heard = chances.sum(2)
     # Given a recommendation; what is never recommended may be anything.
     given = chances / np.where(heard > 0, heard, 1.0)[..., None]
@@ -97,6 +206,4 @@ def _best_for_ever(
     reward = np.matmul(given, own.swapaxes(1, 2)).reshape(states * actions, actions)
     reached = np.einsum("sab,scbt->sact", given, moves)
     following = np.einsum("sact,td->sactd", reached, heard)
-    following = following.reshape(states * actions, actions, states * actions)
-    value = best_response_value(reward, following, discount).reshape(states, actions)
-    return (heard * value).sum(1)
+    return reward, following.reshape(states * actions, actions, states * actions), heard

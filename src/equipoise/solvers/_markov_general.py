@@ -231,7 +231,7 @@ class _Stages:
         self, joint: np.ndarray, profile: Any, method: str, cut: float, ended: str, *, finite: bool
     ) -> MarkovAnswer:
         """The policy with its exact value and its largest gain."""
-        value, best = joint_markov_values(
+        value, best, *_ = joint_markov_values(
             self.reward,
             self.transition,
             joint,

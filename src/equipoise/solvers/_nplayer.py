@@ -26,6 +26,8 @@ _WORTH_POLISHING = 0.05
 _FAR = 1e10
 #: Gain, of a payoff range of one, at which a polished profile counts as exact.
 _EXACT = 1e-12
+#: A change of orientation within so short a step is a bifurcation, not a jump.
+_CROSSING = 1e-3
 
 
 @dataclass(frozen=True)
@@ -212,7 +214,8 @@ class _Walk:
         """Newton's method back to the path, orthogonal to `along`; None if it does not come."""
         last = np.inf
         for iteration in range(8):
-            error, matrix = self.equations(point)
+            with np.errstate(over="ignore", invalid="ignore"):
+                error, matrix = self.equations(point)
             size = float(np.abs(error).max())
             if not np.isfinite(size) or (iteration > 1 and size > last):
                 return None
@@ -369,7 +372,9 @@ def _follow(
         following, side = along, 0.0
         if corrected is not None:
             following, side = walk.tangent(corrected[1], along)
-        if corrected is None or side != orientation or following @ along < straight:
+        # Symmetric games have bifurcations, where the orientation changes on the path itself.
+        crossed = side == orientation or step < _CROSSING
+        if corrected is None or not crossed or following @ along < straight:
             step *= 0.5
             if step < 1e-9:
                 return "stuck"
@@ -379,7 +384,7 @@ def _follow(
             return "stuck"
         if not nash and point[-1] >= target:
             return _land(walk, found, before, point, target)
-        along = following
+        along, orientation = following, side
         gain = found.keep(point)
         if progress is not None:
             progress({"rationality": point[-1] / unit, "gain": gain * unit, "step": step})
