@@ -153,7 +153,8 @@ def _for_ever(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Of a stationary policy: value, best reply, how far they can be off, what can be reached."""
     size = np.abs(own).max((1, 2))
-    kept = bracket_policy(*_chain(own, moves, chances), discount, size, operations)
+    mean, chain = _chain(own, moves, chances)
+    kept = bracket_policy(mean, chain, discount, size, operations)
     reward, following, start = _process(own, moves, chances, concept)
     sizes = np.repeat(size, len(reward) // len(size))
     reply = bracket_best_response(reward, following, discount, sizes, operations)
@@ -178,7 +179,7 @@ def _own_first_steps(joint: np.ndarray, player: int) -> np.ndarray:
     return moved.reshape(*moved.shape[:3], -1)
 
 
-def _chain(own: np.ndarray, moves: np.ndarray, chances: np.ndarray) -> tuple[np.ndarray, ...]:
+def _chain(own: np.ndarray, moves: np.ndarray, chances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Expected rewards and transitions when everybody follows the policy."""
     return np.einsum("sab,sab->s", own, chances), np.einsum("sab,sabt->st", chances, moves)
 
