@@ -19,11 +19,14 @@ if TYPE_CHECKING:
     from equipoise import games as games
     from equipoise import incontext as incontext
     from equipoise import offline as offline
+    from equipoise import report as report
+    from equipoise import runs as runs
     from equipoise.certificates import certify as certify
     from equipoise.core import Certificate as Certificate
     from equipoise.core import Outcome as Outcome
     from equipoise.core import Solution as Solution
     from equipoise.core import Status as Status
+    from equipoise.dynamics import Online as Online
     from equipoise.games import AggregativeGame as AggregativeGame
     from equipoise.games import AggregativeMarkovGame as AggregativeMarkovGame
     from equipoise.games import AggregativePolicy as AggregativePolicy
@@ -80,6 +83,10 @@ _PUBLIC: dict[str, str | None] = {
     # learning
     "dynamics": None,
     "incontext": None,
+    "Online": "equipoise.dynamics",
+    # records and pages
+    "runs": None,
+    "report": None,
 }
 
 __all__ = sorted(_PUBLIC)  # pyright: ignore[reportUnsupportedDunderAll]

@@ -145,13 +145,14 @@ def test_games_that_need_more_are_handed_on_and_said_so(monkeypatch) -> None:
 
 
 def test_pivots_go_on_until_no_column_improves() -> None:
-    """Reduced costs shrink as pivots go on: a stopping rule that is too lax ends too early."""
-    spread = 10.0 ** np.linspace(0, -12, 13)
-    payoff = np.stack([np.diag(1.0 + s * np.arange(1.0, 7.0)) for s in spread])
+    """The second pivot brings less and less, and is made all the same down to rounding."""
+    edges = 10.0 ** -np.linspace(1, 15, 29)
+    payoff = np.stack([np.array([[0.0, 1.0], [1.0, 1.0 - edge]]) for edge in edges])
     with double_precision():
         optimum = pivot_to_optimum(jnp.asarray(np.moveaxis(payoff, 0, -1)))
-    assert np.asarray(optimum.gap).max() < 1e-14
-    assert (np.asarray(optimum.pivots) >= 6).all()
+    # A value of 1 / (1 + edge), less what is left.
+    assert np.asarray(optimum.gap).max() < 2e-14
+    np.testing.assert_allclose(optimum.value, 1 / (1 + edges), rtol=2e-14)
 
 
 def test_tolerance_may_differ_from_game_to_game() -> None:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from equipoise.demo import _crowd, _in_context, _log, _prologue
-from equipoise.demo._records import Tell
 from equipoise.report import Report
 from equipoise.runs import Record, Run
 
@@ -50,7 +49,7 @@ class Act:
     #: What is done one after the other, in words: what the act tells while it is played.
     steps: tuple[str, ...]
     #: From the config, the run to write into, and whom to tell the steps, to the record.
-    play: Callable[[dict[str, Any], Run, Tell], Record]
+    play: Callable[[dict[str, Any], Run, Callable[[str], None]], Record]
     #: What came of it, in a sentence.
     outcome: Callable[[Record], str]
     #: Adds the record to the page.

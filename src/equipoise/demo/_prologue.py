@@ -1,24 +1,25 @@
 """The demo's prologue: a game whose value is published, and what a certificate says of policies."""
 
 import time
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 import equipoise as eq
-from equipoise.demo._records import Tell, certified_record
+from equipoise.core.errors import InputError
 from equipoise.report import Report
 from equipoise.runs import Record, Run, Table
 
 STEPS = ("the first call", "the second call")
 
 
-def play_prologue(config: dict[str, Any], run: Run, tell: Tell) -> Record:
+def play_prologue(config: dict[str, Any], run: Run, tell: Callable[[str], None]) -> Record:
     """A game from the literature, solved; and policies that are no equilibrium."""
     entry = eq.games.describe(config["game"])
     if not isinstance(entry.value, Fraction):
-        raise ValueError(f"game: expected one with an exact value, found {config['game']!r}")
+        raise InputError("game", "one with an exact value", repr(config["game"]))
     game = eq.games.load(config["game"])
 
     def solve(step: str) -> tuple[eq.Solution, float]:
@@ -42,18 +43,16 @@ def play_prologue(config: dict[str, Any], run: Run, tell: Tell) -> Record:
         "source": entry.source,
         "published": str(entry.value),
         "published_value": float(entry.value),
+        "as announced": solution.status.ok,
     }
-    arrays = {"value": solution.value, "solved": solution.status.solved, "payoff": game.payoff}
-    arrays |= {f"policy_{i}": player for i, player in enumerate(solution.policy)}
-    return certified_record(
-        "prologue", config, solution.certificate, facts, arrays, {"gains": gains}
-    )
+    arrays, plain = {"payoff": game.payoff}, solution.to_plain()
+    return Record("prologue", config, facts, arrays, {"gains": gains}, plain)
 
 
 def prologue_outcome(record: Record) -> str:
     """How near the value is to the published one."""
     facts = record.scalars
-    error = abs(float(record.arrays["value"]) - facts["published_value"])
+    error = abs(float((record.solution or {})["value"]) - facts["published_value"])
     return f"The value found differs from the published {facts['published']} by {error:.1g}."
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.core.errors import InputError
 from equipoise.core.plain import differences, read_json
 from equipoise.demo._acts import ACTS, Act, Settings
 from equipoise.report import Report, certificate_of, concept_of
@@ -29,7 +30,7 @@ class Stage:
     ...     stage = Stage(folder, Settings())
     ...     with stage.open(ACTS[0]) as run:
     ...         record = stage.play(ACTS[0], run)
-    >>> float(record.arrays["value"].round(6)), bool(record.arrays["gains"].max() < 1e-9)
+    >>> float(record.solution["value"].round(6)), record.scalars["as announced"]
     (1.555556, True)
     """
 
@@ -65,7 +66,7 @@ class Stage:
             record = act.play(run.config, run, tell)
             bar.advance(1, now="done")
         worst = float(np.max(certificate_of(record).max_gain))
-        run.log(1, act=act.name, max_gain=worst, seconds=record.scalars["seconds"])
+        run.log(1, act=act.name, max_gain=worst)
         return run.finish(record)
 
     def summary(self, records: Mapping[str, Record]) -> Table:
@@ -90,16 +91,18 @@ class Stage:
     def _check_files(self) -> None:
         """Refuse a folder that holds anything but a demo."""
         if self.folder.exists() and not self.folder.is_dir():
-            raise ValueError(f"folder: expected a folder, found the file {self.folder}")
+            raise InputError("folder", "a folder", f"the file {self.folder}")
         if not self.folder.exists():
             return
         known = {_PAGE, *(act.name for act in ACTS)}
         other = sorted(entry.name for entry in self.folder.iterdir() if entry.name not in known)
         if other:
             more = f" and {len(other) - 3} more" if len(other) > 3 else ""
-            raise ValueError(
-                f"folder: expected a new or empty one, or that of a demo of this version; found "
-                f"{', '.join(other[:3])}{more} in {self.folder}; choose another folder"
+            raise InputError(
+                "folder",
+                "a new or empty one, or that of a demo of this version",
+                f"{', '.join(other[:3])}{more} in {self.folder}",
+                "choose another folder",
             )
 
     def _check_acts(self) -> None:
@@ -110,17 +113,16 @@ class Stage:
                 continue
             if not (place / "config.json").exists():
                 if any(place.iterdir()):
-                    raise ValueError(
-                        f"folder: expected a run or nothing in {place}, found other files; "
-                        "choose another folder"
-                    )
+                    wanted = f"a run or nothing in {place}"
+                    raise InputError("folder", wanted, "other files", "choose another folder")
                 continue
             found = differences(read_json(place / "config.json"), act.config(self.settings))
             if found:
-                raise ValueError(
-                    f"folder: expected an unfinished demo of the same settings and version, found "
-                    f"other values of {', '.join(found)} in {place}; choose another folder, or "
-                    f"remove {self.folder}"
+                raise InputError(
+                    "folder",
+                    "an unfinished demo of the same settings and version",
+                    f"other values of {', '.join(found)} in {place}",
+                    f"choose another folder, or remove {self.folder}",
                 )
             if (place / "record.json").exists():
                 Record.load(place)  # what is broken is found before anything is played

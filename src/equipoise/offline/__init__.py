@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from equipoise.offline._fit import fit as fit
     from equipoise.offline._gap import GapEstimate as GapEstimate
     from equipoise.offline._gap import estimate_gap as estimate_gap
-    from equipoise.offline._interactions_report import InteractionMap as InteractionMap
+    from equipoise.offline._learn import learn as learn
     from equipoise.offline._log import Log as Log
+    from equipoise.offline._model import InteractionMap as InteractionMap
     from equipoise.offline._model import Model as Model
     from equipoise.offline._select import RankSelection as RankSelection
     from equipoise.offline._select import select_rank as select_rank
@@ -43,8 +44,9 @@ _PUBLIC: dict[str, str | None] = {
     "RankSelection": "equipoise.offline._select",
     "fit": "equipoise.offline._fit",
     "Model": "equipoise.offline._model",
-    "InteractionMap": "equipoise.offline._interactions_report",
-    # from a model to a policy
+    "InteractionMap": "equipoise.offline._model",
+    # from a log, or a model, to a policy
+    "learn": "equipoise.offline._learn",
     "solve": "equipoise.offline._solve",
     "estimate_gap": "equipoise.offline._gap",
     "GapEstimate": "equipoise.offline._gap",

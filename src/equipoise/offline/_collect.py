@@ -14,7 +14,13 @@ from scipy.special import ndtri
 from equipoise.core import checks
 from equipoise.core.machine import cores
 from equipoise.core.randomness import as_key
-from equipoise.games import ContextualGame, ContinuousGame, DecoupledMarkovGame, Mixture
+from equipoise.games import (
+    ContextualGame,
+    ContinuousGame,
+    ContinuousPolicy,
+    DecoupledMarkovGame,
+    Mixture,
+)
 from equipoise.offline._log import Log
 
 #: Logs with more rewards than this are kept in float32.
@@ -83,9 +89,7 @@ def collect(game: Any, behaviour: Any = "uniform", samples: int = 10_000, *, key
             return _play_once(game, mixture, samples, streams, known)
         return _play_episodes(game, mixture, samples, streams, known)
     if isinstance(game, ContinuousGame):
-        from equipoise.offline._collect_continuous import collect_continuous  # builds on this file
-
-        return collect_continuous(game, behaviour, samples, key)
+        return _collect_continuous(game, behaviour, samples, _streams(key))
     if isinstance(game, Simulator):
         log = game.simulate(behaviour, samples, key)
         if not isinstance(log, Log):
@@ -167,58 +171,83 @@ def _play_once(
         behaviour=known,
         actions_per_agent=game.actions,
         contexts_count=game.contexts,
+        labels=game.labels,
     )
 
 
 def _play_episodes(
     game: DecoupledMarkovGame, mixture: Mixture, samples: int, streams: Streams, known: Any
 ) -> Log:
-    agents, horizon = np.arange(game.agents), game.horizon
-    contexts = np.empty(samples, np.min_scalar_type(-game.contexts))
-    actions = np.empty((samples, horizon, game.agents), np.min_scalar_type(-max(game.actions)))
-    states = np.empty((samples, horizon + 1, game.agents), np.min_scalar_type(-max(game.states)))
     chosen, moved = _thresholds(mixture.policies), _thresholds(game.transitions)
-    begun = _thresholds(game.initial)
+    agents, small = np.arange(game.agents), np.min_scalar_type(-max(game.actions))
+
+    def choose(words: np.ndarray, component: Any, context: Any, h: int, states: Any) -> np.ndarray:
+        own = (chosen[component, context, h, agents, states, k] for k in _choices(chosen))
+        return _invert(words, own, small)
+
+    def follow(words: np.ndarray, context: Any, h: int, states: Any, actions: Any) -> np.ndarray:
+        led = (moved[context, h, agents, states, actions, k] for k in _choices(moved))
+        return _invert(words, led, np.min_scalar_type(-max(game.states)))
+
+    tables = _episodes(
+        game, samples, streams, mixture.weights, small, max(game.states), choose, follow
+    )
+    moves = tables["states"].astype(np.int64) * max(game.actions) + tables["actions"]
+    situations = tables["contexts"].astype(np.int64) * game.horizon + tables["steps"]
+    rewards = _noisy_rewards(game, situations, moves, streams)
+    return Log(**tables, rewards=rewards, behaviour=known, actions_per_agent=game.actions)
+
+
+def _episodes(
+    game: Any,
+    samples: int,
+    streams: Streams,
+    weights: np.ndarray,
+    dtype: Any,
+    states_count: int,
+    choose: Callable[..., np.ndarray],
+    follow: Callable[..., np.ndarray],
+) -> dict[str, Any]:
+    """Play episodes, and return the fields of their log but rewards.
+
+    `choose(words, component, context, step, states)` gives the actions, and
+    `follow(words, context, step, states, actions)` the next states, all (count, agents).
+    """
+    agents, horizon = game.agents, game.horizon
+    contexts = np.empty(samples, np.min_scalar_type(-game.contexts))
+    actions = np.empty((samples, horizon, agents), dtype)
+    states = np.empty((samples, horizon + 1, agents), np.min_scalar_type(-states_count))
+    begun = _thresholds(np.asarray(game.initial))
 
     def draw(block: int, rows: slice) -> None:
         count = rows.stop - rows.start
-        context = _pick(streams(block, _CONTEXT), game.context_probabilities, count)
-        component = _pick(streams(block, _COMPONENT), mixture.weights, count)
-        contexts[rows] = context
+        contexts[rows] = context = _pick(
+            streams(block, _CONTEXT), game.context_probabilities, count
+        )
+        component = _pick(streams(block, _COMPONENT), weights, count)[:, None]
         # One row of numbers for each episode, so that its length decides nothing else.
-        u = _words(streams(block, _ACTION), (count, horizon, game.agents))
-        v = _words(streams(block, _STATE), (count, horizon + 1, game.agents))
-        c, m = context[:, None], component[:, None]
-        s = _invert(v[:, 0], (begun[c, agents, k] for k in _choices(begun)), states.dtype)
-        states[rows, 0] = s
+        u = _words(streams(block, _ACTION), (count, horizon, agents))
+        v = _words(streams(block, _STATE), (count, horizon + 1, agents))
+        c = context[:, None]
+        first = (begun[c, np.arange(agents), k] for k in _choices(begun))
+        states[rows, 0] = s = _invert(v[:, 0], first, states.dtype)
         for h in range(horizon):
-            own = (chosen[m, c, h, agents, s, k] for k in _choices(chosen))
-            a = _invert(u[:, h], own, actions.dtype)
-            led = (moved[c, h, agents, s, a, k] for k in _choices(moved))
-            s = _invert(v[:, h + 1], led, states.dtype)
-            actions[rows, h], states[rows, h + 1] = a, s
+            actions[rows, h] = a = choose(u[:, h], component, c, h, s)
+            states[rows, h + 1] = s = follow(v[:, h + 1], c, h, s, a)
 
     _in_threads(draw, samples)
-    steps = np.tile(np.arange(horizon, dtype=np.min_scalar_type(-horizon)), samples)
-    contexts = np.repeat(contexts, horizon)
-    actions = actions.reshape(-1, game.agents)
-    before = np.ascontiguousarray(states[:, :-1]).reshape(-1, game.agents)
-    moves = before.astype(np.int64) * max(game.actions) + actions
-    situations = contexts.astype(np.int64) * horizon + steps
-    return Log(
-        contexts,
-        actions,
-        _noisy_rewards(game, situations, moves, streams),
-        before,
-        np.ascontiguousarray(states[:, 1:]).reshape(-1, game.agents),
-        steps,
-        np.repeat(np.arange(samples), horizon),
-        behaviour=known,
-        actions_per_agent=game.actions,
-        contexts_count=game.contexts,
-        states_count=max(game.states),
-        horizon=horizon,
-    )
+    return {
+        "contexts": np.repeat(contexts, horizon),
+        "actions": actions.reshape(-1, agents),
+        "states": np.ascontiguousarray(states[:, :-1]).reshape(-1, agents),
+        "next_states": np.ascontiguousarray(states[:, 1:]).reshape(-1, agents),
+        "steps": np.tile(np.arange(horizon, dtype=np.min_scalar_type(-horizon)), samples),
+        "episodes": np.repeat(np.arange(samples), horizon),
+        "contexts_count": game.contexts,
+        "states_count": states_count,
+        "horizon": horizon,
+        "labels": game.labels,
+    }
 
 
 def _noisy_rewards(
@@ -289,3 +318,131 @@ def _pick(source: np.random.SFC64, chances: np.ndarray, count: int) -> np.ndarra
         return np.zeros(count, np.int64)
     # The number of thresholds that lie below a word.
     return np.searchsorted(_thresholds(chances), _words(source, (count,)), "left")
+
+
+def _collect_continuous(
+    game: ContinuousGame, behaviour: Any, samples: int, streams: Streams
+) -> Log:
+    """Play "uniform" or a policy of points, and log it; episodes where there are local states."""
+    policy = None
+    if isinstance(behaviour, str):
+        if behaviour != "uniform":
+            raise ValueError(
+                f'behaviour: expected "uniform", a ContinuousPolicy or an array of actions, '
+                f"found {behaviour!r}"
+            )
+    else:
+        policy = game.as_policy(behaviour)
+    if game.transitions is None:
+        return _play_points_once(game, policy, samples, streams)
+    return _play_points(game, game.transitions, policy, samples, streams)
+
+
+def _play_points_once(
+    game: ContinuousGame, policy: ContinuousPolicy | None, samples: int, streams: Any
+) -> Log:
+    kind = np.float32 if samples * game.agents > LARGE else np.float64
+    contexts = np.empty(samples, np.min_scalar_type(-game.contexts))
+    actions = np.empty((samples, game.agents), kind)
+    rewards = np.empty((samples, game.agents), kind)
+    choose = _chooser(game, policy)
+
+    def draw(block: int, rows: slice) -> None:
+        count = rows.stop - rows.start
+        context = _pick(streams(block, _CONTEXT), game.context_probabilities, count)
+        contexts[rows] = context
+        words = _words(streams(block, _ACTION), (count, game.agents))
+        actions[rows] = choose(words, (context[:, None],), kind)
+        rewards[rows] = game.terms.rewards(actions[rows], context)
+        _add_noise(game, rewards[rows], streams(block, _NOISE))
+
+    _in_threads(draw, samples)
+    known = {"contexts_count": game.contexts, "labels": game.labels}
+    return Log(contexts, actions, rewards, **known, continuous=True)
+
+
+def _play_points(
+    game: ContinuousGame,
+    transitions: np.ndarray,
+    policy: ContinuousPolicy | None,
+    samples: int,
+    streams: Streams,
+) -> Log:
+    horizon = game.horizon
+    kind = np.float32 if samples * horizon * game.agents > LARGE else np.float64
+    point = _chooser(game, policy)
+
+    def choose(words: np.ndarray, _: Any, context: Any, h: int, states: Any) -> np.ndarray:
+        return point(words, (context, h, states), kind)
+
+    def follow(words: np.ndarray, context: Any, _: int, states: Any, actions: Any) -> np.ndarray:
+        return _next(transitions, context, states, actions, words)
+
+    count = transitions.shape[2]
+    tables = _episodes(game, samples, streams, np.ones(1), kind, count, choose, follow)
+    rewards = np.empty(tables["actions"].shape, kind)
+
+    def earn(block: int, episodes: slice) -> None:
+        rows = slice(episodes.start * horizon, episodes.stop * horizon)
+        known = (tables[name][rows] for name in ("actions", "contexts", "states"))
+        rewards[rows] = game.terms.rewards(*known)
+        _add_noise(game, rewards[rows], streams(block, _NOISE))
+
+    _in_threads(earn, samples)
+    return Log(**tables, rewards=rewards, continuous=True)
+
+
+def _chooser(game: ContinuousGame, policy: ContinuousPolicy | None) -> Any:
+    """words (count, agents) and where they are chosen -> actions (count, agents).
+
+    The place is (context,), or (context, step, states), each of them (count, 1) or broadcastable.
+    """
+    if policy is None:
+        return lambda words, place, kind: _centred(words, kind)
+    points, chances = policy.support()
+    thresholds = _thresholds(chances)
+    agents = np.arange(game.agents)
+
+    def choose(words: np.ndarray, place: tuple, kind: Any) -> np.ndarray:
+        # (context, agent) or (context, step, agent, state): agents go before states.
+        where = (*place[:-1], agents, place[-1]) if len(place) == 3 else (*place, agents)
+        if points.shape[-1] == 1:
+            return points[(*where, 0)].astype(kind)
+        own = (thresholds[(*where, k)] for k in _choices(thresholds))
+        chosen = _invert(words, own, np.dtype(np.int64))
+        return points[(*where, chosen)].astype(kind)
+
+    return choose
+
+
+def _centred(words: np.ndarray, kind: Any) -> np.ndarray:
+    """Words of 31 bits as numbers in (-1, 1), the middles of equally long intervals."""
+    return (words.astype(kind) + kind(0.5)) * kind(2.0**-30) - kind(1.0)
+
+
+def _add_noise(game: ContinuousGame, rewards: np.ndarray, source: np.random.SFC64) -> None:
+    if game.noise:
+        kind = rewards.dtype.type
+        rewards += kind(game.noise) * _centred(_words(source, rewards.shape), kind)
+
+
+def _next(
+    transitions: np.ndarray,
+    contexts: np.ndarray,
+    states: np.ndarray,
+    actions: np.ndarray,
+    words: np.ndarray,
+) -> np.ndarray:
+    """(count, agents): the states that own actions lead to; chances are polynomials of them."""
+    agents = np.arange(states.shape[1])
+    left = np.zeros(states.shape)
+    moved = np.zeros(states.shape, np.int64)
+    share = (words + 0.5) * 2.0**-31
+    for k in range(transitions.shape[3] - 1):
+        own = transitions[contexts, agents, states, k]  # (count, agents, powers)
+        chance = own[..., -1]
+        for power in reversed(range(transitions.shape[4] - 1)):
+            chance = chance * actions + own[..., power]
+        left = left + chance
+        moved += share > left
+    return moved

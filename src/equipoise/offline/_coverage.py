@@ -1,6 +1,7 @@
-"""What a log covers: who tried what, how often, and how far beyond it a policy may go."""
+"""Counts of a log: who tried what, where that led, and how far beyond it a policy may go."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -114,11 +115,19 @@ def estimate_behaviour(log: Log, *, smoothing: float = 0.0) -> np.ndarray:
     _refuse_continuous(log)
     if not 0.0 <= smoothing < np.inf:
         raise ValueError(f"smoothing: expected a number >= 0, found {smoothing}")
-    possible = np.broadcast_to(_possible(log), log.policy_shape)
-    weights = count_actions(log) + smoothing * possible
-    totals = weights.sum(-1, keepdims=True)
-    unseen = possible / possible.sum(-1, keepdims=True)
-    return np.where(totals > 0, weights / np.where(totals > 0, totals, 1.0), unseen)
+    return _frequencies(log, count_actions(log) + smoothing * _possible(log))
+
+
+def behaviour_of(log: Log, counts: np.ndarray) -> np.ndarray:
+    """The policy that chose: as declared, or the frequencies of (situations, agents, moves)."""
+    return _frequencies(log, counts) if log.behaviour is None else log.behaviour
+
+
+def _frequencies(log: Log, counts: np.ndarray) -> np.ndarray:
+    possible = _possible(log)
+    return normalised(counts.reshape(log.policy_shape), possible / possible.sum(-1, keepdims=True))[
+        0
+    ]
 
 
 def count_actions(log: Log) -> np.ndarray:
@@ -164,3 +173,53 @@ def _possible(log: Log) -> np.ndarray:
 def _refuse_continuous(log: Log) -> None:
     if log.continuous:
         raise ValueError("log: expected actions that can be counted, found continuous ones")
+
+
+class TransitionCounts:
+    """Counts of local transitions and first states, for logs with states.
+
+    >>> log = Log([0, 0], [[1], [0]], [[0.0], [0.0]], states=[[0], [1]], next_states=[[1], [0]],
+    ...     steps=[0, 0])
+    >>> counts = TransitionCounts(log)
+    >>> counts.add(log)
+    >>> counts.initial().tolist(), counts.transitions()[0][0, 0, 0, 0].tolist()
+    ([[[0.5, 0.5]]], [[0.5, 0.5], [0.0, 1.0]])
+    """
+
+    def __init__(self, log: Log):
+        contexts, horizon, agents, states, actions = log.policy_shape
+        self.shape = (contexts, horizon, agents, states, actions, states)
+        self.counts = np.zeros(self.shape, np.int64)
+        self.first = np.zeros((contexts, agents, states), np.int64)
+
+    def add(self, log: Log) -> None:
+        """Count the rows of a log."""
+        contexts, horizon, agents, states, actions, _ = self.shape
+        situations, moves = log.situations, log.moves
+        size = contexts * horizon * states * actions * states
+        begins = np.asarray(log.steps) == 0
+        for i in range(agents):
+            code = (situations * (states * actions) + moves[:, i]) * states
+            code = code + np.asarray(log.next_states)[:, i]
+            hits = np.bincount(code, minlength=size)
+            self.counts[:, :, i] += hits.reshape(contexts, horizon, states, actions, states)
+            here = log.contexts[begins].astype(np.int64) * states
+            here = here + np.asarray(log.states)[begins, i]
+            hits = np.bincount(here, minlength=contexts * states)
+            self.first[:, i] += hits.reshape(contexts, states)
+
+    def transitions(self) -> tuple[np.ndarray, int]:
+        """Maximum-likelihood transitions, and how many of their rows were never seen."""
+        chances, unseen = normalised(self.counts, 1.0 / self.shape[-1])
+        return chances, int(unseen.sum())
+
+    def initial(self) -> np.ndarray:
+        """(contexts, agents, states): chances of first states, those of step 0 in the log."""
+        return normalised(self.first, 1.0 / self.shape[3])[0]
+
+
+def normalised(counts: np.ndarray, otherwise: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Chances over the last axis, `otherwise` where nothing was counted, and where that is."""
+    totals = counts.sum(-1, keepdims=True)
+    chances = np.where(totals > 0, counts / np.maximum(totals, 1), otherwise)
+    return chances, totals[..., 0] == 0

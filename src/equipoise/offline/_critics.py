@@ -1,15 +1,20 @@
-"""Critics: what each own action is worth, on average over what the others do.
+"""The two halves of DR-AC: critics, and regularised mirror steps on what they say.
 
-`Q_i(c, s_i, a_i)` of line 7 of the paper's Algorithm 1, for all agents, contexts, steps and
-states at once. A critic is a pytree, and a traceable function of (policy, key); policies have
-the axes (contexts, horizon, agents, states, actions), of which horizon and states have length
-one in a contextual game.
+A critic says what each own action is worth, on average over what the others do: `Q_i(c, s_i, a_i)`
+of line 7 of the paper's Algorithm 1, for all agents, contexts, steps and states at once. A critic
+is a pytree, and a traceable function of (policy, key); policies have the axes (contexts, horizon,
+agents, states, actions), of which horizon and states have length one in a contextual game.
 
 `ExactCritic` takes expectations through the other agents' occupancies, at the cost of the terms.
 `MonteCarloCritic` is the paper's Algorithm 2, for rewards that are any function of joint moves.
+
+A step (Eq. 2 and 4) maximises `<p, q> - strength R(p, behaviour) - D(p, policy) / step` over the
+simplex, in closed form: with chi-squared divergences as in the paper, or with relative entropies or
+Euclidean distances (Remark 2).
 """
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -18,6 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from equipoise.core.simplex import chi_squared_step, project
 from equipoise.games import ContextualGame, DecoupledMarkovGame, Interactions
 
 #: Pairs are one matrix product for each situation where at least this part of them has a term.
@@ -239,3 +245,51 @@ class MonteCarloCritic(Critic):
 def _draw(uniform: Array, chances: Array) -> Array:
     """One index for each distribution on the last axis."""
     return (uniform[..., None] >= jnp.cumsum(chances, -1)[..., :-1]).sum(-1)
+
+
+def entropy_step(policy: Array, q: Array, behaviour: Array, *, step: Any, strength: Any) -> Array:
+    """Relative entropies: `p ~ exp((strength log nu + log pi / step + q) / (strength + 1/step))`.
+
+    Actions that the behaviour never plays are never played.
+
+    >>> nu = jnp.array([0.5, 0.5])
+    >>> p = entropy_step(nu, jnp.array([1.0, 0.0]), nu, step=1.0, strength=1.0)
+    >>> [round(float(x), 4) for x in p]
+    [0.6225, 0.3775]
+    """
+    played = (behaviour > 0) & (policy > 0)
+    logs = strength * jnp.log(jnp.where(played, behaviour, 1.0))
+    logs = logs + jnp.log(jnp.where(played, policy, 1.0)) / step
+    exponent = jnp.where(played, (logs + q) / (strength + 1 / step), -jnp.inf)
+    weights = jnp.exp(exponent - exponent.max(-1, keepdims=True))
+    return weights / weights.sum(-1, keepdims=True)
+
+
+def euclidean_step(
+    policy: Array,
+    q: Array,
+    behaviour: Array,
+    *,
+    step: Any,
+    strength: Any,
+    available: Array | None = None,
+) -> Array:
+    """Squared Euclidean distances; off the behaviour's support too, where actions are available.
+
+    >>> nu = jnp.array([0.5, 0.5])
+    >>> p = euclidean_step(nu, jnp.array([1.0, 0.0]), nu, step=1.0, strength=1.0)
+    >>> [round(float(x), 4) for x in p]
+    [0.625, 0.375]
+    """
+    point = (strength * behaviour + policy / step + q / 2) / (strength + 1 / step)
+    if available is not None:
+        available = jnp.broadcast_to(available, point.shape)
+    return project(point, weights=available)
+
+
+#: Name of a regulariser -> its step.
+STEPS: dict[str, Callable[..., Array]] = {
+    "chi-squared": chi_squared_step,
+    "kl": entropy_step,
+    "l2": euclidean_step,
+}

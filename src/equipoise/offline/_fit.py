@@ -2,18 +2,24 @@
 
 Line 3 of the paper's Algorithm 1. The reward class is that of all K-IR functions of the moves
 (or of those with terms among given or screened neighbours), fitted in closed form.
+
+A dense design has a term for every pair; in a sparse network most of them only fit noise. Under
+a product behaviour policy the mean reward of agent i given its own move and that of agent j alone
+shows their term and nothing of anybody else's, so that screening tests every pair by itself. Pairs
+are all that is tested: a neighbour who matters only jointly with a third agent, and on average
+over what that agent does not at all, is screened out.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
 import numpy as np
+from scipy.stats import chi2
 
-from equipoise.core import checks
+from equipoise.core import InputError, checks
 from equipoise.games import ContextualGame, DecoupledMarkovGame, Interactions
-from equipoise.offline._design import Design, group_tables
-from equipoise.offline._interactions_report import interaction_map
+from equipoise.offline._coverage import TransitionCounts, behaviour_of
 from equipoise.offline._least_squares import (
     EVIDENCE_AGENTS,
     AgentFit,
@@ -23,10 +29,14 @@ from equipoise.offline._least_squares import (
     fit_agent,
 )
 from equipoise.offline._log import Log
-from equipoise.offline._model import Model
-from equipoise.offline._moments import Moments
-from equipoise.offline._screen import neighbour_sets
-from equipoise.offline._transitions import TransitionCounts, behaviour_of
+from equipoise.offline._model import Model, interaction_map
+from equipoise.offline._moments import Design, Moments, columns_of, group_tables
+
+#: Bytes that the sums of all agents may take.
+LARGEST_SUMS = 8e9
+#: Rows that screening looks at, at most.
+SCREENING_ROWS = 50_000
+_NEIGHBOURS = "'all', 'screen', a count, or a list for each agent"
 
 
 def fit(
@@ -76,11 +86,13 @@ def fit(
         raise ValueError(f"{sorted(joint)[0]}: expected no such option for rank {rank!r}")
     rank = checks.check_count("rank", rank)
     if rank > first.agents:
-        raise ValueError(f"rank: expected at most the {first.agents} agents, found {rank}")
+        raise InputError("rank", f"at most the {first.agents} agents", rank)
     checks.check_range("level", level, 0.0, 1.0, low_open=True, high_open=True)
     sets: list[tuple[int, ...]] = [()] * first.agents
     if rank > 1:
         sets = neighbour_sets(neighbours, first.agents, lambda: _rows(first))
+    if refusal := too_large(first, sets, rank):
+        raise ValueError(refusal)
     designs = [Design.of(own, rank) for own in sets]
     moments = Moments.empty(
         designs, range(first.agents), first.agents, situations_of(first), moves_of(first)
@@ -115,6 +127,23 @@ def fit(
         counts=moments.counts,
         context_probabilities=tally.context_probabilities(),
         unseen_transitions=unseen,
+    )
+
+
+def too_large(log: Log, sets: list[tuple[int, ...]], rank: int) -> str:
+    """Why a fit would take too much memory, and what to change; empty where it would not."""
+    cells, moves = situations_of(log) * moves_of(log), moves_of(log)
+    columns = [columns_of(len(own), rank, moves) for own in sets]
+    size = 8.0 * cells * sum((count + 1.0) ** 2 for count in columns)
+    if size <= LARGEST_SUMS:
+        return ""
+    change = "pass neighbours='screen' or a number of neighbours, or a lower rank"
+    if max(columns) == 1:
+        change = "group contexts, states or actions into fewer"
+    return (
+        f"rank: expected a fit of at most {LARGEST_SUMS / 1e9:g} GB, found {size / 1e9:.3g} GB for "
+        f"rank {rank}: {max(columns):,} features in each of {cells:,} cells (situation and own "
+        f"move) of {log.agents:,} agents; {change}"
     )
 
 
@@ -192,11 +221,12 @@ def _game(
 ) -> tuple[ContextualGame | DecoupledMarkovGame, int]:
     noise = float(np.mean([own.noise for own in fits]))
     if transitions is None:
-        return ContextualGame(terms, chances, log.actions_per_agent, noise), 0
+        return ContextualGame(terms, chances, log.actions_per_agent, noise, labels=log.labels), 0
     kernel, unseen = transitions.transitions()
     return (
         DecoupledMarkovGame(
-            terms, kernel, transitions.initial(), chances, None, log.actions_per_agent, noise
+            *(terms, kernel, transitions.initial(), chances, None, log.actions_per_agent, noise),
+            labels=log.labels,
         ),
         unseen,
     )
@@ -248,3 +278,88 @@ def _check_alike(first: Log, piece: Log) -> None:
                 f"log: expected pieces with the same {name}, found {getattr(first, name)} "
                 f"and {getattr(piece, name)}"
             )
+
+
+def neighbour_sets(given: Any, agents: int, pieces: Any) -> list[tuple[int, ...]]:
+    """Neighbours of each agent: everybody (None), given, the k strongest, or screened.
+
+    `pieces` is a function that returns (situations, moves, rewards, sizes) of some rows.
+    """
+    if given is None or (isinstance(given, str) and given == "all"):
+        return [tuple(j for j in range(agents) if j != i) for i in range(agents)]
+    if isinstance(given, str):
+        if given != "screen":
+            raise InputError("neighbours", _NEIGHBOURS, repr(given))
+        return _significant(pair_statistics(*pieces())[0])
+    if isinstance(given, (int, np.integer)) and not isinstance(given, bool):
+        if not 1 <= given < agents:
+            hint = "for terms without neighbours, ask for rank 1"
+            raise InputError("neighbours", f"a count from 1 to {agents - 1}", given, hint)
+        statistics = pair_statistics(*pieces())[1]
+        order = np.argsort(-statistics, axis=1, kind="stable")[:, :given]
+        return [tuple(sorted(int(j) for j in row)) for row in order]
+    return _given(given, agents)
+
+
+def pair_statistics(
+    situations: np.ndarray, moves: np.ndarray, rewards: np.ndarray, sizes: tuple[int, int]
+) -> tuple[np.ndarray, np.ndarray]:
+    """(agents, agents) p-values, and the statistics they come from, of every pair's term."""
+    situations, moves, rewards = (x[:SCREENING_ROWS] for x in (situations, moves, rewards))
+    count, agents = sizes[1], moves.shape[1]
+    statistics, degrees = np.zeros((2, agents, agents))
+    variance = np.zeros(agents)
+    for s in range(sizes[0]):
+        rows = situations == s
+        if not rows.any():
+            continue
+        hot = (moves[rows][:, :, None] == np.arange(count)).astype(np.float32)
+        hot = hot.reshape(len(hot), -1)
+        reward = np.asarray(rewards[rows], np.float32)
+        owns = hot.sum(0).reshape(agents, count)
+        own_sums = (hot * np.repeat(reward, count, 1)).sum(0).reshape(agents, count)
+        means = own_sums / np.maximum(owns, 1)
+        left = reward - np.take_along_axis(means, moves[rows].T.astype(np.intp), 1).T
+        variance += (left**2).sum(0)
+        # Rows (own agent, own move), columns (other agent, its move).
+        weighted = (hot * np.repeat(left, count, 1)).T
+        both = (hot.T @ hot).reshape(agents, count, agents, count)
+        sums = (weighted @ hot).reshape(agents, count, agents, count)
+        statistics += np.where(both > 0, sums**2 / np.maximum(both, 1), 0.0).sum((1, 3))
+        met = (both > 0).sum(3)
+        degrees += np.maximum(met - 1, 0).sum(1)
+    variance /= max(len(moves), 1)
+    statistics /= np.maximum(variance, 1e-30)[:, None]
+    np.fill_diagonal(statistics, 0.0)
+    p_values = chi2.sf(statistics, np.maximum(degrees, 1))
+    np.fill_diagonal(p_values, 1.0)
+    return p_values, statistics
+
+
+def _significant(p_values: np.ndarray, rate: float = 0.05) -> list[tuple[int, ...]]:
+    """Pairs found at a false discovery rate of 5% (Benjamini and Hochberg)."""
+    agents = len(p_values)
+    pairs = ~np.eye(agents, dtype=bool)
+    ordered = np.sort(p_values[pairs])
+    below = ordered <= rate * np.arange(1, len(ordered) + 1) / max(len(ordered), 1)
+    threshold = ordered[np.flatnonzero(below)[-1]] if below.any() else -1.0
+    return [
+        tuple(int(j) for j in np.flatnonzero(pairs[i] & (p_values[i] <= threshold)))
+        for i in range(agents)
+    ]
+
+
+def _given(given: Any, agents: int) -> list[tuple[int, ...]]:
+    if isinstance(given, np.ndarray) and given.dtype == bool:
+        if given.shape != (agents, agents):
+            raise InputError("neighbours", f"a matrix of shape {(agents, agents)}", given.shape)
+        return [tuple(int(j) for j in np.flatnonzero(row) if j != i) for i, row in enumerate(given)]
+    if not isinstance(given, Sequence | np.ndarray) or len(given) != agents:
+        raise InputError("neighbours", f"{_NEIGHBOURS} of {agents}", repr(given))
+    sets = [tuple(sorted({int(j) for j in own})) for own in given]
+    for i, own in enumerate(sets):
+        wrong = [j for j in own if j == i or not 0 <= j < agents]
+        if wrong:
+            expected = f"other agents from 0 to {agents - 1}"
+            raise InputError(f"neighbours[{i}]", expected, wrong[0])
+    return sets

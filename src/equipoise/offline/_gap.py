@@ -6,7 +6,8 @@ support*, and only the model's extrapolation speaks about it. Which of the two i
 whether more data of the same kind would help, or other data is needed.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import equinox as eqx
@@ -21,6 +22,7 @@ from equipoise.core.randomness import as_key
 from equipoise.core.simplex import project
 from equipoise.games import ContextualGame, DecoupledMarkovGame, Mixture
 from equipoise.offline._critics import Dynamics
+from equipoise.offline._fit import fit
 from equipoise.offline._log import Log
 from equipoise.offline._model import Model
 
@@ -66,6 +68,20 @@ class GapEstimate:
     level: float | None = None
     #: The gap in each resampled log's model.
     resampled: np.ndarray | None = None
+
+    def to_plain(self) -> dict[str, Any]:
+        """Numbers and arrays by the names of the fields, and the estimate in words as "text"."""
+        plain = {f.name: getattr(self, f.name) for f in fields(self)}
+        interval = None if self.interval is None else list(self.interval)
+        return plain | {"interval": interval, "text": str(self)}
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> "GapEstimate":
+        """The estimate that `to_plain` described."""
+        given: dict[str, Any] = {f.name: plain.get(f.name) for f in fields(cls)}
+        if given["interval"] is not None:
+            given["interval"] = tuple(given["interval"])
+        return cls(**given)
 
     def __float__(self) -> float:
         return self.gap
@@ -125,7 +141,7 @@ def estimate_gap(
     """
     checks.check_range("divergence", divergence, 0.0, np.inf, low_open=True, high_open=True)
     checks.check_range("level", level, 0.0, 1.0, low_open=True, high_open=True)
-    game = model.game if isinstance(model, Model) else model
+    game: Any = model.game if isinstance(model, Model) else model
     if game is None:
         raise ValueError("model: expected one with a game, found a joint network")
     if behaviour is None:
@@ -136,28 +152,39 @@ def estimate_gap(
     covered = covered_gains(game, policy, behaviour, divergence)
     covered = np.minimum(covered, gains)  # a smaller class; equal up to the bisection
     worst = int(np.argmax(gains))
-    resampled = None
-    if bootstrap:
-        if not isinstance(model, Model) or log is None:
-            raise ValueError("log: expected the log of the model for a bootstrap, found none")
-        resampled = _bootstrap(model, log, policy, checks.check_count("bootstrap", bootstrap), key)
-    if learned is None:
-        learned = isinstance(policy, Mixture) and len(policy) > 1
-    single = not isinstance(policy, Mixture) or len(policy) == 1
-    few = resampled is None or len(resampled) < FEWEST
-    return GapEstimate(
+    estimate = GapEstimate(
         gap=float(gains.max()),
         on_support=float(covered[worst]),
         off_support=float(gains[worst] - covered[worst]),
         gains=gains,
         on_support_gains=covered,
         divergence=float(divergence),
-        interval=None
-        if resampled is None
-        else _interval(float(gains.max()), resampled, None if few else level, learned, single),
-        level=None if few else level,
-        resampled=resampled,
     )
+    if not bootstrap:
+        return estimate
+    if not isinstance(model, Model) or log is None:
+        raise ValueError("log: expected the log of the model for a bootstrap, found none")
+    bootstrap = checks.check_count("bootstrap", bootstrap)
+    again = Resampling(model, log, policy, key)
+    gaps = np.array([again.gap(number) for number in range(bootstrap)])
+    return with_interval(estimate, policy, gaps, level=level, learned=learned)
+
+
+def with_interval(
+    estimate: GapEstimate,
+    policy: Any,
+    resampled: np.ndarray,
+    *,
+    level: float = 0.9,
+    learned: bool | None = None,
+) -> GapEstimate:
+    """An estimate with the interval that gaps in the models of resampled logs give it."""
+    mixed = isinstance(policy, Mixture) and len(policy) > 1
+    known = level if len(resampled) >= FEWEST else None
+    ends = _interval(
+        estimate.gap, resampled, known, mixed if learned is None else learned, not mixed
+    )
+    return replace(estimate, interval=ends, level=known, resampled=resampled)
 
 
 def _interval(
@@ -262,21 +289,26 @@ def _covered(
     return jnp.where(used <= divergence, free, deviate(high)[0])
 
 
-def _bootstrap(model: Model, log: Log, policy: Any, count: int, key: Any) -> np.ndarray:
-    from equipoise.offline._fit import fit
+class Resampling:
+    """The gaps of a policy in the models of resampled logs, which are drawn one after the other."""
 
-    rng = np.random.default_rng(np.asarray(jax.random.key_data(as_key(key))))
-    if model.rank == "joint":
-        raise ValueError("model: expected a K-IR model for a bootstrap, found a joint critic")
-    gaps = []
-    for _ in range(count):
-        rows = np.sort(rng.integers(0, log.samples, log.samples))
-        again = fit(
-            log.take(rows),
-            model.rank,
-            neighbours=model.neighbours,
-            ridge=model.ridge,
+    def __init__(self, model: Model, log: Log, policy: Any, key: Any):
+        if model.rank == "joint":
+            raise ValueError("model: expected a K-IR model for a bootstrap, found a joint critic")
+        self.model, self.log, self.policy, self.drawn = model, log, policy, 0
+        self.rng = np.random.default_rng(np.asarray(jax.random.key_data(as_key(key))))
+
+    def gap(self, number: int) -> float:
+        """The gap in the model of resampled log `number`; numbers ascend from call to call."""
+        rows = np.zeros(0, np.int64)
+        while self.drawn <= number:  # a run that goes on skips those that it has
+            rows = self.rng.integers(0, self.log.samples, self.log.samples)
+            self.drawn += 1
+        again: Any = fit(
+            self.log.take(np.sort(rows)),
+            self.model.rank,
+            neighbours=self.model.neighbours,
+            ridge=self.model.ridge,
             intervals=False,
         )
-        gaps.append(float(certify(again.game, policy).max_gain))
-    return np.array(gaps)
+        return float(certify(again.game, self.policy).max_gain)

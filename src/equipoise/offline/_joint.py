@@ -17,10 +17,10 @@ from equipoise.core import checks
 from equipoise.core.precision import single_precision
 from equipoise.core.randomness import as_key
 from equipoise.games import ContextualGame, Interactions
+from equipoise.offline._coverage import behaviour_of, count_actions
 from equipoise.offline._critics import Critic, Policy
 from equipoise.offline._log import Log
 from equipoise.offline._model import Model
-from equipoise.offline._transitions import behaviour_of
 
 #: A table is made where it has at most this many entries for each row of the log.
 TABLE_ENTRIES_PER_ROW = 0.5
@@ -135,9 +135,7 @@ def fit_joint(
         }
         network = _train(log, moves, checks.check_count("width", width), as_key(key), **settings)
         game, per_entry = None, float("nan")
-    counts = np.zeros((log.contexts_count, log.agents, moves), np.int64)
-    for i in range(log.agents):
-        np.add.at(counts[:, i], (log.contexts, log.actions[:, i]), 1)
+    counts = count_actions(log)
     contexts = np.bincount(log.contexts, minlength=log.contexts_count) / log.samples
     everybody = range(log.agents)
     return Model(
@@ -177,7 +175,8 @@ def _table_game(log: Log, moves: int) -> ContextualGame:
     dense = np.moveaxis(table, -1, 1)
     dense = dense.reshape(log.contexts_count, log.agents, *[moves] * log.agents)
     chances = np.bincount(log.contexts, minlength=log.contexts_count) / log.samples
-    return ContextualGame(Interactions.from_dense(dense), chances, log.actions_per_agent)
+    terms = Interactions.from_dense(dense)
+    return ContextualGame(terms, chances, log.actions_per_agent, labels=log.labels)
 
 
 def _train(

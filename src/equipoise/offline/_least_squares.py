@@ -13,8 +13,7 @@ import numpy as np
 import scipy.sparse as sparse
 from scipy.linalg import cho_solve, get_lapack_funcs
 
-from equipoise.offline._design import Design, orthonormal_basis, to_orthonormal
-from equipoise.offline._moments import Moments
+from equipoise.offline._moments import Design, Moments, orthonormal_basis, to_orthonormal
 
 #: The evidence is maximised on at most so many agents, whose penalties then serve all.
 EVIDENCE_AGENTS = 16
@@ -204,7 +203,9 @@ def _factor(gram: np.ndarray, penalty: np.ndarray) -> np.ndarray:
         if info == 0:
             return factor
         # Fewer rows than features and no penalty to speak of: the smallest that is solvable.
-        jitter = max(10 * jitter, 1e-10 * max(float(np.trace(gram)) / len(gram), 1.0))
+        # Features that are zero throughout do not count, so that they change nothing.
+        seen = max(np.count_nonzero(np.diagonal(gram)), 1)
+        jitter = max(10 * jitter, 1e-10 * max(float(np.trace(gram)) / seen, 1.0))
 
 
 def _inverse(gram: np.ndarray, penalty: np.ndarray) -> np.ndarray:

@@ -1,14 +1,17 @@
 """Logs: what agents saw, did and earned, checked before anybody learns from it."""
 
+import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from equipoise.core import checks
-from equipoise.offline import _checks
+from equipoise.games import Labels
+from equipoise.offline import _checks, _formats
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +29,8 @@ class Log:
     largest number found. `reward_range` declares what rewards lie between. `behaviour` is the
     product policy that chose, where it is known: (contexts, agents, actions), with states
     (contexts, horizon, agents, states, actions). With `continuous`, actions are numbers from -1
-    to 1.
+    to 1. `labels` names agents, actions and states, as those of a game: a `games.Labels` or a
+    mapping with `players`, `actions` and `states`; files keep it.
 
     Everything is checked, and what is wrong is a `ValueError` that names the row. Whole numbers
     are kept in as few bytes as they need, and rewards in float32 where they come so.
@@ -61,6 +65,8 @@ class Log:
     behaviour: np.ndarray | None
     reward_range: tuple[float, float] | None
     continuous: bool
+    #: Names of agents ("players"), actions and states; empty where there are none.
+    labels: Labels
 
     def __init__(
         self,
@@ -79,6 +85,7 @@ class Log:
         behaviour: Any = None,
         reward_range: tuple[float, float] | None = None,
         continuous: bool = False,
+        labels: Any = None,
     ):
         actions = _checks.as_table("actions", actions, None, -1)
         samples, agents = actions.shape
@@ -109,6 +116,12 @@ class Log:
                 *(fields[name] for name in ("episodes", "steps", "contexts")),
                 *(fields[name] for name in ("states", "next_states", "horizon")),
             )
+        fields["labels"] = Labels.of(
+            labels,
+            players=agents,
+            actions=fields["actions_per_agent"],
+            states=None if fields["states"] is None else fields["states_count"],
+        )
         for name, value in fields.items():
             object.__setattr__(self, name, value)
         object.__setattr__(self, "behaviour", self._as_behaviour(behaviour))
@@ -205,9 +218,16 @@ class Log:
         >>> eq.offline.Log.read("log.npz", reward_range=(0, 1)).samples
         2
         """
-        from equipoise.offline._files import read_log
-
-        return read_log(path, declared)
+        path = Path(path)
+        _check_declared(declared)
+        fields = _formats.read(path)
+        discrete = "actions_per_agent" in fields and not fields.get("continuous", False)
+        if declared.get("continuous") and discrete:
+            raise ValueError(
+                f"{path}: expected actions that are numbers from -1 to 1, found a log that is "
+                "declared discrete; read it without continuous=True"
+            )
+        return _build(path, {**fields, **declared})
 
     @classmethod
     def read_chunks(
@@ -225,15 +245,38 @@ class Log:
         >>> [part.samples for part in eq.offline.Log.read_chunks("log.npz", rows=2)]
         [2, 1]
         """
-        from equipoise.offline._files import read_chunks
-
-        return read_chunks(path, rows, declared)
+        path, rows = Path(path), checks.check_count("rows", rows)
+        _check_declared(declared)
+        said, first = _with_counts(path, rows, declared), 0
+        for fields in _formats.parts(path, rows):
+            fields.pop("episodes", None)
+            try:
+                log = _build(path, {**fields, **said})
+            except ValueError as error:
+                raise ValueError(f"{error} (of the part that begins at row {first})") from error
+            yield log
+            first += log.samples
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the log to a `.parquet` or `.npz` file; `read` gives it back as it is."""
-        from equipoise.offline._files import write_log
+        said = {name: getattr(self, name) for name in _formats.DECLARED}
+        if self.states is None:
+            said |= {"states_count": None, "horizon": None}
+        if self.continuous:
+            said["actions_per_agent"] = None
+        said["labels"] = self.labels.to_plain() or None
+        tables = {name: getattr(self, name) for name in _formats.TABLES}
+        given = [{n: v for n, v in part.items() if v is not None} for part in (tables, said)]
+        _formats.write(Path(path), *given)
 
-        write_log(self, path)
+    def fingerprint(self) -> str:
+        """A word that says which log this is: equal tables have equal ones."""
+        digest = hashlib.sha256()
+        for name in ("contexts", "actions", "rewards", "states", "next_states", "steps"):
+            array = getattr(self, name)
+            if array is not None:
+                digest.update(name.encode() + np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()[:16]
 
 
 def _local(
@@ -276,3 +319,39 @@ def _local(
         numbers = _checks.as_table("episodes", episodes, samples, None)
         fields["episodes"] = _checks.as_whole("episodes", numbers)
     return fields
+
+
+def _with_counts(path: Path, rows: int, declared: Mapping[str, Any]) -> dict[str, Any]:
+    """What is declared here or in the file, with counts of all parts together."""
+    said, counts = dict(declared), {}
+    for fields in _formats.parts(path, rows):
+        said = {**{name: fields[name] for name in _formats.DECLARED if name in fields}, **said}
+        needed = ["contexts_count", "actions_per_agent"]
+        needed += ["states_count", "horizon"] if "states" in fields else []
+        if all(name in said for name in needed):
+            break
+        part = _build(path, {k: v for k, v in fields.items() if k != "episodes"} | said)
+        counts = {
+            name: np.maximum(counts.get(name, 1), getattr(part, name)).tolist()
+            for name in needed
+            if getattr(part, name) != ()
+        }
+    return {**counts, **said}
+
+
+def _build(path: Path, fields: dict[str, Any]) -> Log:
+    for name in ("actions", "rewards"):
+        if name not in fields:
+            raise ValueError(f"{path}: expected {name}, found none; actions and rewards are needed")
+    fields.setdefault("contexts", None)
+    try:
+        return Log(**fields)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def _check_declared(declared: Mapping[str, Any]) -> None:
+    unknown = sorted(set(declared) - set(_formats.DECLARED))
+    if unknown:
+        known = ", ".join(_formats.DECLARED)
+        raise ValueError(f"declared: expected {known}, found {', '.join(unknown)}")

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -10,13 +11,17 @@ import numpy as np
 
 from equipoise.core import checks
 from equipoise.core.randomness import as_key
-from equipoise.offline._design import Design
-from equipoise.offline._fit import check_discrete, moves_of, situations_of
+from equipoise.offline._fit import (
+    check_discrete,
+    moves_of,
+    neighbour_sets,
+    situations_of,
+    too_large,
+)
 from equipoise.offline._joint import TABLE_ENTRIES_PER_ROW, fit_joint, joint_table
 from equipoise.offline._least_squares import bases_of, cells_of, coefficients, evidence
 from equipoise.offline._log import Log
-from equipoise.offline._moments import Moments, add_agent
-from equipoise.offline._screen import neighbour_sets
+from equipoise.offline._moments import Design, Moments, add_agent, columns_of, count_moves
 from equipoise.offline.parameters import TOO_LITTLE
 
 #: Ranks whose sums, of one agent and all folds, take more bytes than this are not tried.
@@ -147,52 +152,172 @@ def select_rank(
     >>> eq.offline.select_rank(log, ranks=(1, 2), joint=False).chosen
     2
     """
-    check_discrete(log)
-    folds = checks.check_count("folds", folds, 2)
-    largest = checks.check_count("largest", largest)
-    if log.samples < 2 * folds:
-        raise ValueError(f"log: expected at least {2 * folds} rows, found {log.samples}")
-    tried = sorted({checks.check_count("ranks", k) for k in ranks})
-    if not tried:
-        raise ValueError("ranks: expected at least one, found none")
-    key = as_key(key)
-    rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
-    fold = rng.permutation(log.samples) % folds
-    found: dict[int | str, np.ndarray] = {}
-    notes: dict[int | str, str] = {}
-    situations, moves = situations_of(log), moves_of(log)
-    rows = (log.situations, log.moves, log.rewards, (situations, moves))
-    sets = neighbour_sets(neighbours, log.agents, lambda: rows)
-    fits: dict[int, list[Design]] = {}
-    counts = _counts(log.situations, np.ascontiguousarray(log.moves.T), situations, moves)
-    plenty: dict[int | str, float] = {}
-    for rank in tried:
-        designs = [Design.of(own, rank) for own in sets]
-        # Who is not found by a test on few rows may matter still: a term takes K - 1 others.
-        least = rank - 1 if isinstance(neighbours, str) else 0
-        plenty[rank] = _rows_per_parameter(designs, rank, least, counts)
-        columns = max(design.columns(moves) for design in designs)
-        size = 8.0 * folds * situations * moves * (columns + 1) ** 2
-        if rank > log.agents:
-            notes[rank] = f"not tried: more than the {log.agents} agents"
-            plenty[rank] = np.inf
-        elif columns > largest:
-            notes[rank] = f"not tried: {columns} features, more than largest={largest}"
-        elif size > LARGEST_SUMS:
-            notes[rank] = (
-                f"not tried: {size / 1e9:.0f} GB of sums, more than {LARGEST_SUMS / 1e9:g}"
+    plan = Comparison.plan(log, ranks, joint, neighbours, folds, key, largest)
+    if not plan.steps:
+        raise ValueError(f"ranks: expected one that can be tried; {plan.notes}")
+    return plan.choose(np.array([plan.errors(step) for step in range(plan.steps)]))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What cross-validation computes, cut into steps of which each has a row of errors.
+
+    A step is a rank and an agent whose rewards are predicted, or the joint critic. Steps do not
+    depend on each other, so that a run can stop after any of them and go on later.
+    """
+
+    log: Log
+    #: (samples,): the fold of each row.
+    fold: np.ndarray
+    folds: int
+    names: tuple[int | str, ...]
+    #: The neighbours of each agent.
+    sets: list[tuple[int, ...]]
+    #: Designs of all agents, for every rank that is tried; and why others are not.
+    designs: dict[int, list[Design]]
+    notes: dict[int | str, str]
+    #: The agents whose rewards are predicted.
+    judges: np.ndarray
+    rows_per_parameter: dict[int | str, float]
+    joint: bool | str
+    key: jax.Array
+
+    @classmethod
+    def plan(
+        cls,
+        log: Log,
+        ranks: Sequence[int],
+        joint: bool | str,
+        neighbours: Any,
+        folds: int,
+        key: Any,
+        largest: int = 800,
+    ) -> "Comparison":
+        """See `select_rank`."""
+        check_discrete(log)
+        folds = checks.check_count("folds", folds, 2)
+        largest = checks.check_count("largest", largest)
+        if log.samples < 2 * folds:
+            raise ValueError(f"log: expected at least {2 * folds} rows, found {log.samples}")
+        tried = sorted({checks.check_count("ranks", k) for k in ranks})
+        if not tried:
+            raise ValueError("ranks: expected at least one, found none")
+        key = as_key(key)
+        rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
+        fold = rng.permutation(log.samples) % folds
+        situations, moves = situations_of(log), moves_of(log)
+        rows = (log.situations, log.moves, log.rewards, (situations, moves))
+        sets = neighbour_sets(neighbours, log.agents, lambda: rows)
+        counts = count_moves(rows[0], np.ascontiguousarray(rows[1].T), situations, moves)
+        fits: dict[int, list[Design]] = {}
+        notes: dict[int | str, str] = {}
+        plenty: dict[int | str, float] = {}
+        for rank in tried:
+            columns = max(columns_of(len(own), rank, moves) for own in sets)
+            size = 8.0 * folds * situations * moves * (columns + 1) ** 2
+            # Who is not found by a test on few rows may matter still: a term takes K - 1 others.
+            least = rank - 1 if isinstance(neighbours, str) else 0
+            plenty[rank] = _rows_per_parameter(sets, rank, least, counts)
+            if rank > log.agents:
+                notes[rank] = f"not tried: more than the {log.agents} agents"
+                plenty[rank] = np.inf
+            elif columns > largest:
+                notes[rank] = f"not tried: {columns} features, more than largest={largest}"
+            elif size > LARGEST_SUMS:
+                notes[rank] = (
+                    f"not tried: {size / 1e9:.0f} GB of sums, more than {LARGEST_SUMS / 1e9:g}"
+                )
+            elif too_large(log, sets, rank):
+                notes[rank] = "not tried: a fit of all agents would take too much memory"
+            else:
+                fits[rank] = [Design.of(own, rank) for own in sets]
+        names: list[int | str] = list(tried)
+        joint = joint if log.states is None else False
+        if joint:
+            names.append("joint")
+        judges = _judges(log, fits, folds)
+        return cls(log, fold, folds, tuple(names), sets, fits, notes, judges, plenty, joint, key)
+
+    @property
+    def steps(self) -> int:
+        """How many steps there are."""
+        return len(self.designs) * len(self.judges) + bool(self.joint)
+
+    def errors(self, step: int) -> np.ndarray:
+        """(folds,): the held-out errors of a step; NaN for folds that were left out."""
+        at, which = divmod(step, len(self.judges))
+        if at == len(self.designs):
+            found = _joint_errors(
+                self.log, self.joint, self.fold, self.folds, self.key, self.judges
             )
-        else:
-            fits[rank] = designs
-    judges = _judges(log, fits, folds)
-    for rank, designs in fits.items():
-        found[rank] = _errors(log, designs, rank, fold, folds, judges)
-    names: list[int | str] = list(tried)
-    if joint and log.states is None:
-        names.append("joint")
-        found["joint"] = _joint_errors(log, joint, fold, folds, key, judges)
-    constant = _constant_errors(log, fold, folds, judges)
-    return _choose(names, found, notes, judges, plenty, constant)
+            return np.pad(found, (0, self.folds - len(found)), constant_values=np.nan)
+        rank = list(self.designs)[at]
+        agent = int(self.judges[which])
+        folded = self._moments(self.designs[rank], agent)
+        total = _sum(folded)
+        left = [_held_out(total.minus(held), held, self._ridge(rank)) for held in folded]
+        return np.array(left) / _variance(total)
+
+    def choose(self, errors: np.ndarray) -> RankSelection:
+        """The choice, from the errors (steps, folds) of all steps."""
+        count = len(self.designs) * len(self.judges)
+        by_rank = errors[:count].reshape(len(self.designs), len(self.judges), self.folds).mean(1)
+        found: dict[int | str, np.ndarray] = dict(zip(self.designs, by_rank, strict=True))
+        if self.joint:
+            found["joint"] = errors[-1][~np.isnan(errors[-1])]
+        missing = np.array([np.nan])
+        own = [found.get(name, missing) for name in self.names]
+        mean, spread = (np.array([f(e) for e in own]) for f in (np.mean, _standard_error))
+        best = int(np.nanargmin(mean))
+        within = mean <= max(mean[best] + spread[best], ROUNDING)
+        constant = _constant_errors(self.log, self.fold, self.folds, self.judges)
+        leads = [constant[: len(e)] - e for e in own]
+        return RankSelection(
+            self.names,
+            *(mean, spread, self.names[int(np.argmax(within))], self.notes, self.judges),
+            np.array([self.rows_per_parameter.get(name, np.nan) for name in self.names]),
+            *(np.array([f(lead) for lead in leads]) for f in (np.mean, _standard_error)),
+        )
+
+    @cached_property
+    def _parts(self) -> tuple[list[np.ndarray], np.ndarray, list[np.ndarray]]:
+        """The rows of each fold, (agents, samples) moves, and how often each was made in a fold."""
+        size = (situations_of(self.log), moves_of(self.log))
+        parts = [np.flatnonzero(self.fold == f) for f in range(self.folds)]
+        by_agent = np.ascontiguousarray(self.log.moves.T)
+        contexts = self.log.situations
+        return parts, by_agent, [count_moves(contexts[r], by_agent[:, r], *size) for r in parts]
+
+    def _moments(self, designs: list[Design], agent: int) -> list[Moments]:
+        """Those of one agent, fold by fold."""
+        parts, by_agent, counts = self._parts
+        contexts, reward = self.log.situations, _centred(self.log, agent)
+        size = (self.log.agents, situations_of(self.log), moves_of(self.log))
+        found = []
+        for rows, count in zip(parts, counts, strict=True):
+            part = Moments.empty([designs[agent]], [agent], *size)
+            part.counts[:] = count
+            add_agent(part, 0, contexts[rows], by_agent[:, rows], reward[rows], np.float64)
+            found.append(part)
+        return found
+
+    def _ridge(self, rank: int) -> dict[int, float]:
+        """The penalties of a rank, from all folds but the first; computed once."""
+        if rank not in self._ridges:
+            counts, designs = self._parts[2], self.designs[rank]
+            first = np.sum(counts, 0) - counts[0]
+            columns = max(design.columns(first.shape[-1]) for design in designs)
+            cells = []
+            for i in _evidence_agents(self.log.agents, columns) if rank > 1 else ():
+                train = _sum(self._moments(designs, int(i))[1:])
+                train.counts[:] = first
+                cells.append(cells_of(train, 0, bases_of(first)))
+            self._ridges[rank] = evidence(cells, rank) if rank > 1 else {}
+        return self._ridges[rank]
+
+    @cached_property
+    def _ridges(self) -> dict[int, dict[int, float]]:
+        return {}
 
 
 def _judges(log: Log, fits: dict[int, list[Design]], folds: int) -> np.ndarray:
@@ -204,38 +329,12 @@ def _judges(log: Log, fits: dict[int, list[Design]], folds: int) -> np.ndarray:
     return np.linspace(0, log.agents - 1, count).round().astype(int)
 
 
-def _choose(
-    names: list[int | str],
-    found: dict[int | str, np.ndarray],
-    notes: dict[int | str, str],
-    judges: np.ndarray,
-    plenty: dict[int | str, float],
-    constant: np.ndarray,
-) -> RankSelection:
-    if not found:
-        raise ValueError(f"ranks: expected one that can be tried; {notes}")
-    missing = np.array([np.nan])
-    errors = np.array([found.get(name, missing).mean() for name in names])
-    spreads = np.array([_standard_error(found.get(name, missing)) for name in names])
-    best = int(np.nanargmin(errors))
-    within = errors <= max(errors[best] + spreads[best], ROUNDING)
-    chosen = names[int(np.argmax(within))]
-    rows = np.array([plenty.get(name, np.nan) for name in names])
-    leads = [constant[: len(e)] - e for e in (found.get(name, missing) for name in names)]
-    lead, lead_errors = ([f(own) for own in leads] for f in (np.mean, _standard_error))
-    return RankSelection(
-        tuple(names),
-        *(errors, spreads, chosen, notes, judges, rows),
-        np.array(lead),
-        np.array(lead_errors),
-    )
-
-
-def _rows_per_parameter(designs: list[Design], rank: int, least: int, counts: np.ndarray) -> float:
+def _rows_per_parameter(
+    sets: list[tuple[int, ...]], rank: int, least: int, counts: np.ndarray
+) -> float:
     """Rows per coefficient in the median cell that was seen, of `least` neighbours or more."""
     moves = counts.shape[-1]
-    smallest = Design.of(tuple(range(least)), rank).columns(moves)
-    columns = np.array([max(design.columns(moves), smallest) for design in designs])
+    columns = np.array([columns_of(max(len(own), least), rank, moves) for own in sets])
     return float(np.median((counts / columns[:, None])[counts > 0]))
 
 
@@ -266,47 +365,6 @@ def _centred(log: Log, i: int) -> np.ndarray:
     """Rewards about zero: squares lose the digits of those far from it, close together."""
     reward = np.asarray(log.rewards[:, i], np.float64)
     return reward - (reward.min() + np.ptp(reward) / 2)
-
-
-def _errors(
-    log: Log, designs: list[Design], rank: int, fold: np.ndarray, folds: int, judges: np.ndarray
-) -> np.ndarray:
-    """(folds,): held-out errors, from the moments of every fold alone."""
-    situations, moves = situations_of(log), moves_of(log)
-    parts = [np.flatnonzero(fold == f) for f in range(folds)]
-    contexts = log.situations
-    by_agent = np.ascontiguousarray(log.moves.T)
-    counts = [_counts(contexts[rows], by_agent[:, rows], situations, moves) for rows in parts]
-    total_counts = np.sum(counts, 0)
-
-    def moments(i: int) -> list[Moments]:
-        reward = _centred(log, i)
-        found = []
-        for rows, count in zip(parts, counts, strict=True):
-            part = Moments.empty([designs[i]], [i], log.agents, situations, moves)
-            part.counts[:] = count
-            add_agent(part, 0, contexts[rows], by_agent[:, rows], reward[rows], np.float64)
-            found.append(part)
-        return found
-
-    ridge: dict[int, float] = {}
-    if rank > 1:
-        spaced = _evidence_agents(log.agents, max(design.columns(moves) for design in designs))
-        first = total_counts - counts[0]
-        cells = []
-        for i in spaced:
-            train = _sum(moments(int(i))[1:])
-            train.counts[:] = first
-            cells.append(cells_of(train, 0, bases_of(first)))
-        ridge = evidence(cells, rank)
-    errors = np.zeros((len(judges), folds))
-    for at, i in enumerate(judges):
-        folded = moments(int(i))
-        total = _sum(folded)
-        variance = _variance(total)
-        for f, held in enumerate(folded):
-            errors[at, f] = _held_out(total.minus(held), held, ridge) / variance
-    return errors.mean(0)
 
 
 def _evidence_agents(agents: int, columns: int) -> np.ndarray:
@@ -359,14 +417,6 @@ def _joint_errors(
             predicted = np.asarray(network(*inputs))
         errors.append((((held.rewards - predicted) ** 2).mean(0) / variance)[judges].mean())
     return np.array(errors)
-
-
-def _counts(contexts: np.ndarray, by_agent: np.ndarray, situations: int, moves: int) -> np.ndarray:
-    counts = np.empty((situations, len(by_agent), moves), np.int64)
-    for j, own in enumerate(by_agent):
-        hits = np.bincount(contexts * moves + own, minlength=situations * moves)
-        counts[:, j] = hits.reshape(situations, moves)
-    return counts
 
 
 def _sum(parts: list[Moments]) -> Moments:

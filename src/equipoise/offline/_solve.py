@@ -14,17 +14,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equipoise.certificates import certify
-from equipoise.core import Certificate, Solution, Status, checks
+from equipoise.certificates import TableCertificate, certify
+from equipoise.core import Outcome, Solution, Status, checks
 from equipoise.core.precision import double_precision
 from equipoise.core.randomness import as_key
 from equipoise.games import ContextualGame, DecoupledMarkovGame, Mixture
 from equipoise.offline import parameters as defaults
-from equipoise.offline._critics import Critic, Dynamics, ExactCritic, MonteCarloCritic, TermRewards
+from equipoise.offline._critics import (
+    STEPS,
+    Critic,
+    Dynamics,
+    ExactCritic,
+    MonteCarloCritic,
+    TermRewards,
+)
 from equipoise.offline._gap import estimate_gap
 from equipoise.offline._joint import SampledCritic
 from equipoise.offline._log import Log
-from equipoise.offline._mirror import STEPS
 from equipoise.offline._model import Model
 from equipoise.offline._select import RankSelection
 from equipoise.offline.parameters import Parameters
@@ -72,11 +78,14 @@ def solve(
         force: Whether to go on where there is too little data for it, or nothing to learn.
         key: Randomness of Monte-Carlo critics and of the bootstrap.
 
-    Returns a `Solution` whose policy is a `Mixture` and whose certificate is that of the *model*,
-    and so not exact; `stats["estimated_gap"]` says what of it is on and off the log's support, and
-    with `bootstrap` where the gap lies over resampled logs. Where the log has
-    too few rows per parameter, or the selection of the rank is in doubt or finds nothing, the
-    policy is the behaviour policy, and the status, "behaviour" or "nothing learned", says why.
+    Returns a `Solution` whose policy is a `Mixture` and whose certificate is that of the *model*:
+    `gains` are exact there, and nothing is proven about the game that was logged.
+    `stats["gap"]` (see `GapEstimate.to_plain`) says what of the gap is on and off the log's
+    support, and with `bootstrap` where it lies over resampled logs. The status is "learned";
+    "refused" where the log has too few rows per parameter or leaves the selected rank in doubt;
+    or "nothing learned" where no rank beats a constant. Then the policy is the behaviour policy,
+    and the message says what to change. No tolerance is asked for, so that `status.solved` is
+    False.
 
     **Example**
 
@@ -116,15 +125,14 @@ def solve(
     }
     if isinstance(model, Model):
         stats["samples_per_parameter"] = model.samples_per_parameter
-    game = model.game if isinstance(model, Model) else model
-    if game is None and isinstance(model, Model):
+    game: Any = model.game if isinstance(model, Model) else model
+    if isinstance(model, Model) and model.game is None:
         certificate = _sampled_certificate(model, mixture, q_mean, value)
     else:
         certificate = certify(game, mixture)
-        if isinstance(model, Model):  # exact in the model is an estimate of the game
-            method = f"{certificate.method}, in the fitted model"
-            certificate = replace(certificate, method=method, exact=False)
-        stats["estimated_gap"] = estimate_gap(
+        if isinstance(model, Model):
+            certificate = in_model(certificate)
+        estimate = estimate_gap(
             model,
             mixture,
             log=log,
@@ -133,8 +141,15 @@ def solve(
             divergence=divergence,
             key=key,
         )
+        stats["gap"] = estimate.to_plain()
     status = _status(model, too_little, nothing, certificate, len(policies))
-    return Solution(mixture, np.asarray(certificate.value), certificate, status, stats)
+    return Solution(mixture, np.asarray(certificate.value), certificate, status, stats=stats)
+
+
+def in_model(certificate: TableCertificate) -> TableCertificate:
+    """A certificate of a fitted model: of the game that was logged, it proves nothing."""
+    method = f"{certificate.method}, in the fitted model"
+    return replace(certificate, method=method, upper=np.full_like(certificate.gains, np.inf))
 
 
 def learn(
@@ -293,14 +308,15 @@ def _divergence(policies: np.ndarray, behaviour: np.ndarray, model: Any) -> np.n
 
 def _sampled_certificate(
     model: Model, mixture: Mixture, q: np.ndarray, value: np.ndarray
-) -> Certificate:
+) -> TableCertificate:
     """Gains in a joint network, from the critic's own samples."""
     chances = model.context_probabilities
     best = np.einsum("c,cn->n", chances, q[:, 0, :, 0].max(-1))
     values = np.einsum("c,cn->n", chances, value[:, 0, :, 0])
     method = "best action against the critic's own samples of the mixture"
     concept = "cce" if len(mixture) > 1 else "nash"
-    return Certificate(best - values, values, method, exact=False, concept=concept)
+    unproven = np.full_like(best, np.inf)
+    return TableCertificate(best - values, unproven, values, method, concept)
 
 
 def _too_little(model: Any, selection: RankSelection | None) -> str:
@@ -323,19 +339,18 @@ def _too_little(model: Any, selection: RankSelection | None) -> str:
 
 
 def _status(
-    model: Any, too_little: str, nothing: str, certificate: Certificate, count: int
+    model: Any, too_little: str, nothing: str, certificate: TableCertificate, count: int
 ) -> Status:
-    gain = float(certificate.max_gain)
+    unproven = np.array(False)
     if nothing:
         message = f"{nothing}; the behaviour policy itself is returned"
-        return Status("nothing learned", message, np.array(False))
+        return Status(Outcome.NOTHING_LEARNED, message, unproven)
     if too_little:
         message = f"the behaviour policy itself is returned: {too_little}"
-        return Status("behaviour", message, np.array(False))
+        return Status(Outcome.REFUSED, message, unproven)
     message = (
-        f"mixture of {count} policies with a largest gain of {gain:.3g} in the fitted model; "
-        "what the log does not show, it cannot promise"
+        f"mixture of {count} policies with a largest gain of {float(certificate.max_gain):.3g}"
     )
-    if not isinstance(model, Model):
-        message = f"mixture of {count} policies with a largest gain of {gain:.3g}"
-    return Status("learned", message, np.array(True))
+    if isinstance(model, Model):
+        message += " in the fitted model; what the log does not show, it cannot promise"
+    return Status(Outcome.LEARNED, message, unproven)

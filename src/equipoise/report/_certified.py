@@ -5,22 +5,34 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.core import Certificate
+from equipoise.core.errors import InputError
+from equipoise.core.results import AggregativeCertificate, Certificate, TableCertificate
 from equipoise.report._folders import RunFolder
 from equipoise.report._page import Report
-from equipoise.report._tables import format_value
+from equipoise.report._tables import (
+    certificate_table,
+    format_value,
+    player_names,
+    rounding_note,
+    state_table,
+)
 from equipoise.runs import Record, Table
 
 #: Concepts by their short names, as `equipoise.certify` takes them.
 _CONCEPTS = {"nash": "Nash", "cce": "coarse correlated", "ce": "correlated"}
+#: Of more players times states than this, only the summary is shown.
+_CELLS = 120
 _EXACT = {True: "exact", False: "not exact"}
 _IN_MODEL = "in the fitted model"
 _COLUMNS = (
-    "run", "concept", "games", "max gain", "worst", "interval", "NashConv", "exploitability", "how",
+    "run", "concept", "games", "max gain", "worst", "at most", "interval", "NashConv",
+    "exploitability", "how",
 )  # fmt: skip
 _MEANING = (
     "How much any player could still gain by leaving the policy alone: the max gain is the ε of "
-    "an ε-equilibrium of the concept that is named; of a batch of games, the mean and the worst."
+    "an ε-equilibrium of the concept that is named; of a batch of games, the mean and the worst. "
+    "It is the gain of a deviation that was found; no deviation gains more than what stands under "
+    "“at most”, which is proven, rounding included."
 )
 #: What is said only where there is such a row.
 _MEANINGS = {
@@ -44,28 +56,31 @@ _MEANINGS = {
 }
 
 
+#: Kind of certificate -> its class.
+_KINDS = {kind.kind: kind for kind in (TableCertificate, AggregativeCertificate)}
+
+
 def certificate_of(record: Record) -> Certificate:
-    """The certificate that a record keeps: its gains and values, and how they were found.
+    """The certificate that a record keeps.
 
     **Example**
 
-    >>> import numpy as np
-    >>> from equipoise.report import certificate_of
-    >>> from equipoise.runs import Record
-    >>> said = {"method": "enumeration", "exact": True, "concept": "cce"}
-    >>> arrays = {"gains": np.array([0.0, 0.5]), "certified_value": np.zeros(2)}
-    >>> certificate = certificate_of(Record("log", {}, said, arrays))
-    >>> float(certificate.max_gain), certificate.concept
-    (0.5, 'cce')
+    >>> import equipoise as eq
+    >>> game = eq.games.load("matching-pennies")
+    >>> record = eq.report.record_of(game, eq.solve(game))
+    >>> eq.report.certificate_of(record).concept
+    'nash'
     """
-    return Certificate(
-        gains=record.arrays["gains"],
-        value=record.arrays["certified_value"],
-        method=record.scalars["method"],
-        exact=record.scalars["exact"],
-        state_gains=record.arrays.get("state_gains"),
-        concept=record.scalars.get("concept", "nash"),
-    )
+    found = (record.solution or {}).get("certificate")
+    if found is None:
+        raise InputError("record", "a solution with its certificate", "none")
+    return _KINDS[found["kind"]].from_plain(found)
+
+
+def has_certificate(record: Record | None) -> bool:
+    """Whether a record keeps a certificate that says something."""
+    found = None if record is None else (record.solution or {}).get("certificate")
+    return found is not None and not np.isnan(np.sum(found.get("gains", 0.0)))
 
 
 def concept_of(certificate: Certificate) -> str:
@@ -94,11 +109,26 @@ def add_certificates(page: Report, runs: Sequence[RunFolder]) -> None:
     page.table(Table(columns, [tuple(row.get(c) for c in columns) for row in told]), digits=3)
 
 
+def add_certificate(page: Report, record: Record) -> None:
+    """Add the certificate of one record in full."""
+    if not has_certificate(record):
+        return
+    certificate, labels = certificate_of(record), record.scalars.get("labels", {})
+    names = player_names(certificate.players, labels.get("players"))
+    states = certificate.state_gains
+    if certificate.gains.ndim == 1 and states is not None and states.size <= _CELLS:
+        table = state_table(certificate, names, labels.get("states"))
+        page.table(table, caption="Value and gain in every state.")
+    page.table(certificate_table(certificate, names))
+    if note := rounding_note(certificate):
+        page.text(note)
+
+
 def _columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Columns that say something: a table of all of them is wider than many a screen.
 
     >>> _columns([{"games": 1, "interval": None}])
-    ['run', 'concept', 'max gain', 'NashConv', 'exploitability', 'how']
+    ['run', 'concept', 'max gain', 'at most', 'NashConv', 'exploitability', 'how']
     """
     left_out = []
     if not any(row.get("interval") for row in rows):
@@ -111,70 +141,54 @@ def _columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 def certificate_rows(run: RunFolder) -> list[dict[str, Any]]:
     """What the record certifies, and what a learner could prove from samples alone.
 
+    >>> import equipoise as eq
     >>> from pathlib import Path
-    >>> record = Record("x", {}, {"method": "enumeration", "exact": True}, {"gains": [0.0, 0.5]})
+    >>> game = eq.games.load("matching-pennies")
+    >>> record = eq.report.record_of(game, eq.solve(game))
     >>> (row,) = certificate_rows(RunFolder(Path("x"), "x", {}, record))
-    >>> row["concept"], row["max gain"], row["exploitability"], row["exact"]
-    ('Nash', 0.5, 0.25, True)
+    >>> row["concept"], row["games"], row["exact"]
+    ('Nash', 1, True)
     """
     if run.record is None:
         return []
     scalars = run.record.scalars
     rows: list[dict[str, Any]] = []
-    if run.record.arrays.get("gains", np.zeros(0)).size:
-        rows.append(_of_gains(run.record))
-    if isinstance(scalars.get("certified"), Mapping):
-        rows.append(_of_summary(scalars["certified"]))
+    if has_certificate(run.record):
+        rows.append(_row(run.record))
     if isinstance(scalars.get("bound"), float) and isinstance(scalars.get("confidence"), float):
         bound = scalars["bound"]
         how = f"proven by samples, with probability {scalars['confidence']:g}"
-        rows.append({"concept": "Nash", "max gain": bound, "worst": bound, "how": how})
-    return [{"games": 1, "exact": False} | row | {"run": run.label} for row in rows]
+        rows.append({"concept": "Nash", "at most": bound, "games": 1, "how": how, "exact": False})
+    return [row | {"run": run.label} for row in rows]
 
 
-def _of_gains(record: Record) -> dict[str, Any]:
-    scalars, gains = record.scalars, np.asarray(record.arrays["gains"], float)
-    how, exact = str(scalars.get("method", "–")), bool(scalars.get("exact"))
-    certificate = Certificate(gains, np.zeros_like(gains), how, exact)
-    concept = str(scalars.get("concept", "nash"))
+def _row(record: Record) -> dict[str, Any]:
+    certificate, how = certificate_of(record), certificate_of(record).method
+    proven = float(np.max(certificate.max_upper))
     row: dict[str, Any] = {
-        "concept": _CONCEPTS.get(concept, concept),
-        "games": certificate.nash_conv.size,
+        "concept": _CONCEPTS.get(certificate.concept, certificate.concept),
+        "games": np.size(certificate.nash_conv),
         "max gain": float(np.mean(certificate.max_gain)),
         "worst": float(np.max(certificate.max_gain)),
+        "at most": proven if np.isfinite(proven) else None,
         "how": how,
-        "exact": exact,
+        "exact": certificate.exact,
     }
-    if _IN_MODEL in how or f"gap {_IN_MODEL}" in scalars:
+    if _IN_MODEL in how:
+        gap = record.solution["stats"].get("gap", {}) if record.solution else {}
         named = f"{row['concept']}, {_IN_MODEL}"
-        return row | {"concept": named, "interval": _interval(scalars), "exact": False}
-    if concept == "nash":
+        return row | {"concept": named, "interval": _interval(gap), "exact": False}
+    if certificate.concept == "nash":
         row["NashConv"] = float(np.mean(certificate.nash_conv))
         row["exploitability"] = float(np.mean(certificate.exploitability))
     return row
 
 
-def _of_summary(found: Mapping[str, Any]) -> dict[str, Any]:
-    """A certificate of very many agents, of whom the record keeps the sums alone."""
-    concept = str(found.get("concept", "nash"))
-    return {
-        "concept": _CONCEPTS.get(concept, concept),
-        "max gain": found["max_gain"],
-        "worst": found["max_gain"],
-        "NashConv": found["nash_conv"],
-        "exploitability": found["exploitability"],
-        "how": found["method"],
-        "exact": found["exact"],
-    }
-
-
-def _interval(scalars: Mapping[str, Any]) -> str | None:
+def _interval(gap: Mapping[str, Any]) -> str | None:
     """The interval of a gap over resampled logs with its level; of too few for one, their range."""
-    low, high, level = (
-        scalars.get(f"gap over resampled logs, {part}") for part in ("lower", "upper", "level")
-    )
-    if low is None or high is None:
+    if gap.get("interval") is None:
         return None
-    ends = f"{format_value(low, 3)} to {format_value(high, 3)}"
-    how = f"range of {scalars.get('resampled logs', 'some')}" if level is None else f"{level:.0%}"
-    return f"{how}: {ends}"
+    low, high = gap["interval"]
+    count = np.size(gap.get("resampled", ()))
+    how = f"range of {count}" if gap.get("level") is None else f"{gap['level']:.0%}"
+    return f"{how}: {format_value(low, 3)} to {format_value(high, 3)}"

@@ -9,11 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.report._canvas import COLOURS, FONT, canvas, cycle, label, name_ticks
-from equipoise.report._heat import heat_map
-from equipoise.report._maps import equilibrium_map, interaction_map
+from equipoise.report._canvas import (
+    COLOURS,
+    FONT,
+    canvas,
+    cycle,
+    draw_slope,
+    fit_slope,
+    label,
+    name_ticks,
+    set_value_axis,
+    spans_a_range,
+)
+from equipoise.report._maps import equilibrium_map, heat_map, interaction_map
 from equipoise.report._run_curves import compared_curves
-from equipoise.report._slopes import draw_slope, fit_slope, set_value_axis, spans_a_range
 
 __all__ = [
     "compared_curves",

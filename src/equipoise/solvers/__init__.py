@@ -1,6 +1,7 @@
 """Equilibria of every kind of game: `solve` finds one, `equilibria` all of a normal form."""
 
 from equipoise.solvers._general import Equilibria, equilibria
-from equipoise.solvers._solve import KINDS, solve
+from equipoise.solvers._solve import KINDS as KINDS
+from equipoise.solvers._solve import solve
 
-__all__ = ["KINDS", "Equilibria", "equilibria", "solve"]
+__all__ = ["Equilibria", "equilibria", "solve"]

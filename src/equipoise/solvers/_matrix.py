@@ -15,6 +15,7 @@ from equipoise.games import MatrixGame, NormalFormGame, Profile
 
 #: The largest gain allowed, unless told, as a part of the range of payoffs of each game.
 TOLERANCE = 1e-8
+_SMALLEST = float(np.finfo(np.float64).smallest_subnormal)
 
 
 def solve_matrix(
@@ -84,8 +85,10 @@ def as_tolerance(
         checks.check_range("tolerance", tolerance, 0.0, np.inf, low_open=True)
         return np.full(batch, float(tolerance))
     low, high = extremes(payoff)
-    allowed = TOLERANCE * high - TOLERANCE * low  # the range itself may be infinite
-    return np.minimum(allowed * horizon, np.finfo(np.float64).max).reshape(batch)
+    allowed = 2.0 * TOLERANCE * horizon * (0.5 * high - 0.5 * low)  # the range may be infinite
+    # Less than a few of the smallest floats cannot be asked for.
+    allowed = np.where(high > low, np.maximum(allowed, 4 * _SMALLEST), 0.0)
+    return np.minimum(allowed, np.finfo(np.float64).max).reshape(batch)
 
 
 def make_status(upper: np.ndarray, allowed: np.ndarray, how: str, advice: str) -> Status:

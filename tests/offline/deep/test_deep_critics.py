@@ -13,7 +13,6 @@ from equipoise.core.precision import double_precision
 from equipoise.offline.deep import Critic, Critics, fit
 from equipoise.offline.deep import _critics as critics_module
 from equipoise.offline.deep import _fit as fit_module
-from equipoise.offline.deep import _train as train_module
 from equipoise.offline.deep._networks import all_scopes
 from equipoise.offline.deep._rows import Rows, Sizes, prepare
 
@@ -185,9 +184,9 @@ def test_a_stopped_run_goes_on_to_the_same_critics(tmp_path, monkeypatch):
     log = simple_log()
     critic = Critic(2, width=8, depth=1, epochs=12, patience=12)
     whole = fit(log, critic, key=3)
-    monkeypatch.setattr(fit_module, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr("equipoise.runs._loop.CHECKPOINT_SHARE", float("inf"))
     monkeypatch.setattr(fit_module, "_LOOK_SECONDS", 0.0)
-    advance, calls = train_module.advance, []
+    advance, calls = fit_module.advance_learners, []
 
     def killed(*arguments):
         calls.append(0)
@@ -195,7 +194,7 @@ def test_a_stopped_run_goes_on_to_the_same_critics(tmp_path, monkeypatch):
             raise SystemError("killed")
         return advance(*arguments)
 
-    monkeypatch.setattr(train_module, "advance", killed)
+    monkeypatch.setattr(fit_module, "advance_learners", killed)
     with pytest.raises(SystemError):
         fit(log, critic, key=3, run=tmp_path / "run")
     resumed = fit(log, critic, key=3, run=tmp_path / "run")
@@ -212,13 +211,13 @@ def test_interrupted_training_returns_the_best_so_far(monkeypatch):
     import os
     import signal
 
-    advance = train_module.advance
+    advance = fit_module.advance_learners
 
     def pressed(*arguments):
         os.kill(os.getpid(), signal.SIGINT)
         return advance(*arguments)
 
-    monkeypatch.setattr(train_module, "advance", pressed)
+    monkeypatch.setattr(fit_module, "advance_learners", pressed)
     critics = fit(simple_log(), Critic(2, width=8, depth=1, epochs=50), key=0)
     assert (critics.rounds == 1).all()
     assert np.isfinite(critics.validation).all()

@@ -158,13 +158,13 @@ def solve_batch(
     if exponent is not None:
         with np.errstate(under="ignore"):
             payoff = np.ldexp(payoff, -exponent[:, None, None])
-            tolerance = None if tolerance is None else np.ldexp(tolerance, -exponent)
     single = rows * columns >= SINGLE_PRECISION_FROM
     best = _solve_stage(payoff, single, 2 if single else 0, 0.0)
     x, y, value, gap, spread, pivots = best
-    if tolerance is None:
-        tolerance = 1e-8 * spread
-    allowed = np.maximum(tolerance, 16 * np.finfo(np.float64).eps * spread)
+    allowed = 1e-8 * spread
+    if tolerance is not None:
+        allowed = tolerance if exponent is None else np.ldexp(tolerance, -exponent)
+    allowed = np.maximum(allowed, 16 * np.finfo(np.float64).eps * spread)
     stage = np.zeros(games, np.int8)
 
     def adopt(which: np.ndarray, number: int, new_x: np.ndarray, new_y: np.ndarray) -> None:

@@ -1,9 +1,10 @@
 """Policies as networks, and what `improve` returns."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from math import sqrt
+from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -12,9 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from equipoise.core.weights import write_weights
 from equipoise.games import ContinuousPolicy
-from equipoise.offline.deep._methods import TD3BC, PolicyGradient
+from equipoise.offline.deep._critics import named_arrays, read_weights
 from equipoise.offline.deep._rows import Sizes
+from equipoise.offline.deep._spec import TD3BC, PolicyGradient
 
 
 class ActorNetwork(eqx.Module):
@@ -106,16 +109,37 @@ class Actors:
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write policies and networks as safetensors, and the settings beside them."""
-        from equipoise.offline.deep._files import save_actors
-
-        save_actors(self, folder)
+        arrays = {} if self.networks is None else named_arrays(self.networks)
+        arrays = {f"networks/{name}": array for name, array in arrays.items()}
+        arrays |= {"points": self.points, "recorded": self.recorded}
+        for name in ("weights", "history"):
+            if getattr(self, name) is not None:
+                arrays[name] = getattr(self, name)
+        described = {
+            "kind": type(self.method).__name__,
+            "method": asdict(self.method),
+            "sizes": asdict(self.sizes),
+            "steps": self.steps,
+        }
+        write_weights(Path(folder), "actors", arrays, described)
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> "Actors":
         """Read what `save` wrote, or `improve` left in its run folder."""
-        from equipoise.offline.deep._files import load_actors
-
-        return load_actors(folder)
+        arrays, described = read_weights(folder, "actors", ("kind", "method", "sizes", "steps"))
+        kinds = {"TD3BC": TD3BC, "PolicyGradient": PolicyGradient}
+        method = kinds[described["kind"]](**described["method"])
+        networks = None
+        if isinstance(method, TD3BC):
+            layers = range(method.depth + 1)
+            networks = ActorNetwork(
+                tuple(jnp.asarray(arrays[f"networks/.weights[{k}]"]) for k in layers),
+                tuple(jnp.asarray(arrays[f"networks/.biases[{k}]"]) for k in layers),
+            )
+        sizes, steps = Sizes(**described["sizes"]), int(described["steps"])
+        points, chances = arrays["points"], arrays.get("weights")
+        recorded, history = arrays["recorded"], arrays.get("history")
+        return cls(method, sizes, points, chances, networks, steps, recorded, history)
 
 
 def policy_table(points: Any, sizes: Sizes, local: bool) -> np.ndarray:

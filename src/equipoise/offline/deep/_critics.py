@@ -1,8 +1,9 @@
 """What `fit` returns: critics of all agents and trials, and how well they predict."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -10,14 +11,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equipoise.core import checks
+from equipoise.core import checks, weights
 from equipoise.core.precision import single_precision
 from equipoise.games import ContinuousGame
-from equipoise.offline.deep._mapping import over_agents, side_by_side
-from equipoise.offline.deep._networks import RewardModel
-from equipoise.offline.deep._rows import Rows, Sizes
+from equipoise.offline.deep._networks import Polynomials, RewardModel, TermNetworks, all_factors
+from equipoise.offline.deep._rows import Rows, Sizes, over_agents, side_by_side
 from equipoise.offline.deep._spec import Critic, LinearCritic
 
+#: What is kept of critics beside their weights.
+_MEASURES = ("shift", "scale", "validation", "unexplained", "best_round", "rounds")
 #: Rows that are predicted at a time.
 _BLOCK = 256
 
@@ -140,22 +142,52 @@ class Critics:
             reward, self.agents, self.sizes.contexts, curvature=curvature
         )
 
+    def fingerprint(self) -> str:
+        """A word that says which critics these are."""
+        return weights.fingerprint({**named_arrays(self.models), "scale": self.scale})
+
     def _check_trial(self, trial: int) -> None:
         if not 0 <= trial < self.trials:
             raise ValueError(f"trial: expected 0 to {self.trials - 1}, found {trial}")
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write weights as safetensors, and the settings beside them."""
-        from equipoise.offline.deep._files import save_critics
-
-        save_critics(self, folder)
+        arrays = {f"models/{name}": array for name, array in named_arrays(self.models).items()}
+        arrays |= {name: getattr(self, name) for name in _MEASURES}
+        kind = "network" if isinstance(self.spec, Critic) else "polynomials"
+        described = {"kind": kind, "spec": asdict(self.spec), "sizes": asdict(self.sizes)}
+        weights.write_weights(Path(folder), "critics", arrays, described)
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> "Critics":
         """Read what `save` wrote, or `fit` left in its run folder."""
-        from equipoise.offline.deep._files import load_critics
-
-        return load_critics(folder)
+        arrays, described = read_weights(folder, "critics", ("kind", "spec", "sizes"))
+        sizes = Sizes(**described["sizes"])
+        given = {
+            name.removeprefix("models/"): jnp.asarray(array)
+            for name, array in arrays.items()
+            if name.startswith("models/")
+        }
+        spec: Critic | LinearCritic
+        models: Any
+        if described["kind"] == "network":
+            spec = Critic(**described["spec"])
+            layers = range(spec.depth + 1)
+            models = TermNetworks(
+                given[".scopes"],
+                tuple(given[f".weights[{k}]"] for k in layers),
+                tuple(given[f".biases[{k}]"] for k in layers),
+                given.get(".embedding"),
+                sizes,
+            )
+        else:
+            spec = LinearCritic(**described["spec"])
+            names = (".own", ".others", ".factors", ".coefficients")
+            own, others, factors, coefficients = (given[name] for name in names)
+            models = Polynomials(own, others, factors, coefficients, spec.degree, sizes)
+            if given[".factors"].shape[2:] != all_factors(spec, sizes).shape:
+                raise ValueError(f"{folder}: expected critics, found features of another critic")
+        return cls(spec, sizes, models, *(arrays[name] for name in _MEASURES))
 
 
 def _as_precise(models: Any, dtype: Any) -> Any:
@@ -206,3 +238,20 @@ def _predict(models: Any, rows: Rows, vectorised: bool) -> jax.Array:
     found = jax.lax.map(lambda part: each(models, part, nothing), jax.tree.map(blocked, rows))
     found = jnp.moveaxis(found, 0, 2)
     return found.reshape(*found.shape[:2], -1)[..., :count]
+
+
+def read_weights(
+    folder: str | os.PathLike[str], stem: str, parts: tuple[str, ...]
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Arrays and description; refuses a folder without them and damaged files, by name."""
+    folder = Path(folder)
+    arrays, description = folder / f"{stem}.safetensors", folder / f"{stem}.json"
+    for path in (description, arrays):
+        if not path.exists():
+            raise FileNotFoundError(f"{folder}: expected {stem}, found no {path.name}")
+    return weights.read_arrays(arrays), weights.read_description(description, parts)
+
+
+def named_arrays(tree: Any) -> dict[str, np.ndarray]:
+    """The arrays of a pytree by their places in it."""
+    return weights.named(eqx.filter(tree, eqx.is_array))

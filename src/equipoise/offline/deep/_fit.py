@@ -1,8 +1,11 @@
-"""From logs to critics: the loop around the compiled rounds of training."""
+"""From logs to critics: least squares for all agents of all trials in one compiled program.
 
-import hashlib
+Training goes on in rounds: an epoch, or a single step where patience is counted in steps. After
+every round the rows held out are predicted; the weights that did best are kept, and every agent
+stops by its own.
+"""
+
 import os
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,27 +14,40 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
+from jaxtyping import Array, Float, Int
 
 from equipoise.core import checks
 from equipoise.core.precision import single_precision
 from equipoise.core.randomness import as_key
 from equipoise.offline._log import Log
-from equipoise.offline.deep import _train
 from equipoise.offline.deep._critics import Critics
-from equipoise.offline.deep._files import save_critics
-from equipoise.offline.deep._linear import fit_polynomials
-from equipoise.offline.deep._mapping import side_by_side
-from equipoise.offline.deep._networks import TermNetworks, all_scopes, make_network
-from equipoise.offline.deep._rows import Data, Sizes, prepare
+from equipoise.offline.deep._networks import TermNetworks, all_scopes, fit_polynomials, make_network
+from equipoise.offline.deep._rows import Data, Rows, Sizes, over_agents, prepare, side_by_side
 from equipoise.offline.deep._spec import Critic, LinearCritic
-from equipoise.runs import Pace, Record, Run, interruptible, progress
+from equipoise.runs import Reached, Record, Run, resumable
 
 #: How long the program runs between two looks at Ctrl-C, and how much a kill may lose.
-_LOOK_SECONDS, CHECKPOINT_SECONDS = 1.0, 30.0
+_LOOK_SECONDS = 1.0
 #: Rows that a log has at least: of fewer, too few are held out to judge anything by.
 FEWEST = 20
 #: Purposes of the keys that are made of the one given.
 _SPLIT, _SCOPES, _WEIGHTS, _ORDER = range(4)
+
+
+class Learner(eqx.Module):
+    """Where the critic of one agent stands; axes (trials, agents) come before those named."""
+
+    #: The numbers of a `TermNetworks`; everything else is None.
+    weights: Any
+    moments: Any
+    best: Any
+    #: Held-out loss of `best`, and the round it is of.
+    loss: Float[Array, "*axes"]
+    best_round: Int[Array, "*axes"]
+    #: Rounds since then, and rounds in all.
+    stale: Int[Array, "*axes"]
+    round: Int[Array, "*axes"]
 
 
 def fit(
@@ -76,7 +92,7 @@ def fit(
     config = {
         "critic": critic,
         "kind": type(critic).__name__,
-        "logs": [fingerprint(log) for log in logs],
+        "logs": [log.fingerprint() for log in logs],
         "key": np.asarray(jax.random.key_data(key)),
         "capacity": capacity,
     }
@@ -86,7 +102,7 @@ def fit(
     with Run.start(run, config) as folder:
         critics, complete = _fit(logs, critic, key, folder, capacity)
         if complete:
-            save_critics(critics, folder.path)
+            critics.save(folder.path)
             folder.finish(_record(critics, folder))
         return critics
 
@@ -111,16 +127,6 @@ def as_logs(given: Log | Sequence[Log], trials: int) -> list[Log]:
     return logs
 
 
-def fingerprint(log: Log) -> str:
-    """A word that says which log this is."""
-    digest = hashlib.sha256()
-    for name in ("contexts", "actions", "rewards", "states", "next_states", "steps"):
-        array = getattr(log, name)
-        if array is not None:
-            digest.update(name.encode() + np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()[:16]
-
-
 def _fit(
     logs: list[Log],
     critic: Critic | LinearCritic,
@@ -130,16 +136,17 @@ def _fit(
 ) -> tuple[Critics, bool]:
     if isinstance(critic, LinearCritic):
         return _fit_linear(logs, critic, jax.random.fold_in(key, _SPLIT)), True
-    with single_precision(), interruptible() as stop:
+    with single_precision():
         split = jax.random.fold_in(key, _SPLIT)
         data = prepare(logs, critic.validation, critic.standardise, split, capacity)
         sizes = Sizes.of(logs[0])
         networks = initial_networks(critic, sizes, len(logs), key)
-        learners = _train.start(networks)
+        learners = start_learners(networks)
         frame = eqx.filter(networks, eqx.is_inexact_array, inverse=True)
         frame = jax.tree.map(lambda x: x[0], frame)  # scopes are those of every trial
-        learners = _loop(learners, frame, data, jax.random.fold_in(key, _ORDER), critic, stop, run)
-        return _as_critics(learners, networks, data, critic, sizes), not stop
+        order = jax.random.fold_in(key, _ORDER)
+        reached = _loop(learners, frame, data, order, critic, run)
+        return _as_critics(reached.state, networks, data, critic, sizes), not reached.stopped
 
 
 def initial_networks(critic: Critic, sizes: Sizes, trials: int, key: jax.Array) -> TermNetworks:
@@ -167,50 +174,41 @@ def _random_networks(
 
 
 def _loop(
-    learners: _train.Learner,
+    learners: Learner,
     frame: Any,
     data: Data,
     key: jax.Array,
     critic: Critic,
-    stop: Any,
     run: Run | None,
-) -> _train.Learner:
-    """Rounds until all have stopped; looks up about once a second."""
-    if run is not None and run.step:
-        learners = run.restore(learners)
-    last, vectorised = _train.rounds_in_all(critic, data), side_by_side()
-    reached = int(learners.round.max())
-    saved, pace = time.monotonic(), Pace(_LOOK_SECONDS, compiled=False)
+) -> Reached:
+    """Rounds until all have stopped."""
+    last, vectorised = rounds_in_all(critic, data), side_by_side()
 
-    def advance(rounds: int) -> _train.Learner:
-        given = (frame, data, key, _train.Rule.of(critic, reached + rounds))
-        return jax.block_until_ready(_train.advance(given, learners, vectorised))
+    def advance(learners: Any, step: int, until: int) -> tuple[Any, dict[str, Any]]:
+        given = (frame, data, key, Rule.of(critic, until))
+        learners = jax.block_until_ready(advance_learners(given, learners, vectorised))
+        active = int(_goes_on(learners, critic, last).sum())
+        return learners, {"loss": float(learners.loss.mean()), "active": active}
 
-    with progress("fitting critics", total=last) as bar:
-        bar.advance(reached)
-        while not stop and bool(_goes_on(learners, critic, last).any()):
-            until = min(last, reached + pace.steps)
-            learners = pace.run(advance, until - reached)
-            active = int(_goes_on(learners, critic, last).sum())
-            loss = float(learners.loss.mean())
-            bar.advance(until - reached, loss=loss, active=active)
-            reached = until
-            late = time.monotonic() - saved > CHECKPOINT_SECONDS
-            if run is not None:
-                run.log(reached, loss=loss, active=active)
-                if late or stop or not active:
-                    run.checkpoint(reached, learners)
-                    saved = time.monotonic()
-    return learners
+    return resumable(
+        run,
+        learners,
+        advance,
+        last,
+        name="fitting critics",
+        look=_LOOK_SECONDS,
+        marks=-(-last // 100),
+        ended=lambda learners: not _goes_on(learners, critic, last).any(),
+    )
 
 
-def _goes_on(learners: _train.Learner, critic: Critic, last: int) -> np.ndarray:
+def _goes_on(learners: Learner, critic: Critic, last: int) -> np.ndarray:
     going = (np.asarray(learners.stale) < critic.patience) & (np.asarray(learners.round) < last)
     return going
 
 
 def _as_critics(
-    learners: _train.Learner, networks: TermNetworks, data: Data, critic: Critic, sizes: Sizes
+    learners: Learner, networks: TermNetworks, data: Data, critic: Critic, sizes: Sizes
 ) -> Critics:
     # Before there is any judgement, the weights that are there.
     judged = bool(np.isfinite(np.asarray(learners.loss)).any())
@@ -266,3 +264,152 @@ def _record(critics: Critics, run: Run) -> Record:
         "parameters": critics.parameters,
     }
     return Record("critics", run.config, scalars, {name: getattr(critics, name) for name in names})
+
+
+def start_learners(networks: TermNetworks) -> Learner:
+    """Before the first round; `networks` has axes (trials, agents)."""
+    weights, _ = eqx.partition(networks, eqx.is_inexact_array)
+    shape = networks.weights[0].shape[:2]
+
+    moments = _first_moments(weights)
+    # Every leaf has a buffer of its own, as all of them are donated to `advance_learners`.
+    weights, best = jax.tree.map(jnp.copy, weights), jax.tree.map(jnp.copy, weights)
+    zeros = [jnp.zeros(shape, jnp.int32) for _ in range(3)]
+    return Learner(weights, moments, best, jnp.full(shape, jnp.inf), *zeros)
+
+
+@eqx.filter_jit
+def _first_moments(weights: Any) -> Any:
+    return jax.vmap(jax.vmap(optax.adam(0.0).init))(weights)
+
+
+def rounds_in_all(critic: Critic, data: Data) -> int:
+    """After how many rounds training ends at the latest."""
+    steps = steps_per_epoch(critic, int(data.trained))
+    return critic.epochs * (steps if critic.patience_unit == "steps" else 1)
+
+
+def steps_per_epoch(critic: Critic, rows: int) -> int:
+    """Whole batches in an epoch, but at least one."""
+    return max(1, rows // critic.batch)
+
+
+class Rule(eqx.Module):
+    """How training goes on and when it ends; numbers, so that one program serves many."""
+
+    learning_rate: Float[Array, ""]
+    patience: Int[Array, ""]
+    #: Rounds that are not to be exceeded.
+    until: Int[Array, ""]
+    batch: int = eqx.field(static=True)
+    by_step: bool = eqx.field(static=True)
+
+    @classmethod
+    def of(cls, critic: Critic, until: int) -> "Rule":
+        """That of a critic."""
+        return cls(
+            jnp.float32(critic.learning_rate),
+            jnp.int32(critic.patience),
+            jnp.int32(until),
+            critic.batch,
+            critic.patience_unit == "steps",
+        )
+
+
+@eqx.filter_jit(donate="all-except-first")
+def advance_learners(
+    given: tuple[Any, Data, jax.Array, Rule],
+    learners: Learner,
+    vectorised: bool,
+) -> Learner:
+    """Go on until every learner has stopped or made so many rounds; the old learners are used up.
+
+    Given are what the weights are put into (`TermNetworks` of each agent without numbers), the
+    rows, the key that shuffles them, and the rule.
+    """
+    frame, data, key, rule = given
+    trials = data.rewards.shape[0]
+    keys = jax.vmap(lambda t: jax.random.fold_in(key, t))(jnp.arange(trials))
+    rewards = jnp.moveaxis(data.rewards, 2, 1)  # trials, agents, rows
+
+    def one(own: Any, trial: Any, frame: Any) -> Learner:
+        learner, targets = own
+        rows, trial_key = trial
+        return _advance_one(
+            learner, frame, rows, targets, data.trained, data.total, trial_key, rule
+        )
+
+    mapped = over_agents(one, vectorised)
+    return mapped((learners, rewards), (data.rows, keys), frame)
+
+
+def _advance_one(
+    learner: Learner,
+    frame: Any,
+    rows: Rows,
+    targets: Float[Array, "rows"],
+    trained: Array,
+    total: Array,
+    key: jax.Array,
+    rule: Rule,
+) -> Learner:
+    capacity = targets.shape[0]
+    batch, by_step = min(rule.batch, capacity), rule.by_step
+    epoch_steps = jnp.maximum(trained // rule.batch, 1)
+
+    def error(weights: Any, index: Array, counted: Array) -> Array:
+        network = eqx.combine(weights, frame)
+        wrong = network(rows.take(index)) - targets[index]
+        return jnp.where(counted, wrong**2, 0.0).sum()
+
+    def step(number: Array, carry: Any, order: Array) -> Any:
+        weights, moments = carry
+        index = jax.lax.dynamic_slice(order, (number * batch,), (batch,))
+        counted = number * batch + jnp.arange(batch) < trained
+        gradient = jax.grad(lambda w: error(w, index, counted) / counted.sum())(weights)
+        updates, moments = optax.adam(rule.learning_rate).update(gradient, moments, weights)
+        return eqx.apply_updates(weights, updates), moments
+
+    def held_out(weights: Any) -> Array:
+        def block(number: Array, sum_so_far: Array) -> Array:
+            index = trained + number * batch + jnp.arange(batch)
+            safe = jnp.minimum(index, capacity - 1)
+            return sum_so_far + error(weights, safe, index < total)
+
+        blocks = (total - trained + batch - 1) // batch
+        return jax.lax.fori_loop(0, blocks, block, jnp.zeros(())) / (total - trained)
+
+    def one_round(state: Learner) -> Learner:
+        epoch = state.round // epoch_steps if by_step else state.round
+        order = _shuffled(jax.random.fold_in(key, epoch), trained, capacity)
+        carry = (state.weights, state.moments)
+        if by_step:
+            weights, moments = step(state.round % epoch_steps, carry, order)
+        else:  # as many steps for everybody: nothing to hold back side by side
+            weights, moments = jax.lax.fori_loop(
+                0, epoch_steps, lambda n, c: step(n, c, order), carry
+            )
+        loss = held_out(weights)
+        better = loss < state.loss
+        best = jax.tree.map(lambda new, old: jnp.where(better, new, old), weights, state.best)
+        after = state.round + 1
+        return Learner(
+            weights,
+            moments,
+            best,
+            jnp.where(better, loss, state.loss),
+            jnp.where(better, after, state.best_round),
+            jnp.where(better, 0, state.stale + 1),
+            after,
+        )
+
+    def goes_on(state: Learner) -> Array:
+        return (state.round < rule.until) & (state.stale < rule.patience)
+
+    return jax.lax.while_loop(goes_on, one_round, learner)
+
+
+def _shuffled(key: jax.Array, trained: Array, capacity: int) -> Int[Array, "capacity"]:
+    """A random order of the training rows; all others come after them."""
+    chance = jax.random.uniform(key, (capacity,))
+    return jnp.argsort(jnp.where(jnp.arange(capacity) < trained, chance, 2.0)).astype(jnp.int32)

@@ -9,20 +9,20 @@ descent, EXP3-IX, V-learning) that need no training. Players are trained with th
 and with ours. Three more panels: players trained at shorter trajectories, models of several
 sizes, and the number of training games.
 
-    python -m equipoise.papers.in_context --scale quick --run runs/figure1
-    python -m equipoise.papers.in_context --scale full --part matrix-3 --run runs/figure1
+    python -m equipoise.papers in_context --run runs/figure1
+    python -m equipoise.papers in_context --scale full --only matrix-3 --run runs/figure1
 
 Every part leaves a record of its own in the run folder, and one that is there is not run again.
 """
 
 import os
-from pathlib import Path
-from typing import Any
+from functools import partial
 
+from equipoise.papers import kept
 from equipoise.papers.in_context._parts import run_part, summary
 from equipoise.papers.in_context._plot import plot
 from equipoise.papers.in_context._settings import Config
-from equipoise.runs import Record, Run
+from equipoise.runs import Record
 
 __all__ = ["Config", "plot", "run"]
 
@@ -43,20 +43,12 @@ def run(config: Config, key: int = 0, folder: str | os.PathLike[str] | None = No
     >>> record.arrays["A=2|iid|omd"].shape, record.arrays["A=2|x"].tolist()
     ((2, 4), [1, 2, 4, 8])
     """
-    records = []
-    for part in config.parts:
-        if folder is None:
-            records.append(run_part(config, part, key))
-            continue
-        settings = {**vars(config), "only": (part,), "key": key}
-        with Run.start(Path(folder) / part, settings) as place:
-            if not place.finished:
-                place.finish(run_part(config, part, key))
-            records.append(place.record())
-    return merge(config, key, records)
-
-
-def merge(config: Config, key: Any, records: list[Record]) -> Record:
-    """Records of several parts as one."""
+    records = [
+        kept(
+            *(folder, part, {**vars(config), "only": (part,), "key": key}),
+            partial(run_part, config, part, key),
+        )
+        for part in config.parts
+    ]
     arrays = {name: array for record in records for name, array in record.arrays.items()}
     return Record("in-context", config, {"key": key}, arrays, {"gaps": summary(arrays)})

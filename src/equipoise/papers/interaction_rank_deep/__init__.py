@@ -9,21 +9,22 @@ own action alone. Each with our recipe and with the printed one, with the median
 held-out losses and times, and beside a critic that is linear in polynomials of actions. The
 ablations change our recipe one thing at a time.
 
-    python -m equipoise.papers.interaction_rank_deep --figure 2 --scale quick --run runs/deep
+    python -m equipoise.papers interaction_rank_deep --figures 2 --run runs/deep
 
 Every part leaves a record of its own in the run folder, and one that is there is not run again.
 """
 
 import os
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from equipoise.papers import kept, rows_of
 from equipoise.papers.interaction_rank_deep._parts import parts, run_part
 from equipoise.papers.interaction_rank_deep._plot import plot
 from equipoise.papers.interaction_rank_deep._settings import ABLATIONS, FIGURES, Config
-from equipoise.runs import Record, Run, Table
+from equipoise.runs import Record, Table
 
 __all__ = ["ABLATIONS", "FIGURES", "Config", "plot", "run"]
 
@@ -43,24 +44,16 @@ def run(config: Config, key: int = 0, folder: str | os.PathLike[str] | None = No
     >>> figures.run(small).tables["summary"].column("critic")
     ['2-IR-linear']
     """
-    records = []
-    for part in parts(config):
-        if folder is None:
-            records.append(run_part(config, part, key))
-            continue
-        # What a part has to do with: not which others were asked for beside it.
-        settings = {**vars(config), "figures": (part.figure,), "part": part, "key": key}
-        settings = {k: v for k, v in settings.items() if k not in ("critics", "architectures")}
-        settings.pop("recipes")
-        with Run.start(Path(folder) / part.name, settings) as place:
-            if not place.finished:
-                place.finish(run_part(config, part, key))
-            records.append(place.record())
-    return merge(config, key, records)
-
-
-def merge(config: Config, key: int, records: list[Record]) -> Record:
-    """Records of several parts as one, with means and standard errors over trials."""
+    # What a part has to do with: not which others were asked for beside it.
+    beside = ("critics", "architectures", "recipes")
+    shared = {k: v for k, v in vars(config).items() if k not in beside}
+    records = [
+        kept(
+            *(folder, part.name, {**shared, "figures": (part.figure,), "part": part, "key": key}),
+            partial(run_part, config, part, key),
+        )
+        for part in parts(config)
+    ]
     arrays = {name: array for record in records for name, array in record.arrays.items()}
     columns = records[0].tables["gaps"].columns
     rows = [row for record in records for row in record.tables["gaps"].rows]
@@ -73,8 +66,7 @@ def summary(gaps: Table) -> Table:
     """One row for each critic, recipe, change and size of the log."""
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     names = ("figure", "critic", "recipe", "change", "rows per agent")
-    for row in gaps.rows:
-        named = dict(zip(gaps.columns, row, strict=True))
+    for named in rows_of(gaps):
         groups.setdefault(tuple(named[n] for n in names), []).append(named)
     rows = []
     for group, found in groups.items():

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.papers import rows_of
 from equipoise.runs import Record
 
 _COLOURS = {"1-IR": "C3", "2-IR": "C0", "joint": "C1"}
@@ -29,8 +30,7 @@ def plot(record: Record) -> Any:
     """
     from matplotlib.figure import Figure
 
-    table = record.tables["summary"]
-    rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    rows = rows_of(record.tables["summary"])
     panels = []
     for figure in dict.fromkeys(row["figure"] for row in rows):
         own = [row for row in rows if row["figure"] == figure]

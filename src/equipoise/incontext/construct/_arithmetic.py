@@ -1,0 +1,150 @@
+"""Arithmetic as layers: division, and the projection onto the truncated simplex.
+
+Division does without the paper's Assumption 4.1: a piecewise-linear start and Newton's steps. A
+ReLU network interpolates `1 / z` on `[low, high]` with N pieces. With knots in geometric
+progression every piece has the same largest relative error, `e`, and scaling by `2 / (2 + e)`
+spreads it over both signs: what remains of `1 - z rho` is at most `e / (2 + e)`. A Newton step
+`rho <- rho (2 - z rho)` squares it. Products are heads of attention.
+
+The projection is exact, for it is piecewise linear. With `w = v - floor` it is
+`floor + relu(w - theta)`, and `theta` is the largest of
+`(sum of the k largest w - (1 - A floor)) / k` over k: each is the threshold that fits k actions,
+and too many or too few make it smaller. So a network sorts (a comparator is one ReLU), forms A
+linear combinations, and takes their maximum. The paper replaces this by a smooth surrogate; see
+`equipoise.incontext.construct.surrogate_step`.
+"""
+
+from dataclasses import dataclass
+from math import ceil, log, log2
+
+import numpy as np
+
+from equipoise.incontext.construct._blocks import Blueprint, Unit
+
+#: Newton's steps are taken until the residual is below this: nothing is left in double precision.
+EXACT = 1e-17
+
+
+@dataclass(frozen=True)
+class Reciprocal:
+    """An approximation of `1 / z` on `[low, high]` by `units` linear pieces and Newton's steps.
+
+    **Example**
+
+    >>> start = Reciprocal(low=0.05, high=1.5, units=1)
+    >>> round(start.start_residual, 3), start.exact_steps()
+    (0.778, 8)
+    >>> exact = Reciprocal(low=0.05, high=1.5, units=1, newton_steps=8)
+    >>> abs(float(exact(0.4)) - 2.5) < 1e-14
+    True
+    """
+
+    low: float
+    high: float
+    units: int = 1
+    newton_steps: int = 0
+
+    @property
+    def knots(self) -> np.ndarray:
+        """Ends of the pieces, in geometric progression."""
+        return np.geomspace(self.low, self.high, self.units + 1)
+
+    @property
+    def start_residual(self) -> float:
+        """The largest `|1 - z rho|` of the piecewise-linear start."""
+        excess = self._excess()
+        return excess / (2.0 + excess)
+
+    @property
+    def residual(self) -> float:
+        """The largest `|1 - z rho|` after the Newton steps, in exact arithmetic."""
+        return self.start_residual ** (2.0**self.newton_steps)
+
+    def exact_steps(self) -> int:
+        """Newton's steps after which the residual is below rounding."""
+        return max(0, ceil(log2(log(EXACT) / log(self.start_residual))))
+
+    def __call__(self, z: float | np.ndarray) -> np.ndarray:
+        """The approximation, computed as the layers do."""
+        z = np.asarray(z, float)
+        offset, slope, kinks = self._pieces()
+        rho = offset + slope * z + sum(jump * np.maximum(z - knot, 0.0) for knot, jump in kinks)
+        for _ in range(self.newton_steps):
+            rho = rho + rho * (1.0 - z * rho)
+        return rho
+
+    def add_to(self, plan: Blueprint) -> None:
+        """Layers for `rho += 1 / (z + beta)` and `z += beta`.
+
+        Reads the coordinates `one`, `z` and `beta`; all are positive. `scratch` is clear before
+        and after.
+        """
+        layout = plan.layout
+        one, z, beta, rho = (layout[name][0] for name in ("one", "z", "beta", "rho"))
+        offset, slope, kinks = self._pieces()
+        plan.mlp(
+            f"z += beta; rho = {self.units} linear pieces of 1 / z",
+            Unit(one, offset * rho),
+            Unit(z + beta, slope * rho),
+            *(Unit(z + beta - knot * one, jump * rho) for knot, jump in kinks),
+            Unit(beta, z),
+        )
+        scratch = layout["scratch"]
+        for step in range(1, self.newton_steps + 1):
+            plan.own(f"Newton {step}: scratch = z rho", plan.product("z", "rho", "scratch"))
+            plan.own(
+                f"Newton {step}: rho += rho (1 - scratch)",
+                plan.product("rho", layout["one"] - scratch, "rho"),
+                plan.clear("scratch"),
+            )
+
+    def _excess(self) -> float:
+        """The largest relative error of a chord of `1 / z`; chords lie above."""
+        root = (self.high / self.low) ** (0.5 / self.units)
+        return (root + 1.0 / root) ** 2 / 4.0 - 1.0
+
+    def _pieces(self) -> tuple[float, float, list[tuple[float, float]]]:
+        """Offset and slope of the first piece, and (knot, change of slope) of the others."""
+        knots = self.knots
+        scale = 2.0 / (2.0 + self._excess())
+        slopes = -scale / (knots[:-1] * knots[1:])
+        offset = scale / knots[0] - slopes[0] * knots[0]
+        kinks = list(zip(knots[1:-1].tolist(), np.diff(slopes).tolist(), strict=True))
+        return float(offset), float(slopes[0]), kinks
+
+
+def add_projection(plan: Blueprint, actions: int, target: str, offset: float = 0.0) -> None:
+    """Layers for `target += projection of v - offset`; reads `v`, `w = v - floor`, `floor`, `one`.
+
+    Leaves the threshold in `w[0]`, and the rest of `w` in disorder.
+    """
+    layout = plan.layout
+    w, v = layout["w"], layout["v"]
+    one, floor = layout["one"][0], layout["floor"][0]
+    for stage in range(actions if actions > 2 else 1):  # odd-even transposition sort
+        first = stage % 2
+        exchanges = [_exchange(w[i], w[i + 1]) for i in range(first, actions - 1, 2)]
+        plan.mlp(f"sort w: neighbours {first}-{first + 1}, ...", *exchanges)
+    sums = np.tril(np.ones((actions, actions))) / np.arange(1, actions + 1)[:, None]
+    mass = (one - actions * floor)[None] / np.arange(1, actions + 1)[:, None]
+    plan.own(
+        "w[k] = (sum of the k largest - mass) / k",
+        plan.linear((sums - np.eye(actions)) @ w - mass, w),
+    )
+    gap = 1
+    while gap < actions:
+        pairs = range(0, actions - gap, 2 * gap)
+        plan.mlp("maximum of pairs", *(Unit(w[i + gap] - w[i], w[i]) for i in pairs))
+        gap *= 2
+    rows = layout[target]
+    plan.mlp(
+        f"{target} = floor + relu(v - floor - w[0])",
+        *(Unit(v[a] - floor - w[0], rows[a]) for a in range(actions)),
+        Unit(floor, rows.sum(0)),
+        *([Unit(one, -offset * rows.sum(0))] if offset else []),
+    )
+
+
+def _exchange(upper: np.ndarray, lower: np.ndarray) -> Unit:
+    """A comparator: the larger of two goes up."""
+    return Unit(lower - upper, upper - lower)

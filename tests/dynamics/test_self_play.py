@@ -1,0 +1,85 @@
+"""The run behind `equipoise play`: pieces, checkpoints and interruptions leave no trace."""
+
+import os
+import signal
+
+import numpy as np
+import pytest
+
+from equipoise.dynamics import SelfPlay as Config
+from equipoise.dynamics import _self_play as self_play
+from equipoise.dynamics._self_play import play_run
+from equipoise.runs import Record
+
+SMALL = Config(rounds=600, games=4, noise="bernoulli")
+MARKOV = Config(rounds=150, games=4, states=2, actions=2, column="v-learning")
+
+
+def fix_pieces(monkeypatch, rounds):
+    class Steady:
+        def __init__(self, *_):
+            self.steps = rounds
+
+        def learn(self, *_):
+            pass
+
+    monkeypatch.setattr("equipoise.runs._loop._Pace", Steady)
+
+
+def press_ctrl_c_in(monkeypatch, piece):
+    """Press Ctrl-C while this piece is being played; play begins with one call before them."""
+    play, calls = self_play.play, []
+
+    def pressed(*arguments, **options):
+        if len(calls) == piece:
+            os.kill(os.getpid(), signal.SIGINT)
+        calls.append(0)
+        return play(*arguments, **options)
+
+    monkeypatch.setattr(self_play, "play", pressed)
+
+
+def assert_same(first, second):
+    assert first.scalars == second.scalars
+    assert first.tables == second.tables
+    for name, array in first.arrays.items():
+        np.testing.assert_array_equal(array, second.arrays[name])
+
+
+@pytest.mark.parametrize("config", [SMALL, MARKOV])
+def test_pieces_and_checkpoints_do_not_show(monkeypatch, tmp_path, config):
+    whole = play_run(tmp_path / "whole", config)
+    fix_pieces(monkeypatch, 37)
+    monkeypatch.setattr("equipoise.runs._loop.CHECKPOINT_SHARE", float("inf"))
+    assert_same(whole, play_run(tmp_path / "pieces", config))
+    names = ("record.json", "record.npz")
+    for name in names:
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "pieces" / name).read_bytes()
+
+
+def test_an_interrupted_run_is_kept_and_goes_on(monkeypatch, tmp_path):
+    whole = play_run(tmp_path / "whole", SMALL)
+    fix_pieces(monkeypatch, 50)
+    rounds = []
+    for pieces in (1, 3, 4):
+        with monkeypatch.context() as patch:
+            press_ctrl_c_in(patch, pieces)
+            record = play_run(tmp_path / "cut", SMALL)
+        rounds.append(record.scalars["rounds"])
+        assert record.arrays["rounds"].tolist() == [
+            r for r in SMALL.record_rounds if r <= rounds[-1]
+        ]
+        assert not (tmp_path / "cut" / "record.json").exists()
+    # Pieces end at recorded rounds, too: 100, 150, 177, 227, 277, 316, ...
+    assert rounds == [50, 177, 366]
+    assert_same(whole, play_run(tmp_path / "cut", SMALL))
+    assert_same(whole, Record.load(tmp_path / "cut"))
+
+
+@pytest.mark.parametrize("rounds", [0, 2**31, float("nan"), float("inf"), None])
+def test_rounds_that_cannot_be_played_leave_no_folder(tmp_path, rounds):
+    config = Config(games=2)
+    object.__setattr__(config, "rounds", rounds)
+    with pytest.raises(ValueError, match="rounds: expected"):
+        play_run(tmp_path / "run", config)
+    assert not (tmp_path / "run").exists()
