@@ -179,7 +179,9 @@ def _own_first_steps(joint: np.ndarray, player: int) -> np.ndarray:
     return moved.reshape(*moved.shape[:3], -1)
 
 
-def _chain(own: np.ndarray, moves: np.ndarray, chances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _chain(
+    own: np.ndarray, moves: np.ndarray, chances: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Expected rewards and transitions when everybody follows the policy."""
     return np.einsum("sab,sab->s", own, chances), np.einsum("sab,sabt->st", chances, moves)
 

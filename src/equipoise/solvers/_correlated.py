@@ -197,7 +197,7 @@ class _Program:
         found = {int(self.worth.argmax()), int(self.scaled.sum(0).argmax())}
         found |= {int(c) for c in self.scaled.min(0).argsort()[-1:]}
         for start in sorted(found):
-            profile = list(np.unravel_index(start, self.shape))
+            profile = [int(k) for k in np.unravel_index(start, self.shape)]
             for step in range(8 * self.players):
                 i = step % self.players
                 profile[i] = int(self._own_column(i, np.array([profile]))[:, 0].argmax())
@@ -214,7 +214,7 @@ class _Program:
         )
         return self.tables[i][:, flat]
 
-    def _deviations(self) -> csr_array:
+    def _deviations(self) -> Any:
         """(rows, cells): what each deviation that is a row gains in each cell."""
         profiles = np.stack(np.unravel_index(self.cells, self.shape), 1)
         count = len(self.cells)
@@ -242,11 +242,11 @@ class _Program:
     ) -> tuple[np.ndarray, float, np.ndarray, np.ndarray]:
         """Chances of the cells, the amount by which rows are violated, and the duals."""
         rows = self._deviations()
-        count, cells = rows.shape
+        count, cells = (int(n) for n in rows.shape)
         # Unknowns: chances, the violation, and with "egalitarian" the smallest value.
         extra = 1 + self.egalitarian
         cost = np.concatenate([-self.worth[self.cells], [price], [-1.0] * self.egalitarian])
-        body = hstack([rows, csr_array(np.repeat([[-1.0, 0.0]], count, 0)[:, :extra])])
+        body: Any = hstack([rows, csr_array(np.repeat([[-1.0, 0.0]], count, 0)[:, :extra])])
         if self.egalitarian:
             values = csr_array(-self.values[:, self.cells])
             body = vstack([body, hstack([values, np.repeat([[0.0, 1.0]], self.players, 0)])])

@@ -24,7 +24,6 @@ from equipoise.games import (
     MatrixGame,
     Mixture,
     NormalFormGame,
-    Policy,
     Profile,
 )
 from equipoise.solvers import _bimatrix, _nplayer
@@ -100,9 +99,8 @@ def solve_normal_form(
         time_limit=time_limit,
         progress=progress,
     )
-    policy: Policy = (
-        JointPolicy(answer.joint) if answer.profile is None else Profile(answer.profile)
-    )
+    profile = answer.profile
+    policy = JointPolicy(answer.joint) if profile is None else Profile(profile)
     stats = {"method": answer.method, **answer.stats, "seconds": time.perf_counter() - begun}
     if concept == "logit":
         certificate = certify(game, policy)
@@ -199,8 +197,9 @@ def solve_general_markov(
             reward, transition, discount, tolerance=0.5 * float(allowed), **options
         )
     first = answer.method == "stationary"
-    policy: Policy = JointPolicy(answer.joint[0] if first else answer.joint, game.players)
-    if answer.profile is not None:
+    if answer.profile is None:
+        policy = JointPolicy(answer.joint[0] if first else answer.joint, game.players)
+    else:
         policy = Profile([own[0] if first else own for own in answer.profile])
     certificate = certify(game, policy, concept=concept)
     ended = "solved" if answer.ended == "stuck" else answer.ended

@@ -203,15 +203,13 @@ class _Stages:
     ) -> MarkovAnswer:
         """Stage equilibria against exact values of the last ones; the best policy met."""
         deadline = time.monotonic() + time_limit
-        best: MarkovAnswer | None = None
         value = np.zeros((self.states, self.players))
+        best = found = self._stage(value, deadline)
         try:
             for sweep in range(_STATIONARY_SWEEPS):
-                joint, profile = self.solve(value, deadline - time.monotonic())
-                lifted = None if profile is None else tuple(p[None] for p in profile)
-                found = self.answer(joint[None], lifted, "stationary", 0.0, "stuck", finite=False)
-                if best is None or found.gain < best.gain:
-                    best = found
+                if sweep:
+                    found = self._stage(value, deadline)
+                best = found if found.gain < best.gain else best
                 if progress is not None:
                     progress({"sweep": sweep + 1, "gain": best.gain})
                 if best.gain <= tolerance:
@@ -222,10 +220,14 @@ class _Stages:
                 share = 1.0 if sweep < _STATIONARY_SWEEPS // 3 else 0.5
                 value = value + share * (found.value - value)
         except KeyboardInterrupt:
-            if best is None:
-                raise
             return replace(best, ended="interrupted")
         return best
+
+    def _stage(self, value: np.ndarray, deadline: float) -> MarkovAnswer:
+        """The stationary policy of stage equilibria when states are worth `value`."""
+        joint, profile = self.solve(value, deadline - time.monotonic())
+        lifted = None if profile is None else tuple(p[None] for p in profile)
+        return self.answer(joint[None], lifted, "stationary", 0.0, "stuck", finite=False)
 
     def answer(
         self, joint: np.ndarray, profile: Any, method: str, cut: float, ended: str, *, finite: bool

@@ -367,7 +367,7 @@ class _Mixing:
             total = sum(w for w, _ in own)
             if total <= 1e-12:
                 continue
-            played = sum(w * d for w, d in own) / total
+            played = np.sum([w * d for w, d in own], 0) / total
             here = played.sum(-1, keepdims=True)
             policy[:, i] = np.where(here > 1e-14, played / np.maximum(here, 1e-14), policy[:, i])
         return policy
