@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from support import peer
 
-from equipoise.solvers import _pivots
+from equipoise.core.kernels import lemke_howson as pivots_of
 from equipoise.solvers._bimatrix import as_zero_sum, extreme_equilibria, nash
 
 #: 75 equilibria (von Stengel, 1999); the column player's payoffs by column, then row.
@@ -27,38 +27,38 @@ def gain(a, b, x, y):
 
 def games(seed, count, shape, ties=False):
     rng = np.random.default_rng(seed)
-    size = (2, count, *shape)
+    size = (count, 2, *shape)
     return rng.integers(0, 3, size).astype(float) if ties else rng.normal(size=size)
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (2, 2), (3, 3), (2, 5), (6, 3), (10, 10)])
 @pytest.mark.parametrize("ties", [False, True])
 def test_every_game_of_a_batch_is_solved_from_every_label(shape, ties):
-    a, b = games(0, 8, shape, ties)
+    payoffs = games(0, 8, shape, ties)
     for start in range(sum(shape)):
-        x, y, pivots = nash(a, b, start)
-        for k in range(len(a)):
-            assert gain(a[k], b[k], x[k], y[k]) < 1e-10
+        x, y, pivots = nash(payoffs, start)
+        for k, both in enumerate(payoffs):
+            assert gain(*both, x[k], y[k]) < 1e-10
         assert (pivots >= 1).all()
 
 
 def test_the_compiled_loop_is_the_same(monkeypatch):
     peer("numba")
-    a, b = games(1, 40, (4, 3))
-    slow = _pivots.lemke_howson(a, b, np.zeros(40))
-    monkeypatch.setattr(_pivots, "COMPILE_FROM", 0)
-    fast = _pivots.lemke_howson(a, b, np.zeros(40))
+    payoffs = games(1, 40, (4, 3))
+    slow = pivots_of.lemke_howson(payoffs, 0)
+    monkeypatch.setattr(pivots_of, "COMPILE_FROM", 0)
+    fast = pivots_of.lemke_howson(payoffs, 0)
     for ours, theirs in zip(slow, fast, strict=True):
         assert ours == pytest.approx(theirs, abs=1e-12)
 
 
 def test_the_path_is_that_of_quantecon():
     theory = peer("quantecon.game_theory")
-    a, b = games(2, 30, (4, 5))
+    payoffs = games(2, 30, (4, 5))
     for start in (0, 6):
-        x, y, _ = nash(a, b, start)
-        for k in range(len(a)):
-            players = [theory.Player(a[k]), theory.Player(np.ascontiguousarray(b[k].T))]
+        x, y, _ = nash(payoffs, start)
+        for k, (a, b) in enumerate(payoffs):
+            players = [theory.Player(a), theory.Player(np.ascontiguousarray(b.T))]
             theirs = theory.lemke_howson(theory.NormalFormGame(players), init_pivot=start)
             assert x[k] == pytest.approx(theirs[0], abs=1e-9)
             assert y[k] == pytest.approx(theirs[1], abs=1e-9)
@@ -116,7 +116,7 @@ def test_decimals_are_taken_as_they_are_written():
 
 
 def test_time_is_kept():
-    found = extreme_equilibria(*games(3, 1, (12, 12))[:, 0], time_limit=0.05)
+    found = extreme_equilibria(*games(3, 1, (12, 12))[0], time_limit=0.05)
     assert not found.complete
 
 
@@ -136,7 +136,7 @@ class TestZeroSum:
                 assert ranks
 
     def test_others_are_not(self):
-        a, b = games(5, 1, (3, 3))[:, 0]
+        a, b = games(5, 1, (3, 3))[0]
         assert as_zero_sum(a, b) is None
         assert as_zero_sum(a, a) is None
         assert as_zero_sum(a, np.zeros((3, 3))) is None

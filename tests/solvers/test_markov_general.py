@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from equipoise.certificates._markov_joint import joint_markov_values
+from equipoise.core.deviations import joint_markov_values
 from equipoise.solvers._markov_general import solve_discounted, solve_finite
 
 

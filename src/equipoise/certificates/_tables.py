@@ -5,17 +5,24 @@ or a unit of measurement changes nothing, and every expectation is computed a se
 absolute payoffs: that times the number of operations bounds its rounding; see `core.rounding`.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from equipoise.certificates._interactions import as_terms, certify_contextual, check_concept
-from equipoise.core import checks
+from equipoise.core import checks, kernels
 from equipoise.core.reductions import largest, smallest
 from equipoise.core.results import TableCertificate
-from equipoise.core.rounding import EPS, WEIGHTS, normalise
+from equipoise.core.rounding import EPS, TINY, WEIGHTS, normalise
 from equipoise.games import JointPolicy, MatrixGame, Mixture, NormalFormGame, Profile
+
+#: Batches with so many payoffs are worth loading the compiled kernel, up to games of this size.
+_COMPILED_FROM = 20_000
+_COMPILED_UP_TO = 4096
+#: Payoffs that the kernel takes lie between one over this and this.
+_LARGE = 1e140
 
 
 def certify_matrix(game: MatrixGame, policy: Any, concept: str) -> TableCertificate:
@@ -95,6 +102,16 @@ def certify_normal_form(game: NormalFormGame, policy: Any, concept: str) -> Tabl
     )
     batch = joint_batch_shape(game.batch_shape, *(strategy.shape[:-1] for strategy in profile))
     step = EPS * (sum(game.actions) + players * WEIGHTS + 8)
+    found = _compiled_bimatrix(game, profile, step)
+    if found is not None:
+        return TableCertificate(
+            gains=found[0],
+            upper=found[1],
+            value=found[2],
+            method="best pure reply to the others' product",
+            concept=check_concept(concept),
+            rounding=found[3],
+        )
     gains, upper, rounding, values = (np.empty((players, *batch)) for _ in range(4))
     payoffs = np.moveaxis(np.asarray(game.payoffs, np.float64), -players - 1, 0)
     for i, own_payoffs in enumerate(payoffs):
@@ -118,6 +135,29 @@ def certify_normal_form(game: NormalFormGame, policy: Any, concept: str) -> Tabl
         concept=check_concept(concept),
         rounding=rounding.transpose(last),
     )
+
+
+def _compiled_bimatrix(
+    game: NormalFormGame, profile: list[np.ndarray], step: float
+) -> np.ndarray | None:
+    """(4, ..., 2): gains, bounds, values and rounding of many bimatrix games; None for others."""
+    batch, (rows, *others) = game.batch_shape, game.actions
+    work = math.prod(batch) * math.prod(game.actions)
+    if game.players != 2 or work < _COMPILED_FROM or math.prod(game.actions) > _COMPILED_UP_TO:
+        return None
+    if any(strategy.shape[:-1] != batch for strategy in profile):
+        return None
+    kernel = kernels.load("bimatrix_gains")
+    if kernel is None:
+        return None
+    columns, games = others[0], math.prod(batch)
+    payoffs = np.ascontiguousarray(game.payoffs, np.float64).reshape(games, 2, rows, columns)
+    x, y = (np.ascontiguousarray(s).reshape(games, -1) for s in profile)
+    results = np.empty((4, games, 2))
+    left = kernels.over_games(
+        kernel, games, 4e-9 * rows * columns, payoffs, x, y, step, TINY, _LARGE, results
+    )
+    return None if left else results.reshape(4, *batch, 2)
 
 
 def _against(payoff: np.ndarray, profile: list[np.ndarray], player: int) -> np.ndarray:

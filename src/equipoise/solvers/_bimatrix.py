@@ -21,8 +21,8 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from equipoise.core.kernels.lemke_howson import lemke_howson
 from equipoise.solvers._nplayer import Replies, polish
-from equipoise.solvers._pivots import lemke_howson
 
 #: Share of a term that may be rounding where a game is recognised as zero-sum.
 _ROUNDING = 1e-12
@@ -66,50 +66,64 @@ def as_zero_sum(a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
 
 
 def nash(
-    a: np.ndarray, b: np.ndarray, start: int = 0, tolerance: float = 1e-10
+    payoffs: np.ndarray, start: int = 0, tolerance: float = 1e-10
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """One equilibrium of each game: strategies (games, m), (games, n) and pivots (games,).
 
-    `a` and `b` (games, m, n) are the payoffs of the row and the column player; `start` is the
-    label dropped first. Games whose largest gain exceeds `tolerance` of the payoff range are
-    polished by Newton's method on their supports, and tried from the other labels.
+    `payoffs` (games, 2, m, n) are those of the row and the column player; `start` is the label
+    dropped first. Games whose largest gain exceeds `tolerance` of the payoff range are repaired.
 
-    >>> x, y, _ = nash(np.array([[[2.0, 0], [0, 1]]]), np.array([[[1.0, 0], [0, 2]]]), start=0)
+    >>> x, y, _ = nash(np.array([[[[2.0, 0], [0, 1]], [[1.0, 0], [0, 2]]]]), start=0)
     >>> x.tolist(), y.tolist()
     ([[1.0, 0.0]], [[1.0, 0.0]])
     """
-    games, m, n = a.shape
-    x, y, pivots = lemke_howson(a, b, np.full(games, start))
-    allowed = tolerance * np.maximum(np.ptp(a, (1, 2)), np.ptp(b, (1, 2)))
-    for g in np.flatnonzero(_gain(a, b, x, y) > allowed):
-        best = (float("inf"), x[g], y[g])
-        for label in range(m + n):
-            label = (start + label) % (m + n)
-            one_x, one_y, _ = lemke_howson(a[g, None], b[g, None], np.array([label]))
-            for pair in _repaired(a[g], b[g], one_x[0], one_y[0]):
-                gain = float(_gain(a[g, None], b[g, None], pair[0][None], pair[1][None])[0])
-                if gain < best[0]:
-                    best = (gain, *pair)
-            if best[0] <= allowed[g]:
-                break
-        x[g], y[g] = best[1:]
+    x, y, pivots = lemke_howson(payoffs, start)
+    allowed = tolerance * np.ptp(payoffs, (2, 3)).max(1)
+    repair(payoffs, x, y, np.flatnonzero(~(_gain(payoffs, x, y) <= allowed)), start, allowed)
     return x, y, pivots
 
 
-def _gain(a: np.ndarray, b: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def repair(
+    payoffs: np.ndarray,
+    x: np.ndarray,
+    y: np.ndarray,
+    games: np.ndarray,
+    start: int,
+    allowed: np.ndarray,
+) -> None:
+    """Replace the strategies of some games, in which rounding got the better of pivots.
+
+    Supports are polished by Newton's method, and pivots begun from the other labels, until the
+    largest gain is within `allowed` (games,); the best of them is kept.
+    """
+    labels = payoffs.shape[2] + payoffs.shape[3]
+    for g in games:
+        one, best = payoffs[g, None], (np.inf, x[g], y[g])
+        for label in range(labels):
+            found_x, found_y, _ = lemke_howson(one, (start + label) % labels)
+            for pair in _repaired(payoffs[g], found_x[0], found_y[0]):
+                gain = float(_gain(one, pair[0][None], pair[1][None])[0])
+                best = (gain, *pair) if gain < best[0] else best
+            if best[0] <= allowed[g]:
+                break
+        x[g], y[g] = best[1:]
+
+
+def _gain(payoffs: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """(games,): the largest gain of a player; infinite where there is no strategy."""
-    rows, columns = np.matmul(a, y[:, :, None])[..., 0], np.matmul(x[:, None], b)[:, 0]
+    rows = np.einsum("gij,gj->gi", payoffs[:, 0], y)
+    columns = np.einsum("gij,gi->gj", payoffs[:, 1], x)
     gain = np.maximum(rows.max(1) - (rows * x).sum(1), columns.max(1) - (columns * y).sum(1))
     return np.where((x.sum(1) > 0) & (y.sum(1) > 0), gain, np.inf)
 
 
 def _repaired(
-    a: np.ndarray, b: np.ndarray, x: np.ndarray, y: np.ndarray
+    payoffs: np.ndarray, x: np.ndarray, y: np.ndarray
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     if not (x.sum() > 0 and y.sum() > 0):
         return
     yield x, y
-    found = polish(Replies(np.stack([a, b])), [x, y], np.concatenate([x, y]) > 1e-9)
+    found = polish(Replies(payoffs), [x, y], np.concatenate([x, y]) > 1e-9)
     if found is not None:
         yield found[0], found[1]
 

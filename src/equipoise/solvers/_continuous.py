@@ -156,7 +156,7 @@ class _Search:
         rewards = self.game.rewards(grid, np.full(grid.shape[:-1], context))
         payoffs = np.moveaxis(np.asarray(rewards, np.float64), -1, 0)
         if len(payoffs) == 2:
-            x, y, _ = _bimatrix.nash(payoffs[0, None], payoffs[1, None])
+            x, y, _ = _bimatrix.nash(payoffs[None])
             return x[0], y[0]
         left = self.deadline - time.monotonic()
         return _nplayer.nash(payoffs, time_limit=left).profile

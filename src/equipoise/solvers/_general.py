@@ -14,7 +14,9 @@ import numpy as np
 from equipoise.certificates import certify
 from equipoise.core import checks
 from equipoise.core.errors import InputError
-from equipoise.core.results import Outcome, Solution, Status
+from equipoise.core.kernels.lemke_howson import lemke_howson
+from equipoise.core.reductions import extremes
+from equipoise.core.results import Outcome, Solution, Status, TableCertificate
 from equipoise.games import (
     ContextualGame,
     ContinuousGame,
@@ -147,15 +149,28 @@ def _solve_batch(
     begun = time.perf_counter()
     batch, (rows, columns) = game.batch_shape, game.actions
     payoffs = np.asarray(game.payoffs, np.float64).reshape(-1, 2, rows, columns)
-    a, b = (np.ascontiguousarray(payoffs[:, i]) for i in range(2))
-    x, y, pivots = _bimatrix.nash(a, b, start)
-    policy = Profile((x.reshape(*batch, rows), y.reshape(*batch, columns)))
-    certificate = certify(game, policy)
-    spread = np.ptp(payoffs.reshape(len(payoffs), 2, -1), -1).max(-1)
-    allowed = np.reshape(TOLERANCE * spread, batch)
-    if tolerance is not None:
-        allowed = as_tolerance(tolerance, spread[:, None], batch)
-    upper = np.asarray(certificate.max_upper)
+    if not len(payoffs):
+        raise InputError("game", "at least one game", f"a batch of shape {batch}")
+    low, high = extremes(payoffs.reshape(len(payoffs), 2, -1))
+    spread = np.maximum(high[:, 0] - low[:, 0], high[:, 1] - low[:, 1])
+    given = as_tolerance(tolerance, np.zeros((1, 1)), ())
+    allowed = TOLERANCE * spread if tolerance is None else np.full(len(payoffs), float(given))
+    x, y, pivots = lemke_howson(payoffs, start)
+
+    def certified() -> tuple[Profile, TableCertificate, np.ndarray]:
+        policy = Profile((x.reshape(*batch, rows), y.reshape(*batch, columns)))
+        certificate = certify(game, policy)
+        return policy, certificate, np.asarray(certificate.max_upper)
+
+    lost = ~(x.sum(1) > 0.5)
+    x[lost], y[lost] = 1.0 / rows, 1.0 / columns
+    policy, certificate, upper = certified()
+    missed = np.flatnonzero(~(upper.reshape(-1) <= allowed))
+    if len(missed):
+        x, y = np.array(x), np.array(y)
+        _bimatrix.repair(payoffs, x, y, missed, start, 0.1 * allowed)
+        policy, certificate, upper = certified()
+    allowed = allowed.reshape(batch)
     status = make_status(upper, allowed, " (Lemke-Howson)", "raise `tolerance`")
     stats = {"pivots": pivots.reshape(batch), "seconds": time.perf_counter() - begun}
     return Solution(policy, certificate.value, certificate, status, allowed, stats)

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.certificates._markov_joint import joint_markov_values
+from equipoise.core.deviations import joint_markov_values
 from equipoise.solvers import _bimatrix
 from equipoise.solvers._normal_form import solve_table
 
@@ -130,7 +130,7 @@ class _Stages:
         tables = self.reward + self.discount * np.moveaxis(self.transition @ ahead, -1, 0)
         if self.players == 2 and self.objective is None:
             # A Nash equilibrium is also a correlated one, and by far the fastest to find.
-            x, y, _ = _bimatrix.nash(tables[0], tables[1])
+            x, y, _ = _bimatrix.nash(np.swapaxes(tables, 0, 1))
             return x[:, :, None] * y[:, None], (x, y) if self.concept == "nash" else None
         joint = np.empty((self.states, *self.shape))
         profile = [np.empty((self.states, a)) for a in self.shape]

@@ -112,7 +112,7 @@ def _two_players(payoffs: np.ndarray, start: int, tolerance: float) -> Answer:
     if zero_sum is not None:
         found = solve_batch(zero_sum[None], tolerance * max(np.ptp(zero_sum), 1e-300))
         return Answer((found.x[0], found.y[0]), None, "zero-sum program")
-    x, y, pivots = _bimatrix.nash(a[None], b[None], start)
+    x, y, pivots = _bimatrix.nash(payoffs[None], start)
     return Answer((x[0], y[0]), None, "Lemke-Howson", stats={"pivots": int(pivots[0])})
 
 
