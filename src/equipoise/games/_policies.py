@@ -152,6 +152,8 @@ class JointPolicy(Policy):
     def __init__(self, joint: Any, players: Any = None):
         joint = read_only("joint", joint)
         checks.check_ndim("joint", joint, 1, "(..., actions of each player...)")
+        if isinstance(players, np.ndarray) and not players.ndim:
+            players = players.item()  # as files have it
         self.players = joint.ndim if players is None else checks.check_count("players", players)
         if self.players > joint.ndim:
             raise ValueError(

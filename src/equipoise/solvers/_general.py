@@ -6,7 +6,7 @@ certificate decide whether the game is solved.
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, overload
 
 import numpy as np
@@ -30,8 +30,9 @@ from equipoise.games import (
 )
 from equipoise.solvers import _bimatrix, _nplayer
 from equipoise.solvers._continuous import solve_continuous as find_continuous
+from equipoise.solvers._markov import solve_markov
 from equipoise.solvers._markov_general import solve_discounted, solve_finite
-from equipoise.solvers._matrix import TOLERANCE, as_tolerance, make_status
+from equipoise.solvers._matrix import TOLERANCE, as_tolerance, make_status, solve_matrix
 from equipoise.solvers._normal_form import CONCEPTS, solve_table
 from equipoise.solvers._structured import solve_structured as find_structured
 
@@ -40,6 +41,24 @@ Progress = Callable[[dict[str, Any]], None]
 TIME_LIMIT = 60.0
 
 _OUTCOMES = {"time": Outcome.OUT_OF_TIME, "interrupted": Outcome.INTERRUPTED}
+
+
+def solve_matrix_game(
+    game: MatrixGame,
+    *,
+    tolerance: float | None = None,
+    concept: str = "nash",
+    objective: Any = None,
+    time_limit: float = TIME_LIMIT,
+) -> Solution:
+    """Zero-sum matrix games; other concepts of a single one as of the normal form that it is."""
+    if concept == "nash" and objective is None:
+        return solve_matrix(game, tolerance=tolerance)
+    payoff = np.asarray(game.payoff, np.float64)
+    both = NormalFormGame(np.stack([payoff, -payoff], -3), players=2, labels=game.labels)
+    options: dict[str, Any] = {"concept": concept, "objective": objective}
+    found = solve_normal_form(both, tolerance=tolerance, time_limit=time_limit, **options)
+    return replace(found, value=found.value[..., 0])
 
 
 def solve_normal_form(
@@ -176,16 +195,20 @@ def _solve_batch(
     return Solution(policy, certificate.value, certificate, status, allowed, stats)
 
 
-def solve_general_markov(
+def solve_markov_game(
     game: MarkovGame,
     *,
+    tolerance: float | None = None,
+    max_sweeps: int = 1000,
     concept: str = "nash",
     objective: Any = None,
-    tolerance: float | None = None,
     time_limit: float = TIME_LIMIT,
     progress: Progress | None = None,
 ) -> Solution:
-    """An equilibrium of a general-sum Markov game, or of a zero-sum one that ends.
+    """An equilibrium of a Markov game.
+
+    Zero-sum games without horizon get stationary policies, by Shapley's iteration of at most
+    `max_sweeps`. The other options are for all others.
 
     With `horizon`, backward induction on stage games gives policies (steps, states, actions). A
     discounted game gets a stationary policy where an iteration finds one, and otherwise one that
@@ -194,6 +217,12 @@ def solve_general_markov(
     """
     if concept not in ("nash", "ce", "cce"):
         raise InputError("concept", "one of nash, ce, cce", repr(concept))
+    if game.zero_sum and game.horizon is None and concept == "nash":
+        if objective is not None:
+            raise InputError(
+                "objective", "none for a zero-sum game, which has one value", objective
+            )
+        return solve_markov(game, tolerance=tolerance, max_sweeps=max_sweeps)
     checks.check_range("time_limit", time_limit, 0.0, np.inf)
     if game.batch_shape:
         raise InputError("game", "a single game", f"a batch of {game.batch_shape}")
@@ -295,7 +324,15 @@ def solve_continuous(
 
 @dataclass(frozen=True)
 class Equilibria(Sequence[Solution]):
-    """Equilibria of one game, each certified; see `equilibria`."""
+    """Equilibria of one game, each certified; see `equilibria`.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> found = eq.equilibria(eq.games.load("stag-hunt"))
+    >>> isinstance(found, eq.solvers.Equilibria), len(found.subsets)
+    (True, 3)
+    """
 
     solutions: tuple[Solution, ...]
     #: Equilibria of each connected component, by number.

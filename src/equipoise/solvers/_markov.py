@@ -14,43 +14,23 @@ all stage games of all states and games of a batch at once. Between sweeps, valu
 """
 
 import time
-from typing import Any
 
 import numpy as np
 
 from equipoise.certificates import certify
 from equipoise.core import checks
-from equipoise.core.errors import InputError
 from equipoise.core.mdp import best_response_value, policy_value
 from equipoise.core.results import Solution
 from equipoise.core.rounding import normalise
 from equipoise.core.zerosum import solve_batch
 from equipoise.games import MarkovGame, Profile
-from equipoise.solvers._general import TIME_LIMIT, Progress, solve_general_markov
 from equipoise.solvers._matrix import as_tolerance, make_status
 
 
 def solve_markov(
-    game: MarkovGame,
-    *,
-    tolerance: float | None = None,
-    max_sweeps: int = 1000,
-    concept: str = "nash",
-    objective: Any = None,
-    time_limit: float = TIME_LIMIT,
-    progress: Progress | None = None,
+    game: MarkovGame, *, tolerance: float | None = None, max_sweeps: int = 1000
 ) -> Solution:
-    """Solve every game of the batch; the certificate, not the solver, decides the status.
-
-    Zero-sum games without horizon are solved here, others by `solve_general_markov`, which the
-    last four options belong to.
-    """
-    if not game.zero_sum or game.horizon is not None or concept != "nash":
-        options: dict[str, Any] = {"tolerance": tolerance, "time_limit": time_limit}
-        options |= {"concept": concept, "objective": objective, "progress": progress}
-        return solve_general_markov(game, **options)
-    if objective is not None:
-        raise InputError("objective", "none for a zero-sum game, which has one value", objective)
+    """Solve every game of the batch; the certificate, not the solver, decides the status."""
     max_sweeps = checks.check_count("max_sweeps", max_sweeps)
     started = time.perf_counter()
     states, (rows, columns), batch = game.states, game.actions, game.batch_shape

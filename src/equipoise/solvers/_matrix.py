@@ -1,8 +1,6 @@
 """Nash equilibria of batches of zero-sum matrix games."""
 
 import time
-from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -11,28 +9,15 @@ from equipoise.core import checks
 from equipoise.core.reductions import extremes
 from equipoise.core.results import Outcome, Solution, Status
 from equipoise.core.zerosum import STAGES, solve_batch
-from equipoise.games import MatrixGame, NormalFormGame, Profile
+from equipoise.games import MatrixGame, Profile
 
 #: The largest gain allowed, unless told, as a part of the range of payoffs of each game.
 TOLERANCE = 1e-8
 _SMALLEST = float(np.finfo(np.float64).smallest_subnormal)
 
 
-def solve_matrix(
-    game: MatrixGame,
-    *,
-    tolerance: float | None = None,
-    concept: str = "nash",
-    objective: Any = None,
-    time_limit: float = 60.0,
-) -> Solution:
-    """Solve every game of the batch; the certificate, not the solver, decides the status.
-
-    With another `concept` than "nash", or an `objective`, a single game is solved as the normal
-    form of two players that it is.
-    """
-    if concept != "nash" or objective is not None:
-        return _as_normal_form(game, concept, objective, tolerance, time_limit)
+def solve_matrix(game: MatrixGame, *, tolerance: float | None = None) -> Solution:
+    """Solve every game of the batch; the certificate, not the solver, decides the status."""
     started = time.perf_counter()
     rows, columns = game.actions
     batch = game.batch_shape
@@ -63,18 +48,6 @@ def solve_matrix(
             "seconds": time.perf_counter() - started,
         },
     )
-
-
-def _as_normal_form(
-    game: MatrixGame, concept: str, objective: Any, tolerance: float | None, time_limit: float
-) -> Solution:
-    from equipoise.solvers._general import solve_normal_form  # which imports this module
-
-    payoff = np.asarray(game.payoff, np.float64)
-    both = NormalFormGame(np.stack([payoff, -payoff], -3), players=2, labels=game.labels)
-    options: dict[str, Any] = {"concept": concept, "objective": objective}
-    found = solve_normal_form(both, tolerance=tolerance, time_limit=time_limit, **options)
-    return replace(found, value=found.value[..., 0])
 
 
 def as_tolerance(

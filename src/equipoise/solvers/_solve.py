@@ -21,11 +21,11 @@ from equipoise.solvers._general import (
     TIME_LIMIT,
     Progress,
     solve_continuous,
+    solve_markov_game,
+    solve_matrix_game,
     solve_normal_form,
     solve_structured,
 )
-from equipoise.solvers._markov import solve_markov
-from equipoise.solvers._matrix import solve_matrix
 
 
 def _aggregative() -> Callable[..., Solution]:
@@ -42,9 +42,9 @@ def _aggregative_markov() -> Callable[..., Solution]:
 
 #: What gives the solver of each kind of game.
 KINDS: dict[str, Callable[[], Callable[..., Solution]]] = {
-    "matrix": lambda: solve_matrix,
+    "matrix": lambda: solve_matrix_game,
     "normal-form": lambda: solve_normal_form,
-    "markov": lambda: solve_markov,
+    "markov": lambda: solve_markov_game,
     "aggregative": _aggregative,
     "aggregative-markov": _aggregative_markov,
     "contextual": lambda: solve_structured,
