@@ -81,7 +81,7 @@ def _joint_table(game: Any, joint: np.ndarray, names: Sequence[str]) -> Table:
     cells = cells[np.argsort(-joint[tuple(cells.T)], kind="stable")]
     rows = [
         (*(game.labels.action(i, a) for i, a in enumerate(cell)), float(joint[tuple(cell)]))
-        for cell in cells
+        for cell in cells.tolist()
     ]
     return _cut((*names, "probability"), rows)
 

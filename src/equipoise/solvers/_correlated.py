@@ -403,8 +403,8 @@ class _Program:
         joint = joint.reshape(self.shape)
         return Correlated(
             joint=joint,
-            objective=0.0 if self.any else best.attained * self.unit,
-            bound=0.0 if self.any else max(bound, best.attained) * self.unit,
+            objective=0.0 if self.any else float(best.attained * self.unit),
+            bound=0.0 if self.any else float(max(bound, best.attained) * self.unit),
             gain=largest_gain(self.payoffs, joint, self.concept),
             rounds=rounds,
             columns=len(self.cells),

@@ -371,7 +371,7 @@ def equilibria(game: NormalFormGame | MatrixGame, *, time_limit: float = TIME_LI
     >>> len(found), len(found.components), str(found.status.name)
     (3, 3, 'solved')
     >>> [[round(float(p), 4) for p in s.policy[0]] for s in found]
-    [[0.0, 1.0], [0.6667, 0.3333], [1.0, 0.0]]
+    [[0.0, 1.0], [0.6, 0.4], [1.0, 0.0]]
     """
     checks.check_range("time_limit", time_limit, 0.0, np.inf)
     if not isinstance(game, NormalFormGame | MatrixGame) or game.batch_shape:
