@@ -262,7 +262,7 @@ class TestPolicies:
         assert eq.games.policy_from_plain(plain) == policy
         assert type(policy).from_plain(plain) == policy
         leaves = jax.tree.leaves(plain)
-        assert all(isinstance(leaf, str | np.ndarray) for leaf in leaves)
+        assert all(isinstance(leaf, str | int | np.ndarray) for leaf in leaves)
 
     @POLICY
     def test_the_kind_may_be_left_out(self, kind):
