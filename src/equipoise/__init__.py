@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from equipoise import games as games
     from equipoise import incontext as incontext
     from equipoise import offline as offline
+    from equipoise import pure as pure
     from equipoise import report as report
     from equipoise import runs as runs
     from equipoise.certificates import certify as certify
@@ -87,6 +88,8 @@ _PUBLIC: dict[str, str | None] = {
     # records and pages
     "runs": None,
     "report": None,
+    # inside jit, vmap and grad
+    "pure": None,
 }
 
 __all__ = sorted(_PUBLIC)  # pyright: ignore[reportUnsupportedDunderAll]

@@ -88,8 +88,8 @@ def test_ctrl_c_keeps_what_was_done(learned, tmp_path, capsys, monkeypatch):
     ("arguments", "message"),
     [
         (["--critic", "2-IR-65"], "--critic: expected one of linear, 1-IR-128"),
-        (["--critic", "linear", "--rank", "2"], "--rank: expected 'auto' for continuous actions"),
-        (["--critic", "linear", "--bootstrap", "3"], "--bootstrap: expected none for continuous"),
+        (["--critic", "linear", "--rank", "2"], "--rank: expected auto for continuous actions"),
+        (["--critic", "linear", "--bootstrap", "3"], "--bootstrap: expected None for continuous"),
     ],
 )
 def test_wrong_input_is_one_line_and_leaves_nothing(arguments, message, tmp_path, capsys):

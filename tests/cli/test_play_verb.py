@@ -15,6 +15,7 @@ import equipoise as eq
 from equipoise import dynamics
 from equipoise.cli import main
 from equipoise.cli.play import LearnerName, Play
+from equipoise.report import certificate_of
 from equipoise.report._pictures import pictures_of
 from equipoise.runs import Record
 

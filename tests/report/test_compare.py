@@ -17,8 +17,8 @@ from equipoise.report import (
     find_runs,
     read_runs,
 )
-from equipoise.report._certified import certificate_rows
 from equipoise.report._pictures import pictures_of
+from equipoise.report._tables import certificate_rows
 from equipoise.runs import Record, Run, Table
 
 ROUNDS = [1, 10, 100, 1000]

@@ -69,9 +69,20 @@ class Stage:
         run.log(1, act=act.name, max_gain=worst)
         return run.finish(record)
 
-    def summary(self, records: Mapping[str, Record]) -> Table:
+    @staticmethod
+    def summary(records: Mapping[str, Record]) -> Table:
         """What was certified and how long it took, act by act."""
-        return _summary(records)
+        rows = []
+        for act in ACTS:
+            record = records[act.name]
+            certificate = certificate_of(record)
+            # What was done once was compiled and done in the first call.
+            again = record.scalars["seconds"] if "first_seconds" in record.scalars else None
+            seconds = (record.scalars.get("first_seconds", record.scalars["seconds"]), again)
+            gains = (float(certificate.max_gain.mean()), float(certificate.max_gain.max()))
+            rows.append((act.number, certificate.nash_conv.size, *gains, *seconds))
+        columns = ("act", "games", "mean max gain", "max gain", "first call, s", "again, s")
+        return Table(columns, rows)
 
     def write_page(self, records: Mapping[str, Record]) -> Path:
         """Write the page about the records of all acts, and return where it is."""
@@ -128,21 +139,6 @@ class Stage:
                 Record.load(place)  # what is broken is found before anything is played
 
 
-def _summary(records: Mapping[str, Record]) -> Table:
-    """What was certified and how long it took, act by act."""
-    rows = []
-    for act in ACTS:
-        record = records[act.name]
-        certificate = certificate_of(record)
-        # What was done once was compiled and done in the first call.
-        again = record.scalars["seconds"] if "first_seconds" in record.scalars else None
-        seconds = (record.scalars.get("first_seconds", record.scalars["seconds"]), again)
-        gains = (float(certificate.max_gain.mean()), float(certificate.max_gain.max()))
-        rows.append((act.number, certificate.nash_conv.size, *gains, *seconds))
-    columns = ("act", "games", "mean max gain", "max gain", "first call, s", "again, s")
-    return Table(columns, rows)
-
-
 def _page(records: Mapping[str, Record]) -> Report:
     page = Report(
         "equipoise: a demonstration",
@@ -150,7 +146,7 @@ def _page(records: Mapping[str, Record]) -> Report:
         "structure. Three structures in three acts; each ends with a certificate, computed from "
         "the game alone, of how much any player could still gain by leaving the policy.",
     )
-    page.table(_summary(records), digits=3)
+    page.table(Stage.summary(records), digits=3)
     for act in ACTS:
         record = records[act.name]
         page.section(act.heading)

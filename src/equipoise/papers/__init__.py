@@ -15,7 +15,7 @@ from typing import Any
 from equipoise.core.errors import InputError
 from equipoise.runs import Record, Run, Table
 
-__all__ = ["FIGURES", "PAPERS", "SCALES", "Figure", "figures_of", "kept", "rows_of"]
+__all__ = ["FIGURES", "PAPERS", "SCALES", "Figure", "figures_of"]
 
 #: Name on the command line -> title.
 PAPERS = {

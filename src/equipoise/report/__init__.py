@@ -5,7 +5,6 @@ it makes the record of a solution. Matplotlib is imported when the first figure 
 """
 
 from equipoise.report import figures
-from equipoise.report._certified import certificate_of, concept_of, has_certificate
 from equipoise.report._folders import RunFolder, find_runs, read_runs
 from equipoise.report._page import Report
 from equipoise.report._pages import compare, page_of
@@ -14,8 +13,11 @@ from equipoise.report._run_curves import Curve, curves_of
 from equipoise.report._stories import status_of
 from equipoise.report._tables import (
     FEW,
+    certificate_of,
     certificate_table,
+    concept_of,
     format_value,
+    has_certificate,
     player_names,
     rounding_note,
     state_table,

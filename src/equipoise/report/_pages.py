@@ -13,13 +13,22 @@ import numpy as np
 
 from equipoise.core.errors import InputError
 from equipoise.report import figures
-from equipoise.report._certified import add_certificate, add_certificates
 from equipoise.report._folders import RunFolder
 from equipoise.report._page import Report, flat
 from equipoise.report._pictures import Picture, pictures_of, strength_of
 from equipoise.report._records import tables_of
 from equipoise.report._run_curves import Curve, curves_of
 from equipoise.report._stories import Story, in_words, status_of, story_of
+from equipoise.report._tables import (
+    IN_MODEL,
+    certificate_of,
+    certificate_rows,
+    certificate_table,
+    has_certificate,
+    player_names,
+    rounding_note,
+    state_table,
+)
 from equipoise.runs import Record, Table
 
 #: Longer tables are cut; the record holds all.
@@ -30,6 +39,39 @@ _CURVES = 7
 _NOTED = ("key", "seconds", "first_seconds")
 #: Why something may not be comparable is more useful on top than at the end of the page.
 _OTHER_VERSIONS = "The runs were made with different versions: {names}."
+#: Of more players times states than this, only the summary is shown.
+_CELLS = 120
+_EXACT = {True: "exact", False: "not exact"}
+_COLUMNS = (
+    "run", "concept", "games", "max gain", "worst", "at most", "interval", "NashConv",
+    "exploitability", "how",
+)  # fmt: skip
+_MEANING = (
+    "How much any player could still gain by leaving the policy alone: the max gain is the ε of "
+    "an ε-equilibrium of the concept that is named; of a batch of games, the mean and the worst. "
+    "It is the gain of a deviation that was found; no deviation gains more than what stands under "
+    "“at most”, which is proven, rounding included."
+)
+#: What is said only where there is such a row.
+_MEANINGS = {
+    "Nash": (
+        "Nash: everybody plays independently. The NashConv is the sum of all gains, the "
+        "exploitability that sum by the number of players."
+    ),
+    "coarse correlated": (
+        "Coarse correlated: the policy is a mixture, drawn for all players at once, and whoever "
+        "leaves it decides so before anything is drawn. A gain can then be negative."
+    ),
+    "correlated": (
+        "Correlated: the policy is a mixture, drawn for all players at once, and whoever leaves "
+        "it has been told its own part."
+    ),
+    IN_MODEL: (
+        "In the fitted model: an estimate. The gains are those in a model fitted to a log, not in "
+        "the game itself, which is not known. A policy looks better in the model that it was "
+        "learned in than it is: the interval is that in models of resampled logs."
+    ),
+}
 
 
 def compare(
@@ -73,9 +115,9 @@ def compare(
     _add_scalars(page, runs)
     if story.text:
         page.text(story.text)
-    add_certificates(page, runs)
+    _add_certificates(page, runs)
     if one and runs[0].record is not None:
-        add_certificate(page, runs[0].record)
+        _add_certificate(page, runs[0].record)
     _add_curves(page, runs)
     _add_pictures(page, runs, drawings or {})
     _add_tables(page, runs, story)
@@ -181,6 +223,48 @@ def _scalars(run: RunFolder) -> dict[str, Any]:
 def _is_repeated(name: str, scalars: Mapping[str, Any]) -> bool:
     """Whether a solver's statistic is a number of the record already."""
     return name.startswith("stats.") and name.removeprefix("stats.") in scalars
+
+
+def _add_certificates(page: Report, runs: Sequence[RunFolder]) -> None:
+    """Add the section of certificates, if any of the runs has one."""
+    rows = [row for run in runs for row in certificate_rows(run)]
+    if not rows:
+        return
+    said = ", ".join(row["concept"] for row in rows).split(", ")
+    page.section("Certificates")
+    page.text(" ".join([_MEANING, *(text for name, text in _MEANINGS.items() if name in said)]))
+    columns = _columns(rows)
+    told = [row | {"how": f"{_EXACT[row['exact']]}: {row['how']}"} for row in rows]
+    page.table(Table(columns, [tuple(row.get(c) for c in columns) for row in told]), digits=3)
+
+
+def _add_certificate(page: Report, record: Record) -> None:
+    """Add the certificate of one record in full."""
+    if not has_certificate(record):
+        return
+    certificate, labels = certificate_of(record), record.scalars.get("labels", {})
+    names = player_names(certificate.players, labels.get("players"))
+    states = certificate.state_gains
+    if certificate.gains.ndim == 1 and states is not None and states.size <= _CELLS:
+        table = state_table(certificate, names, labels.get("states"))
+        page.table(table, caption="Value and gain in every state.")
+    page.table(certificate_table(certificate, names))
+    if note := rounding_note(certificate):
+        page.text(note)
+
+
+def _columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Columns that say something: a table of all of them is wider than many a screen.
+
+    >>> _columns([{"games": 1, "interval": None}])
+    ['run', 'concept', 'max gain', 'at most', 'NashConv', 'exploitability', 'how']
+    """
+    left_out = []
+    if not any(row.get("interval") for row in rows):
+        left_out.append("interval")
+    if all(row["games"] == 1 for row in rows):
+        left_out += ["games", "worst"]
+    return [name for name in _COLUMNS if name not in left_out]
 
 
 def _add_curves(page: Report, runs: Sequence[RunFolder]) -> None:

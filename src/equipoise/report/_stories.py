@@ -32,7 +32,15 @@ def story_of(record: Record) -> Story:
 
 
 def status_of(record: Record) -> str:
-    """What a solver or learner says of its answer; nothing where there is none."""
+    """What a solver or learner says of its answer; nothing where there is none.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> game = eq.games.load("matching-pennies")
+    >>> eq.report.status_of(eq.report.record_of(game, eq.solve(game))).split(":")[0]
+    'solved'
+    """
     status = (record.solution or {}).get("status") or record.scalars.get("status")
     if isinstance(status, Mapping):
         return f"{status.get('name')}: {status.get('message')}"

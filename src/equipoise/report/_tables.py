@@ -1,14 +1,15 @@
 """Numbers for people: how values, certificates and states are written in tables."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from equipoise.core.errors import InputError
-from equipoise.core.results import Certificate
-from equipoise.runs import Table
+from equipoise.core.results import AggregativeCertificate, Certificate, TableCertificate
+from equipoise.report._folders import RunFolder
+from equipoise.runs import Record, Table
 
 #: Certificates of more players than this are summed up.
 FEW = 20
@@ -173,3 +174,109 @@ def player_names(count: int, names: Sequence[str] | None = None) -> Sequence[str
     if names is not None:
         return names
     return ("row", "column") if count == 2 else tuple(f"player {i}" for i in range(count))
+
+
+#: Concepts by their short names, as `equipoise.certify` takes them.
+_CONCEPTS = {"nash": "Nash", "cce": "coarse correlated", "ce": "correlated"}
+IN_MODEL = "in the fitted model"
+#: Kind of certificate -> its class.
+_KINDS = {kind.kind: kind for kind in (TableCertificate, AggregativeCertificate)}
+
+
+def certificate_of(record: Record) -> Certificate:
+    """The certificate that a record keeps.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> game = eq.games.load("matching-pennies")
+    >>> record = eq.report.record_of(game, eq.solve(game))
+    >>> eq.report.certificate_of(record).concept
+    'nash'
+    """
+    found = (record.solution or {}).get("certificate")
+    if found is None:
+        raise InputError("record", "a solution with its certificate", "none")
+    return _KINDS[found["kind"]].from_plain(found)
+
+
+def has_certificate(record: Record | None) -> bool:
+    """Whether a record keeps a certificate that says something.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> eq.report.has_certificate(eq.runs.Record("empty"))
+    False
+    """
+    found = None if record is None else (record.solution or {}).get("certificate")
+    return found is not None and not np.isnan(np.sum(found.get("gains", 0.0)))
+
+
+def concept_of(certificate: Certificate) -> str:
+    """What a certificate is one of, in words.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> from equipoise.report import concept_of
+    >>> concept_of(eq.solve(eq.games.load("matching-pennies")).certificate)
+    'Nash equilibrium'
+    """
+    return f"{_CONCEPTS[certificate.concept]} equilibrium"
+
+
+def certificate_rows(run: RunFolder) -> list[dict[str, Any]]:
+    """What the record certifies, and what a learner could prove from samples alone.
+
+    >>> import equipoise as eq
+    >>> from pathlib import Path
+    >>> game = eq.games.load("matching-pennies")
+    >>> record = eq.report.record_of(game, eq.solve(game))
+    >>> (row,) = certificate_rows(RunFolder(Path("x"), "x", {}, record))
+    >>> row["concept"], row["games"], row["exact"]
+    ('Nash', 1, True)
+    """
+    if run.record is None:
+        return []
+    scalars = run.record.scalars
+    rows: list[dict[str, Any]] = []
+    if has_certificate(run.record):
+        rows.append(_row(run.record))
+    if isinstance(scalars.get("bound"), float) and isinstance(scalars.get("confidence"), float):
+        bound = scalars["bound"]
+        how = f"proven by samples, with probability {scalars['confidence']:g}"
+        rows.append({"concept": "Nash", "at most": bound, "games": 1, "how": how, "exact": False})
+    return [row | {"run": run.label} for row in rows]
+
+
+def _row(record: Record) -> dict[str, Any]:
+    certificate, how = certificate_of(record), certificate_of(record).method
+    proven = float(np.max(certificate.max_upper))
+    row: dict[str, Any] = {
+        "concept": _CONCEPTS.get(certificate.concept, certificate.concept),
+        "games": np.size(certificate.nash_conv),
+        "max gain": float(np.mean(certificate.max_gain)),
+        "worst": float(np.max(certificate.max_gain)),
+        "at most": proven if np.isfinite(proven) else None,
+        "how": how,
+        "exact": certificate.exact,
+    }
+    if IN_MODEL in how:
+        gap = record.solution["stats"].get("gap", {}) if record.solution else {}
+        named = f"{row['concept']}, {IN_MODEL}"
+        return row | {"concept": named, "interval": _interval(gap), "exact": False}
+    if certificate.concept == "nash":
+        row["NashConv"] = float(np.mean(certificate.nash_conv))
+        row["exploitability"] = float(np.mean(certificate.exploitability))
+    return row
+
+
+def _interval(gap: Mapping[str, Any]) -> str | None:
+    """The interval of a gap over resampled logs with its level; of too few for one, their range."""
+    if gap.get("interval") is None:
+        return None
+    low, high = gap["interval"]
+    count = np.size(gap.get("resampled", ()))
+    how = f"range of {count}" if gap.get("level") is None else f"{gap['level']:.0%}"
+    return f"{how}: {format_value(low, 3)} to {format_value(high, 3)}"

@@ -175,7 +175,7 @@ def solve(game: Any, **options: Any) -> Solution:
     ([[0.5, 0.25], [0.25, 0.0]], [5.25, 5.25])
     """
     solver = KINDS[kinds.kind_of(game)]()
-    checks.check_concrete("solve", game)
+    checks.check_concrete("solve", "zero_sum", game)
     known = list(inspect.signature(solver).parameters)[1:]
     if unknown := sorted(set(options) - set(known)):
         raise ValueError(
