@@ -4,6 +4,7 @@ Payoffs of both players are independent and uniform on [0, 1]. Every contender s
 array (games, 2, rows, columns) and ends with both players' strategies of every game.
 """
 
+import importlib
 from collections.abc import Callable
 
 import numpy as np
@@ -61,8 +62,9 @@ def quantecon(data: Arrays) -> Callable[[int], Answer]:
 def quantecon_loop(data: Arrays) -> Callable[[int], Answer]:
     """The functions that `lemke_howson` is made of, called from a compiled loop over the games."""
     import numba
-    from quantecon.game_theory import lemke_howson as module
 
+    # `lemke_howson` itself is a function of the package, and hides the module of that name.
+    module = importlib.import_module("quantecon.game_theory.lemke_howson")
     initialise, pivot = module._initialize_tableaux, module._lemke_howson_tbl
     strategies = module._get_mixed_actions
 

@@ -6,12 +6,14 @@ non-basic variables are kept, half of a full tableau. Ties of the ratio test are
 lexicographic rule on the columns of the first basis, so that degenerate games do not cycle.
 """
 
+import sys
+
 import numpy as np
 
 from equipoise.core import kernels
 
-#: Work, in numbers touched, from which on the compiled loop is loaded.
-COMPILE_FROM = 1_000_000
+#: Work, in numbers touched, from which on Numba is worth loading: a tenth of a second of Python.
+COMPILE_FROM = 50_000
 _TINY = 1e-11
 _TIE = 1e-11
 
@@ -161,7 +163,8 @@ def lemke_howson(
     start = np.ascontiguousarray(np.broadcast_to(np.asarray(start, np.int64), (games,)))
     payoffs = np.ascontiguousarray(payoffs, np.float64)
     work = float(games) * (m + n) * m * n
-    loop = kernels.load("lemke_howson") if work > COMPILE_FROM else None
+    compiled = work > COMPILE_FROM or "numba" in sys.modules
+    loop = kernels.load("lemke_howson") if compiled else None
     seconds = 3e-8 * (m + n) + 1e-9 * (m + n) * m * n
     parts = (payoffs, start, 100 * (m + n) + 1000, x, y, pivots)
     if loop is None:
