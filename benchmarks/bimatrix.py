@@ -37,7 +37,7 @@ def ours_pivots(data: Arrays) -> Callable[[int], Answer]:
     payoffs = data["payoffs"]
 
     def run(count: int) -> Answer:
-        x, y, _ = lemke_howson(payoffs[:count], 0)
+        x, y, *_ = lemke_howson(payoffs[:count], 0)
         return {"x": x, "y": y}
 
     return run

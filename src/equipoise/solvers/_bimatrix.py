@@ -77,8 +77,8 @@ def nash(
     >>> x.tolist(), y.tolist()
     ([[1.0, 0.0]], [[1.0, 0.0]])
     """
-    x, y, pivots = lemke_howson(payoffs, start)
-    allowed = tolerance * np.ptp(payoffs, (2, 3)).max(1)
+    x, y, pivots, spread = lemke_howson(payoffs, start)
+    allowed = tolerance * spread
     repair(payoffs, x, y, np.flatnonzero(~(_gain(payoffs, x, y) <= allowed)), start, allowed)
     return x, y, pivots
 
@@ -100,7 +100,7 @@ def repair(
     for g in games:
         one, best = payoffs[g, None], (np.inf, x[g], y[g])
         for label in range(labels):
-            found_x, found_y, _ = lemke_howson(one, (start + label) % labels)
+            found_x, found_y, *_ = lemke_howson(one, (start + label) % labels)
             for pair in _repaired(payoffs[g], found_x[0], found_y[0]):
                 gain = float(_gain(one, pair[0][None], pair[1][None])[0])
                 best = (gain, *pair) if gain < best[0] else best

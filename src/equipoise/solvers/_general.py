@@ -15,7 +15,6 @@ from equipoise.certificates import certify
 from equipoise.core import checks
 from equipoise.core.errors import InputError
 from equipoise.core.kernels.lemke_howson import lemke_howson
-from equipoise.core.reductions import extremes
 from equipoise.core.results import Outcome, Solution, Status, TableCertificate
 from equipoise.games import (
     ContextualGame,
@@ -170,11 +169,9 @@ def _solve_batch(
     payoffs = np.asarray(game.payoffs, np.float64).reshape(-1, 2, rows, columns)
     if not len(payoffs):
         raise InputError("game", "at least one game", f"a batch of shape {batch}")
-    low, high = extremes(payoffs.reshape(len(payoffs), 2, -1))
-    spread = np.maximum(high[:, 0] - low[:, 0], high[:, 1] - low[:, 1])
+    x, y, pivots, spread = lemke_howson(payoffs, start)
     given = as_tolerance(tolerance, np.zeros((1, 1)), ())
     allowed = TOLERANCE * spread if tolerance is None else np.full(len(payoffs), float(given))
-    x, y, pivots = lemke_howson(payoffs, start)
 
     def certified() -> tuple[Profile, TableCertificate, np.ndarray]:
         policy = Profile((x.reshape(*batch, rows), y.reshape(*batch, columns)))

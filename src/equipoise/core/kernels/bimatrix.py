@@ -11,7 +11,7 @@ _INDEX = types.Array(types.int64, 1, "C")
 lemke_howson = compiled(
     types.intp(
         READ[4], types.Array(types.int64, 1, "C", readonly=True), types.int64,
-        WRITE[2], WRITE[2], _INDEX, types.intp, types.intp,
+        WRITE[2], WRITE[2], _INDEX, WRITE[1], types.intp, types.intp,
     )
 )(lemke_howson_loop)  # fmt: skip
 

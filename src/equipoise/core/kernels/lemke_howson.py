@@ -18,8 +18,8 @@ _TINY = 1e-11
 _TIE = 1e-11
 
 
-def lemke_howson_loop(payoffs, start, limit, x, y, pivots, first, last):
-    """Fill `x`, `y` and `pivots` of some games; one that takes more than `limit` keeps zeros.
+def lemke_howson_loop(payoffs, start, limit, x, y, pivots, spread, first, last):
+    """Fill `x`, `y`, `pivots` and `spread` of some games; one beyond `limit` pivots keeps zeros.
 
     `payoffs` (games, 2, m, n) of the row and the column player are brought to [1, 2]. `start`
     (games,) is the label to drop first. Returns how many games kept zeros.
@@ -43,6 +43,7 @@ def lemke_howson_loop(payoffs, start, limit, x, y, pivots, first, last):
                 first_pays, second_pays = payoffs[g, 0, i, j], payoffs[g, 1, i, j]
                 low_a, high_a = min(low_a, first_pays), max(high_a, first_pays)
                 low_b, high_b = min(low_b, second_pays), max(high_b, second_pays)
+        spread[g] = max(high_a - low_a, high_b - low_b)
         unit_a = 1.0 / (high_a - low_a) if high_a > low_a else 1.0
         unit_b = 1.0 / (high_b - low_b) if high_b > low_b else 1.0
         for i in range(m):
@@ -148,27 +149,29 @@ def lemke_howson_loop(payoffs, start, limit, x, y, pivots, first, last):
 
 def lemke_howson(
     payoffs: np.ndarray, start: int | np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Strategies (games, m) and (games, n), and pivots (games,), of payoffs (games, 2, m, n).
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Strategies (games, m) and (games, n), pivots (games,) and the larger range of payoffs of
+    both players (games,), of payoffs (games, 2, m, n).
 
     `start` (games,) is the label to drop: an action of the row player, or m plus one of the column
     player. A game whose pivots lose their way has strategies of zeros.
 
-    >>> x, y, _ = lemke_howson(np.array([[[[3.0, 1], [0, 2]], [[2, 1], [0, 3]]]]), 0)
+    >>> x, y, *_ = lemke_howson(np.array([[[[3.0, 1], [0, 2]], [[2, 1], [0, 3]]]]), 0)
     >>> x.tolist(), y.tolist()
     ([[1.0, 0.0]], [[1.0, 0.0]])
     """
     games, _, m, n = payoffs.shape
     x, y, pivots = np.zeros((games, m)), np.zeros((games, n)), np.zeros(games, np.int64)
+    spread = np.zeros(games)
     start = np.ascontiguousarray(np.broadcast_to(np.asarray(start, np.int64), (games,)))
     payoffs = np.ascontiguousarray(payoffs, np.float64)
     work = float(games) * (m + n) * m * n
     compiled = work > COMPILE_FROM or "numba" in sys.modules
     loop = kernels.load("lemke_howson") if compiled else None
     seconds = 3e-8 * (m + n) + 1e-9 * (m + n) * m * n
-    parts = (payoffs, start, 100 * (m + n) + 1000, x, y, pivots)
+    parts = (payoffs, start, 100 * (m + n) + 1000, x, y, pivots, spread)
     if loop is None:
         lemke_howson_loop(*parts, 0, games)
     else:
         kernels.over_games(loop, games, seconds, *parts)
-    return x, y, pivots
+    return x, y, pivots, spread
