@@ -63,7 +63,7 @@ def ours(depth: int, data: Arrays) -> Callable[[int], Answer]:
     import jax.numpy as jnp
 
     from equipoise.offline.deep import _ascent, _fit
-    from equipoise.offline.deep._improve import freeze
+    from equipoise.offline.deep._ascent import freeze
     from equipoise.offline.deep._rows import prepare
 
     log, critics, method = _prepared(data, depth)

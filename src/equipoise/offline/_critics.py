@@ -43,13 +43,8 @@ class Dynamics(eqx.Module):
         """Those of a game."""
         if isinstance(game, DecoupledMarkovGame):
             return cls(np.asarray(game.initial), np.asarray(game.transitions))
-        return cls.stateless(game.contexts, game.agents, max(game.actions))
-
-    @classmethod
-    def stateless(cls, contexts: int, agents: int, actions: int) -> "Dynamics":
-        """One state, one step."""
-        shape = (contexts, 1, agents, 1, actions, 1)
-        return cls(np.ones((contexts, agents, 1)), np.ones(shape))
+        contexts, agents, actions = game.policy_shape
+        return cls(np.ones((contexts, agents, 1)), np.ones((contexts, 1, agents, 1, actions, 1)))
 
     def occupancies(self, policy: Policy) -> Policy:
         """Chances of state and action of each agent, step by step."""
@@ -98,12 +93,10 @@ class ExactCritic(Critic):
         pairs = len(terms.scopes.get(2, ()))
         if pairs < DENSE_SHARE * terms.agents * (terms.agents - 1) or pairs == 0:
             return cls(Dynamics.of(game), terms, None, None)
-        matrix, own = dense_pairs(terms)
         rest = {k: v for k, v in terms.scopes.items() if k > 2}
-        others = (
-            Interactions(rest, {k: terms.tables[k] for k in rest}, terms.agents) if rest else None
-        )
-        return cls(Dynamics.of(game), others, matrix, own)
+        tables = {k: terms.tables[k] for k in rest}
+        others = Interactions(rest, tables, terms.agents) if rest else None
+        return cls(Dynamics.of(game), others, *dense_pairs(terms))
 
     def __call__(self, policy: Policy, key: jax.Array) -> Policy:
         """The Q-functions of a product policy; the key is not used."""
@@ -129,12 +122,10 @@ def dense_pairs(terms: Interactions) -> tuple[np.ndarray, np.ndarray]:
     """Pair terms as one matrix per situation, and terms of order one as a table."""
     situations, agents, moves = terms.situations, terms.agents, terms.moves
     own = np.zeros((situations, agents, moves))
-    for m, (i,) in enumerate(terms.scopes.get(1, ())):
-        own[:, i] += terms.tables[1][:, m]
     matrix = np.zeros((situations, agents, agents, moves, moves))
-    scopes = terms.scopes[2]
-    for m, (i, j) in enumerate(scopes):
-        matrix[:, i, j] += terms.tables[2][:, m]
+    for order, sums in ((1, own), (2, matrix)):
+        for m, scope in enumerate(terms.scopes.get(order, ())):
+            sums[:, *scope] += terms.tables[order][:, m]
     size = agents * moves
     return matrix.swapaxes(2, 3).reshape(situations, size, size), own
 
@@ -227,8 +218,8 @@ class MonteCarloCritic(Critic):
         context: Array,
         state: Array,
         h: int,
-        uniforms: Float[Array, "simulations 2 agents"],
-        forced: tuple[Array, Array] | None = None,
+        uniforms: Array,
+        forced: Any = None,
     ) -> tuple[Array, Array]:
         """Next states and rewards of one joint step, with one agent's action forced or not."""
         everybody = jnp.arange(policy.shape[2])
@@ -266,13 +257,7 @@ def entropy_step(policy: Array, q: Array, behaviour: Array, *, step: Any, streng
 
 
 def euclidean_step(
-    policy: Array,
-    q: Array,
-    behaviour: Array,
-    *,
-    step: Any,
-    strength: Any,
-    available: Array | None = None,
+    policy: Array, q: Array, behaviour: Array, *, step: Any, strength: Any, available: Any = None
 ) -> Array:
     """Squared Euclidean distances; off the behaviour's support too, where actions are available.
 

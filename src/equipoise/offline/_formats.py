@@ -13,18 +13,16 @@ of the file plus `ALLOWANCE` bytes.
 import os
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from equipoise.core import checks
 from equipoise.core.arrays import open_npz, write_npz
 from equipoise.core.extras import import_extra
 from equipoise.core.files import atomic_write
 from equipoise.core.plain import dumps, parse_json
-from equipoise.offline._checks import as_range
 
 #: The arrays of a log that have a row for each sample.
 TABLES = ("contexts", "actions", "rewards", "states", "next_states", "steps", "episodes")
@@ -50,23 +48,14 @@ def read(path: Path) -> dict[str, Any]:
     """The fields that a file holds."""
     if _suffix(path) == ".npz":
         return next(_archive(path, None))
-    whole: dict[str, np.ndarray] = {}
-    settings: dict[str, Any] = {}
-    done = rows = 0
-    # Part by part into its place: the file and the tables are never both in memory.
-    for part, rows, settings in _columns(path, _ROWS):  # noqa: B007
-        count = len(part["actions"])
-        if done + count > rows:
-            break
-        for name, table in part.items():
-            kept = whole.get(name, np.empty((rows, *table.shape[1:]), table.dtype))
-            dtype = np.result_type(kept, table)
-            whole[name] = kept if name in whole and dtype == kept.dtype else kept.astype(dtype)
-            whole[name][done : done + count] = table
-        done += count
-    if done != rows or not whole:
+    pieces = list(_columns(path, _ROWS))
+    rows, settings = pieces[0][1:] if pieces else (0, {})
+    done = sum(len(piece["actions"]) for piece, *_ in pieces)
+    if done != rows or not done:
         raise ValueError(f"{path}: expected {rows} rows, at least one, found {done}")
-    return {**whole, **settings}
+    # Table by table, so that no more than one is in memory twice.
+    names = list(pieces[0][0])
+    return {n: np.concatenate([piece.pop(n) for piece, *_ in pieces]) for n in names} | settings
 
 
 def parts(path: Path, rows: int) -> Iterator[dict[str, Any]]:
@@ -127,47 +116,32 @@ def _archive(path: Path, rows: int | None) -> Iterator[dict[str, Any]]:
 
 
 def _settings(path: Path, said: Mapping[str, Any]) -> dict[str, Any]:
-    """What a file says beside its tables, as `Log` takes it; refuses what makes no sense."""
+    """What a file says beside its tables, as `Log` takes and checks it."""
     settings: dict[str, Any] = {}
     for name, value in said.items():
-        if name == "labels":
-            settings[name] = _labels(path, value)
-            continue
         array = np.asarray(value)
+        if name == "labels":
+            text = array.dtype.kind == "U" and not array.ndim  # in an archive
+            value = parse_json(array.item(), f"{path}: labels") if text else value
+            if not isinstance(value, dict):
+                raise ValueError(f"{path}: labels: expected names by field, found {value!r:.60}")
+            settings[name] = value
+            continue
         if array.dtype.kind not in "iufb":
             raise ValueError(f"{path}: {name}: expected numbers, found {value!r:.60}")
-        if name == "continuous":
-            settings[name] = bool(array.all())
-        elif name in ("contexts_count", "states_count", "horizon"):
-            if array.ndim:
-                raise ValueError(f"{path}: {name}: expected one number, found {array.shape}")
-            settings[name] = checks.check_count(f"{path}: {name}", array.item())
-        elif name == "reward_range":
-            settings[name] = as_range(f"{path}: {name}", array)
-        else:
-            settings[name] = array if name == "behaviour" else array.tolist()
+        if array.ndim and name in ("contexts_count", "states_count", "horizon", "continuous"):
+            raise ValueError(f"{path}: {name}: expected one number, found {array.shape}")
+        plain = array.tolist()
+        settings[name] = array if name == "behaviour" else tuple(plain) if array.ndim else plain
     return settings
-
-
-def _labels(path: Path, said: Any) -> dict[str, Any]:
-    """Names as `games.Labels` takes them; an archive holds them as text."""
-    if isinstance(said, np.ndarray) and said.dtype.kind == "U" and not said.ndim:
-        said = parse_json(said.item(), f"{path}: labels")
-    if not isinstance(said, dict):
-        raise ValueError(f"{path}: labels: expected names by field, found {said!r:.60}")
-    return {name: _tuples(names) for name, names in said.items()}
-
-
-def _tuples(names: Any) -> Any:
-    return tuple(_tuples(own) for own in names) if isinstance(names, list) else names
 
 
 def _columns(path: Path, rows: int) -> Iterator[tuple[dict[str, np.ndarray], int, dict[str, Any]]]:
     """Tables of some rows at a time, how many rows there are in all, and what is said beside."""
     with open(path, "rb") as stream:  # a missing or forbidden file stays the OSError it is
-        file = _damaged(path, lambda: _library("pyarrow.parquet").ParquetFile(stream))
-        schema = _damaged(path, lambda: file.schema_arrow)
-        total = _damaged(path, lambda: file.metadata.num_rows)
+        with _damaged(path):
+            file = _library("pyarrow.parquet").ParquetFile(stream)
+            schema, total = file.schema_arrow, file.metadata.num_rows
         settings = _metadata(path, schema.metadata or {})
         groups = _groups(path, list(schema.names))
         wanted = [name for names in groups.values() for name in names]
@@ -182,9 +156,14 @@ def _columns(path: Path, rows: int) -> Iterator[tuple[dict[str, np.ndarray], int
                 "bytes; to read it in parts, use Log.read_chunks, or store actions and states as "
                 "int8 and rewards as float32"
             )
-        read = {"batch_size": rows, "columns": wanted}
-        batches, first = iter(_damaged(path, lambda: file.iter_batches(**read))), 0
-        while (batch := _damaged(path, lambda: next(batches, None))) is not None:
+        first = 0
+        with _damaged(path):
+            batches = iter(file.iter_batches(batch_size=rows, columns=wanted))
+        while True:
+            with _damaged(path):
+                batch = next(batches, None)
+            if batch is None:
+                return
             yield _tables(path, batch, groups, first), total, settings
             first += batch.num_rows
 
@@ -212,15 +191,10 @@ def _groups(path: Path, names: list[str]) -> dict[str, list[str]]:
 
 
 def _metadata(path: Path, metadata: dict[bytes, bytes]) -> dict[str, Any]:
-    if _METADATA not in metadata:
-        return {}
-    said = parse_json(metadata[_METADATA], f"{path}: metadata")
+    said = parse_json(metadata.get(_METADATA, b"{}"), f"{path}: metadata")
     if not isinstance(said, dict) or not set(said) <= set(DECLARED):
         raise ValueError(f"{path}: expected metadata about {', '.join(DECLARED)}, found other")
-    try:
-        return _settings(path, said)
-    except (OverflowError, TypeError) as error:
-        raise ValueError(f"{path}: expected numbers in the metadata, found {error}") from error
+    return _settings(path, said)
 
 
 def _width(kind: Any) -> int:
@@ -238,12 +212,10 @@ def _tables(
         columns = [_column(path, arrow, name, first) for name in names]
         if table in _NARROW.values():
             tables[table] = columns[0]
-            continue
-        columns = [_narrowed(column) for column in columns]
-        wide = np.empty((len(columns[0]), len(names)), np.result_type(*columns))
-        for i, column in enumerate(columns):
-            wide[:, i] = column
-        tables[table] = wide
+        else:
+            columns = [_narrowed(column) for column in columns]
+            tables[table] = np.empty((len(columns[0]), len(names)), np.result_type(*columns))
+            np.stack(columns, 1, out=tables[table])
     return tables
 
 
@@ -258,25 +230,28 @@ def _narrowed(column: np.ndarray) -> np.ndarray:
 def _column(path: Path, arrow: Any, name: str, first: int) -> np.ndarray:
     """One column of numbers; a null among them is refused by its row."""
     column = arrow.column(name)
-    if column.null_count:
-        row = _damaged(path, lambda: column.is_null().to_numpy(zero_copy_only=False)).argmax()
-        raise ValueError(f"{path}: {name}: expected a number, found none in row {first + row}")
-    values = _damaged(path, lambda: column.to_numpy(zero_copy_only=False))
+    with _damaged(path):
+        values = column.to_numpy(zero_copy_only=False)
+        missing = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
+    if missing is not None:
+        row = first + int(missing.argmax())
+        raise ValueError(f"{path}: {name}: expected a number, found none in row {row}")
     if values.dtype.kind not in "iufb":
         raise ValueError(f"{path}: {name}: expected numbers, found {column.type}")
     return values
 
 
-def _damaged(path: Path, work: Any) -> Any:
-    """Do the work; what Arrow raises over a damaged file becomes a ValueError that names it."""
-    pyarrow = _library("pyarrow")
+@contextmanager
+def _damaged(path: Path) -> Iterator[None]:
+    """What Arrow raises over a damaged file becomes a ValueError that names it."""
+    arrow_error = _library("pyarrow").ArrowException
     try:
-        return work()
-    except (pyarrow.ArrowException, OSError, ValueError, MemoryError, OverflowError) as error:
+        yield
+    except (arrow_error, OSError, ValueError, MemoryError, OverflowError) as error:
         raise ValueError(
             f"{path}: expected a Parquet file of a log, found one that cannot be read: {error}"
         ) from error
 
 
-def _library(module: str) -> ModuleType:
+def _library(module: str) -> Any:
     return import_extra(module, "pyarrow", "parquet")

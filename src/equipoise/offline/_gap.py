@@ -83,9 +83,6 @@ class GapEstimate:
             given["interval"] = tuple(given["interval"])
         return cls(**given)
 
-    def __float__(self) -> float:
-        return self.gap
-
     def __str__(self) -> str:
         near = f"on support (chi^2 <= {self.divergence:g})"
         split = f"{self.on_support:.4g} by deviations {near} and {self.off_support:.4g} off support"
@@ -97,8 +94,10 @@ class GapEstimate:
         if self.interval is None or self.resampled is None:
             return text
         low, high = self.interval
-        source = f"over resampled logs ({self.level:.0%})" if self.level is not None else ""
-        source = source or f"range of {_logs(len(self.resampled))}"
+        count = len(self.resampled)
+        source = f"range of {count} resampled log{'s' if count > 1 else ''}"
+        if self.level is not None:
+            source = f"over resampled logs ({self.level:.0%})"
         return f"[{low:.4g}, {high:.4g}] {source}; {text}"
 
 
@@ -167,47 +166,27 @@ def estimate_gap(
     bootstrap = checks.check_count("bootstrap", bootstrap)
     again = Resampling(model, log, policy, key)
     gaps = np.array([again.gap(number) for number in range(bootstrap)])
-    return with_interval(estimate, policy, gaps, level=level, learned=learned)
+    return with_interval(estimate, policy, gaps, level, learned)
 
 
 def with_interval(
     estimate: GapEstimate,
     policy: Any,
     resampled: np.ndarray,
-    *,
     level: float = 0.9,
     learned: bool | None = None,
 ) -> GapEstimate:
     """An estimate with the interval that gaps in the models of resampled logs give it."""
     mixed = isinstance(policy, Mixture) and len(policy) > 1
-    known = level if len(resampled) >= FEWEST else None
-    ends = _interval(
-        estimate.gap, resampled, known, mixed if learned is None else learned, not mixed
-    )
-    return replace(estimate, interval=ends, level=known, resampled=resampled)
-
-
-def _interval(
-    gap: float, resampled: np.ndarray, level: float | None, learned: bool, single: bool
-) -> tuple[float, float]:
-    """The range without a level; with one the percentile interval, or the basic one.
-
-    >>> [round(end, 9) for end in _interval(0.3, np.linspace(0.2, 0.6, 41), 0.5, True, True)]
-    [0.3, 0.5]
-    >>> [round(end, 9) for end in _interval(0.3, np.linspace(0.2, 0.6, 41), 0.5, False, True)]
-    [0.1, 0.3]
-    """
-    if level is None:
-        return float(resampled.min()), float(resampled.max())
-    low, high = (float(np.quantile(resampled, 0.5 + part * level / 2)) for part in (-1, 1))
-    if learned:
-        return low, high
-    low, high = 2 * gap - high, 2 * gap - low
-    return (max(low, 0.0), max(high, 0.0)) if single else (low, high)
-
-
-def _logs(count: int) -> str:
-    return f"{count} resampled log" + ("s" if count > 1 else "")
+    if len(resampled) < FEWEST:
+        ends = (float(resampled.min()), float(resampled.max()))
+        return replace(estimate, interval=ends, level=None, resampled=resampled)
+    ends = np.quantile(resampled, [0.5 - level / 2, 0.5 + level / 2])
+    if not (mixed if learned is None else learned):
+        ends = 2 * estimate.gap - ends[::-1]
+        ends = ends if mixed else np.maximum(ends, 0.0)
+    interval = (float(ends[0]), float(ends[1]))
+    return replace(estimate, interval=interval, level=level, resampled=resampled)
 
 
 def covered_gains(
@@ -219,10 +198,8 @@ def covered_gains(
     projection in each state; bisection finds the multiplier at which it spends what is allowed.
     """
     markov = isinstance(game, DecoupledMarkovGame)
-    components = policy.policies if isinstance(policy, Mixture) else np.asarray(policy)[None]
-    weights = policy.weights if isinstance(policy, Mixture) else np.ones(1)
-    if components.ndim == len(game.policy_shape):
-        components = components[:, None]
+    mixture = policy if isinstance(policy, Mixture) else Mixture(np.asarray(policy)[None])
+    weights, components = mixture.weights, mixture.policies.reshape(-1, *game.policy_shape)
     rewards = np.zeros(game.policy_shape)
     value = np.zeros(game.agents)
     terms = game.interactions
@@ -236,15 +213,10 @@ def covered_gains(
         rewards += np.tensordot(chance, expected, 1).reshape(rewards.shape)
         value += np.einsum("t,s,tsnu,tsnu->n", chance, situation_weights, flat, expected)
     shape = (slice(None), slice(None)) if markov else (slice(None), None, slice(None), None)
+    nu = np.asarray(behaviour).reshape(game.policy_shape)
     with double_precision():
-        best = _covered(
-            Dynamics.of(game),
-            jnp.asarray(rewards[shape]),
-            jnp.asarray(np.asarray(behaviour).reshape(game.policy_shape)[shape]),
-            jnp.asarray(np.asarray(game.context_probabilities)),
-            jnp.asarray(float(divergence)),
-        )
-        return np.asarray(best) - value
+        given = (rewards[shape], nu[shape], game.context_probabilities, float(divergence))
+        return np.asarray(_covered(Dynamics.of(game), *map(jnp.asarray, given))) - value
 
 
 @eqx.filter_jit
@@ -256,14 +228,11 @@ def _covered(
 
     def deviate(multiplier: Any) -> tuple[Any, Any]:
         weight = multiplier[None, :, None, None]
-        following = jnp.zeros_like(rewards[:, 0, :, :, 0])
-        value = following
-        spent = following
+        following = value = spent = jnp.zeros_like(rewards[:, 0, :, :, 0])
         for h in reversed(range(rewards.shape[1])):
             kernel = jnp.asarray(dynamics.transitions[:, h])
             nu = behaviour[:, h]
-            ahead = jnp.einsum("cnsat,cnt->cnsa", kernel, following)
-            q = rewards[:, h] + ahead
+            q = rewards[:, h] + jnp.einsum("cnsat,cnt->cnsa", kernel, following)
             better = q - (nu * q).sum(-1, keepdims=True)  # the rest moves nobody, and costs digits
             p = project(nu * (1 + better / (2 * weight)), weights=nu)
             played = jnp.where(nu > 0, nu, 1.0)

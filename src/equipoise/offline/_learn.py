@@ -145,31 +145,29 @@ def _check(log: Log, options: dict[str, Any]) -> None:
     if options["iterations"] is not None:
         checks.check_count("iterations", options["iterations"])
     if log.continuous:
-        usual = {"rank": "auto", "neighbours": "all"}
-        for name in ("rank", "neighbours", "step", "strength", "bootstrap"):
-            if options[name] != usual.get(name):
-                raise InputError(name, f"{usual.get(name)} for continuous actions", options[name])
+        usual = {"rank": "auto", "neighbours": "all", "step": None, "strength": None}
+        for name, value in (usual | {"bootstrap": None}).items():
+            if options[name] != value:
+                raise InputError(name, f"{value} for continuous actions", options[name])
         options["critic"] = _critic(options["critic"], log.agents)
         return
     if options["critic"] is not None:
         raise InputError("critic", "none for actions that can be counted", options["critic"])
     if options["rank"] != "auto" and checks.check_count("rank", options["rank"]) > log.agents:
         raise InputError("rank", f"at most the {log.agents} agents", options["rank"])
-    for name in ("step", "strength"):
+    for name, low_open in (("step", True), ("strength", False)):
         if options[name] is not None:
-            low_open = name == "step"
             checks.check_range(name, options[name], 0.0, np.inf, low_open=low_open, high_open=True)
-    given = options["bootstrap"]
-    options["bootstrap"] = RESAMPLED if given is None else checks.check_count("bootstrap", given, 0)
+    if options["bootstrap"] is None:
+        options["bootstrap"] = RESAMPLED
+    checks.check_count("bootstrap", options["bootstrap"], 0)
 
 
 def _critic(given: Any, agents: int) -> Any:
     if isinstance(given, deep.Critic | deep.LinearCritic):
         return given
-    if given is None:
-        return deep.Critic(rank=min(2, agents))
-    if given == "linear":
-        return deep.Critic.linear(rank=min(2, agents))
+    if given is None or given == "linear":
+        return (deep.Critic if given is None else deep.LinearCritic)(rank=min(2, agents))
     if given not in deep.ARCHITECTURES:
         known = ", ".join(["linear", *deep.ARCHITECTURES])
         raise InputError("critic", f"one of {known}, or a Critic", repr(given))
@@ -183,28 +181,28 @@ def _learn_discrete(log: Log, options: dict[str, Any], key: jax.Array, run: Run 
         "single_action": alone.tolist(),
         "coverage": {n: getattr(covered, n) for n in ("covered", "fewest", "concentrability")},
     }
+    refusal = ""
     if len(alone) == log.agents:
-        message = (
+        refusal = (
             "every agent plays a single action throughout this log, so nothing can be learned "
             "about the others; log some variation first"
         )
-        return _refused(log, message, facts)
-    if len(alone):
+    elif len(alone):
         names = ", ".join(map(str, alone[:10])) + (", ..." if len(alone) > 10 else "")
         facts["warnings"].append(
             f"agents who play a single action throughout: {names}; the log does not show what "
             "others would earn, and gaps count no deviation to actions that it does not declare "
             "(`actions_per_agent`)"
         )
-    if log.samples < FEWEST_ROWS:
-        message = f"{log.samples} rows are fewer than the {FEWEST_ROWS} that are needed"
-        return _refused(log, message, facts)
-    task = _Discrete(log, options, key, facts)
-    refusal = "" if options["rank"] == "auto" else too_large(log, task.plan.sets, options["rank"])
-    if options["rank"] == "auto" and not task.plan.steps:
-        refusal = too_large(log, task.plan.sets, 1)
+    if not refusal and log.samples < FEWEST_ROWS:
+        refusal = f"{log.samples} rows are fewer than the {FEWEST_ROWS} that are needed"
     if refusal:
         return _refused(log, refusal, facts)
+    task = _Discrete(log, options, key, facts)
+    if options["rank"] != "auto" or not task.plan.steps:
+        rank = 1 if options["rank"] == "auto" else options["rank"]
+        if refusal := too_large(log, task.plan.sets, rank):
+            return _refused(log, refusal, facts)
     reached = resumable(run, task.results, task.advance, task.steps, name="learning from the log")
     task.results = reached.state
     return task.solution(reached.step)
@@ -216,7 +214,7 @@ class _Discrete:
     def __init__(self, log: Log, options: dict[str, Any], key: jax.Array, facts: dict[str, Any]):
         self.log, self.options, self.key, self.facts = log, options, key, facts
         rank = options["rank"]
-        self.plan = Comparison.plan(
+        self.plan = Comparison(
             log,
             [k for k in ((1, 2, 3) if rank == "auto" else (rank,)) if k <= log.agents],
             joint=False,
@@ -280,11 +278,10 @@ class _Discrete:
                 f"stopped after {done} of {self.steps} steps, before there was a policy; the log's "
                 "own play is returned"
             )
-            return _own_play(self.log, Status(Outcome.INTERRUPTED, message, _UNPROVEN), self.facts)
+            return _own_play(self.log, _status(Outcome.INTERRUPTED, message), self.facts)
         found, gaps = self.learned, self.results["gaps"][: done - self.plan.steps - 1]
-        stats: dict[str, Any] = (
-            self.facts | found.stats | _about_model(self.model) | {"ranks": self._ranks()}
-        )
+        about = _about_model(self.model) | {"ranks": _about_ranks(self.selection)}
+        stats: dict[str, Any] = self.facts | found.stats | about
         if len(gaps):
             estimate = GapEstimate.from_plain(stats["gap"])
             stats["gap"] = with_interval(estimate, found.policy, gaps).to_plain()
@@ -293,23 +290,24 @@ class _Discrete:
             message = (
                 f"stopped after {len(gaps)} of {len(self.results['gaps'])} resampled logs; {status}"
             )
-            status = Status(Outcome.INTERRUPTED, message, _UNPROVEN)
+            status = _status(Outcome.INTERRUPTED, message)
         return replace(found, status=status, stats=stats)
 
-    def _ranks(self) -> list[dict[str, Any]]:
-        if self.selection is None:
-            return []
-        chosen = self.selection
-        columns = {
-            "error": chosen.errors,
-            "standard_error": chosen.standard_errors,
-            "samples_per_parameter": chosen.samples_per_parameter,
-        }
-        return [
-            {"rank": rank, "note": chosen.notes.get(rank, "")}
-            | {name: _or_none(column[at]) for name, column in columns.items()}
-            for at, rank in enumerate(chosen.ranks)
-        ]
+
+def _about_ranks(selection: RankSelection | None) -> list[dict[str, Any]]:
+    """The ranks that were compared, as plain values."""
+    if selection is None:
+        return []
+    columns = {
+        "error": selection.errors,
+        "standard_error": selection.standard_errors,
+        "samples_per_parameter": selection.samples_per_parameter,
+    }
+    return [
+        {"rank": rank, "note": selection.notes.get(rank, "")}
+        | {name: _or_none(column[at]) for name, column in columns.items()}
+        for at, rank in enumerate(selection.ranks)
+    ]
 
 
 def _learn_continuous(
@@ -336,19 +334,16 @@ def _learn_continuous(
     }
     own = _own_points(log)
     policy = own if actors is None else actors.policy
-    status = Status(
-        Outcome.LEARNED, "critics explain some of the rewards that were held out", _UNPROVEN
-    )
+    status = _status(Outcome.LEARNED, "critics explain some of the rewards that were held out")
     if stop:
         done = f"{facts['steps']} steps of the actors" if actors else "fitting the critics"
-        status = Status(Outcome.INTERRUPTED, f"stopped while or after {done}", _UNPROVEN)
+        status = _status(Outcome.INTERRUPTED, f"stopped while or after {done}")
     elif explained.mean() <= 0 and not options["force"]:
         policy = own
-        status = Status(
+        status = _status(
             Outcome.NOTHING_LEARNED,
             "critics explain held-out rewards no better than a constant does; the log's own play "
             "is returned",
-            _UNPROVEN,
         )
     if log.states is not None:
         text = "not estimated: rewards of several steps are no game of one"
@@ -362,8 +357,9 @@ def _learn_continuous(
     return Solution(policy, np.asarray(found.value), found, status, stats=stats)
 
 
-#: Nothing is proven about the game that was logged.
-_UNPROVEN = np.array(False)
+def _status(name: Outcome, message: str) -> Status:
+    """A status of something that proves nothing about the game that was logged."""
+    return Status(name, message, np.array(False))
 
 
 def _facts(log: Log) -> dict[str, Any]:
@@ -405,7 +401,7 @@ def _or_none(number: Any) -> float | None:
 
 
 def _refused(log: Log, message: str, facts: dict[str, Any]) -> Solution:
-    status = Status(Outcome.REFUSED, f"{message}; the log's own play is returned", _UNPROVEN)
+    status = _status(Outcome.REFUSED, f"{message}; the log's own play is returned")
     return _own_play(log, status, facts)
 
 
@@ -425,14 +421,14 @@ def _own_play(log: Log, status: Status, stats: dict[str, Any]) -> Solution:
 
 def _own_points(log: Log) -> ContinuousPolicy:
     """The log's mean actions in each situation; where there are none, those of all situations."""
-    shape = (log.contexts_count, log.horizon, log.agents, log.states_count)
-    points = np.broadcast_to(log.actions.mean(0)[None, None, :, None], shape).copy()
+    shape = (log.contexts_count * log.horizon, log.agents, log.states_count)
     states = np.zeros(log.actions.shape, int) if log.states is None else log.states
-    for place in np.ndindex(shape[0], shape[1]):
-        here = log.situations == place[0] * log.horizon + place[1]
-        for s in range(log.states_count):
-            seen = here[:, None] & (states == s)
-            count = seen.sum(0)
-            mean = np.where(seen, log.actions, 0.0).sum(0) / np.maximum(count, 1)
-            points[*place, count > 0, s] = mean[count > 0]
-    return ContinuousPolicy(points[:, 0, :, 0] if log.states is None else points)
+    where = (log.situations[:, None], np.arange(log.agents), states)
+    sums, counts = np.zeros((2, *shape))
+    np.add.at(sums, where, log.actions)
+    np.add.at(counts, where, 1.0)
+    everywhere = log.actions.mean(0)[:, None]
+    points = np.where(counts > 0, sums / np.maximum(counts, 1.0), everywhere)
+    if log.states is None:
+        return ContinuousPolicy(points[..., 0])
+    return ContinuousPolicy(points.reshape(log.contexts_count, log.horizon, *shape[1:]))

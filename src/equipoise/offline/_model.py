@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from equipoise.games import ContextualGame, DecoupledMarkovGame, Interactions
-from equipoise.offline._least_squares import AgentFit
 
 
 @dataclass(frozen=True)
@@ -69,26 +68,16 @@ class InteractionMap:
     @property
     def total(self) -> np.ndarray:
         """(agents, agents): how much j matters to i with whomever: all terms that hold both."""
-        squares = np.zeros((self.agents, self.agents))
-        for owner, group, strength in zip(self.owners, self.groups, self.strengths, strict=True):
-            squares[owner, list(group)] += strength**2
-        return np.sqrt(squares)
+        return np.sqrt(self._matrix(self.strengths**2, largest=self.agents))
 
     def strongest(self, count: int = 10) -> list[tuple[int, tuple[int, ...], float, float, float]]:
         """(whose reward, with whom, strength, lower, upper) of the strongest terms.
 
         The last two are NaN where there is no interval.
         """
-        return [
-            (
-                int(self.owners[t]),
-                self.groups[t],
-                float(self.strengths[t]),
-                float(self.lowers[t]),
-                float(self.uppers[t]),
-            )
-            for t in np.argsort(-self.strengths, kind="stable")[:count]
-        ]
+        order = np.argsort(-self.strengths, kind="stable")[:count]
+        numbers = np.stack([self.strengths, self.lowers, self.uppers], 1)
+        return [(int(self.owners[t]), self.groups[t], *numbers[t].tolist()) for t in order]
 
     def __str__(self) -> str:
         lines = [f"{len(self.groups)} terms between {self.agents} agents; the strongest:"]
@@ -98,11 +87,12 @@ class InteractionMap:
             lines.append(f"  agent {owner} with {with_whom}: {strength:.4f}{interval}")
         return "\n".join(lines)
 
-    def _matrix(self, values: np.ndarray) -> np.ndarray:
+    def _matrix(self, values: np.ndarray, largest: int = 1) -> np.ndarray:
+        """(agents, agents) sums of the values of terms with at most `largest` others."""
         matrix = np.zeros((self.agents, self.agents))
         for owner, group, value in zip(self.owners, self.groups, values, strict=True):
-            if len(group) == 1:
-                matrix[owner, group[0]] = value
+            if len(group) <= largest:
+                matrix[owner, list(group)] += value
         return matrix
 
 
@@ -155,29 +145,3 @@ class Model:
     def markov(self) -> bool:
         """Whether there are local states."""
         return isinstance(self.game, DecoupledMarkovGame)
-
-
-def interaction_map(
-    terms: Interactions, fits: list[AgentFit], level: float = 0.95
-) -> InteractionMap:
-    """Strengths and their intervals from the fits of all agents."""
-    from scipy.stats import norm
-
-    z = float(norm.ppf(0.5 + level / 2))
-    squares = np.concatenate([fit.squares for fit in fits])
-    errors = np.concatenate([fit.errors for fit in fits])
-    owners = np.repeat(np.arange(len(fits)), [len(fit.design.groups) for fit in fits])
-    return InteractionMap(
-        terms,
-        owners,
-        tuple(group for fit in fits for group in fit.design.groups),
-        _root(squares),
-        _root(squares - z * errors),
-        _root(squares + z * errors),
-        np.concatenate([fit.p_values for fit in fits]),
-        level,
-    )
-
-
-def _root(squares: np.ndarray) -> np.ndarray:
-    return np.sqrt(np.maximum(squares, 0.0))

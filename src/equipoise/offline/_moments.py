@@ -17,8 +17,8 @@ model is fitted, cross-validated and its errors estimated without another look.
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, reduce
 from itertools import combinations
 from math import comb
 from typing import Any
@@ -27,6 +27,7 @@ import numpy as np
 import scipy.sparse as sparse
 
 from equipoise.core.machine import cores
+from equipoise.offline._coverage import count_moves
 
 #: Neighbours are looked up together in tables of at most this many rows, which stay in cache.
 TABLE_ROWS = 1024
@@ -56,14 +57,9 @@ class Design:
         sizes = range(1, min(rank, len(ordered) + 1))
         return cls(tuple(group for size in sizes for group in combinations(ordered, size)))
 
-    @property
-    def neighbours(self) -> tuple[int, ...]:
-        """Everybody who enters some group."""
-        return tuple(sorted({j for group in self.groups for j in group}))
-
     def columns(self, moves: int) -> int:
         """Number of features, the constant included."""
-        return 1 + sum((moves - 1) ** len(group) for group in self.groups)
+        return int(self.offsets(moves)[-1])
 
     def offsets(self, moves: int) -> np.ndarray:
         """First column of each group, and the end."""
@@ -102,8 +98,12 @@ def raw_features(
 
 @cache
 def _table(count: int, size: int, product: bool, dtype: str) -> np.ndarray:
-    table = _product_table(count, size) if product else _side_by_side(count, size)
-    return table.astype(dtype)
+    """Indicators of the digits of every code, multiplied with each other or side by side."""
+    single = np.eye(count, count - 1, dtype=dtype)
+    if product:
+        return reduce(np.kron, [single] * size)
+    digits = np.indices((count,) * size).reshape(size, -1)
+    return np.concatenate([single[digit] for digit in digits], 1)
 
 
 @cache
@@ -115,25 +115,6 @@ def _lookups(design: Design, count: int) -> list[tuple[tuple[int, ...], bool]]:
         together += 1
     found = [(tuple(singles[k : k + together]), False) for k in range(0, len(singles), together)]
     return found + [(group, True) for group in design.groups if len(group) > 1]
-
-
-@cache
-def _side_by_side(count: int, size: int) -> np.ndarray:
-    """(count^size, size (count - 1)): the indicators of each digit of the code."""
-    codes = np.arange(count**size)
-    digits = [codes // count ** (size - 1 - k) % count for k in range(size)]
-    levels = np.arange(count - 1)
-    return np.concatenate([d[:, None] == levels for d in digits], 1).astype(np.float32)
-
-
-@cache
-def _product_table(count: int, size: int) -> np.ndarray:
-    """(count^size, (count - 1)^size): products of the indicators of all digits."""
-    single = np.eye(count, count - 1, dtype=np.float32)
-    table = np.ones((1, 1), np.float32)
-    for _ in range(size):
-        table = np.kron(table, single)
-    return table
 
 
 def orthonormal_basis(distribution: np.ndarray) -> np.ndarray:
@@ -173,8 +154,6 @@ def to_orthonormal(design: Design, bases: np.ndarray) -> sparse.csr_array:
     for group in design.groups:
         for size in range(len(group) + 1):
             for subset in combinations(group, size):
-                if subset not in starts:
-                    raise ValueError(f"groups: expected {subset} beside {group}, found none")
                 block = np.ones((1, 1))
                 for j in group:
                     last = bases[j, -1]
@@ -253,26 +232,7 @@ class Moments:
     def minus(self, other: "Moments") -> "Moments":
         """What is left when the rows of `other` are taken away."""
         sums = [a - b for a, b in zip(self.sums, other.sums, strict=True)]
-        return Moments(
-            self.agents,
-            self.designs,
-            self.contexts,
-            self.moves,
-            sums,
-            self.counts - other.counts,
-        )
-
-
-def count_moves(
-    contexts: np.ndarray, by_agent: np.ndarray, situations: int, moves: int
-) -> np.ndarray:
-    """(situations, N, moves): how often each agent made each move, from (N, rows) of them."""
-    counts = np.empty((situations, len(by_agent), moves), np.int64)
-    start = contexts.astype(np.intp) * moves
-    for j, own in enumerate(by_agent):
-        hits = np.bincount(start + own, minlength=situations * moves)
-        counts[:, j] = hits.reshape(situations, moves)
-    return counts
+        return replace(self, sums=sums, counts=self.counts - other.counts)
 
 
 def add_agent(

@@ -1,5 +1,6 @@
 """Networks of a given rank: their rank, their gradients, their training and its end."""
 
+from dataclasses import replace
 from itertools import combinations, product
 
 import equinox as eqx
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import equipoise as eq
+from equipoise.core import weights
 from equipoise.core.precision import double_precision
 from equipoise.offline.deep import Critic, Critics, fit
 from equipoise.offline.deep import _critics as critics_module
@@ -263,6 +265,25 @@ def test_saved_critics_are_read_back(critic, tmp_path):
     (tmp_path / "critics.safetensors").write_bytes(b"nothing")
     with pytest.raises(ValueError, match="damaged"):
         Critics.load(tmp_path)
+
+
+@pytest.mark.parametrize("missing", ["models/.own", "rounds", "shift"])
+def test_critics_without_an_array_are_refused_by_file(missing, tmp_path):
+    critics = fit(simple_log(), Critic.linear(1), key=0)
+    critics.save(tmp_path)
+    arrays = weights.read_arrays(tmp_path / "critics.safetensors")
+    described = weights.read_description(tmp_path / "critics.json", ("kind", "spec", "sizes"))
+    del arrays[missing]
+    weights.write_weights(tmp_path, "critics", arrays, described)
+    with pytest.raises(ValueError, match=r"critics\.json: expected a description with"):
+        Critics.load(tmp_path)
+
+
+def test_critics_of_training_that_diverged_are_read_back(tmp_path):
+    critics = fit(simple_log(), Critic.linear(1), key=0)
+    infinite = np.full_like(critics.validation, np.inf)
+    replace(critics, validation=infinite, unexplained=infinite).save(tmp_path)
+    np.testing.assert_array_equal(Critics.load(tmp_path).validation, infinite)
 
 
 def test_every_trial_has_weights_and_rows_of_its_own():

@@ -1,6 +1,7 @@
 """Models of one agent's reward: sums of networks that see a few agents each, or polynomials."""
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from itertools import combinations, pairwise, product
 from math import comb, sqrt
 from typing import Any
@@ -44,11 +45,7 @@ class TermNetworks(RewardModel):
 
     def __call__(self, rows: Rows) -> Float[Array, "B"]:
         """The sum of all terms."""
-        hidden = self.inputs(rows)
-        for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
-            hidden = jax.nn.relu(_affine(hidden, weight) + bias)
-        ends = _affine(hidden, self.weights[-1]) + self.biases[-1]
-        return ends[..., 0].sum(0)
+        return through_layers(self.inputs(rows), self.weights, self.biases)[..., 0].sum(0)
 
     def inputs(self, rows: Rows) -> Float[Array, "terms B inputs"]:
         """What each term sees."""
@@ -66,12 +63,32 @@ class TermNetworks(RewardModel):
         return jnp.concatenate(parts, -1) if len(parts) > 1 else seen
 
 
-def _affine(inputs: Array, weight: Array) -> Array:
-    # Rows before widths, and a product even where there are two inputs: measured fastest by far
-    # on a CPU, forwards and backwards.
-    if weight.shape[0] == 1:
-        return inputs @ weight[0]
-    return jnp.einsum("tbi,tio->tbo", inputs, weight)
+def through_layers(inputs: Array, weights: Sequence[Array], biases: Sequence[Array]) -> Array:
+    """The outputs of rectified layers; those of the last are not rectified."""
+    for layer, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
+        hidden = inputs if layer == 0 else jax.nn.relu(inputs)
+        # Rows before widths, and a product even where there are two inputs: measured fastest by
+        # far on a CPU, forwards and backwards.
+        several = weight.ndim == 3 and len(weight) > 1
+        weight = weight if several else weight.reshape(weight.shape[-2:])
+        inputs = (jnp.einsum("tbi,tio->tbo", hidden, weight) if several else hidden @ weight) + bias
+    return inputs
+
+
+def random_layers(
+    widths: Sequence[int], key: jax.Array, *networks: int
+) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+    """Weights and biases, uniform within one over the root of the inputs.
+
+    The initialisation of PyTorch's linear layers, which the paper's library uses.
+    """
+    weights, biases = [], []
+    for layer, (before, after) in enumerate(pairwise(widths)):
+        first, second = jax.random.split(jax.random.fold_in(key, layer))
+        limit = 1.0 / sqrt(before)
+        weights.append(limit * jax.random.uniform(first, (*networks, before, after), minval=-1.0))
+        biases.append(limit * jax.random.uniform(second, (*networks, 1, after), minval=-1.0))
+    return tuple(weights), tuple(biases)
 
 
 def all_scopes(critic: Critic, sizes: Sizes, key: jax.Array) -> np.ndarray:
@@ -89,62 +106,39 @@ def all_scopes(critic: Critic, sizes: Sizes, key: jax.Array) -> np.ndarray:
     rank = int(critic.rank)
     if rank > agents:
         raise ValueError(f"rank: expected at most the {agents} agents, found {rank}")
-    if rank <= 2:
-        scopes = np.stack([np.broadcast_to(everybody[:, None], (agents, agents))] * 2, -1)
-        scopes = scopes.copy()
-        scopes[..., 1] = everybody
-        scopes = scopes[:, :1, :1] if rank == 1 else scopes
-        kept = critic.terms
-        if kept is None or kept >= scopes.shape[1]:
-            return scopes.astype(np.int32)
+    # Of rank 2 there is a term for every agent, the own one included.
     total = agents if rank == 2 else comb(agents - 1, rank - 1)
     kept = total if critic.terms is None else min(critic.terms, total)
-    if kept * agents > MOST_TERMS:
+    if kept * agents > MOST_TERMS and rank > 2:
         raise ValueError(
             f"terms: expected a number of terms to keep, since rank {rank} of {agents} agents has "
             f"{total} for each of them; found None"
         )
     words = np.asarray(jax.random.key_data(key)).ravel().tolist()
-    chosen = [_some_sets(agents, rank, i, kept, total, [*words, i]) for i in range(agents)]
-    return np.array(chosen, np.int32)
-
-
-def _some_sets(
-    agents: int, rank: int, own: int, kept: int, total: int, seed: list[int]
-) -> list[list[int]]:
-    """Sets of `rank - 1` others, all of them or a random selection, in their order."""
-    others = [j for j in range(agents) if j != own or rank == 2]
-    if kept == total:
-        return [[own, *rest] for rest in combinations(others, rank - 1)]
-    rng = np.random.default_rng(seed)
-    found: set[tuple[int, ...]] = set()
-    while len(found) < kept:
-        found.add(tuple(sorted(rng.choice(others, rank - 1, replace=False).tolist())))
-    return [[own, *rest] for rest in sorted(found)]
+    scopes = []
+    for own in range(agents):
+        others = [j for j in range(agents) if j != own or rank == 2]
+        sets = set(combinations(others, rank - 1)) if kept == total else set()
+        rng = np.random.default_rng([*words, own])
+        while len(sets) < kept:
+            sets.add(tuple(sorted(rng.choice(others, rank - 1, replace=False).tolist())))
+        scopes.append([[own, *rest] for rest in sorted(sets)])
+    return np.array(scopes, np.int32)
 
 
 def make_network(critic: Critic, sizes: Sizes, scopes: Array, key: jax.Array) -> TermNetworks:
-    """Random weights for one agent, uniform within one over the root of the inputs.
-
-    The initialisation of PyTorch's linear layers, which the paper's library uses.
-    """
+    """Random weights for one agent."""
     terms, rank = scopes.shape
     inputs = rank * sizes.local + sizes.common
     if critic.shared:
         inputs += (rank - 1) * critic.embedding
     widths = [inputs, *[critic.width] * critic.depth, 1]
-    count = 1 if critic.shared else terms
-    weights, biases = [], []
-    for layer, (before, after) in enumerate(pairwise(widths)):
-        first, second = jax.random.split(jax.random.fold_in(key, layer))
-        limit = 1.0 / sqrt(before)
-        weights.append(limit * jax.random.uniform(first, (count, before, after), minval=-1.0))
-        biases.append(limit * jax.random.uniform(second, (count, 1, after), minval=-1.0))
+    weights, biases = random_layers(widths, key, 1 if critic.shared else terms)
     embedding = None
     if critic.shared:
         shape = (sizes.agents, critic.embedding)
         embedding = jax.random.normal(jax.random.fold_in(key, len(widths)), shape)
-    return TermNetworks(scopes, tuple(weights), tuple(biases), embedding, sizes)
+    return TermNetworks(scopes, weights, biases, embedding, sizes)
 
 
 #: More features than this, of one agent, are refused.
@@ -181,23 +175,18 @@ def features(
 ) -> Any:
     """(B, features), in NumPy or JAX as the actions are."""
     xp: Any = np if isinstance(actions, np.ndarray) else jnp
-    local = _local_basis(xp, actions, states, degree, sizes)  # B, agents, functions
+    values = [xp.ones_like(actions), actions]
+    for q in range(1, degree):
+        values.append(((2 * q + 1) * actions * values[q] - q * values[q - 1]) / (q + 1))
+    # (B, agents, states * (degree + 1)): orthonormal under uniform actions, state by state.
+    local = xp.stack([sqrt(2 * q + 1) * v for q, v in enumerate(values)], -1)
+    if sizes.states > 1:
+        where = (states[..., None] == xp.arange(sizes.states)).astype(local.dtype)
+        local = (where[..., :, None] * local[..., None, :]).reshape(*actions.shape, -1)
     rows = local.shape[0]
     parts = [xp.ones((rows, 1), local.dtype), local[:, own]]
     parts.append(local[:, others, 1:].reshape(rows, -1))
     return xp.concatenate(parts, 1)[:, factors].prod(-1)
-
-
-def _local_basis(xp: Any, actions: Any, states: Any, degree: int, sizes: Sizes) -> Any:
-    """(B, agents, states * (degree + 1)): orthonormal under uniform actions, state by state."""
-    values = [xp.ones_like(actions), actions]
-    for q in range(1, degree):
-        values.append(((2 * q + 1) * actions * values[q] - q * values[q - 1]) / (q + 1))
-    basis = xp.stack([sqrt(2 * q + 1) * v for q, v in enumerate(values)], -1)
-    if sizes.states == 1:
-        return basis
-    where = (states[..., None] == xp.arange(sizes.states)).astype(basis.dtype)
-    return (where[..., :, None] * basis[..., None, :]).reshape(*actions.shape, -1)
 
 
 def all_factors(critic: LinearCritic, sizes: Sizes) -> np.ndarray:

@@ -3,8 +3,9 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
-from equipoise.core import checks
+from equipoise.core import InputError, checks
 
+_OPEN: dict[str, Any] = {"low_open": True, "high_open": True}
 #: Architectures of Appendix B: name -> (rank, width, hidden layers).
 ARCHITECTURES: dict[str, tuple[int | str, int, int]] = {
     **{f"1-IR-{width}": (1, width, 2) for width in (128, 256, 512)},
@@ -40,7 +41,7 @@ class Critic:
     2
     >>> eq.offline.deep.Critic(rank=0)
     Traceback (most recent call last):
-    ValueError: rank: expected a whole number >= 1 or "joint", found 0
+    equipoise.core.errors.InputError: rank: expected a whole number >= 1 or "joint", found 0
     """
 
     rank: int | str = 2
@@ -58,19 +59,13 @@ class Critic:
     standardise: bool = True
 
     def __post_init__(self) -> None:
-        check_rank(self.rank)
-        for name in ("width", "depth", "embedding", "batch", "epochs", "patience"):
-            checks.check_count(name, getattr(self, name))
-        if self.terms is not None:
-            checks.check_count("terms", self.terms)
-        checks.check_range(
-            "learning_rate", self.learning_rate, 0.0, 1.0, low_open=True, high_open=True
-        )
-        checks.check_range("validation", self.validation, 0.0, 1.0, low_open=True, high_open=True)
-        if self.patience_unit not in ("epochs", "steps"):
-            raise ValueError(
-                f'patience_unit: expected "epochs" or "steps", found {self.patience_unit!r}'
-            )
+        whole = isinstance(self.rank, int) and not isinstance(self.rank, bool) and self.rank >= 1
+        if not whole and self.rank != "joint":
+            raise InputError("rank", 'a whole number >= 1 or "joint"', repr(self.rank))
+        _check_counts(self, "width", "depth", "embedding", "batch", "epochs", "patience", "terms")
+        for name in ("learning_rate", "validation"):
+            checks.check_range(name, getattr(self, name), 0.0, 1.0, **_OPEN)
+        _check_choice("patience_unit", self.patience_unit, ("epochs", "steps"))
 
     @classmethod
     def named(cls, name: str, **changes: Any) -> "Critic":
@@ -143,22 +138,8 @@ class LinearCritic:
     ridge: float | None = None
 
     def __post_init__(self) -> None:
-        checks.check_count("rank", self.rank)
-        checks.check_count("degree", self.degree)
-        if self.ridge is not None:
-            checks.check_range("ridge", self.ridge, 0.0, float("inf"), high_open=True)
-
-
-def check_rank(rank: Any) -> None:
-    """Refuse what is neither a count nor "joint"."""
-    if rank == "joint":
-        return
-    if isinstance(rank, bool) or not isinstance(rank, int) or rank < 1:
-        raise ValueError(f'rank: expected a whole number >= 1 or "joint", found {rank!r}')
-
-
-_POSITIVE: dict[str, Any] = {"low_open": True, "high_open": True}
-_INFINITY = float("inf")
+        _check_counts(self, "rank", "degree")
+        _check_not_negative(self, "ridge")
 
 
 @dataclass(frozen=True)
@@ -212,15 +193,10 @@ class TD3BC:
     def __post_init__(self) -> None:
         _check_choice("normaliser", self.normaliser, ("data", "policy"))
         _check_choice("others", self.others, ("current", "data"))
-        for name in ("batch", "epochs", "width", "depth", "policy_freq"):
-            checks.check_count(name, getattr(self, name))
-        if self.steps is not None:
-            checks.check_count("steps", self.steps)
-        checks.check_range("alpha", self.alpha, 0.0, _INFINITY, high_open=True)
+        _check_counts(self, "batch", "epochs", "width", "depth", "policy_freq", "steps")
+        _check_not_negative(self, "alpha", "policy_noise", "noise_clip")
         for name in ("learning_rate", "critic_learning_rate"):
-            checks.check_range(name, getattr(self, name), 0.0, 1.0, **_POSITIVE)
-        for name in ("policy_noise", "noise_clip"):
-            checks.check_range(name, getattr(self, name), 0.0, _INFINITY, high_open=True)
+            checks.check_range(name, getattr(self, name), 0.0, 1.0, **_OPEN)
         for name in ("discount", "tau"):
             checks.check_range(name, getattr(self, name), 0.0, 1.0)
 
@@ -278,13 +254,24 @@ class PolicyGradient:
 
     def __post_init__(self) -> None:
         _check_choice("policy", self.policy, ("deterministic", "stochastic"))
-        for name in ("steps", "samples"):
-            checks.check_count(name, getattr(self, name))
+        _check_counts(self, "steps", "samples")
         checks.check_count("points", self.points, 2)
-        checks.check_range("step", self.step, 0.0, _INFINITY, **_POSITIVE)
-        checks.check_range("strength", self.strength, 0.0, _INFINITY, high_open=True)
+        checks.check_range("step", self.step, 0.0, float("inf"), **_OPEN)
+        _check_not_negative(self, "strength")
 
 
 def _check_choice(name: str, value: str, known: tuple[str, ...]) -> None:
     if value not in known:
         raise ValueError(f"{name}: expected one of {known}, found {value!r}")
+
+
+def _check_counts(spec: Any, *names: str) -> None:
+    for name in names:
+        if getattr(spec, name) is not None:
+            checks.check_count(name, getattr(spec, name))
+
+
+def _check_not_negative(spec: Any, *names: str) -> None:
+    for name in names:
+        if getattr(spec, name) is not None:
+            checks.check_range(name, getattr(spec, name), 0.0, float("inf"), high_open=True)
