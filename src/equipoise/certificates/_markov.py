@@ -1,4 +1,4 @@
-"""Gains in zero-sum Markov games: best responses by policy iteration, with proven residuals.
+"""Gains in zero-sum Markov games without end: best responses by policy iteration, proven.
 
 Against a fixed stationary policy the other player faces a Markov decision process. Policy
 iteration finds a best response; the advantages that are left in all states bound how much better
@@ -9,17 +9,19 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.certificates._markov_joint import certify_joint_markov
 from equipoise.certificates._tables import as_profile, joint_batch_shape
 from equipoise.core.mdp import bracket_best_response, bracket_policy
 from equipoise.core.results import TableCertificate
 from equipoise.core.rounding import EPS, WEIGHTS, normalise
-from equipoise.games import MarkovGame
+from equipoise.games import JointPolicy, MarkovGame, Profile
 
 
 def certify_markov(game: MarkovGame, policy: Any, concept: str) -> TableCertificate:
     """Gains of both players in every state, and of the worst state for each."""
-    if concept not in ("auto", "nash"):
-        raise ValueError(f'concept: expected "nash" for a MarkovGame, found {concept!r}')
+    stationary = game.zero_sum and game.horizon is None and concept in ("auto", "nash")
+    if not stationary or _has_steps(game, policy):
+        return certify_joint_markov(game, policy, concept)
     states, (rows, columns) = game.states, game.actions
     x, y = as_profile(
         policy,
@@ -68,6 +70,15 @@ def certify_markov(game: MarkovGame, policy: Any, concept: str) -> TableCertific
         state_upper=state_upper,
         rounding=table.restore(rounding, 1, up=True),
     )
+
+
+def _has_steps(game: MarkovGame, policy: Any) -> bool:
+    """Whether a policy of a single game depends on the step, or is correlated."""
+    if isinstance(policy, JointPolicy):
+        return True
+    if game.batch_shape or not isinstance(policy, Profile):
+        return False
+    return len(policy) == 2 and all(np.ndim(own) == 3 for own in policy)
 
 
 def against_column(

@@ -386,3 +386,5 @@ def check_games(games: Any, name: str = "games", also: str = "") -> None:
         raise ValueError(
             f"{name}: expected {also}a MatrixGame or MarkovGame, found {type(games).__name__}"
         )
+    if isinstance(games, MarkovGame):
+        games.check_stationary_zero_sum(name)

@@ -1,0 +1,75 @@
+"""Sums over states, and the value of a Markov chain, in vectors of eight numbers."""
+
+from equipoise.core.kernels._compile import compiled
+from equipoise.core.kernels._lanes import WIDTH, full, load, store, total
+
+
+@compiled()
+def dot(a, i, b, j, size):
+    """Product of `a[i : i + size]` and `b[j : j + size]`."""
+    even, odd = full(0.0), full(0.0)  # two sums, since each waits for its last addition
+    t = 0
+    while t + 2 * WIDTH <= size:
+        even = even + load(a, i + t) * load(b, j + t)
+        odd = odd + load(a, i + t + WIDTH) * load(b, j + t + WIDTH)
+        t += 2 * WIDTH
+    if t + WIDTH <= size:
+        even = even + load(a, i + t) * load(b, j + t)
+        t += WIDTH
+    result = 0.0
+    for r in range(t, size):
+        result += a[i + r] * b[j + r]
+    return result if t == 0 else result + total(even + odd)
+
+
+@compiled()
+def add_scaled(out, i, weight, a, j, size):
+    """`out[i : i + size] += weight * a[j : j + size]`."""
+    t = 0
+    weights = full(weight)
+    while t + WIDTH <= size:
+        store(out, i + t, load(out, i + t) + weights * load(a, j + t))
+        t += WIDTH
+    for r in range(t, size):
+        out[i + r] += weight * a[j + r]
+
+
+@compiled()
+def solve_chain(matrix, value, states):
+    """Solve `matrix @ value = right` in place, where `right` is the last column of `matrix`.
+
+    The matrix is the identity minus discounted transitions: its rows are diagonally dominant, so
+    that elimination is stable without exchanging rows (Higham, 2002, section 9.5).
+    """
+    k = states + 1
+    for c in range(states):
+        inverse = 1.0 / matrix[c * k + c]
+        for r in range(c + 1, states):
+            factor = matrix[r * k + c] * inverse
+            if factor != 0.0:
+                add_scaled(matrix, r * k + c, -factor, matrix, c * k + c, k - c)
+    for c in range(states - 1, -1, -1):
+        known = dot(matrix, c * k + c + 1, value, c + 1, states - c - 1)
+        value[c] = (matrix[c * k + states] - known) / matrix[c * k + c]
+
+
+@compiled()
+def range_of(rewards):
+    """Smallest and largest reward, the offset to subtract, and the largest absolute rest.
+
+    As in `core.rounding`: the offset is the reward that is nearest to zero, if it is many times
+    the range.
+    """
+    low, high = rewards[0], rewards[0]
+    for reward in rewards:
+        low, high = min(low, reward), max(high, reward)
+    near = high if high < 0.0 else max(low, 0.0)
+    if abs(near) > 16.0 * (high - low):
+        return low, high, near, high - low
+    return low, high, 0.0, max(-low, high)
+
+
+@compiled()
+def usual(size, ordinary):
+    """Whether rewards of that size can be computed with as they are."""
+    return 1.0 / ordinary <= size <= ordinary or size == 0.0

@@ -1,0 +1,159 @@
+"""Zero-sum Markov games, compiled: Shapley's operator with safeguarded Newton steps.
+
+The method is that of `solvers`, for one game after the other. Three things make it fast: the
+first sweep, from values of zero, reads no transitions; Newton's steps read only those of actions
+that are played; and the linear systems are eliminated in place, without exchanging rows.
+"""
+
+import numpy as np
+from numba import types
+
+from equipoise.core.kernels._chains import add_scaled, dot, range_of, solve_chain, usual
+from equipoise.core.kernels._compile import READ, WRITE, compiled
+from equipoise.core.kernels.zerosum import solve_games
+
+_EPS = 2.0**-52
+#: Nothing is asked beyond this part of the spread of payoffs.
+_ROUNDING = 16 * _EPS
+
+
+@compiled()
+def _pair_value(reward, transition, discount, x, y, matrix, value):
+    """Value of the two policies, by one linear system."""
+    states, m, n = reward.shape
+    k = states + 1
+    matrix[:] = 0.0
+    for s in range(states):
+        earned = 0.0
+        for a in range(m):
+            for b in range(n):
+                weight = x[s, a] * y[s, b]
+                if weight != 0.0:
+                    earned += weight * reward[s, a, b]
+                    at = ((s * m + a) * n + b) * states
+                    add_scaled(matrix, s * k, -discount * weight, transition, at, states)
+        matrix[s * k + s] += 1.0
+        matrix[s * k + states] = earned
+    solve_chain(matrix, value, states)
+
+
+@compiled()
+def _reply_value(reward, transition, discount, y, matrix, value):
+    """Value of the row player's best reply to `y`, by policy iteration."""
+    states, m, n = reward.shape
+    k = states + 1
+    own_reward, own_next = np.zeros((states, m)), np.zeros(states * m * states)
+    scale = 0.0
+    for s in range(states):
+        for a in range(m):
+            for b in range(n):
+                if y[s, b] != 0.0:
+                    own_reward[s, a] += y[s, b] * reward[s, a, b]
+                    at = ((s * m + a) * n + b) * states
+                    add_scaled(own_next, (s * m + a) * states, y[s, b], transition, at, states)
+            scale = max(scale, abs(own_reward[s, a]))
+    margin = 32 * _EPS * scale / (1.0 - discount)
+    choice = np.zeros(states, np.int64)
+    for s in range(states):
+        choice[s] = np.argmax(own_reward[s])
+    moved = True
+    while moved:
+        for s in range(states):
+            at = (s * m + choice[s]) * states
+            for t in range(states):
+                matrix[s * k + t] = -discount * own_next[at + t]
+            matrix[s * k + s] += 1.0
+            matrix[s * k + states] = own_reward[s, choice[s]]
+        solve_chain(matrix, value, states)
+        moved = False
+        for s in range(states):
+            best, action = -np.inf, 0
+            current = 0.0
+            for a in range(m):
+                ahead = dot(own_next, (s * m + a) * states, value, 0, states)
+                q = own_reward[s, a] + discount * ahead
+                if a == choice[s]:
+                    current = q
+                if q > best:
+                    best, action = q, a
+            if best > current + margin:
+                choice[s], moved = action, True
+
+
+@compiled(
+    types.intp(
+        READ[4], READ[5], types.float64, types.float64, types.float64, types.float64, types.intp,
+        WRITE[3], WRITE[3], WRITE[2], WRITE[1], types.Array(types.int64, 2, "C"),
+        types.intp, types.intp,
+    )
+)  # fmt: skip
+def solve_markov(
+    rewards, transitions, discount, absolute, relative, ordinary, max_sweeps,
+    xs, ys, values, allowed, counts, first, last,
+):  # fmt: skip
+    """Solve the games `first` to `last`; returns how many it cannot answer for.
+
+    The largest gain allowed is `absolute`, or, if that is zero, `relative` times the range of
+    rewards, over one minus the discount. Counted are the sweeps, Newton's steps, Hoffman and
+    Karp's, and stage games of the last sweep that were not solved. Rewards whose largest is not
+    between 1 / `ordinary` and `ordinary` are left alone; then the last count is -1.
+    """
+    _, states, m, n = rewards.shape
+    horizon, contraction, left = 1.0 / (1.0 - discount), max(discount, 0.5), 0
+    matrix = np.empty(states * (states + 1))
+    reward, stage, before = np.empty((states, m, n)), np.empty((states, m, n)), np.empty(states)
+    measures, pivots = np.empty((4, states)), np.empty((2, states), np.int32)
+    for g in range(first, last):
+        low, high, offset, size = range_of(rewards[g].reshape(states * m * n))
+        allowed[g] = absolute if absolute > 0.0 else relative * (high - low) * horizon
+        if not usual(size, ordinary):
+            counts[g], left = -1, left + 1
+            continue
+        for s in range(states):
+            for a in range(m):
+                for b in range(n):
+                    reward[s, a, b] = rewards[g, s, a, b] - offset
+        transition = transitions[g].reshape(transitions[g].size)
+        x, y, value = xs[g], ys[g], values[g]
+        # Stage policies at a residual r can be exploited by at most 2 r / (1 - discount).
+        target = max(0.25 * allowed[g] / horizon, _ROUNDING * size * horizon)
+        value[:] = 0.0
+        last_residual, waiting, patience = np.inf, 0, 0
+        counts[g] = 0
+        for sweep in range(max_sweeps):
+            p = 0
+            for s in range(states):
+                for a in range(m):
+                    for b in range(n):
+                        ahead = dot(transition, p, value, 0, states) if sweep else 0.0
+                        stage[s, a, b] = reward[s, a, b] + discount * ahead
+                        p += states
+                before[s] = value[s]
+            counts[g, 0] = sweep + 1
+            counts[g, 3] = solve_games(
+                stage, 0.1 * target, _ROUNDING, x, y, measures, pivots, 0, states
+            )
+            residual = 0.0
+            for s in range(states):
+                value[s] = measures[0, s]
+                residual = max(residual, abs(value[s] - before[s]))
+            if residual <= target:
+                break
+            # Newton's step is trusted while each sweep shrinks the residual.
+            if waiting == 0 and residual > contraction * last_residual:
+                patience = max(1, 2 * patience)
+                waiting = patience
+            last_residual = residual
+            if waiting == 0:
+                counts[g, 1] += 1
+                _pair_value(reward, transition, discount, x, y, matrix, value)
+            else:
+                counts[g, 2] += 1
+                waiting -= 1
+                if waiting == 0:  # the first residual after monotone steps judges nothing
+                    last_residual = np.inf
+                _reply_value(reward, transition, discount, y, matrix, value)
+        left += counts[g, 3] > 0
+        for s in range(states):
+            value[s] += offset * horizon
+    return left
