@@ -1,5 +1,9 @@
 """Double precision is scoped; keys come from ints, new keys and old ones."""
 
+import os
+import subprocess
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -55,3 +59,42 @@ def test_what_is_no_key_is_refused(bad):
 def test_several_keys_are_refused():
     with pytest.raises(ValueError, match=r"expected one key, found .* shape \(4,\)"):
         as_key(jax.random.split(jax.random.key(0), 4))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_after_a_fork_jax_is_refused_rather_than_waited_for():
+    """A child that computes with JAX would wait forever for threads it has not inherited."""
+    script = """
+import os, warnings
+import jax.numpy as jnp, numpy as np
+import equipoise as eq
+from equipoise import pure
+warnings.simplefilter("ignore")
+payoff = np.array([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]])
+family, game = eq.games.families.uniform(actions=3), eq.MatrixGame(payoff)
+many = eq.MatrixGame(np.stack([payoff] * 3))
+jnp.ones(2).block_until_ready()
+if os.fork():
+    os.wait()
+else:
+    calls = {
+        "solve": lambda: eq.solve(game),
+        "batch": lambda: eq.solve(many),
+        "sample": lambda: family.sample(key=0),
+        "pure": lambda: pure.zero_sum(payoff),
+        "gains": lambda: pure.gains(payoff, payoff[0], payoff[0]),
+    }
+    for name, call in calls.items():
+        try:
+            call()
+            print(name, "done", flush=True)
+        except RuntimeError as error:
+            print(name, error, flush=True)
+    os._exit(0)
+"""
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    lines = done.stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["solve", "batch", "sample", "pure", "gains"]
+    for line in lines[2:]:
+        assert "JAX cannot run after a fork; start processes with the spawn method" in line

@@ -1,11 +1,12 @@
 """Files of a run that were damaged: an earlier checkpoint serves; the rest is named."""
 
 import errno
+import json
 import os
 
 import pytest
 
-from equipoise.runs import DamagedCheckpoint, FolderInUse, Record, Run, _folder
+from equipoise.runs import DamagedCheckpoint, FolderInUse, Record, Run, _folder, read_metrics
 
 STATE = {"x": [0.0] * 4}
 
@@ -199,3 +200,41 @@ def test_a_disk_without_locks_is_not_a_folder_in_use(tmp_path, monkeypatch):
         Run.create(tmp_path / "run", {})
     assert not isinstance(refused.value, FolderInUse)
     assert refused.value.filename == str(tmp_path / "run" / "lock")
+
+
+@pytest.mark.parametrize("link", [os.symlink, os.link])
+def test_metrics_are_never_written_through_a_link(tmp_path, link):
+    victim = tmp_path / "victim"
+    victim.write_text("dear\n")
+    Run.create(tmp_path / "run", {}).close()
+    (tmp_path / "run" / "metrics.jsonl").unlink()
+    link(victim, tmp_path / "run" / "metrics.jsonl")
+    with pytest.raises(ValueError, match=r"metrics\.jsonl: expected a file of its own"):
+        Run.open(tmp_path / "run")
+    assert victim.read_text() == "dear\n"
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "record.json"])
+def test_what_was_edited_after_the_end_is_refused(tmp_path, name):
+    with Run.create(tmp_path / "run", {}) as run:
+        run.log(1, gap=0.5)
+        run.finish(Record("coins", {}, {"gap": 0.5}))
+    assert Record.load(tmp_path / "run").scalars == {"gap": 0.5}
+    file = tmp_path / "run" / name
+    file.write_text(file.read_text().replace("0.5", "0.25"))
+    with pytest.raises(ValueError, match=f"{name}: expected .* damaged or edited"):
+        Run.open(tmp_path / "run")
+    with pytest.raises(ValueError, match=f"{name}: expected .* damaged or edited"):
+        read_metrics(tmp_path / "run")
+
+
+def test_records_without_digests_are_still_read(tmp_path):
+    with Run.create(tmp_path / "run", {}) as run:
+        run.log(1, gap=0.5)
+        run.finish(Record("coins", {}, {"gap": 0.5}))
+    file = tmp_path / "run" / "record.json"
+    content = json.loads(file.read_text())
+    del content["sha256"], content["metrics_sha256"]
+    file.write_text(json.dumps(content))
+    assert Record.load(tmp_path / "run").scalars == {"gap": 0.5}
+    assert read_metrics(tmp_path / "run") == [{"step": 1, "gap": 0.5}]

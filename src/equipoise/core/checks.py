@@ -24,6 +24,10 @@ from equipoise.core.reductions import total
 PROBABILITY_TOLERANCE = 1e-6
 
 
+#: What to do about a traced value where its entries are needed.
+TRACED = "it must be concrete: make it outside `jax.jit`, `jax.vmap` and `jax.grad`"
+
+
 def is_traced(x: Any) -> bool:
     """Whether `x` is a value inside a JAX transformation, whose entries cannot be read."""
     return isinstance(x, jax.core.Tracer)
@@ -131,6 +135,8 @@ def check_range(
     """Refuse a scalar outside an interval whose ends are closed unless said otherwise."""
     left, right = "(" if low_open else "[", ")" if high_open else "]"
     expected = f"a number in {left}{low}, {high}{right}"
+    if is_traced(value):
+        raise InputError(name, expected, f"a traced value; {TRACED}")
     if isinstance(value, bool | str | bytes) or not hasattr(value, "__float__"):
         raise InputError(name, expected, repr(value)[:60])
     above = value > low if low_open else value >= low

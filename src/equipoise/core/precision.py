@@ -1,8 +1,30 @@
 """Double precision where exactness is the point, without touching JAX's global switch."""
 
+import os
 from contextlib import AbstractContextManager
 
 import jax
+from jax._src import xla_bridge
+
+#: Whether this process was forked from one in which JAX was running.
+_forked = False
+
+
+def _note_fork() -> None:
+    global _forked
+    _forked = _forked or xla_bridge.backends_are_initialized()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_note_fork)
+
+
+def check_not_forked() -> None:
+    """Refuse to wait forever for the threads of JAX, which a fork leaves behind."""
+    if _forked:
+        raise RuntimeError(
+            "JAX cannot run after a fork; start processes with the spawn method of multiprocessing"
+        )
 
 
 def double_precision() -> AbstractContextManager[None]:
@@ -28,6 +50,7 @@ def single_precision() -> AbstractContextManager[None]:
 
 
 def _x64(on: bool) -> AbstractContextManager[None]:
+    check_not_forked()
     if hasattr(jax, "enable_x64"):
         return jax.enable_x64(on)
     from jax.experimental import (  # before jax 0.8

@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from equipoise.core.precision import check_not_forked
+
 
 def as_key(key: Any) -> jax.Array:
     """Return a typed JAX key from an int seed, a typed key or an old-style uint32 pair.
@@ -13,6 +15,7 @@ def as_key(key: Any) -> jax.Array:
     >>> as_key(0).shape
     ()
     """
+    check_not_forked()
     if isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
         if key.shape != ():
             raise ValueError(f"key: expected one key, found an array of keys of shape {key.shape}")

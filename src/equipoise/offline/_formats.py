@@ -249,7 +249,8 @@ def _damaged(path: Path) -> Iterator[None]:
         yield
     except (arrow_error, OSError, ValueError, MemoryError, OverflowError) as error:
         raise ValueError(
-            f"{path}: expected a Parquet file of a log, found one that cannot be read: {error}"
+            f"{path}: expected a Parquet file of a log, found one that cannot be read: "
+            f"{' '.join(str(error).split())}"
         ) from error
 
 

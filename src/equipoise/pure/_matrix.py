@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from equipoise.core.precision import check_not_forked
 from equipoise.core.zerosum import pivot_to_optimum
 
 
@@ -63,6 +64,7 @@ def zero_sum(payoff: Float[Array, "..."]) -> ZeroSum:
     >>> [round(float(entry), 4) for entry in slope.ravel()]
     [0.1224, 0.3061, 0.1633, 0.4082]
     """
+    check_not_forked()
     *batch, rows, columns = payoff.shape
     games_last = jnp.moveaxis(payoff.reshape(-1, rows, columns), 0, -1)
     low = games_last.min((0, 1))
@@ -125,6 +127,7 @@ def gains(
     >>> pure.gains(pennies, jnp.array([1.0, 0.0]), jnp.array([0.5, 0.5])).tolist()
     [0.0, 1.0]
     """
+    check_not_forked()
     row_values = jnp.einsum("...ij,...j->...i", payoff, y)
     column_values = jnp.einsum("...ij,...i->...j", payoff, x)
     value = (row_values * x).sum(-1)
@@ -148,6 +151,7 @@ def normal_form_gains(
     >>> pure.normal_form_gains(dilemma, [cooperate, cooperate]).tolist()
     [2.0, 2.0]
     """
+    check_not_forked()
     found = []
     for i, strategy in enumerate(strategies):
         own = payoffs[i]

@@ -1,5 +1,6 @@
 """What a run folder has beside its states and records: a lock for one writer, and metrics."""
 
+import contextlib
 import io
 import os
 import platform
@@ -12,6 +13,7 @@ from typing import Any, BinaryIO
 
 from equipoise.core.files import naming
 from equipoise.core.plain import dumps, expect, loads
+from equipoise.runs._record import check_metrics
 
 if sys.platform == "win32":
     import msvcrt
@@ -46,6 +48,28 @@ class FolderInUse(OSError):
     """
 
 
+def _open_own(path: Path) -> BinaryIO:
+    """Open a file to be written in place, made if need be; refuse a link, and write nothing yet."""
+    if path.is_symlink():
+        raise ValueError(f"{path}: expected a file of its own, found a link")
+    follow = getattr(os, "O_NOFOLLOW", 0)  # in case a link appeared meanwhile
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | follow, 0o666)
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+        os.close(descriptor)
+        raise ValueError(f"{path}: expected a file of its own, found a link or a device")
+    return os.fdopen(descriptor, "r+b")
+
+
+@contextlib.contextmanager
+def _closed_on_error(file: BinaryIO) -> Any:
+    try:
+        yield
+    except BaseException:
+        file.close()
+        raise
+
+
 class FolderLock:
     """Held from construction to `release`, or to the end of the process.
 
@@ -68,15 +92,7 @@ class FolderLock:
 
     def __init__(self, folder: Path):
         path = folder / self.NAME
-        if path.is_symlink():
-            raise ValueError(f"{path}: expected a file of its own, found a link")
-        follow = getattr(os, "O_NOFOLLOW", 0)  # in case a link appeared meanwhile
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | follow, 0o666)
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
-            os.close(descriptor)
-            raise ValueError(f"{path}: expected a file of its own, found a link or a device")
-        self._file = os.fdopen(descriptor, "r+b")
+        self._file = _open_own(path)
         try:
             _try_lock(self._file)
         except (BlockingIOError, PermissionError) as error:  # as POSIX and Windows say it
@@ -119,8 +135,8 @@ class MetricsFile:
         The rows kept should have these checksums, if any are given.
         """
         self._path = path
-        path.touch()
-        with naming(path), open(path, "r+b") as file:
+        file = _open_own(path)
+        with _closed_on_error(file), naming(path):
             length = file.seek(0, io.SEEK_END)
             if keep is not None and keep > length:
                 raise ValueError(
@@ -134,7 +150,8 @@ class MetricsFile:
             self.sums = array("L", (zlib.crc32(line) for line in content[:keep].split(b"\n")[:-1]))
             self._check(sums)
             file.truncate(keep)
-        self._file = open(path, "ab")  # noqa: SIM115 (open for the life of the run)
+            file.seek(keep)
+        self._file = file
 
     def _check(self, expected: Any) -> None:
         """Refuse rows that changed since the checkpoint, naming the first."""
@@ -171,7 +188,8 @@ class MetricsFile:
 def read_metrics(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
     """Read the metrics of a run folder, also while the run is being written.
 
-    A last line that is not complete is left out.
+    A last line that is not complete is left out. Rows that were edited after the run finished are
+    refused.
 
     **Example**
 
@@ -185,6 +203,7 @@ def read_metrics(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
     [{'step': 1, 'gap': 0.5}, {'step': 2, 'gap': 0.25}]
     """
     file = Path(path) / "metrics.jsonl"
+    check_metrics(Path(path))
     rows = []
     for number, line in enumerate(file.read_bytes().split(b"\n")[:-1], start=1):
         where = f"{file}: line {number}"

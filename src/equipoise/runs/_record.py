@@ -1,6 +1,7 @@
 """The final record of a run: everything a report needs, and nothing else."""
 
 import hashlib
+import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -75,8 +76,9 @@ class Table:
 class Record:
     """Scalars, arrays and tables under names, with the config that led to them.
 
-    Saved as `record.json` and `record.npz`; equal records make equal files, byte for byte. So
-    that a run which was stopped and resumed leaves the same files as one that was not, scalars
+    Saved as `record.json` and `record.npz`; equal records make equal files, byte for byte, beside
+    equal metrics. The files keep digests of what they and the metrics hold, so that records which
+    were edited or damaged later are refused; those of version 0.1 have fewer. So that a run which was stopped and resumed leaves the same files as one that was not, scalars
     and columns of tables that are named after seconds are not in them: `Run.finish` keeps those
     in `environment.json`, and `load` puts them back.
 
@@ -138,6 +140,9 @@ class Record:
             "arrays": {name: dtype for name, (_, dtype) in packed.items()},
             "arrays_sha256": _digest(folder / "record.npz"),
         }
+        if (folder / "metrics.jsonl").exists():
+            content["metrics_sha256"] = _rows_digest(folder / "metrics.jsonl")
+        content["sha256"] = _content_digest(to_plain(content, "record"))
         write_text(folder / "record.json", dumps(content, "record", indent=2) + "\n")
 
     @property
@@ -155,7 +160,7 @@ class Record:
         file = folder / "record.json"
         if not file.exists():
             raise FileNotFoundError(f"{folder}: expected a finished run, found no record.json")
-        content = revive(read_json(file, *_KEYS))
+        content = revive(_read_checked(file))
         expect(f"{file}: name", content["name"], str, "words")
         for part in ("scalars", "tables", "arrays"):
             expect(f"{file}: {part}", content[part], dict, "an object")
@@ -184,6 +189,19 @@ class Record:
                 for name, table in content["tables"].items()
             },
             solution=solution,
+        )
+
+
+def check_metrics(folder: Path) -> None:
+    """Refuse metrics of a finished run that are not those it finished with."""
+    file, metrics = folder / "record.json", folder / "metrics.jsonl"
+    expected = _read_checked(file).get("metrics_sha256") if file.exists() else None
+    if expected is None:
+        return
+    if not metrics.exists() or _rows_digest(metrics) != expected:
+        raise ValueError(
+            f"{metrics}: expected the rows that the run finished with, found others; the file was "
+            "damaged or edited"
         )
 
 
@@ -350,6 +368,29 @@ def _plain_table(name: str, table: Table) -> Table:
     columns = tuple(str(column) for column in table.columns)
     rows = revive(to_plain(list(table.rows), f"tables[{name!r}]"))
     return Table(columns, [tuple(row) for row in rows])
+
+
+def _read_checked(file: Path) -> dict[str, Any]:
+    """The plain content of a `record.json`; refuses one that changed since it was written."""
+    content = read_json(file, *_KEYS)
+    if "sha256" in content and content["sha256"] != _content_digest(content):
+        raise ValueError(
+            f"{file}: expected what was written by the run, found other content; the file was "
+            "damaged or edited"
+        )
+    return content
+
+
+def _content_digest(content: Mapping[str, Any]) -> str:
+    """A digest of everything but the digest itself, however the JSON is laid out."""
+    kept = {key: value for key, value in content.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
+
+
+def _rows_digest(metrics: Path) -> str:
+    """A digest of all complete rows."""
+    content = metrics.read_bytes()
+    return hashlib.sha256(content[: content.rfind(b"\n") + 1]).hexdigest()
 
 
 def _digest(path: Path) -> str:

@@ -24,7 +24,7 @@ from equipoise.runs._checkpoint import (
     save_checkpoint,
 )
 from equipoise.runs._folder import FolderLock, MetricsFile, read_metrics
-from equipoise.runs._record import Record
+from equipoise.runs._record import Record, check_metrics
 from equipoise.runs.environment import EnvironmentFile
 
 #: What an atomic write leaves behind when the process is killed in the middle of it.
@@ -101,6 +101,7 @@ class Run:
         self._digest = _config_digest(config)
         self._remove_leftovers()
         if self.finished:
+            check_metrics(path)
             _remove_checkpoints(path)
         facts: dict[str, Any] = {}
         self._latest = None

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from equipoise.core.machine import cores
-from equipoise.core.precision import double_precision
+from equipoise.core.precision import check_not_forked, double_precision
 from equipoise.core.reductions import largest
 from equipoise.core.zerosum._highs import solve_with_highs
 from equipoise.core.zerosum._pivot import pivot_to_optimum
@@ -104,6 +104,7 @@ def _call_shape(games: int, rows: int, columns: int, single: bool, workers: int)
 
 def _solve_stage(payoff: np.ndarray, single: bool, refinements: int, perturbation: float):
     """Solve a batch by calls of a fixed shape, on all cores; the last call is padded."""
+    check_not_forked()
     games, rows, columns = payoff.shape
     workers = cores() if jax.default_backend() == "cpu" else 1
     chunks, chunk = _call_shape(games, rows, columns, single, workers)
