@@ -327,7 +327,7 @@ def as_old(folder, record):
     record.save(folder)
     file = folder / "record.json"
     content = json.loads(file.read_text())
-    del content["solution"]
+    del content["solution"], content["sha256"]
     file.write_text(json.dumps(content))
     return Record.load(folder)
 

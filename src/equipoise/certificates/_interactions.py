@@ -209,7 +209,7 @@ def as_mixture(game: ContextualGame | DecoupledMarkovGame, policy: Any) -> Mixtu
     if isinstance(policy, Mixture):
         policies, weights, name = policy.policies, policy.weights, "policy.policies"
     else:
-        policies = checks.as_float_array(name, policy, copy=False)
+        policies = checks.as_float_array(name, policy, copy=False, booleans=False)
         policies, weights = policies[None], None
     if game.contexts == 1 and policies.shape[1:] == shape[1:]:
         policies = policies[:, None]

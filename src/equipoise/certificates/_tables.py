@@ -253,9 +253,7 @@ def as_profile(policy: Any, shapes: Sequence[tuple[int, ...]], names: Sequence[s
         name = f"policy[{i}]"
         if part is None:
             raise ValueError(f"{name}: expected probabilities of shape {shape}, found None")
-        if checks.is_boolean(part):
-            raise ValueError(f"{name}: expected probabilities, found booleans")
-        array = checks.as_float_array(name, part, copy=False)
+        array = checks.as_float_array(name, part, copy=False, booleans=False)
         if tuple(array.shape[-len(shape) :]) != shape:
             raise ValueError(
                 f"{name}: expected probabilities of shape (..., {', '.join(map(str, shape))}), "

@@ -24,10 +24,6 @@ from equipoise.core.reductions import total
 PROBABILITY_TOLERANCE = 1e-6
 
 
-#: What to do about a traced value where its entries are needed.
-TRACED = "it must be concrete: make it outside `jax.jit`, `jax.vmap` and `jax.grad`"
-
-
 def is_traced(x: Any) -> bool:
     """Whether `x` is a value inside a JAX transformation, whose entries cannot be read."""
     return isinstance(x, jax.core.Tracer)
@@ -42,10 +38,17 @@ def check_concrete(verb: str, pure: str, *values: Any) -> None:
         )
 
 
-def as_float_array(name: str, value: Any, *, copy: bool = True) -> Any:
+def check_known(name: str, values: Any, expected: str = "concrete numbers") -> None:
+    """Refuse traced values where the entries are needed, in an argument or anywhere in a pytree."""
+    if any(is_traced(leaf) for leaf in jax.tree.leaves(values)):
+        hint = "make it outside `jax.jit`, `jax.vmap` and `jax.grad`"
+        raise InputError(name, expected, "a traced value", hint)
+
+
+def as_float_array(name: str, value: Any, *, copy: bool = True, booleans: bool = True) -> Any:
     """Return `value` as a float64 NumPy array of its own; a JAX tracer is kept as it is.
 
-    What is only read need not be copied.
+    What is only read need not be copied. Probabilities are no booleans.
     """
     if is_traced(value):
         return value
@@ -55,6 +58,8 @@ def as_float_array(name: str, value: Any, *, copy: bool = True) -> Any:
         raise InputError(
             name, "a rectangular array of numbers", "rows of different lengths"
         ) from error
+    if array.dtype.kind == "b" and not booleans:
+        raise InputError(name, "numbers", "booleans")
     if array.dtype.kind not in "fiub" and not jnp.issubdtype(array.dtype, np.floating):
         raise InputError(name, "real numbers", f"dtype {array.dtype}")
     return array.astype(np.float64, copy=copy)
@@ -135,8 +140,7 @@ def check_range(
     """Refuse a scalar outside an interval whose ends are closed unless said otherwise."""
     left, right = "(" if low_open else "[", ")" if high_open else "]"
     expected = f"a number in {left}{low}, {high}{right}"
-    if is_traced(value):
-        raise InputError(name, expected, f"a traced value; {TRACED}")
+    check_known(name, value, expected)
     if isinstance(value, bool | str | bytes) or not hasattr(value, "__float__"):
         raise InputError(name, expected, repr(value)[:60])
     above = value > low if low_open else value >= low

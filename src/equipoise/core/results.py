@@ -16,6 +16,8 @@ P = TypeVar("P")
 
 #: A certificate is exact when its two sides differ by at most this part of the gain.
 EXACT = 1e-6
+#: Or by this: each side of a gain is rounded to a multiple of the smallest number, 5e-324.
+SMALLEST = 2e-323
 
 
 class Outcome(enum.StrEnum):
@@ -101,7 +103,7 @@ class Certificate(ABC):
     @property
     def exact(self) -> bool:
         """Whether both sides of every gain agree, up to 1e-6 of the gain or to rounding."""
-        slack = np.maximum(EXACT * np.abs(self.gains), self.rounding)
+        slack = np.maximum(EXACT * np.abs(self.gains), self.rounding) + SMALLEST
         return bool(np.all(self.upper - self.gains <= slack))
 
     @property
@@ -306,7 +308,8 @@ class AggregativeCertificate(Certificate):
     def exact(self) -> bool:
         """Whether both sides of every gain agree, up to 1e-6 of the gain or to rounding."""
         gains, upper = self._worst(self.class_gains), self._worst(self.class_upper)
-        return bool(np.all(upper - gains <= np.maximum(EXACT * np.abs(gains), self.rounding)))
+        slack = np.maximum(EXACT * np.abs(gains), self.rounding) + SMALLEST
+        return bool(np.all(upper - gains <= slack))
 
     @property
     def max_gain(self) -> np.float64:

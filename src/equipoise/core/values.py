@@ -77,7 +77,7 @@ def frozen(tree: Any) -> Any:
     return jax.tree.map(_freeze, tree)
 
 
-def read_only(name: str, value: Any) -> Any:
+def read_only(name: str, value: Any, *, booleans: bool = True) -> Any:
     """`value` as a read-only float64 array; a JAX tracer is kept as it is.
 
     The array is copied only if somebody else could write to it: one that is read-only already,
@@ -88,7 +88,7 @@ def read_only(name: str, value: Any) -> Any:
     """
     if checks.is_traced(value):
         return value
-    array = checks.as_float_array(name, value, copy=False)
+    array = checks.as_float_array(name, value, copy=False, booleans=booleans)
     fresh = isinstance(value, list | tuple) or getattr(value, "dtype", None) != array.dtype
     return _freeze(array if fresh else _unshared(array))
 
@@ -99,6 +99,7 @@ def read_only_integers(name: str, value: Any, dtype: Any = np.int64) -> np.ndarr
     >>> read_only_integers("rows", [0, 2])
     array([0, 2])
     """
+    checks.check_known(name, value, "whole numbers")
     array = np.asarray(value)
     if array.dtype.kind not in "iu":
         raise ValueError(f"{name}: expected whole numbers, found dtype {array.dtype}")

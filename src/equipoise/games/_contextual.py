@@ -162,6 +162,7 @@ def as_context_probabilities(value: Any, contexts: int) -> np.ndarray:
 
 def as_agent_counts(name: str, value: Any, agents: int, largest: int) -> tuple[int, ...]:
     """One count for each agent: as given, one number for all, or the largest there can be."""
+    checks.check_known(name, value, "a count for each agent")
     counts = np.asarray(largest if value is None else value)
     counts = np.full(agents, counts) if counts.ndim == 0 else counts
     if counts.dtype.kind not in "iu" or counts.shape != (agents,) or counts.min() < 1:
@@ -218,11 +219,12 @@ def normal_form(
     terms: Interactions, weights: np.ndarray, pure: list[np.ndarray], labels: Labels
 ) -> NormalFormGame:
     """The payoff table of all profiles of pure strategies; `weights` are those of situations."""
+    checks.check_known("game", (terms, weights))
     shape = [len(strategies) for strategies in pure]
     if math.prod(shape) * terms.agents > PROFILES_LIMIT:
         raise ValueError(
             f"game: expected at most {PROFILES_LIMIT} payoffs, found {terms.agents} for each of "
-            f"{' x '.join(map(str, shape))} profiles"
+            f"{' x '.join(map(str, shape[:4]))}{' x ...' if len(shape) > 4 else ''} profiles"
         )
     payoffs = np.zeros((terms.agents, *shape))
     for order, scopes in terms.scopes.items():

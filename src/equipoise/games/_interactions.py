@@ -123,6 +123,7 @@ class Interactions(Value):
 
         The terms of a sum are not unique; in standardised form the bound is tight.
         """
+        checks.check_known("tables", self.tables)
         return max((k for k, table in self.tables.items() if np.any(table)), default=1)
 
     @property

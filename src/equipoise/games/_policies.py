@@ -136,7 +136,7 @@ class Profile(Policy):
 
 
 def _strategy(name: str, value: Any) -> Any:
-    array = read_only(name, value)
+    array = read_only(name, value, booleans=False)
     checks.check_ndim(name, array, 1, "(..., actions)")
     if checks.is_traced(array):
         return array

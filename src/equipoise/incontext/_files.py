@@ -1,6 +1,7 @@
 """Players on disk: weights in safetensors, everything else in a JSON file beside them."""
 
 import os
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,9 @@ from equipoise.incontext._players import Players, initial_players
 
 STEM = "players"
 WEIGHTS, DESCRIPTION, CARD = f"{STEM}.safetensors", f"{STEM}.json", "MODEL_CARD.md"
+
+#: Settings of training that descriptions of earlier players lack.
+_LATER = {"optimiser"}
 
 #: Where the players that come with the package are.
 SHIPPED = Path(__file__).parent / "shipped"
@@ -130,6 +134,9 @@ def load(name: str | os.PathLike[str]) -> Players:
     tensors = weights.read_arrays(folder / WEIGHTS)
     with weights.as_described(folder / DESCRIPTION):
         known = {"shared": content["seats"] == 1, "seeds": content["seeds"]}
+        missing = {field.name for field in fields(Config)} - set(content["config"]) - _LATER
+        if missing:
+            raise KeyError(min(missing))
         config = Config.from_plain({**content["config"], **known})
         shape = content["family"]
         # Refuse sizes that these weights cannot have before anything of such a size is built.
