@@ -144,3 +144,32 @@ def test_an_error_knows_its_argument_and_can_be_copied():
     assert (error.argument, error.expected, error.found) == ("rounds", "a whole number >= 1", "0")
     assert str(error) == "rounds: expected a whole number >= 1, found 0"
     assert error.about("--rounds") == "--rounds: expected a whole number >= 1, found 0"
+
+
+def test_traced_values_are_refused_where_their_entries_are_needed():
+    game = eq.games.families.polymatrix(agents=2, actions=2).sample(key=0)
+    moves = np.full((2, 2, 2, 2), 0.5)
+    calls = {
+        "discount": (lambda x: eq.MarkovGame(np.ones((2, 2, 2)), moves, x).reward, 0.5),
+        "tolerance": (lambda x: eq.solve(eq.MatrixGame(np.eye(2)), tolerance=x).value, 1e-8),
+        "actions": (lambda x: eq.ContextualGame(game.interactions, actions=x).noise, 2),
+        "game": (lambda x: x.to_normal_form().payoffs, game),
+        "tables": (lambda x: x.interactions.rank, game),
+    }
+    for name, (call, argument) in calls.items():
+        with pytest.raises(eq.InputError, match=f"^{name}: expected .* a traced value; make it"):
+            jax.jit(call)(argument)
+
+
+def test_booleans_are_no_probabilities():
+    game, policy = eq.MatrixGame(np.eye(2)), ([True, False], [0.5, 0.5])
+    with pytest.raises(eq.InputError, match=r"policy\[0\]: expected numbers, found booleans"):
+        eq.certify(game, policy)
+    with pytest.raises(eq.InputError, match="found booleans"):
+        eq.games.Profile(policy)
+
+
+def test_a_refused_normal_form_is_described_in_a_short_line():
+    game = eq.games.families.polymatrix(agents=40, actions=2).sample(key=0)
+    with pytest.raises(ValueError, match=r"2 x 2 x 2 x 2 x \.\.\. profiles$"):
+        game.to_normal_form()

@@ -159,3 +159,12 @@ def test_solutions_do_not_share_their_stats(certificate):
     )
     first.stats["iterations"] = 3
     assert second.stats == {}
+
+
+@pytest.mark.parametrize("size", [1e-290, 1e-300, 1e-308])
+def test_certificates_of_the_smallest_payoffs_are_exact(size):
+    payoff = size * np.array([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]])
+    third = np.full(3, 1 / 3)
+    assert eq.certify(eq.MatrixGame(payoff), (third, third)).exact
+    pure = [1.0, 0.0, 0.0]
+    assert eq.certify(eq.MatrixGame(payoff), (pure, third)).max_upper >= 0.99 * size

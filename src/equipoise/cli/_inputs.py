@@ -7,6 +7,7 @@ from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
+from decimal import Decimal
 
 from equipoise.cli._parsing import check_names
 from equipoise.core.errors import InputError
@@ -80,7 +81,8 @@ def check_counts(at_least: int = 1, **counts: float | None) -> None:
     """
     for name, count in counts.items():
         if count is not None and not at_least <= count < 2**31:
-            raise InputError(name, f"a whole number in [{at_least}, 2^31)", count)
+            found = count if abs(count) < 1e15 else f"{Decimal(count):.3g}"
+            raise InputError(name, f"a whole number in [{at_least}, 2^31)", found)
 
 
 def check_seed(seed: int) -> None:

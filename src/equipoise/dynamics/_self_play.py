@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
+from decimal import Decimal
 
 import numpy as np
 
@@ -206,7 +207,7 @@ def self_play(config: SelfPlay | None = None, run: str | os.PathLike[str] | None
         with tempfile.TemporaryDirectory() as folder:
             return self_play(config, folder)
     if checks.check_count("rounds", config.rounds) >= 2**31:
-        raise InputError("rounds", "fewer than 2^31", config.rounds)
+        raise InputError("rounds", "fewer than 2^31", f"{Decimal(config.rounds):.6g}")
     games = config.sample()
     markov = isinstance(games, MarkovGame)
     if config.noise not in NOISES:

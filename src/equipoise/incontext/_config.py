@@ -237,6 +237,29 @@ def check_config(config: Any, default: Callable[[], Config]) -> Config:
     return config
 
 
+def check_weights(config: Config) -> None:
+    """Refuse models that would not fit in memory, with their gradients and Adam's moments."""
+    inner = 4 * config.width + 2 * config.hidden
+    factors = (16, config.seeds, config.layers, config.width, inner)
+    _check_fits(config, ("layers", "width", "hidden", "seeds"), factors, "the weights")
+
+
+def check_play(config: Config) -> None:
+    """Refuse play and activations that would not fit in memory, at the least they can take."""
+    games = max(config.batch * config.play_ahead, config.held_out)
+    played = (32, config.seeds, games, config.rounds)
+    names = ("batch", "play_ahead", "held_out", "rounds", "seeds")
+    _check_fits(config, names, played, "the rounds played")
+    activations = (4, config.layers, config.rounds, config.width + config.hidden)
+    _check_fits(config, ("rounds", "layers", "width", "hidden"), activations, "one sequence")
+
+
+def _check_fits(config: Config, names: tuple[str, ...], factors: tuple[int, ...], what: str) -> None:
+    """Blame the setting that is the largest multiple of its default."""
+    worst = max(names, key=lambda name: getattr(config, name) // getattr(Config, name))
+    checks.check_memory(worst, factors, what, f"reduce {' or '.join(names)}")
+
+
 def _meaningless(values: dict[str, Any]) -> dict[str, Any]:
     """Fields that were set where they mean nothing, with their defaults."""
     defaults = {field.name: field.default for field in fields(Config)}

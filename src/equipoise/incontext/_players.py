@@ -16,7 +16,7 @@ from equipoise.core.randomness import as_key
 from equipoise.dynamics import Bandit, ContextLearner, Learner, MarkovBandit, Noise, Pair, Spec
 from equipoise.games import MarkovGame, MatrixGame
 from equipoise.games.families import Family
-from equipoise.incontext._config import Config, check_config
+from equipoise.incontext._config import Config, check_config, check_weights
 from equipoise.incontext._model import Transformer, lower_precision, random_transformer
 from equipoise.incontext._tokens import RoundTokens, Tokens, VocabularyTokens
 
@@ -264,6 +264,7 @@ def initial_players(family: Family, config: Config, *, key: Any) -> Players:
     if not isinstance(family, Family):
         raise InputError("family", "a Family of games", type(family).__name__)
     config = check_config(config, Config)
+    check_weights(config)
     shared = family.symmetric if config.shared is None else config.shared
     if shared and not family.symmetric:
         raise ValueError(

@@ -20,7 +20,7 @@ from equipoise.core.streams import game_words
 from equipoise.dynamics import Mean
 from equipoise.games.families import Family
 from equipoise.incontext import _files as files
-from equipoise.incontext._config import Config, check_config
+from equipoise.incontext._config import Config, check_config, check_play
 from equipoise.incontext._contexts import as_tables, check_learners, gap_name, solved
 from equipoise.incontext._model import Transformer
 from equipoise.incontext._players import Players, initial_players, pick
@@ -129,6 +129,7 @@ def pretrain(
 
 def prepare(family: Family, config: Config, key: jax.Array) -> tuple[Trainer, HeldOut]:
     """The trainer and the held-out games; refuses before any work what cannot be trained."""
+    check_play(config)
     players = initial_players(family, config, key=jax.random.fold_in(key, _WEIGHTS))
     check_learners(config, family.states)
     needs_equilibria = config.loss == "expert" and config.expert != "omd"
