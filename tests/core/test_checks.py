@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from equipoise.core import checks
+import equipoise as eq
+from equipoise.core import InputError, checks
 
 
 def test_lists_and_integers_become_float64():
@@ -157,15 +158,15 @@ def test_traced_values_are_refused_where_their_entries_are_needed():
         "tables": (lambda x: x.interactions.rank, game),
     }
     for name, (call, argument) in calls.items():
-        with pytest.raises(eq.InputError, match=f"^{name}: expected .* a traced value; make it"):
+        with pytest.raises(InputError, match=f"^{name}: expected .* a traced value; make it"):
             jax.jit(call)(argument)
 
 
 def test_booleans_are_no_probabilities():
     game, policy = eq.MatrixGame(np.eye(2)), ([True, False], [0.5, 0.5])
-    with pytest.raises(eq.InputError, match=r"policy\[0\]: expected numbers, found booleans"):
+    with pytest.raises(InputError, match=r"policy\[0\]: expected numbers, found booleans"):
         eq.certify(game, policy)
-    with pytest.raises(eq.InputError, match="found booleans"):
+    with pytest.raises(InputError, match="found booleans"):
         eq.games.Profile(policy)
 
 

@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+import equipoise as eq
 from equipoise.certificates import certificate_from_plain
 from equipoise.core import (
     AggregativeCertificate,

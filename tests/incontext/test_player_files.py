@@ -1,6 +1,7 @@
 """Players on disk: what is written is what is read, and damage is told."""
 
 import json
+import shutil
 
 import equinox as eqx
 import jax
@@ -128,3 +129,14 @@ def test_shipped_players_are_as_good_as_they_were(name):
     first, last = episode.mean_curve.value
     assert last < bound
     assert last < 0.6 * first
+
+
+@pytest.mark.parametrize("name", ["exploration", "heads", "rounds"])
+def test_a_description_without_a_setting_is_refused(tmp_path, name):
+    shutil.copytree(find("iid3"), tmp_path / "p")
+    file = tmp_path / "p" / "players.json"
+    content = json.loads(file.read_text())
+    del content["config"][name]
+    file.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=f"expected a description with '{name}', found none"):
+        incontext.load(tmp_path / "p")

@@ -403,9 +403,15 @@ def test_settings_without_a_meaning_are_refused_but_read_from_old_runs(setting, 
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("batch", 10**9), ("layers", 10**15), ("rounds", 10**8), ("width", 4 * 10**8), ("seeds", 10**400)],
+    [
+        ("batch", 10**9),
+        ("layers", 10**15),
+        ("rounds", 10**8),
+        ("width", 4 * 10**8),
+        ("seeds", 10**400),
+    ],
 )
 def test_sizes_beyond_memory_are_refused_before_anything_is_built(name, value):
     config = eq.incontext.Config(**{name: value})
-    with pytest.raises(eq.InputError, match=f"{name}: expected arrays of at most half"):
+    with pytest.raises(ValueError, match=f"{name}: expected arrays of at most half"):
         eq.incontext.pretrain(eq.games.families.uniform(actions=2), config, key=0)

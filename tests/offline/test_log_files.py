@@ -311,3 +311,12 @@ def test_a_log_that_is_declared_discrete_is_not_read_as_numbers(suffix, tmp_path
 def test_an_archive_that_declares_nothing_may_be_read_as_numbers(tmp_path):
     np.savez(tmp_path / "log.npz", actions=[[0, 1], [1, 0]], rewards=[[1.0, 0.0], [0.0, 1.0]])
     assert Log.read(tmp_path / "log.npz", continuous=True).continuous
+
+
+def test_what_is_said_of_a_damaged_parquet_file_is_one_line(tmp_path):
+    pytest.importorskip("pyarrow")
+    file = tmp_path / "log.parquet"
+    file.write_bytes(b"PAR1" + bytes(40) + b"PAR1")
+    with pytest.raises(ValueError, match="cannot be read") as caught:
+        Log.read(file)
+    assert "\n" not in str(caught.value)

@@ -4,10 +4,10 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from decimal import Decimal
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
-from decimal import Decimal
 
 from equipoise.cli._parsing import check_names
 from equipoise.core.errors import InputError

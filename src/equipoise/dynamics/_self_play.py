@@ -4,9 +4,9 @@ import os
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
-from decimal import Decimal
 
 import numpy as np
 

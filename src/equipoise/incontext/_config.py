@@ -254,7 +254,9 @@ def check_play(config: Config) -> None:
     _check_fits(config, ("rounds", "layers", "width", "hidden"), activations, "one sequence")
 
 
-def _check_fits(config: Config, names: tuple[str, ...], factors: tuple[int, ...], what: str) -> None:
+def _check_fits(
+    config: Config, names: tuple[str, ...], factors: tuple[int, ...], what: str
+) -> None:
     """Blame the setting that is the largest multiple of its default."""
     worst = max(names, key=lambda name: getattr(config, name) // getattr(Config, name))
     checks.check_memory(worst, factors, what, f"reduce {' or '.join(names)}")
