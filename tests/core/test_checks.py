@@ -149,10 +149,8 @@ def test_an_error_knows_its_argument_and_can_be_copied():
 
 def test_traced_values_are_refused_where_their_entries_are_needed():
     game = eq.games.families.polymatrix(agents=2, actions=2).sample(key=0)
-    moves = np.full((2, 2, 2, 2), 0.5)
     calls = {
-        "discount": (lambda x: eq.MarkovGame(np.ones((2, 2, 2)), moves, x).reward, 0.5),
-        "tolerance": (lambda x: eq.solve(eq.MatrixGame(np.eye(2)), tolerance=x).value, 1e-8),
+        "discount": (lambda x: checks.check_range("discount", x, 0.0, 1.0), 0.5),
         "actions": (lambda x: eq.ContextualGame(game.interactions, actions=x).noise, 2),
         "game": (lambda x: x.to_normal_form().payoffs, game),
         "tables": (lambda x: x.interactions.rank, game),

@@ -78,9 +78,10 @@ class Record:
 
     Saved as `record.json` and `record.npz`; equal records make equal files, byte for byte, beside
     equal metrics. The files keep digests of what they and the metrics hold, so that records which
-    were edited or damaged later are refused; those of version 0.1 have fewer. So that a run which was stopped and resumed leaves the same files as one that was not, scalars
-    and columns of tables that are named after seconds are not in them: `Run.finish` keeps those
-    in `environment.json`, and `load` puts them back.
+    were edited or damaged later are refused; those of version 0.1 have fewer. So that a run which
+    was stopped and resumed leaves the same files as one that was not, scalars and columns of
+    tables that are named after seconds are not in them: `Run.finish` keeps those in
+    `environment.json`, and `load` puts them back.
 
     `solution` is the plain form of a `Solution` (`solution.to_plain()`): policy, certificate and
     status under one versioned key, whichever command found them. Records of version 0.1, which
