@@ -136,6 +136,7 @@ class ContextualGame(InteractionGame):
         >>> game.to_normal_form().actions
         (4, 4, 4)
         """
+        checks.check_known("game", self)
         pure = [
             pure_occupancies(np.ones((self.contexts, 1)), None, count, max(self.actions))
             for count in self.actions
@@ -219,7 +220,6 @@ def normal_form(
     terms: Interactions, weights: np.ndarray, pure: list[np.ndarray], labels: Labels
 ) -> NormalFormGame:
     """The payoff table of all profiles of pure strategies; `weights` are those of situations."""
-    checks.check_known("game", (terms, weights))
     shape = [len(strategies) for strategies in pure]
     if math.prod(shape) * terms.agents > PROFILES_LIMIT:
         raise ValueError(

@@ -200,6 +200,7 @@ class DecoupledMarkovGame(InteractionGame):
         >>> family.sample(key=0).to_normal_form().actions
         (16, 16)
         """
+        checks.check_known("game", self)
         pure = [
             pure_occupancies(
                 self.initial[:, i], self.transitions[:, :, i], self.actions[i], max(self.actions)
