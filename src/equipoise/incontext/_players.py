@@ -192,8 +192,15 @@ class Players(Pair):
     ) -> tuple[Player, Player]:
         """Players with these models, whose arrays have an axis of seats in front."""
 
-        rows, states, reading = self.actions[0], self.states, self.reading
-        row = Player(pick(models, 0), self.tokens, exploration, rows, states, reading, fading)
+        row = Player(
+            model=pick(models, 0),
+            tokens=self.tokens,
+            exploration=exploration,
+            actions=self.actions[0],
+            states=self.states,
+            reading=self.reading,
+            fading=fading,
+        )
         # Seats that share a model share its arrays, by which they are recognised.
         model = row.model if self.seats == 1 else pick(models, 1)
         return row, replace(row, model=model, actions=self.actions[1])
