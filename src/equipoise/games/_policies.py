@@ -151,8 +151,7 @@ class JointPolicy(Policy):
 
     `joint[a_1, ..., a_N]` is the chance of those actions. The last `players` axes are those of the
     players, all axes when not given; leading ones are batch axes, or (steps, states) in a Markov
-    game. `certify` says whether it is a correlated ("ce") or coarse correlated ("cce")
-    equilibrium.
+    game. `certify` says whether it is a correlated or coarse correlated equilibrium.
 
     **Example**
 
@@ -174,9 +173,8 @@ class JointPolicy(Policy):
     def __init__(self, joint: Any, players: Any = None):
         joint = read_only("joint", joint)
         checks.check_ndim("joint", joint, 1, "(..., actions of each player...)")
-        if isinstance(players, np.ndarray) and not players.ndim:
-            players = players.item()  # as files have it
-        self.players = joint.ndim if players is None else checks.check_count("players", players)
+        players = joint.ndim if players is None else np.asarray(players).item()  # files have arrays
+        self.players = checks.check_count("players", players)
         if self.players > joint.ndim:
             raise ValueError(
                 f"joint: expected an axis for each of {self.players} players, found {joint.shape}"
