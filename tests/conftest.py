@@ -11,8 +11,14 @@ code, so the same numbers, and never that of an earlier run.
 
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
+
+# A shell that starts the tests in the background (nohup make test &) makes them ignore Ctrl-C, and
+# everything they start inherits that. Python puts its own handler in place only if it is not so.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -30,6 +36,8 @@ import numpy as np
 import pytest
 
 jaxtyping.install_import_hook("equipoise", "support.check_types")
+# Arrays of different ranks do not broadcast: every new axis is written down.
+jax.config.update("jax_numpy_rank_promotion", "raise")
 
 hypothesis.settings.register_profile(
     "ci", derandomize=True, deadline=None, max_examples=30, database=None
