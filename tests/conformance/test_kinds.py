@@ -72,7 +72,7 @@ def test_what_has_a_solver_is_solved_and_recorded(kind):
     assert np.all(again.max_upper <= solution.tolerance)
     record = report.record_of(game, solution, name="a game")
     assert record.scalars["kind"] == kind
-    assert record.scalars["labels"] == game.labels.to_plain()
+    assert eq.games.Labels(**record.scalars["labels"]) == game.labels
     assert "a game" in report.page_of(record).html()
 
 
@@ -82,7 +82,9 @@ def test_what_has_no_solver_says_what_to_do_and_is_recorded(kind):
     with pytest.raises(ValueError, match=f"found a {type(game).__name__}; log it with"):
         eq.solve(game)
     certificate = eq.certify(game, plans()[kind])
-    found = Solution(plans()[kind], certificate.value, certificate, Status("learned", "a test", np.array(True)))
+    found = Solution(
+        plans()[kind], certificate.value, certificate, Status("learned", "a test", np.array(True))
+    )
     record = report.record_of(game, found, name="a game")
     assert record.scalars["kind"] == kind
     assert record.scalars["agents"] == game.players
