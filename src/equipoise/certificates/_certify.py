@@ -18,6 +18,7 @@ from equipoise.core.results import (
     Solution,
     Status,
     TableCertificate,
+    certificate_from_plain,
 )
 from equipoise.games import (
     AggregativeGame,
@@ -47,9 +48,6 @@ KINDS: dict[str, Callable[[Any, Any, str], Certificate]] = {
     "decoupled-markov": certify_decoupled,
     "continuous": certify_continuous,
 }
-
-#: Kinds of certificates, by the word of their plain form.
-_CERTIFICATES = {kind.kind: kind for kind in (TableCertificate, AggregativeCertificate)}
 
 #: One array of probabilities per player.
 Strategies = Profile | tuple[Any, ...] | list[Any]
@@ -127,24 +125,6 @@ def certify(game: Any, policy: Any, *, concept: str = "auto") -> Certificate:
     kind = kinds.kind_of(game)
     checks.check_concrete("certify", "gains", game, policy)
     return KINDS[kind](game, policy, concept)
-
-
-def certificate_from_plain(plain: Mapping[str, Any]) -> Certificate:
-    """The certificate that `Certificate.to_plain` described.
-
-    **Example**
-
-    >>> import equipoise as eq
-    >>> certificate = eq.certify(eq.MatrixGame([[1, -1], [-1, 1]]), ([1, 0], [1, 0]))
-    >>> eq.certificates.certificate_from_plain(certificate.to_plain()) == certificate
-    True
-    """
-    kind = plain.get("kind")
-    if kind not in _CERTIFICATES:
-        raise ValueError(
-            f"certificate: expected a kind among {', '.join(_CERTIFICATES)}, found {kind!r}"
-        )
-    return _CERTIFICATES[kind].from_plain(plain)
 
 
 def solution_from_plain(plain: Mapping[str, Any]) -> Solution:

@@ -41,7 +41,6 @@ verbs:
 {verbs}
 
 All but completion take --json, and options from a file with --config; --print-config writes one.
-Players, actions, states, steps and agents are counted from 0, in tables as in files and JSON.
 Exit codes: 0 done, 1 a tolerance was missed or nothing was learned, 2 wrong usage or input,
 3 internal failure, 130 interrupted.
 """
