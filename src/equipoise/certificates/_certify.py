@@ -12,6 +12,7 @@ from equipoise.certificates._interactions import certify_contextual, certify_dec
 from equipoise.certificates._markov import certify_markov
 from equipoise.certificates._tables import certify_matrix, certify_normal_form
 from equipoise.core import checks
+from equipoise.core.errors import InputError
 from equipoise.core.results import (
     AggregativeCertificate,
     Certificate,
@@ -139,10 +140,10 @@ def solution_from_plain(plain: Mapping[str, Any]) -> Solution:
     (True, [0.5, 0.5])
     """
     if plain.get("version") != 1:
-        raise ValueError(f"solution: expected version 1, found {plain.get('version')!r}")
+        raise InputError("solution", "version 1", repr(plain.get("version")))
     expected = ("policy", "certificate", "status", "value", "tolerance")
     if missing := [name for name in expected if name not in plain]:
-        raise ValueError(f"solution: expected the keys {expected}, found no {missing}")
+        raise InputError("solution", f"the keys {expected}", f"no {missing}")
     status = plain["status"]
     return Solution(
         policy=policy_from_plain(plain["policy"]),

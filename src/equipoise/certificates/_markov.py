@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.certificates._tables import as_profile, joint_batch_shape
+from equipoise.core.errors import InputError
 from equipoise.core.mdp import bracket_best_response, bracket_policy
 from equipoise.core.results import TableCertificate
 from equipoise.core.rounding import EPS, WEIGHTS, normalise
@@ -19,7 +20,7 @@ from equipoise.games import MarkovGame
 def certify_markov(game: MarkovGame, policy: Any, concept: str) -> TableCertificate:
     """Gains of both players in every state, and of the worst state for each."""
     if concept not in ("auto", "nash"):
-        raise ValueError(f'concept: expected "nash" for a MarkovGame, found {concept!r}')
+        raise InputError("concept", '"nash" for a MarkovGame', repr(concept))
     states, (rows, columns) = game.states, game.actions
     x, y = as_profile(
         policy,

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 import traceback
 import warnings
@@ -148,7 +149,8 @@ def _flag_of(argument: str, verb: str) -> str:
     flags = {option.path[-1]: option.flag for option in options(kind)}
     # A config that is not that of a run folder is the wrong folder.
     flags |= {"config": "--run", **getattr(kind, "ARGUMENTS", {})}
-    return flags.get(argument, argument)
+    name, part, rest = re.match(r"(\w*)([\[.]?)(.*)", argument, re.S).groups()
+    return flags.get(name, name) + part + rest if part or not rest else argument
 
 
 def _line(kind: str, message: str, as_json: bool) -> str:

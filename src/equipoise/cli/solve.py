@@ -15,6 +15,7 @@ from equipoise.cli._inputs import (
     check_tolerance,
     find_game,
     make_folder_of,
+    naming,
     setting,
 )
 from equipoise.cli._output import (
@@ -143,20 +144,27 @@ class Solve:
 
 def _solve(game: Any, options: dict[str, Any]) -> Any:
     """A solution; of a crowd a study, which compares it with other equilibria."""
-    if game.kind.startswith("aggregative"):
-        return eq.aggregative.study(game, **options)
-    return eq.solve(game, **options)
+    solver = eq.aggregative.study if game.kind.startswith("aggregative") else eq.solve
+    with naming("option", _known_options(game) or ()):
+        return solver(game, **options)
+
+
+def _known_options(game: Any) -> list[str] | None:
+    """The options of a game's solver except the tolerance; None where there is no solver."""
+    from equipoise import solvers
+
+    solver = solvers.KINDS[game.kind]
+    if isinstance(solver, str):
+        return None
+    known = list(inspect.signature(solver()).parameters)[1:]
+    return [name for name in known if name != "tolerance"]
 
 
 def _check_options(game: Any, options: Mapping[str, Any]) -> None:
     """Refuse options that the solver does not have, or that would change nothing."""
-    from equipoise import solvers
-
-    solver = solvers.KINDS[game.kind]
-    if isinstance(solver, str) or not options:  # `solve` says what to do instead
+    known = _known_options(game)
+    if known is None:  # `solve` says what to do instead
         return
-    known = list(inspect.signature(solver()).parameters)[1:]
-    known.remove("tolerance")
     check_names("option", options, known, f"options of the solver of {game.kind} games")
     objective = options.get("objective", "regret")
     valued, found = objective in ("welfare", "loss"), f"objective={objective}"

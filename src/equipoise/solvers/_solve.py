@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any, overload
 
 from equipoise.core import checks
+from equipoise.core.errors import InputError
 from equipoise.core.results import Solution
 from equipoise.games import (
     AggregativeGame,
@@ -24,10 +25,12 @@ from equipoise.solvers._matrix import solve_matrix
 def solve_normal_form(game: NormalFormGame, *, tolerance: float | None = None) -> Solution:
     """Solve a two-player zero-sum game as a matrix game; refuse any other."""
     if not game.is_zero_sum():
-        raise ValueError(
-            "game: exact solutions exist here for two-player zero-sum games, found "
-            f"{game.players} players with general payoffs; `certify` takes any profile of it "
-            "(a constant-sum game becomes zero-sum by subtracting half the constant from both)"
+        raise InputError(
+            "game",
+            "a two-player zero-sum game, which alone is solved exactly",
+            f"{game.players} players with general payoffs",
+            "`certify` takes any profile of it (a constant-sum game becomes zero-sum by "
+            "subtracting half the constant from both)",
         )
     return solve_matrix(game.as_matrix_game(), tolerance=tolerance)
 
@@ -136,14 +139,10 @@ def solve(game: Any, **options: Any) -> Solution:
     row = KINDS[kinds.kind_of(game)]
     checks.check_concrete("solve", "zero_sum", game)
     if isinstance(row, str):
-        raise ValueError(
-            f"game: expected a kind of game that has a solver, found a {type(game).__name__}; "
-            f"{row}. `certify` takes any policy of it"
-        )
+        found, hint = f"a {type(game).__name__}", f"{row}. `certify` takes any policy of it"
+        raise InputError("game", "a kind of game that has a solver", found, hint)
     solver = row()
     known = list(inspect.signature(solver).parameters)[1:]
     if unknown := sorted(set(options) - set(known)):
-        raise ValueError(
-            f"options: expected for a {type(game).__name__} some of {known}, found {unknown}"
-        )
+        raise InputError("options", f"for a {type(game).__name__} some of {known}", unknown)
     return solver(game, **options)
