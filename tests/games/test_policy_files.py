@@ -173,3 +173,13 @@ class TestProfiles:
         x = np.array([0.5, 0.5])
         x.setflags(write=False)
         assert eq.Profile([x, x])[0] is x
+
+
+def test_arguments_in_the_wrong_place_are_explained(tmp_path):
+    profile = eq.Profile([[0.5, 0.5], [0.5, 0.5]])
+    with pytest.raises(ValueError, match=r"path: .* found Profile; the path comes first"):
+        eq.write_policy(profile, tmp_path / "policy.json")
+    with pytest.raises(ValueError, match=r"strategies: .* found 2 arguments; use Profile"):
+        eq.Profile([0.5, 0.5], [0.5, 0.5])
+    with pytest.raises(ValueError, match="actions: .* found rows of different lengths"):
+        eq.AggregativePolicy.of_agents([[0, 1], [1]], [2])
