@@ -112,16 +112,14 @@ def check_cells(low: np.ndarray, high: np.ndarray, spacing: float) -> None:
     >>> check_cells(np.zeros(2), np.ones(2), 1e-4)
     Traceback (most recent call last):
     ...
-    equipoise.core.errors.InputError: spacing: expected one that makes at most 4 million cells,
-    found 0.0001, that makes about 1e+08
+    equipoise.core.errors.InputError: spacing: expected at most 4,000,000 cells, found 0.0001,
+    that makes about 1e+08
     """
     with np.errstate(over="ignore"):
         cells = float(np.prod(np.maximum((high - low) / spacing, 1.0)))
     if cells > MOST_CELLS * (1 + 1e-6):
         found = f"{spacing:g}, that makes about {cells:.3g}"
-        raise InputError(
-            "spacing", f"one that makes at most {MOST_CELLS / 1e6:g} million cells", found
-        )
+        raise InputError("spacing", f"at most {MOST_CELLS:,} cells", found)
 
 
 def tile(low: np.ndarray, high: np.ndarray, spacing: float) -> tuple[np.ndarray, np.ndarray]:

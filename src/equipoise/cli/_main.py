@@ -149,8 +149,8 @@ def _flag_of(argument: str, verb: str) -> str:
     flags = {option.path[-1]: option.flag for option in options(kind)}
     # A config that is not that of a run folder is the wrong folder.
     flags |= {"config": "--run", **getattr(kind, "ARGUMENTS", {})}
-    name, part, rest = re.match(r"(\w*)([\[.]?)(.*)", argument, re.S).groups()
-    return flags.get(name, name) + part + rest if part or not rest else argument
+    name = re.split(r"[\[.]", argument, maxsplit=1)[0]  # policy of policy[0]
+    return flags.get(name, name) + argument[len(name) :]
 
 
 def _line(kind: str, message: str, as_json: bool) -> str:
