@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 
+import equipoise as eq
 from equipoise.cli import main
 
 GARBAGE = bytes(range(256)) * 8
@@ -74,9 +75,10 @@ def test_npz_that_is_no_game(capsys, tmp_path):
     refused(capsys, "solve", path)
 
 
-def test_a_game_that_cannot_be_solved(capsys):
-    assert "zero-sum" in refused(capsys, "solve", "chicken")
-    assert "`certify` takes any policy" in refused(capsys, "solve", "square-continuous")
+def test_options_that_a_game_does_not_have(capsys):
+    wrong = refused(capsys, "solve", "chicken", "--option", "max_sweeps=3")
+    assert "options of the solver of normal-form games" in wrong
+    assert "--concept" in refused(capsys, "solve", "square-continuous", "--concept", "ce")
 
 
 @pytest.mark.parametrize("tolerance", ["0", "-1", "nan", "inf"])
@@ -261,3 +263,28 @@ def test_a_real_process_shows_no_traceback(tmp_path):
     assert done.stdout == ""
     assert done.stderr.startswith("equipoise: error: ")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ("solve two-roads --option spacing=-1", "--option spacing: expected"),
+        ("solve two-roads --option objective=loss", "--option loss: expected an array"),
+        ("solve two-roads --set agents=-4", "--set agents: expected"),
+        ("solve battle-of-the-sexes", "GAME: expected a two-player zero-sum game"),
+        ("solve square-continuous", "GAME: expected a kind of game that has a solver"),
+        ("pretrain --steps -1", "--steps: expected a whole number >= 1, found -1"),
+        ("pretrain --actions 1000000", "--actions: expected arrays of at most half"),
+    ],
+)
+def test_errors_name_what_the_user_typed(capsys, tmp_path, monkeypatch, words, named):
+    monkeypatch.chdir(tmp_path)
+    assert f"equipoise: error: {named}" in refused(capsys, *words.split())
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_policy_of_another_game_is_the_policys_fault(capsys, tmp_path):
+    path = tmp_path / "policy.json"
+    eq.write_policy(path, eq.Profile([[1.0, 0.0, 0.0]] * 2))
+    error = refused(capsys, "certify", "colonel-blotto", path)
+    assert "error: POLICY[0]: expected probabilities of shape (..., 5)" in error

@@ -1,17 +1,18 @@
 """Random general-sum games of two to four players: every concept, certified and compared.
 
 `main(cases, seed)` draws games of several families, ties, duplicates and dominated actions among
-them, solves each for Nash, correlated and coarse correlated equilibria, and checks gains, bounds
-and the order of the concepts. It raises on the first game that fails, with its seed.
+them, solves each for Nash, correlated and coarse correlated equilibria, and checks the proven
+gains, the bounds and the order of the concepts.
 """
 
-import time
+from typing import Any
 
 import numpy as np
 
-from equipoise.solvers._correlated import correlated, largest_gain
-from equipoise.solvers._normal_form import solve_table
-from equipoise.solvers._nplayer import Replies
+import equipoise as eq
+
+#: The largest proven gain allowed, as a share of the range of payoffs, by concept and players.
+LIMITS = {"nash2": 1e-9, "nash": 1e-7, "ce": 1e-9, "cce": 1e-9}
 
 
 def draw(rng: np.random.Generator) -> np.ndarray:
@@ -38,35 +39,32 @@ def draw(rng: np.random.Generator) -> np.ndarray:
     return payoffs
 
 
-def main(cases: int = 1000, seed: int = 0) -> dict[str, float]:
-    """Solve and check that many games; returns the largest gains, as shares of payoff ranges."""
-    worst = {"nash2": 0.0, "nash": 0.0, "ce": 0.0, "cce": 0.0}
-    started = time.perf_counter()
+def check(payoffs: np.ndarray) -> tuple[dict[str, float], list[str]]:
+    """The largest gains by concept, as shares of the range of payoffs, and what was wrong."""
+    game = eq.NormalFormGame(payoffs)
+    spread = max(float(np.ptp(payoffs.reshape(len(payoffs), -1), -1).max()), 1e-300)
+    gains, welfare, wrong = {}, [], []
+    for concept in ("nash", "ce", "cce"):
+        objective = None if concept == "nash" else "welfare"
+        limit = 0.1 * LIMITS[concept] * spread
+        solution = eq.solve(game, concept=concept, objective=objective, tolerance=limit)
+        name = "nash2" if concept == "nash" and len(payoffs) == 2 else concept
+        gains[name] = float(solution.certificate.max_upper) / spread
+        if gains[name] > LIMITS[name]:
+            wrong.append(f"{name}: {solution.status}")
+        welfare.append(float(solution.value.sum()))
+        if objective and solution.stats["bound"] < welfare[-1] - 1e-7 * spread:
+            wrong.append(f"{name}: welfare {welfare[-1]} above its bound")
+    if (np.diff(welfare) < -1e-7 * spread * len(payoffs)).any():
+        wrong.append(f"welfare falls from concept to concept: {welfare}")
+    return gains, wrong
+
+
+def main(cases: int = 1000, seed: int = 0) -> dict[str, Any]:
+    """Solve and check that many games."""
+    worst, failures = dict.fromkeys(LIMITS, 0.0), []
     for case in range(cases):
-        rng = np.random.default_rng([seed, case])
-        payoffs = draw(rng)
-        spread = max(float(np.ptp(payoffs)), 1e-300)
-        answer = solve_table(payoffs, "nash", time_limit=60.0)
-        assert answer.profile is not None, (seed, case)
-        gain = Replies(payoffs).gain(list(answer.profile)) / spread
-        limit, name = (1e-9, "nash2") if len(payoffs) == 2 else (1e-7, "nash")
-        assert gain <= limit, (seed, case, payoffs.shape, answer.method, answer.ended, gain)
-        worst[name] = max(worst[name], gain)
-        joint = answer.profile[0]
-        for own in answer.profile[1:]:
-            joint = np.multiply.outer(joint, own)
-        welfare = {"nash": float((payoffs.sum(0) * joint).sum())}
-        for concept in ("ce", "cce"):
-            found = correlated(payoffs, concept, "welfare", tolerance=1e-10)
-            gain = largest_gain(payoffs, found.joint, concept) / spread
-            assert gain <= 1e-9, (seed, case, payoffs.shape, concept, gain)
-            worst[concept] = max(worst[concept], gain)
-            welfare[concept] = found.objective
-        slack = 1e-7 * spread * len(payoffs)
-        assert welfare["nash"] <= welfare["ce"] + slack, (seed, case, welfare)
-        assert welfare["ce"] <= welfare["cce"] + slack, (seed, case, welfare)
-    return {**worst, "games": cases, "seconds": time.perf_counter() - started}
-
-
-if __name__ == "__main__":
-    print(main())
+        gains, wrong = check(draw(np.random.default_rng([seed, case])))
+        worst |= {name: max(worst[name], gain) for name, gain in gains.items()}
+        failures += [f"case {case}: {what}" for what in wrong]
+    return {"games": cases, "failures": failures, "largest gains": worst}

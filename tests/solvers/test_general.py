@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from soak.general_sum import main
 from support import peer
 
 import equipoise as eq
@@ -253,3 +254,7 @@ class TestOthers:
             eq.games.adapters.to_gambit_profile(([1.0], [1.0]), theirs)
         with pytest.raises(ValueError, match="profile: expected a mixed strategy profile"):
             eq.games.adapters.from_gambit_profile([1.0])
+
+
+def test_random_games_of_every_family():
+    assert main(6, seed=7)["failures"] == []

@@ -17,6 +17,7 @@ from equipoise.cli._inputs import (
     check_tolerance,
     find_game,
     make_folder_of,
+    naming,
     setting,
 )
 from equipoise.cli._output import (
@@ -33,6 +34,7 @@ from equipoise.core.errors import InputError
 from equipoise.report import RunFolder, format_value, page_of, record_of
 from equipoise.runs import Record, Run, Table
 from equipoise.runs.environment import describe_environment
+from equipoise.solvers import KINDS
 
 #: The file of the policy in a run folder.
 POLICY = "policy.json"
@@ -104,6 +106,7 @@ class Solve:
         options = dict(setting(text, "option") for text in self.option)
         for name in ("concept", "objective", "time_limit"):
             if (value := getattr(self, name)) is not None:
+                check_names(name, [name], _options_of(game), f"none for a {game.kind} game")
                 options[name] = setting(f"{name}={value}")[1]
         _check_options(game, options)
         if self.tolerance is not None:
@@ -202,18 +205,20 @@ class Solve:
 
 def _solve(game: Any, options: dict[str, Any]) -> Any:
     """A solution; of a crowd a study, which compares it with other equilibria."""
-    if game.kind.startswith("aggregative"):
-        return eq.aggregative.study(game, **options)
-    return eq.solve(game, **options)
+    solver = eq.aggregative.study if game.kind.startswith("aggregative") else eq.solve
+    with naming("option", _options_of(game)):
+        return solver(game, **options)
+
+
+def _options_of(game: Any) -> list[str]:
+    """What can be set of the solver of a game."""
+    known = list(inspect.signature(KINDS[game.kind]()).parameters)[1:]
+    return [name for name in known if name not in ("tolerance", "progress")]
 
 
 def _check_options(game: Any, options: Mapping[str, Any]) -> None:
     """Refuse options that the solver does not have, or that would change nothing."""
-    from equipoise import solvers
-
-    known = list(inspect.signature(solvers.KINDS[game.kind]()).parameters)[1:]
-    known = [name for name in known if name not in ("tolerance", "progress")]
-    check_names("option", options, known, f"options of the solver of {game.kind} games")
+    check_names("option", options, _options_of(game), f"options of the solver of {game.kind} games")
     if not game.kind.startswith("aggregative"):
         return
     objective = options.get("objective", "regret")

@@ -19,6 +19,7 @@ import numpy as np
 
 from equipoise.certificates import certify
 from equipoise.core import checks
+from equipoise.core.errors import InputError
 from equipoise.core.mdp import best_response_value, policy_value
 from equipoise.core.results import Solution
 from equipoise.core.rounding import normalise
@@ -37,7 +38,7 @@ def solve_markov(
     reward = np.asarray(game.reward, np.float64).reshape(-1, states, rows, columns)
     transition = np.asarray(game.transition, np.float64).reshape(*reward.shape, states)
     if not len(reward):
-        raise ValueError(f"game: expected at least one game, found a batch of shape {batch}")
+        raise InputError("game", "at least one game", f"a batch of shape {batch}")
     horizon = 1.0 / (1.0 - game.discount)
     allowed = as_tolerance(tolerance, reward.reshape(len(reward), -1), batch, horizon)
     table = normalise(reward, 3)

@@ -6,6 +6,7 @@ import numpy as np
 
 from equipoise.certificates import certify
 from equipoise.core import checks
+from equipoise.core.errors import InputError
 from equipoise.core.reductions import extremes
 from equipoise.core.results import Outcome, Solution, Status
 from equipoise.core.zerosum import STAGES, solve_batch
@@ -23,7 +24,7 @@ def solve_matrix(game: MatrixGame, *, tolerance: float | None = None) -> Solutio
     batch = game.batch_shape
     payoff = np.asarray(game.payoff, np.float64).reshape(-1, rows, columns)
     if not len(payoff):
-        raise ValueError(f"game: expected at least one game, found a batch of shape {batch}")
+        raise InputError("game", "at least one game", f"a batch of shape {batch}")
     allowed = as_tolerance(tolerance, payoff.reshape(len(payoff), -1), batch)
     result = solve_batch(payoff, allowed.reshape(-1))
     policy = Profile((result.x.reshape(*batch, rows), result.y.reshape(*batch, columns)))
