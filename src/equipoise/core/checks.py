@@ -7,10 +7,13 @@ Values that are being traced by JAX cannot be looked at; their shapes are checke
 values are not.
 """
 
+import dataclasses
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.core
 import jax.numpy as jnp
@@ -31,11 +34,34 @@ def is_traced(x: Any) -> bool:
 
 def check_concrete(verb: str, *values: Any) -> None:
     """Refuse games and policies inside a JAX transformation, whose entries cannot be read."""
-    if any(is_traced(leaf) for leaf in jax.tree.leaves(values)):
+    if not all(map(_is_concrete, values)):
         raise ValueError(
             f"game: expected concrete numbers, found traced ones; `{verb}` works outside of "
             "`jax.jit`, `jax.vmap` and `jax.grad`"
         )
+
+
+def _is_concrete(value: Any) -> bool:
+    """Whether no leaf is traced; what games and policies are made of takes no walk of JAX's."""
+    kind = type(value)
+    if kind in _CONCRETE:
+        return True
+    if kind is tuple:
+        return all(map(_is_concrete, value))
+    if isinstance(value, eqx.Module):
+        content = vars(value)
+        return all(_is_concrete(content[name]) for name in _leaves(kind))
+    return not any(map(is_traced, jax.tree.leaves(value)))
+
+
+_CONCRETE = frozenset((np.ndarray, float, int, bool, str, type(None)))
+
+
+@functools.cache
+def _leaves(kind: type) -> tuple[str, ...]:
+    """Names of the fields that JAX sees."""
+    parts: Any = kind
+    return tuple(f.name for f in dataclasses.fields(parts) if not f.metadata.get("static"))
 
 
 def as_float_array(name: str, value: Any, *, copy: bool = True) -> Any:

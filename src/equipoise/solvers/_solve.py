@@ -141,9 +141,10 @@ def solve(game: Any, **options: Any) -> Solution:
             f"{row}. `certify` takes any policy of it"
         )
     solver = row()
-    known = list(inspect.signature(solver).parameters)[1:]
-    if unknown := sorted(set(options) - set(known)):
-        raise ValueError(
-            f"options: expected for a {type(game).__name__} some of {known}, found {unknown}"
-        )
+    if options:
+        known = list(inspect.signature(solver).parameters)[1:]
+        if unknown := sorted(set(options) - set(known)):
+            raise ValueError(
+                f"options: expected for a {type(game).__name__} some of {known}, found {unknown}"
+            )
     return solver(game, **options)

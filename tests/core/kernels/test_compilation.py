@@ -82,17 +82,18 @@ def test_threads_share_all_games(games, monkeypatch):
     monkeypatch.setattr(kernels, "cores", lambda: 3)
     seen = np.zeros(games, int)
 
-    def count(array: np.ndarray, first: int, last: int) -> None:
+    def count(array: np.ndarray, first: int, last: int) -> int:
         array[first:last] += 1
+        return last - first
 
-    kernels.over_games(count, games, 1.0, seen)
+    assert kernels.over_games(count, games, 1.0, seen) == games
     np.testing.assert_array_equal(seen, 1)
 
 
 def test_an_error_in_a_thread_is_raised(monkeypatch):
     monkeypatch.setattr(kernels, "cores", lambda: 2)
 
-    def fail(first: int, last: int) -> None:
+    def fail(first: int, last: int) -> int:
         raise RuntimeError("lost")
 
     with pytest.raises(RuntimeError, match="lost"):

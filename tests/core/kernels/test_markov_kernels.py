@@ -18,29 +18,34 @@ def draw(rng: np.random.Generator, games: int, states: int, rows: int, columns: 
     return reward, transition / transition.sum(-1, keepdims=True)
 
 
-def solved(reward, transition, discount: float, target: float = 1e-10, max_sweeps: int = 1000):
+def solved(reward, transition, discount: float, tolerance: float = 1e-9, max_sweeps: int = 1000):
     games, states, rows, columns = reward.shape
     x, y = np.empty((games, states, rows)), np.empty((games, states, columns))
-    value, counts = np.empty((games, states)), np.empty((games, 4), np.int64)
+    value, allowed = np.empty((games, states)), np.empty(games)
+    counts = np.empty((games, 4), np.int64)
     kernel = kernels.load("solve_markov")
     assert kernel is not None
-    targets = np.full(games, target)
-    kernel(reward, transition, discount, targets, max_sweeps, x, y, value, counts, 0, games)
+    left = kernel(
+        reward, transition, discount, tolerance, 1e-8, 1e140, max_sweeps,
+        x, y, value, allowed, counts, 0, games,
+    )  # fmt: skip
+    assert left == 0
     return x, y, value, counts
 
 
-def gains(reward, transition, discount: float, x, y, offset: float = 0.0):
+def gains(reward, transition, discount: float, x, y):
     games, states, rows, columns = reward.shape
-    found, upper = np.empty((2, games, states, 2))
-    value, rounding, done = np.empty((games, states)), np.empty((games, 2)), np.zeros(games, bool)
+    results, by_state = np.empty((3, games, 2)), np.empty((3, games, states, 2))
     kernel = kernels.load("markov_gains")
     assert kernel is not None
-    kernel(
-        reward, transition, discount, np.full(games, offset), x, y, rows + columns + 198, 1e-300,
-        found, upper, value, rounding, done, 0, games,
+    left = kernel(
+        reward, transition, discount, x, y, rows + columns + 198, 1e-300, 1e140,
+        results, by_state, 0, games,
     )  # fmt: skip
-    assert done.all()
-    return found, upper, value, rounding
+    assert left == 0
+    np.testing.assert_array_equal(results[:2], by_state[:2].max(2))
+    np.testing.assert_array_equal(by_state[2, ..., 1], -by_state[2, ..., 0])
+    return by_state[0], by_state[1], by_state[2, ..., 0], results[2]
 
 
 def reference_gains(reward, transition, discount: float, x, y):
@@ -63,8 +68,8 @@ def test_policies_cannot_be_exploited(shape, discount, rng):
     reward, transition = draw(rng, 5, *shape)
     x, y, value, counts = solved(reward, transition, discount)
     found, exact = reference_gains(reward, transition, discount, x, y)
-    assert found.max() <= 4e-10 / (1 - discount)
-    np.testing.assert_allclose(value, exact, atol=1e-9 / (1 - discount))
+    assert found.max() <= 1e-9
+    np.testing.assert_allclose(value, exact, atol=1e-9)
     assert (counts[:, 0] >= 1).all()
     assert (counts[:, 3] == 0).all()
 
@@ -85,8 +90,8 @@ def test_steps_of_hoffman_and_karp_help_where_newton_fails():
     transition[0, 1, :, :, 1] = 1.0
     x, y, value, counts = solved(reward, transition, 0.75)
     found, exact = reference_gains(reward, transition, 0.75, x, y)
-    assert found.max() <= 4e-9
-    np.testing.assert_allclose(value, exact, atol=1e-8)
+    assert found.max() <= 1e-9
+    np.testing.assert_allclose(value, exact, atol=1e-9)
     assert counts[0, 2] >= 1
 
 
@@ -172,7 +177,7 @@ def test_bounds_hold_in_exact_arithmetic(kind, discount, scale, rng):
         transition[:, :2] /= transition[:, :2].sum(-1, keepdims=True)
     reward *= scale
     if kind == "equilibrium":
-        x, y, *_ = solved(reward, transition, discount, 1e-14 * scale)
+        x, y, *_ = solved(reward, transition, discount, 1e-13 * scale)
     else:
         x, y = rng.dirichlet(np.ones(2), (2, 3, 3))
     found, upper, _, _ = gains(reward, transition, discount, x, y)
@@ -186,11 +191,28 @@ def test_bounds_hold_in_exact_arithmetic(kind, discount, scale, rng):
         assert (upper[game] - found[game] <= slack * size[:, None]).all()
 
 
-def test_an_offset_changes_no_gain(rng):
+@pytest.mark.parametrize("offset", [64.0, -512.0])
+def test_an_offset_changes_no_gain(offset, rng):
     reward, transition = draw(rng, 3, 4, 3, 2)
+    reward = np.round(reward, 3)
+    reward = np.round(reward * 2**20) / 2**20  # so that the offset costs no digits
     x, y = rng.dirichlet(np.ones(3), (3, 4)), rng.dirichlet(np.ones(2), (3, 4))
     found, upper, value, _ = gains(reward, transition, 0.9, x, y)
-    moved, moved_upper, moved_value, _ = gains(reward + 64.0, transition, 0.9, x, y, offset=64.0)
-    np.testing.assert_allclose(moved, found, atol=1e-12)
-    np.testing.assert_allclose(moved_upper, upper, atol=1e-12)
-    np.testing.assert_allclose(moved_value, value, atol=1e-12)
+    moved, moved_upper, moved_value, _ = gains(reward + offset, transition, 0.9, x, y)
+    np.testing.assert_allclose(moved, found, atol=1e-11)
+    np.testing.assert_allclose(moved_upper, upper, atol=1e-11)
+    np.testing.assert_allclose(moved_value, value + offset / 0.1, rtol=1e-13)
+    x, _, value, _ = solved(reward, transition, 0.9)
+    moved_x, _, moved_value, _ = solved(reward + offset, transition, 0.9)
+    np.testing.assert_allclose(moved_value, value + offset / 0.1, rtol=1e-12)
+    np.testing.assert_allclose(moved_x, x, atol=1e-9)
+
+
+@pytest.mark.parametrize("strategy", [[0.5, 0.6], [1.5, -0.5], [np.nan, 0.5]])
+def test_what_are_no_probabilities_is_left_to_the_checks(strategy, rng):
+    reward, transition = draw(rng, 2, 2, 2, 2)
+    x, y = np.full((2, 2, 2), 0.5), np.full((2, 2, 2), 0.5)
+    y[1, 1] = strategy
+    results, by_state = np.empty((3, 2, 2)), np.empty((3, 2, 2, 2))
+    arguments = (reward, transition, 0.5, x, y, 200, 1e-300, 1e140, results, by_state, 0, 2)
+    assert kernels.load("markov_gains")(*arguments) == 1

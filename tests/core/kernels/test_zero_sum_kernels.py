@@ -14,12 +14,13 @@ SHAPES = [(1, 1), (1, 4), (4, 1), (2, 2), (3, 3), (3, 7), (9, 4), (8, 8), (17, 3
 def solved(payoff: np.ndarray, one_by_one: bool = False):
     games, rows, columns = payoff.shape
     x, y = np.full((games, rows), np.nan), np.full((games, columns), np.nan)
-    measures, counts = np.full((games, 3), np.nan), np.full((games, 2), -1, np.int32)
+    measures, counts = np.full((4, games), np.nan), np.full((2, games), -1, np.int32)
     kernel = kernels.load("solve_games")
     assert kernel is not None
     step = 1 if one_by_one else games
     for first in range(0, games, step):
-        kernel(payoff, x, y, measures, counts, first, first + step)
+        left = kernel(payoff, 0.0, 1e-8, x, y, measures, counts, first, first + step)
+        assert left == 0
     return x, y, measures, counts
 
 
@@ -57,9 +58,9 @@ def test_games_are_solved_to_rounding(shape, kind, one_by_one, rng):
     limit = 2.0**-52 * (6 + 0.25 * sum(shape))
     for game in range(0, 19, 3):
         assert relative_gap(payoff[game], x[game], y[game]) <= limit
-    assert (measures[:, 1] <= limit * np.maximum(measures[:, 2], 1e-300)).all()
-    np.testing.assert_array_equal(measures[:, 2], payoff.max((1, 2)) - payoff.min((1, 2)))
-    assert (counts[:, 0] >= 1).all()
+    assert (measures[1] <= limit * np.maximum(measures[2], 1e-300)).all()
+    np.testing.assert_array_equal(measures[2], payoff.max((1, 2)) - payoff.min((1, 2)))
+    assert (counts[0] >= 1).all()
 
 
 @pytest.mark.parametrize("games", [1, 2, 3, 7, 8, 9, 24])
@@ -69,16 +70,25 @@ def test_any_number_of_games_gives_the_same_answers(games, rng):
     alone_x, alone_y, alone_measures, _ = solved(payoff, one_by_one=True)
     np.testing.assert_allclose(x, alone_x, atol=1e-12)
     np.testing.assert_allclose(y, alone_y, atol=1e-12)
-    np.testing.assert_allclose(measures[:, 0], alone_measures[:, 0], rtol=1e-14)
+    np.testing.assert_allclose(measures[0], alone_measures[0], rtol=1e-14)
+
+
+def test_games_that_miss_their_tolerance_are_counted(rng):
+    payoff = rng.random((10, 6, 6))
+    x, y, _, _ = solved(payoff)
+    measures, counts = np.empty((4, 10)), np.empty((2, 10), np.int32)
+    left = kernels.load("solve_games")(payoff, 1e-300, 0.0, x, y, measures, counts, 0, 10)
+    assert left == (measures[1] > 1e-300).sum() > 0
+    np.testing.assert_array_equal(measures[3], 1e-300)
 
 
 def test_a_range_of_games_leaves_the_others_alone(rng):
     payoff = rng.random((20, 3, 3))
     x, y = np.full((20, 3), np.nan), np.full((20, 3), np.nan)
-    measures, counts = np.full((20, 3), np.nan), np.full((20, 2), -1, np.int32)
-    kernels.load("solve_games")(payoff, x, y, measures, counts, 4, 15)
+    measures, counts = np.full((4, 20), np.nan), np.full((2, 20), -1, np.int32)
+    kernels.load("solve_games")(payoff, 0.0, 1e-8, x, y, measures, counts, 4, 15)
     assert np.isnan(x[:4]).all()
-    assert np.isnan(measures[15:]).all()
+    assert np.isnan(measures[:, 15:]).all()
     assert np.isfinite(x[4:15]).all()
 
 
@@ -90,7 +100,7 @@ def test_strategies_are_those_of_exact_arithmetic(one_by_one, rng):
         exact_x, exact_y = solve_with_rationals(payoff[game])
         np.testing.assert_allclose(x[game], exact_x, atol=1e-13)
         np.testing.assert_allclose(y[game], exact_y, atol=1e-13)
-        np.testing.assert_allclose(measures[game, 0], exact_x @ payoff[game] @ exact_y, rtol=1e-12)
+        np.testing.assert_allclose(measures[0, game], exact_x @ payoff[game] @ exact_y, rtol=1e-12)
 
 
 @pytest.mark.parametrize("scale", [5e-324, 1e-310, 1e-200, 1e-3, 1e200, 1e300, 1.7e308])
@@ -100,7 +110,7 @@ def test_payoffs_of_any_size_are_solved(scale, one_by_one, rng):
     payoff = np.stack([payoff] * 3)
     x, y, measures, _ = solved(payoff, one_by_one)
     assert relative_gap(payoff[0], x[0], y[0]) <= 1e-15
-    assert (measures[:, 1] >= 0).all()  # and no NaN
+    assert (measures[1] >= 0).all()  # and no NaN
 
 
 def test_an_offset_costs_no_digits(rng):
@@ -121,13 +131,11 @@ def test_a_game_that_cycles_is_solved_again():
 
 
 def gains(payoff: np.ndarray, x: np.ndarray, y: np.ndarray, step: float = 1e-13):
-    games = len(payoff)
-    found, value = np.empty((games, 2)), np.empty((games, 2))
-    slack, size = np.empty(games), np.empty(games)
+    results = np.empty((4, len(payoff), 2))
     kernel = kernels.load("matrix_gains")
     assert kernel is not None
-    kernel(payoff, x, y, step, 1e-300, found, value, slack, size, 0, games)
-    return found, value, slack, size
+    left = kernel(payoff, x, y, step, 1e-300, 1e140, results, 0, len(payoff))
+    return *results, left
 
 
 @pytest.mark.parametrize("shape", SHAPES[:8])
@@ -136,13 +144,15 @@ def test_gains_and_their_slack_are_right_in_exact_arithmetic(shape, offset, rng)
     payoff = offset + rng.normal(size=(11, *shape))
     x = rng.dirichlet(np.ones(shape[0]), 11)
     y = rng.dirichlet(np.full(shape[1], 0.3), 11)
-    found, value, slack, size = gains(payoff, x, y)
+    found, upper, value, slack, left = gains(payoff, x, y)
+    assert left == 0
     for game in range(11):
         exact = exact_gains(payoff[game], x[game], y[game])
         for player in range(2):
             error = abs(Fraction(float(found[game, player])) - exact[player])
-            assert error <= slack[game]
-    assert (slack <= 1e-13 * 1.01 * size + 1e-299).all()
+            assert error <= slack[game, player]
+            assert exact[player] <= upper[game, player]
+    assert (slack <= 1e-13 * 1.01 * np.abs(payoff - offset).max((1, 2))[:, None] * 16).all()
     np.testing.assert_allclose(value[:, 0], np.einsum("gi,gij,gj->g", x, payoff, y), rtol=1e-13)
     np.testing.assert_array_equal(value[:, 1], -value[:, 0])
 
@@ -151,6 +161,24 @@ def test_slack_is_that_of_payoffs_in_reach():
     """A row that nobody plays against a column that nobody plays may cost what it wants."""
     payoff = np.array([[[1.0, 0.0, 5.0], [0.0, 1.0, 5.0], [-5.0, -5.0, 1e9]]])
     half = np.array([[0.5, 0.5, 0.0]])
-    _, _, slack, size = gains(payoff, half, half)
-    assert size[0] == 1e9
-    assert slack[0] <= 5e-13 * 1.01
+    *_, slack, _ = gains(payoff, half, half)
+    assert slack.max() <= 5e-13 * 1.01
+
+
+@pytest.mark.parametrize(
+    "strategy", [[0.5, 0.6], [1.5, -0.5], [np.nan, 0.5], [0.5 + 1e-13, 0.5], [0.0, 0.0]]
+)
+def test_what_are_no_probabilities_is_left_to_the_checks(strategy, rng):
+    payoff = rng.random((3, 2, 2))
+    x, y = np.full((3, 2), 0.5), np.full((3, 2), 0.5)
+    assert gains(payoff, x, y)[-1] == 0
+    x[1] = strategy
+    assert gains(payoff, x, y)[-1] == 1
+    x[1], y[2] = 0.5, strategy
+    assert gains(payoff, x, y)[-1] == 1
+
+
+@pytest.mark.parametrize(("scale", "left"), [(0.0, 0), (1e-150, 1), (1e-100, 0), (1e150, 1)])
+def test_payoffs_of_unusual_size_are_left_to_the_general_way(scale, left, rng):
+    half = np.full((1, 2), 0.5)
+    assert gains(scale * rng.random((1, 2, 2)), half, half)[-1] == left

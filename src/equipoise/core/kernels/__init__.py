@@ -33,7 +33,7 @@ _SIDE_BY_SIDE = 8
 
 
 @cache
-def load(name: str) -> Callable[..., None] | None:
+def load(name: str) -> Callable[..., int] | None:
     """The kernel of that name; None where Numba is not installed.
 
     >>> load("solve_games") is not None
@@ -47,8 +47,8 @@ def load(name: str) -> Callable[..., None] | None:
         raise
 
 
-def over_games(kernel: Callable[..., None], games: int, seconds: float, *arrays: Any) -> None:
-    """Call `kernel(*arrays, first, last)` for all games, on all cores if that takes long.
+def over_games(kernel: Callable[..., int], games: int, seconds: float, *arrays: Any) -> int:
+    """The sum of `kernel(*arrays, first, last)` over all games, on all cores if that takes long.
 
     `seconds` is about what one game takes. Each core gets several ranges, so that none waits long
     for another.
@@ -56,10 +56,10 @@ def over_games(kernel: Callable[..., None], games: int, seconds: float, *arrays:
     >>> import numpy as np
     >>> def square(numbers, first, last):
     ...     numbers[first:last] **= 2
+    ...     return last - first
     >>> numbers = np.arange(100)
-    >>> over_games(square, 100, 1.0, numbers)
-    >>> int(numbers[-1])
-    9801
+    >>> over_games(square, 100, 1.0, numbers), int(numbers[-1])
+    (100, 9801)
     """
     workers = cores() if games * seconds > _THREADS_FROM else 1
     if workers == 1:
@@ -67,5 +67,5 @@ def over_games(kernel: Callable[..., None], games: int, seconds: float, *arrays:
     step = math.ceil(games / (8 * workers * _SIDE_BY_SIDE)) * _SIDE_BY_SIDE
     with ThreadPoolExecutor(workers) as pool:
         ranges = ((first, min(first + step, games)) for first in range(0, games, step))
-        for done in [pool.submit(kernel, *arrays, first, last) for first, last in ranges]:
-            done.result()
+        parts = [pool.submit(kernel, *arrays, first, last) for first, last in ranges]
+        return sum(part.result() for part in parts)

@@ -51,3 +51,25 @@ def solve_chain(matrix, value, states):
     for c in range(states - 1, -1, -1):
         known = dot(matrix, c * k + c + 1, value, c + 1, states - c - 1)
         value[c] = (matrix[c * k + states] - known) / matrix[c * k + c]
+
+
+@compiled()
+def range_of(rewards):
+    """Smallest and largest reward, the offset to subtract, and the largest absolute rest.
+
+    As in `core.rounding`: the offset is the reward that is nearest to zero, if it is many times
+    the range.
+    """
+    low, high = rewards[0], rewards[0]
+    for reward in rewards:
+        low, high = min(low, reward), max(high, reward)
+    near = high if high < 0.0 else max(low, 0.0)
+    if abs(near) > 16.0 * (high - low):
+        return low, high, near, high - low
+    return low, high, 0.0, max(-low, high)
+
+
+@compiled()
+def usual(size, ordinary):
+    """Whether rewards of that size can be computed with as they are."""
+    return 1.0 / ordinary <= size <= ordinary or size == 0.0

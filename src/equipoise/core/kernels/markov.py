@@ -8,11 +8,13 @@ that are played; and the linear systems are eliminated in place, without exchang
 import numpy as np
 from numba import types
 
-from equipoise.core.kernels._chains import add_scaled, dot, solve_chain
+from equipoise.core.kernels._chains import add_scaled, dot, range_of, solve_chain, usual
 from equipoise.core.kernels._compile import READ, WRITE, compiled
 from equipoise.core.kernels.zerosum import solve_games
 
 _EPS = 2.0**-52
+#: Nothing is asked beyond this part of the spread of payoffs.
+_ROUNDING = 16 * _EPS
 
 
 @compiled()
@@ -79,27 +81,42 @@ def _reply_value(reward, transition, discount, y, matrix, value):
 
 
 @compiled(
-    types.void(
-        READ[4], READ[5], types.float64, READ[1], types.intp, WRITE[3], WRITE[3], WRITE[2],
-        types.Array(types.int64, 2, "C"), types.intp, types.intp,
+    types.intp(
+        READ[4], READ[5], types.float64, types.float64, types.float64, types.float64, types.intp,
+        WRITE[3], WRITE[3], WRITE[2], WRITE[1], types.Array(types.int64, 2, "C"),
+        types.intp, types.intp,
     )
 )  # fmt: skip
 def solve_markov(
-    rewards, transitions, discount, targets, max_sweeps, xs, ys, values, counts, first, last
-):
-    """Solve the games `first` to `last`, until residuals meet their targets.
+    rewards, transitions, discount, absolute, relative, ordinary, max_sweeps,
+    xs, ys, values, allowed, counts, first, last,
+):  # fmt: skip
+    """Solve the games `first` to `last`; returns how many it cannot answer for.
 
-    Counted are the sweeps, Newton's steps, Hoffman and Karp's, and stage games that missed a
-    tenth of the target.
+    The largest gain allowed is `absolute`, or, if that is zero, `relative` times the range of
+    rewards, over one minus the discount. Counted are the sweeps, Newton's steps, Hoffman and
+    Karp's, and stage games of the last sweep that were not solved. Rewards whose largest is not
+    between 1 / `ordinary` and `ordinary` are left alone; then the last count is -1.
     """
     _, states, m, n = rewards.shape
+    horizon, contraction, left = 1.0 / (1.0 - discount), max(discount, 0.5), 0
     matrix = np.empty(states * (states + 1))
-    stage, before = np.empty((states, m, n)), np.empty(states)
-    measures, pivots = np.empty((states, 3)), np.empty((states, 2), np.int32)
-    contraction = max(discount, 0.5)
+    reward, stage, before = np.empty((states, m, n)), np.empty((states, m, n)), np.empty(states)
+    measures, pivots = np.empty((4, states)), np.empty((2, states), np.int32)
     for g in range(first, last):
-        reward, transition = rewards[g], transitions[g].reshape(transitions[g].size)
-        x, y, value, target = xs[g], ys[g], values[g], targets[g]
+        low, high, offset, size = range_of(rewards[g].reshape(states * m * n))
+        allowed[g] = absolute if absolute > 0.0 else relative * (high - low) * horizon
+        if not usual(size, ordinary):
+            counts[g], left = -1, left + 1
+            continue
+        for s in range(states):
+            for a in range(m):
+                for b in range(n):
+                    reward[s, a, b] = rewards[g, s, a, b] - offset
+        transition = transitions[g].reshape(transitions[g].size)
+        x, y, value = xs[g], ys[g], values[g]
+        # Stage policies at a residual r can be exploited by at most 2 r / (1 - discount).
+        target = max(0.25 * allowed[g] / horizon, _ROUNDING * size * horizon)
         value[:] = 0.0
         last_residual, waiting, patience = np.inf, 0, 0
         counts[g] = 0
@@ -112,13 +129,14 @@ def solve_markov(
                         stage[s, a, b] = reward[s, a, b] + discount * ahead
                         p += states
                 before[s] = value[s]
-            solve_games(stage, x, y, measures, pivots, 0, states)
-            residual, missed = 0.0, 0
+            counts[g, 0] = sweep + 1
+            counts[g, 3] = solve_games(
+                stage, 0.1 * target, _ROUNDING, x, y, measures, pivots, 0, states
+            )
+            residual = 0.0
             for s in range(states):
-                value[s] = measures[s, 0]
+                value[s] = measures[0, s]
                 residual = max(residual, abs(value[s] - before[s]))
-                missed += measures[s, 1] > 0.1 * target
-            counts[g, 0], counts[g, 3] = sweep + 1, missed
             if residual <= target:
                 break
             # Newton's step is trusted while each sweep shrinks the residual.
@@ -135,3 +153,7 @@ def solve_markov(
                 if waiting == 0:  # the first residual after monotone steps judges nothing
                     last_residual = np.inf
                 _reply_value(reward, transition, discount, y, matrix, value)
+        left += counts[g, 3] > 0
+        for s in range(states):
+            value[s] += offset * horizon
+    return left

@@ -9,7 +9,7 @@ equilibrium needs. One pass over the transitions makes the decision processes of
 import numpy as np
 from numba import types
 
-from equipoise.core.kernels._chains import add_scaled, dot, solve_chain
+from equipoise.core.kernels._chains import add_scaled, dot, range_of, solve_chain, usual
 from equipoise.core.kernels._compile import READ, WRITE, compiled
 
 _EPS = 2.0**-52
@@ -111,7 +111,7 @@ def _reply(reward, following, actions, discount, value, size, operations, tiny, 
 
 
 @compiled()
-def _processes(reward, transition, offset, x, y, rewards, sizes, following, chain):
+def _processes(reward, offset, transition, x, y, rewards, sizes, following, chain):
     """The decision process of each player, in the row player's rewards, and the chain of both."""
     states, m, n = reward.shape
     for part in (rewards, sizes):
@@ -146,21 +146,35 @@ def _largest(values, actions, states):
     return result
 
 
+@compiled()
+def _are_probabilities(policy):
+    """Whether rows are taken without a change by `checks.check_probabilities`."""
+    for row in policy:
+        total = 0.0
+        for p in row:
+            if not p >= 0.0:
+                return False
+            total += p
+        if not abs(total - 1.0) < 64 * _EPS:
+            return False
+    return True
+
+
 @compiled(
-    types.void(
-        READ[4], READ[5], types.float64, READ[1], READ[3], READ[3], types.intp, types.float64,
-        WRITE[3], WRITE[3], WRITE[2], WRITE[2], types.Array(types.boolean, 1, "C"),
-        types.intp, types.intp,
+    types.intp(
+        READ[4], READ[5], types.float64, READ[3], READ[3], types.intp, types.float64,
+        types.float64, WRITE[3], WRITE[4], types.intp, types.intp,
     )
 )  # fmt: skip
 def markov_gains(
-    rewards, transitions, discount, offsets, xs, ys, operations, tiny,
-    state_gains, state_upper, values, rounding, done, first, last,
+    rewards, transitions, discount, xs, ys, operations, tiny, ordinary,
+    results, by_state, first, last,
 ):  # fmt: skip
-    """Gains of both players in every state, bounds on them, and values.
+    """Gains of both players, bounds on them and the size of rounding, as `results` (3, games, 2).
 
-    Rewards are of ordinary size. `done` is false for a game whose policy iteration ran out of
-    rounds.
+    `by_state` (3, games, states, 2) is gains, bounds and values in every state. Returns how many
+    games this is not made for: rewards whose largest is not between 1 / `ordinary` and `ordinary`,
+    policies that are not probabilities, and policy iteration that ran out of rounds.
     """
     _, states, m, n = rewards.shape
     matrix = np.empty(states * (states + 1))
@@ -168,49 +182,50 @@ def markov_gains(
     sizes = np.empty(states * m), np.empty(states * n)
     following = np.empty(states * m * states), np.empty(states * n * states)
     chain, reward, size = np.empty(states * states), np.empty(states), np.empty(states)
-    value, above, off, reach = (
-        np.empty(states),
-        np.empty(states),
-        np.empty(states),
-        np.empty(states),
-    )
+    own, value, above = np.empty(states), np.empty(states), np.empty(states)
+    off, reach = np.empty(states), np.empty(states)
     space = np.empty(states), np.empty(states), np.empty(states)
+    left = 0
     for g in range(first, last):
         x, y = xs[g], ys[g]
+        _, _, offset, most = range_of(rewards[g].reshape(states * m * n))
+        if not (usual(most, ordinary) and _are_probabilities(x) and _are_probabilities(y)):
+            left += 1
+            continue
         transition = transitions[g].reshape(transitions[g].size)
-        _processes(rewards[g], transition, offsets[g], x, y, own_rewards, sizes, following, chain)
+        _processes(rewards[g], offset, transition, x, y, own_rewards, sizes, following, chain)
         for s in range(states):
             reward[s] = dot(own_rewards[0], s * m, x[s], 0, m)
             size[s] = dot(sizes[0], s * m, x[s], 0, m)
-        own = values[g]
         _evaluate(reward, chain, discount, matrix, own, states)
-        least = tiny * (1.0 + max(sizes[0].max(), sizes[1].max()))
+        least = tiny * (1.0 + most) if most > 0.0 else 0.0
         _advantages(reward, chain, 1, discount, own, size, operations, least, space)
         for s in range(states):
             off[s] = abs(space[0][s]) + space[1][s]
             reach[s] = size[s]
+            by_state[2, g, s, 0] = own[s] + offset / (1.0 - discount)
+            by_state[2, g, s, 1] = -by_state[2, g, s, 0]
         _discounted(off, chain, 1, discount, states)
         _discounted(reach, chain, 1, discount, states)
-        done[g] = True
         for i in range(2):
             actions, sign = (m, 1.0) if i == 0 else (n, -1.0)
-            if i == 1:
-                for p in range(states * n):
-                    own_rewards[1][p] *= -1.0
+            for p in range(states * actions):
+                own_rewards[i][p] *= sign
             for s in range(states):
                 value[s] = sign * own[s]
             far = _largest(sizes[i], actions, states)
-            done[g] &= _reply(
+            left += not _reply(
                 own_rewards[i], following[i], actions, discount, value, far, operations, least,
                 matrix, above,
             )  # fmt: skip
             _discounted(far, following[i], actions, discount, states)
-            worst = 0
+            results[0, g, i], results[1, g, i] = -np.inf, -np.inf
             for s in range(states):
                 gain = value[s] - sign * own[s]
-                state_gains[g, s, i] = gain
                 slack = (1.0 + 8 * _EPS) * (above[s] + off[s]) + 8 * _EPS * abs(gain)
-                state_upper[g, s, i] = gain + slack
-                if state_upper[g, s, i] > state_upper[g, worst, i]:
-                    worst = s
-            rounding[g, i] = 8 * _EPS * (operations + states) * (far[worst] + reach[worst])
+                by_state[0, g, s, i], by_state[1, g, s, i] = gain, gain + slack
+                results[0, g, i] = max(results[0, g, i], gain)
+                if gain + slack > results[1, g, i]:
+                    results[1, g, i] = gain + slack
+                    results[2, g, i] = 8 * _EPS * (operations + states) * (far[s] + reach[s])
+    return left

@@ -25,6 +25,7 @@ from equipoise.core.kernels._lanes import (
 from equipoise.core.kernels._pivot import padded, pivot_columns, pivot_games, power_of_two
 
 _EPS = 2.0**-52
+_LARGEST = float(np.finfo(np.float64).max)
 #: Up to this many payoffs, games are solved in lanes, if there are at least so many.
 _LANES_UP_TO = 1024
 _LANES_FROM = 3
@@ -163,7 +164,7 @@ def _solve_one(payoff, x_out, y_out, tables, vectors):
         if best <= _RETRY * _EPS:
             break
     value = (low + (value - 1.0) * spread) / factor
-    return value, best * spread / factor, spread / factor, pivots, attempt_of_best
+    return value, best * spread / factor, min(spread / factor, _LARGEST), pivots, attempt_of_best
 
 
 @compiled()
@@ -241,20 +242,23 @@ def _solve_eight(flat, start, games, m, n, tables, vectors):
     store(results, 0, (low + (value - one) * spread) / factor)
     store(results, WIDTH, best - worst)
     store(results, 2 * WIDTH, (best - worst) * spread / factor)
-    store(results, 3 * WIDTH, spread / factor)
+    spread = spread / factor
+    store(results, 3 * WIDTH, where(spread < infinite, spread, full(_LARGEST)))
     return pivots
 
 
 @compiled(
-    types.void(
-        READ[3], WRITE[2], WRITE[2], WRITE[2], types.Array(types.int32, 2, "C"),
-        types.intp, types.intp,
+    types.intp(
+        READ[3], types.float64, types.float64, WRITE[2], WRITE[2], WRITE[2],
+        types.Array(types.int32, 2, "C"), types.intp, types.intp,
     )
 )  # fmt: skip
-def solve_games(payoff, x, y, measures, counts, first, last):
-    """Solve the games `first` to `last`.
+def solve_games(payoff, absolute, relative, x, y, measures, counts, first, last):
+    """Solve the games `first` to `last`; returns how many missed their tolerance.
 
-    Written are strategies; value, gap and spread; pivots and the attempt it took (0 or 1).
+    The tolerance of the gap is `absolute`, or `relative` times the spread if that is more. Written
+    are strategies; `measures` (4, games): value, gap, spread, tolerance; `counts` (2, games):
+    pivots and the attempt it took, 0 or 1.
     """
     _, m, n = payoff.shape
     flat, size = payoff.reshape(payoff.size), m * n
@@ -263,6 +267,7 @@ def solve_games(payoff, x, y, measures, counts, first, last):
     eight_tables = np.empty((2, (m + 1) * (n + 1) * WIDTH if lanes else 0))
     eight_vectors = np.empty((7, (m + n + 2) * WIDTH if lanes else 0))
     z, results = eight_vectors[0], eight_vectors[1]
+    missed = 0
     for game in range(first, last, WIDTH):
         games, pivots = min(WIDTH, last - game), 0
         side_by_side = lanes and games >= _LANES_FROM
@@ -275,12 +280,15 @@ def solve_games(payoff, x, y, measures, counts, first, last):
                     x[g, i] = z[(n + i) * WIDTH + lane]
                 for j in range(n):
                     y[g, j] = z[j * WIDTH + lane]
-                measures[g, 0], measures[g, 1] = results[lane], results[2 * WIDTH + lane]
-                measures[g, 2] = results[3 * WIDTH + lane]
-                counts[g, 0], counts[g, 1] = pivots, 0
+                measures[0, g], measures[1, g] = results[lane], results[2 * WIDTH + lane]
+                measures[2, g] = results[3 * WIDTH + lane]
+                counts[0, g], counts[1, g] = pivots, 0
             else:
                 value, gap, spread, own, attempt = _solve_one(
                     payoff[g], x[g], y[g], tables, vectors
                 )
-                measures[g, 0], measures[g, 1], measures[g, 2] = value, gap, spread
-                counts[g, 0], counts[g, 1] = pivots + own, attempt
+                measures[0, g], measures[1, g], measures[2, g] = value, gap, spread
+                counts[0, g], counts[1, g] = pivots + own, attempt
+            measures[3, g] = max(absolute, relative * measures[2, g])
+            missed += not measures[1, g] <= measures[3, g]
+    return missed
