@@ -24,11 +24,10 @@ import numpy as np
 
 import equipoise as eq
 from equipoise.core.streams import game_words
-from equipoise.incontext._contexts import as_board, some, take
-from equipoise.incontext._episode import episode
-from equipoise.incontext._model import MLP, Attention, lower_precision
+from equipoise.dynamics.loop import remember, seat
+from equipoise.incontext._contexts import as_tables, take
+from equipoise.incontext._model import MLP, Attention
 from equipoise.incontext._step import run_cycle
-from equipoise.incontext._teams import Frozen
 from equipoise.incontext._train import prepare
 
 
@@ -62,13 +61,13 @@ def timed(call, seconds):
 
 
 @eqx.filter_jit
-def learn(trainer, learned, board, context, labels, steps):
+def learn(trainer, learned, tables, context, labels, steps):
     """Some steps on the same data: gradients and the optimiser alone."""
     arrays, static = eqx.partition(learned, eqx.is_array)
 
     def one(arrays, _):
         learned = eqx.combine(arrays, static)
-        _, _, gradient = trainer._gradient(learned.models, board, context, labels)
+        _, _, gradient = trainer._gradient(learned.models, tables, context, labels)
         weights = eqx.filter(learned.models, eqx.is_inexact_array)
         change, memory = trainer.optimiser.update(gradient, learned.optimiser, weights)
         after = type(learned)(eqx.apply_updates(learned.models, change), memory)
@@ -80,9 +79,10 @@ def learn(trainer, learned, board, context, labels, steps):
 @eqx.filter_jit
 def data_of(trainer, models, key):
     """One batch of games, the play on them, and the expert's labels."""
-    board, context, labels = trainer.data(models, key)
+    tables, context, labels = trainer.data(models, key)
     index = trainer.part(0)
-    return some(board, index), take(context, index), None if labels is None else labels[:, index]
+    labels = None if labels is None else labels[:, index]
+    return tables.some(index), take(context, index), labels
 
 
 def training(name, config, limit, seconds):
@@ -123,20 +123,18 @@ def play(name, config, games, rounds, seconds):
     """One line: rounds per second of all games at once."""
     family = eq.games.families.uniform(3)
     players = eq.incontext.initial_players(family, config, key=0)
-    board = as_board(family.sample(games, key=1))
+    tables = as_tables(family.sample(games, key=1))
     words = jnp.asarray(game_words(jax.random.split(jax.random.key(2), games)))
-    team = Frozen.of(players, rounds)
-    if jax.default_backend() != "cpu":
-        team = eqx.tree_at(lambda t: t.models, team, lower_precision(team.models))
+    seats = seat(*players.learners(exploration=0.0))
 
     @eqx.filter_jit
-    def run(board, team, words):
-        found = episode(board, (team,), words, rounds=rounds)
-        return found.policies[-1], found.reward.mean()
+    def run(tables, seats, words):
+        found = remember(tables, seats, words, rounds=rounds)
+        return found.policies, found.events.reward.mean()
 
-    first, best = timed(lambda: run(board, team, words), seconds)
-    x, _ = run(board, team, words)[0]
-    off = float(np.abs(np.asarray(x, float).sum(-1) - 1).max())
+    first, best = timed(lambda: run(tables, seats, words), seconds)
+    x, _ = run(tables, seats, words)[0]
+    off = float(np.abs(np.asarray(x, float).sum(0) - 1).max())
     print(
         f"{name}, play of {games:,} games, {rounds} rounds: {rounds / best:,.0f} rounds/s "
         f"({1e3 * best / rounds:.3g} ms a round), {games * rounds / best:.3g} game-rounds/s "

@@ -20,9 +20,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from equipoise.dynamics import OMD, Exact
-from equipoise.dynamics._arena import MatrixArena
 from equipoise.dynamics._engine import as_arrays, precision
-from equipoise.dynamics._loop import advance, begin
+from equipoise.dynamics.loop import Tables, advance, begin, seat
 
 
 def gap(payoff, x, y):
@@ -34,20 +33,20 @@ def gap(payoff, x, y):
 
 def measure(actions, games, unroll, materialise, seconds):
     payoff = np.random.default_rng(0).random((actions, actions, games), dtype=np.float32)
-    learners, noise = as_arrays((OMD(), OMD())), Exact()
-    arena = MatrixArena(jnp.asarray(payoff))
+    seats, noise = as_arrays(seat(OMD(), OMD())), Exact()
+    tables = Tables(jnp.asarray(payoff))
     keys = jnp.asarray(np.random.default_rng(1).integers(0, 2**32, (2, games), dtype=np.uint32))
 
     @eqx.filter_jit
     def run(constant, state, stop):
-        arena, learners, keys = constant
+        tables, seats, keys = constant
         return advance(
-            arena, learners, noise, keys, state, stop, unroll=unroll, materialise=materialise
+            tables, seats, noise, keys, state, stop, unroll=unroll, materialise=materialise
         )[0]
 
-    constant = (arena, learners, keys)
+    constant = (tables, seats, keys)
     begun = time.perf_counter()
-    state = run(constant, begin(arena, learners, noise, keys, 0), jnp.int32(64))
+    state = run(constant, begin(tables, seats, noise, keys), jnp.int32(64))
     jax.block_until_ready(state)
     compiled = time.perf_counter() - begun
     rounds, played, best = 256, 64, float("inf")

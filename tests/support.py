@@ -2,6 +2,7 @@
 
 import importlib
 import os
+from pathlib import Path
 from types import ModuleType
 
 import beartype
@@ -27,3 +28,13 @@ def peer(name: str) -> ModuleType:
     if os.environ.get("EQUIPOISE_REQUIRE_PEERS"):
         return importlib.import_module(name)
     return pytest.importorskip(name)
+
+
+def files_of(run: Path) -> dict[str, bytes]:
+    """All files of a run folder but its log of starts and stops, which differs from run to run."""
+    files = (path for path in sorted(run.rglob("*")) if path.is_file())
+    return {
+        path.relative_to(run).as_posix(): path.read_bytes()
+        for path in files
+        if path.name != "environment.json"
+    }

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from equipoise.core import Outcome as Outcome
     from equipoise.core import Solution as Solution
     from equipoise.core import Status as Status
+    from equipoise.dynamics import Online as Online
     from equipoise.games import AggregativeGame as AggregativeGame
     from equipoise.games import AggregativeMarkovGame as AggregativeMarkovGame
     from equipoise.games import AggregativePolicy as AggregativePolicy
@@ -76,6 +77,7 @@ _PUBLIC: dict[str, str | None] = {
     # learning
     "dynamics": None,
     "incontext": None,
+    "Online": "equipoise.dynamics",
 }
 
 __all__ = sorted(_PUBLIC)  # pyright: ignore[reportUnsupportedDunderAll]

@@ -253,3 +253,37 @@ def test_matrix_games_do_not_load_it():
         "assert 'equipoise.aggregative' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+def test_solved_means_that_the_certificate_met_the_tolerance():
+    town = eq.games.load("two-roads", agents=1000)
+    rewards = np.concatenate([town.rewards(x).ravel() for x in np.linspace(0, 1, 5)[:, None]])
+    by_default = eq.solve(town)
+    assert by_default.tolerance == pytest.approx(1e-4 * np.ptp(rewards))
+    upper = float(by_default.certificate.max_upper)
+    for tolerance, name in ((upper, "solved"), (0.99 * upper, "within the proven bound")):
+        solution = eq.solve(town, tolerance=tolerance)
+        assert solution.tolerance == tolerance
+        assert (solution.status.name, solution.status.ok) == (name, name == "solved")
+    sampled = eq.solve(town, objective="welfare", rounding="sample", tolerance=0.0)
+    assert sampled.status.name == "inexact"
+
+
+def test_a_study_is_the_solution_the_map_and_both_compared():
+    game = eq.games.load("public-good", agents=90)
+    found = eq.aggregative.study(game)
+    alone = eq.solve(game)
+    assert found.solution.certificate == alone.certificate
+    assert [one.welfare for one in found.equilibria] == [
+        one.welfare for one in eq.aggregative.equilibria(game)
+    ]
+    assert [one.name for one in found.comparison][:2] == ["this solution", "equilibrium 0"]
+    assert found.comparison[0].gain == alone.certificate.max_gain
+    city = eq.games.load("demand-response", agents=100)
+    study = eq.aggregative.study(city)
+    best, worst = (eq.solve(city, objective="welfare", sense=s) for s in ("max", "min"))
+    assert [one.value for one in study.comparison[1:]] == [
+        np.mean(best.value),
+        np.mean(worst.value),
+    ]
+    assert study.equilibria == ()

@@ -22,6 +22,7 @@ WITHOUT_EXAMPLE = {
         *("Anchor", "Estimate", "LossForm", "MirrorMap", "Noise"),
         *("Bandit", "Foresight", "MarkovBandit", "Nothing", "Values"),
         *("CertifiedOutput", "History", "PlayState", "Recorded"),
+        *("loop.Event", "loop.LoopState", "loop.Remembered", "loop.Seats", "loop.Seen"),
     )
 } | {"equipoise.runs.Interrupt", "equipoise.runs.Progress"}
 

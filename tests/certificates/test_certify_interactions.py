@@ -69,7 +69,7 @@ def test_contextual_gains_equal_brute_force(rng, components, concept):
 def test_a_product_policy_has_one_gain_in_all_concepts(rng):
     game = contextual_game(rng)
     policy = padded(rng, game)
-    gains = [eq.certify(game, policy, concept=c).gains for c in (None, "nash", "cce", "ce")]
+    gains = [eq.certify(game, policy, concept=c).gains for c in ("auto", "nash", "cce", "ce")]
     np.testing.assert_allclose(gains, [gains[0]] * 4, atol=1e-13)
     profile = [np.ones(1)] * 3
     for i in range(3):  # the pure strategies of the normal form: an action for each context
@@ -303,6 +303,8 @@ def test_wrong_policies_and_concepts_are_refused(rng):
         eq.certify(eq.MarkovGame([[[0.0]]], [[[[1.0]]]], 0.5), ([[1.0]], [[1.0]]), concept="cce")
     with pytest.raises(ValueError, match="expected a single game for a mixture"):
         eq.certify(eq.MatrixGame(np.zeros((2, 1, 1))), Mixture(np.ones((2, 2, 1))))
+    with pytest.raises(ValueError, match="sum to 1"):
+        eq.certify(game, policy * 0.5)
 
 
 @pytest.mark.parametrize("concept", ["auto", "cce", "ce"])
@@ -318,5 +320,3 @@ def test_mixtures_on_tables_are_those_on_terms(rng, concept):
     light = Mixture([[[1, 0, 0], [0, 1, 0]], [[0, 1, 0], [0, 0, 1]]])
     # Row player: earns 1 and 1; always its first action earns (1 - 1) / 2, its second (0 + 1) / 2.
     np.testing.assert_allclose(eq.certify(wide, light).gains[0], 0.5 - 1.0)
-    with pytest.raises(ValueError, match="sum to 1"):
-        eq.certify(game, policy * 0.5)

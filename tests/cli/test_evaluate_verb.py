@@ -8,7 +8,7 @@ import pytest
 from equipoise import incontext
 from equipoise.cli import main
 from equipoise.games import families
-from equipoise.incontext._summary import Measured
+from equipoise.incontext.evaluation import Measured
 from equipoise.runs import Record
 
 SMALL = ["--games", "4", "--rounds", "32", "--search", "20", "--opponent-games", "2"]

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import equipoise as eq
+from equipoise import dynamics
 from equipoise.cli import main
 from equipoise.cli.play import LearnerName, Play
-from equipoise.papers import self_play
 from equipoise.report import RunFolder
 from equipoise.report._pictures import pictures_of
 from equipoise.runs import Record
@@ -66,13 +66,13 @@ def test_the_drawn_path_begins_at_the_first_round_and_says_of_which_game(capsys,
     for text in (picture.alt, picture.caption):
         assert "row (omd) against uniform in game 0 of 4" in text
         assert f"{gap:.3g}" in text
-    games = self_play.Config(games=4).sample()
+    games = dynamics.SelfPlay(games=4).sample()
     assert record.arrays["nash"] == pytest.approx(eq.solve(games[0]).policy[0])
 
 
 def test_the_early_path_is_that_of_the_same_play(tmp_path):
-    short = self_play.play_run(tmp_path / "short", self_play.Config(rounds=13, games=4))
-    long = self_play.play_run(tmp_path / "long", self_play.Config(rounds=100, games=4))
+    short = dynamics.self_play(dynamics.SelfPlay(rounds=13, games=4), tmp_path / "short")
+    long = dynamics.self_play(dynamics.SelfPlay(rounds=100, games=4), tmp_path / "long")
     place = long.arrays["path_rounds"].tolist().index(13)
     np.testing.assert_array_equal(short.arrays["path"][-1], long.arrays["path"][place])
 
@@ -179,9 +179,9 @@ def test_discount_and_concentration_reach_the_games(capsys, tmp_path):
 
 def test_every_learner_can_be_named():
     """The names on the command line are kept apart from the learners, which import JAX."""
-    assert {*get_args(LearnerName)} == {*self_play.MATRIX_LEARNERS, *self_play.MARKOV_LEARNERS}
+    assert {*get_args(LearnerName)} == {*dynamics.LEARNERS}
     noises = next(f.type for f in dataclasses.fields(Play) if f.name == "noise")
-    assert {*get_args(noises)} == {*self_play.NOISES}
+    assert {*get_args(noises)} == {*dynamics.NOISES}
 
 
 def test_the_verb_is_parsed_without_jax():

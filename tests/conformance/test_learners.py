@@ -135,9 +135,8 @@ def test_a_state_depends_on_own_feedback_alone(learner, markov):
     assert fields == own
     part = batch(markov)[0]
     noise = dynamics.Bernoulli()
-    history = dynamics.rollout(
-        part, learner, opponent(markov), rounds=100, key=6, noise=noise, double=True
-    )
+    options = {"rounds": 100, "key": 6, "noise": noise, "double": True, "history": True}
+    history = dynamics.play(part, learner, opponent(markov), **options).history
     spec = dynamics.Spec(3, 2, 0.9) if markov else dynamics.Spec(3)
     with double_precision():
         state = learner.init(spec)
@@ -173,6 +172,30 @@ def test_what_the_opponent_would_have_earned_elsewhere_changes_nothing(learner, 
     ]
     for a, b in zip(*map(jax.tree.leaves, states), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(("learner", "markov"), EVERY)
+def test_feedback_may_be_plain_numbers_and_is_checked(learner, markov):
+    """Python's integers and floats do; rounds count from one, and nothing may be NaN."""
+    spec = dynamics.Spec(3, 2, 0.9) if markov else dynamics.Spec(3)
+    state = learner.init(spec)
+    arguments = {
+        Bandit: {"round": 1, "action": 2, "reward": 0.5},
+        MarkovBandit: {"round": 1, "state": 0, "action": 2, "reward": 0.5, "next_state": 1},
+        Values: {"round": 1, "values": [0.1, 0.5, 0.9], "policy": np.full(3, 1 / 3)},
+        Nothing: {"round": 1},
+        dynamics.Foresight: {"round": 1, "values": [0.1, 0.5, 0.9]},
+    }[learner.sees]
+    policy = np.asarray(learner.policy(learner.update(state, learner.sees(**arguments))))
+    np.testing.assert_allclose(policy.sum(-1), 1.0, atol=1e-5)
+    with pytest.raises(ValueError, match="round: expected a whole number >= 1, found 0"):
+        learner.sees(**{**arguments, "round": 0})
+    with pytest.raises(ValueError, match="round: expected whole numbers >= 1"):
+        learner.sees(**{**arguments, "round": jnp.int32(0)})
+    for name in {"reward", "values"} & {*arguments}:
+        bad = np.nan if name == "reward" else [0.1, np.nan, 0.9]
+        with pytest.raises(ValueError, match=f"{name}: expected finite numbers, found nan"):
+            learner.sees(**{**arguments, name: bad})
 
 
 FLOORED = [pytest.param(one, id=n) for n, one in MATRIX.items() if isinstance(one, dynamics.OMD)]

@@ -79,8 +79,8 @@ def test_differences_name_every_key():
     ("text", "complaint"),
     [
         ('{"a": 1, "a": 2}', "the key 'a' twice"),
-        ("[" * 3000, "nested more than 64 deep"),
-        ("[" * 100 + "]" * 100, "nested more than 64 deep"),
+        ("[" * 3000, "or tables nested more than 64 deep"),
+        ("[" * 100 + "]" * 100, "or tables nested more than 64 deep"),
         ("[" + "9" * 400 + "]", "a whole number beyond float64"),
         ("[" + "9" * 5000 + "]", "digits"),
         ("[1e400]", "1e400, a number beyond float64"),
@@ -100,8 +100,10 @@ def test_what_is_wrong_with_json_is_told(tmp_path, text, complaint):
     ("text", "complaint"),
     [
         ("a = 1\na = 2", "overwrite"),
-        ("a = " + "[" * 3000, "nested more than 64 deep"),
-        ("a" + ".a" * 3000 + " = 1", "nested more than 64 deep"),
+        ("a = " + "[" * 3000, "or tables nested more than 64 deep"),
+        ("a" + ".a" * 3000 + " = 1", "or tables nested more than 64 deep"),
+        ("a" + " . 'b c'" * 70 + " = 1", "or tables nested more than 64 deep"),
+        ("# a\n" * 200_000, "a text of 800,000 characters; at most 150,000 are read"),
         ("a = " + "9" * 400, "a whole number beyond float64"),
         ("a = " + "9" * 5000, "digits"),
         (b"a = '\xff'", "can't decode"),
@@ -118,3 +120,8 @@ def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path):
     assert read_json(tmp_path / "a", "a") == {"a": 1}
     with pytest.raises(ValueError, match=r"a: expected an object with b; no b"):
         read_json(tmp_path / "a", "b")
+
+
+def test_long_arrays_of_toml_are_read(tmp_path):
+    (tmp_path / "a.toml").write_text(f"a = {[0.5] * 10_000}\nb = '{'x.' * 60}'\n[c.d]")
+    assert read_toml(tmp_path / "a.toml")["a"] == [0.5] * 10_000

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from equipoise.dynamics._vlearning import mixing_weight
 
 from equipoise import dynamics, games
 from equipoise.dynamics import VLearning, _output, certified_output
-from equipoise.dynamics._vlearning import mixing_weight
 
 GAME = games.families.uniform(actions=2, states=2, discount=0.6).sample(key=5)
 

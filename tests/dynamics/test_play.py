@@ -11,7 +11,7 @@ import pytest
 from equipoise import dynamics, games
 from equipoise.certificates import certify
 from equipoise.dynamics import OMD, Bernoulli, BestResponder, Exact, Fixed, Gaussian, MarkovOMD
-from equipoise.dynamics import _tiles as tiles
+from equipoise.dynamics import _engine as tiles
 
 FAMILY = games.families.uniform(actions=3)
 SMALL = FAMILY.sample(6, key=0)
@@ -89,7 +89,8 @@ def test_averages_and_regrets_are_those_of_the_history(noise):
     """Brute force over every remembered round; more rounds than one block of the sums."""
     rounds = 700
     trace = dynamics.play(SMALL, OMD(), OMD(), rounds=rounds, key=1, noise=noise, double=True)
-    history = dynamics.rollout(SMALL, OMD(), OMD(), rounds=rounds, key=1, noise=noise, double=True)
+    options = {"rounds": rounds, "key": 1, "noise": noise, "double": True, "history": True}
+    history = dynamics.play(SMALL, OMD(), OMD(), **options).history
     payoff = np.asarray(SMALL.payoff)
     x, y = history.policies
     np.testing.assert_allclose(trace.average[0], x.mean(1), atol=1e-6)
@@ -121,7 +122,9 @@ def test_rewards_are_scaled_from_their_range():
 
 def test_actions_follow_the_policy():
     fixed = Fixed([0.5, 0.3, 0.2])
-    history = dynamics.rollout(SMALL, fixed, dynamics.Uniform(), rounds=4000, key=0)
+    history = dynamics.play(
+        SMALL, fixed, dynamics.Uniform(), rounds=4000, key=0, history=True
+    ).history
     rows = np.bincount(history.actions[..., 0].ravel(), minlength=3) / 24_000
     columns = np.bincount(history.actions[..., 1].ravel(), minlength=3) / 24_000
     np.testing.assert_allclose(rows, [0.5, 0.3, 0.2], atol=0.012)
@@ -131,7 +134,7 @@ def test_actions_follow_the_policy():
 def test_states_follow_the_transitions():
     game = games.families.uniform(actions=2, states=3).sample(key=0)
     uniform = dynamics.Uniform()
-    history = dynamics.rollout(game, uniform, uniform, rounds=40_000, key=0)
+    history = dynamics.play(game, uniform, uniform, rounds=40_000, key=0, history=True).history
     s, (a, b) = history.states[:-1], history.actions.T
     for place in range(3):
         here = (s == place) & (a == 1) & (b == 0)
@@ -145,7 +148,9 @@ def test_noisy_rewards_are_unbiased(noise, spread):
     means = np.array([0.3, 0.5, 0.7])
     one = games.MatrixGame(means.reshape(3, 1, 1))
     uniform = dynamics.Uniform()
-    history = dynamics.rollout(one, uniform, uniform, rounds=20_000, key=0, noise=noise)
+    history = dynamics.play(
+        one, uniform, uniform, rounds=20_000, key=0, noise=noise, history=True
+    ).history
     error = 4 * spread / np.sqrt(20_000) + 1e-4
     np.testing.assert_allclose(history.rewards.mean(1), means, atol=error * 1.2)
     assert (history.rewards >= 0).all()
@@ -153,10 +158,47 @@ def test_noisy_rewards_are_unbiased(noise, spread):
     np.testing.assert_allclose(history.rewards.std(1), spread, atol=0.06)
 
 
-def test_the_play_of_rollout_is_that_of_play():
-    history = dynamics.rollout(SMALL, OMD(), OMD(), rounds=60, key=1)
-    trace = dynamics.play(SMALL, OMD(), OMD(), rounds=59, key=1)
-    np.testing.assert_allclose(history.policies[0][:, -1], trace.last[0], atol=1e-4)
+def test_history_changes_nothing():
+    plain = dynamics.play(SMALL, OMD(), OMD(), rounds=80, key=1, record=(5, 70))
+    kept = dynamics.play(SMALL, OMD(), OMD(), rounds=80, key=1, record=(5, 70), history=True)
+    assert plain.history is None
+    for which in ("last", "average"):
+        for one, other in zip(
+            getattr(plain.recorded, which), getattr(kept.recorded, which), strict=True
+        ):
+            np.testing.assert_allclose(one, other, atol=1e-5)
+    np.testing.assert_allclose(plain.regret, kept.regret, atol=1e-4)
+    assert kept.history.held[0] is kept.history.policies[0]
+    np.testing.assert_allclose(kept.history.policies[0][:, 5], plain.recorded.last[0][0], atol=1e-5)
+
+
+def test_history_goes_on_from_a_state():
+    whole = dynamics.play(SMALL, OMD(), OMD(), rounds=100, key=1, history=True)
+    half = dynamics.play(SMALL, OMD(), OMD(), rounds=70, key=1, history=True)
+    rest = dynamics.play(SMALL, OMD(), OMD(), rounds=30, state=half.state, history=True)
+    np.testing.assert_array_equal(rest.history.actions, whole.history.actions[:, 70:])
+    np.testing.assert_allclose(rest.average[0], whole.average[0], atol=1e-6)
+
+
+def test_mean_rewards_of_the_history_are_those_of_its_policies():
+    game = games.families.uniform(actions=(2, 3), states=2).sample(4, key=0)
+    fixed = Fixed([[0.2, 0.3, 0.5]] * 2)
+    history = dynamics.play(game, MarkovOMD(), fixed, rounds=30, key=0, history=True).history
+    x, y = history.policies
+    here = game.reward[np.arange(4)[:, None], history.states[:, :-1]]
+    mean = np.einsum("gta,gtab,gtb->gt", x, here, y)
+    np.testing.assert_allclose(history.expected, mean, atol=1e-6)
+
+
+@pytest.mark.parametrize("seat", [0, 1])
+def test_a_best_responder_of_markov_games_leaves_nothing_to_gain(seat):
+    game = games.families.uniform(actions=(2, 3), states=2).sample(4, key=0)
+    learners = [MarkovOMD(), MarkovOMD()]
+    learners[seat] = BestResponder()
+    trace = dynamics.play(game, *learners, rounds=20, key=0)
+    gains = certify(game, trace.last).gains
+    np.testing.assert_allclose(gains[:, seat], 0.0, atol=1e-5)
+    assert gains[:, 1 - seat].max() > 0.1
 
 
 def test_a_best_responder_earns_what_can_be_earned():
@@ -218,7 +260,7 @@ def test_wrong_input_is_refused(options, complaint):
 
 
 @pytest.mark.parametrize("start", [-1, 2, 99])
-@pytest.mark.parametrize("verb", [dynamics.play, dynamics.rollout, dynamics.certified_output])
+@pytest.mark.parametrize("verb", [dynamics.play, dynamics.certified_output])
 def test_a_start_that_no_game_has_is_refused(verb, start):
     game = MARKOV if verb is dynamics.play else MARKOV[0]
     learner = MarkovOMD()
@@ -227,7 +269,9 @@ def test_a_start_that_no_game_has_is_refused(verb, start):
 
 
 def test_play_begins_at_the_start():
-    history = dynamics.rollout(MARKOV[0], MarkovOMD(), MarkovOMD(), rounds=5, key=0, start=1)
+    history = dynamics.play(
+        MARKOV[0], MarkovOMD(), MarkovOMD(), rounds=5, key=0, start=1, history=True
+    ).history
     assert history.states[0] == 1
 
 

@@ -9,6 +9,7 @@ from support import peer
 
 import equipoise as eq
 from equipoise.core.arrays import read_npz
+from equipoise.dynamics import LEARNERS
 from equipoise.incontext import _contexts, _train
 from equipoise.incontext._step import Trainer
 
@@ -94,9 +95,14 @@ def trained_on(monkeypatch):
     """What training sees from now on: (rewards, actions, policies, labels) of every cycle."""
     seen, labels_of = [], Trainer._labels
 
-    def labelled(self, board, context, *more):
-        labels = labels_of(self, board, context, *more)
-        parts = (board.reward, context.actions, context.policies, labels)
+    def labelled(self, tables, context, *more):
+        labels = labels_of(self, tables, context, *more)
+        parts = (
+            jax.numpy.moveaxis(tables.reward, -1, 0),
+            context.actions,
+            context.policies,
+            labels,
+        )
         jax.debug.callback(lambda *arrays: seen.append([np.asarray(a) for a in arrays]), *parts)
         return labels
 
@@ -143,15 +149,17 @@ def test_exploration_is_a_constant_share_of_each_game_as_in_training():
 
 
 def test_contexts_know_the_learners_that_play_knows():
-    for family, names in ((MATRIX, _contexts.MATRIX_LEARNERS), (MARKOV, _contexts.MARKOV_LEARNERS)):
-        board = _contexts.as_board(family.sample(len(names), key=0))
+    for family, kind in ((MATRIX, "matrix"), (MARKOV, "markov")):
+        known = {name for name, named in LEARNERS.items() if getattr(named, kind) is not None}
+        names = sorted(known - {"best-responder"})
+        tables = _contexts.as_tables(family.sample(len(names), key=0))
         words = np.ones((2, len(names)), np.uint32)
         context = jax.eval_shape(
-            lambda b, w, n=tuple(names): _contexts.learners_play(b, n, w, rounds=3), board, words
+            lambda b, w, n=tuple(names): _contexts.learners_play(b, n, w, rounds=3), tables, words
         )
         assert context.actions.shape == (2, len(names), 3)
-        with pytest.raises(ValueError, match=r"learners: expected names among .*'best-responder'"):
-            _contexts.make_learner("best-responder", family.states, 3)
+        with pytest.raises(ValueError, match=r"learners: expected .*'best-responder'"):
+            _contexts.training_learner("best-responder", family.states, 3)
 
 
 def test_players_play_contexts_of_their_own():

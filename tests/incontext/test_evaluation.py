@@ -6,14 +6,18 @@ from sample_players import random_players
 
 import equipoise as eq
 from equipoise import dynamics, incontext
+from equipoise.dynamics import Mean
 from equipoise.games import families
-from equipoise.incontext._curves import Mean, gap
-from equipoise.incontext._measures import beyond_value, make_opponents, rounds_to_gap
 from equipoise.incontext._static import best_static, static_policies
+from equipoise.incontext.evaluation import beyond_value, make_opponents, rounds_to_gap
 from equipoise.runs import Record
 
 FAMILY = families.uniform(3)
 GAMES = FAMILY.sample(8, key=1)  # as many as in the example of `evaluate`
+
+
+def gap(games, policies):
+    return eq.certify(games, policies).nash_conv
 
 
 @pytest.fixture(scope="module")
@@ -85,8 +89,8 @@ def test_what_a_best_responder_takes_is_the_gain_it_has():
         exploration=0.0,
     )
     value = eq.solve(games).value
-    taken = beyond_value(episode, value)
-    worst = np.einsum("gta,gab->gtb", episode.held[0], games.payoff).min(-1)
+    _, taken = beyond_value(episode, value)
+    worst = np.einsum("gta,gab->gtb", episode.history.held[0], games.payoff).min(-1)
     np.testing.assert_allclose(taken, worst - value[:, None], atol=1e-6)
     assert (taken <= 1e-6).all()
 
@@ -96,12 +100,11 @@ def test_rounds_beyond_the_value_in_a_markov_game():
     game = families.uniform(2, states=2).sample(1, key=0)
     solution = eq.solve(game)
     x, y = (np.asarray(p)[0] for p in solution.policy)
-    history = dynamics.rollout(game, dynamics.Fixed(x), dynamics.Fixed(y), rounds=4000, key=0)
-    expected = np.einsum("ta,tab,tb->t", *_at(game, history, x, y))[None]
-    episode = incontext.Episode(
-        game, np.array([4000]), (x[None, None], y[None, None]), history, (x, y), expected
-    )
-    beyond = beyond_value(episode, solution.value)
+    fixed = dynamics.Fixed(x), dynamics.Fixed(y)
+    trace = dynamics.play(game, *fixed, rounds=4000, key=0, history=True)
+    expected, beyond = beyond_value(trace, solution.value)
+    by_hand = np.einsum("ta,tab,tb->t", *_at(game, trace.history, x, y))
+    np.testing.assert_allclose(expected[0], by_hand, atol=1e-6)
     assert abs(beyond.mean()) < 4 * beyond.std() / 4000**0.5
 
 

@@ -1,5 +1,8 @@
 """Play of frozen players: whom they meet, what is kept, and that games do not touch one another."""
 
+from dataclasses import replace
+from typing import Any
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -24,13 +27,13 @@ def episode():
 
 
 def test_what_is_kept_has_its_shape(episode):
-    assert episode.rounds.tolist() == [1, 2, 4, 8, 16, 20]
-    assert episode.policies[0].shape == (6, 40, 3)
+    assert episode.recorded.rounds.tolist() == [1, 2, 4, 8, 16, 20]
+    assert episode.recorded.last[0].shape == (6, 40, 3)
     assert episode.curve.shape == (6, 40)
     history = episode.history
     assert history.actions.shape == (40, 20, 2)
     assert history.rewards.shape == (40, 20)
-    assert history.policies[1].shape == episode.held[1].shape == (40, 20, 3)
+    assert history.policies[1].shape == episode.history.held[1].shape == (40, 20, 3)
     assert history.states is None
     for policy in episode.last:
         assert policy.dtype == np.float64
@@ -52,7 +55,7 @@ def test_rewards_and_actions_belong_together(episode):
     np.testing.assert_allclose(episode.history.rewards, seen, atol=1e-7)
     x, y = episode.history.policies
     mean = np.einsum("gta,gab,gtb->gt", x, GAMES.payoff, y)
-    np.testing.assert_allclose(episode.expected, mean, atol=1e-6)
+    np.testing.assert_allclose(episode.history.expected, mean, atol=1e-6)
 
 
 def test_a_game_alone_is_as_in_any_batch(episode):
@@ -61,7 +64,9 @@ def test_a_game_alone_is_as_in_any_batch(episode):
     for part in (slice(0, 1), slice(7, 8), slice(31, 32), slice(33, 34), slice(3, 40)):
         alone = incontext.play(PLAYERS, GAMES[part], rounds=ROUNDS, key=keys[part])
         for seat in (0, 1):
-            np.testing.assert_array_equal(alone.policies[seat], episode.policies[seat][:, part])
+            np.testing.assert_array_equal(
+                alone.recorded.last[seat], episode.recorded.last[seat][:, part]
+            )
         np.testing.assert_array_equal(alone.history.rewards, episode.history.rewards[part])
 
 
@@ -78,16 +83,16 @@ def test_batches_of_any_shape(episode):
 
 
 def test_policies_depend_on_the_history(episode):
-    assert (np.ptp(episode.held[0], axis=1).max(-1) > 1e-3).all()
+    assert (np.ptp(episode.history.held[0], axis=1).max(-1) > 1e-3).all()
 
 
 def test_exploration_is_played_but_not_given():
     free = incontext.play(PLAYERS, GAMES, rounds=ROUNDS, key=1, exploration=0.4)
     share = np.array([0.4 * min(1.0, (16 / t) ** 0.25) for t in range(1, 21)])[None, :, None]
-    for given, played in zip(free.held, free.history.policies, strict=True):
+    for given, played in zip(free.history.held, free.history.policies, strict=True):
         np.testing.assert_allclose(played, (1 - share) * given + share / 3, atol=1e-6)
     none = incontext.play(PLAYERS, GAMES, rounds=ROUNDS, key=1, exploration=0.0)
-    np.testing.assert_array_equal(none.held[0], none.history.policies[0])
+    np.testing.assert_array_equal(none.history.held[0], none.history.policies[0])
 
 
 def test_rewards_are_scaled():
@@ -95,7 +100,8 @@ def test_rewards_are_scaled():
     usual = incontext.play(PLAYERS, GAMES, rounds=ROUNDS, key=1)
     other = incontext.play(PLAYERS, scaled, rounds=ROUNDS, key=1, reward_range=(-5, 5))
     np.testing.assert_allclose(other.last[0], usual.last[0], atol=1e-4)
-    np.testing.assert_allclose(other.reward, 10 * usual.reward - 5, atol=1e-4)
+    theirs, ours = other.history.expected, usual.history.expected
+    np.testing.assert_allclose(theirs, 10 * ours - 5, atol=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +117,6 @@ def test_rewards_are_scaled():
 def test_learners_of_every_kind_can_be_met(opponent, seat):
     games = GAMES[:4]
     episode = incontext.play(PLAYERS, games, rounds=ROUNDS, key=1, opponent=opponent, seat=seat)
-    assert episode.seats == (seat,)
     own, other = (0, 1) if seat == "row" else (1, 0)
     if isinstance(opponent, dynamics.Fixed):
         np.testing.assert_allclose(episode.last[other], [[0.2, 0.3, 0.5]] * 4, atol=1e-6)
@@ -120,14 +125,14 @@ def test_learners_of_every_kind_can_be_met(opponent, seat):
         np.testing.assert_allclose(gains[:, other], 0.0, atol=1e-6)
         assert (gains[:, own] > 0).any()
     else:
-        assert (np.ptp(episode.held[other], axis=1).max(-1) > 0).all()
+        assert (np.ptp(episode.history.held[other], axis=1).max(-1) > 0).all()
 
 
 def test_learners_at_this_table_are_those_of_dynamics():
     """A learner that plays a fixed policy here learns what it learns there."""
     fixed, games = dynamics.Fixed([1.0, 0.0, 0.0]), GAMES[:8]
     learner = dynamics.OptimisticOMD()
-    theirs = dynamics.rollout(games, fixed, learner, rounds=ROUNDS, key=3)
+    theirs = dynamics.play(games, fixed, learner, rounds=ROUNDS, key=3, history=True).history
     ours = incontext.play(silent(), games, rounds=ROUNDS, key=3, opponent=learner, exploration=0.0)
     np.testing.assert_allclose(ours.history.policies[1], theirs.policies[1], atol=1e-5)
     np.testing.assert_array_equal(ours.history.actions, theirs.actions)
@@ -162,15 +167,15 @@ def test_players_are_uncoupled():
 
 def test_markov_games_have_policies_at_all_states():
     episode = incontext.play(MARKOV, MARKOV_GAMES, rounds=8, key=1)
-    assert episode.policies[0].shape == (4, 6, 2, 2)
-    assert episode.policies[1].shape == (4, 6, 2, 3)
+    assert episode.recorded.last[0].shape == (4, 6, 2, 2)
+    assert episode.recorded.last[1].shape == (4, 6, 2, 3)
     assert episode.history.states.shape == (6, 9)
     assert set(np.unique(episode.history.states)) == {0, 1}
     assert eq.certify(MARKOV_GAMES, episode.last).nash_conv.shape == (6,)
     assert (episode.history.states[:, 0] == 0).all()
     keys = dynamics.game_keys(1, (6,))
     alone = incontext.play(MARKOV, MARKOV_GAMES[4:5], rounds=8, key=keys[4:5])
-    np.testing.assert_array_equal(alone.policies[1][:, 0], episode.policies[1][:, 4])
+    np.testing.assert_array_equal(alone.recorded.last[1][:, 0], episode.recorded.last[1][:, 4])
 
 
 @pytest.mark.parametrize("seat", ["row", "column"])
@@ -202,11 +207,11 @@ def test_distance_is_zero_for_the_learner_itself_and_not_for_others():
     [
         ({"rounds": 0}, "rounds: expected a whole number"),
         ({"record": (3, 99)}, r"record: expected rounds in \[1, 4\], found 99"),
-        ({"opponent": dynamics.MarkovOMD()}, "opponent: expected a learner of matrix games"),
+        ({"opponent": dynamics.MarkovOMD()}, "column: expected a learner of matrix games"),
         ({"exploration": 2.0}, "exploration: expected a number in"),
         ({"reward_range": (1.0, 0.0)}, "reward_range: expected"),
         ({"reward_range": (0.0, 0.5)}, r"games: expected rewards in \[0.0, 0.5\]"),
-        ({"start": 1}, r"start: expected a state in \[0, 0\]"),
+        ({"start": 1}, "start: expected 0 in matrix games"),
         ({"opponent": MARKOV}, "games: expected 2 x 3 actions in 2 states"),
         ({"games": families.uniform(2).sample(3, key=0)}, "games: expected 3 x 3 actions, found 2"),
         ({"players": random_players(seeds=2)}, "players: expected one pair, found 2 seeds"),
@@ -217,6 +222,62 @@ def test_wrong_arguments_are_refused(change, complaint):
     arguments = {"players": PLAYERS, "games": GAMES[:2], "rounds": 4, "key": 1, **change}
     with pytest.raises(ValueError, match=complaint):
         incontext.play(**arguments)
+
+
+def test_a_player_is_a_learner_like_any_other(episode):
+    """In either seat of `dynamics.play`, with a history or without."""
+    plain = dynamics.play(GAMES, PLAYERS, PLAYERS, rounds=ROUNDS, key=1)
+    assert plain.state is None
+    np.testing.assert_allclose(plain.last[0], episode.last[0], atol=1e-5)
+    np.testing.assert_allclose(plain.average[1], episode.average[1], atol=1e-5)
+    row, column = PLAYERS.learners()
+    mixed = dynamics.play(GAMES, dynamics.OMD(), column, rounds=ROUNDS, key=1)
+    met = incontext.play(
+        PLAYERS, GAMES, rounds=ROUNDS, key=1, opponent=dynamics.OMD(), seat="column"
+    )
+    np.testing.assert_allclose(mixed.last[1], met.last[1], atol=1e-5)
+    half = dynamics.play(GAMES, dynamics.OMD(), dynamics.OMD(), rounds=2, key=1)
+    with pytest.raises(ValueError, match="state: expected None with frozen players"):
+        dynamics.play(GAMES, row, dynamics.OMD(), rounds=2, state=half.state)
+
+
+def test_models_of_their_own_sit_together_and_apart():
+    """Two models of one shape are stacked; the same play as when each is updated by itself."""
+    two = random_players(shared=False)
+    x, y = two.learners()
+    seats = dynamics.loop.seat(x, y)
+    assert seats.stacked
+    assert seats.column is None
+    together = dynamics.play(GAMES[:4], two, two, rounds=ROUNDS, key=1)
+    against = dynamics.play(GAMES[:4], x, Alone(y, y.exploration), rounds=ROUNDS, key=1)
+    np.testing.assert_allclose(together.last[1], against.last[1], atol=1e-5)
+    shared = dynamics.loop.seat(*PLAYERS.learners())
+    assert shared.column is None
+    assert not shared.stacked
+
+
+class Alone(dynamics.ContextLearner):
+    """A player under another type, which cannot share a program with its own."""
+
+    player: incontext.Player
+    exploration: Any
+    fading: bool = True
+    sees = dynamics.Bandit
+
+    def init(self, spec):
+        return self.player.init(spec)
+
+    def policy(self, state):
+        return self.player.policy(state)
+
+    def update(self, state, feedback):
+        return self.player.update(state, feedback)
+
+    def within(self, rounds):
+        return replace(self, player=self.player.within(rounds))
+
+    def grow(self, state, rounds):
+        return self.player.grow(state, rounds)
 
 
 @pytest.mark.parametrize("seat", ["row", "column"])

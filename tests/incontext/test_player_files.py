@@ -2,8 +2,8 @@
 
 import json
 
-import jax
 import equinox as eqx
+import jax
 import numpy as np
 import pytest
 from sample_players import TINY, random_players
@@ -64,7 +64,7 @@ def test_damage_is_told(tmp_path):
         ({"config": {**content["config"], "width": 32}}, "expected shape"),
         ({"config": {**content["config"], "layers": 2}}, "expected the weights of its config"),
         ({"config": {**content["config"], "colour": 2}}, "expected fields of Config"),
-        ({"config": {**content["config"], "layers": 1e15}}, "layers: expected at most"),
+        ({"config": {**content["config"], "layers": 10**15}}, "layers: expected at most"),
         ({"family": {"name": "uniform"}}, r"players\.json: expected .* with 'actions', found no"),
         ({"family": {**content["family"], "actions": 3}}, r"players\.json: expected a sound"),
         ({"config": 3}, r"players\.json: expected a sound description"),

@@ -8,7 +8,7 @@ import pytest
 
 import equipoise as eq
 from equipoise.incontext import _sweep
-from equipoise.incontext._chunks import attend
+from equipoise.incontext._attention import attend_in_chunks as attend
 
 BASE = eq.games.families.uniform(actions=2).sample(key=0)
 NEAR = [eq.games.families.perturbed(BASE, scale) for scale in (0.1, 0.3)]
@@ -60,7 +60,7 @@ def test_training_sets_of_several_sizes_are_repeated_to_one():
     made = [_sweep._trainer(f, TINY, n, k) for f, n, k in zip(NEAR, sizes, keys, strict=True)]
     equal = _sweep._equal_sets(made)
     for trainer, size in zip(equal, sizes, strict=True):
-        games = np.asarray(trainer.games.board.reward).reshape(6, -1)
+        games = np.asarray(trainer.games.tables.reward).reshape(-1, 6).T
         _, counts = np.unique(games, axis=0, return_counts=True)
         assert counts.tolist() == [6 // size] * size
 

@@ -8,7 +8,7 @@ import pytest
 
 from equipoise import incontext
 from equipoise.games import families
-from equipoise.incontext import _flash as flash
+from equipoise.incontext import _attention as flash
 from equipoise.incontext._model import Attention, lower_precision, random_transformer
 
 SIZES = {"features": 5, "outputs": 3, "layers": 2, "heads": 4, "width": 16, "hidden": 24}

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from equipoise.papers import last_iterate, self_play
+from equipoise import dynamics
+from equipoise.papers import last_iterate
 from equipoise.runs import Record
 
 SMALL = last_iterate.Config(
@@ -32,10 +33,10 @@ def test_every_panel_and_learner_is_recorded(record):
 
 
 def test_the_numbers_are_those_of_play(record):
-    trace = self_play.dynamics.play(
+    trace = dynamics.play(
         last_iterate.families.uniform(2).sample(6, key=0),
-        self_play.make_learner("omd", markov=False, rounds=400),
-        self_play.make_learner("omd", markov=False, rounds=400),
+        dynamics.make_learner("omd", markov=False, rounds=400),
+        dynamics.make_learner("omd", markov=False, rounds=400),
         rounds=400,
         key=1,
         seeds=2,
@@ -65,8 +66,9 @@ def test_a_figure_is_drawn_from_saved_records(record, tmp_path):
 
 
 def test_every_named_learner_can_be_made():
-    for markov, known in ((False, self_play.MATRIX_LEARNERS), (True, self_play.MARKOV_LEARNERS)):
-        for name in known:
-            assert self_play.make_learner(name, markov=markov, rounds=100).sees is not None
+    for name, named in dynamics.LEARNERS.items():
+        for markov, maker in ((False, named.matrix), (True, named.markov)):
+            if maker is not None:
+                assert dynamics.make_learner(name, markov=markov, rounds=100).sees is not None
     with pytest.raises(ValueError, match="learner: expected for matrix games one of"):
-        self_play.make_learner("v-learning", markov=False, rounds=100)
+        dynamics.make_learner("v-learning", markov=False, rounds=100)

@@ -9,8 +9,9 @@ import numpy as np
 import optax
 import pytest
 
+from equipoise.core.arrays import read_npz, write_npz
 from equipoise.core.precision import double_precision
-from equipoise.runs._checkpoint import load_checkpoint, read_facts, save_checkpoint
+from equipoise.runs._checkpoint import check_checkpoint, load_checkpoint, save_checkpoint
 
 
 class Pair(NamedTuple):
@@ -105,9 +106,11 @@ def test_committed_arrays_go_back_to_their_device(tmp_path):
     assert not roundtrip(tmp_path, jnp.ones(3)).committed
 
 
-def test_facts_are_read_without_arrays(tmp_path):
-    save_checkpoint(tmp_path / "a.npz", {"x": 1}, step=3, metrics_bytes=10)
-    assert read_facts(tmp_path / "a.npz") == {"step": 3, "metrics_bytes": 10}
+def test_facts_and_checksums_of_rows_are_kept(tmp_path):
+    save_checkpoint(tmp_path / "a.npz", {"x": 1}, [7, 2**32 - 1], step=3, metrics_bytes=10)
+    facts = check_checkpoint(tmp_path / "a.npz")
+    assert facts.pop("rows").tolist() == [7, 2**32 - 1]
+    assert facts == {"step": 3, "metrics_bytes": 10}
 
 
 def test_equal_trees_make_equal_files(tmp_path):
@@ -150,7 +153,17 @@ def test_a_damaged_file_is_refused(tmp_path):
         load_checkpoint(path, {"a": np.arange(1000)})
     path.write_bytes(b"not a zip file")
     with pytest.raises(ValueError, match=r"expected an \.npz file of arrays, found something else"):
-        read_facts(path)
+        check_checkpoint(path)
     np.savez(path, x=np.ones(2))
     with pytest.raises(ValueError, match="expected a checkpoint, found no manifest"):
-        read_facts(path)
+        check_checkpoint(path)
+
+
+def test_content_that_was_put_together_from_two_checkpoints_is_refused(tmp_path):
+    save_checkpoint(tmp_path / "a.npz", {"a": np.zeros(3)}, step=1)
+    save_checkpoint(tmp_path / "b.npz", {"a": np.ones(3)}, step=2)
+    mixed = read_npz(tmp_path / "a.npz") | {"000000": read_npz(tmp_path / "b.npz")["000000"]}
+    write_npz(tmp_path / "c.npz", mixed)  # sound as a file
+    for read in (check_checkpoint, lambda path: load_checkpoint(path, {"a": np.zeros(3)})):
+        with pytest.raises(ValueError, match=r"c\.npz: .* found one whose content has changed"):
+            read(tmp_path / "c.npz")

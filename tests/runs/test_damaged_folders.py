@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from equipoise.runs import DamagedCheckpoint, FolderInUse, Record, Run, _lock
+from equipoise.runs import DamagedCheckpoint, FolderInUse, Record, Run, _folder
 
 STATE = {"x": [0.0] * 4}
 
@@ -30,7 +30,7 @@ def checkpoint(folder, step):
 
 
 def names(folder):
-    return sorted(p.name for p in (folder / "checkpoints").iterdir())
+    return sorted(p.name for p in folder.glob("checkpoints/*"))
 
 
 def empty(path):
@@ -94,12 +94,73 @@ def test_a_state_of_another_structure_is_no_damage(folder):
         run.restore({"y": 0.0})
 
 
-def test_a_finished_run_does_not_need_its_checkpoints(folder):
+def test_a_finished_run_has_no_checkpoints(folder):
+    kept = checkpoint(folder, 4).read_bytes()
     with Run.open(folder) as run:
         run.finish(Record("test", scalars={"x": 1}))
-    empty(checkpoint(folder, 4))
+    assert not (folder / "checkpoints").exists()
+    (folder / "checkpoints").mkdir()
+    checkpoint(folder, 4).write_bytes(kept)  # as if it had been killed before removing them
     with Run.open(folder) as run:
         assert run.record().scalars == {"x": 1}
+    assert not (folder / "checkpoints").exists()
+
+
+@pytest.mark.parametrize("last", [5, 4])
+def test_a_renamed_checkpoint_is_refused(folder, last):
+    """An older one over the newest, or the newest under a later name."""
+    checkpoint(folder, last).write_bytes(checkpoint(folder, last - 1).read_bytes())
+    with pytest.raises(ValueError, match=rf"expected the checkpoint of step {last}, found that of"):
+        Run.open(folder, {"steps": 6})
+    checkpoint(folder, last).unlink()
+    with Run.open(folder) as run:  # as the message says
+        assert run.restore(STATE) == state(last - 1)
+
+
+def test_a_checkpoint_of_another_run_is_refused(folder, tmp_path):
+    with Run.create(tmp_path / "other", {"steps": 7}) as run:
+        run.checkpoint(4, state(9))
+    checkpoint(folder, 4).write_bytes(checkpoint(tmp_path / "other", 4).read_bytes())
+    with pytest.raises(ValueError, match=r"0004\.npz: .* found that of a run with another config"):
+        Run.open(folder, {"steps": 6})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "row"),
+    [(b'"x": 2', b'"x": 7', 2), (b'"x": 3}', b'"x": 3 ', 3), (b'1}\n{"', b'1}, {"', 1)],
+)
+def test_a_damaged_row_of_metrics_is_named(folder, old, new, row):
+    file = folder / "metrics.jsonl"
+    content = file.read_bytes()
+    assert old in content
+    file.write_bytes(content.replace(old, new))
+    with pytest.raises(ValueError, match=rf"metrics\.jsonl: line {row}: expected the row it was"):
+        Run.open(folder)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links of POSIX")
+@pytest.mark.parametrize("link", [os.symlink, os.link])
+def test_the_lock_does_not_follow_links(tmp_path, link):
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    (tmp_path / "run").mkdir()
+    link(victim, tmp_path / "run" / "lock")
+    with pytest.raises(ValueError, match=r"run/lock: expected a file of its own, found a link"):
+        Run.start(tmp_path / "run", {})
+    assert victim.read_text() == "mine"
+
+
+def test_a_folder_that_holds_only_a_lock_can_be_started(tmp_path):
+    folder = tmp_path / "run"
+    assert Run.can_start(folder)
+    folder.mkdir()
+    (folder / "lock").write_text("process 1 on nowhere")
+    assert Run.can_start(folder)
+    with Run.start(folder, {"a": 1}):
+        assert Run.can_start(folder)
+    (tmp_path / "thesis.tex").touch()
+    assert not Run.can_start(tmp_path)
+    assert not Run.can_start(tmp_path / "thesis.tex")
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[1]", b"\xff"])
@@ -109,6 +170,15 @@ def test_a_broken_file_is_named_on_resuming(folder, name, content):
     with pytest.raises(ValueError, match=rf"run/{name}: expected"):
         Run.open(folder)
     with pytest.raises(ValueError, match=rf"run/{name}: expected"):  # the lock was released
+        Run.open(folder)
+
+
+@pytest.mark.parametrize(
+    "content", ['{"sessions": 3}', '{"sessions": [3]}', '{"sessions": [{"seconds": "x"}]}']
+)
+def test_sessions_that_make_no_sense_are_named(folder, content):
+    (folder / "environment.json").write_text(content)
+    with pytest.raises(ValueError, match=r"environment\.json: sessions.*: expected"):
         Run.open(folder)
 
 
@@ -124,7 +194,7 @@ def test_a_disk_without_locks_is_not_a_folder_in_use(tmp_path, monkeypatch):
     def refuse(file):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
-    monkeypatch.setattr(_lock, "_try_lock", refuse)
+    monkeypatch.setattr(_folder, "_try_lock", refuse)
     with pytest.raises(OSError, match="lock") as refused:
         Run.create(tmp_path / "run", {})
     assert not isinstance(refused.value, FolderInUse)

@@ -29,7 +29,6 @@ def test_a_run_writes_what_it_promises(tmp_path):
     assert names == {
         "config.json",
         "metrics.jsonl",
-        "checkpoints/000000000001.npz",
         "record.json",
         "record.npz",
         "environment.json",
@@ -270,3 +269,112 @@ def test_restart_begins_anew_and_spares_other_files(tmp_path):
     assert (folder / "report.html").read_text() == "mine"
     with Run.restart(tmp_path / "new", {}) as run:
         assert run.step == 0
+
+
+def test_times_are_kept_outside_the_record(tmp_path):
+    scalars = {"gap": 0.5, "seconds": 1.5, "stats": {"sweeps": 3, "plan_seconds": 0.1}}
+    columns = ("a", "CPU seconds each", "b", "seconds")
+    for name, seconds in (("run", 1.5), ("other", 2.5)):
+        table = Table(columns, [(1, seconds, 2, seconds), (3, float("inf"), 4, None)])
+        with Run.create(tmp_path / name, {}) as run:
+            run.finish(Record("test", {}, {**scalars, "seconds": seconds}, {}, {"t": table}))
+    assert Record.load(tmp_path / "run").scalars == scalars
+    assert Record.load(tmp_path / "other").tables == {"t": table}
+    assert Record.load(tmp_path / "other").scalars == {**scalars, "seconds": 2.5}
+    files = [(tmp_path / name / "record.json").read_bytes() for name in ("run", "other")]
+    assert files[0] == files[1]
+    assert b"seconds" not in files[0]
+    with Run.open(tmp_path / "run") as run:
+        run.add_to_record({"exact": True})
+        assert run.record().scalars == {**scalars, "exact": True}
+
+
+SOLUTION = {
+    "version": 1,
+    "policy": {"kind": "profile", "strategies": {"0": np.array([0.5, 0.5]), "1": np.ones(1)}},
+    "certificate": {"kind": "table", "gains": np.zeros(2), "upper": np.full(2, 1e-16)},
+    "status": {"name": "solved", "message": "", "solved": np.asarray(True)},
+    "value": np.asarray(0.25),
+    "tolerance": float("inf"),
+    "stats": {"sweeps": 3, "seconds": 0.5, "plan_seconds": 0.1, "curve": [np.arange(2), 1.5]},
+}
+
+
+def test_a_solution_survives_without_its_times(tmp_path):
+    record = Record("test", arrays={"x": [1.0]}, solution=SOLUTION)
+    record.save(tmp_path)
+    again = Record.load(tmp_path)
+    for found in (record, again):
+        assert set(found.arrays) == {"x"}
+        assert set(found.solution) == set(SOLUTION)
+        assert set(found.solution["stats"]) == {"sweeps", "curve"}
+        assert found.solution["tolerance"] == float("inf")
+        strategies = found.solution["policy"]["strategies"]
+        np.testing.assert_array_equal(strategies["0"], [0.5, 0.5])
+        np.testing.assert_array_equal(found.solution["stats"]["curve"][0], [0, 1])
+        assert found.solution["status"]["solved"].dtype == bool
+    other = tmp_path / "other"
+    other.mkdir()
+    again.save(other)
+    for name in ("record.json", "record.npz"):
+        assert (other / name).read_bytes() == (tmp_path / name).read_bytes()
+    with pytest.raises(ValueError, match=r"solution: expected version 1 .* found 2"):
+        Record("test", solution={**SOLUTION, "version": 2})
+
+
+def as_old(folder, record):
+    """Write a record as version 0.1 did."""
+    record.save(folder)
+    file = folder / "record.json"
+    content = json.loads(file.read_text())
+    del content["solution"]
+    file.write_text(json.dumps(content))
+    return Record.load(folder)
+
+
+def test_records_of_version_0_1_are_given_a_solution(tmp_path):
+    said = {"method": "enumeration", "exact": True, "status": "solved: all of it"}
+    arrays = {"gains": [0.0, 1e-9], "certified_value": [1.0, -1.0], "policy_0": [1.0]}
+    solution = as_old(tmp_path, Record("old", {}, said, arrays | {"policy_1": [0.5, 0.5]})).solution
+    np.testing.assert_array_equal(solution["certificate"]["upper"], [0.0, 1e-9])
+    np.testing.assert_array_equal(solution["certificate"]["value"], [1.0, -1.0])
+    np.testing.assert_array_equal(solution["policy"]["strategies"]["1"], [0.5, 0.5])
+    assert (solution["status"]["name"], solution["status"]["message"]) == ("solved", "all of it")
+    # A log's: the values stand under another name, and nothing is exact.
+    said = {"method": "in the fitted model", "exact": False, "learned": True, "concept": "cce"}
+    arrays = {"gains": np.ones(3), "value": np.zeros(3), "policies": np.ones((1, 1, 3, 1))}
+    solution = as_old(tmp_path, Record("old", {}, said, arrays | {"weights": [1.0]})).solution
+    assert solution["policy"]["kind"] == "mixture"
+    assert solution["certificate"]["concept"] == "cce"
+    assert np.isinf(solution["certificate"]["upper"]).all()
+    np.testing.assert_array_equal(solution["certificate"]["value"], np.zeros(3))
+    assert as_old(tmp_path, Record("figure", {}, {"key": 1}, {"x": [1.0]})).solution is None
+    crowd = {f"policy/{part}": [1] for part in ("rows", "counts", "actions")}
+    status = {"name": "finished", "message": "100 episodes"}
+    solution = as_old(tmp_path, Record("old", {}, {"status": status}, crowd)).solution
+    assert solution["policy"]["kind"] == "aggregative"
+    assert solution["status"]["name"] == "learned"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": 3},
+        {"scalars": []},
+        {"arrays": {"y": "<f8"}},
+        {"arrays": {"x": "nonsense"}},
+        {"tables": {"t": 1}},
+        {"tables": {"t": {"columns": ["a"]}}},
+        {"tables": {"t": {"columns": ["a"], "rows": [[1, 2]]}}},
+        {"tables": {"t": {"columns": ["a"], "rows": [1]}}},
+        {"solution": []},
+        {"solution": {"version": 1, "value": {"$array": "none"}}},
+        {"solution": {"value": 1}},
+    ],
+)
+def test_a_record_that_makes_no_sense_is_refused(tmp_path, change):
+    Record("test", arrays={"x": [1.0]}).save(tmp_path)
+    file = tmp_path / "record.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | change))
+    with pytest.raises(ValueError, match="expected"):
+        Record.load(tmp_path)

@@ -135,7 +135,15 @@ def regions(stage: Stage, spacing: float) -> list[tuple[np.ndarray, np.ndarray]]
 
 @dataclass(frozen=True)
 class Compared:
-    """A policy beside others: what anybody could gain, and what the mean agent earns."""
+    """A policy beside others: what anybody could gain, and what the mean agent earns.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> found = eq.aggregative.study(eq.games.load("public-good", agents=900)).comparison[1]
+    >>> found.name, found.gain, round(found.value, 3)
+    ('equilibrium 0', 0.0, 0.6)
+    """
 
     name: str
     #: (d,) its aggregate; None in a Markov game, where each step and state has its own.
@@ -147,7 +155,15 @@ class Compared:
 
 @dataclass(frozen=True)
 class Study:
-    """A solution, the map of all equilibria found, and how the solution compares with others."""
+    """A solution, the map of all equilibria found, and how the solution compares with others.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> found = eq.aggregative.study(eq.games.load("public-good", agents=900))
+    >>> found.solution.status.ok, len(found.equilibria), len(found.comparison)
+    (True, 3, 4)
+    """
 
     solution: Solution
     #: Of a game in normal form; empty for a Markov game.
@@ -166,7 +182,7 @@ def study(game: AggregativeGame | AggregativeMarkovGame, **options: Any) -> Stud
     >>> import equipoise as eq
     >>> found = eq.aggregative.study(eq.games.load("public-good", agents=900))
     >>> [(one.name, round(one.value, 3)) for one in found.comparison]
-    [('this solution', 0.6), ('equilibrium 0', 0.6), ('equilibrium 1', 0.0), ('equilibrium 2', 0.0)]
+    [('this solution', 0.0), ('equilibrium 0', 0.6), ('equilibrium 1', 0.0), ('equilibrium 2', 0.0)]
     """
     if isinstance(game, AggregativeMarkovGame):
         solution = solve_aggregative_markov(game, **options)

@@ -3,8 +3,8 @@
 This package never imports a solver or a learner.
 """
 
+from equipoise.certificates._certify import KINDS as KINDS
 from equipoise.certificates._certify import (
-    KINDS,
     certificate_from_plain,
     certify,
     solution_from_plain,
@@ -12,7 +12,6 @@ from equipoise.certificates._certify import (
 from equipoise.core.results import AggregativeCertificate, Certificate, TableCertificate
 
 __all__ = [
-    "KINDS",
     "AggregativeCertificate",
     "Certificate",
     "TableCertificate",

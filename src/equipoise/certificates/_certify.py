@@ -155,7 +155,7 @@ def solution_from_plain(plain: Mapping[str, Any]) -> Solution:
     >>> import equipoise as eq
     >>> solution = eq.solve(eq.MatrixGame([[1, -1], [-1, 1]]))
     >>> again = eq.certificates.solution_from_plain(solution.to_plain())
-    >>> again.certificate == solution.certificate, again.policy[0].tolist()
+    >>> again.certificate == solution.certificate, again.policy[0].round(6).tolist()
     (True, [0.5, 0.5])
     """
     if plain.get("version") != 1:

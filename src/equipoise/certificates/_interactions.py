@@ -152,7 +152,7 @@ def _prepare(terms: Interactions) -> _Terms:
         far = nearest_to_zero(flat.min(-1), flat.max(-1))
         if far.any():
             tables[order] = tables[order] - far.reshape(*far.shape, *[1] * order)
-            np.add.at(offset, (slice(None), scopes[:, 0]), far)
+            np.add.at(offset.T, scopes[:, 0], far.T)
         np.add.at(count, scopes[:, 0], float(terms.moves) ** (order - 1))
     payoffs = terms
     if offset.any() or not isinstance(frame.exponent, int):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from equipoise.cli._errors import CommandError, refusing
-from equipoise.runs import FolderInUse, OtherConfig
+from equipoise.runs import FolderInUse, OtherConfig, Run
 
 Found = TypeVar("Found")
 
@@ -42,7 +42,7 @@ def in_run_folder(
 
 def _is_run(folder: Path) -> bool:
     """Whether a run may go on here: there is one, or there is nothing."""
-    return folder.is_dir() and ((folder / "config.json").exists() or not any(folder.iterdir()))
+    return folder.is_dir() and Run.can_start(folder)
 
 
 def check_folder(folder: Path, may_go_on: Callable[[Path], bool] = _is_run) -> None:

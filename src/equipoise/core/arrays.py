@@ -29,6 +29,7 @@ from equipoise.core.files import atomic_write
 _DATE = (1980, 1, 1, 0, 0, 0)
 #: No file may hold more than this many times its length, plus so many bytes.
 _RATIO, _MARGIN = 64, 64_000_000
+_TOO_LARGE = "some compressed further than is read; write them without compression"
 #: The longest header of an array that is read; NumPy has the same limit.
 _LONGEST_HEADER = 10_000
 #: Bytes that are read at once: `zipfile` copies them twice, better within the cache.
@@ -105,8 +106,16 @@ def read_npz(path: str | os.PathLike[str], only: str | None = None) -> dict[str,
     ...     read_npz(folder + "/a.npz")
     {'x': array([0, 1])}
     """
+    found, room = {}, (_RATIO * os.path.getsize(path) + _MARGIN) // 2
     with open_npz(path) as arrays:
-        return {name: array.read() for name, array in arrays.items() if only in (None, name)}
+        for name, array in arrays.items():
+            if only in (None, name):
+                # Whoever reads small integers makes double precision of them, and perhaps a copy.
+                room -= math.prod(array.shape) * max(array.dtype.itemsize, 8)
+                if room < 0:
+                    raise ValueError(f"{path}: expected an .npz file of arrays, found {_TOO_LARGE}")
+                found[name] = array.read()
+    return found
 
 
 @contextmanager
@@ -134,10 +143,7 @@ def open_npz(path: str | os.PathLike[str]) -> Iterator[dict[str, "StoredArray"]]
                 raise ValueError("two arrays of one name")
             size = sum(info.file_size for info in members)
             if size > limit:
-                raise ValueError(
-                    f"arrays of {size:,} bytes in a file of {(limit - _MARGIN) // _RATIO:,}: "
-                    "compressed further than is read; write them without compression"
-                )
+                raise ValueError(_TOO_LARGE)
         yield {
             name: StoredArray(path, archive, info)
             for name, info in zip(names, members, strict=True)

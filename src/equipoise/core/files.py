@@ -101,6 +101,24 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
     return data
 
 
+@contextmanager
+def naming(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Let errors of the system that name no file, such as a full disk, name `path`.
+
+    >>> with naming("metrics.jsonl"):
+    ...     raise OSError(28, "No space left on device")
+    Traceback (most recent call last):
+    ...
+    OSError: [Errno 28] No space left on device: 'metrics.jsonl'
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None and error.filename is None:
+            error.filename = os.fspath(path)
+        raise
+
+
 def _is_special(path: str | os.PathLike[str]) -> bool:
     """Whether a path names a device, a pipe or a socket."""
     try:
@@ -115,7 +133,7 @@ def _name_target(error: OSError, temporary: Path, path: str | os.PathLike[str]) 
     found = None if error.filename is None else os.fspath(error.filename)
     if error.errno is not None and found in (None, os.fspath(temporary)):
         error.filename = os.fspath(path)
-        error.filename2 = None
+        del error.filename2  # set to None, it would still be told, as "-> None"
 
 
 def _flush(path: Path) -> None:

@@ -9,6 +9,7 @@ JSON and TOML are read here for the whole library. Any bytes give a value or a `
 
 import json
 import math
+import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -24,7 +25,12 @@ from equipoise.core.files import read_bytes
 
 #: How deep lists and tables may be nested, and the largest whole number.
 _DEEPEST, _LARGEST = 64, 10**308
-_TOO_DEEP = f"lists nested more than {_DEEPEST} deep"
+_TOO_DEEP = f"lists or tables nested more than {_DEEPEST} deep"
+#: The longest TOML text that is read, and a key of more parts than may be nested.
+_LONGEST_TOML = 150_000
+_DOTTED = re.compile(
+    rf"""(?<![\w-])(?:(?:"[^"\n]*+"|'[^'\n]*+'|[\w-]++)[ \t]*+\.[ \t]*+){{{_DEEPEST}}}"""
+)
 _NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
@@ -152,7 +158,15 @@ def parse_toml(text: str | bytes, where: str = "text") -> dict[str, Any]:
     {'agents': 3}
     """
     with _complaints(where, "TOML"):
-        value = tomllib.loads(_decoded(text))
+        # Tables take 470 times their text at worst, and dotted keys the square of their length.
+        if len(text) > _LONGEST_TOML:
+            raise ValueError(
+                f"a text of {len(text):,} characters; at most {_LONGEST_TOML:,} are read"
+            )
+        decoded = _decoded(text)
+        if _DOTTED.search(decoded):
+            raise ValueError(_TOO_DEEP)
+        value = tomllib.loads(decoded)
         _check_sizes(value)
     return value
 

@@ -87,7 +87,7 @@ def normalise(payoff: np.ndarray, axes: int) -> Normalised:
         size = max(-low, high)
         far = max(min(high, 0.0), low)
         if ORDINARY[0] <= size <= ORDINARY[1] and abs(far) <= 16.0 * (high - low):
-            return Normalised(payoff, np.float64(0.0), 0, size, TINY * (1.0 + size))
+            return Normalised(payoff, np.zeros(()), 0, size, TINY * (1.0 + size))
     low, high = extremes(payoff.reshape(*payoff.shape[: payoff.ndim - axes], -1))
     size = np.maximum(-low, high)
     ordinary = (size >= ORDINARY[0]) & (size <= ORDINARY[1]) | (size == 0.0)

@@ -32,7 +32,7 @@ def play_in_context(config: dict[str, Any], run: Run, tell: Tell) -> Record:
     games = eq.incontext.family_of(config["players"]).sample(config["games"], key=config["seed"])
     key, rounds = config["seed"] + 1, ROUNDS[-1]
 
-    def play(step: str) -> tuple[eq.incontext.Episode, float]:
+    def play(step: str) -> tuple[eq.dynamics.Trace, float]:
         tell(step)
         start = time.perf_counter()
         episode = eq.incontext.play(players, games, rounds=rounds, key=key, record=ROUNDS)
@@ -54,7 +54,7 @@ def play_in_context(config: dict[str, Any], run: Run, tell: Tell) -> Record:
     arrays = {
         "rounds": np.asarray(ROUNDS),
         "far": far,
-        "path": _from_uniform(episode.policies[0][:, shown]),
+        "path": _from_uniform(episode.recorded.last[0][:, shown]),
         "path_of_learner": _from_uniform(paths),
         "nash": nash,
     } | {f"gap/{name}": curve for name, curve in curves.items()}

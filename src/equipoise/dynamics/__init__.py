@@ -1,43 +1,64 @@
-"""No-regret learners under bandit or full feedback, and the one loop that runs them."""
+"""No-regret learners under bandit or full feedback, and the one loop that plays them."""
 
-from equipoise.dynamics._anchors import Anchor, MovingAnchor, UniformAnchor
-from equipoise.dynamics._estimates import ControlVariate, Estimate, ImplicitExploration
-from equipoise.dynamics._exp3 import EXP3IX
+from equipoise.dynamics import loop
 from equipoise.dynamics._learner import (
     Bandit,
+    ContextLearner,
     Foresight,
     Learner,
     MarkovBandit,
     Nothing,
+    Pair,
     Spec,
     Values,
+    explored_share,
 )
-from equipoise.dynamics._losses import (
+from equipoise.dynamics._markov import (
+    Advantage,
+    MarkovEntropicOMD,
+    MarkovOMD,
+    Shortfall,
+    VLearning,
+)
+from equipoise.dynamics._named import LEARNERS, Named, make_learner
+from equipoise.dynamics._noise import NOISES, Bernoulli, Exact, Gaussian, Noise
+from equipoise.dynamics._omd import EXP3IX, OMD, EntropicOMD, LogBarrierOMD
+from equipoise.dynamics._online import Online
+from equipoise.dynamics._output import CertifiedOutput, certified_output
+from equipoise.dynamics._parts import (
+    Anchor,
     Baseline,
+    ControlVariate,
+    Entropic,
+    Estimate,
+    Euclidean,
     Gain,
+    ImplicitExploration,
+    LogBarrier,
     LossForm,
+    MirrorMap,
+    MovingAnchor,
     PlainLoss,
     PrintedSign,
     Standardised,
+    UniformAnchor,
 )
-from equipoise.dynamics._markov import Advantage, MarkovEntropicOMD, MarkovOMD, Shortfall
-from equipoise.dynamics._mirror import Entropic, Euclidean, LogBarrier, MirrorMap
-from equipoise.dynamics._named import MARKOV_LEARNERS, MATRIX_LEARNERS
-from equipoise.dynamics._noise import Bernoulli, Exact, Gaussian, Noise
-from equipoise.dynamics._omd import OMD, EntropicOMD, LogBarrierOMD
-from equipoise.dynamics._opponents import BestResponder, Fixed, Uniform
-from equipoise.dynamics._output import CertifiedOutput, certified_output
 from equipoise.dynamics._play import game_keys, play
-from equipoise.dynamics._references import OptimisticOMD, RegretMatchingPlus
+from equipoise.dynamics._references import (
+    BestResponder,
+    Fixed,
+    OptimisticOMD,
+    RegretMatchingPlus,
+    Uniform,
+)
 from equipoise.dynamics._resume import PlayState
-from equipoise.dynamics._rollout import History, rollout
-from equipoise.dynamics._trace import Recorded, Trace
-from equipoise.dynamics._vlearning import VLearning
+from equipoise.dynamics._self_play import SelfPlay, record_rounds, self_play
+from equipoise.dynamics._trace import History, Mean, Recorded, Trace
 
 __all__ = [
     "EXP3IX",
-    "MARKOV_LEARNERS",
-    "MATRIX_LEARNERS",
+    "LEARNERS",
+    "NOISES",
     "OMD",
     "Advantage",
     "Anchor",
@@ -46,6 +67,7 @@ __all__ = [
     "Bernoulli",
     "BestResponder",
     "CertifiedOutput",
+    "ContextLearner",
     "ControlVariate",
     "Entropic",
     "EntropicOMD",
@@ -65,16 +87,21 @@ __all__ = [
     "MarkovBandit",
     "MarkovEntropicOMD",
     "MarkovOMD",
+    "Mean",
     "MirrorMap",
     "MovingAnchor",
+    "Named",
     "Noise",
     "Nothing",
+    "Online",
     "OptimisticOMD",
+    "Pair",
     "PlainLoss",
     "PlayState",
     "PrintedSign",
     "Recorded",
     "RegretMatchingPlus",
+    "SelfPlay",
     "Shortfall",
     "Spec",
     "Standardised",
@@ -84,7 +111,11 @@ __all__ = [
     "VLearning",
     "Values",
     "certified_output",
+    "explored_share",
     "game_keys",
+    "loop",
+    "make_learner",
     "play",
-    "rollout",
+    "record_rounds",
+    "self_play",
 ]

@@ -1,7 +1,16 @@
-"""Runs the compiled loop over the tiles of a batch, and gathers what was recorded."""
+"""Cuts a batch into tiles for the machine, plays them, and gathers what was recorded.
 
-from collections.abc import Iterator
+On a CPU each tile is played from start to end by one thread, its state in the second-level
+cache; JAX releases Python's lock while it computes. On an accelerator the batch is one tile.
+Tiles are padded to a power of two, so that few sizes are ever compiled and every game is computed
+by the same vector instructions whatever the batch. Where matrices are multiplied, compilers round
+differently for different sizes: with a `ContextLearner` at the table all tiles have one size.
+"""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
@@ -9,23 +18,39 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from equipoise.core.machine import cores
 from equipoise.core.precision import double_precision, single_precision
-from equipoise.dynamics import _tiles
-from equipoise.dynamics._learner import Learner
-from equipoise.dynamics._loop import LoopState, Sums, advance, begin
 from equipoise.dynamics._noise import Noise
-from equipoise.dynamics._tables import Tables
+from equipoise.dynamics._round import Event, Tables, upcoming
+from equipoise.dynamics._seats import Seats
+from equipoise.dynamics.loop import LoopState, Remembered, Sums, advance, begin, remember
 
 #: Rounds compiled into one loop body: on an H200, 8 give 1.3 times the speed of 1, and 16 no more.
 UNROLL = {"cpu": 1, "gpu": 8, "tpu": 8}
+#: Bytes of state and tables that a tile may take: half of a second-level cache.
+TILE_BYTES = 512 * 1024
+SMALLEST, LARGEST = 16, 4096
+#: Games of a tile with a context at the table: what a CPU's caches hold, or keeps others busy.
+CONTEXT_TILES = {"cpu": 32}
 
 
 class Snapshot(eqx.Module):
     """What is kept at a recorded round; NumPy, batch last."""
 
     policies: tuple[np.ndarray, np.ndarray]
-    #: Float64 sums of what the arena tallies.
+    #: Float64 sums of what is tallied.
     sums: Any
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What `run` leaves."""
+
+    #: None where a learner with a context played, which begins anew every time.
+    loop: LoopState | None
+    snapshots: list[Snapshot]
+    #: Every round, its mean reward, and the place after the last; None unless asked for.
+    history: tuple[Event, np.ndarray, Any] | None
 
 
 @contextmanager
@@ -48,80 +73,99 @@ def as_arrays(tree: Any) -> Any:
     return jax.tree.map(convert, tree)
 
 
-@eqx.filter_jit
-def _advance(
-    arena: Any, learners: Any, noise: Any, keys: Any, state: Any, stop: Any, unroll: int
-) -> tuple[LoopState, Any]:
-    return advance(arena, learners, noise, keys, state, stop, unroll=unroll)
+_advance = eqx.filter_jit(advance)
+_begin = eqx.filter_jit(begin)
 
 
 @eqx.filter_jit
-def _begin(arena: Any, learners: Any, noise: Any, keys: Any, start: int) -> LoopState:
-    return begin(arena, learners, noise, keys, start)
+def _remember(
+    tables: Tables, seats: Seats, words: Any, state: Any, slots: Any, **sizes: Any
+) -> Remembered:
+    found = remember(tables, seats, words, state=state, slots=slots, **sizes)
+    # Contexts are large, and nobody goes on with them.
+    return eqx.tree_at(lambda f: f.state.learners, found, None) if seats.in_context else found
 
 
 def run(
     tables: Tables,
-    learners: tuple[Learner, Learner],
+    seats: Seats,
     noise: Noise,
     keys: np.ndarray,
     state: LoopState | None,
     stops: list[int],
     start: int,
-    double: bool,
-) -> tuple[LoopState, list[Snapshot]]:
-    """Play until each of `stops`; return the final state and a snapshot at each."""
+    *,
+    double: bool = False,
+    history: bool = False,
+) -> Outcome:
+    """Play until each of `stops`, with a snapshot at each."""
     backend = jax.default_backend()
-    unroll = UNROLL.get(backend, 1)
+    unroll = 1 if seats.in_context else UNROLL.get(backend, 1)
+    before = 0 if state is None else int(state.round)
 
-    def play_tile(index: np.ndarray, stops: list[int] = stops) -> tuple[LoopState, list[Snapshot]]:
+    def prepared(index: np.ndarray) -> tuple[Any, ...]:
+        games, words = tables.on_device(index), jnp.asarray(keys[:, index])
+        who, sounds = as_arrays((seats, noise))
+        loop = None if state is None else _take(state, index)
+        if loop is None and not history:
+            room = stops[-1] if seats.in_context else 0
+            loop = _begin(games, who, sounds, words, start, room)
+        return games, who, sounds, words, loop
+
+    def play_tile(index: np.ndarray, stops: list[int] = stops) -> tuple[Any, list[Snapshot], Any]:
         with precision(double):
-            arena, words = tables.arena(index), jnp.asarray(keys[:, index])
-            parts, sounds = as_arrays(learners), as_arrays(noise)
-            if state is None:
-                loop = _begin(arena, parts, sounds, words, start)
-            else:
-                loop = _take(state, index)
+            games, who, sounds, words, loop = prepared(index)
             snapshots = []
             for stop in stops:
-                loop, _ = _advance(arena, parts, sounds, words, loop, jnp.int32(stop), unroll)
-                snapshots.append(_snapshot(learners, loop))
-            return jax.tree.map(np.asarray, loop), snapshots
+                loop, _ = _advance(games, who, sounds, words, loop, jnp.int32(stop), unroll=unroll)
+                policies = upcoming(games, seats, loop.round, loop.learners)
+                snapshots.append(_snapshot(policies, loop.sums))
+            return _kept(seats, loop), snapshots, None
 
-    size = _tiles.tile_size(tables.games, _bytes_per_game(tables, double), backend)
+    def remember_tile(index: np.ndarray) -> tuple[Any, list[Snapshot], Any]:
+        rounds, records = stops[-1] - before, len(stops)
+        slots = np.full(rounds, records)
+        slots[np.array(stops) - before - 1] = np.arange(records)
+        with precision(double):
+            games, who, sounds, words, loop = prepared(index)
+            found = _remember(
+                *(games, who, words, loop, slots.astype(np.int32)),
+                **{"rounds": rounds, "records": records, "noise": sounds, "start": start},
+            )
+            kept = [jax.tree.map(lambda leaf, i=i: leaf[i], found.kept) for i in range(records)]
+            events = jax.tree.map(np.asarray, (found.events, found.expected, found.state.place))
+            return _kept(seats, found.state), [_snapshot(*one) for one in kept], events
 
-    def compile_tile(index: np.ndarray) -> None:
-        play_tile(index, [0])  # the loop ends before its first round
-
-    pieces = _tiles.run_tiles(play_tile, _tiles.cut(tables.games, size), compile_tile)
-    return _join(pieces, tables.games)
+    size = tile_size(tables.games, _bytes_per_game(tables, double), backend)
+    if seats.in_context:
+        size = CONTEXT_TILES.get(backend, LARGEST)
+    tiles = cut(tables.games, size)
+    if history:
+        pieces = run_tiles(remember_tile, tiles)
+    else:  # a loop that ends before its first round compiles the same program
+        pieces = run_tiles(play_tile, tiles, prepare=lambda index: play_tile(index, [0]))
+    return Outcome(*_join(pieces, tables.games))
 
 
 def _bytes_per_game(tables: Tables, double: bool) -> int:
     """About how much of the cache one game takes: its tables, and per action what learners keep
     (a policy, an anchor, estimates) and the three parts of a sum."""
-    entries = tables.rewards[..., 0].size
-    if tables.cumulative is not None:
-        entries += tables.cumulative[..., 0].size
+    entries = sum(leaf[..., 0].size for leaf in jax.tree.leaves(tables))
     entries += 7 * (tables.states or 1) * sum(tables.actions)
     return entries * (8 if double else 4)
 
 
-def _snapshot(learners: tuple[Learner, Learner], loop: LoopState) -> Snapshot:
-    row, column = learners
-    policies = (row.policy(loop.learners[0]), column.policy(loop.learners[1]))
-    return Snapshot(
-        (np.asarray(policies[0], np.float64), np.asarray(policies[1], np.float64)),
-        _exact_sum(loop.sums),
-    )
-
-
-def _exact_sum(sums: Sums) -> Any:
+def _snapshot(policies: Any, sums: Sums) -> Snapshot:
     def add(partial: Any, total: Any, error: Any) -> np.ndarray:
         whole = np.asarray(total, np.float64) - np.asarray(error, np.float64)
         return whole + np.asarray(partial, np.float64)
 
-    return jax.tree.map(add, sums.partial, sums.total, sums.error)
+    x, y = (np.asarray(policy, np.float64) for policy in policies)
+    return Snapshot((x, y), jax.tree.map(add, sums.partial, sums.total, sums.error))
+
+
+def _kept(seats: Seats, loop: LoopState) -> LoopState | None:
+    return None if seats.in_context else jax.tree.map(np.asarray, loop)
 
 
 def _take(state: LoopState, index: np.ndarray) -> LoopState:
@@ -130,10 +174,65 @@ def _take(state: LoopState, index: np.ndarray) -> LoopState:
     )
 
 
-def _join(
-    pieces: list[tuple[LoopState, list[Snapshot]]], games: int
-) -> tuple[LoopState, list[Snapshot]]:
+def _join(pieces: list[Any], games: int) -> Any:
     def join(*leaves: Any) -> Any:
         return leaves[0] if leaves[0].ndim == 0 else np.concatenate(leaves, -1)[..., :games]
 
     return jax.tree.map(join, *pieces)
+
+
+def _power_of_two(number: int) -> int:
+    return 1 << max(0, number - 1).bit_length()
+
+
+def tile_size(games: int, bytes_per_game: int, backend: str) -> int:
+    """How many games one tile holds.
+
+    >>> tile_size(10, 200, "cpu"), tile_size(100_000, 200, "cpu"), tile_size(100_000, 1, "gpu")
+    (16, 2048, 100000)
+    """
+    if backend != "cpu":
+        return games
+    fits = _power_of_two(TILE_BYTES // max(1, bytes_per_game) + 1) // 2
+    share = _power_of_two(-(-games // cores()))
+    return max(SMALLEST, min(fits, share, LARGEST))
+
+
+def cut(games: int, size: int) -> list[np.ndarray]:
+    """Indices of the games in each tile; the last tile is padded with its last game.
+
+    >>> [tile.tolist() for tile in cut(3, 2)]
+    [[0, 1], [2, 2]]
+    """
+    starts = range(0, games, size)
+    return [np.minimum(np.arange(start, start + size), games - 1) for start in starts]
+
+
+def run_tiles(
+    play: Callable[[np.ndarray], Any],
+    tiles: list[np.ndarray],
+    prepare: Callable[[np.ndarray], object] | None = None,
+) -> list[Any]:
+    """Play every tile, on every core.
+
+    What is compiled is compiled once, before there are threads: `prepare` is called with the first
+    tile, or the first tile is played alone. When a tile fails, or Ctrl-C comes, the tiles that no
+    thread has begun are dropped.
+
+    >>> run_tiles(lambda tile: int(tile.sum()), cut(3, 2), prepare=lambda tile: None)
+    [1, 4]
+    """
+    done = [] if prepare else [play(tiles[0])]
+    rest = tiles[len(done) :]
+    workers = 1 if jax.default_backend() != "cpu" else min(cores(), len(rest))
+    if workers <= 1:
+        return done + [play(tile) for tile in rest]
+    if prepare:
+        prepare(tiles[0])
+    with ThreadPoolExecutor(workers) as pool:
+        futures = [pool.submit(play, tile) for tile in rest]
+        try:
+            return done + [future.result() for future in futures]
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise

@@ -81,3 +81,11 @@ class Gaussian(Noise):
         u = streams.uniform(keys, t, streams.REWARD) + 2.0**-25
         normal = jnp.sqrt(2.0) * jax.lax.erf_inv(2.0 * u - 1.0)
         return once(jnp.clip(mean + self.scale * normal, 0.0, 1.0))
+
+
+#: The noises by the names they have on the command line and in configs.
+NOISES: dict[str, Noise] = {
+    "exact": Exact(),
+    "bernoulli": Bernoulli(),
+    "gaussian": Gaussian(),
+}

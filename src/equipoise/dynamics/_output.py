@@ -24,10 +24,10 @@ from equipoise.core import checks, mdp
 from equipoise.core.precision import double_precision
 from equipoise.core.randomness import as_key
 from equipoise.dynamics._learner import Learner
+from equipoise.dynamics._markov import VLearning, mixing_weight
 from equipoise.dynamics._noise import Noise
-from equipoise.dynamics._rollout import History, rollout
-from equipoise.dynamics._tables import check_start
-from equipoise.dynamics._vlearning import VLearning, mixing_weight
+from equipoise.dynamics._play import check_start, play
+from equipoise.dynamics._trace import History
 from equipoise.games import MarkovGame
 
 
@@ -112,7 +112,7 @@ def certified_output(
 ) -> CertifiedOutput:
     """Let two V-learners play one game and return their output policies.
 
-    The arguments are those of `rollout`; learners see rewards scaled from `reward_range` to
+    The arguments are those of `play`; learners see rewards scaled from `reward_range` to
     [0, 1], while all values of the output are in units of the game.
 
     **Example**
@@ -128,7 +128,7 @@ def certified_output(
     if not isinstance(game, MarkovGame) or game.batch_shape:
         raise ValueError(f"game: expected one MarkovGame, found {game!r}")
     row, column = row or VLearning(), column or VLearning()
-    history = rollout(
+    trace = play(
         game,
         row,
         column,
@@ -137,8 +137,10 @@ def certified_output(
         noise=noise,
         reward_range=reward_range,
         start=start,
+        history=True,
     )
-    return CertifiedOutput(game, history)
+    assert trace.history is not None
+    return CertifiedOutput(game, trace.history)
 
 
 def _uniform(game: MarkovGame, player: int) -> np.ndarray:

@@ -11,18 +11,19 @@ from equipoise.core import checks
 from equipoise.core.randomness import as_key
 from equipoise.core.streams import game_words
 from equipoise.dynamics._engine import run
-from equipoise.dynamics._learner import Bandit, Foresight, Learner, MarkovBandit, Values
+from equipoise.dynamics._learner import Bandit, Foresight, Learner, MarkovBandit, Pair, Values
 from equipoise.dynamics._noise import Noise, check_noise
 from equipoise.dynamics._resume import PlayState, check_state, digests
-from equipoise.dynamics._tables import Tables, check_start
+from equipoise.dynamics._round import Tables
+from equipoise.dynamics._seats import seat
 from equipoise.dynamics._trace import Trace, make_trace, repeat_games
 from equipoise.games import MarkovGame, MatrixGame
 
 
 def play(
     games: MatrixGame | MarkovGame,
-    row: Learner,
-    column: Learner,
+    row: Learner | Pair,
+    column: Learner | Pair,
     *,
     rounds: int,
     key: Any = None,
@@ -33,8 +34,12 @@ def play(
     start: int = 0,
     state: PlayState | None = None,
     double: bool = False,
+    history: bool = False,
 ) -> Trace:
     """Let two learners play every game of a batch for `rounds` rounds, seeing only their own.
+
+    Learners are those of this package, your own, and the players of `equipoise.incontext`, who
+    come in pairs: a pair plays in the seat, or the seats, it is given for.
 
     Both players see the same reward `r`, which the row player wants large and the column player
     small. Rewards are scaled from `reward_range` to [0, 1] before anybody sees them.
@@ -44,9 +49,10 @@ def play(
     in the batch. To play some games of a larger batch again, pass their keys: `key` may be an
     array of keys, one for each game (and seed). See `game_keys`.
 
-    Memory does not grow with `rounds`. To go on after a run, pass `state=trace.state`, the same
-    games, learners, noise and precision, and the number of rounds to add, but no `key` and no
-    `start`: the result is the same, bit for bit, as if the run had not been stopped.
+    Memory does not grow with `rounds`, unless `history` asks for every round. To go on after a
+    run, pass `state=trace.state`, the same games, learners, noise and precision, and the number of
+    rounds to add, but no `key` and no `start`: the result is the same, bit for bit, as if the run
+    had not been stopped. Frozen players begin anew every time.
 
     **Arguments**
 
@@ -56,6 +62,8 @@ def play(
     - `seeds`: play every game this many times; adds an axis after the batch axes.
     - `start`: the state in which play begins, in Markov games.
     - `double`: compute in float64 instead of float32.
+    - `history`: keep every action, reward, state and policy as `trace.history`. The trajectory is
+      that without it, up to rounding.
 
     **Example**
 
@@ -69,21 +77,27 @@ def play(
     True
     """
     rounds = checks.check_count("rounds", rounds)
-    check_learners(games, row, column)
+    learners = row, column = check_learners(games, row, column)
     played = games if seeds is None else repeat_games(games, checks.check_count("seeds", seeds))
     tables = Tables.of(played, reward_range)
-    learners, noise, start = (row, column), check_noise(noise), check_start("start", games, start)
+    noise, start = check_noise(noise), check_start("start", games, start)
+    seats = seat(row, column)
     if state is None:
         words, loop, before = game_words(flat_keys(key, games.batch_shape, seeds)), None, 0
-        parts = digests(tables, learners, noise)
     else:
         _check_alone(key, start)
+        if seats.in_context:
+            raise ValueError("state: expected None with frozen players, who begin anew every time")
         state = check_state(state, tables, learners, noise, double)
-        words, loop, parts = state.keys, state.loop, state.digests
+        words, loop = state.keys, state.loop
         before = int(loop.round)
     stops = _stops(record, before, rounds)
-    records = run(tables, learners, noise, words, loop, stops, start, double)
-    return make_trace(games, tables, records, stops, words, parts, seeds)
+    found = run(tables, seats, noise, words, loop, stops, start, double=double, history=history)
+    after = None
+    if found.loop is not None:
+        parts = digests(tables, learners, noise) if state is None else state.digests
+        after = PlayState(found.loop, words, parts)
+    return make_trace(games, tables, found, stops, reward_range, after, seeds)
 
 
 def game_keys(key: Any, batch_shape: tuple[int, ...], seeds: int | None = None) -> jax.Array:
@@ -120,24 +134,43 @@ def flat_keys(key: Any, batch_shape: tuple[int, ...], seeds: int | None) -> jax.
     return game_keys(key, batch_shape, seeds).reshape(-1)
 
 
-def check_learners(games: Any, row: Learner, column: Learner) -> None:
-    """Refuse learners that the kind of game cannot inform."""
+def check_learners(games: Any, row: Any, column: Any) -> tuple[Learner, Learner]:
+    """The learners of both seats; refuses those that the kind of game cannot inform."""
     if not isinstance(games, MatrixGame | MarkovGame):
         raise ValueError(
             f"games: expected a MatrixGame or MarkovGame, found {type(games).__name__}"
         )
-    wrong = (Bandit, Values, Foresight) if isinstance(games, MarkovGame) else (MarkovBandit,)
-    kind = "Markov" if isinstance(games, MarkovGame) else "matrix"
+    pairs = {id(who): who.learners() for who in (row, column) if isinstance(who, Pair)}
+    row, column = (
+        pairs[id(who)][own] if id(who) in pairs else who for own, who in enumerate((row, column))
+    )
+    markov = isinstance(games, MarkovGame)
+    wrong = (Bandit, Values) if markov else (MarkovBandit,)
     for name, learner in (("row", row), ("column", column)):
         if not isinstance(learner, Learner):
             raise ValueError(f"{name}: expected a Learner, found {type(learner).__name__}")
         if learner.sees in wrong:
             raise ValueError(
-                f"{name}: expected a learner of {kind} games, found {type(learner).__name__}, "
-                f"which sees {learner.sees.__name__}"
+                f"{name}: expected a learner of {'Markov' if markov else 'matrix'} games, "
+                f"found {type(learner).__name__}, which sees {learner.sees.__name__}"
             )
     if row.sees is Foresight and column.sees is Foresight:
         raise ValueError("column: expected a learner, since the row player best-responds to it")
+    return row, column
+
+
+def check_start(name: str, games: MatrixGame | MarkovGame, start: Any) -> int:
+    """The state in which play begins; refuse one that the games do not have.
+
+    >>> check_start("start", MatrixGame([[0.0]]), 0)
+    0
+    """
+    start = checks.check_count(name, start, at_least=0)
+    if isinstance(games, MatrixGame) and start != 0:
+        raise ValueError(f"{name}: expected 0 in matrix games, which have no states, found {start}")
+    if isinstance(games, MarkovGame) and start >= games.states:
+        raise ValueError(f"{name}: expected a state in [0, {games.states - 1}], found {start}")
+    return start
 
 
 def _check_alone(key: Any, start: int) -> None:

@@ -1,16 +1,18 @@
-"""References with full information: what bandit learners are measured against."""
+"""Whom bandit learners are compared with: full information, fixed policies, a best responder."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from equipoise.core import steps
+from equipoise.core import checks, steps
 from equipoise.core.fusion import once
+from equipoise.core.mdp import best_response
 from equipoise.core.schedules import Constant, Schedule
-from equipoise.dynamics._learner import Learner, Spec, Values
-from equipoise.dynamics._mirror import Euclidean, MirrorMap
+from equipoise.dynamics._learner import Foresight, Learner, Nothing, Spec, Values
+from equipoise.dynamics._parts import Euclidean, MirrorMap
 
 
 class OptimisticState(eqx.Module):
@@ -42,8 +44,7 @@ class OptimisticOMD(Learner):
 
     def init(self, spec: Spec) -> OptimisticState:
         """Uniform play."""
-        uniform = jnp.full(spec.actions, 1.0 / spec.actions, jnp.result_type(float))
-        return OptimisticState(uniform, uniform)
+        return OptimisticState(spec.uniform, spec.uniform)
 
     def policy(self, state: OptimisticState) -> jax.Array:
         """The policy one step ahead."""
@@ -98,3 +99,105 @@ class RegretMatchingPlus(Learner):
         some = sum_ > 0.0
         policy = jnp.where(some, regrets / jnp.where(some, sum_, 1.0), uniform)
         return RegretMatchingState(regrets, policy)
+
+
+class Uniform(Learner):
+    """Every action with the same probability, in every round (and state).
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> eq.dynamics.Uniform().init(eq.dynamics.Spec(actions=2)).tolist()
+    [0.5, 0.5]
+    """
+
+    sees: ClassVar[type] = Nothing
+
+    def init(self, spec: Spec) -> jax.Array:
+        """The uniform policy."""
+        return spec.uniform
+
+    def policy(self, state: jax.Array) -> jax.Array:
+        """The uniform policy."""
+        return state
+
+    def update(self, state: jax.Array, feedback: Nothing) -> jax.Array:
+        """Nothing changes."""
+        return state
+
+
+class Fixed(Learner):
+    """One policy for every game and round: (actions,), or (states, actions) in Markov games.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> games = eq.games.families.uniform(actions=2).sample(8, key=0)
+    >>> fixed = eq.dynamics.Fixed([0.25, 0.75])
+    >>> trace = eq.dynamics.play(games, eq.dynamics.OMD(), fixed, rounds=10, key=0)
+    >>> trace.last[1][0].tolist()
+    [0.25, 0.75]
+    """
+
+    sees: ClassVar[type] = Nothing
+
+    probabilities: np.ndarray
+
+    def __init__(self, probabilities: Any):
+        array = np.asarray(checks.as_float_array("probabilities", probabilities))
+        checks.check_ndim("probabilities", array, 1, "(actions,) or (states, actions)")
+        checks.check_probabilities("probabilities", array)
+        self.probabilities = array
+
+    def init(self, spec: Spec) -> jax.Array:
+        """The policy, after a look at its shape."""
+        shape = (spec.actions,) if spec.states is None else (spec.states, spec.actions)
+        checks.check_shape("probabilities", self.probabilities, shape, "the shape of a policy")
+        return jnp.asarray(self.probabilities, jnp.result_type(float))
+
+    def policy(self, state: jax.Array) -> jax.Array:
+        """The policy."""
+        return state
+
+    def update(self, state: jax.Array, feedback: Nothing) -> jax.Array:
+        """Nothing changes."""
+        return state
+
+
+class BestResponder(Learner):
+    """The worst opponent there is: a best response to the very policy it meets, in every round.
+
+    It sees the game and the policy of the other player before it moves, so that it cannot meet
+    another best responder. In Markov games it responds to the policy at all states, as if that
+    stayed what it is.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> pennies = eq.MatrixGame([[1, 0], [0, 1]])
+    >>> fixed, best = eq.dynamics.Fixed([0.75, 0.25]), eq.dynamics.BestResponder()
+    >>> trace = eq.dynamics.play(pennies, fixed, best, rounds=10, key=0)
+    >>> trace.average[1].tolist()
+    [0.0, 1.0]
+    """
+
+    sees: ClassVar[type] = Foresight
+
+    def init(self, spec: Spec) -> jax.Array:
+        """Uniform, before any policy is met."""
+        return spec.uniform
+
+    def policy(self, state: jax.Array) -> jax.Array:
+        """The response."""
+        return state
+
+    def update(self, state: jax.Array, feedback: Foresight) -> jax.Array:
+        """The first of the best actions."""
+        if feedback.transition is not None:
+            # Batch axes, which are last here, come first there.
+            values = jnp.moveaxis(feedback.values, (0, 1), (-2, -1))
+            moves = jnp.moveaxis(feedback.transition, (0, 1, 2), (-3, -2, -1))
+            _, response = best_response(values, moves, feedback.discount)
+            return jnp.moveaxis(response, (-2, -1), (0, 1)).astype(feedback.values.dtype)
+        best = jnp.argmax(feedback.values, 0).astype(jnp.int32)
+        return steps.one_hot(best, feedback.values.shape[0]).astype(feedback.values.dtype)

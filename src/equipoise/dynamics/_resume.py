@@ -16,9 +16,10 @@ import numpy as np
 from equipoise.core import checks
 from equipoise.dynamics._engine import as_arrays, precision
 from equipoise.dynamics._learner import Learner
-from equipoise.dynamics._loop import LoopState, begin
 from equipoise.dynamics._noise import Noise
-from equipoise.dynamics._tables import Tables
+from equipoise.dynamics._round import Tables
+from equipoise.dynamics._seats import seat
+from equipoise.dynamics.loop import LoopState, begin
 
 #: What a state keeps digests of, as the arguments of `play` are called.
 PARTS = ("games", "row", "column", "noise")
@@ -36,23 +37,28 @@ class PlayState(eqx.Module):
 
 def digests(tables: Tables, learners: tuple[Learner, Learner], noise: Noise) -> np.ndarray:
     """A digest of each of `PARTS`, as rows of bytes."""
-    contents = (tables.rewards, tables.cumulative, tables.discount)
-    return np.stack([_digest(part) for part in (contents, *learners, noise)])
+    contents = (tables.reward, tables.transition, tables.discount)
+    return np.stack([digest(part) for part in (contents, *learners, noise)])
 
 
-def _digest(tree: Any) -> np.ndarray:
+def digest(tree: Any) -> np.ndarray:
+    """(16,): bytes that say what a learner, a noise or a table is, in any process.
+
+    >>> (digest((1.0, "a")) == digest((1.0, "a"))).all()
+    np.True_
+    """
     leaves, structure = jax.tree.flatten(tree)
     # Addresses of functions differ from process to process.
-    digest = hashlib.blake2b(re.sub(r" at 0x\w+", "", str(structure)).encode(), digest_size=16)
+    hashed = hashlib.blake2b(re.sub(r" at 0x\w+", "", str(structure)).encode(), digest_size=16)
     for leaf in leaves:
         if isinstance(leaf, bool | int | float | np.ndarray | np.generic | jax.Array):
             array = np.ascontiguousarray(leaf, np.float64)
-            digest.update(str(array.shape).encode())
-            digest.update(array.data)
+            hashed.update(str(array.shape).encode())
+            hashed.update(array.data)
         else:
             name = getattr(leaf, "__qualname__", repr(leaf))
-            digest.update(re.sub(r" at 0x\w+", "", name).encode())
-    return np.frombuffer(digest.digest(), np.uint8)
+            hashed.update(re.sub(r" at 0x\w+", "", name).encode())
+    return np.frombuffer(hashed.digest(), np.uint8)
 
 
 def check_state(
@@ -84,9 +90,9 @@ def _check_arrays(
 ) -> None:
     """Compare with the state before a first round: structure, dtypes and shapes."""
     with precision(double):
-        parts, sounds = as_arrays(learners), as_arrays(noise)
-        arena, keys = tables.arena(np.zeros(1, int)), jnp.zeros((2, 1), jnp.uint32)
-        fresh = jax.eval_shape(lambda: begin(arena, parts, sounds, keys, 0))
+        seats, sounds = as_arrays((seat(*learners), noise))
+        one, keys = tables.on_device(np.zeros(1, int)), jnp.zeros((2, 1), jnp.uint32)
+        fresh = jax.eval_shape(lambda: begin(one, seats, sounds, keys))
     if jax.tree.structure(loop) != jax.tree.structure(fresh):
         raise ValueError(
             "state.loop: expected the structure that these games and learners make, "

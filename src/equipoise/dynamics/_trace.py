@@ -1,16 +1,17 @@
-"""What a run leaves: policies at chosen rounds, averages, regrets, and a state to go on from."""
+"""What a run leaves: policies at chosen rounds, averages, regrets, its history, and a state."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from equipoise.certificates import certify
-from equipoise.dynamics._engine import Snapshot
-from equipoise.dynamics._loop import LoopState
+from equipoise.core import checks
+from equipoise.dynamics._engine import Outcome
 from equipoise.dynamics._resume import PlayState
-from equipoise.dynamics._tables import Tables
+from equipoise.dynamics._round import Tables
 from equipoise.games import MarkovGame, MatrixGame
 
 Pair = tuple[np.ndarray, np.ndarray]
@@ -35,6 +36,67 @@ class Recorded:
 
 
 @dataclass(frozen=True)
+class History:
+    """What happened in every round; arrays of shape (batch axes, rounds, ...), NumPy."""
+
+    #: (..., rounds, 2): actions of the row and of the column player.
+    actions: np.ndarray
+    #: (..., rounds): the row player's reward as it was seen, scaled to [0, 1].
+    rewards: np.ndarray
+    #: (..., rounds, actions): the policies played, exploration included; in Markov games, at the
+    #: state visited.
+    policies: Pair
+    #: The same before exploration was mixed in.
+    held: Pair
+    #: (..., rounds): mean reward of the row player given both policies, in units of the game.
+    expected: np.ndarray
+    #: (..., rounds + 1): states visited, the one after the last round included; None without.
+    states: np.ndarray | None
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A mean over games, and over seeds where there are several, with its standard errors.
+
+    **Example**
+
+    >>> import numpy as np
+    >>> from equipoise.dynamics import Mean
+    >>> mean = Mean.of(np.random.default_rng(0).normal(1.0, 1.0, (10_000,)))
+    >>> low, high = mean.interval(0.95)
+    >>> bool(low < 1.0 < high), round(float(high - low), 3)
+    (True, 0.039)
+    """
+
+    #: (...)
+    value: np.ndarray
+    #: Standard error, as if other games had been drawn.
+    error: np.ndarray
+    #: Standard error, as if training had been repeated; zero where there is one seed.
+    seed_error: np.ndarray
+
+    @staticmethod
+    def of(samples: Any, *, seeds: bool = False) -> "Mean":
+        """The mean over the last axis, games; with `seeds`, over the first axis too."""
+        values = np.asarray(samples, float)
+        by_seed = values if seeds else values[None]
+        games, count = by_seed.mean(0), by_seed.shape[0]
+        seed_error = np.zeros(games.shape[:-1])
+        if count > 1:
+            seed_error = by_seed.mean(-1).std(0, ddof=1) / np.sqrt(count)
+        error = np.zeros(games.shape[:-1])
+        if games.shape[-1] > 1:
+            error = games.std(-1, ddof=1) / np.sqrt(games.shape[-1])
+        return Mean(games.mean(-1), error, seed_error)
+
+    def interval(self, confidence: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """Ends of the interval of that confidence, over games and seeds, by the normal law."""
+        checks.check_range("confidence", confidence, 0.0, 1.0, low_open=True, high_open=True)
+        width = ndtri(0.5 + confidence / 2) * np.hypot(self.error, self.seed_error)
+        return self.value - width, self.value + width
+
+
+@dataclass(frozen=True)
 class Trace:
     """The outcome of `play`; all arrays are NumPy, float64 policies that sum to one.
 
@@ -54,9 +116,11 @@ class Trace:
     #: A player's regret is what its best fixed action would have earned, on average, against
     #: the policies that the opponent played, less what was earned.
     regret: np.ndarray | None
-    #: Pass it to `play` to go on.
-    state: PlayState = field(repr=False)
+    #: Pass it to `play` to go on; None where a frozen player played, who begins anew every time.
+    state: PlayState | None = field(repr=False)
     seeds: int | None = None
+    #: Every round, if `play` was asked for it.
+    history: History | None = field(default=None, repr=False)
 
     @property
     def rounds(self) -> int:
@@ -83,12 +147,14 @@ class Trace:
         """(records, ...): exact `nash_conv` of the average policies at each recorded round."""
         return self._gaps(self.recorded.average)
 
+    @property
+    def mean_curve(self) -> Mean:
+        """The curve averaged over games, with standard errors and confidence intervals."""
+        return Mean.of(self.curve.reshape(len(self.recorded.rounds), -1))
+
     def _gaps(self, policies: Pair) -> np.ndarray:
         games = self.games if self.seeds is None else repeat_games(self.games, self.seeds)
-        records = range(len(self.recorded.rounds))
-        return np.stack(
-            [certify(games, (policies[0][i], policies[1][i])).nash_conv for i in records]
-        )
+        return np.stack([certify(games, (x, y)).nash_conv for x, y in zip(*policies, strict=True)])
 
 
 def repeat_games(games: MatrixGame | MarkovGame, seeds: int) -> MatrixGame | MarkovGame:
@@ -106,49 +172,69 @@ def repeat_games(games: MatrixGame | MarkovGame, seeds: int) -> MatrixGame | Mar
 def make_trace(
     games: MatrixGame | MarkovGame,
     tables: Tables,
-    outcome: tuple[LoopState, list[Snapshot]],
+    outcome: Outcome,
     stops: list[int],
-    keys: np.ndarray,
-    digests: np.ndarray,
+    reward_range: tuple[float, float],
+    state: PlayState | None,
     seeds: int | None,
 ) -> Trace:
     """Put what was recorded into the shape of the games."""
-    loop, snapshots = outcome
+    shape = games.batch_shape if seeds is None else (*games.batch_shape, seeds)
+    low, high = reward_range
     rounds = np.array(stops)
-    last = [tuple(map(_normalised, map(tables.unflatten, s.policies))) for s in snapshots]
-    averages = [_averages(tables, snapshot.sums) for snapshot in snapshots]
-    low, high = tables.reward_range
-    earned = np.stack([tables.unflatten(snapshot.sums[-1]) for snapshot in snapshots])
-    shape = (-1,) + (1,) * (earned.ndim - 1)
+
+    def shaped(array: Any) -> np.ndarray:
+        """(..., games) as (batch axes, ...)."""
+        array = np.moveaxis(np.asarray(array), -1, 0)
+        return array.reshape((*shape, *array.shape[1:]))
+
+    def normalised(policy: Any) -> np.ndarray:
+        """With a sum of one in float64, too; float32 is off by about 1e-7."""
+        policy = shaped(policy)
+        return policy / policy.sum(-1, keepdims=True)
+
+    def average(seat: int, sums: Any) -> np.ndarray:
+        # A state that was never visited has no average: uniform stands in for it.
+        unseen = False if tables.states is None else sums[2][:, None] == 0
+        return normalised(np.where(unseen, 1.0, sums[seat]))
+
+    def stacked(make: Any) -> Pair:
+        x, y = (np.stack([make(seat, snap) for snap in outcome.snapshots]) for seat in (0, 1))
+        return x, y
+
+    earned = np.stack([shaped(snap.sums[-1]) for snap in outcome.snapshots])
     recorded = Recorded(
         rounds=rounds,
-        last=(np.stack([x for x, _ in last]), np.stack([y for _, y in last])),
-        average=(np.stack([x for x, _ in averages]), np.stack([y for _, y in averages])),
-        reward=low * rounds.reshape(shape) + (high - low) * earned,
+        last=stacked(lambda seat, snap: normalised(snap.policies[seat])),
+        average=stacked(lambda seat, snap: average(seat, snap.sums)),
+        reward=low * rounds.reshape(-1, *(1,) * (earned.ndim - 1)) + (high - low) * earned,
     )
     regret = None
     if tables.states is None:
-        regret = (high - low) * np.stack([_regret(tables, snap.sums) for snap in snapshots])
-    return Trace(games, recorded, regret, PlayState(loop, keys, digests), seeds)
-
-
-def _normalised(policy: np.ndarray) -> np.ndarray:
-    """The same policy with a sum of one in float64, too; float32 is off by about 1e-7."""
-    return policy / policy.sum(-1, keepdims=True)
-
-
-def _averages(tables: Tables, sums: Any) -> Pair:
-    x, y = tables.unflatten(sums[0]), tables.unflatten(sums[1])
-    if tables.states is not None:
-        # A state that was never visited has no average: uniform stands in for it.
-        unseen = tables.unflatten(sums[2])[..., None] == 0
-        x, y = np.where(unseen, 1.0, x), np.where(unseen, 1.0, y)
-    return _normalised(x), _normalised(y)
+        regrets = [shaped(_regret(tables, snap.sums)) for snap in outcome.snapshots]
+        regret = (high - low) * np.stack(regrets)
+    history = None
+    if outcome.history is not None:
+        events, expected, place = outcome.history
+        states = None
+        if tables.states is not None:
+            states = shaped(np.concatenate([events.state, place[None]]))
+        policies = shaped(events.played[0]), shaped(events.played[1])
+        held = policies if events.held is None else tuple(map(shaped, events.held))
+        history = History(
+            actions=shaped(np.stack(events.actions, 1)),
+            rewards=shaped(events.reward),
+            policies=policies,
+            held=(held[0], held[1]),
+            expected=low + (high - low) * shaped(expected).astype(np.float64),
+            states=states,
+        )
+    return Trace(games, recorded, regret, state, seeds, history)
 
 
 def _regret(tables: Tables, sums: Any) -> np.ndarray:
-    """(..., 2): regrets of the scaled game, from sums of policies and of rewards."""
+    """(2, games): regrets of the scaled game, from sums of policies and of rewards."""
     x, y, earned = sums
-    best_row = np.einsum("abg,bg->ag", tables.rewards, y).max(0)
-    best_column = np.einsum("abg,ag->bg", tables.rewards, x).min(0)
-    return tables.unflatten(np.stack([best_row - earned, earned - best_column]))
+    best_row = np.einsum("abg,bg->ag", tables.reward, y).max(0)
+    best_column = np.einsum("abg,ag->bg", tables.reward, x).min(0)
+    return np.stack([best_row - earned, earned - best_column])

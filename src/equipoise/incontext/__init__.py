@@ -2,32 +2,28 @@
 
 from equipoise.incontext import construct, theory
 from equipoise.incontext._config import Config
-from equipoise.incontext._curves import Mean
 from equipoise.incontext._distance import distance
 from equipoise.incontext._files import description, family_of, load, save, shipped
-from equipoise.incontext._opponent import Opponent
-from equipoise.incontext._outcome import Episode
 from equipoise.incontext._play import play
-from equipoise.incontext._players import Players, initial_players
+from equipoise.incontext._players import Player, Players, initial_players
 from equipoise.incontext._static import static_policies
 from equipoise.incontext._sweep import sweep
 from equipoise.incontext._train import pretrain
 from equipoise.incontext.data import Batch, Dataset, dataset
-from equipoise.incontext.evaluation import evaluate
+from equipoise.incontext.evaluation import evaluate, evaluate_saved
 
 __all__ = [
     "Batch",
     "Config",
     "Dataset",
-    "Episode",
-    "Mean",
-    "Opponent",
+    "Player",
     "Players",
     "construct",
     "dataset",
     "description",
     "distance",
     "evaluate",
+    "evaluate_saved",
     "family_of",
     "initial_players",
     "load",

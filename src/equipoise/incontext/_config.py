@@ -49,80 +49,93 @@ class Config:
     (64, 'expert')
     """
 
-    #: Rounds of every training game; players can play on beyond them.
+    # The comment above a field is its help text on the command line.
+
+    #: Number of rounds of every training game. Players can play on beyond them.
     rounds: int = 256
 
     # -- model
-    #: One token a round ("round"), or the paper's "vocabulary" of states, actions and rewards.
+    #: What the transformer reads: one token a round ("round"), or the paper's vocabulary of states,
+    #: actions and rewards ("vocabulary").
     tokens: Literal["round", "vocabulary"] = "round"
-    #: Levels of the rewards of the vocabulary, where it is used.
+    #: Number of levels of rewards in the vocabulary. Only with tokens "vocabulary".
     reward_bins: int = 20
+    #: Number of layers, each of attention and an MLP.
     layers: int = 2
+    #: Number of attention heads.
     heads: int = 4
-    #: Heads that share keys and values: as many groups; None gives each head its own.
+    #: Number of groups of heads that share keys and values; None gives each head its own.
     head_groups: int | None = None
+    #: Size of the residual stream, a multiple of heads.
     width: int = 64
-    #: Hidden units of the MLPs.
+    #: Number of hidden units of each MLP.
     hidden: int = 256
-    #: "softmax", or the paper's "relu" with weights divided by the number of tokens.
+    #: Attention weights: a softmax, or the paper's ReLU divided by the number of tokens.
     attention: Literal["softmax", "relu"] = "softmax"
+    #: Whether layers normalise their input.
     layer_norm: bool = True
-    #: One model for both seats: possible where swapping them maps the family to itself. None
-    #: shares where possible.
+    #: Whether one model plays both seats, which needs a family that swapping the players maps to
+    #: itself; None shares a model wherever that is so.
     shared: bool | None = None
 
     # -- data
-    #: "exploitability": the mean duality gap of the two players' policies, over rounds.
-    #: "expert": the cross-entropy to an expert's policies (the paper).
+    #: Loss: the mean duality gap of the two players' policies over rounds ("exploitability"), or
+    #: the cross-entropy to an expert's policies, as in the paper ("expert").
     loss: Literal["exploitability", "expert"] = "exploitability"
-    #: Whom to imitate: the equilibrium, samples of it, or mirror descent on the same history. Only
-    #: where the loss is "expert".
+    #: Expert to imitate: the equilibrium, samples of it, or mirror descent on the same history.
+    #: Only with loss "expert".
     expert: Literal["nash", "nash-samples", "omd"] = "nash"
     #: Who plays the training games: the players as they are, no-regret learners, or half each.
     contexts: Literal["on-policy", "learners", "mixed"] = "on-policy"
     #: Names of the learners that play, each in an equal share of the games: those of
-    #: `equipoise play`, but for the best responder.
+    #: `equipoise play`, except for the best responder.
     learners: tuple[str, ...] = ("omd", "exp3-ix", "uniform")
-    #: Share of uniform play in the players' first rounds, falling as t^-1/4 from round 16 on; in
-    #: training, a constant below it for each game. A player that plays no action but its best
-    #: learns nothing of the others. Where learners play all contexts, there is none.
+    #: Share of uniform play in the players' first rounds, falling as t^-1/4 from round 16 on. In
+    #: training each game has a constant share below it. A player that plays only its best action
+    #: learns nothing about the others. Not with contexts "learners".
     exploration: float = 0.2
-    #: Size of the training set; None draws new games in every step.
+    #: Number of games in the training set; None draws new games in every step.
     training_games: int | None = None
 
     # -- training
-    #: Updates of the weights; made in whole numbers of `play_ahead`, the last rounded up.
+    #: Number of updates of the weights, rounded up to a multiple of play_ahead.
     steps: int = 2000
-    #: Games in a step; each gives two sequences.
+    #: Number of games in a step; each gives two sequences.
     batch: int = 64
-    #: Games played before each update at once, in batches: play is `play_ahead - 1` steps old
-    #: at most.
+    #: Number of batches that are played at once, before as many updates: the play that a step
+    #: learns from is at most play_ahead - 1 steps old.
     play_ahead: int = 4
-    #: Sequences in memory at once; gradients are summed. None takes all, or few on a CPU.
+    #: Number of sequences in memory at once; gradients are summed. None takes all on an
+    #: accelerator, and what fits the cache on a CPU.
     micro_batch: int | None = None
-    #: "adam", or "muon" for the matrices of the layers: fewer steps to the same loss.
+    #: Optimiser: Adam, or Muon for the matrices of the layers, which needs fewer steps.
     optimiser: Literal["adam", "muon"] = "adam"
+    #: Peak learning rate of Adam; Muon's is five times as large.
     learning_rate: float = 1e-3
+    #: How the learning rate changes after the warm-up.
     schedule: Literal["cosine", "constant"] = "cosine"
+    #: Number of steps over which the learning rate rises from zero.
     warmup: int = 100
-    #: Gradients longer than this are shortened to it.
+    #: Largest norm of a gradient; longer ones are shortened to it.
     clip: float = 1.0
-    #: "bfloat16" for the products of matrices; "auto" takes it on an accelerator.
+    #: Floating-point format of matrix products: auto (bfloat16 on an accelerator, float32 on a
+    #: CPU), float32 or bfloat16.
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    #: Independent runs in one program.
+    #: Number of independent pairs of players, trained in one program.
     seeds: int = 1
 
     # -- evaluation and stopping
-    #: Steps between evaluations on held-out games (and checkpoints).
+    #: Number of steps between evaluations on held-out games, and between checkpoints.
     evaluate_every: int = 200
+    #: Number of held-out games.
     held_out: int = 256
-    #: Evaluations without a better result before training stops; None never stops.
+    #: Number of evaluations without a better result after which training stops; None never stops.
     patience: int | None = None
-    #: What counts: the held-out gap after the last round, or the divergence from the expert. In
-    #: Markov games the gap is a mean over states, times `1 - discount`: in units of a round, and
-    #: smaller than the `nash_conv` of `evaluate`, which is of discounted sums in the worst states.
+    #: Which held-out value counts: the gap after the last round, or the divergence from the expert
+    #: ("kl", only with loss "expert"). In Markov games the gap is a mean over states times
+    #: 1 - discount, and so smaller than the `nash_conv` of `evaluate`.
     stop_on: Literal["gap", "kl"] = "gap"
-    #: Stop when the held-out value of every seed is below this, in the unit of `stop_on`.
+    #: Stop when the held-out value of every seed is below this, in the unit of stop_on; None never.
     stop_below: float | None = None
 
     def __post_init__(self) -> None:
@@ -239,6 +252,18 @@ class Config:
             optimiser="muon",
         )
         return replace(sizes, **changes)
+
+    @classmethod
+    def preset(cls, name: str, **changes: Any) -> "Config":
+        """A config by the name of its preset: "default", "paper" or "large".
+
+        >>> Config.preset("large", steps=10).layers
+        6
+        """
+        presets = {"default": cls(), "paper": cls.paper(), "large": cls.large()}
+        if name not in presets:
+            raise ValueError(f"preset: expected one of {sorted(presets)}, found {name!r}")
+        return replace(presets[name], **changes)
 
     @classmethod
     def from_plain(cls, plain: dict[str, Any]) -> "Config":

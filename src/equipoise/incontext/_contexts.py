@@ -8,24 +8,24 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from equipoise import dynamics
 from equipoise.core.zerosum import pivot_to_optimum
 from equipoise.dynamics import (
+    LEARNERS,
     Bandit,
     History,
     Learner,
     MarkovBandit,
     Nothing,
+    make_learner,
 )
+from equipoise.dynamics.loop import Remembered, Seen, Tables, remember, seat
 from equipoise.games import MarkovGame, MatrixGame
 from equipoise.incontext._config import Config
-from equipoise.incontext._episode import Trajectory, episode
-from equipoise.incontext._teams import Board, Learning, Seen
+from equipoise.solvers import solve
 
-#: Name -> learner that can play training games, given their rounds: all but the best responder,
-#: who cannot meet itself.
-MATRIX_LEARNERS = {k: v for k, v in dynamics.MATRIX_LEARNERS.items() if k != "best-responder"}
-MARKOV_LEARNERS = dynamics.MARKOV_LEARNERS
+#: Learners are updated for at least so many games at once: XLA on a CPU has been seen to compile
+#: their steps wrongly for fewer, and `equipoise.dynamics` keeps to the same.
+SMALLEST = 16
 
 
 class Context(eqx.Module):
@@ -40,14 +40,17 @@ class Context(eqx.Module):
     states: Any
 
     @staticmethod
-    def of(trajectory: Trajectory) -> "Context":
-        """What a trajectory leaves in the players' books."""
-        reward = trajectory.reward.T
+    def of(found: Remembered) -> "Context":
+        """What play leaves in the players' books."""
+        events, reward = found.events, found.events.reward.T
+        states = None
+        if not isinstance(events.state, tuple):
+            states = jnp.concatenate([events.state, found.state.place[None]]).T
         return Context(
-            jnp.moveaxis(trajectory.actions, 0, 2),
+            jnp.stack([actions.T for actions in events.actions]),
             jnp.stack([reward, 1.0 - reward]),
-            jnp.moveaxis(trajectory.played, 0, 2),
-            None if trajectory.states is None else trajectory.states.T,
+            _padded(events.played),
+            states,
         )
 
     @staticmethod
@@ -92,117 +95,100 @@ def take(context: Context, index: Any) -> Context:
     )
 
 
-def as_board(games: MatrixGame | MarkovGame) -> Board:
-    """Games with at most one batch axis, rewards within [0, 1], as single-precision arrays."""
-    if isinstance(games, MatrixGame):
-        return Board(jnp.asarray(games.payoff, jnp.float32))
-    return Board(
-        jnp.asarray(games.reward, jnp.float32),
-        jnp.asarray(games.transition, jnp.float32),
-        games.discount,
-    )
+def _padded(policies: Any) -> Array:
+    """(2, games, time, ..., actions) of both seats' (time, ..., actions, games)."""
+    most = max(policy.shape[-2] for policy in policies)
+
+    def one(policy: Array) -> Array:
+        policy = jnp.moveaxis(policy, -1, 0)
+        width = [(0, 0)] * (policy.ndim - 1) + [(0, most - policy.shape[-1])]
+        return jnp.pad(policy, width)
+
+    return jnp.stack([one(policy) for policy in policies])
 
 
-def blank_board(
-    games: int, actions: tuple[int, int], states: int | None = None, discount: float = 0.0
-) -> Board:
-    """Games of a shape and nothing more: all that a learner needs to follow a history.
-
-    >>> blank_board(4, (2, 3), 5, 0.9).states
-    5
-    """
-    if states is None:
-        return Board(jnp.zeros((games, *actions)))
-    reward = jnp.zeros((games, states, *actions))
-    return Board(reward, jnp.zeros((*reward.shape, states)), discount)
-
-
-def some(board: Board, index: Any) -> Board:
-    """Some games of a board."""
-    moves = None if board.transition is None else board.transition[index]
-    return Board(board.reward[index], moves, board.discount)
-
-
-def make_learner(name: str, states: int | None, rounds: int) -> Learner:
-    """A learner for training contexts of so many rounds, by name.
-
-    >>> type(make_learner("omd", None, 256)).__name__
-    'OMD'
-    """
-    known = MATRIX_LEARNERS if states is None else MARKOV_LEARNERS
-    if name not in known:
-        raise ValueError(f"learners: expected names among {sorted(known)}, found {name!r}")
-    return known[name](rounds)
+def as_tables(games: MatrixGame | MarkovGame) -> Tables:
+    """Games with rewards within [0, 1] as single-precision arrays."""
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), Tables.of(games))
 
 
 def check_learners(config: Config, states: int | None) -> None:
     """Refuse names that nobody has, and where learners play, those that cannot play such games."""
     for name in config.learners:
-        plays = config.contexts != "on-policy"
-        if plays or name not in {*MATRIX_LEARNERS, *MARKOV_LEARNERS}:
-            make_learner(name, states, config.rounds)
+        if config.contexts != "on-policy" or name not in LEARNERS or name == "best-responder":
+            training_learner(name, states, config.rounds)
 
 
-def learners_play(board: Board, names: tuple[str, ...], words: Array, *, rounds: int) -> Context:
+def training_learner(name: str, states: int | None, rounds: int) -> Learner:
+    """A learner for training contexts of so many rounds: any but the best responder, who cannot
+    meet itself.
+
+    >>> type(training_learner("omd", None, 256)).__name__
+    'OMD'
+    """
+    if name == "best-responder":
+        raise ValueError(
+            "learners: expected learners that can meet themselves, found 'best-responder'"
+        )
+    return make_learner(name, markov=states is not None, rounds=rounds, argument="learners")
+
+
+def learners_play(tables: Tables, names: tuple[str, ...], words: Array, *, rounds: int) -> Context:
     """Contexts in which learners play themselves, each in an equal share of the games."""
-    games = board.reward.shape[0]
+    games = tables.games
     ends = [round(games * (i + 1) / len(names)) for i in range(len(names))]
     contexts = []
     for name, first, last in zip(names, [0, *ends[:-1]], ends, strict=True):
         if last > first:
-            part, learner = slice(first, last), make_learner(name, board.states, rounds)
+            learner = training_learner(name, tables.states, rounds)
+            part = np.minimum(np.arange(first, max(last, first + SMALLEST)), last - 1)
             with jax.numpy_rank_promotion("allow"):  # learners broadcast over the batch
-                trajectory = episode(
-                    some(board, part),
-                    tuple(Learning(learner=learner, seats=(seat,)) for seat in (0, 1)),
-                    words[:, part],
-                    rounds=rounds,
-                    segments=1,
+                found = remember(
+                    tables.some(part), seat(learner, learner), words[:, part], rounds=rounds
                 )
-            contexts.append(Context.of(trajectory))
+            contexts.append(take(Context.of(found), slice(last - first)))
     return join(contexts)
 
 
-def follow(learner: Learner, context: Context, board: Board) -> Float[Array, "2 batch records *p"]:
+def follow(
+    learner: Learner, context: Context, tables: Tables
+) -> Float[Array, "2 batch records *p"]:
     """The policies a learner would have had, had it lived through the same histories.
 
     Before every round and after the last: (seats, batch, rounds + 1, actions), or (...,
     states, actions) in Markov games.
     """
-    rounds = context.actions.shape[2]
     if learner.sees not in (Bandit, MarkovBandit, Nothing):
         raise ValueError(
             "learner: expected one that sees its own actions and rewards alone, "
             f"found {type(learner).__name__}, which sees {learner.sees.__name__}"
         )
+    games, rounds = context.actions.shape[1:]
+    context = take(context, np.minimum(np.arange(max(games, SMALLEST)), games - 1))
+    states, seats = context.states, seat(learner, learner)
+    here, then = (None, None) if states is None else (states[:, :-1].T, states[:, 1:].T)
+    ts = jnp.arange(1, rounds + 1, dtype=jnp.int32)
+    own = [jnp.moveaxis(array, -1, 0) for array in (context.actions, context.rewards)]
 
-    def seat(number: int) -> Array:
-        team = Learning(learner=learner, seats=(number,))
-
-        def update(state: Any, moment: Any) -> tuple[Any, Any]:
-            t, action, reward, here, then = moment
-            policy = team.policies(state, board, None)[0]
-            seen = Seen(t, action[None], reward[None], here, then)
-            return team.observe(state, seen, rounds), policy
-
-        states = context.states
-        here, then = (None, None) if states is None else (states[:, :-1].T, states[:, 1:].T)
-        ts = jnp.arange(1, rounds + 1, dtype=jnp.int32)
-        moments = (ts, context.actions[number].T, context.rewards[number].T, here, then)
-        state, policies = jax.lax.scan(update, team.begin(board, None), moments)
-        final = team.policies(state, board, None)
-        return jnp.moveaxis(jnp.concatenate([policies, final]), 0, 1)
+    def update(memory: Any, moment: Any) -> tuple[Any, Any]:
+        t, actions, rewards, *places = moment
+        seen = [Seen(actions[i], rewards[i], *places) for i in (0, 1)]
+        return seats.update(memory, t, (seen[0], seen[1])), seats.policies(memory)
 
     with jax.numpy_rank_promotion("allow"):
-        return jnp.stack([seat(0), seat(1)])
+        first = seats.begin(tables.specs(), context.actions.shape[1])
+        memory, policies = jax.lax.scan(update, first, (ts, *own, here, then))
+    final = seats.policies(memory)
+    whole = [jnp.concatenate([p, last[None]]) for p, last in zip(policies, final, strict=True)]
+    return _padded(whole)[:, :games]
 
 
 @eqx.filter_jit
 def compiled_follow(
-    learner: Learner, context: Context, board: Board
+    learner: Learner, context: Context, tables: Tables
 ) -> Float[Array, "2 batch records *p"]:
     """`follow`, compiled for callers who are not."""
-    return follow(learner, context, board)
+    return follow(learner, context, tables)
 
 
 def visited(policies: Any, states: Any) -> Any:
@@ -220,16 +206,34 @@ def visited(policies: Any, states: Any) -> Any:
 
 
 def matrix_equilibria(
-    payoff: Float[Array, "batch rows columns"],
+    payoff: Float[Array, "rows columns batch"],
 ) -> Float[Array, "2 batch actions"]:
     """Equilibrium policies of a batch of matrix games, padded to the larger action count.
 
     >>> import jax.numpy as jnp
-    >>> matrix_equilibria(jnp.array([[[1.0, 0.0], [0.0, 1.0]]]))[0].round(3).tolist()
+    >>> matrix_equilibria(jnp.array([[[1.0], [0.0]], [[0.0], [1.0]]]))[0].round(3).tolist()
     [[0.5, 0.5]]
     """
-    optimum = pivot_to_optimum(jnp.moveaxis(payoff, 0, -1))
-    most = max(payoff.shape[1:])
-    return jnp.stack(
-        [jnp.pad(p.T, ((0, 0), (0, most - p.shape[0]))) for p in (optimum.x, optimum.y)]
-    )
+    optimum = pivot_to_optimum(payoff)
+    return _padded([optimum.x, optimum.y])
+
+
+def solved(games: Any) -> Float[Array, "2 batch *states actions"]:
+    """Equilibrium policies of both seats, padded to the larger number of actions; float32.
+
+    >>> from equipoise.games import MatrixGame
+    >>> solved(MatrixGame([[[1.0, 0.0, 1.0], [0.0, 1.0, 1.0]]])).tolist()
+    [[[0.5, 0.5, 0.0]], [[0.5, 0.5, 0.0]]]
+    """
+    most = max(games.actions)
+    policies = [np.asarray(policy) for policy in solve(games).policy]
+    width = [(0, 0)] * (policies[0].ndim - 1)
+    padded = [np.pad(p, [*width, (0, most - p.shape[-1])]) for p in policies]
+    return jnp.asarray(np.stack(padded), jnp.float32)
+
+
+def sampled(equilibria: Array, records: int, key: jax.Array) -> Array:
+    """(2, batch, records, ..., actions): an action drawn at every record, one-hot."""
+    shape = (*equilibria.shape[:2], records, *equilibria.shape[2:-1])
+    drawn = jax.random.categorical(key, jnp.log(equilibria)[:, :, None], shape=shape)
+    return jax.nn.one_hot(drawn, equilibria.shape[-1])

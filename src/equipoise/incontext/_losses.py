@@ -1,4 +1,9 @@
-"""What training minimises, given the games and the players' books."""
+"""What training minimises, given the games and the players' books.
+
+Certificates are computed elsewhere, in double precision and by other code; gaps here are losses,
+to be differentiated. By the envelope theorem, the gradient of the value of a best response is that
+at the responding policy held fixed.
+"""
 
 from typing import Any
 
@@ -7,12 +12,57 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from equipoise.core.mdp import best_response
+from equipoise.dynamics.loop import Tables
 from equipoise.incontext._contexts import Context
-from equipoise.incontext._gaps import markov_gap, matrix_gap
 from equipoise.incontext._model import Transformer
-from equipoise.incontext._players import Players, read_policies
-from equipoise.incontext._teams import Board
+from equipoise.incontext._players import Players, read_policy
 from equipoise.incontext._tokens import Tokens
+
+
+def matrix_gap(
+    payoff: Float[Array, "rows columns"],
+    x: Float[Array, "*rounds rows"],
+    y: Float[Array, "*rounds columns"],
+) -> Float[Array, "*rounds"]:
+    """The duality gap `max_a (A y)_a - min_b (x'A)_b`.
+
+    >>> import jax.numpy as jnp
+    >>> pennies = jnp.array([[1.0, 0.0], [0.0, 1.0]])
+    >>> float(matrix_gap(pennies, jnp.array([1.0, 0.0]), jnp.array([0.5, 0.5])))
+    0.5
+    """
+    return (y @ payoff.T).max(-1) - (x @ payoff).min(-1)
+
+
+def markov_gap(
+    reward: Float[Array, "states rows columns"],
+    transition: Float[Array, "states rows columns states"],
+    discount: float,
+    x: Float[Array, "*rounds states rows"],
+    y: Float[Array, "*rounds states columns"],
+) -> Float[Array, "*rounds"]:
+    """The duality gap of stationary policies, `max V^{*,y} - min V^{x,*}`, mean over states.
+
+    In units of `1 / (1 - discount)`, so that it is comparable with that of a matrix game.
+
+    >>> import jax.numpy as jnp
+    >>> pennies = jnp.array([[[1.0, 0.0], [0.0, 1.0]]])
+    >>> x, y = jnp.array([[1.0, 0.0]]), jnp.array([[0.5, 0.5]])
+    >>> round(float(markov_gap(pennies, jnp.ones((1, 2, 2, 1)), 0.9, x, y)), 5)
+    0.5
+    """
+    best, _ = best_response(
+        jnp.einsum("sab,...sb->...sa", reward, y),
+        jnp.einsum("sabz,...sb->...saz", transition, y),
+        discount,
+    )
+    worst, _ = best_response(
+        -jnp.einsum("sab,...sa->...sb", reward, x),
+        jnp.einsum("sabz,...sa->...sbz", transition, x),
+        discount,
+    )
+    return (1.0 - discount) * (best + worst).mean(-1)
 
 
 def write(tokens: Tokens, context: Context) -> Float[Array, "2 batch length features"]:
@@ -57,30 +107,35 @@ def gap_name(states: int | None) -> str:
     return "gap" if states is None else "gap per round (mean over states, times 1 - discount)"
 
 
-def gaps(board: Board, x: Array, y: Array) -> Float[Array, "batch records"]:
+def gaps(tables: Tables, x: Array, y: Array) -> Float[Array, "batch records"]:
     """Duality gaps of the policies at every round: x and y are (batch, records, ...).
 
     In Markov games, means over states times `1 - discount`: see `gap_name`.
     """
-    rows, columns = board.actions
+    rows, columns = tables.actions
     x, y = x[..., :rows], y[..., :columns]
-    if board.transition is None:
-        return jax.vmap(matrix_gap)(board.reward, x, y)
-    game = jax.vmap(markov_gap, in_axes=(0, 0, None, 0, 0))
-    return game(board.reward, board.transition, board.discount, x, y)
+    if tables.transition is None:
+        return jax.vmap(matrix_gap, in_axes=(-1, 0, 0))(tables.reward, x, y)
+    game = jax.vmap(markov_gap, in_axes=(-1, -1, None, 0, 0))
+    return game(tables.reward, tables.transition, tables.discount, x, y)
 
 
 def policies_of(players: Players, out: Array) -> tuple[Array, Array]:
     """Outputs of both seats as policies of each."""
-    x, _ = read_policies(out[0], players.actions, players.states, players.reading)
-    _, y = read_policies(out[1], players.actions, players.states, players.reading)
+    most = max(players.actions)
+    x, y = (
+        read_policy(own, count, most, players.states, players.reading)
+        for own, count in zip(out, players.actions, strict=True)
+    )
     return x, y
 
 
-def exploitability(players: Players, models: Transformer, board: Board, context: Context) -> Array:
+def exploitability(
+    players: Players, models: Transformer, tables: Tables, context: Context
+) -> Array:
     """The mean duality gap of the two players' policies, over games and rounds."""
     x, y = policies_of(players, outputs(models, players.tokens, context))
-    return gaps(board, x, y).mean()
+    return gaps(tables, x, y).mean()
 
 
 def expert(

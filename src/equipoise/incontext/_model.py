@@ -18,8 +18,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from equipoise.incontext import _chunks as chunks
-from equipoise.incontext import _flash as flash
+from equipoise.incontext import _attention as fused
 
 Weighing = Literal["softmax", "relu"]
 Scope = Literal["causal", "own"]
@@ -74,10 +73,10 @@ class Attention(eqx.Module):
         if self.scope == "own":
             score = jax.nn.relu(self.scale * jnp.einsum("gnlk,glk->gnl", q, k))
             mixed = score[..., None] * v[:, None]
-        elif self.weighing == "softmax" and flash.usable(q):
-            mixed = flash.attend(q, k, v, self.scale)
-        elif self.weighing == "softmax" and chunks.usable(q):
-            mixed = chunks.attend(q, k, v, self.scale)
+        elif self.weighing == "softmax" and fused.usable(q):
+            mixed = fused.attend(q, k, v, self.scale)
+        elif self.weighing == "softmax" and jax.default_backend() == "cpu":
+            mixed = fused.attend_in_chunks(q, k, v, self.scale)
         else:
             length = h.shape[0]
             score = self.scale * jnp.einsum("gnik,gjk->gnij", q, k)
@@ -98,8 +97,8 @@ class Attention(eqx.Module):
             jax.lax.dynamic_update_slice_in_dim(old, new.astype(old.dtype), position, 1)
             for old, new in ((memory.keys, k), (memory.values, v))
         )
-        if self.weighing == "softmax" and flash.usable_next(q, values):
-            mixed = flash.attend_next(q, keys, values, position + 1, self.scale)
+        if self.weighing == "softmax" and fused.usable_next(q, values):
+            mixed = fused.attend_next(q, keys, values, position + 1, self.scale)
         else:
             score = self.scale * jnp.einsum("gnik,gjk->gnij", q, keys[:, :reach].astype(q.dtype))
             weight = self._weigh(score, jnp.arange(reach)[None] <= position, position + 1)

@@ -14,12 +14,14 @@ from jaxtyping import Array, Float
 from scipy import sparse
 from scipy.optimize import linprog
 
+from equipoise.core.mdp import best_response, evaluate_policy
 from equipoise.core.precision import single_precision
 from equipoise.games import MarkovGame, MatrixGame
 from equipoise.games.families import Family
-from equipoise.incontext._curves import Games, Pair
-from equipoise.incontext._gaps import best_response, evaluate_policy
 from equipoise.solvers import solve
+
+Games = MatrixGame | MarkovGame
+Pair = tuple[np.ndarray, np.ndarray]
 
 #: Steps and rate of the descent for Markov games, where no linear program finds the best pair.
 STEPS, RATE = 400, 0.05

@@ -14,7 +14,6 @@ import numpy as np
 from equipoise.core.randomness import as_key
 from equipoise.games.families import Family
 from equipoise.incontext._config import Config, check_config
-from equipoise.incontext._contexts import some
 from equipoise.incontext._players import Players
 from equipoise.incontext._step import Learned, Trainer, TrainingSet, run_cycle
 from equipoise.incontext._train import prepare, step_key
@@ -156,13 +155,13 @@ def _equal_sets(trainers: list[Trainer]) -> list[Trainer]:
     sets = [trainer.games for trainer in trainers]
     if any(games is None for games in sets):
         return trainers
-    sizes = [games.board.reward.shape[0] for games in sets if games is not None]
+    sizes = [games.tables.games for games in sets if games is not None]
     length = math.lcm(*sizes)
 
     def repeat(games: TrainingSet, size: int) -> TrainingSet:
         index = jnp.arange(length) % size
         known = games.equilibria
-        return TrainingSet(some(games.board, index), None if known is None else known[:, index])
+        return TrainingSet(games.tables.some(index), None if known is None else known[:, index])
 
     return [
         eqx.tree_at(lambda t: t.games, trainer, repeat(games, size))

@@ -1,8 +1,7 @@
 """Pre-training: the loop around the compiled step."""
 
 import os
-import time
-from pathlib import Path
+import shutil
 from typing import Any
 
 import equinox as eqx
@@ -10,15 +9,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from equipoise.core.files import write_text
 from equipoise.core.randomness import as_key
 from equipoise.core.streams import game_words
+from equipoise.dynamics import Mean
+from equipoise.dynamics.loop import Tables
 from equipoise.games.families import Family
-from equipoise.incontext._card import model_card
 from equipoise.incontext._config import Config, check_config
-from equipoise.incontext._contexts import as_board, check_learners
-from equipoise.incontext._curves import Mean
-from equipoise.incontext._equilibria import solved
-from equipoise.incontext._files import CARD, describe_family, fingerprint, save
+from equipoise.incontext._contexts import as_tables, check_learners, solved
+from equipoise.incontext._files import (
+    CARD,
+    describe_family,
+    fingerprint,
+    load,
+    model_card,
+    save,
+)
 from equipoise.incontext._losses import gap_name
 from equipoise.incontext._model import Transformer
 from equipoise.incontext._players import Players, initial_players
@@ -30,11 +36,10 @@ from equipoise.incontext._step import (
     held_out_gaps,
     run_cycle,
 )
-from equipoise.incontext._teams import Board
-from equipoise.runs import Record, Run, Table, interruptible, progress
+from equipoise.runs import Reached, Record, Run, Table, resumable
 
-#: How much training may be lost when the process is killed.
-CHECKPOINT_SECONDS = 60.0
+#: Folder, in that of the run, of the best players so far when training is interrupted.
+BEST = "best-so-far"
 
 #: Purposes of the keys that are made of the one given.
 _WEIGHTS, _SET, _HELD_OUT, _STEPS, _SCORE = range(5)
@@ -57,7 +62,7 @@ class Progress(eqx.Module):
 class HeldOut(eqx.Module):
     """Games that training never sees, and the random numbers with which they are played."""
 
-    board: Board
+    tables: Tables
     words: Any
     #: (2, games, ..., actions), where the divergence from them decides.
     equilibria: jax.Array | None
@@ -77,7 +82,8 @@ def pretrain(
     With `run`, everything goes into a run folder: the config, metrics as they come, checkpoints,
     and in the end the players, a record and a model card. Called again with the same arguments,
     a run that was stopped goes on, and ends with the same weights, bit for bit (on the same kind
-    of machine), as if it had not been stopped. Ctrl-C returns the best players so far.
+    of machine), as if it had not been stopped. Ctrl-C returns the best players so far, and keeps
+    them in the folder `best-so-far` of the run.
 
     With `start`, training begins with the weights of those players instead of random ones: to
     train on, or to adapt players to another family of the same shape.
@@ -105,27 +111,24 @@ def pretrain(
         _check_start(start, trainer.players)
         trainer = eqx.tree_at(lambda t: t.players.models, trainer, start.models)
     described = describe_family(family)
-    with interruptible() as stop:
-        if run is None:
-            state = _train(trainer, held_out, key, stop, None)
-            return _with(trainer.players, _chosen(state))
-        plain = {
-            "family": described,
-            "config": config,
-            "key": np.asarray(jax.random.key_data(key)),
-            "start": None if start is None else fingerprint(start),
-        }
-        if Path(run, "record.json").exists():
-            from equipoise.incontext._files import load
-
-            with Run.open(run, plain):
-                return load(run)
-        with Run.start(run, plain) as folder:
-            state = _train(trainer, held_out, key, stop, folder)
-            players = _with(trainer.players, _chosen(state))
-            if not stop:
-                _finish(folder, players, trainer, described, state, key)
-            return players
+    if run is None:
+        return _with(trainer.players, _chosen(_train(trainer, held_out, key, None).state))
+    plain = {
+        "family": described,
+        "config": config,
+        "key": np.asarray(jax.random.key_data(key)),
+        "start": None if start is None else fingerprint(start),
+    }
+    with Run.start(run, plain) as folder:
+        if folder.finished:
+            return load(run)
+        reached = _train(trainer, held_out, key, folder)
+        players = _with(trainer.players, _chosen(reached.state))
+        if reached.stopped:
+            save(players, folder.path / BEST, config, described)
+        else:
+            _finish(folder, players, trainer, described, reached.state, key)
+        return players
 
 
 def prepare(family: Family, config: Config, key: jax.Array) -> tuple[Trainer, HeldOut]:
@@ -135,7 +138,7 @@ def prepare(family: Family, config: Config, key: jax.Array) -> tuple[Trainer, He
     needs_equilibria = config.loss == "expert" and config.expert != "omd"
     drawn, games = training_games(family, config, key), None
     if drawn is not None:
-        games = TrainingSet(as_board(drawn), solved(drawn) if needs_equilibria else None)
+        games = TrainingSet(as_tables(drawn), solved(drawn) if needs_equilibria else None)
     elif needs_equilibria and family.states is not None:
         raise ValueError(
             "training_games: expected a number when the expert is the equilibrium of Markov games "
@@ -146,7 +149,7 @@ def prepare(family: Family, config: Config, key: jax.Array) -> tuple[Trainer, He
     held, words = _unseen(family, config, held_key)
     known = needs_equilibria and config.stop_on == "kl"
     labels = solved(held) if known else None
-    return trainer, HeldOut(as_board(held), words, labels, jax.random.fold_in(held_key, 2))
+    return trainer, HeldOut(as_tables(held), words, labels, jax.random.fold_in(held_key, 2))
 
 
 def training_games(family: Family, config: Config, key: jax.Array) -> Any:
@@ -173,39 +176,32 @@ def _check_start(start: Any, players: Players) -> None:
         )
 
 
-def _train(
-    trainer: Trainer, held_out: HeldOut, key: jax.Array, stop: Any, run: Run | None
-) -> Progress:
+def _train(trainer: Trainer, held_out: HeldOut, key: jax.Array, run: Run | None) -> Reached:
     """Cycles until the last step, a rule that ends training, or Ctrl-C."""
-    config, state = trainer.config, _first(trainer)
-    if run is not None and run.step:
-        state = run.restore(state)
-    saved, shown = time.monotonic(), {}
-    with progress("pre-training", total=config.steps) as bar:
-        bar.advance(int(state.step))
-        while int(state.step) < config.steps and not stop and not _ended(config, state):
-            before = int(state.step)
-            learned, metrics = run_cycle(trainer, state.learned, step_key(key, before))
-            step = before + config.play_ahead
-            state = eqx.tree_at(lambda s: (s.learned, s.step), state, (learned, jnp.int32(step)))
-            row = {name: np.asarray(value).mean(1) for name, value in metrics.items()}
-            _check_finite(config, step, row)
-            evaluated = _crosses(before, step, config.evaluate_every) or step >= config.steps
-            if evaluated:
-                state, found = _evaluate(trainer, held_out, state)
-                largest = _largest(state.learned.models)
-                _check_finite(config, step, {**found, "the largest weight": largest})
-                row = {**found, **row}
-            # What was found last stays in the line until it is found anew.
-            shown |= {name: float(value.mean()) for name, value in row.items()}
-            if run is not None:
-                run.log(step, **row)
-            bar.advance(config.play_ahead, **shown)
-            late = time.monotonic() - saved > CHECKPOINT_SECONDS
-            if run is not None and (evaluated or late or stop):
-                run.checkpoint(step, state)
-                saved = time.monotonic()
-    return state
+    config = trainer.config
+
+    def cycle(state: Progress, step: int, until: int) -> tuple[Progress, dict[str, np.ndarray]]:
+        learned, metrics = run_cycle(trainer, state.learned, step_key(key, step))
+        state = eqx.tree_at(lambda s: (s.learned, s.step), state, (learned, jnp.int32(until)))
+        row = {name: np.asarray(value).mean(1) for name, value in metrics.items()}
+        _check_finite(config, until, row)
+        if step // config.evaluate_every != until // config.evaluate_every or until >= config.steps:
+            state, found = _evaluate(trainer, held_out, state)
+            largest = _largest(state.learned.models)
+            _check_finite(config, until, {**found, "the largest weight": largest})
+            row = {**found, **row}
+        return state, row
+
+    stride = config.play_ahead
+    return resumable(
+        run,
+        _first(trainer),
+        cycle,
+        total=-(-config.steps // stride) * stride,
+        name="pre-training",
+        stride=stride,
+        ended=lambda state: _ended(config, state),
+    )
 
 
 def _first(trainer: Trainer) -> Progress:
@@ -245,20 +241,16 @@ def _largest(models: Transformer) -> np.ndarray:
     return np.max(by_seed, axis=0)
 
 
-def _crosses(before: int, after: int, every: int) -> bool:
-    return before // every != after // every
-
-
 def _evaluate(
     trainer: Trainer, held_out: HeldOut, state: Progress
 ) -> tuple[Progress, dict[str, np.ndarray]]:
     """Play the held-out games; keep the weights of the seeds that are better than ever."""
-    models, board = state.learned.models, held_out.board
+    models, tables = state.learned.models, held_out.tables
     players = _with(trainer.players, models)
-    gaps = held_out_gaps(players, board, held_out.words, trainer.config.rounds)
+    gaps = held_out_gaps(players, tables, held_out.words, trainer.config.rounds)
     found = {"gap": np.asarray(gaps).mean(1)}
     if trainer.config.stop_on == "kl":
-        apart = held_out_divergence(trainer, models, board, held_out.equilibria, held_out.key)
+        apart = held_out_divergence(trainer, models, tables, held_out.equilibria, held_out.key)
         found["held_out_kl"] = np.asarray(apart)
     value = jnp.asarray(found.get("held_out_kl", found["gap"]), jnp.float32)
     better = value < state.best_value
@@ -283,7 +275,7 @@ def _with(players: Players, models: Transformer) -> Players:
 def _score(trainer: Trainer, players: Players, key: jax.Array) -> Mean:
     """Of the gap after the last round on games that chose nothing, for every seed."""
     games, words = _unseen(trainer.family, trainer.config, jax.random.fold_in(key, _SCORE))
-    return Mean.of(held_out_gaps(players, as_board(games), words, trainer.config.rounds))
+    return Mean.of(held_out_gaps(players, as_tables(games), words, trainer.config.rounds))
 
 
 def _unseen(family: Family, config: Config, key: jax.Array) -> tuple[Any, Any]:
@@ -315,7 +307,7 @@ def _finish(
         "parameters": players.parameters,
     }
     save(players, run.path, config, described, results)
-    (run.path / CARD).write_text(model_card(described, config, results))
+    write_text(run.path / CARD, model_card(described, config, results))
     arrays = {name: np.array([row[name] for row in metrics]) for name in ("step", "gap", "loss")}
     table = Table(
         ("step", "loss", "gap"),
@@ -326,4 +318,5 @@ def _finish(
         "gap on fresh games": float(score.value.mean()),
         "best held-out value": float(np.mean(results["best"])),
     }
+    shutil.rmtree(run.path / BEST, ignore_errors=True)  # of an interruption, now outdone
     run.finish(Record("pretrain", run.config, scalars, arrays, {"curve": table}))

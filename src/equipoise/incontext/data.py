@@ -22,14 +22,13 @@ from equipoise.core.arrays import write_npz
 from equipoise.core.extras import import_extra
 from equipoise.core.files import atomic_write
 from equipoise.core.randomness import as_key
+from equipoise.dynamics.loop import Tables
 from equipoise.games import MarkovGame, MatrixGame
 from equipoise.games.families import Family
 from equipoise.incontext._config import Config, check_config
-from equipoise.incontext._contexts import Context, as_board, check_learners, some
-from equipoise.incontext._equilibria import sampled, solved
+from equipoise.incontext._contexts import Context, as_tables, check_learners, sampled, solved
 from equipoise.incontext._players import Players, check_players, initial_players
 from equipoise.incontext._step import Trainer, TrainingSet
-from equipoise.incontext._teams import Board
 from equipoise.incontext._train import step_key, training_games
 
 __all__ = ["Batch", "Dataset", "dataset"]
@@ -174,7 +173,7 @@ class Dataset:
         config, games = self.config, None
         solvable = config.loss == "expert" and config.expert != "omd"
         if self._set is not None:
-            games = TrainingSet(as_board(self._set), solved(self._set) if solvable else None)
+            games = TrainingSet(as_tables(self._set), solved(self._set) if solvable else None)
         elif solvable and self.family.states is not None:
             config = replace(config, loss="exploitability", expert="nash", stop_on="gap")
         players = self.players
@@ -185,8 +184,8 @@ class Dataset:
     def _cycle(self, first: int) -> "_Cycle":
         """What training plays at once before the update of this number."""
         key = jax.random.fold_in(step_key(self.key, first), 0)
-        board, context, labels = _data(self._trainer, key)
-        return _Cycle(board, context, labels, self._trainer.numbers(key))
+        tables, context, labels = _data(self._trainer, key)
+        return _Cycle(tables, context, labels, self._trainer.numbers(key))
 
     def _batch(self, cycle: "_Cycle", i: int) -> Batch:
         """The batch of an update; the last may be smaller."""
@@ -194,7 +193,7 @@ class Dataset:
         count = min(config.batch, self.games - i * config.batch)
         index = np.asarray(self._trainer.part(i % config.play_ahead))[:count]
         if cycle.numbers is None or self._set is None:
-            number, games = i * config.batch + np.arange(count), _games(some(cycle.board, index))
+            number, games = i * config.batch + np.arange(count), _games(cycle.tables.some(index))
         else:
             number = np.asarray(cycle.numbers)[index]
             games = self._set[number]
@@ -241,25 +240,26 @@ class Dataset:
 class _Cycle(NamedTuple):
     """What training plays at once; axes as in `Context`."""
 
-    board: Board
+    tables: Tables
     context: Context
     labels: Any
     numbers: Any
 
 
 @eqx.filter_jit
-def _data(trainer: Trainer, key: jax.Array) -> tuple[Board, Context, Any]:
+def _data(trainer: Trainer, key: jax.Array) -> tuple[Tables, Context, Any]:
     models = trainer.players.models
     own = jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, models)
     return trainer.data(own, key)
 
 
-def _games(board: Board) -> MatrixGame | MarkovGame:
-    """The games of a board, in double precision."""
-    reward = np.asarray(board.reward, float)
-    if board.transition is None:
-        return MatrixGame(reward)
-    return MarkovGame(reward, np.asarray(board.transition, float), board.discount)
+def _games(tables: Tables) -> MatrixGame | MarkovGame:
+    """The games of some tables, in double precision."""
+    reward, moves = (
+        None if table is None else np.moveaxis(np.asarray(table, float), -1, 0)
+        for table in (tables.reward, tables.transition)
+    )
+    return MatrixGame(reward) if moves is None else MarkovGame(reward, moves, tables.discount)
 
 
 def _arrays(batch: Batch) -> dict[str, np.ndarray]:

@@ -1,40 +1,57 @@
 """One record of how good players are: against equilibrium, learners, memory and opponents."""
 
+import os
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
 import numpy as np
 
+from equipoise import dynamics
+from equipoise.certificates import certify
 from equipoise.core import checks
 from equipoise.core.randomness import as_key
-from equipoise.dynamics import Noise, game_keys
+from equipoise.dynamics import (
+    EXP3IX,
+    LEARNERS,
+    NOISES,
+    BestResponder,
+    Fixed,
+    Learner,
+    Mean,
+    Noise,
+    Trace,
+    Uniform,
+    VLearning,
+    game_keys,
+)
 from equipoise.games import MarkovGame, MatrixGame
 from equipoise.games.families import Family
-from equipoise.incontext._curves import Games, gap
 from equipoise.incontext._distance import distance
-from equipoise.incontext._measures import (
-    VANISHING,
-    bandit_learners,
-    beyond_value,
-    game_values,
-    learner_curves,
-    make_opponents,
-    rounds_to_gap,
-)
-from equipoise.incontext._outcome import Episode
+from equipoise.incontext._files import description, family_of, load
 from equipoise.incontext._play import SEATS, check_games, play
 from equipoise.incontext._players import Players, check_players
-from equipoise.incontext._static import static_policies
-from equipoise.incontext._summary import PLAYERS, Measured
-from equipoise.runs import Progress, Record, progress
+from equipoise.incontext._static import Games, static_policies
+from equipoise.runs import Progress, Record, Table, progress
+from equipoise.solvers import solve
 
-__all__ = ["evaluate"]
+__all__ = ["evaluate", "evaluate_saved"]
 
+#: The row of the players in tables.
+PLAYERS = "in-context players"
+#: What is added to the name of a learner for the mean of its policies.
+AVERAGE = ", average"
+#: Rounds of play, unless said otherwise, of players that were trained for more.
+LONGEST = 256
 #: Purpose of the key with which games for static policies are drawn.
 _STATIC = 90
-
+#: Learners that players are compared with: those that see what a player sees.
+COMPARED = ("omd", "omd-vanishing", "log-barrier", "entropic", "exp3-ix", "v-learning")
+VANISHING = LEARNERS["omd-vanishing"].title
 #: Learners whose distance from the players is measured, and whose rounds to their gap.
-REFERENCES = ("OMD", VANISHING)
+REFERENCES = (LEARNERS["omd"].title, VANISHING)
+#: Rounds at which a learner is compared with a target, in every decade.
+PER_DECADE = 16
 
 
 def evaluate(
@@ -101,12 +118,12 @@ def evaluate(
     few = flat[: min(count, checks.check_count("opponent_games", opponent_games))]
     settings = {"noise": noise, "reward_range": reward_range}
     stops = np.array(sorted({*(2**k for k in range(4, 31) if 2**k < rounds), rounds}))
-    learners = bandit_learners(flat)
+    learners = bandit_learners(flat, rounds)
     meetings = 2 * len(make_opponents(few, 0))
     parts = len(players) + len(learners) + 2 * len(REFERENCES) + 2 + meetings
     with progress("evaluating", total=parts) as bar:
-        episodes = _play_seeds(players, flat, stops, key, settings, bar)
-        curves = {PLAYERS: np.stack([episode.curve for episode in episodes])}
+        traces = _play_seeds(players, flat, stops, key, settings, bar)
+        curves = {PLAYERS: np.stack([trace.curve for trace in traces])}
         for name, learner in learners.items():
             found = learner_curves(flat, name, learner, stops, key, settings)
             curves |= {name: curve[None] for name, curve in found.items()}
@@ -122,11 +139,68 @@ def evaluate(
             bar.advance(part=f"rounds of {name}")
         apart = {}
         for name in REFERENCES:
-            apart[name] = distance(episodes[0], learners[name]).mean(-1)
+            apart[name] = distance(traces[0], learners[name]).mean(-1)
             bar.advance(part=f"distance from {name}")
         met = _opponents(players[0], few, rounds, key, settings, bar)
     config = {"rounds": rounds, "games": count, "seeds": len(players), "search": search}
     return Measured(stops, curves, statics, needed, search, apart, met).record(config)
+
+
+def evaluate_saved(
+    name: str | os.PathLike[str],
+    *,
+    games: int = 1000,
+    rounds: int | None = None,
+    search: int = 1_000_000,
+    opponent_games: int = 256,
+    noise: str = "exact",
+    seed: int = 1,
+) -> Record:
+    """Evaluate saved players on new games of the family that they were trained on.
+
+    This is what `equipoise evaluate` calls. `name` is a folder that `pretrain` wrote, or the name
+    of players that come with the package. The config of the record says all that was asked for.
+
+    **Arguments**
+
+    - `games`: how many games are drawn.
+    - `rounds`: rounds of play; by default those of training, and 256 at most.
+    - `noise`: what is seen of a reward: one of `equipoise.dynamics.NOISES`.
+    - `search`, `opponent_games`: as in `evaluate`.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> record = eq.incontext.evaluate_saved("iid3", games=4, rounds=16, search=20)
+    >>> record.config["rounds"], record.config["family"]["name"]
+    (16, 'uniform')
+    """
+    described, players, family = description(name), load(name), family_of(name)
+    if noise not in NOISES:
+        raise ValueError(f"noise: expected one of {sorted(NOISES)}, found {noise!r}")
+    config = {
+        "players": os.fspath(name),
+        "parameters": players.parameters,
+        "seeds": players.seeds,
+        "family": described["family"],
+        "games": checks.check_count("games", games),
+        "rounds": min(described["config"]["rounds"], LONGEST) if rounds is None else rounds,
+        "search": search,
+        "opponent_games": opponent_games,
+        "noise": noise,
+        "seed": seed,
+    }
+    found = evaluate(
+        players,
+        family.sample(games, key=seed),
+        config["rounds"],
+        seed + 1,
+        training=family,
+        search=search,
+        opponent_games=opponent_games,
+        noise=NOISES[noise],
+    )
+    return replace(found, config=config)
 
 
 def _flat(games: Games, count: int) -> Games:
@@ -143,12 +217,12 @@ def _flat(games: Games, count: int) -> Games:
 
 def _play_seeds(
     players: Players, games: Games, stops: np.ndarray, key: Any, settings: Any, bar: Progress
-) -> list[Episode]:
+) -> list[Trace]:
     keys = game_keys(key, games.batch_shape, len(players))
-    episodes = []
+    traces = []
     for seed in range(len(players)):
         drawn = keys[..., seed] if len(players) > 1 else key
-        episode = play(
+        trace = play(
             players[seed],
             games,
             rounds=int(stops[-1]),
@@ -156,9 +230,9 @@ def _play_seeds(
             record=stops.tolist(),
             **settings,
         )
-        episodes.append(episode)
-        bar.advance(part="play", gap=float(episode.curve[-1].mean()))
-    return episodes
+        traces.append(trace)
+        bar.advance(part="play", gap=float(trace.curve[-1].mean()))
+    return traces
 
 
 def _check_training(games: Games, training: Any) -> None:
@@ -183,7 +257,8 @@ def _static_gaps(games: Games, training: Any, count: int, key: jax.Array) -> dic
     if isinstance(training, Family):
         family, sample = training, training.sample(count, key=jax.random.fold_in(key, _STATIC))
     flat = _flat(sample, int(np.prod(sample.batch_shape, dtype=int)))
-    return {name: gap(games, pair) for name, pair in static_policies(flat, family).items()}
+    pairs = static_policies(flat, family).items()
+    return {name: np.asarray(certify(games, pair).nash_conv) for name, pair in pairs}
 
 
 def _opponents(
@@ -193,11 +268,212 @@ def _opponents(
     value, found = game_values(games), {}
     for own, seat in enumerate(SEATS):
         for name, opponent in make_opponents(games, 1 - own).items():
-            episode = play(
+            trace = play(
                 players, games, rounds=rounds, key=key, opponent=opponent, seat=seat, **settings
             )
             sign = 1.0 if own == 0 else -1.0
-            beyond = beyond_value(episode, value)
-            found[name, seat] = (sign * episode.expected, sign * beyond)
+            earned, beyond = beyond_value(trace, value)
+            found[name, seat] = (sign * earned, sign * beyond)
             bar.advance(part=f"{name}, {seat}")
     return found
+
+
+def bandit_learners(games: Games, rounds: int) -> dict[str, Learner]:
+    """Every learner that sees what a player sees, by the name it has in tables.
+
+    >>> list(bandit_learners(MatrixGame([[0.0]]), 10))[:2]
+    ['OMD', 'OMD, vanishing']
+    """
+    found = {}
+    for named in (LEARNERS[name] for name in COMPARED):
+        maker = named.matrix if isinstance(games, MatrixGame) else named.markov
+        if maker is not None:
+            found[named.title] = maker(rounds)
+    return found
+
+
+def learner_curves(
+    games: Games, name: str, learner: Learner, rounds: np.ndarray, key: Any, settings: Any
+) -> dict[str, np.ndarray]:
+    """(records, games) gaps of a learner against itself; of its averages, too, if made for that.
+
+    The guarantees of EXP3-IX and of V-learning are about averages.
+    """
+    stops = rounds.tolist()
+    trace = dynamics.play(
+        games, learner, learner, rounds=stops[-1], key=key, record=stops, **settings
+    )
+    curves = {name: trace.curve}
+    if isinstance(learner, EXP3IX | VLearning):
+        curves[name + AVERAGE] = trace.average_curve
+    return {name: curve.reshape(len(rounds), -1) for name, curve in curves.items()}
+
+
+def rounds_to_gap(
+    games: Games, learner: Learner, target: float, key: Any, *, most: int, settings: Any
+) -> tuple[int | None, np.ndarray]:
+    """How many rounds a learner needs until the mean gap of its last policies is at the target.
+
+    Looked at 16 times a decade; None when `most` rounds are not enough. Also (rounds, mean gap)
+    of every look.
+    """
+    powers = np.arange(PER_DECADE, 10 * PER_DECADE) / PER_DECADE
+    stops = sorted({min(round(10**power), most) for power in powers})
+    state, looks, before = None, [], 0
+    for stop in stops:
+        trace = dynamics.play(
+            games,
+            learner,
+            learner,
+            rounds=stop - before,
+            key=key if state is None else None,
+            state=state,
+            **settings,
+        )
+        state, before = trace.state, stop
+        looks.append((stop, float(trace.curve[-1].mean())))
+        if looks[-1][1] <= target:
+            return stop, np.array(looks)
+    return None, np.array(looks)
+
+
+def make_opponents(games: Games, seat: int) -> dict[str, Learner]:
+    """Strong opponents, the learners, and weak ones who sit in a seat, by their name in tables.
+
+    Of the learners that are compared, all but mirror descent with vanishing rates, which is another
+    one with other rates: every meeting takes a program of its own.
+
+    >>> list(make_opponents(MatrixGame([[0.0]]), 1))[:3]
+    ['best responder', 'OMD', 'log-barrier OMD']
+    """
+    matrix = isinstance(games, MatrixGame)
+    first = np.eye(games.actions[seat])[0]
+    learners = {n: learner for n, learner in bandit_learners(games, 1).items() if n != VANISHING}
+    return {
+        "best responder": BestResponder(),
+        **learners,
+        "uniform": Uniform(),
+        "the first action": Fixed(first if matrix else np.tile(first, (games.states, 1))),
+    }
+
+
+def beyond_value(trace: Trace, value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(games, rounds) each: the row player's mean reward, and that beyond the value of the game.
+
+    In a Markov game, `r + discount V(s') - V(s)` with the value `V` of the game: what a round
+    added to what either player could have secured. Both policies' mean reward stands for `r`.
+    """
+    games, history = trace.games, trace.history
+    if history is None:
+        raise ValueError("trace: expected one of play(..., history=True), found no history in it")
+    expected = history.expected.reshape(-1, history.expected.shape[-1])
+    if history.states is None or isinstance(games, MatrixGame):
+        return expected, expected - value.reshape(-1, 1)
+    states = history.states.reshape(len(expected), -1)
+    values = np.take_along_axis(value.reshape(len(expected), -1), states, 1)
+    return expected, expected + games.discount * values[:, 1:] - values[:, :-1]
+
+
+def game_values(games: Games) -> np.ndarray:
+    """(...) or (..., states): exact values to the row player."""
+    return np.asarray(solve(games).value)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What `evaluate` found out."""
+
+    #: (records,)
+    rounds: np.ndarray
+    #: Name -> (seeds, records, games); learners have one seed.
+    curves: dict[str, np.ndarray]
+    #: Name -> (games,)
+    statics: dict[str, np.ndarray]
+    #: Name -> rounds until the players' gap, or None, and (looks, 2) of rounds and mean gap.
+    needed: dict[str, tuple[int | None, np.ndarray]]
+    #: How many rounds were tried.
+    search: int
+    #: Name -> (games, rounds)
+    distances: dict[str, np.ndarray]
+    #: (opponent, seat) -> (games, rounds) of what the player earned, and that beyond the value.
+    opponents: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]]
+
+    def record(self, config: Any) -> Record:
+        """All of it."""
+        arrays = self._arrays()
+        tables = {
+            "gap": self._gaps(lambda mean: mean.value),
+            "gap_error": self._gaps(lambda mean: mean.error),
+            "rounds_to_gap": self._rounds_to_gap(),
+            "opponents": self._opponents(),
+            "distance": self._distance(),
+        }
+        own = self._mean(PLAYERS)
+        scalars = {
+            "gap": float(own.value[-1]),
+            "error": float(own.error[-1]),
+            "seed_error": float(own.seed_error[-1]),
+            "rounds_to_gap": {name: count for name, (count, _) in self.needed.items()},
+            "search": self.search,
+            "beaten_at_every_round": self._beaten(),
+        }
+        return Record("evaluate", config, scalars, arrays, tables)
+
+    def _mean(self, name: str) -> Mean:
+        return Mean.of(self.curves[name], seeds=True)
+
+    def _beaten(self) -> list[str]:
+        """Whose mean gap is above the players' at every recorded round."""
+        own = self._mean(PLAYERS).value
+        others = {name: self._mean(name).value for name in self.curves if name != PLAYERS}
+        others |= {name: np.full(len(own), gaps.mean()) for name, gaps in self.statics.items()}
+        return [name for name, curve in others.items() if (curve > own).all()]
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        arrays = {"rounds": self.rounds, "gap/players": self.curves[PLAYERS]}
+        arrays |= {f"gap/{n}": curve[0] for n, curve in self.curves.items() if n != PLAYERS}
+        arrays |= {f"static/{name}": gaps for name, gaps in self.statics.items()}
+        arrays |= {f"search/{name}": looks for name, (_, looks) in self.needed.items()}
+        for name, apart in self.distances.items():
+            mean = Mean.of(apart.T)
+            arrays |= {f"distance/{name}": mean.value, f"distance/{name}/error": mean.error}
+        for (name, seat), (earned, beyond) in self.opponents.items():
+            mean = Mean.of(beyond.T)
+            arrays[f"opponents/{name}/{seat}/reward"] = earned.mean(0)
+            arrays[f"opponents/{name}/{seat}/beyond"] = mean.value
+            arrays[f"opponents/{name}/{seat}/error"] = mean.error
+        return arrays
+
+    def _gaps(self, part: Any) -> Table:
+        rows = [(name, *map(float, part(self._mean(name)))) for name in self.curves]
+        for name, gaps in self.statics.items():
+            number = float(part(Mean.of(gaps)))
+            rows.append((name, *(number for _ in self.rounds)))
+        return Table(("who", *(str(r) for r in self.rounds)), rows)
+
+    def _rounds_to_gap(self) -> Table:
+        target = float(self._mean(PLAYERS).value[-1])
+        rows = []
+        for name, (count, looks) in self.needed.items():
+            text = f"more than {self.search:,}" if count is None else f"{count:,}"
+            rows.append((name, target, text, float(looks[-1, 1])))
+        return Table(("learner", "gap to reach", "rounds needed", "its gap then"), rows)
+
+    def _opponents(self) -> Table:
+        """Per round: all rounds, and the last quarter of them."""
+        rows = []
+        for (name, seat), (earned, beyond) in self.opponents.items():
+            late = max(1, beyond.shape[1] // 4)
+            whole, end = Mean.of(beyond.mean(1)), Mean.of(beyond[:, -late:].mean(1))
+            means = (earned.mean(), whole.value, whole.error, end.value, end.error)
+            rows.append((name, seat, *map(float, means)))
+        heads = ("reward", "beyond value", "±", "late", "± late")
+        return Table(("opponent", "seat", *heads), rows)
+
+    def _distance(self) -> Table:
+        stops = [r for r in self.rounds if r <= next(iter(self.distances.values())).shape[1]]
+        rows = [
+            (name, *(float(apart[:, stop - 1].mean()) for stop in stops))
+            for name, apart in self.distances.items()
+        ]
+        return Table(("learner", *(str(r) for r in stops)), rows)

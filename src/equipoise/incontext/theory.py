@@ -10,13 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from equipoise.core import checks
-from equipoise.incontext._model import Attention, Layer, Transformer
-from equipoise.incontext._realisability import (
+from equipoise.incontext._distance import (
     Realisability,
     hellinger,
     realisability,
     total_variation,
 )
+from equipoise.incontext._model import Attention, Layer, Transformer
 
 __all__ = [
     "Bound",

@@ -1,8 +1,8 @@
 """What the aggregative paper promises of planning, measured: gaps, time and welfare against agents.
 
 The paper states its theorems and shows no experiment. Here its subroutine and its Algorithms 1 and
-2 run as printed (its tolerance, its grid, a profile drawn from the mix) beside the corrected ones
-(the tolerance of lemma A, the vertex rounded), for any equilibrium and for the best, in named games
+2 run as printed (its slack, its grid, a profile drawn from the mix) beside the corrected ones
+(the slack of lemma A, the vertex rounded), for any equilibrium and for the best, in named games
 of one step and in random Markov games; with the printed and the proven bounds, and processor
 seconds. The last panel is what equilibrium costs: the best and the worst
 epsilon-equilibrium found, and the optimum of society.
@@ -22,14 +22,14 @@ from equipoise.runs import Record, Table
 
 __all__ = ["FORMS", "Config", "plot", "run"]
 
-_PRINTED = {"objective": "welfare", "tolerance": "printed", "rounding": "sample"}
+_PRINTED = {"objective": "welfare", "slack": "printed", "rounding": "sample"}
 #: Name -> options of the solver.
 FORMS: dict[str, dict[str, Any]] = {
     "printed": _PRINTED,
     "welfare": {"objective": "welfare"},
     "regret": {},
 }
-#: The same in Markov games, where the printed tolerance of Algorithm 2 grows with the horizon.
+#: The same in Markov games, where the printed slack of Algorithm 2 grows with the horizon.
 MARKOV_FORMS: dict[str, dict[str, Any]] = {
     "printed": _PRINTED,
     "printed, state-wise": _PRINTED | {"method": "state-wise"},
@@ -37,12 +37,12 @@ MARKOV_FORMS: dict[str, dict[str, Any]] = {
     "welfare, state-wise": {"objective": "welfare", "method": "state-wise"},
     "regret": {},
 }
-#: A tolerance that no action misses: the optimum of society, equilibrium or not.
+#: A slack that no action misses: the optimum of society, equilibrium or not.
 _ANYTHING = 1e9
 #: Columns of the table `welfare`.
 BEST, WORST = "best ε-equilibrium found", "worst ε-equilibrium found"
 #: Which plans are compared: the optimum, the best and the worst that were found.
-_WORTHS: tuple[dict[str, Any], ...] = ({"tolerance": _ANYTHING}, {}, {"sense": "min"})
+_WORTHS: tuple[dict[str, Any], ...] = ({"slack": _ANYTHING}, {}, {"sense": "min"})
 #: Where a gap is nothing but rounding, it is drawn here.
 _FLOOR = 1e-7
 

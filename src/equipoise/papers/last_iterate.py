@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from equipoise import dynamics
+from equipoise.dynamics import NOISES, make_learner, record_rounds
 from equipoise.games import families
-from equipoise.papers.self_play import NOISES, make_learner, record_rounds
 from equipoise.report.figures import fit_slope
 from equipoise.runs import Record, Table
 

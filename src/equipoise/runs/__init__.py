@@ -3,7 +3,7 @@
     runs/example/
       config.json         what was asked for; a resume with anything else is refused
       metrics.jsonl       one row at a time, as they come
-      checkpoints/        the state after some step, bit for bit; the last few are kept
+      checkpoints/        the state after some step, bit for bit; the last few, until the end
       record.json, .npz   the final record: scalars, arrays, tables
       environment.json    versions, machine, command line and seconds of every session
 
@@ -12,11 +12,15 @@ Importing this package does not import JAX; taking a checkpoint does.
 """
 
 from equipoise.runs._checkpoint import DamagedCheckpoint
-from equipoise.runs._interrupt import Interrupt, interruptible
-from equipoise.runs._lock import FolderInUse
-from equipoise.runs._metrics import read_metrics
-from equipoise.runs._pace import Pace
-from equipoise.runs._progress import Progress, progress
+from equipoise.runs._folder import FolderInUse, read_metrics
+from equipoise.runs._loop import (
+    Interrupt,
+    Progress,
+    Reached,
+    interruptible,
+    progress,
+    resumable,
+)
 from equipoise.runs._record import Record, Table
 from equipoise.runs._run import OtherConfig, Run
 
@@ -25,12 +29,13 @@ __all__ = [
     "FolderInUse",
     "Interrupt",
     "OtherConfig",
-    "Pace",
     "Progress",
+    "Reached",
     "Record",
     "Run",
     "Table",
     "interruptible",
     "progress",
     "read_metrics",
+    "resumable",
 ]

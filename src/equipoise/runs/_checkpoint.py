@@ -7,6 +7,7 @@ and float64 included, and whether it is weakly typed, since that decides later p
 Functions are not data: they are taken from the given tree. Other objects are refused.
 """
 
+import hashlib
 import json
 import os
 from typing import Any
@@ -15,8 +16,8 @@ import numpy as np
 
 from equipoise.core.arrays import pack, read_npz, unpack, write_npz
 
-#: The entry of the `.npz` that says what the others are: JSON as bytes.
-_MANIFEST = "manifest"
+#: The entries of the `.npz` that say what the others are (JSON as bytes), and of which rows.
+_MANIFEST, _ROWS = "manifest", "rows"
 
 
 class DamagedCheckpoint(UserWarning):
@@ -39,9 +40,11 @@ class DamagedCheckpoint(UserWarning):
 
 
 def save_checkpoint(
-    path: str | os.PathLike[str], tree: Any, **facts: int | float | str | None
+    path: str | os.PathLike[str], tree: Any, rows: Any = (), **facts: int | float | str | None
 ) -> None:
-    """Write the leaves of `tree` to `path`, atomically, with some facts beside them.
+    """Write the leaves of `tree` to `path`, atomically, with checksums of rows and some facts.
+
+    A digest of all of it is kept inside.
 
     **Example**
 
@@ -55,15 +58,16 @@ def save_checkpoint(
     import jax
 
     entries: list[dict[str, Any]] = []
-    arrays: dict[str, np.ndarray] = {}
+    arrays: dict[str, np.ndarray] = {_ROWS: np.asarray(rows, np.uint32)}
     for index, (key_path, leaf) in enumerate(jax.tree_util.tree_flatten_with_path(tree)[0]):
         where = jax.tree_util.keystr(key_path)
         entry, array = _describe(f"state{where}", leaf)
         entries.append({"path": where, **entry})
         if array is not None:
             arrays[f"{index:06d}"] = array
-    manifest = json.dumps({"leaves": entries, **facts}, allow_nan=False)
-    arrays[_MANIFEST] = np.frombuffer(manifest.encode(), np.uint8)
+    manifest = {"leaves": entries, **facts}
+    manifest["digest"] = _digest(manifest, arrays)
+    arrays[_MANIFEST] = np.frombuffer(json.dumps(manifest, allow_nan=False).encode(), np.uint8)
     write_npz(path, arrays)
 
 
@@ -74,8 +78,8 @@ def load_checkpoint(path: str | os.PathLike[str], like: Any) -> Any:
     """
     import jax
 
-    arrays = read_npz(path)
-    entries = _read_manifest(path, arrays)["leaves"]
+    facts, arrays = _read(path)
+    entries = facts["leaves"]
     flat, treedef = jax.tree_util.tree_flatten_with_path(like)
     _check_paths(
         path, [entry["path"] for entry in entries], [jax.tree_util.keystr(p) for p, _ in flat]
@@ -87,25 +91,36 @@ def load_checkpoint(path: str | os.PathLike[str], like: Any) -> Any:
     return jax.tree_util.tree_unflatten(treedef, leaves)
 
 
-def read_facts(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The facts stored beside a checkpoint, without reading the state."""
-    facts = _read_manifest(path, read_npz(path, only=_MANIFEST))
-    facts.pop("leaves")
-    return facts
+def check_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read all of a checkpoint: its facts and `rows`; refuses one that was damaged anywhere."""
+    facts, arrays = _read(path)
+    return {name: fact for name, fact in facts.items() if name not in ("leaves", "digest")} | {
+        "rows": arrays[_ROWS]
+    }
 
 
-def check_checkpoint(path: str | os.PathLike[str]) -> None:
-    """Read all of a checkpoint; refuse one that was damaged anywhere."""
-    _read_manifest(path, read_npz(path))
-
-
-def _read_manifest(path: str | os.PathLike[str], arrays: dict[str, np.ndarray]) -> dict[str, Any]:
-    if _MANIFEST not in arrays:
+def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The manifest and the arrays, which should have the digest that it says."""
+    arrays = read_npz(path)
+    if not {_MANIFEST, _ROWS} <= set(arrays):
         raise ValueError(f"{path}: expected a checkpoint, found no {_MANIFEST} in it")
+    text = arrays.pop(_MANIFEST).tobytes()
     try:
-        return json.loads(arrays[_MANIFEST].tobytes())
-    except ValueError as error:
+        manifest = json.loads(text)
+        told = manifest.pop("digest")
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path}: expected a checkpoint, found {error}") from error
+    if told != _digest(manifest, arrays):
+        raise ValueError(f"{path}: expected a checkpoint, found one whose content has changed")
+    return manifest, arrays
+
+
+def _digest(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
+    digest = hashlib.sha256(json.dumps(manifest, sort_keys=True).encode())
+    for name in sorted(arrays):
+        digest.update(f"{name} {arrays[name].dtype.str} {arrays[name].shape}".encode())
+        digest.update(np.ascontiguousarray(arrays[name]).tobytes())
+    return digest.hexdigest()
 
 
 def _describe(where: str, leaf: Any) -> tuple[dict[str, Any], np.ndarray | None]:

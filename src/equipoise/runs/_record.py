@@ -11,10 +11,22 @@ import numpy as np
 
 from equipoise.core.arrays import pack, read_npz, unpack, write_npz
 from equipoise.core.files import write_text
-from equipoise.core.plain import dumps, read_json, revive, to_plain
+from equipoise.core.plain import dumps, expect, read_json, revive, to_plain
+from equipoise.runs.environment import read_sessions
 
-#: What `record.json` holds.
+#: The version of the plain form of solutions.
+SOLUTION_VERSION = 1
+#: What `record.json` holds; those of version 0.1 have no `solution`.
 _KEYS = ("name", "config", "scalars", "tables", "arrays", "arrays_sha256")
+#: Arrays of the solution, and what stands for one of them in `record.json`.
+_PREFIX, _ARRAY = "solution/", "$array"
+#: Outcomes by the names that version 0.1 had for them.
+_OLD_NAMES = {
+    "finished": "learned",
+    "stopped": "interrupted",
+    "inconsistent": "inexact",
+    "behaviour": "refused",
+}
 
 
 @dataclass(frozen=True)
@@ -63,7 +75,14 @@ class Table:
 class Record:
     """Scalars, arrays and tables under names, with the config that led to them.
 
-    Saved as `record.json` and `record.npz`; equal records make equal files, byte for byte.
+    Saved as `record.json` and `record.npz`; equal records make equal files, byte for byte. So
+    that a run which was stopped and resumed leaves the same files as one that was not, scalars
+    and columns of tables that are named after seconds are not in them: `Run.finish` keeps those
+    in `environment.json`, and `load` puts them back.
+
+    `solution` is the plain form of a `Solution` (`solution.to_plain()`): policy, certificate and
+    status under one versioned key, whichever command found them. Records of version 0.1, which
+    have no such key, are given it when they are read.
 
     **Example**
 
@@ -82,6 +101,7 @@ class Record:
     scalars: Mapping[str, Any] = field(default_factory=dict)
     arrays: Mapping[str, Any] = field(default_factory=dict)
     tables: Mapping[str, Table] = field(default_factory=dict)
+    solution: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         # A record holds what its files would give back, so that a report from either is the same.
@@ -90,39 +110,240 @@ class Record:
         set_field(self, "scalars", revive(to_plain(self.scalars, "scalars")))
         set_field(self, "arrays", {k: np.asarray(v) for k, v in self.arrays.items()})
         set_field(self, "tables", {k: _plain_table(k, v) for k, v in self.tables.items()})
+        if self.solution is None:
+            return
+        version = self.solution.get("version")
+        if version != SOLUTION_VERSION:
+            raise ValueError(
+                f"solution: expected version {SOLUTION_VERSION} of its plain form, found "
+                f"{version!r:.40}"
+            )
+        arrays: dict[str, np.ndarray] = {}
+        plain = _without_arrays(_without_times(self.solution), "solution", arrays)
+        set_field(self, "solution", _with_arrays(revive(to_plain(plain, "solution")), arrays))
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write `record.npz`, then `record.json`, which completes the record."""
         folder = Path(folder)
-        packed = {name: pack(f"arrays[{name!r}]", array) for name, array in self.arrays.items()}
+        arrays = dict(self.arrays)
+        solution = _without_arrays(self.solution, "solution", arrays)
+        packed = {name: pack(f"arrays[{name!r}]", array) for name, array in arrays.items()}
         write_npz(folder / "record.npz", {name: array for name, (array, _) in packed.items()})
         content = {
             "name": self.name,
             "config": self.config,
-            "scalars": self.scalars,
-            "tables": {k: {"columns": t.columns, "rows": t.rows} for k, t in self.tables.items()},
+            "scalars": _without_times(self.scalars),
+            "tables": {k: _split(t)[0] for k, t in self.tables.items()},
+            "solution": solution,
             "arrays": {name: dtype for name, (_, dtype) in packed.items()},
             "arrays_sha256": _digest(folder / "record.npz"),
         }
         write_text(folder / "record.json", dumps(content, "record", indent=2) + "\n")
 
+    @property
+    def times(self) -> dict[str, Any]:
+        """What `save` leaves out: scalars and columns of tables that are named after seconds."""
+        tables = {name: found for name, t in self.tables.items() if (found := _split(t)[1])}
+        scalars = _without_times(self.scalars, inverse=True)
+        parts = {"scalars": scalars, "tables": tables}
+        return {name: part for name, part in parts.items() if part}
+
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> "Record":
         """Read the record of a finished run folder."""
         folder = Path(folder)
-        if not (folder / "record.json").exists():
+        file = folder / "record.json"
+        if not file.exists():
             raise FileNotFoundError(f"{folder}: expected a finished run, found no record.json")
-        content = revive(read_json(folder / "record.json", *_KEYS))
+        content = revive(read_json(file, *_KEYS))
+        expect(f"{file}: name", content["name"], str, "words")
+        for part in ("scalars", "tables", "arrays"):
+            expect(f"{file}: {part}", content[part], dict, "an object")
         if content["arrays_sha256"] != _digest(folder / "record.npz"):
             raise ValueError(f"{folder}: record.npz and record.json are not of one record")
-        arrays = read_npz(folder / "record.npz")
+        stored = read_npz(folder / "record.npz")
+        if set(stored) != set(content["arrays"]):
+            raise ValueError(f"{file}: expected the arrays of record.npz, found others")
+        arrays = {name: unpack(stored[name], dtype) for name, dtype in content["arrays"].items()}
+        given = {name: array for name, array in arrays.items() if not name.startswith(_PREFIX)}
+        solution = content.get("solution")
+        if solution is not None:
+            expect(f"{file}: solution", solution, dict, "an object")
+            solution = _with_arrays(solution, arrays)
+        elif "solution" not in content:
+            solution = upgraded(content["scalars"], given)
+        times = _times(folder)
+        columns = times.get("tables", {})
         return cls(
             name=content["name"],
             config=content["config"],
-            scalars=content["scalars"],
-            arrays={name: unpack(arrays[name], dtype) for name, dtype in content["arrays"].items()},
-            tables={k: Table(t["columns"], t["rows"]) for k, t in content["tables"].items()},
+            scalars=_merged(content["scalars"], times.get("scalars", {})),
+            arrays=given,
+            tables={
+                name: _read_table(f"{file}: {name}", table, columns.get(name, {}))
+                for name, table in content["tables"].items()
+            },
+            solution=solution,
         )
+
+
+def upgraded(scalars: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> dict[str, Any] | None:
+    """The solution in a record of version 0.1, whose commands kept it each in its own way.
+
+    None where there is none. Certificates that were called exact bound the gains by themselves;
+    others prove no bound.
+
+    >>> old = upgraded({"method": "enumeration", "exact": True}, {"gains": np.zeros(2)})
+    >>> old["certificate"]["upper"], "policy" in old
+    (array([0., 0.]), False)
+    """
+    solution: dict[str, Any] = {}
+    players = [arrays[f"policy_{i}"] for i in range(len(arrays)) if f"policy_{i}" in arrays]
+    parts = {part: arrays.get(f"policy/{part}") for part in ("rows", "counts", "actions")}
+    if players:
+        strategies = {str(i): player for i, player in enumerate(players)}
+        solution["policy"] = {"kind": "profile", "strategies": strategies}
+    elif all(part is not None for part in parts.values()):
+        solution["policy"] = {"kind": "aggregative", **parts}
+    elif {"policies", "weights"} <= set(arrays):
+        parts = {part: arrays[part] for part in ("policies", "weights")}
+        solution["policy"] = {"kind": "mixture", **parts}
+    gains = arrays.get("gains")
+    if gains is not None and gains.size and "method" in scalars:
+        value = arrays.get("certified_value", arrays.get("value"))
+        certificate = {
+            "kind": "table",
+            "gains": gains,
+            "value": np.full(gains.shape, np.nan),
+            "method": str(scalars["method"]),
+            "concept": str(scalars.get("concept", "nash")),
+        }
+        if value is not None and value.shape == gains.shape:
+            certificate["value"] = value
+        if "state_gains" in arrays:
+            certificate["state_gains"] = arrays["state_gains"]
+        for name in ("gains", "state_gains"):
+            if name in certificate:
+                proven = certificate[name] if scalars.get("exact") is True else np.inf
+                bound = np.broadcast_to(proven, np.shape(certificate[name])).copy()
+                certificate[name.replace("gains", "upper")] = bound
+        solution["certificate"] = certificate
+    status = scalars.get("status")
+    if not solution or status is None:
+        return {"version": SOLUTION_VERSION, **solution} if solution else None
+    if not isinstance(status, Mapping):
+        name, _, message = str(status).partition(": ")
+        status = {"name": name, "message": message}
+    name = str(status.get("name"))
+    solved = np.asarray(arrays.get("solved", scalars.get("learned", name == "solved")))
+    solution["status"] = {
+        "name": _OLD_NAMES.get(name, name),
+        "message": str(status.get("message", "")),
+        "solved": solved,
+    }
+    return {"version": SOLUTION_VERSION, **solution}
+
+
+def _without_arrays(plain: Any, where: str, arrays: dict[str, Any]) -> Any:
+    """A plain form in which arrays are replaced by their names, under which `arrays` gets them."""
+    if isinstance(plain, Mapping):
+        items = plain.items()
+        return {str(key): _without_arrays(v, f"{where}/{key}", arrays) for key, v in items}
+    if isinstance(plain, list | tuple):
+        return [_without_arrays(v, f"{where}/{i}", arrays) for i, v in enumerate(plain)]
+    if hasattr(plain, "__array__") and not isinstance(plain, np.generic):
+        arrays[where] = np.asarray(plain)
+        return {_ARRAY: where}
+    return plain
+
+
+def _with_arrays(plain: Any, arrays: Mapping[str, np.ndarray]) -> Any:
+    """Undo `_without_arrays`."""
+    if isinstance(plain, dict):
+        if set(plain) == {_ARRAY}:
+            name = plain[_ARRAY]
+            if not isinstance(name, str) or name not in arrays:
+                raise ValueError(f"solution: expected the name of an array, found {name!r:.60}")
+            return arrays[name]
+        return {key: _with_arrays(value, arrays) for key, value in plain.items()}
+    if isinstance(plain, list):
+        return [_with_arrays(value, arrays) for value in plain]
+    return plain
+
+
+def _without_times(scalars: Mapping[str, Any], *, inverse: bool = False) -> dict[str, Any]:
+    """Scalars without those whose names end in "seconds", also within others; or those alone.
+
+    >>> _without_times({"gap": 0.5, "stats": {"sweeps": 3, "plan_seconds": 0.1}})
+    {'gap': 0.5, 'stats': {'sweeps': 3}}
+    >>> _without_times({"gap": 0.5, "stats": {"sweeps": 3, "plan_seconds": 0.1}}, inverse=True)
+    {'stats': {'plan_seconds': 0.1}}
+    """
+    kept = {}
+    for name, value in scalars.items():
+        if isinstance(value, Mapping):
+            within = _without_times(value, inverse=inverse)
+            if within or not inverse:
+                kept[name] = within
+        elif str(name).endswith("seconds") == inverse:
+            kept[name] = value
+    return kept
+
+
+def _split(table: Table) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A table without columns that are named after seconds, and those with their places.
+
+    >>> _split(Table(("game", "seconds"), [("pennies", 0.5)]))
+    ({'columns': ['game'], 'rows': [['pennies']]}, {'seconds': {'place': 1, 'values': [0.5]}})
+    """
+    timed = [i for i, column in enumerate(table.columns) if "seconds" in column]
+    kept = [i for i in range(len(table.columns)) if i not in timed]
+    plain = {
+        "columns": [table.columns[i] for i in kept],
+        "rows": [[row[i] for i in kept] for row in table.rows],
+    }
+    columns = {i: [row[i] for row in table.rows] for i in timed}
+    return plain, {table.columns[i]: {"place": i, "values": columns[i]} for i in timed}
+
+
+def _times(folder: Path) -> dict[str, Any]:
+    """The times that belong to the record of a folder."""
+    file = folder / "environment.json"
+    sessions = read_sessions(file) if file.exists() else []
+    found = next((s["times"] for s in reversed(sessions) if "times" in s), {})
+    for part in expect(f"{file}: times", revive(found), dict, "an object").values():
+        expect(f"{file}: times", part, dict, "objects")
+    return revive(found)
+
+
+def _merged(scalars: dict[str, Any], times: dict[str, Any]) -> dict[str, Any]:
+    """Undo `_without_times`."""
+    merged = dict(scalars)
+    for name, value in times.items():
+        within = isinstance(value, dict) and isinstance(merged.get(name), dict)
+        merged[name] = _merged(merged[name], value) if within else value
+    return merged
+
+
+def _read_table(where: str, table: Any, times: Any) -> Table:
+    """A table as `_split` left it, with its times, where they are there and fit."""
+    expect(where, table, dict, "a table")
+    columns, rows = (
+        expect(f"{where}: {part}", table.get(part), list, "a list") for part in ("columns", "rows")
+    )
+    for row in rows:
+        expect(f"{where}: rows", row, list, "lists")
+    for name, column in expect(f"{where}: times", times, dict, "an object").items():
+        values = column.get("values") if isinstance(column, dict) else None
+        if isinstance(values, list) and len(values) == len(rows):
+            place = expect(f"{where}: times", column.get("place"), int, "a place")
+            columns.insert(place, name)
+            for row, value in zip(rows, values, strict=True):
+                row.insert(place, value)
+    try:
+        return Table(columns, rows)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from error
 
 
 def _plain_table(name: str, table: Table) -> Table:

@@ -1,6 +1,7 @@
 """The run folder itself."""
 
 import contextlib
+import hashlib
 import json
 import math
 import os
@@ -19,11 +20,9 @@ from equipoise.runs._checkpoint import (
     DamagedCheckpoint,
     check_checkpoint,
     load_checkpoint,
-    read_facts,
     save_checkpoint,
 )
-from equipoise.runs._lock import FolderLock
-from equipoise.runs._metrics import MetricsFile, read_metrics
+from equipoise.runs._folder import FolderLock, MetricsFile, read_metrics
 from equipoise.runs._record import Record
 from equipoise.runs.environment import EnvironmentFile
 
@@ -98,11 +97,18 @@ class Run:
         self.finished = (path / "record.json").exists()
         self._keep = keep
         self._lock = lock
+        self._digest = _config_digest(config)
         self._remove_leftovers()
-        self._latest = _latest(self.path, sound=not self.finished)
-        self.step = int(self._latest.stem) if self._latest else 0
+        if self.finished:
+            _remove_checkpoints(path)
+        facts: dict[str, Any] = {}
+        self._latest = None
+        if not self.finished:
+            self._latest, facts = _latest(path, self._digest)
+        self.step = int(facts["step"]) if facts else 0
         self._environment = EnvironmentFile(path / "environment.json", finished=self.finished)
-        self._metrics = MetricsFile(path / "metrics.jsonl", keep=self._metrics_to_keep())
+        length = None if self.finished else facts.get("metrics_bytes", 0)
+        self._metrics = MetricsFile(path / "metrics.jsonl", length, facts.get("rows"))
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], config: Any, *, keep: int = 3) -> "Run":
@@ -115,7 +121,7 @@ class Run:
             raise FileExistsError(
                 f"{folder} already holds a run: resume it with Run.open, or choose another folder"
             )
-        if folder.exists() and any(not _is_leftover(entry) for entry in folder.iterdir()):
+        if not cls.can_start(folder):
             raise FileExistsError(f"{folder}: expected a new or empty folder, found files in it")
         folder.mkdir(parents=True, exist_ok=True)
         with _released_on_error(FolderLock(folder)) as lock:
@@ -159,11 +165,21 @@ class Run:
                 # is left is an unfinished run or none.
                 for name in ("record.json", "record.npz", "metrics.jsonl", "environment.json"):
                     (folder / name).unlink(missing_ok=True)
-                for checkpoint in (*_checkpoints(folder), *folder.glob(f"checkpoints/*{_ASIDE}")):
-                    checkpoint.unlink()
+                _remove_checkpoints(folder)
                 _write_config(folder, plain)
                 return cls(folder, plain, lock, _check_keep(keep))
         return cls.create(path, config, keep=keep)
+
+    @staticmethod
+    def can_start(path: str | os.PathLike[str]) -> bool:
+        """Whether `start` has a place here: a new or empty folder, or one that holds a run.
+
+        A lock alone, which a run that was killed at once leaves behind, counts as nothing.
+        """
+        folder = Path(path)
+        if not folder.is_dir():
+            return not folder.exists()
+        return _config_file(folder).exists() or all(map(_is_leftover, folder.iterdir()))
 
     def log(self, step: int, **metrics: Any) -> None:
         """Append a row to the metrics; it is in the file when this returns."""
@@ -182,7 +198,8 @@ class Run:
         # The rows go to the disk first: a checkpoint never knows of rows that are lost.
         length = self._metrics.sync()
         self._latest = folder / f"{int(step):012d}.npz"
-        save_checkpoint(self._latest, state, step=int(step), metrics_bytes=length)
+        facts = {"step": int(step), "config": self._digest, "metrics_bytes": length}
+        save_checkpoint(self._latest, state, self._metrics.sums, **facts)
         self.step = int(step)
         for old in _checkpoints(self.path)[: -self._keep]:
             old.unlink()
@@ -196,7 +213,8 @@ class Run:
     def finish(self, record: Record, *, seconds_before: float = 0.0) -> Record:
         """Write the final record; the run is then complete and takes no more rows.
 
-        `seconds_before` are those of work that was done before the folder was made.
+        Its checkpoints, which nothing needs any more, are removed. `seconds_before` are those of
+        work that was done before the folder was made.
         """
         self._check_unfinished("finish")
         if not 0 <= seconds_before < math.inf:
@@ -204,26 +222,45 @@ class Run:
         if seconds_before:
             self._environment.begin_earlier(seconds_before)
         self._metrics.sync()
+        if record.times:  # before the record, which completes the run
+            self.note(times=record.times)
         record.save(self.path)
         self.finished = True
+        _remove_checkpoints(self.path)
         self._environment.save()
         return record
+
+    def note(self, **facts: Any) -> None:
+        """Keep facts about this session, such as seconds, in `environment.json`.
+
+        A record holds what a run found, which is the same however often it is stopped; how long
+        it took is told here.
+        """
+        self._environment.note(**facts)
+        self._environment.save()
 
     def record(self) -> Record:
         """The final record of a finished run."""
         return Record.load(self.path)
 
     def add_to_record(
-        self, scalars: Mapping[str, Any], arrays: Mapping[str, Any] | None = None
+        self,
+        scalars: Mapping[str, Any],
+        arrays: Mapping[str, Any] | None = None,
+        solution: Mapping[str, Any] | None = None,
     ) -> Record:
-        """Add to a finished record what was found out about it later; nothing is replaced."""
+        """Add to a finished record what was found out about it later.
+
+        Scalars and arrays need new names. A solution may be completed or replaced: it is what
+        was certified last.
+        """
         record, new = self.record(), {"scalars": scalars, "arrays": arrays or {}}
         for part, added in new.items():
             known = sorted(set(added) & set(getattr(record, part)))
             if known:
                 raise ValueError(f"{part}: expected new names, found {', '.join(known)}")
         whole = {part: {**getattr(record, part), **added} for part, added in new.items()}
-        record = replace(record, **whole)
+        record = replace(record, **whole, solution=solution or record.solution)
         record.save(self.path)
         return record
 
@@ -248,11 +285,6 @@ class Run:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
-
-    def _metrics_to_keep(self) -> int | None:
-        if self.finished:
-            return None
-        return read_facts(self._latest)["metrics_bytes"] if self._latest else 0
 
     def _remove_leftovers(self) -> None:
         for folder in (self.path, self.path / "checkpoints"):
@@ -279,21 +311,32 @@ def _checkpoints(folder: Path) -> list[Path]:
     return sorted((f for f in files if f.stem.isdigit()), key=lambda f: int(f.stem))
 
 
-def _latest(folder: Path, *, sound: bool) -> Path | None:
-    """The last checkpoint, if there is one; when it has to be sound, damaged ones are set aside.
+def _remove_checkpoints(folder: Path) -> None:
+    for checkpoint in (*_checkpoints(folder), *folder.glob(f"checkpoints/*{_ASIDE}")):
+        checkpoint.unlink()
+    with contextlib.suppress(OSError):  # there is none, or somebody keeps other files in it
+        (folder / "checkpoints").rmdir()
 
-    Setting them aside keeps them from being counted among those that are kept.
+
+def _config_digest(config: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
+
+
+def _latest(folder: Path, config: str) -> tuple[Path | None, dict[str, Any]]:
+    """The last sound checkpoint and its facts, if there is any; damaged ones are set aside.
+
+    Setting them aside keeps them from being counted among those that are kept. One of another
+    run or another step is refused: it was not damage that brought it here.
     """
     checkpoints = _checkpoints(folder)
-    if not (sound and checkpoints):
-        return checkpoints[-1] if checkpoints else None
     damaged: list[tuple[Path, ValueError]] = []
     for path in reversed(checkpoints):
         try:
-            check_checkpoint(path)
+            facts = check_checkpoint(path)
         except ValueError as error:
             damaged.append((path, error))
             continue
+        _check_belongs(path, facts, config)
         for other, error in damaged:
             other.rename(f"{other}{_ASIDE}")
             warnings.warn(
@@ -302,11 +345,27 @@ def _latest(folder: Path, *, sound: bool) -> Path | None:
                 DamagedCheckpoint,
                 stacklevel=4,
             )
-        return path
-    raise ValueError(
-        f"{folder}: expected a checkpoint to go on from, found {len(damaged)}, all damaged: "
-        f"{damaged[0][1]}; begin in another folder"
-    )
+        return path, facts
+    if damaged:
+        raise ValueError(
+            f"{folder}: expected a checkpoint to go on from, found {len(damaged)}, all damaged: "
+            f"{damaged[0][1]}; begin in another folder"
+        )
+    return None, {}
+
+
+def _check_belongs(path: Path, facts: dict[str, Any], config: str) -> None:
+    """Refuse a checkpoint that was written under another name or by another run."""
+    if facts.get("step") != int(path.stem):
+        raise ValueError(
+            f"{path}: expected the checkpoint of step {int(path.stem)}, found that of step "
+            f"{facts.get('step')}: it was renamed or copied; remove it to go on from an earlier one"
+        )
+    if facts.get("config") != config or not isinstance(facts.get("metrics_bytes"), int):
+        raise ValueError(
+            f"{path}: expected a checkpoint of this run, found that of a run with another config; "
+            "remove it to go on from an earlier one"
+        )
 
 
 def _plain_config(config: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from equipoise.core.files import write_text
 from equipoise.core.machine import cores
-from equipoise.core.plain import dumps, read_json
+from equipoise.core.plain import dumps, expect, read_json
 
 _PACKAGES = ("equipoise", "numpy", "scipy", "jax", "jaxlib", "equinox", "optax", "matplotlib")
 
@@ -60,7 +60,7 @@ class EnvironmentFile:
     def __init__(self, path: Path, *, finished: bool = False):
         self._path = path
         self._finished = finished
-        self._sessions = read_json(path, "sessions")["sessions"] if path.exists() else []
+        self._sessions = read_sessions(path) if path.exists() else []
         self._session: dict[str, Any] = {}
         self._clock = time.monotonic()
         if not finished:
@@ -91,6 +91,16 @@ class EnvironmentFile:
         total = round(self.seconds, 3)
         text = dumps({"seconds": total, "sessions": self._sessions}, "environment", indent=2)
         write_text(self._path, text + "\n")
+
+
+def read_sessions(path: Path) -> list[dict[str, Any]]:
+    """The sessions of an `environment.json`, each with its seconds; refuses what makes no sense."""
+    where = f"{path}: sessions"
+    sessions = expect(where, read_json(path, "sessions")["sessions"], list, "a list")
+    for session in sessions:
+        expect(where, session, dict, "objects")
+        expect(f"{where}: seconds", session.get("seconds"), int | float, "a number")
+    return sessions
 
 
 def _ago(seconds: float) -> str:

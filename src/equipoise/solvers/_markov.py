@@ -26,7 +26,7 @@ from equipoise.core import checks, kernels
 from equipoise.core.mdp import best_response_value, policy_value
 from equipoise.core.results import Solution
 from equipoise.core.rounding import EPS, ORDINARY, normalise
-from equipoise.core.zerosum import TOLERANCE, solve_batch
+from equipoise.core.zerosum import SMALLEST, TOLERANCE, solve_batch
 from equipoise.games import MarkovGame, Profile
 from equipoise.solvers._matrix import make_status
 
@@ -97,7 +97,8 @@ def _solve(
             low, high = reward[g].min(), reward[g].max()
             exponent = int(np.broadcast_to(table.exponent, games)[g])
             # The range itself may be infinite.
-            default = min((TOLERANCE * high - TOLERANCE * low) * horizon, _LARGEST)
+            default = 2.0 * TOLERANCE * horizon * (0.5 * high - 0.5 * low)
+            default = min(max(default, SMALLEST), _LARGEST) if high > low else 0.0
             allowed[g] = tolerance or default
             # Stage policies at a residual r can be exploited by at most 2 r / (1 - discount).
             goal = 0.25 * np.ldexp(allowed[g], -exponent) / horizon

@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from equipoise.incontext.construct._projection import add_projection
 from numpy.testing import assert_allclose
 
 from equipoise.core import simplex
@@ -10,7 +11,6 @@ from equipoise.core.precision import double_precision
 from equipoise.incontext.construct import Reciprocal
 from equipoise.incontext.construct._blocks import Blueprint, Layout
 from equipoise.incontext.construct._omd import binary
-from equipoise.incontext.construct._projection import add_projection
 
 
 def apply(plan, stream):

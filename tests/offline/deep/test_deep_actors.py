@@ -107,7 +107,7 @@ def test_a_stopped_run_goes_on_to_the_same_actors(pairwise, tmp_path, monkeypatc
     _, log, critics = pairwise
     method = TD3BC(steps=9, width=16)
     whole = improve(critics, log, method, key=3, snapshots=4)
-    monkeypatch.setattr(improve_module, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr("equipoise.runs._loop.CHECKPOINT_SHARE", float("inf"))
     monkeypatch.setattr(improve_module, "_LOOK_SECONDS", 0.0)
     advance, calls = ascent_module.advance, []
 

@@ -185,7 +185,7 @@ def test_a_stopped_run_goes_on_to_the_same_critics(tmp_path, monkeypatch):
     log = simple_log()
     critic = Critic(2, width=8, depth=1, epochs=12, patience=12)
     whole = fit(log, critic, key=3)
-    monkeypatch.setattr(fit_module, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr("equipoise.runs._loop.CHECKPOINT_SHARE", float("inf"))
     monkeypatch.setattr(fit_module, "_LOOK_SECONDS", 0.0)
     advance, calls = train_module.advance, []
 

@@ -17,7 +17,7 @@ from equipoise.aggregative.learning._result import Learned, as_record, conclude,
 from equipoise.aggregative.learning._samples import Samples
 from equipoise.aggregative.learning._spec import Spec, as_spec, check_rewards
 from equipoise.core import checks
-from equipoise.runs import Run, interruptible, progress
+from equipoise.runs import Run, resumable
 
 
 @dataclass(frozen=True)
@@ -198,21 +198,28 @@ def _go(learner: Learner, settings: Settings, confidence: float, folder: Run | N
     started = time.perf_counter()
     part = min(-(-settings.episodes // PARTS), LONGEST)
     if folder is not None and folder.step:
-        learner.restore(folder)
+        learner.restore(folder.restore(learner.state()))
     seek = getattr(learner.env, "seek", None)
     if seek is not None:
         seek(learner.episode)
-    with interruptible() as stop, progress("learning", settings.episodes) as bar:
-        bar.advance(learner.episode)
-        while learner.episode < settings.episodes and not stop:
-            if learner.episode % part == 0:
-                # From here on all is a function of the samples, so that this is a place to
-                # resume from.
-                if folder is not None and learner.episode > folder.step:
-                    learner.keep(folder)
-                learner.replan(all_menus=True)
-            learner.play()
-            bar.advance(width=learner.best.width, bound=learner.best.bound)
+
+    def play(_: Any, step: int, until: int) -> tuple[Any, dict[str, Any]]:
+        if step % part == 0:
+            # From here on all is a function of the samples: this is a place to resume from.
+            learner.replan(all_menus=True)
+        learner.play()
+        width, bound = learner.curves.width[step], learner.curves.bound[step]
+        return learner.state(), {"width": width, "bound": bound, "plans": learner.plans}
+
+    resumable(
+        folder,
+        learner.state(),
+        play,
+        settings.episodes,
+        name="learning",
+        marks=part,
+        anywhere=False,
+    )
     return conclude(learner, settings.episodes, confidence, time.perf_counter() - started)
 
 

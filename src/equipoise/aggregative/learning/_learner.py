@@ -14,7 +14,6 @@ from equipoise.aggregative.learning._grid import Grid
 from equipoise.aggregative.learning._planner import Bounds, Evaluation, Joint
 from equipoise.aggregative.learning._samples import Samples
 from equipoise.aggregative.learning._spec import Spec
-from equipoise.runs import Run
 
 #: In how many parts a run is cut, at least, and how long they are, at most; at the end of each all
 #: is planned anew, and may be kept.
@@ -154,20 +153,8 @@ class Learner:
         self.best.bound = min(self.best.bound, bounds.largest_gain(self._starts))
         return bounds
 
-    def keep(self, folder: Run) -> None:
-        """Write down all that a plan is made from."""
-        k = self.episode
-        folder.log(
-            k,
-            width=self.curves.width[k - 1],
-            bound=self.curves.bound[k - 1],
-            plans=self.plans,
-        )
-        folder.checkpoint(k, self._state())
-
-    def restore(self, folder: Run) -> None:
+    def restore(self, state: dict[str, Any]) -> None:
         """Go on from what was kept."""
-        state = folder.restore(self._state())
         self.samples = Samples(**state["samples"])
         self.curves = Curves(**state["curves"])
         self.best = Best(**state["best"])
@@ -176,7 +163,8 @@ class Learner:
         self._visits_then = np.zeros_like(self.samples.visits)
         self._seen_then = np.zeros_like(self.samples.seen)
 
-    def _state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
+        """All that a plan is made from."""
         return {
             "samples": dict(vars(self.samples)),
             "curves": dict(vars(self.curves)),

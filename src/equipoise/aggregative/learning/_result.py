@@ -15,7 +15,7 @@ from equipoise.runs import Record
 _CURVES = ("width", "bound", "regret", "planned")
 
 #: What earlier versions called outcomes.
-_EARLIER = {
+_EARLIER: dict[str, str] = {
     "finished": Outcome.LEARNED,
     "stopped": Outcome.INTERRUPTED,
     "inconsistent": Outcome.INEXACT,
@@ -185,7 +185,7 @@ def from_record(record: Record) -> Learned:
         welfare=arrays["welfare"],
         curve={name: arrays[f"curve/{name}"] for name in _CURVES},
         status=Status(
-            _EARLIER.get(status["name"], status["name"]),
+            _EARLIER.get(str(status["name"]), str(status["name"])),
             status["message"],
             np.asarray(status["ok"]),
         ),

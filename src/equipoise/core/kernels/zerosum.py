@@ -289,6 +289,7 @@ def solve_games(payoff, absolute, relative, x, y, measures, counts, first, last)
                 )
                 measures[0, g], measures[1, g], measures[2, g] = value, gap, spread
                 counts[0, g], counts[1, g] = pivots + own, attempt
-            measures[3, g] = max(absolute, relative * measures[2, g])
+            allowed = max(absolute, relative * measures[2, g])
+            measures[3, g] = allowed if measures[2, g] > 0.0 else 0.0
             missed += not measures[1, g] <= measures[3, g]
     return missed

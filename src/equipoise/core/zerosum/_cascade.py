@@ -21,6 +21,8 @@ STAGES = ("simplex", "simplex, perturbed and refined", "HiGHS", "exact rationals
 
 #: The largest gap allowed, unless told, as a part of the spread of payoffs of each game.
 TOLERANCE = 1e-8
+#: Less than a few of the smallest floats cannot be asked for.
+SMALLEST = 4 * float(np.finfo(np.float64).smallest_subnormal)
 
 #: With JAX: from this many payoffs on, pivots are first made in single precision, then refined.
 SINGLE_PRECISION_FROM = 400
@@ -70,7 +72,7 @@ def solve_batch(
     (True, {0})
     """
     payoff = np.ascontiguousarray(payoff, np.float64)
-    limits = (0.0, TOLERANCE) if tolerance is None else (float(tolerance), 16 * _EPS)
+    limits = (SMALLEST, TOLERANCE) if tolerance is None else (float(tolerance), 16 * _EPS)
     kernel = kernels.load("solve_games")
     if kernel is None:
         result, missed = _solve_by_jax(payoff, *limits)
@@ -95,7 +97,7 @@ def _last_resorts(payoff: np.ndarray, result: ZeroSum) -> None:
             solved = result.gap[game] <= result.allowed[game]
             if number == 3 and (solved or scaled.size > RATIONAL_UP_TO):
                 break
-            _adopt(scaled, exponent, game, number, *solve_one(scaled), result)
+            _adopt(scaled, exponent, int(game), number, *solve_one(scaled), result)
 
 
 def _adopt(

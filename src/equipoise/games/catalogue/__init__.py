@@ -87,8 +87,10 @@ def load(name: str, /, *, labels: Any = None, **parameters: Any) -> Any:
     if unknown:
         allowed = ", ".join(entry.parameters) or "no parameters"
         raise ValueError(f"parameters: expected {allowed} for {name}, found {', '.join(unknown)}")
-    for parameter, value in parameters.items():
-        check_parameter(parameter, value, entry.parameters[parameter])
+    parameters = {
+        parameter: check_parameter(parameter, value, entry.parameters[parameter])
+        for parameter, value in parameters.items()
+    }
     arguments = entry.build(**parameters)
     if labels is not None:
         arguments["labels"] = labels

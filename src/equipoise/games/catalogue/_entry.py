@@ -98,8 +98,10 @@ def pure(action: int, actions: int) -> Strategy:
     return tuple(Fraction(int(a == action)) for a in range(actions))
 
 
-def check_parameter(name: str, value: Any, default: Any) -> None:
+def check_parameter(name: str, value: Any, default: Any) -> Any:
     """Refuse a parameter of another kind than its default: a word for a number, a number for True.
+
+    Returns it; a whole number such as 1e5 as an int where the default is one.
 
     >>> check_parameter("discount", "0.9", 0.75)
     Traceback (most recent call last):
@@ -113,7 +115,7 @@ def check_parameter(name: str, value: Any, default: Any) -> None:
         words = "true or false" if isinstance(default, bool) else f"a word like {default!r}"
         if not isinstance(value, type(default)):
             raise InputError(name, words, found)
-        return
+        return value
     many = isinstance(default, tuple)
     if many and not isinstance(value, list | tuple):
         raise InputError(name, f"a list of numbers like {default}", found)
@@ -124,6 +126,9 @@ def check_parameter(name: str, value: Any, default: Any) -> None:
             raise InputError(name, f"a number like {default}", found)
         if isinstance(number, int) and abs(number) > 10**300:
             raise InputError(name, f"a number like {default}", "one beyond 10^300")
+    if isinstance(default, int) and not float(value).is_integer():
+        raise InputError(name, f"a whole number like {default}", found)
+    return int(value) if isinstance(default, int) else value
 
 
 def check_whole(name: str, value: Any, at_least: int = 1, at_most: int | None = None) -> int:

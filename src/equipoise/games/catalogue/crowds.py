@@ -82,6 +82,7 @@ def _parallel_roads(agents: int = 10_000, roads: int = 3, types: int = 4) -> dic
     import numpy as np
 
     roads = check_whole("roads", roads, 2)
+    check_table("roads", roads, roads)
     agents, types = check_agents(agents, types, roads, roads)
     number = np.arange(roads)
     length = 0.1 + 0.3 * number / roads
@@ -142,7 +143,8 @@ def _cournot(
     import numpy as np
 
     levels = check_whole("levels", levels, 2)
-    agents, _ = check_agents(agents, 1, levels)
+    check_table("levels", levels)
+    agents, _ = check_agents(agents)
     demand = check_number("demand", demand, 0.0, 1.0)
     cost = check_number("cost", cost, 0.0, 1.0)
     output = np.linspace(0.0, 1.0, levels)[None]
@@ -174,7 +176,8 @@ def _beauty_contest(agents: int = 1_000, levels: int = 21, factor: float = 0.67)
     import numpy as np
 
     levels = check_whole("levels", levels, 2)
-    agents, _ = check_agents(agents, 1, levels)
+    check_table("levels", levels)
+    agents, _ = check_agents(agents)
     factor = check_number("factor", factor, 0.0, 1.0)
     guess = np.linspace(0.0, 1.0, levels)[None]
     return {

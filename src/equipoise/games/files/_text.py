@@ -40,6 +40,7 @@ PROFILES_LIMIT = 100_000_000
 _RATIO, _MARGIN = 48, 48_000_000
 #: The longest `.toml` file: nested tables take far more memory than their text.
 _TOML_LIMIT = 65_536
+_DEEP_KEY = re.compile(r"(?:[\w\"'-]++\s*+\.\s*+){64}")
 #: Longer numbers are refused: nothing writes them, and they would only cost time.
 NUMBER_LENGTH_LIMIT = 4000
 
@@ -424,6 +425,8 @@ def parse_game_toml(text: str, source: str) -> Any:
         raise ValueError(
             f"{source}: expected at most {_TOML_LIMIT:,} characters, found {len(text):,}"
         )
+    if _DEEP_KEY.search(text):  # the time and memory of such a key are quadratic in its length
+        raise ValueError(f"{source}: expected keys of at most 64 parts, found a longer one")
     content = parse_toml(text, source)
     kind = content.pop("kind", None)
     if not isinstance(kind, str):

@@ -1,18 +1,18 @@
 """Transformers built by hand: the weights that the in-context paper's theorems speak of."""
 
+from equipoise.incontext.construct._arithmetic import Reciprocal
 from equipoise.incontext.construct._fine_tune import fine_tune
-from equipoise.incontext.construct._fitted import FittedStep, fitted_step
-from equipoise.incontext.construct._hand_built import HandBuilt, Size
+from equipoise.incontext.construct._hand_built import HandBuilt, PositionTokens, Size
 from equipoise.incontext.construct._markov import omd_markov
 from equipoise.incontext.construct._omd import omd
 from equipoise.incontext.construct._picture import picture
-from equipoise.incontext.construct._reciprocal import Reciprocal
 from equipoise.incontext.construct._surrogate import (
+    FittedStep,
+    fitted_step,
     printed_surrogate_step,
     surrogate_bound,
     surrogate_step,
 )
-from equipoise.incontext.construct._tokens import PositionTokens
 
 __all__ = [
     "FittedStep",

@@ -8,17 +8,70 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 from equipoise.core.precision import double_precision, single_precision
-from equipoise.dynamics import OMD, History, MarkovOMD, rollout
+from equipoise.dynamics import OMD, History, MarkovOMD, play
+from equipoise.dynamics.loop import Tables
 from equipoise.games import MarkovGame, MatrixGame
-from equipoise.incontext._contexts import Context, blank_board, compiled_follow, take, visited
+from equipoise.incontext import theory
+from equipoise.incontext._contexts import Context, compiled_follow, take, visited
 from equipoise.incontext._losses import write
 from equipoise.incontext._model import MLP, Attention, Transformer
 from equipoise.incontext._players import Players
+from equipoise.incontext._tokens import Tokens
+from equipoise.incontext.construct._arithmetic import Reciprocal
 from equipoise.incontext.construct._blocks import Layout
-from equipoise.incontext.construct._reciprocal import Reciprocal
-from equipoise.incontext.construct._tokens import PositionTokens
+
+
+class PositionTokens(Tokens):
+    """One token a round: action, reward, states if there are any, and the round's number.
+
+    All are one-hot but the reward, so that whatever a network needs to know about round `t` (its
+    step size, its number in binary) is a column of the embedding matrix. `rounds` is the last
+    round that can be written.
+
+    **Example**
+
+    >>> import jax.numpy as jnp
+    >>> tokens = PositionTokens(actions=2, rounds=3)
+    >>> tokens.round(2, jnp.int32(1), 0.25, None, None).tolist()
+    [[0.0, 1.0, 0.25, 0.0, 0.0, 1.0, 0.0]]
+    """
+
+    actions: int = eqx.field(static=True)
+    rounds: int = eqx.field(static=True)
+    states: int | None = eqx.field(static=True, default=None)
+
+    @property
+    def features(self) -> int:
+        """Length of the vector of a token."""
+        return self.actions + 1 + 2 * (self.states or 0) + self.rounds + 1
+
+    @property
+    def per_round(self) -> int:
+        """One."""
+        return 1
+
+    def opening(self, state: Any) -> Float[Array, "1 features"]:
+        """Round zero, in which nothing happened; in Markov games, where play begins."""
+        nothing = jnp.zeros(self.actions + 1 + (self.states or 0))
+        return self._write(nothing, state, 0)
+
+    def round(
+        self, t: Any, action: Any, reward: Any, state: Any, next_state: Any
+    ) -> Float[Array, "1 features"]:
+        """The token of round `t`; the policy played is not told, the network has to know it."""
+        played = jax.nn.one_hot(action, self.actions)
+        parts = [played, jnp.asarray(reward, played.dtype)[None]]
+        if self.states is not None:
+            parts.append(jax.nn.one_hot(state, self.states))
+        return self._write(jnp.concatenate(parts), next_state, t)
+
+    def _write(self, happened: Array, next_state: Any, t: Any) -> Array:
+        after = [] if self.states is None else [jax.nn.one_hot(next_state, self.states)]
+        position = jax.nn.one_hot(t, self.rounds + 1)
+        return jnp.concatenate([happened, *after, position])[None]
 
 
 @dataclass(frozen=True)
@@ -93,8 +146,6 @@ class HandBuilt:
     @cached_property
     def norm(self) -> float:
         """The norm of Appendix F; see `equipoise.incontext.theory.norm`."""
-        from equipoise.incontext import theory
-
         return theory.norm(self.model)
 
     @property
@@ -147,8 +198,9 @@ class HandBuilt:
         """The Euclidean distances one by one: (games, seats, tokens); over states, the largest."""
         self._check(games)
         rounds, learner = self.tokens.rounds, self.learner
-        options: Any = {"reward_range": reward_range, "double": True}
-        history = rollout(games, learner, learner, rounds=rounds, key=key, **options)
+        options: Any = {"reward_range": reward_range, "double": True, "history": True}
+        history = play(games, learner, learner, rounds=rounds, key=key, **options).history
+        assert history is not None
         built, learned = self.answer(history), self._learned(history)
         distance = np.linalg.norm(built - learned, axis=-1)
         return distance if self.tokens.states is None else distance.max(-1)
@@ -167,8 +219,8 @@ class HandBuilt:
         with double_precision():
             context = Context.of_history(history)
             games = context.actions.shape[1]
-            board = blank_board(games, actions, self.tokens.states, self.discount)
-            policies = np.asarray(compiled_follow(self.learner, context, board))
+            tables = Tables.blank(games, actions, self.tokens.states, self.discount)
+            policies = np.asarray(compiled_follow(self.learner, context, tables))
             if self.current:
                 policies = visited(policies, np.asarray(context.states))[..., None, :]
         return np.swapaxes(policies, 0, 1)

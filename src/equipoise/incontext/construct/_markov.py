@@ -23,13 +23,11 @@ from equipoise.core import checks
 from equipoise.core.precision import double_precision
 from equipoise.dynamics import MarkovOMD
 from equipoise.incontext._model import Transformer
+from equipoise.incontext.construct._arithmetic import Reciprocal, add_projection
 from equipoise.incontext.construct._blocks import Blueprint, Head, Layout
-from equipoise.incontext.construct._hand_built import HandBuilt
+from equipoise.incontext.construct._hand_built import HandBuilt, PositionTokens
 from equipoise.incontext.construct._omd import Precision, add_step, check_knobs
-from equipoise.incontext.construct._projection import add_projection
 from equipoise.incontext.construct._rates import RoundRates, check_markov_learner, tabulate
-from equipoise.incontext.construct._reciprocal import Reciprocal
-from equipoise.incontext.construct._tokens import PositionTokens
 
 Answer = Literal["all", "current"]
 RATES = ("step", "beta", "pull", "floor", "follow")

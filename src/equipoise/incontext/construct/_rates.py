@@ -18,7 +18,7 @@ from equipoise.dynamics import (
     PlainLoss,
     UniformAnchor,
 )
-from equipoise.incontext.construct._reciprocal import Reciprocal
+from equipoise.incontext.construct._arithmetic import Reciprocal
 
 
 @dataclass(frozen=True)

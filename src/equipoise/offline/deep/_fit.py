@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -24,10 +23,10 @@ from equipoise.offline.deep._mapping import side_by_side
 from equipoise.offline.deep._networks import TermNetworks, all_scopes, make_network
 from equipoise.offline.deep._rows import Data, Sizes, prepare
 from equipoise.offline.deep._spec import Critic, LinearCritic
-from equipoise.runs import Pace, Record, Run, interruptible, progress
+from equipoise.runs import Reached, Record, Run, resumable
 
 #: How long the program runs between two looks at Ctrl-C, and how much a kill may lose.
-_LOOK_SECONDS, CHECKPOINT_SECONDS = 1.0, 30.0
+_LOOK_SECONDS = 1.0
 #: Rows that a log has at least: of fewer, too few are held out to judge anything by.
 FEWEST = 20
 #: Purposes of the keys that are made of the one given.
@@ -130,7 +129,7 @@ def _fit(
 ) -> tuple[Critics, bool]:
     if isinstance(critic, LinearCritic):
         return _fit_linear(logs, critic, jax.random.fold_in(key, _SPLIT)), True
-    with single_precision(), interruptible() as stop:
+    with single_precision():
         split = jax.random.fold_in(key, _SPLIT)
         data = prepare(logs, critic.validation, critic.standardise, split, capacity)
         sizes = Sizes.of(logs[0])
@@ -138,8 +137,9 @@ def _fit(
         learners = _train.start(networks)
         frame = eqx.filter(networks, eqx.is_inexact_array, inverse=True)
         frame = jax.tree.map(lambda x: x[0], frame)  # scopes are those of every trial
-        learners = _loop(learners, frame, data, jax.random.fold_in(key, _ORDER), critic, stop, run)
-        return _as_critics(learners, networks, data, critic, sizes), not stop
+        order = jax.random.fold_in(key, _ORDER)
+        reached = _loop(learners, frame, data, order, critic, run)
+        return _as_critics(reached.state, networks, data, critic, sizes), not reached.stopped
 
 
 def initial_networks(critic: Critic, sizes: Sizes, trials: int, key: jax.Array) -> TermNetworks:
@@ -172,36 +172,27 @@ def _loop(
     data: Data,
     key: jax.Array,
     critic: Critic,
-    stop: Any,
     run: Run | None,
-) -> _train.Learner:
-    """Rounds until all have stopped; looks up about once a second."""
-    if run is not None and run.step:
-        learners = run.restore(learners)
+) -> Reached:
+    """Rounds until all have stopped."""
     last, vectorised = _train.rounds_in_all(critic, data), side_by_side()
-    reached = int(learners.round.max())
-    saved, pace = time.monotonic(), Pace(_LOOK_SECONDS, compiled=False)
 
-    def advance(rounds: int) -> _train.Learner:
-        given = (frame, data, key, _train.Rule.of(critic, reached + rounds))
-        return jax.block_until_ready(_train.advance(given, learners, vectorised))
+    def advance(learners: Any, step: int, until: int) -> tuple[Any, dict[str, Any]]:
+        given = (frame, data, key, _train.Rule.of(critic, until))
+        learners = jax.block_until_ready(_train.advance(given, learners, vectorised))
+        active = int(_goes_on(learners, critic, last).sum())
+        return learners, {"loss": float(learners.loss.mean()), "active": active}
 
-    with progress("fitting critics", total=last) as bar:
-        bar.advance(reached)
-        while not stop and bool(_goes_on(learners, critic, last).any()):
-            until = min(last, reached + pace.steps)
-            learners = pace.run(advance, until - reached)
-            active = int(_goes_on(learners, critic, last).sum())
-            loss = float(learners.loss.mean())
-            bar.advance(until - reached, loss=loss, active=active)
-            reached = until
-            late = time.monotonic() - saved > CHECKPOINT_SECONDS
-            if run is not None:
-                run.log(reached, loss=loss, active=active)
-                if late or stop or not active:
-                    run.checkpoint(reached, learners)
-                    saved = time.monotonic()
-    return learners
+    return resumable(
+        run,
+        learners,
+        advance,
+        last,
+        name="fitting critics",
+        look=_LOOK_SECONDS,
+        marks=-(-last // 100),
+        ended=lambda learners: not _goes_on(learners, critic, last).any(),
+    )
 
 
 def _goes_on(learners: _train.Learner, critic: Critic, last: int) -> np.ndarray:

@@ -1,7 +1,6 @@
 """From critics to policies: the loop around compiled steps of actors."""
 
 import os
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,9 +22,9 @@ from equipoise.offline.deep._fit import as_logs, fingerprint
 from equipoise.offline.deep._methods import TD3BC, PolicyGradient
 from equipoise.offline.deep._networks import TermNetworks
 from equipoise.offline.deep._rows import Data, Sizes, prepare
-from equipoise.runs import Pace, Record, Run, interruptible, progress
+from equipoise.runs import Record, Run, resumable
 
-_LOOK_SECONDS, CHECKPOINT_SECONDS = 1.0, 30.0
+_LOOK_SECONDS = 1.0
 #: Purposes of the keys that are made of the one given.
 _WEIGHTS, _STEPS, _SPLIT = range(3)
 
@@ -119,13 +118,13 @@ def _improve(
     capacity: int | None,
     snapshots: int,
 ) -> tuple[Actors, bool]:
-    with single_precision(), interruptible() as stop:
+    with single_precision():
         data = prepare(logs, 0.5, False, jax.random.fold_in(key, _SPLIT), capacity)
         climb = _climb(critics, logs[0], data, method, key)
         recorded = np.zeros(0, np.int64)
         if snapshots:
             recorded = np.unique(np.round(np.geomspace(1, climb.steps, snapshots)).astype(np.int64))
-        state, history = _loop(climb, recorded, stop, run)
+        state, history, done = _loop(climb, recorded, run)
         local = logs[0].states is not None
 
         def table(numbers: Any) -> np.ndarray:
@@ -143,7 +142,7 @@ def _improve(
             recorded[: len(history)],
             past,
         )
-        return actors, not stop
+        return actors, done
 
 
 @dataclass(frozen=True)
@@ -204,32 +203,24 @@ def freeze(critics: Critics, data: Data) -> _ascent.Frozen:
     return _ascent.Frozen(critics.models, shift, scale, size)
 
 
-def _loop(
-    climb: _Climb, recorded: np.ndarray, stop: Any, run: Run | None
-) -> tuple[Any, np.ndarray]:
-    """Steps until the last; looks up about once a second, and at what is to be recorded."""
-    state, last = climb.state, climb.steps
-    history = np.zeros((len(recorded), *np.shape(climb.numbers(state)[0])), np.float32)
-    if run is not None and run.step:
-        state, history = run.restore((state, history))
-    reached, saved = int(state.step), time.monotonic()
-    pace = Pace(_LOOK_SECONDS, compiled=False)
+def _loop(climb: _Climb, recorded: np.ndarray, run: Run | None) -> tuple[Any, np.ndarray, bool]:
+    """Steps until the last: the state, what recorded steps played, and whether all are done."""
+    history = np.zeros((len(recorded), *np.shape(climb.numbers(climb.state)[0])), np.float32)
 
-    def advance(steps: int) -> Any:
-        return jax.block_until_ready(climb.advance(state, reached + steps))
+    def advance(both: Any, step: int, until: int) -> tuple[Any, dict[str, Any]]:
+        state, history = both
+        state = jax.block_until_ready(climb.advance(state, until))
+        history[recorded == until] = np.asarray(climb.numbers(state)[0])
+        return (state, history), {}
 
-    with progress("improving policies", total=last) as bar:
-        bar.advance(reached)
-        while reached < last and not stop:
-            ahead = recorded[recorded > reached]
-            state = pace.run(advance, (int(ahead[0]) if len(ahead) else last) - reached)
-            bar.advance(int(state.step) - reached)
-            reached = int(state.step)
-            history[recorded == reached] = np.asarray(climb.numbers(state)[0])
-            if run is not None:
-                late = time.monotonic() - saved > CHECKPOINT_SECONDS
-                if late or stop or reached >= last:
-                    run.log(reached)
-                    run.checkpoint(reached, (state, history))
-                    saved = time.monotonic()
-    return state, history[: int((recorded <= reached).sum())]
+    reached = resumable(
+        run,
+        (climb.state, history),
+        advance,
+        climb.steps,
+        name="improving policies",
+        look=_LOOK_SECONDS,
+        marks=recorded.tolist(),
+    )
+    state, history = reached.state
+    return state, history[: int((recorded <= reached.step).sum())], not reached.stopped

@@ -162,7 +162,7 @@ def _train_all(
             record=record_rounds(how.rounds).tolist(),
             precision=config.precision,
         )
-        policies = zip(*episode.policies, strict=True)
+        policies = zip(*episode.recorded.last, strict=True)
         curves.append([mean_gap(panel, games, policy) for policy in policies])
     return list(np.array(curves).reshape(len(names), config.seeds, -1))
 

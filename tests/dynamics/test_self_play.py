@@ -1,41 +1,42 @@
 """The run behind `equipoise play`: pieces, checkpoints and interruptions leave no trace."""
 
-from contextlib import contextmanager
+import os
+import signal
 
 import numpy as np
 import pytest
 
-from equipoise.papers import self_play
-from equipoise.papers.self_play import Config, play_run
-from equipoise.runs import Pace, Record
+from equipoise.dynamics import SelfPlay as Config
+from equipoise.dynamics import _self_play as self_play
+from equipoise.dynamics._self_play import play_run
+from equipoise.runs import Record
 
 SMALL = Config(rounds=600, games=4, noise="bernoulli")
 MARKOV = Config(rounds=150, games=4, states=2, actions=2, column="v-learning")
 
 
 def fix_pieces(monkeypatch, rounds):
-    class Steady(Pace):
-        def run(self, work, most):
-            return work(min(rounds, most))
+    class Steady:
+        def __init__(self, *_):
+            self.steps = rounds
 
-    monkeypatch.setattr(self_play, "Pace", Steady)
+        def learn(self, *_):
+            pass
+
+    monkeypatch.setattr("equipoise.runs._loop._Pace", Steady)
 
 
-def press_ctrl_c_after(monkeypatch, looks):
-    """As if Ctrl-C came while the last of so many looks at the flag was waited for."""
+def press_ctrl_c_in(monkeypatch, piece):
+    """Press Ctrl-C while this piece is being played; play begins with one call before them."""
+    play, calls = self_play.play, []
 
-    class Pressed:
-        left = looks
+    def pressed(*arguments, **options):
+        if len(calls) == piece:
+            os.kill(os.getpid(), signal.SIGINT)
+        calls.append(0)
+        return play(*arguments, **options)
 
-        def __bool__(self):
-            self.left -= 1
-            return self.left < 0
-
-    @contextmanager
-    def interruptible():
-        yield Pressed()
-
-    monkeypatch.setattr(self_play, "interruptible", interruptible)
+    monkeypatch.setattr(self_play, "play", pressed)
 
 
 def assert_same(first, second):
@@ -49,7 +50,7 @@ def assert_same(first, second):
 def test_pieces_and_checkpoints_do_not_show(monkeypatch, tmp_path, config):
     whole = play_run(tmp_path / "whole", config)
     fix_pieces(monkeypatch, 37)
-    monkeypatch.setattr(self_play, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr("equipoise.runs._loop.CHECKPOINT_SHARE", float("inf"))
     assert_same(whole, play_run(tmp_path / "pieces", config))
     names = ("record.json", "record.npz")
     for name in names:
@@ -59,12 +60,10 @@ def test_pieces_and_checkpoints_do_not_show(monkeypatch, tmp_path, config):
 def test_an_interrupted_run_is_kept_and_goes_on(monkeypatch, tmp_path):
     whole = play_run(tmp_path / "whole", SMALL)
     fix_pieces(monkeypatch, 50)
-    play_on = self_play._play_on.__wrapped__  # the flag below is no Interrupt
-    monkeypatch.setattr(self_play, "_play_on", play_on)
     rounds = []
-    for looks in (0, 1, 3, 4):
+    for pieces in (1, 3, 4):
         with monkeypatch.context() as patch:
-            press_ctrl_c_after(patch, looks)
+            press_ctrl_c_in(patch, pieces)
             record = play_run(tmp_path / "cut", SMALL)
         rounds.append(record.scalars["rounds"])
         assert record.arrays["rounds"].tolist() == [
@@ -72,7 +71,7 @@ def test_an_interrupted_run_is_kept_and_goes_on(monkeypatch, tmp_path):
         ]
         assert not (tmp_path / "cut" / "record.json").exists()
     # Pieces end at recorded rounds, too: 100, 150, 177, 227, 277, 316, ...
-    assert rounds == [0, 50, 177, 366]
+    assert rounds == [50, 177, 366]
     assert_same(whole, play_run(tmp_path / "cut", SMALL))
     assert_same(whole, Record.load(tmp_path / "cut"))
 

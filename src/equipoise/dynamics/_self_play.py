@@ -1,7 +1,7 @@
-"""Two named learners on one family of games: the run behind `equipoise play`."""
+"""Two named learners on one family of games, from a config to a record: `self_play`."""
 
 import os
-import time
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,31 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from equipoise import dynamics
 from equipoise.certificates import certify
 from equipoise.core import checks
-from equipoise.dynamics import MARKOV_LEARNERS, MATRIX_LEARNERS, Learner
+from equipoise.dynamics._named import make_learner
+from equipoise.dynamics._noise import NOISES
+from equipoise.dynamics._play import play
+from equipoise.dynamics._trace import Trace
 from equipoise.games import MarkovGame, MatrixGame, families
-from equipoise.runs import Interrupt, Pace, Record, Run, Table, interruptible, progress
+from equipoise.runs import Record, Run, Table, resumable
 from equipoise.solvers import solve
-
-__all__ = [
-    "NOISES",
-    "Config",
-    "make_learner",
-    "play_run",
-    "record_rounds",
-]
 
 #: How long a piece of play takes, and with it the answer to Ctrl-C.
 PIECE_SECONDS = 0.5
-#: How much play may be lost when the process is killed.
-CHECKPOINT_SECONDS = 10.0
-NOISES = {
-    "exact": dynamics.Exact(),
-    "bernoulli": dynamics.Bernoulli(),
-    "gaussian": dynamics.Gaussian(),
-}
 #: Name in the metrics of the row player's policy in the drawn game, where it has three actions.
 _PATH = "path"
 #: The game of which the path is drawn.
@@ -51,23 +38,38 @@ _COLUMNS = {
 
 
 @dataclass(frozen=True)
-class Config:
-    """What is played.
+class SelfPlay:
+    """What `self_play` plays: random games, two learners by name, rounds.
 
-    >>> Config(rounds=1000).record_rounds
+    **Example**
+
+    >>> import equipoise as eq
+    >>> eq.dynamics.SelfPlay(rounds=1000).record_rounds
     (100, 177, 316, 562, 1000)
     """
 
+    #: Family of random games: "uniform" or "gaussian".
     family: str = "uniform"
+    #: Number of actions of each player.
     actions: int = 3
+    #: Number of states of a Markov game; None for matrix games.
     states: int | None = None
+    #: Discount of a Markov game.
     discount: float = 0.9
+    #: Concentration of the Dirichlet distribution of transitions: 1 is spread out, 0.1 nearly
+    #: deterministic.
     concentration: float = 1.0
+    #: Name of the learner that plays rows: one of `equipoise.dynamics.LEARNERS`.
     row: str = "omd"
+    #: Name of the learner that plays columns.
     column: str = "omd"
+    #: Number of rounds.
     rounds: int = 100_000
+    #: Number of games.
     games: int = 256
+    #: What players see of a reward: "exact", "bernoulli" or "gaussian".
     noise: str = "exact"
+    #: Seed of all random numbers.
     seed: int = 0
 
     @property
@@ -117,49 +119,46 @@ def _check_rounds(rounds: Any) -> None:
         raise ValueError(f"rounds: expected fewer than 2^31, found {rounds}")
 
 
-def make_learner(name: str, *, markov: bool, rounds: int) -> Learner:
-    """A learner by its name on the command line.
+def self_play(config: SelfPlay | None = None, run: str | os.PathLike[str] | None = None) -> Record:
+    """Let two learners play random games; returns the record that `equipoise play` writes.
 
-    >>> type(make_learner("exp3-ix", markov=False, rounds=10)).__name__
-    'EXP3IX'
-    """
-    known = MARKOV_LEARNERS if markov else MATRIX_LEARNERS
-    if name not in known:
-        kind = "Markov" if markov else "matrix"
-        raise ValueError(
-            f"learner: expected for {kind} games one of {sorted(known)}, found {name!r}"
-        )
-    return known[name](rounds)
+    It holds, at the rounds of `config.record_rounds`, the mean exact gap of the last and of the
+    average policies, and the regret of both players; the certificate of the last policies; and for
+    games with three rows the path of one policy.
 
-
-def play_run(folder: str | os.PathLike[str], config: Config) -> Record:
-    """Play into a run folder, going on from its last checkpoint; returns the final record.
-
-    Ctrl-C ends it within about a second: what was played is kept in a checkpoint, and the record
-    so far is returned, whose scalar `rounds` is less than the `rounds` of the config. The next
-    call goes on from there, to the same final record, bit for bit.
+    With `run`, everything goes into a run folder. Ctrl-C then ends it within about a second: what
+    was played is kept in a checkpoint, and the record so far is returned, whose scalar `rounds` is
+    less than the `rounds` of the config. The next call goes on from there, to the same final
+    record, bit for bit.
 
     **Example**
 
-    >>> import tempfile
-    >>> from equipoise.papers.self_play import Config, play_run
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     record = play_run(folder, Config(rounds=200, games=8))
+    >>> import equipoise as eq
+    >>> record = eq.dynamics.self_play(eq.dynamics.SelfPlay(rounds=200, games=8))
     >>> record.arrays["rounds"].tolist()
     [100, 177, 200]
     """
+    config = SelfPlay() if config is None else config
+    if run is None:
+        with tempfile.TemporaryDirectory() as folder:
+            return play_run(folder, config)
+    return play_run(run, config)
+
+
+def play_run(folder: str | os.PathLike[str], config: SelfPlay) -> Record:
+    """Play into a run folder, going on from its last checkpoint; returns the final record."""
     _check_rounds(config.rounds)
     games = config.sample()
     markov = isinstance(games, MarkovGame)
     if config.noise not in NOISES:
         raise ValueError(f"noise: expected one of {sorted(NOISES)}, found {config.noise!r}")
     row, column = (
-        make_learner(name, markov=markov, rounds=config.rounds)
-        for name in (config.row, config.column)
+        make_learner(name, markov=markov, rounds=config.rounds, argument=seat)
+        for seat, name in (("row", config.row), ("column", config.column))
     )
 
-    def play(rounds: int, state: Any, record: tuple[int, ...] = ()) -> dynamics.Trace:
-        return dynamics.play(
+    def play_on(rounds: int, state: Any, record: tuple[int, ...] = ()) -> Trace:
+        return play(
             games,
             row,
             column,
@@ -170,63 +169,50 @@ def play_run(folder: str | os.PathLike[str], config: Config) -> Record:
             state=state,
         )
 
-    with interruptible() as stop:
-        known = Path(folder, "record.json").exists()
-        early = _path_rounds(config.record_rounds[0]) or (1,)
-        # Also refuses, before there is a folder, whatever cannot be played.
-        first = None if known else play(early[-1], None, early)
-        with Run.start(folder, config) as run:
-            if run.finished or first is None:
-                return run.record()
-            state = None if run.step == 0 else run.restore(first.state)
-            done, last = _play_on(run, config.record_rounds, play, state, stop)
-            record = _record(config, games, run.metrics(), done)
-            record = _with_path(record, games, first)
-            return record if last is None else run.finish(_certified(record, games, last))
+    known = Path(folder, "record.json").exists()
+    early = _path_rounds(config.record_rounds[0]) or (1,)
+    # Also refuses, before there is a folder, whatever cannot be played.
+    first = None if known else play_on(early[-1], None, early)
+    with Run.start(folder, config) as run:
+        if run.finished or first is None:
+            return run.record()
+        done, last = _play_on(run, config.record_rounds, play_on, first.state)
+        record = _record(config, games, run.metrics(), done)
+        record = _with_path(record, games, first)
+        return record if last is None else run.finish(_certified(record, games, last))
 
 
 def _play_on(
-    run: Run,
-    record: tuple[int, ...],
-    play: Callable[[int, Any], dynamics.Trace],
-    state: Any,
-    stop: Interrupt,
-) -> tuple[int, dynamics.Trace | None]:
-    """Play until the last of `record`, or until told to stop.
+    run: Run, record: tuple[int, ...], play: Callable[[int, Any], Trace], first: Any
+) -> tuple[int, Trace | None]:
+    """Play until the last of `record`, or until told to stop; `first` is a state of such play.
 
     Returns the rounds played and, unless told to stop, how play ended. Going on changes no bit,
-    so that play may be cut into pieces anywhere. The end itself is no place to go on from.
+    so that play may be cut into pieces anywhere. The last round is played alone, for its trace.
     """
-    pace, done, saved = Pace(PIECE_SECONDS, first=16), run.step, time.monotonic()
 
-    def play_from_here(rounds: int) -> dynamics.Trace:
-        return play(rounds, state)
+    def advance(state: Any, step: int, until: int) -> tuple[Any, dict[str, Any]]:
+        trace = play(until - step, state if step else None)
+        return trace.state, _row(trace) if until in record else {}
 
-    with progress("playing", total=record[-1]) as bar:
-        bar.advance(done)
-        for target in (r for r in record if r > done):
-            while done < target:
-                if stop:
-                    if done > run.step:
-                        run.checkpoint(done, state)
-                    return done, None
-                trace = pace.run(play_from_here, target - done)
-                bar.advance(trace.rounds - done)
-                state, done = trace.state, trace.rounds
-                if done == target:
-                    run.log(done, **_row(trace))
-                if done == record[-1]:
-                    return done, trace
-                if done == target or time.monotonic() - saved > CHECKPOINT_SECONDS:
-                    run.checkpoint(done, state)
-                    saved = time.monotonic()
-    raise ValueError(
-        f"{run.path}: expected a checkpoint to go on from, found that of the last round, {done:,}; "
-        "begin in another folder"
+    reached = resumable(
+        run,
+        first,
+        advance,
+        record[-1] - 1,
+        name="playing",
+        stride=16,
+        marks=record[:-1],
+        look=PIECE_SECONDS,
     )
+    if reached.stopped:
+        return reached.step, None
+    trace = play(1, reached.state if reached.step else None)
+    run.log(trace.rounds, **_row(trace))
+    return trace.rounds, trace
 
 
-def _row(trace: dynamics.Trace) -> dict[str, Any]:
+def _row(trace: Trace) -> dict[str, Any]:
     gaps, averages = trace.curve[-1].ravel(), trace.average_curve[-1].ravel()
     row: dict[str, Any] = {
         "gap": float(gaps.mean()),
@@ -243,7 +229,7 @@ def _row(trace: dynamics.Trace) -> dict[str, Any]:
     return row
 
 
-def _record(config: Config, games: Any, metrics: list[dict[str, Any]], done: int) -> Record:
+def _record(config: SelfPlay, games: Any, metrics: list[dict[str, Any]], done: int) -> Record:
     """What is known after `done` rounds."""
     players = (np.full(actions, 1.0 / actions) for actions in games.actions)
     if config.states is not None:
@@ -260,7 +246,7 @@ def _record(config: Config, games: Any, metrics: list[dict[str, Any]], done: int
     return Record("self-play", config, scalars, arrays, {"curve": table})
 
 
-def _with_path(record: Record, games: Any, first: dynamics.Trace) -> Record:
+def _with_path(record: Record, games: Any, first: Trace) -> Record:
     """The record with the path of one policy from round 1 on, and where it should end."""
     if _PATH not in record.arrays:
         return record
@@ -280,7 +266,7 @@ def _with_path(record: Record, games: Any, first: dynamics.Trace) -> Record:
     )
 
 
-def _certified(record: Record, games: Any, trace: dynamics.Trace) -> Record:
+def _certified(record: Record, games: Any, trace: Trace) -> Record:
     """The record with the certificate of the last policies, game by game."""
     certificate = certify(games, trace.last)
     scalars: dict[str, Any] = {

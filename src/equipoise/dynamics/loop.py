@@ -1,0 +1,269 @@
+"""The one loop that plays any two learners, compiled; and the same, remembering every round.
+
+Most callers want `equipoise.dynamics.play`. This module is for programs that compile play into
+something larger, as training does.
+
+`advance` keeps sums only, so that memory does not grow with the number of rounds. Sums over rounds
+are kept in three parts: a partial sum over at most `BLOCK` rounds, and a compensated total of whole
+blocks, so that float32 loses nothing over millions of rounds. Blocks end at multiples of `BLOCK`
+counted from the first round, wherever a run stops: stopping and going on changes no bit.
+`remember` returns every round as well.
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from equipoise.core.fusion import collecting
+from equipoise.dynamics._noise import Exact, Noise
+from equipoise.dynamics._round import Event, Tables, expected, play_round, tally, upcoming
+from equipoise.dynamics._seats import Seats, Seen, seat
+
+__all__ = [
+    "Event",
+    "LoopState",
+    "Remembered",
+    "Seats",
+    "Seen",
+    "Tables",
+    "advance",
+    "begin",
+    "remember",
+    "seat",
+]
+
+#: Rounds whose policies are summed before they join the compensated total.
+BLOCK = 64
+#: Play with a context is compiled for so many lengths of it: attention reads no more than it must.
+SEGMENTS = 4
+#: Contexts of so few rounds are read whole in every round: compiling for more takes longer.
+SHORT = 64
+
+
+class Sums(eqx.Module):
+    """A sum over rounds, of whatever is tallied."""
+
+    partial: Any
+    total: Any
+    error: Any
+
+    @staticmethod
+    def zero(like: Any) -> "Sums":
+        """An empty sum of arrays like these."""
+        zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), like)
+        return Sums(zeros, zeros, zeros)
+
+    def add(self, tally: Any) -> "Sums":
+        """Add one round."""
+        return Sums(jax.tree.map(jnp.add, self.partial, tally), self.total, self.error)
+
+    def fold(self, full: Any) -> "Sums":
+        """Move the partial sum to the total where `full`, keeping the rounding error (Kahan)."""
+
+        def one(partial: Any, total: Any, error: Any) -> tuple[Any, Any, Any]:
+            addend = partial - error
+            new = total + addend
+            lost = (new - total) - addend
+            return (
+                jnp.where(full, 0.0, partial),
+                jnp.where(full, new, total),
+                jnp.where(full, lost, error),
+            )
+
+        shape = jax.tree.structure(self.partial)
+        leaves = map(jax.tree.leaves, (self.partial, self.total, self.error))
+        parts = [one(*triple) for triple in zip(*leaves, strict=True)]
+        columns = zip(*parts, strict=True)
+        return Sums(*(jax.tree.unflatten(shape, column) for column in columns))
+
+
+class LoopState(eqx.Module):
+    """Everything that play needs to go on: the round, both learners, the place, the sums."""
+
+    #: Rounds played so far.
+    round: jax.Array
+    #: States of the two learners, laid out as `equipoise.dynamics._seats` says.
+    learners: Any
+    place: Any
+    sums: Sums
+
+
+def begin(
+    tables: Tables, seats: Seats, noise: Noise, keys: Any, start: int = 0, rounds: int = 0
+) -> LoopState:
+    """The state before the first round; learners with a context have room for `rounds` rounds.
+
+    **Example**
+
+    >>> import jax, equipoise as eq
+    >>> from equipoise.core.streams import game_words
+    >>> from equipoise.dynamics.loop import Tables, begin, seat
+    >>> tables = Tables.of(eq.games.families.uniform(actions=3).sample(16, key=0))
+    >>> words = game_words(jax.random.split(jax.random.key(1), 16))
+    >>> seats = seat(eq.dynamics.Uniform(), eq.dynamics.Uniform())
+    >>> int(begin(tables, seats, eq.dynamics.Exact(), words).round)
+    0
+    """
+    states = seats.begin(tables.specs(start, rounds), tables.games)
+    place = tables.start(start)
+    first = jnp.int32(1)
+    like = jax.eval_shape(
+        lambda: tally(tables, play_round(tables, seats, noise, keys, first, place, states)[2])
+    )
+    return LoopState(jnp.int32(0), states, place, Sums.zero(like))
+
+
+def advance(
+    tables: Tables,
+    seats: Seats,
+    noise: Noise,
+    keys: Any,
+    state: LoopState,
+    stop: Any,
+    *,
+    unroll: int = 1,
+    materialise: bool = True,
+) -> tuple[LoopState, Any]:
+    """Play until `stop` rounds have been played in all.
+
+    `unroll` rounds are compiled into one body, which spares launches on an accelerator.
+    `materialise` lets values marked with `once` leave the loop; they are the second result and
+    of no use, except that a compiler must not find out.
+
+    **Example**
+
+    >>> import jax, equipoise as eq
+    >>> from equipoise.core.streams import game_words
+    >>> from equipoise.dynamics.loop import Tables, advance, begin, seat
+    >>> tables = Tables.of(eq.games.families.uniform(actions=3).sample(16, key=0))
+    >>> words = jax.numpy.asarray(game_words(jax.random.split(jax.random.key(1), 16)))
+    >>> seats = seat(eq.dynamics.Uniform(), eq.dynamics.Uniform())
+    >>> who = (tables, seats, eq.dynamics.Exact(), words)
+    >>> int(advance(*who, begin(*who), 7)[0].round)
+    7
+    """
+
+    def one_round(t: Any, state: LoopState) -> tuple[LoopState, list[Any]]:
+        with collecting(materialise) as marked:
+            place, states, event = play_round(
+                tables, seats, noise, keys, t + 1, state.place, state.learners
+            )
+            sums = state.sums.add(tally(tables, event))
+        return LoopState(t + 1, states, place, sums), marked
+
+    def several(count: int) -> Any:
+        def body(_: Any, carry: tuple[LoopState, Any]) -> tuple[LoopState, Any]:
+            state, marked = carry[0], []
+            for _ in range(count):
+                state, more = one_round(state.round, state)
+                marked += more
+            return state, marked
+
+        return body
+
+    def repeat(count: int, times: Any, state: LoopState, marked: Any) -> tuple[LoopState, Any]:
+        return jax.lax.fori_loop(0, times, several(count), (state, marked))
+
+    def play_block(carry: Any) -> Any:
+        state, (marked, marked_one) = carry
+        rounds = jnp.minimum(stop, (state.round // BLOCK + 1) * BLOCK) - state.round
+        if unroll > 1:
+            state, marked = repeat(unroll, rounds // unroll, state, marked)
+            rounds = rounds % unroll
+        state, marked_one = repeat(1, rounds, state, marked_one)
+        sums = state.sums.fold(state.round % BLOCK == 0)
+        state = LoopState(state.round, state.learners, state.place, sums)
+        return state, (marked, marked_one)
+
+    one = jax.eval_shape(lambda: one_round(state.round, state)[1])
+    one = [jnp.zeros(leaf.shape, leaf.dtype) for leaf in one]
+    scratch = (one * unroll if unroll > 1 else [], one)
+    return jax.lax.while_loop(lambda c: c[0].round < stop, play_block, (state, scratch))
+
+
+class Remembered(eqx.Module):
+    """What `remember` returns; rounds come first in all arrays of `events` and `expected`."""
+
+    state: LoopState
+    events: Event
+    #: Mean reward of the row player given both policies.
+    expected: jax.Array
+    #: Policies and sums after the rounds that have a slot, slots first.
+    kept: Any
+    #: The policies of the round after the last, at all states.
+    policies: tuple[jax.Array, jax.Array]
+
+
+def remember(
+    tables: Tables,
+    seats: Seats,
+    words: Any,
+    *,
+    rounds: int,
+    noise: Noise | None = None,
+    start: int = 0,
+    state: LoopState | None = None,
+    slots: Any = None,
+    records: int = 0,
+) -> Remembered:
+    """Play `rounds` rounds and keep every one: memory grows with their number.
+
+    May be compiled into a larger program, and `vmap`ped. `words` are the two random words of each
+    game. After round `i` (from 0) policies and sums are kept in slot `slots[i]`; a slot of
+    `records` or above is thrown away.
+
+    **Example**
+
+    >>> import jax, equipoise as eq
+    >>> from equipoise.core.streams import game_words
+    >>> from equipoise.dynamics.loop import Tables, remember, seat
+    >>> tables = Tables.of(eq.games.families.uniform(actions=3).sample(16, key=0))
+    >>> words = game_words(jax.random.split(jax.random.key(1), 16))
+    >>> seats = seat(eq.dynamics.OMD(), eq.dynamics.Uniform())
+    >>> with jax.numpy_rank_promotion("allow"):  # learners broadcast over games
+    ...     found = remember(tables, seats, words, rounds=5)
+    >>> found.events.reward.shape, found.policies[0].shape
+    ((5, 16), (3, 16))
+    """
+    noise, words = Exact() if noise is None else noise, jnp.asarray(words)
+    if state is None:
+        state = begin(tables, seats, noise, words, start, rounds)
+    kept = None
+    if records:
+        like = (upcoming(tables, seats, state.round, state.learners), state.sums)
+        kept = jax.tree.map(lambda leaf: jnp.zeros((records + 1, *leaf.shape), leaf.dtype), like)
+    first = state.round
+    ts = jnp.arange(1, rounds + 1, dtype=jnp.int32)
+    slots = jnp.full(rounds, records) if slots is None else jnp.minimum(slots, records)
+
+    def body(who: Seats, carry: Any, moment: Any) -> tuple[Any, Any]:
+        state, kept = carry
+        t, slot = moment
+        t = first + t
+        place, states, event = play_round(tables, who, noise, words, t, state.place, state.learners)
+        sums = state.sums
+        if records:
+            sums = sums.add(tally(tables, event)).fold(t % BLOCK == 0)
+            kept = jax.tree.map(
+                lambda all_, new: jax.lax.dynamic_update_index_in_dim(all_, new, slot, 0),
+                kept,
+                (upcoming(tables, who, t, states), sums),
+            )
+        return (LoopState(t, states, place, sums), kept), (event, expected(tables, event))
+
+    segments = SEGMENTS if seats.in_context and rounds > SHORT else 1
+    ends = [round(rounds * (i + 1) / segments) for i in range(segments)]
+    carry: Any = (state, kept)
+    pieces = []
+    for begun, end in zip([0, *ends[:-1]], ends, strict=True):
+        who, part = seats.within(end), slice(begun, end)
+        carry, piece = jax.lax.scan(
+            lambda c, moment, who=who: body(who, c, moment), carry, (ts[part], slots[part])
+        )
+        pieces.append(piece)
+    events, means = jax.tree.map(lambda *parts: jnp.concatenate(parts), *pieces)
+    after, kept = carry
+    policies = upcoming(tables, seats, after.round, after.learners)
+    return Remembered(after, events, means, kept, policies)

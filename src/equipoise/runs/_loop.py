@@ -1,0 +1,312 @@
+"""The one loop of everything that takes long: stopped at any time, and resumed to the same bits."""
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from equipoise.runs._run import Run
+
+T = TypeVar("T")
+
+#: Checkpoints take at most this share of the time, beside the first and the last.
+CHECKPOINT_SHARE = 0.02
+
+
+class Reached(NamedTuple):
+    """How far `resumable` got.
+
+    **Example**
+
+    >>> from equipoise.runs import resumable
+    >>> resumable(None, 1.0, lambda x, step, until: (x / 2, {}), 3, name="halving")
+    Reached(state=0.125, step=3, stopped=False)
+    """
+
+    #: The state after `step` steps.
+    state: Any
+    step: int
+    #: Whether Ctrl-C was pressed, so that steps may be missing.
+    stopped: bool
+
+
+def resumable(
+    run: Run | None,
+    state: Any,
+    advance: Callable[[Any, int, int], tuple[Any, Mapping[str, Any]]],
+    total: int,
+    *,
+    name: str,
+    stride: int = 1,
+    marks: int | Sequence[int] | None = None,
+    look: float | None = None,
+    anywhere: bool = True,
+    ended: Callable[[Any], bool] | None = None,
+) -> Reached:
+    """Advance a state by `total` steps, resuming from the last checkpoint of the run.
+
+    `advance(state, step, until)` returns the state after `until` steps, given that after `step`
+    steps, and metrics for the progress line. As long as the state after a step depends on nothing
+    but the state before it, a run that is killed and resumed ends with the same bits as one that
+    was not. Ctrl-C ends the loop after the current piece and keeps its state; a second Ctrl-C
+    raises `KeyboardInterrupt`.
+
+    - `state`: a pytree of arrays, keys, numbers and strings, whose structure does not change.
+    - `name`: what the progress line is called.
+    - `stride`: how many steps a piece has; with `look`, the first piece.
+    - `look`: seconds between two looks at the keyboard: pieces become about as long.
+    - `marks`: steps at which a piece ends and metrics are logged to the run: a list of steps, or
+      a number for its multiples; by default the end of every piece, with `look` the last step.
+      The last step always is a mark.
+    - `anywhere`: whether the end of every piece is a place to resume from, or marks alone.
+    - `ended`: a rule on the state that ends the loop at a mark before the last step.
+
+    Without a run nothing is kept, and the loop is otherwise the same.
+
+    **Example**
+
+    >>> import tempfile
+    >>> from equipoise.runs import Run, resumable
+    >>> def add(total, step, until):
+    ...     return total + sum(range(step, until)), {"total": total}
+    >>> with tempfile.TemporaryDirectory() as folder, Run.start(folder, {}) as run:
+    ...     first = resumable(run, 0, add, 50, name="adding")
+    ...     resumable(run, 0, add, 100, name="adding").state  # goes on from step 50
+    4950
+    """
+    step, shown = 0, dict[str, Any]()
+    if run is not None and run.step:
+        state, step = run.restore(state), run.step
+    pace = None if look is None else _Pace(look, stride)
+    piece = stride if pace is None else total  # where no marks are given
+
+    def over() -> bool:
+        # Asked at marks alone, so that the last row does not depend on how long pieces are.
+        at_mark = step in (0, total) or _next_mark(step - 1, total, marks or 1, 1) == step
+        return step >= total or (ended is not None and at_mark and ended(state))
+
+    saved, cost = time.monotonic(), 0.0
+    with interruptible() as stop, progress(name, total) as bar:
+        bar.advance(step)
+        while not stop and not over():
+            mark = _next_mark(step, total, marks, piece)
+            length = min(stride if pace is None else pace.steps, mark - step)
+            before, until = time.monotonic(), step + length
+            state, row = advance(state, step, until)
+            if pace is not None:
+                pace.learn(length, time.monotonic() - before)
+            # What was found last stays in the line until it is found anew.
+            shown.update(row)
+            bar.advance(length, **shown)
+            step = until
+            if run is None:
+                continue
+            if step == mark and row:
+                run.log(step, **row)
+            due = stop or over() or time.monotonic() - saved >= cost / CHECKPOINT_SHARE
+            if due and (anywhere or step == mark):
+                before = time.monotonic()
+                run.checkpoint(step, state)
+                saved = time.monotonic()
+                cost = saved - before
+    return Reached(state, step, bool(stop))
+
+
+def _next_mark(step: int, total: int, marks: int | Sequence[int] | None, stride: int) -> int:
+    """The first mark after a step.
+
+    >>> _next_mark(3, 10, 4, 1), _next_mark(8, 10, 4, 1), _next_mark(3, 10, [2, 7], 1)
+    (4, 10, 7)
+    """
+    if marks is None:
+        return min(step + stride, total)
+    if isinstance(marks, int):
+        return min((step // marks + 1) * marks, total)
+    return min([mark for mark in marks if mark > step], default=total)
+
+
+class _Pace:
+    """How long a piece may be so that it takes about so many seconds.
+
+    The first piece is mostly compilation and says nothing. The next ones are as long as the last
+    one says, but never many times longer.
+    """
+
+    def __init__(self, seconds: float, first: int):
+        self.seconds, self.steps = seconds, first
+        self._compiled = False
+
+    def learn(self, steps: int, spent: float) -> None:
+        """Take in how long a piece took."""
+        spent = max(spent, 1e-6)
+        # A piece that was cut short says nothing, unless it was too long even so.
+        if self._compiled and (steps == self.steps or spent > self.seconds):
+            self.steps = max(1, int(steps * min(8.0, self.seconds / spent)))
+        self._compiled = True
+
+
+class Interrupt:
+    """False until Ctrl-C was pressed, then true."""
+
+    def __init__(self) -> None:
+        self.requested = False
+
+    def __bool__(self) -> bool:
+        return self.requested
+
+    def __call__(self, signum: int, frame: FrameType | None) -> None:
+        """Take the signal: the first sets the flag, the second raises `KeyboardInterrupt`."""
+        if self.requested:
+            raise KeyboardInterrupt
+        self.requested = True
+
+
+@contextmanager
+def interruptible() -> Iterator[Interrupt]:
+    """Within this block the first Ctrl-C sets a flag, and the second raises `KeyboardInterrupt`.
+
+    The earlier behaviour comes back at the end of the block. Blocks may be nested: a Ctrl-C in
+    an inner one is seen by the outer ones too. Outside the main thread, where Python delivers
+    no signals, the flag stays false.
+
+    **Example**
+
+    >>> from equipoise.runs import interruptible
+    >>> best = 0
+    >>> with interruptible() as stop:
+    ...     for step in range(1000):
+    ...         if stop:
+    ...             break
+    ...         best = max(best, step % 7)
+    >>> best, bool(stop)
+    (6, False)
+    """
+    stop = Interrupt()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    previous: Any = signal.signal(signal.SIGINT, stop)
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGINT, previous)
+        if stop and isinstance(previous, Interrupt):
+            previous.requested = True
+
+
+def progress(description: str, total: float | None = None, *, console: Any = None) -> "Progress":
+    """A progress line on the standard error stream; silent when that is not a terminal.
+
+    **Example**
+
+    >>> from equipoise.runs import progress
+    >>> with progress("solving", total=3) as bar:
+    ...     for game in range(3):
+    ...         bar.advance(gap=0.5**game)
+    >>> [2 * x for x in progress("doubling").track([1, 2])]
+    [2, 4]
+    """
+    return Progress(description, total, console)
+
+
+class Progress:
+    """The line itself: a context manager; see `progress`."""
+
+    def __init__(self, description: str, total: float | None, console: Any):
+        self._description = description
+        self._total = total
+        self._console = console
+        self._bar: Any = None
+        self._task: Any = None
+
+    def advance(self, steps: float = 1, **metrics: Any) -> None:
+        """Say that so many steps are done, and what the latest metrics are."""
+        if self._bar is None:
+            return
+        shown = {"metrics": format_metrics(metrics)} if metrics else {}
+        self._bar.update(self._task, advance=steps, **shown)
+
+    def track(self, items: Iterable[T]) -> Iterator[T]:
+        """Yield the items, advancing by one after each; a total not given is their number."""
+        if self._total is None and isinstance(items, Sized):
+            self._total = len(items)
+        with self:
+            for item in items:
+                yield item
+                self.advance()
+
+    def __enter__(self) -> "Progress":
+        # Cheap when silent: rich is not even imported.
+        if self._console is not None or sys.stderr.isatty():
+            self._bar = _rich_bar(self._console)
+            self._task = self._bar.add_task(self._description, total=self._total, metrics="")
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+
+def _rich_bar(console: Any) -> Any:
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        ProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+    from rich.progress import Progress as RichProgress
+    from rich.text import Text
+
+    class RateColumn(ProgressColumn):
+        def render(self, task: Any) -> Text:
+            speed = task.finished_speed or task.speed
+            return Text("" if speed is None else f"{format_rate(speed)}/s", style="cyan")
+
+    console = console or Console(stderr=True)
+    return RichProgress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        RateColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        TextColumn("[dim]{task.fields[metrics]}"),
+        console=console,
+        disable=not console.is_terminal,
+        refresh_per_second=8,
+    )
+
+
+def format_rate(rate: float) -> str:
+    """A rate in three digits and a letter.
+
+    >>> format_rate(0.5), format_rate(12345.0), format_rate(2.5e6)
+    ('0.5', '12.3k', '2.5M')
+    """
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if rate >= size:
+            return f"{rate / size:.3g}{letter}"
+    return f"{rate:.3g}"
+
+
+def format_metrics(metrics: Mapping[str, Any]) -> str:
+    """Metrics in one line; of several numbers their mean.
+
+    >>> format_metrics({"gap": [0.123456, 0.2], "phase": "warm"})
+    'gap 0.1617  phase warm'
+    """
+    return "  ".join(
+        f"{name} {value}" if isinstance(value, str) else f"{name} {float(np.mean(value)):.4g}"
+        for name, value in metrics.items()
+    )
