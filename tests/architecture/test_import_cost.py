@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 
-HEAVY = ["jax", "equinox", "scipy", "matplotlib", "numpy"]
+HEAVY = ["jax", "equinox", "scipy", "matplotlib", "numpy", "numba"]
 SECONDS = 0.5
 
 SCRIPT = f"""

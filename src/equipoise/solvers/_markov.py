@@ -12,7 +12,7 @@ the stage games of all states. Between sweeps, values move by
    than Shapley's own iteration. Newton is tried again after 1, 2, 4, ... of them, so that a game
    on which it keeps failing is left to the method that cannot fail.
 
-`core.kernels.markov` is this method, compiled. What is here serves where Numba is not installed,
+`core.kernels` has this method, compiled. What is here serves where Numba is not installed,
 rewards of unusual size, and games with a stage that needs the whole cascade of `core.zerosum`.
 """
 

@@ -25,8 +25,7 @@ def dot(a, i, b, j, size):
 @compiled()
 def add_scaled(out, i, weight, a, j, size):
     """`out[i : i + size] += weight * a[j : j + size]`."""
-    t = 0
-    weights = full(weight)
+    t, weights = 0, full(weight)
     while t + WIDTH <= size:
         store(out, i + t, load(out, i + t) + weights * load(a, j + t))
         t += WIDTH

@@ -11,12 +11,15 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, lower_builtin, models, register_model, type_callable
 
 #: Numbers in a value.
 WIDTH = 8
+#: The number of each lane.
+LANES = np.arange(float(WIDTH))
 
 _INT32, _INT64 = ir.IntType(32), ir.IntType(64)
 _VECTOR = {

@@ -10,7 +10,7 @@ from numba import types
 
 from equipoise.core.kernels._chains import add_scaled, dot, range_of, solve_chain, usual
 from equipoise.core.kernels._compile import READ, WRITE, compiled
-from equipoise.core.kernels.zerosum import solve_games
+from equipoise.core.kernels._zerosum import solve_range, workspace
 
 _EPS = 2.0**-52
 #: Nothing is asked beyond this part of the spread of payoffs.
@@ -102,6 +102,7 @@ def solve_markov(
     horizon, contraction, left = 1.0 / (1.0 - discount), max(discount, 0.5), 0
     matrix = np.empty(states * (states + 1))
     reward, stage, before = np.empty((states, m, n)), np.empty((states, m, n)), np.empty(states)
+    tables, vectors = workspace(m, n, states)
     measures, pivots = np.empty((4, states)), np.empty((2, states), np.int32)
     for g in range(first, last):
         low, high, offset, size = range_of(rewards[g].reshape(states * m * n))
@@ -130,8 +131,8 @@ def solve_markov(
                         p += states
                 before[s] = value[s]
             counts[g, 0] = sweep + 1
-            counts[g, 3] = solve_games(
-                stage, 0.1 * target, _ROUNDING, x, y, measures, pivots, 0, states
+            counts[g, 3] = solve_range(
+                stage, 0.1 * target, _ROUNDING, x, y, measures, pivots, 0, states, tables, vectors
             )
             residual = 0.0
             for s in range(states):
