@@ -1,8 +1,8 @@
 """Latency, throughput, first calls and memory of zero-sum games: `python -m benchmarks.calls`.
 
 Everything is measured in one run, in interleaved passes, and medians are reported. On one core the
-clock is processor time, so that a busy machine does little harm; on all cores it is wall time, which
-needs a quiet machine. "Ours" is the whole call of `solve`, certificate included. The peer is
+clock is processor time, so that a busy machine does little harm; on all cores it is wall time,
+which needs a quiet machine. "Ours" is the whole call of `solve`, certificate included. The peer is
 QuantEcon's `minmax`, called from Python and from loops that Numba compiles; for Markov games the
 loops are those of `peers.markov_numba`.
 """

@@ -90,23 +90,21 @@ def _solve(
             reward, transition, discount, tolerance, TOLERANCE, ORDINARY[1], max_sweeps,
             x, y, value, allowed, counts,
         )  # fmt: skip
-    if left:
-        horizon = 1.0 / (1.0 - discount)
-        table = normalise(reward, 3)
-        for g in np.flatnonzero(counts[:, 3]):
-            low, high = reward[g].min(), reward[g].max()
-            exponent = int(np.broadcast_to(table.exponent, games)[g])
-            # The range itself may be infinite.
-            default = 2.0 * TOLERANCE * horizon * (0.5 * high - 0.5 * low)
-            default = min(max(default, SMALLEST), _LARGEST) if high > low else 0.0
-            allowed[g] = tolerance or default
-            # Stage policies at a residual r can be exploited by at most 2 r / (1 - discount).
-            goal = 0.25 * np.ldexp(allowed[g], -exponent) / horizon
-            target = max(goal, 16 * EPS * float(table.size[g]) * horizon)
-            x[g], y[g], found, counts[g] = _iterate(
-                table.scaled[g], transition[g], discount, target, max_sweeps
-            )
-            value[g] = np.ldexp(found + table.offset[g] * horizon, exponent)
+    horizon = 1.0 / (1.0 - discount)
+    for g in np.flatnonzero(counts[:, 3]) if left else ():
+        low, high = reward[g].min(), reward[g].max()
+        # The range itself may be infinite.
+        default = 2.0 * TOLERANCE * horizon * (0.5 * high - 0.5 * low)
+        default = min(max(default, SMALLEST), _LARGEST) if high > low else 0.0
+        allowed[g] = tolerance or default
+        table = normalise(reward[g], 3)
+        goal = 0.25 * np.ldexp(allowed[g], -table.exponent) / horizon
+        # Stage policies at a residual r can be exploited by at most 2 r / (1 - discount).
+        target = max(goal, 16 * EPS * float(table.size) * horizon)
+        x[g], y[g], found, counts[g] = _iterate(
+            table.scaled, transition[g], discount, target, max_sweeps
+        )
+        value[g] = np.ldexp(found + table.offset * horizon, table.exponent)
     return x, y, value, allowed, counts, "JAX" if kernel is None else "Numba"
 
 

@@ -37,7 +37,8 @@ def test_without_numba_games_are_solved_by_jax_and_it_is_said():
         "stay = np.zeros((2, 2, 2, 2)); stay[0, ..., 0] = stay[1, ..., 1] = 1\n"
         "game = eq.MarkovGame(np.arange(8.0).reshape(2, 2, 2), stay, 0.5)\n"
         "other = eq.solve(game)\n"
-        "for s in (solution, other): print(s.stats['engine'], s.status.ok, s.value.round(6).tolist())"
+        "for s in (solution, other):\n"
+        "    print(s.stats['engine'], s.status.ok, s.value.round(6).tolist())"
     )
     assert run(code) == "JAX True 0.142857\nJAX True [4.0, 12.0]\n"
 

@@ -82,7 +82,9 @@ def solve_batch(
         measures, counts = np.empty((4, games)), np.empty((2, games), np.int32)
         seconds = 5e-8 + 2e-10 * rows * columns * min(rows, columns)
         missed = kernels.over_games(kernel, games, seconds, payoff, *limits, x, y, measures, counts)
-        result = ZeroSum(x, y, *measures, counts[1], counts[0], "Numba")
+        value, gap, spread, allowed = measures
+        pivots, stage = counts
+        result = ZeroSum(x, y, value, gap, spread, allowed, stage, pivots, "Numba")
     if missed:
         _last_resorts(payoff, result)
     return result
