@@ -2,6 +2,7 @@
 #
 #   make demo     set up, then three structures in three acts, and a page, into runs/demo
 #   make test     set up, then everything that keeps the tree true: lint, types, docs, tests
+#   make soak     the exhaustive checks that are too slow for make test; PARTS="files kills" for some
 #   make bench    set up, then ours beside other libraries in one table; QUICK=1 for minutes
 #
 # Everything is installed into .venv (for bench into .venv-bench, with PyTorch and others), anew
@@ -21,10 +22,10 @@ export OPENBLAS_NUM_THREADS ?= 1
 export MKL_NUM_THREADS      ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test pytest lint format docs bench compare clean
+.PHONY: help demo test pytest lint format docs bench compare measure soak clean
 
 help:
-	@sed -n '3,8s/^# \{0,1\}//p' Makefile
+	@sed -n '3,9s/^# \{0,1\}//p' Makefile
 
 demo: $(VENV)/.run
 	$(BIN)/equipoise demo --run runs/demo
@@ -33,6 +34,10 @@ test: lint docs pytest
 
 pytest: $(VENV)/.test
 	EQUIPOISE_REQUIRE_PEERS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
+# Damaged files, kills, planted faults, exhaustive checks of certificates: an hour or two.
+soak: $(VENV)/.test
+	PYTHONPATH=tests $(BIN)/python -m soak $(PARTS)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -45,6 +50,10 @@ format: $(VENV)/.test
 
 docs: $(VENV)/.test
 	$(BIN)/mkdocs build --strict --quiet
+
+# Code lines, modules with one importer, cycles of imports.
+measure: $(VENV)/.test
+	$(BIN)/python tests/architecture/house.py
 
 # Other libraries pin what they need: they have an environment of their own.
 bench:

@@ -62,14 +62,14 @@ def ours(depth: int, data: Arrays) -> Callable[[int], Answer]:
     import jax
     import jax.numpy as jnp
 
-    from equipoise.offline.deep import _ascent, _train
-    from equipoise.offline.deep._improve import freeze
+    from equipoise.offline.deep import _ascent, _fit
+    from equipoise.offline.deep._ascent import freeze
     from equipoise.offline.deep._rows import prepare
 
     log, critics, method = _prepared(data, depth)
     # All but one of the rows are trained on: an epoch is STEPS batches.
     rows = prepare([log], 1.0 / log.samples, False, jax.random.key(0))
-    learners = _train.start(critics.models)
+    learners = _fit.start_learners(critics.models)
     frame = eqx.filter(critics.models, eqx.is_inexact_array, inverse=True)
     frame = jax.tree.map(lambda x: x[0], frame)
     key, alpha = jax.random.key(1), jnp.float32(method.alpha)
@@ -79,10 +79,8 @@ def ours(depth: int, data: Arrays) -> Callable[[int], Answer]:
     def work() -> float:
         nonlocal learners, actors, done
         done += 1
-        rule = _train.Rule(
-            jnp.float32(1e-3), jnp.int32(10**6), jnp.int32(done), BATCH, by_step=False
-        )
-        learners = _train.advance((frame, rows, key, rule), learners, False)
+        rule = _fit.Rule(jnp.float32(1e-3), jnp.int32(10**6), jnp.int32(done), BATCH, by_step=False)
+        learners = _fit.advance_learners((frame, rows, key, rule), learners, False)
         given = (frozen, rows, key, alpha, jnp.int32(done * STEPS))
         actors = _ascent.advance(given, actors, method, critics.sizes)
         jax.block_until_ready(actors)
@@ -96,19 +94,19 @@ def ours_all(depth: int, data: Arrays) -> Callable[[int], Answer]:
     import jax
     import jax.numpy as jnp
 
-    from equipoise.offline.deep import _returns
+    from equipoise.offline.deep import _ascent
     from equipoise.offline.deep._rows import prepare
 
     log, critics, method = _prepared(data, depth)
     rows = prepare([log], 0.5, False, jax.random.key(0))
     key, alpha = jax.random.key(1), jnp.float32(method.alpha)
-    state, done = _returns.start(method, critics, key), 0
+    state, done = _ascent.start_returns(method, critics, key), 0
 
     def work() -> float:
         nonlocal state, done
         done += STEPS
         given = (rows, key, alpha, jnp.int32(done))
-        state = jax.block_until_ready(_returns.advance(given, state, method, critics.sizes))
+        state = jax.block_until_ready(_ascent.advance_returns(given, state, method, critics.sizes))
         first = jax.tree.map(lambda x: x[0, 0], state.twins[0])
         batch = jax.tree.map(lambda x: x[0, :BATCH], rows.rows)
         return float(((first(batch) - rows.rewards[0, :BATCH, 0]) ** 2).mean())

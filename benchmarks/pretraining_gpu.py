@@ -79,7 +79,7 @@ def learn(trainer, learned, tables, context, labels, steps):
 @eqx.filter_jit
 def data_of(trainer, models, key):
     """One batch of games, the play on them, and the expert's labels."""
-    tables, context, labels = trainer.data(models, key)
+    tables, context, labels, _ = trainer.data(models, key)
     index = trainer.part(0)
     labels = None if labels is None else labels[:, index]
     return tables.some(index), take(context, index), labels

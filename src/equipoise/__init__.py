@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from equipoise import games as games
     from equipoise import incontext as incontext
     from equipoise import offline as offline
+    from equipoise import pure as pure
+    from equipoise import report as report
+    from equipoise import runs as runs
     from equipoise.certificates import certify as certify
     from equipoise.core import Certificate as Certificate
     from equipoise.core import Outcome as Outcome
@@ -78,6 +81,11 @@ _PUBLIC: dict[str, str | None] = {
     "dynamics": None,
     "incontext": None,
     "Online": "equipoise.dynamics",
+    # records and pages
+    "runs": None,
+    "report": None,
+    # inside jit, vmap and grad
+    "pure": None,
 }
 
 __all__ = sorted(_PUBLIC)  # pyright: ignore[reportUnsupportedDunderAll]

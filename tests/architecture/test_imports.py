@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from house import cycles, import_graph
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
@@ -162,3 +163,15 @@ def test_a_forbidden_import_is_found(source, complaint, tmp_path, monkeypatch):
         monkeypatch.setitem(globals(), name, value)
     (found,) = violations(planted, allowed)
     assert complaint in found
+
+
+def test_no_module_imports_itself_by_way_of_others():
+    """Inside packages too, and inside functions too."""
+    assert cycles(import_graph(FILES)) == []
+
+
+def test_a_cycle_is_found(tmp_path):
+    (tmp_path / "one.py").write_text("def f():\n    import two\n")
+    (tmp_path / "two.py").write_text("from one import f\nimport three\n")
+    (tmp_path / "three.py").write_text("import os\n")
+    assert cycles(import_graph(tmp_path.glob("*.py"), tmp_path)) == [["one", "two"]]

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from equipoise.cli import VERBS, main
-from equipoise.cli._config_files import options, read_config, write_config
-from equipoise.cli._parsing import command_kind, parse
+from equipoise.cli._parsing import command_kind, options, parse, read_config, write_config
 
 #: A command for every verb, with options of all kinds that are not the defaults.
 COMMANDS = {
@@ -18,7 +17,7 @@ COMMANDS = {
     "play": "--states 2 --discount 0.5 --rounds 1e4 --row exp3-ix --noise bernoulli",
     "learn": "demand-response --set agents=60 --scouts 3 --alone --noise 0.25 --run runs/town",
     "offline": "bids.npz --rank 2 --neighbours screen --strength 0.1 --force --seed 7",
-    "pretrain": "--layers 3 --shared none --layer-norm False --learners omd exp3-ix --clip 2",
+    "pretrain": "--layers 3 --shared None --no-layer-norm --learners omd exp3-ix --clip 2",
     "evaluate": "iid3 --games 10 --rounds 20 --search 1e3",
     "reproduce": "aggregative --figure planning --figure learning --scale full --seed 3",
     "report": "runs/a runs/b --out page.html --title Two",
@@ -43,8 +42,6 @@ def test_what_is_printed_is_read_back(verb, tmp_path, capsys):
     assert main([verb, "--config", str(path), "--print-config"]) == 0
     assert capsys.readouterr().out == printed
     given, read = parse(verb, words(verb)), parse(verb, [f"--config={path}"])
-    if hasattr(given, "resolved"):
-        given = given.resolved()
     same = {field.name for field in dataclasses.fields(given)} - {"common"}
     assert {n: getattr(given, n) for n in same} == {n: getattr(read, n) for n in same}
     assert given.common.json == read.common.json
@@ -55,7 +52,7 @@ def test_keys_are_flags(verb, capsys):
     assert main([verb, "--help"]) == 0
     shown = capsys.readouterr().out
     for option in options(command_kind(verb)):
-        assert option.positional or f"--{option.key}" in shown
+        assert option.flag.lower() in shown.lower()
 
 
 def test_the_command_line_goes_first(tmp_path):
@@ -85,12 +82,10 @@ def test_what_is_required_may_be_in_either_place(tmp_path, capsys):
         ("tolerence = 1", "did you mean tolerance?"),
         ("quite-other = 1", "there are game, tolerance"),
         ("tolerance = ", "expected TOML"),
-        ("tolerance = true", "tolerance: expected a number or a word, found True"),
-        ("tolerance = [1]", "tolerance: expected one value, found [1]"),
+        ("tolerance = true", "tolerance: expected what --tolerance takes, found True"),
+        ("tolerance = [1]", "tolerance: expected what --tolerance takes, found [1]"),
         ('set = "a=1"', "set: expected a list, found 'a=1'"),
-        ("set = [[1]]", "set: expected a list"),
-        ("json = 1", "json: expected true or false, found 1"),
-        ("game = 1979-05-27", "game: expected one value"),
+        ("json = 1", "json: expected what --json takes, found 1"),
         ("[solve]", "found 'solve'"),
         ("print-config = true", "found 'print-config'"),
     ],
@@ -112,8 +107,8 @@ def test_a_wrong_value_is_said_to_come_from_the_file(tmp_path, capsys):
     path.write_text('tolerance = "few"')
     assert main(["solve", "oneill", "--config", str(path)]) == 2
     err = capsys.readouterr().err
-    assert "expected a number, found 'few'" in err
-    assert err.startswith(f"equipoise: error: --config: {path}: --tolerance: ")
+    assert "expected what --tolerance takes, found 'few'" in err
+    assert err.startswith(f"equipoise: error: --config: {path}: tolerance: ")
     assert err.count("\n") == 1
 
 
@@ -121,8 +116,7 @@ def test_files_that_are_not_there(tmp_path, capsys):
     for path in (tmp_path / "none.toml", tmp_path):
         assert main(["solve", "oneill", "--config", str(path)]) == 2
         error = capsys.readouterr().err
-        assert "error: --config: expected a file that can be opened" in error
-        assert str(path) in error
+        assert error.startswith(f"equipoise: error: {path}: ")
     (tmp_path / "bytes.toml").write_bytes(bytes(range(256)))
     assert main(["solve", "oneill", "--config", str(tmp_path / "bytes.toml")]) == 2
     assert "expected TOML" in capsys.readouterr().err

@@ -45,7 +45,7 @@ CURVES = {"in-context players": 0.1, "OMD": 0.2, "EXP3-IX, average": 0.25}
 
 def test_tables_are_printed_and_kept(capsys, tmp_path, players, monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
-    monkeypatch.setattr(incontext, "evaluate", measured)
+    monkeypatch.setattr("equipoise.incontext.evaluation.evaluate", measured)
     folder = tmp_path / "run"
     command = ["evaluate", str(players), *SMALL, "--run", str(folder)]
     assert main(command) == 0
@@ -57,7 +57,7 @@ def test_tables_are_printed_and_kept(capsys, tmp_path, players, monkeypatch):
     assert record.arrays["gap/players"].shape == (1, 2, 4)
     page = (folder / "report.html").read_text()
     assert "In-context players, evaluated" in page
-    assert f"--run {folder}" in page
+    assert "To reproduce this page" in page
     assert main([*command, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["scalars"]["gap"] == pytest.approx(0.1)
@@ -68,7 +68,7 @@ def test_tables_are_printed_and_kept(capsys, tmp_path, players, monkeypatch):
 
 
 def test_the_unit_of_markov_gaps_is_told(capsys, monkeypatch):
-    monkeypatch.setattr(incontext, "evaluate", measured)
+    monkeypatch.setattr("equipoise.incontext.evaluation.evaluate", measured)
     for name, told in (("markov3", True), ("iid3", False)):
         assert main(["evaluate", name, "--games", "2"]) == 0
         shown = " ".join(capsys.readouterr().out.split())
@@ -77,7 +77,7 @@ def test_the_unit_of_markov_gaps_is_told(capsys, monkeypatch):
 
 @pytest.mark.parametrize(("name", "rounds"), [(None, 8), ("iid3", 256)])
 def test_rounds_are_those_of_training_but_not_too_many(capsys, monkeypatch, players, name, rounds):
-    monkeypatch.setattr(incontext, "evaluate", measured)
+    monkeypatch.setattr("equipoise.incontext.evaluation.evaluate", measured)
     assert main(["evaluate", name or str(players), "--games", "2", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["config"]["rounds"] == rounds
 

@@ -15,7 +15,7 @@ import equipoise as eq
 from equipoise import dynamics
 from equipoise.cli import main
 from equipoise.cli.play import LearnerName, Play
-from equipoise.report import RunFolder
+from equipoise.report import certificate_of
 from equipoise.report._pictures import pictures_of
 from equipoise.runs import Record
 
@@ -61,8 +61,8 @@ def test_the_drawn_path_begins_at_the_first_round_and_says_of_which_game(capsys,
     assert (np.diff(rounds) > 0).all()
     np.testing.assert_allclose(path.sum(1), 1.0)
     gap = record.scalars["drawn"]["gap"]
-    assert gap == record.arrays["gains"][0].sum()
-    (picture,) = pictures_of(RunFolder.read(tmp_path / "run"))
+    assert gap == pytest.approx(certificate_of(record).gains[0].sum())
+    (picture,) = pictures_of(Record.load(tmp_path / "run"))
     for text in (picture.alt, picture.caption):
         assert "row (omd) against uniform in game 0 of 4" in text
         assert f"{gap:.3g}" in text
@@ -120,7 +120,7 @@ def test_counts_are_whole_numbers(capsys, tmp_path, rounds):
     assert main(["play", "--run", str(tmp_path / "run"), f"--rounds={rounds}"]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert f"equipoise: error: --rounds: expected a whole number, found {rounds!r}" in err
+    assert f"Error parsing --rounds: expected a whole number, found {rounds!r}" in err
     assert not (tmp_path / "run").exists()
 
 

@@ -78,9 +78,9 @@ def test_a_figure_of_a_paper_is_drawn_as_there(tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["nowhere"], "nowhere: expected a run folder, found none"),
-        (["."], "expected a run folder or one of runs"),
-        ([], "RUN: expected at least one run folder"),
+        (["nowhere"], "RUNS: expected run folders, found none: nowhere"),
+        (["."], "expected run folders or folders of runs, found none in ."),
+        ([], "RUNS: expected at least one run folder"),
         (["nowhere", "--out", "page.pdf"], "--out: expected a name that ends in .html"),
     ],
 )

@@ -5,8 +5,8 @@ import os
 import pytest
 
 from equipoise.cli import main
-from equipoise.cli._errors import CommandError
-from equipoise.cli._folders import check_folder, in_run_folder
+from equipoise.cli._inputs import check_folder, in_run_folder
+from equipoise.core import InputError
 from equipoise.runs import Run
 
 PLAY = ["play", "--rounds", "50", "--games", "2"]
@@ -72,7 +72,7 @@ def test_figures_are_not_put_among_other_files(tmp_path, capsys):
 
 def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda place, how: False)
-    with pytest.raises(CommandError, match=f"can be written, found {tmp_path}"):
+    with pytest.raises(InputError, match=f"can be written, found {tmp_path}"):
         check_folder(tmp_path / "a" / "b")
 
 

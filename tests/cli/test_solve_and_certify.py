@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import equipoise as eq
-from equipoise.cli import _documents, _pages, main
+from equipoise.cli import _output, main
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def run_json(capsys, *arguments, code=0):
 def test_solve_prints_a_solution_as_json(capsys, pennies):
     document = run_json(capsys, "solve", pennies)
     assert document["value"] == pytest.approx(1 / 7)
-    assert document["policy"][0] == pytest.approx([3 / 7, 4 / 7])
+    assert document["policy"]["strategies"]["0"] == pytest.approx([3 / 7, 4 / 7])
     assert document["certificate"]["nash_conv"] < 1e-12
     assert document["certificate"]["exact"] is True
     assert document["certificate"]["concept"] == "nash"
@@ -62,16 +62,15 @@ def first_words(out):
 
 def test_everything_is_counted_from_0(capsys, pennies):
     assert main(["solve", pennies]) == 0
-    assert first_words(capsys.readouterr().out)[3:5] == ["0", "1"]  # actions
+    assert first_words(capsys.readouterr().out)[4:6] == ["0", "1"]  # actions
     assert main(["solve", "big-match"]) == 0
-    assert first_words(capsys.readouterr().out)[3:6] == ["0", "1", "2"]  # states
+    assert first_words(capsys.readouterr().out)[4:7] == ["live", "won", "lost"]  # states
     assert main(["games", "chicken"]) == 0
     out = capsys.readouterr().out
     assert "row 0" in out
     assert "column 0" in out
     assert main(["solve", "two-roads", "--set", "agents=20"]) == 0
     out = capsys.readouterr().out
-    assert "action 0" in out
     assert "equilibrium 0" in out
     assert main(["--help"]) == 0
     assert "are counted from 0" in capsys.readouterr().out
@@ -113,40 +112,28 @@ def test_certify_with_a_tolerance_decides_by_its_exit_code(capsys, tmp_path):
     assert main(["certify", "matching-pennies", str(policy), "--tolerance", "0.1"]) == 1
 
 
-def test_matrix_games_are_judged_by_their_nash_conv(capsys, tmp_path):
+def test_policies_are_judged_by_the_proven_bound_as_solve_judges_them(capsys, tmp_path):
     policy = tmp_path / "policy.json"
     policy.write_text("[[0.6, 0.4], [0.6, 0.4]]")  # each could gain: 0.16 and 0.24
-    arguments = ["certify", "matching-pennies", str(policy), "--tolerance", "0.3"]
-    verdict = run_json(capsys, *arguments, code=1)["verdict"]
-    assert verdict == {
-        "measure": "nash_conv",
-        "found": pytest.approx(0.4),
-        "tolerance": 0.3,
+    arguments = ["certify", "matching-pennies", str(policy), "--tolerance", "0.2"]
+    found = run_json(capsys, *arguments, code=1)
+    assert found["verdict"] == {
+        "measure": "max_upper",
+        "found": pytest.approx(0.24),
+        "tolerance": 0.2,
         "met": False,
     }
+    assert found["max_gain"] <= found["max_upper"] == found["verdict"]["found"]
     assert main(arguments) == 1
-    assert "missed: the NashConv, 0.4, is above 0.3" in capsys.readouterr().out
+    out = " ".join(capsys.readouterr().out.split())
+    assert "missed: the proven bound on the gains, 0.24, is above 0.2" in out
+    assert main([*arguments[:-1], "0.3"]) == 0
 
 
-def test_markov_games_are_judged_by_their_largest_gain_as_solve_judges_them(capsys, tmp_path):
-    policy = tmp_path / "policy.json"
-    policy.write_text(json.dumps({"policy": [[[0.5, 0.5]] * 3, [[0.75, 0.25]] * 3]}))
-    found = run_json(capsys, "certify", "big-match", str(policy))
-    assert "verdict" not in found
-    between = (found["max_gain"] + found["nash_conv"]) / 2
-    assert found["max_gain"] < between < found["nash_conv"]
-    arguments = ["certify", "big-match", str(policy), "--tolerance", str(between)]
-    verdict = run_json(capsys, *arguments)["verdict"]
-    assert (verdict["measure"], verdict["found"]) == ("max_gain", found["max_gain"])
-    assert main(arguments) == 0
-    assert "met: the largest gain" in capsys.readouterr().out
-    assert main([*arguments[:-1], str(found["max_gain"] / 2)]) == 1
-
-
-def test_help_says_which_measure_is_compared(capsys):
+def test_help_says_what_is_compared(capsys):
     assert main(["certify", "--help"]) == 0
     shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    assert "the NashConv of a matrix game, or the largest gain of any player" in shown
+    assert "unless it is proven that no player gains more than this" in shown
 
 
 def test_certify_takes_general_sum_games(capsys, tmp_path):
@@ -169,7 +156,7 @@ def test_batches_are_summarised(capsys, batch, tmp_path):
         assert expected in out
     saved = tmp_path / "policies.npz"
     document = run_json(capsys, "solve", batch, "--out", str(saved))
-    assert np.shape(document["policy"][0]) == (50, 3)
+    assert np.shape(document["policy"]["strategies"]["0"]) == (50, 3)
     assert np.shape(document["certificate"]["gains"]) == (50, 2)
     document = run_json(capsys, "certify", batch, str(saved))
     assert max(document["nash_conv"]) < 1e-12
@@ -181,7 +168,7 @@ def test_markov_games(capsys, tmp_path):
     saved = tmp_path / "policy.json"
     document = run_json(capsys, "solve", "big-match", "--out", str(saved))
     assert document["value"] == pytest.approx([5, 10, 0], abs=1e-7)
-    assert np.shape(document["policy"][0]) == (3, 2)
+    assert np.shape(document["policy"]["strategies"]["0"]) == (3, 2)
     assert np.shape(document["certificate"]["state_gains"]) == (3, 2)
     assert run_json(capsys, "certify", "big-match", str(saved))["max_gain"] < 1e-7
     assert main(["solve", "big-match"]) == 0
@@ -235,13 +222,14 @@ def test_a_real_process_prints_json_and_nothing_else(pennies, tmp_path):
     assert strict_json(done.stdout)["nash_conv"] < 1e-12
 
 
-def test_a_largest_gain_above_the_nash_conv_is_explained(capsys, tmp_path):
+def test_a_largest_gain_above_the_nash_conv_is_explained(capsys):
     note = "gain is negative by rounding"
     game = eq.MatrixGame(np.ones((2, 1, 1)))
     for gains, expected in (([8.9e-16, -1.1e-16], True), ([8.9e-16, 0.0], False)):
-        certificate = eq.Certificate(np.array([gains] * 2), np.zeros((2, 2)), "enumeration", True)
+        sides = np.array([gains] * 2)
+        certificate = eq.certificates.TableCertificate(sides, sides, np.zeros((2, 2)), "m")
         solution = replace(eq.solve(game), certificate=certificate)
-        _pages.solution_page("games", game, solution, 1.0).write(tmp_path / "page.html")
-        assert (note in (tmp_path / "page.html").read_text()) == expected
-        _documents.print_certificate(certificate)
+        record = eq.report.record_of(game, solution, name="games")
+        assert (note in eq.report.page_of(record).html()) == expected
+        _output.print_certificate(certificate, {})
         assert (note in " ".join(capsys.readouterr().out.split())) == expected

@@ -103,6 +103,7 @@ def test_what_is_wrong_with_json_is_told(tmp_path, text, complaint):
         ("a = " + "[" * 3000, "or tables nested more than 64 deep"),
         ("a" + ".a" * 3000 + " = 1", "or tables nested more than 64 deep"),
         ("a" + " . 'b c'" * 70 + " = 1", "or tables nested more than 64 deep"),
+        ('"a' + '"."\\"' * 20_000 + '" = 1', "or tables nested more than 64 deep"),
         ("# a\n" * 200_000, "a text of 800,000 characters; at most 150,000 are read"),
         ("a = " + "9" * 400, "a whole number beyond float64"),
         ("a = " + "9" * 5000, "digits"),

@@ -7,6 +7,7 @@ import pytest
 from rich.console import Console
 
 from equipoise.demo import ACTS, Settings, Stage, _stage
+from equipoise.report import certificate_of
 from equipoise.runs import Record, Run, progress
 
 #: Each act at a size of a second or two.
@@ -40,7 +41,7 @@ def test_three_lines_do_what_the_act_did(small, capsys):
     assert len(lines) == 3
     exec(act.code(record.config), {})
     printed = float(capsys.readouterr().out.split()[-1])
-    gains = record.arrays["gains"]
+    gains = certificate_of(record).gains
     certified = gains.sum(-1).mean() if act.name == "in-context" else gains.max()
     assert printed == pytest.approx(certified, rel=1e-9, abs=1e-12)
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from equipoise.dynamics._vlearning import mixing_weight
 
 from equipoise import dynamics, games
 from equipoise.dynamics import VLearning, _output, certified_output
+from equipoise.dynamics._markov import mixing_weight
 
 GAME = games.families.uniform(actions=2, states=2, discount=0.6).sample(key=5)
 
@@ -121,6 +121,6 @@ def test_rewards_of_another_range_are_scaled():
 def test_a_pass_is_compiled_once():
     """Outputs of one size share a compilation."""
     certified_output(GAME, rounds=70, key=1).guarantee  # noqa: B018
-    before = _output._bound_pass._cache_size()
+    before = _output._recur._cache_size()
     certified_output(GAME, rounds=70, key=2).guarantee  # noqa: B018
-    assert _output._bound_pass._cache_size() == before
+    assert _output._recur._cache_size() == before

@@ -95,10 +95,10 @@ def test_markov_games_and_full_information():
     [
         ({"learner": "omd"}, "learner: expected a Learner or Players, found str"),
         ({"learner": dynamics.BestResponder()}, "learner: expected one that sees what it earned"),
-        ({"actions": None}, "actions: expected the number of actions, found None"),
+        ({"actions": None}, "actions: expected a whole number >= 1, found None"),
         ({"actions": 2.5}, "actions: expected a whole number"),
         ({"reward_range": (1, 0)}, "reward_range: expected"),
-        ({"states": 3}, "states: expected None for OMD, a learner of matrix games, found 3"),
+        ({"states": 3}, "states: expected None for OMD, a learner of matrix games; found 3"),
         ({"learner": dynamics.MarkovOMD()}, "states: expected their number for MarkovOMD"),
         ({"seat": "left"}, "seat: expected 'row' or 'column'"),
     ],
@@ -116,9 +116,12 @@ def test_what_is_told_is_checked_and_changes_nothing_when_refused():
         online.tell(0.5)
     action, policy = online.ask(), online.policy
     for reward, complaint in (
-        (math.nan, "reward: expected a finite number, found nan"),
-        (math.inf, "reward: expected a finite number"),
-        (1.5, r"reward: expected a number in \[0.0, 1.0\], the declared reward_range, found 1.5"),
+        (math.nan, "reward: expected finite numbers, found nan"),
+        (math.inf, "reward: expected finite numbers"),
+        (
+            1.5,
+            r"reward: expected a number in \[0.0, 1.0\] \(the declared reward_range\), found 1.5",
+        ),
         ("0.5", "reward: expected a number, found '0.5'"),
         (True, "reward: expected a number, found True"),
         (None, "reward: expected a number, found None"),
@@ -189,8 +192,8 @@ def test_damaged_files_are_refused(tmp_path):
 
     words = str(arrays["online"])
     for bad, complaint in (
-        (changed(online=np.array("{")), "expected a saved Online"),
-        (changed(online=np.arange(3)), "expected a file that Online.save wrote"),
+        (changed(online=np.array("{")), "expected a sound description"),
+        (changed(online=np.arange(3)), "expected a sound description"),
         (changed(online=np.array('{"format": 9}')), "expected format 1"),
         (changed(online=np.array(words.replace('"OMD"', '"os.system"'))), "expected a learner of"),
         (changed(online=np.array(words.replace('"rounds": 0', '"rounds": -1'))), "rounds"),

@@ -242,12 +242,12 @@ MARKOV = games.families.uniform(actions=2, states=2).sample(2, key=0)
         ({"games": MARKOV}, "row: expected a learner of Markov games, found OMD"),
         ({"column": Fixed([0.5, 0.5])}, "probabilities: expected shape"),
         ({"row": BestResponder(), "column": BestResponder()}, "column: expected a learner"),
-        ({"noise": "bernoulli"}, r"noise: expected Exact\(\), .*, found 'bernoulli'"),
+        ({"noise": "bernoulli"}, r"noise: expected Exact\(\), .*; found 'bernoulli'"),
         ({"noise": Bernoulli}, "noise: expected .*, found the class Bernoulli"),
         ({"record": "5"}, "record: expected a whole number >= 1, found '5'"),
         ({"record": 2.5}, "record: expected a whole number >= 1, found 2.5"),
         ({"start": 0.5}, "start: expected a whole number >= 0, found 0.5"),
-        ({"start": 1}, "start: expected 0 in matrix games, which have no states, found 1"),
+        ({"start": 1}, "start: expected 0 in matrix games"),
     ],
 )
 def test_wrong_input_is_refused(options, complaint):

@@ -8,7 +8,6 @@ import pytest
 
 from equipoise.dynamics import SelfPlay as Config
 from equipoise.dynamics import _self_play as self_play
-from equipoise.dynamics._self_play import play_run
 from equipoise.runs import Record
 
 SMALL = Config(rounds=600, games=4, noise="bernoulli")
@@ -48,23 +47,23 @@ def assert_same(first, second):
 
 @pytest.mark.parametrize("config", [SMALL, MARKOV])
 def test_pieces_and_checkpoints_do_not_show(monkeypatch, tmp_path, config):
-    whole = play_run(tmp_path / "whole", config)
+    whole = self_play.self_play(config, tmp_path / "whole")
     fix_pieces(monkeypatch, 37)
     monkeypatch.setattr("equipoise.runs._loop.CHECKPOINT_SHARE", float("inf"))
-    assert_same(whole, play_run(tmp_path / "pieces", config))
+    assert_same(whole, self_play.self_play(config, tmp_path / "pieces"))
     names = ("record.json", "record.npz")
     for name in names:
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "pieces" / name).read_bytes()
 
 
 def test_an_interrupted_run_is_kept_and_goes_on(monkeypatch, tmp_path):
-    whole = play_run(tmp_path / "whole", SMALL)
+    whole = self_play.self_play(SMALL, tmp_path / "whole")
     fix_pieces(monkeypatch, 50)
     rounds = []
     for pieces in (1, 3, 4):
         with monkeypatch.context() as patch:
             press_ctrl_c_in(patch, pieces)
-            record = play_run(tmp_path / "cut", SMALL)
+            record = self_play.self_play(SMALL, tmp_path / "cut")
         rounds.append(record.scalars["rounds"])
         assert record.arrays["rounds"].tolist() == [
             r for r in SMALL.record_rounds if r <= rounds[-1]
@@ -72,7 +71,7 @@ def test_an_interrupted_run_is_kept_and_goes_on(monkeypatch, tmp_path):
         assert not (tmp_path / "cut" / "record.json").exists()
     # Pieces end at recorded rounds, too: 100, 150, 177, 227, 277, 316, ...
     assert rounds == [50, 177, 366]
-    assert_same(whole, play_run(tmp_path / "cut", SMALL))
+    assert_same(whole, self_play.self_play(SMALL, tmp_path / "cut"))
     assert_same(whole, Record.load(tmp_path / "cut"))
 
 
@@ -81,5 +80,5 @@ def test_rounds_that_cannot_be_played_leave_no_folder(tmp_path, rounds):
     config = Config(games=2)
     object.__setattr__(config, "rounds", rounds)
     with pytest.raises(ValueError, match="rounds: expected"):
-        play_run(tmp_path / "run", config)
+        self_play.self_play(config, tmp_path / "run")
     assert not (tmp_path / "run").exists()

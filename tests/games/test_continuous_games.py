@@ -233,7 +233,7 @@ class TestWhatIsRefused:
         for arguments, message in cases:
             with pytest.raises(ValueError, match=message):
                 PolynomialTerms(2, **arguments)
-        with pytest.raises(ValueError, match="expected different agents in a scope"):
+        with pytest.raises(ValueError, match="expected different agents in a term"):
             PolynomialTerms(3, groups={3: ([[0, 1, 1]], powers, [1.0])})
         with pytest.raises(ValueError, match="expected the same number of contexts"):
             PolynomialTerms(2, np.ones((2, 2, 1)), {(1, 1): np.ones((3, 2, 2))})

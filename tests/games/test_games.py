@@ -234,3 +234,11 @@ class TestSurface:
     def test_nothing_else_is(self):
         with pytest.raises(AttributeError, match=r"'equipoise\.games' has no attribute 'solve'"):
             eq.games.solve  # noqa: B018
+
+
+def test_policies_are_printed_with_their_numbers():
+    assert repr(eq.Profile([[1 / 3, 2 / 3], [1.0]])) == "Profile([0.3333, 0.6667], [1.])"
+    large = repr(eq.Profile([np.full((500, 4), 0.25), np.full((500, 3), 1 / 3)]))
+    assert "0.3333, 0.3333, 0.3333" in large
+    assert len(large) < 1000
+    assert repr(eq.ContinuousPolicy([0.5])) == "ContinuousPolicy(points=[[0.5]], weights=None)"

@@ -93,10 +93,10 @@ def test_a_training_set_has_no_other_games():
 @pytest.fixture
 def trained_on(monkeypatch):
     """What training sees from now on: (rewards, actions, policies, labels) of every cycle."""
-    seen, labels_of = [], Trainer._labels
+    seen, data_of = [], Trainer.data
 
-    def labelled(self, tables, context, *more):
-        labels = labels_of(self, tables, context, *more)
+    def watched(self, *arguments):
+        data = tables, context, labels, _ = data_of(self, *arguments)
         parts = (
             jax.numpy.moveaxis(tables.reward, -1, 0),
             context.actions,
@@ -104,9 +104,9 @@ def trained_on(monkeypatch):
             labels,
         )
         jax.debug.callback(lambda *arrays: seen.append([np.asarray(a) for a in arrays]), *parts)
-        return labels
+        return data
 
-    monkeypatch.setattr(Trainer, "_labels", labelled)
+    monkeypatch.setattr(Trainer, "data", watched)
     # How good the players are does not matter here, and takes a program of its own.
     monkeypatch.setattr(_train, "_evaluate", lambda trainer, held_out, state: (state, {}))
     return seen
@@ -171,7 +171,7 @@ def test_players_play_contexts_of_their_own():
     batch = eq.incontext.dataset(family, config, games=4, key=0, players=players)[0]
     np.testing.assert_allclose(batch.policies[2:], 0.5)  # untrained players play uniformly
     assert np.abs(batch.policies[:2, :, -1] - 0.5).max() > 0.01
-    with pytest.raises(ValueError, match="players: expected Players, since contexts are 'mixed'"):
+    with pytest.raises(ValueError, match=r"players: expected Players \(contexts are 'mixed'\)"):
         eq.incontext.dataset(family, config, games=4, key=0)
 
 
@@ -198,7 +198,7 @@ def test_exports_hold_everything(matrix, markov, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"learners": ("exp3",)}, "learners: expected names among"),
+        ({"learners": ("exp3",)}, "learners: expected for matrix games one of"),
         ({"games": 0}, "games: expected"),
         ({"family": 3}, "family: expected a Family of games, found int"),
     ],

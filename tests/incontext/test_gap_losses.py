@@ -9,7 +9,7 @@ import equipoise as eq
 from equipoise.core.mdp import best_response
 from equipoise.core.precision import double_precision
 from equipoise.games import families
-from equipoise.incontext._losses import markov_gap, matrix_gap
+from equipoise.incontext._contexts import markov_gap, matrix_gap
 from equipoise.incontext._static import certified_gap
 
 

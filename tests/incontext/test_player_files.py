@@ -100,7 +100,7 @@ def test_damaged_weights_are_told(tmp_path):
 
 
 def test_an_unknown_name_lists_the_known_ones():
-    with pytest.raises(FileNotFoundError, match="iid3"):
+    with pytest.raises(ValueError, match="iid3"):
         incontext.load("nobody")
     with pytest.raises(ValueError, match=r"name: expected a folder or one of .*, found None"):
         find(None)
@@ -109,13 +109,13 @@ def test_an_unknown_name_lists_the_known_ones():
 def test_a_run_that_has_not_finished_is_not_loaded(tmp_path):
     config = {"family": {}, "config": {}, "key": [0, 0], "start": None}
     (tmp_path / "config.json").write_text(json.dumps(config))
-    with pytest.raises(FileNotFoundError, match=r"has not finished .* pretrain again"):
+    with pytest.raises(ValueError, match=r"has not finished .* pretrain again"):
         incontext.load(tmp_path)
 
 
 def test_the_folder_of_another_run_is_not_taken_for_one_that_has_not_finished(tmp_path):
     (tmp_path / "config.json").write_text('{"rounds": 100}')
-    with pytest.raises(FileNotFoundError, match=r"expected a folder with players.json"):
+    with pytest.raises(ValueError, match=r"expected a folder with players.json"):
         incontext.load(tmp_path)
 
 

@@ -96,9 +96,11 @@ def test_the_divergence_that_decides_is_held_out(tmp_path):
     config = incontext.Config(**{**TINY, **changes, "stop_on": "kl", "training_games": 5})
     trainer, held_out = prepare(family, config, jax.random.key(0))
     models = trainer.players.models  # uniform policies
-    found = held_out_divergence(trainer, models, held_out.tables, held_out.equilibria, held_out.key)
+    found = held_out_divergence(trainer, models, held_out.games, held_out.key)
     policies = np.stack(
-        solve(MatrixGame(np.moveaxis(np.asarray(held_out.tables.reward, float), -1, 0))).policy
+        solve(
+            MatrixGame(np.moveaxis(np.asarray(held_out.games.tables.reward, float), -1, 0))
+        ).policy
     )
     expected = np.log(3) + xlogy(policies, policies).sum(-1).mean()
     np.testing.assert_allclose(found, [expected], atol=1e-4)
@@ -116,6 +118,7 @@ def test_the_divergence_that_decides_is_held_out(tmp_path):
 
 SCRIPT = """
 import sys
+import equipoise as eq
 from equipoise import incontext
 from equipoise.games import families
 from equipoise.runs import _loop
@@ -293,20 +296,23 @@ def test_a_rate_that_is_too_high_is_told():
 WRONG = [
     ("Config(layer_norm='no')", "layer_norm: expected True or False, found 'no'"),
     ("Config(shared='yes')", "shared: expected True, False or None, found 'yes'"),
-    ("Config(stop_below='x')", "stop_below: expected a finite number, found 'x'"),
-    ("Config(stop_below=float('nan'))", "stop_below: expected a finite number, found nan"),
-    ("Config(learners='omd')", "learners: expected a tuple of names, such as ('omd',), found"),
+    ("Config(stop_below='x')", "stop_below: expected a number in (-inf, inf), found 'x'"),
+    ("Config(stop_below=float('nan'))", "stop_below: expected a number in (-inf, inf), found nan"),
+    ("Config(learners='omd')", "learners: expected a tuple of names such as ('omd',), found"),
     ("Config(learners=(1,))", "learners: expected a tuple of names"),
-    ("Config(learning_rate='big')", "learning_rate: expected a finite number, found 'big'"),
-    ("Config(learning_rate=float('inf'))", "learning_rate: expected a finite number, found inf"),
-    ("Config(exploration=True)", "exploration: expected a finite number, found True"),
-    ("pretrain(family, {'rounds': 4}, key=0)", "config: expected a Config, such as"),
-    ("initial_players(family, {}, key=0)", "config: expected a Config, such as"),
-    ("sweep([family], {}, key=0)", "config: expected a Config, such as"),
-    ("dataset(family, {}, games=1, key=0)", "config: expected a Config, such as"),
+    ("Config(learning_rate='big')", "learning_rate: expected a number in (0.0, inf), found 'big'"),
+    (
+        "Config(learning_rate=float('inf'))",
+        "learning_rate: expected a number in (0.0, inf), found inf",
+    ),
+    ("Config(exploration=True)", "exploration: expected a number in [0.0, 1.0], found True"),
+    ("pretrain(family, {'rounds': 4}, key=0)", "config: expected a Config such as"),
+    ("initial_players(family, {}, key=0)", "config: expected a Config such as"),
+    ("sweep([family], {}, key=0)", "config: expected a Config such as"),
+    ("dataset(family, {}, games=1, key=0)", "config: expected a Config such as"),
     (
         "evaluate(load('iid3'), families.uniform(3).sample(2, key=0), training=5)",
-        "training: expected a Family, a MatrixGame or MarkovGame, found int",
+        "training: expected a Family, a MatrixGame or MarkovGame; found int",
     ),
 ]
 ASK = """
@@ -364,8 +370,12 @@ def test_what_cannot_be_trained_is_refused():
     for family, changes, complaint in (
         (markov, {"loss": "expert"}, "training_games: expected a number"),
         (families.uniform((2, 3)), {"shared": True}, "shared: expected a family that swapping"),
-        (markov, {"contexts": "learners", "learners": ("exp3-ix",)}, "learners: expected names"),
-        (markov, {"learners": ("foo",)}, "learners: expected names"),
+        (
+            markov,
+            {"contexts": "learners", "learners": ("exp3-ix",)},
+            "learners: expected for Markov games",
+        ),
+        (markov, {"learners": ("foo",)}, "learners: expected for Markov games"),
     ):
         with pytest.raises(ValueError, match=complaint):
             incontext.pretrain(family, incontext.Config(**{**TINY, **changes}), key=0)
@@ -374,11 +384,11 @@ def test_what_cannot_be_trained_is_refused():
 @pytest.mark.parametrize(
     ("setting", "complaint"),
     [
-        ({"expert": "omd"}, "expert: expected 'nash', the default, unless loss is 'expert'"),
-        ({"reward_bins": 10}, "reward_bins: expected 20, .* unless tokens is 'vocabulary'"),
+        ({"expert": "omd"}, r"expert: expected 'nash' \(the default\) unless loss is 'expert'"),
+        ({"reward_bins": 10}, "reward_bins: expected 20 .* unless tokens is 'vocabulary'"),
         (
             {"exploration": 0.5, "contexts": "learners"},
-            "exploration: expected 0.2, .* unless contexts is 'on-policy' or 'mixed', found 0.5",
+            "exploration: expected 0.2 .* unless contexts is 'on-policy' or 'mixed', found 0.5",
         ),
     ],
 )

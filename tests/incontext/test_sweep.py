@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import equipoise as eq
-from equipoise.incontext import _sweep
+from equipoise.incontext import _train
 from equipoise.incontext._attention import attend_in_chunks as attend
 
 BASE = eq.games.families.uniform(actions=2).sample(key=0)
@@ -24,10 +24,10 @@ def leaves(players):
 def test_each_family_is_trained_as_if_alone_and_together_as_one_after_the_other():
     keys = [jax.random.fold_in(jax.random.key(0), i) for i in range(2)]
     alone = eq.incontext.sweep(NEAR, TINY, key=0)
-    trainers = [_sweep._trainer(f, TINY, None, k) for f, k in zip(NEAR, keys, strict=True)]
+    trainers = [_train._trainer(f, TINY, None, k) for f, k in zip(NEAR, keys, strict=True)]
     # No held-out value chooses among the weights of a single evaluation.
     single = eq.incontext.pretrain(trainers[1].family, TINY, key=keys[1])
-    (together,) = _sweep._together([trainers], keys)
+    (together,) = _train._together([trainers], keys)
     for mine, other in zip(leaves(alone[1]), leaves(single), strict=True):
         np.testing.assert_array_equal(mine, other)
     for one, other in zip(alone, together, strict=True):
@@ -41,8 +41,8 @@ def test_sizes_side_by_side_in_one_program_are_those_of_programs_of_their_own():
     sizes = [TINY, replace(TINY, width=16, hidden=4)]
     alone = eq.incontext.sweep(NEAR, sizes, key=0)
     keys = [jax.random.fold_in(jax.random.key(0), i) for i in range(2)]
-    groups = [_sweep._group(NEAR, config, None, keys) for config in sizes]
-    together = _sweep._together(groups, keys)
+    groups = [_train._group(NEAR, config, None, keys) for config in sizes]
+    together = _train._together(groups, keys)
     assert [each.models.embed.shape[-2] for some in alone for each in some] == [8, 8, 16, 16]
     for some, others in zip(alone, together, strict=True):
         for one, other in zip(some, others, strict=True):
@@ -57,8 +57,8 @@ def test_sizes_side_by_side_in_one_program_are_those_of_programs_of_their_own():
 def test_training_sets_of_several_sizes_are_repeated_to_one():
     keys = [jax.random.key(i) for i in range(2)]
     sizes = (2, 3)
-    made = [_sweep._trainer(f, TINY, n, k) for f, n, k in zip(NEAR, sizes, keys, strict=True)]
-    equal = _sweep._equal_sets(made)
+    made = [_train._trainer(f, TINY, n, k) for f, n, k in zip(NEAR, sizes, keys, strict=True)]
+    equal = _train._equal_sets(made)
     for trainer, size in zip(equal, sizes, strict=True):
         games = np.asarray(trainer.games.tables.reward).reshape(-1, 6).T
         _, counts = np.unique(games, axis=0, return_counts=True)

@@ -150,7 +150,7 @@ def test_actions_an_agent_lacks_are_refused():
     terms = Interactions({1: [[0], [1]]}, {1: np.zeros((1, 2, 3))}, 2)
     game = eq.ContextualGame(terms, actions=(3, 2))
     assert collect(game, samples=200, key=0).actions.max(0).tolist() == [2, 1]
-    with pytest.raises(ValueError, match=r"actions an agent lacks, found at \[0, 1, 2\]"):
+    with pytest.raises(ValueError, match=r"actions an agent lacks, found one at \[0, 1, 2\]"):
         collect(game, np.full((1, 2, 3), 1 / 3), samples=10, key=0)
 
 

@@ -1,11 +1,14 @@
 """Least squares in the K-IR class: exact where it can be, honest about what it is not sure of."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
 import equipoise as eq
 from equipoise.offline import decomposition
-from equipoise.offline._design import Design, orthonormal_basis
+from equipoise.offline._least_squares import bases_of, cells_of, evidence
+from equipoise.offline._moments import Design, Moments, orthonormal_basis
 
 
 def noiseless(rank, agents=4, actions=3, contexts=2, samples=4000, key=0):
@@ -211,3 +214,46 @@ def test_designs_hold_all_groups():
     design = Design.of((3, 1, 2), 4)
     assert design.groups[-1] == (1, 2, 3)
     assert design.columns(3) == 1 + 3 * 2 + 3 * 4 + 8
+
+
+def penalty_of(log: eq.offline.Log, rows: float) -> float:
+    """The penalty of pairs by evidence, as if every row of the log had been seen so many times."""
+    everybody = range(log.agents)
+    designs = [Design.of([j for j in everybody if j != i], 2) for i in everybody]
+    moves = max(log.actions_per_agent)
+    moments = Moments.empty(designs, everybody, log.agents, 1, moves)
+    moments.add(log.situations, log.moves, log.rewards)
+    bases = bases_of(moments.counts)
+    for sums in moments.sums:
+        sums *= rows
+    return evidence([cells_of(moments, k, bases) for k in everybody], 2)[2]
+
+
+@pytest.mark.parametrize("rows", [1.0, 2.0**44])
+def test_actions_that_nobody_plays_are_no_free_parameters(rows):
+    """Two agents always agree, so that in very long logs their terms need more than the penalty.
+
+    What is then added for unplayed actions must not make them count as fitted.
+    """
+    rng = np.random.default_rng(0)
+    actions = rng.integers(0, 2, (400, 3))
+    actions[:, 2] = actions[:, 1]
+    rewards = actions[:, :1] * (1 + actions[:, 1:2]) + 0.1 * rng.normal(size=(400, 3))
+    played, declared = (
+        penalty_of(eq.offline.Log(None, actions * last, rewards), rows) for last in (1, 5)
+    )
+    assert 1e-3 < played < 1.0
+    assert declared == pytest.approx(played, rel=0.1)  # counted, they would be 5 for each
+
+
+def test_a_fit_that_is_too_large_is_refused_before_anything_is_allocated():
+    rng = np.random.default_rng(0)
+    log = eq.offline.Log(None, rng.integers(0, 5, (50, 300)), rng.normal(size=(50, 300)))
+    fit = eq.offline.fit  # imported before allocations are traced
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=r"at most 8 GB, found 17.2 GB .* neighbours='screen'"):
+            fit(log, 2)
+        assert tracemalloc.get_traced_memory()[1] < 100e6
+    finally:
+        tracemalloc.stop()

@@ -176,7 +176,7 @@ def test_a_vault(tmp_path, rng):
 
 def test_what_cannot_be_logged_of_a_vault(rng):
     experience = {"observations": rng.random((1, 4, 2, 7)), "actions": np.zeros((1, 4, 2), int)}
-    with pytest.raises(ValueError, match="terminals or truncations, found"):
+    with pytest.raises(ValueError, match="terminals or truncations; found"):
         adapters.from_vault(experience)
     experience |= {"rewards": np.zeros((1, 4, 2)), "terminals": np.ones((1, 4, 2))}
     with pytest.raises(ValueError, match="state: expected a function"):

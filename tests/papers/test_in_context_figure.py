@@ -5,7 +5,7 @@ import pytest
 
 import equipoise as eq
 from equipoise.papers import in_context
-from equipoise.papers.in_context._settings import family_names, make_panel, training
+from equipoise.papers.in_context._parts import family_names, make_panel, training
 from equipoise.runs import Record
 
 TINY = in_context.Config.quick(

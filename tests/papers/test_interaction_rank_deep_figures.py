@@ -8,7 +8,7 @@ import pytest
 from equipoise.papers import interaction_rank_deep as figures
 from equipoise.papers.interaction_rank_deep import __main__ as command
 from equipoise.papers.interaction_rank_deep import _parts as parts_module
-from equipoise.papers.interaction_rank_deep._settings import ablated, critic_of, method_of
+from equipoise.papers.interaction_rank_deep._parts import ablated, critic_of, method_of
 
 
 def tiny(**changes):

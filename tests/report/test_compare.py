@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from test_page import parse
 
+from equipoise.certificates import TableCertificate
 from equipoise.report import (
     Curve,
     RunFolder,
@@ -16,11 +17,20 @@ from equipoise.report import (
     find_runs,
     read_runs,
 )
-from equipoise.report._certified import certificate_rows
 from equipoise.report._pictures import pictures_of
+from equipoise.report._tables import certificate_rows
 from equipoise.runs import Record, Run, Table
 
 ROUNDS = [1, 10, 100, 1000]
+
+
+def solution(gains, method="enumeration", concept="nash", exact=True, **stats):
+    """The plain form of a solution, of which only the certificate matters."""
+    gains = np.asarray(gains, float)
+    upper = gains if exact else np.full_like(gains, np.inf)
+    value = np.zeros_like(gains)
+    certificate = TableCertificate(gains, upper, value, method, concept)
+    return {"version": 1, "certificate": certificate.to_plain(), "stats": stats}
 
 
 def make_run(folder, step=0.1, arrays=None, finish=True, **config):
@@ -117,53 +127,41 @@ def test_an_unfinished_run_is_drawn_like_a_finished_one(tmp_path):
 def test_certificates_are_summarised_and_bounds_of_samples_told_apart(tmp_path):
     gains = np.array([[0.0, 0.5], [0.1, 0.1]])
     with Run.create(tmp_path / "solved", {}) as run:
-        scalars = {"method": "enumeration", "exact": True}
-        run.finish(Record("batch", {}, scalars, {"gains": gains}))
+        run.finish(Record("batch", solution=solution(gains)))
     with Run.create(tmp_path / "learnt", {}) as run:
         run.finish(Record("learning", {}, {"bound": 0.25, "confidence": 0.95}))
     text = "".join(parse(page_of(tmp_path / "solved", tmp_path / "learnt").html()).text)
     assert "enumeration" in text
-    assert "solvedNash20.30.50.350.175exact: enumeration" in text
-    assert "learntNash10.250.25––not exact: proven by samples, with probability 0.95" in text
+    assert "solvedNash20.30.50.50.350.175exact: enumeration" in text
+    assert "learntNash1––0.25––not exact: proven by samples, with probability 0.95" in text
     assert "mixture" not in text
     assert "interval" not in text
 
 
 def test_an_estimate_in_a_fitted_model_is_no_exact_certificate(tmp_path):
-    scalars = {
-        "method": "best fixed reply in every context to the mixture",
-        "exact": True,  # in the model
-        "concept": "cce",
-        "gap in the fitted model": 0.2,
-        "gap over resampled logs, lower": 0.1,
-        "gap over resampled logs, upper": 0.4,
-        "gap over resampled logs, level": 0.9,
-    }
+    method = "best fixed reply in every context to the mixture, in the fitted model"
+    gap = {"gap": 0.2, "interval": [0.1, 0.4], "level": 0.9}
     with Run.create(tmp_path / "log", {}) as run:
-        arrays = {"gains": [0.1, 0.2], "weights": [0.5, 0.5]}
-        run.finish(Record("log", {}, scalars, arrays))
+        found = solution([0.1, 0.2], method, "cce", exact=False, gap=gap)
+        run.finish(Record("log", solution=found))
     text = "".join(parse(page_of(tmp_path / "log").html()).text)
-    row = "logcoarse correlated, in the fitted model0.290%: 0.1 to 0.4––not exact: best"
+    row = "logcoarse correlated, in the fitted model0.2–90%: 0.1 to 0.4––not exact: best"
     assert row in text
     assert "not in the game itself" in text
     assert "Nash:" not in text
 
 
 @pytest.mark.parametrize(
-    ("scalars", "concept"),
-    [
-        ({}, "Nash"),
-        ({"concept": "cce"}, "coarse correlated"),
-        ({"concept": "ce"}, "correlated"),
-    ],
+    ("concept", "words"),
+    [("nash", "Nash"), ("cce", "coarse correlated"), ("ce", "correlated")],
 )
-def test_the_concept_of_a_certificate_is_named(scalars, concept, tmp_path):
-    record = Record("x", {}, {"exact": True, **scalars}, {"gains": [0.1, 0.3]})
+def test_the_concept_of_a_certificate_is_named(concept, words, tmp_path):
+    record = Record("x", solution=solution([0.1, 0.3], concept=concept))
     (row,) = certificate_rows(RunFolder(tmp_path, "x", {}, record))
-    assert row["concept"] == concept
+    assert row["concept"] == words
     assert row["exact"]
     # Sums of gains are distances from Nash equilibria alone.
-    assert ("NashConv" in row) == ("exploitability" in row) == (concept == "Nash")
+    assert ("NashConv" in row) == ("exploitability" in row) == (concept == "nash")
 
 
 def test_arrays_become_pictures_by_their_names(tmp_path):
@@ -178,7 +176,7 @@ def test_arrays_become_pictures_by_their_names(tmp_path):
         "aggregate": np.zeros((8, 3, 1)),
     }
     (run,) = read_runs([make_run(tmp_path / "run", arrays=arrays)])
-    alts = [picture.alt for picture in pictures_of(run)]
+    alts = [picture.alt for picture in pictures_of(run.record)]
     assert len(alts) == 4
     assert "the action of agent 1 matters to the reward of agent 0" in alts[1]
     assert "2 equilibria over the aggregate; the best for society is at 1" in alts[2]
@@ -217,11 +215,11 @@ def test_a_folder_of_runs_stands_for_them_and_names_stay_apart(tmp_path):
     (tmp_path / "z" / "tool").mkdir(parents=True)
     (tmp_path / "z" / "tool" / "config.json").write_text("{}")  # is of another program
     assert find_runs(tmp_path) == [tmp_path / place for place in ("x/act", "y/act", "y/other")]
-    with pytest.raises(FileNotFoundError, match="expected a run folder or one of runs"):
+    with pytest.raises(ValueError, match="runs: expected run folders or folders of runs"):
         find_runs(tmp_path / "z")
-    with pytest.raises(FileNotFoundError, match="expected a run folder, found none"):
+    with pytest.raises(ValueError, match="runs: expected run folders, found none: "):
         find_runs(tmp_path / "nowhere")
-    with pytest.raises(FileNotFoundError, match=r"no config\.json"):
+    with pytest.raises(ValueError, match=r"no config\.json"):
         RunFolder.read(tmp_path)
 
 
@@ -327,14 +325,20 @@ def test_numbers_and_settings_are_named_in_words(tmp_path):
 
 
 def test_columns_of_certificates_that_say_nothing_are_left_out(tmp_path):
-    def table(gains, **scalars):
-        record = Record("x", {}, {"method": "m", "exact": True} | scalars, {"gains": gains})
+    def table(gains, **options):
+        record = Record("x", solution=solution(gains, **options))
         page = compare([RunFolder(tmp_path, "x", {}, record)]).html()
         page = page[page.index(">Certificates</h2>") :]
         return re.findall(r"<th[^>]*>([^<]*)</th>", page[: page.index("</table>")])
 
-    one = ["run", "concept", "max gain", "NashConv", "exploitability", "how"]
+    one = ["run", "concept", "max gain", "at most", "NashConv", "exploitability", "how"]
     assert table([0.0, 0.5]) == one
     assert table([[0.0, 0.5], [0.1, 0.1]]) == [*one[:2], "games", "max gain", "worst", *one[3:]]
-    ends = {f"gap over resampled logs, {end}": 0.5 for end in ("lower", "upper")}
-    assert "interval" in table([0.0, 0.5], **ends, **{"gap in the fitted model": 0.5})
+    gap = {"gap": 0.5, "interval": [0.5, 0.5], "level": None, "resampled": [0.5, 0.5]}
+    assert "interval" in table([0.0, 0.5], method="m, in the fitted model", gap=gap)
+
+
+def test_every_kind_of_game_has_a_row():
+    import equipoise as eq
+
+    assert set(eq.report.KINDS) == set(eq.games.kinds.KINDS)

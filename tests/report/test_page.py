@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from equipoise.core import Certificate
+from equipoise.certificates import TableCertificate
 from equipoise.report import (
     Report,
     certificate_table,
@@ -174,21 +174,31 @@ def test_values_are_written_short(value, text):
 
 def test_a_batch_certificate_shows_mean_median_worst():
     gains = np.array([[0.0, 0.0], [1.0, 1.0], [0.0, 4.0]])
-    table = certificate_table(Certificate(gains, np.zeros((3, 2)), "m", True))
+    table = certificate_table(TableCertificate(gains, 2 * gains, np.zeros((3, 2)), "m"))
     assert table.columns == ("measure", "mean", "median", "worst")
     assert table.rows[1] == ("NashConv (sum of gains)", 2.0, 2.0, 4.0)
+    assert table.rows[-1] == ("max gain, at most", pytest.approx(10 / 3), 2.0, 8.0)
 
 
 def test_a_markov_certificate_shows_gains_by_state():
     gains = np.array([[0.0, 0.1], [0.2, 0.0]])
     value = np.array([[1.0, -1.0], [2.0, -2.0]])
-    certificate = Certificate(gains.max(0), value, "m", True, gains)
+    sides = {"state_gains": gains, "state_upper": gains}
+    certificate = TableCertificate(gains.max(0), gains.max(0), value, "m", **sides)
     assert state_table(certificate).rows[1] == (1, 2.0, 0.2, -2.0, 0.0)
-    assert certificate_table(certificate).columns == ("player", "gain (worst state)")
+    assert certificate_table(certificate).columns == ("player", "gain (worst state)", "at most")
     with pytest.raises(ValueError, match="players: expected 2 names"):
         certificate_table(certificate, ("row",))
     with pytest.raises(ValueError, match="expected that of one Markov game"):
-        state_table(Certificate(gains[0], value[0], "m", True))
+        state_table(TableCertificate(gains[0], gains[0], value[0], "m"))
+
+
+def test_very_many_players_are_summed_up():
+    gains = np.linspace(0.0, 1.0, 101)
+    table = certificate_table(TableCertificate(gains, gains + 0.5, gains, "m"))
+    assert table.columns == ("gains of 101 agents", "gain", "at most")
+    assert table.rows[0] == ("largest, agent 100", 1.0, 1.5)
+    assert table.rows[1] == ("median agent", 0.5, 1.0)
 
 
 def test_importing_the_report_imports_neither_matplotlib_nor_jax():
@@ -203,7 +213,7 @@ def test_importing_the_report_imports_neither_matplotlib_nor_jax():
 def test_a_largest_gain_above_the_nash_conv_is_explained(batch):
     def note(*gains):
         array = np.array([gains, gains] if batch else gains)
-        return rounding_note(Certificate(array, np.zeros_like(array), "enumeration", True))
+        return rounding_note(TableCertificate(array, array, np.zeros_like(array), "enumeration"))
 
     assert note(0.25, 0.0) == ""
     assert note(0.0, 0.0) == ""

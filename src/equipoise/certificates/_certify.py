@@ -125,7 +125,7 @@ def certify(game: Any, policy: Any, *, concept: str = "auto") -> Certificate:
     ([0.0, 1.0], True)
     """
     kind = kinds.kind_of(game)
-    checks.check_concrete("certify", game, policy)
+    checks.check_concrete("certify", "gains", game, policy)
     return KINDS[kind](game, policy, concept)
 
 

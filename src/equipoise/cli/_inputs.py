@@ -1,18 +1,24 @@
-"""What the user names: a file, or a game of the catalogue with its parameters."""
+"""What the user names: games, settings such as size=10, numbers, files and run folders."""
 
 import json
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from equipoise.cli._errors import CommandError, refusing
+from equipoise.cli._parsing import check_names
+from equipoise.core.errors import InputError
+from equipoise.runs import FolderInUse, OtherConfig, Run
+
+Found = TypeVar("Found")
 
 
-def find_game(name: str, settings: Sequence[str] = (), argument: str = "GAME") -> Any:
+def find_game(name: str, settings: Sequence[str] = (), argument: str = "game") -> Any:
     """The game in a file, or the game of that name in the catalogue, with settings "size=10".
 
-    `argument` is what the user typed it as.
+    `argument` is the field of the command that holds the name.
 
     >>> find_game("hide-and-seek", ["size=4"]).actions
     (8, 16)
@@ -22,63 +28,34 @@ def find_game(name: str, settings: Sequence[str] = (), argument: str = "GAME") -
     if name in eq.games.names():
         return load_named(name, settings)
     path = Path(name)
-    with refusing(argument):
-        named = not path.suffix and not path.exists()
-    if named:
-        raise CommandError(
-            f"{argument}: expected a file or a named game, found neither of the name {name!r}; "
-            f"{hint(name)}"
-        )
+    if "\0" in name or (not path.suffix and not path.exists()):
+        raise InputError(argument, "a file or a named game", f"neither: {name!r}", hint(name))
     if settings:
-        raise CommandError(f"--set: expected a named game, found the file {name}")
-    with refusing(argument, path=argument):
-        return eq.games.read(path)
+        raise InputError("set", "a named game", f"the file {name}")
+    return eq.games.read(path)
 
 
 def load_named(name: str, settings: Sequence[str]) -> Any:
     """A game of the catalogue."""
     import equipoise as eq
 
-    parameters = dict(setting(text) for text in settings)
-    check_names("--set", parameters, eq.games.describe(name).parameters, f"parameters of {name}")
-    with refusing():
-        try:
-            return eq.games.load(name, **parameters)
-        except TypeError as error:  # a parameter of another kind than its default
-            defaults = eq.games.describe(name).parameters
-            raise ValueError(
-                f"--set: expected values like {defaults}, found {parameters}"
-            ) from error
-
-
-def check_names(flag: str, given: Iterable[str], known: Iterable[str], what: str) -> None:
-    """Refuse a name that is not known, and say which was meant, or else which there are.
-
-    >>> check_names("--set", ["sise"], ["size"], "parameters of hide-and-seek")
-    Traceback (most recent call last):
-    ...
-    equipoise.cli._errors.CommandError: --set: expected parameters of hide-and-seek, found 'sise';
-    did you mean size?
-    """
-    known = list(known)
-    for name in given:
-        if name in known:
-            continue
-        close = get_close_matches(name, known, n=1)
-        there = f"there are {', '.join(known)}" if known else "there are none"
-        more = f"did you mean {close[0]}?" if close else there
-        raise CommandError(f"{flag}: expected {what}, found {name!r}; {more}")
+    parameters, defaults = dict(map(setting, settings)), eq.games.describe(name).parameters
+    check_names("set", parameters, defaults, f"parameters of {name}")
+    try:
+        return eq.games.load(name, **parameters)
+    except TypeError as error:  # a parameter of another kind than its default
+        raise InputError("set", f"values like {defaults}", parameters) from error
 
 
 def hint(name: str) -> str:
-    """Where to find the right name."""
+    """Where to find the right name of a game."""
     import equipoise as eq
 
     close = get_close_matches(name, eq.games.names(), n=1)
     return f"did you mean {close[0]}?" if close else "`equipoise games` lists the names"
 
 
-def setting(text: str, flag: str = "--set") -> tuple[str, Any]:
+def setting(text: str, argument: str = "set") -> tuple[str, Any]:
     """The name and the value in "size=10"; what is not JSON is a word.
 
     >>> setting("size=10"), setting("sense=min")
@@ -86,86 +63,118 @@ def setting(text: str, flag: str = "--set") -> tuple[str, Any]:
     """
     name, equals, value = text.partition("=")
     if not (name and equals and value):
-        raise CommandError(f"{flag}: expected NAME=VALUE, found {text!r}")
+        raise InputError(argument, "NAME=VALUE", repr(text))
     try:
         return name, json.loads(value)
     except ValueError:
         return name, value  # a word
 
 
-#: Class -> kind, as the catalogue calls it.
-_KINDS = {
-    "MatrixGame": "matrix",
-    "NormalFormGame": "normal-form",
-    "MarkovGame": "markov",
-    "AggregativeGame": "aggregative",
-    "AggregativeMarkovGame": "aggregative-markov",
-    "ContinuousGame": "continuous",
-    "ContextualGame": "contextual",
-    "DecoupledMarkovGame": "decoupled-markov",
-}
+def check_counts(at_least: int = 1, **counts: float | None) -> None:
+    """Refuse numbers that are no counts; those that were not given are None.
 
-
-#: The kinds that consist of interaction terms, and of which policies may be mixtures.
-TERMS = ("contextual", "decoupled-markov")
-
-
-def kind_of(game: Any) -> str:
-    """The kind of a game, as the catalogue calls it.
-
-    >>> import equipoise as eq
-    >>> kind_of(eq.MatrixGame([[1, -1], [-1, 1]]))
-    'matrix'
+    >>> check_counts(opponent_games=0)
+    Traceback (most recent call last):
+    ...
+    equipoise.core.errors.InputError: opponent_games: expected a whole number in [1, 2^31), found 0
     """
-    return _KINDS[type(game).__name__]
+    for name, count in counts.items():
+        if count is not None and not at_least <= count < 2**31:
+            raise InputError(name, f"a whole number in [{at_least}, 2^31)", count)
 
 
-def describe(game: Any) -> str:
-    """A game in a few words.
+def check_seed(seed: int) -> None:
+    """Refuse what is no seed."""
+    if not 0 <= seed < 2**32:
+        raise InputError("seed", "a number in [0, 2**32)", seed)
 
-    >>> import equipoise as eq
-    >>> describe(eq.MatrixGame([[[1, -1], [-1, 1]]] * 5))
-    '5 zero-sum matrix games, 2 x 2'
+
+def check_tolerance(tolerance: float | None) -> None:
+    """Refuse what nothing, or everything, could meet."""
+    if tolerance is not None and not 0 < tolerance < float("inf"):
+        raise InputError("tolerance", "a finite number > 0", tolerance)
+
+
+def check_only_with_states(states: int | None, **values: float | None) -> None:
+    """Refuse what only Markov games have where there are no states."""
+    for name, value in values.items():
+        if value is not None and states is None:
+            raise InputError(name, "--states with it", value, "matrix games have no states")
+
+
+def check_suffix(argument: str, file: Path | None, *suffixes: str) -> None:
+    """Refuse a file name that says no format; asked before the work that leads to the file.
+
+    >>> check_suffix("report", Path("page.txt"), ".html")
+    Traceback (most recent call last):
+    ...
+    equipoise.core.errors.InputError: report: expected a name that ends in .html, found page.txt
     """
-    import numpy as np
-
-    if kind_of(game).startswith("aggregative"):
-        return _describe_crowd(game)
-    if kind_of(game) == "continuous":
-        return _describe_continuous(game)
-    if kind_of(game) in TERMS:
-        return _describe_terms(game)
-    words = {"matrix": "zero-sum matrix game", "markov": "zero-sum Markov game"}
-    text = words.get(kind_of(game), "normal-form game")
-    if game.batch_shape:
-        text = f"{int(np.prod(game.batch_shape)):,} {text}s"
-    if kind_of(game) == "markov":
-        text += f", {game.states} states, discount {game.discount:g}"
-    return f"{text}, {' x '.join(str(a) for a in game.actions)}"
+    if file is not None and file.suffix.lower() not in suffixes:
+        raise InputError(argument, f"a name that ends in {' or '.join(suffixes)}", file)
 
 
-def _describe_crowd(game: Any) -> str:
-    kinds = "each of its own type" if game.types == game.agents else f"of {game.types} types"
-    kinds = "all alike" if game.types == 1 else kinds
-    text = f"aggregative game of {game.agents:,} agents, {kinds}, with {game.actions[0]} actions"
-    if kind_of(game) == "aggregative-markov":
-        text += f", {game.states} states and {game.horizon} steps"
-    return f"{text}; the aggregate has {game.dimensions} coordinate{'s' * (game.dimensions > 1)}"
+def make_folder_of(file: Path) -> Path:
+    """Create the folder that a file is to be written into, where there is none; returns the file.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     make_folder_of(Path(place, "new", "policy.json")).parent.is_dir()
+    True
+    """
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        found = "a file where the folder would be"
+        raise InputError(str(file), "a name in a folder", found) from error
+    return file
 
 
-def _describe_terms(game: Any) -> str:
-    text = f"game of {game.agents:,} agents with {max(game.actions)} actions"
-    if game.contexts > 1:
-        text += f", with {game.contexts} contexts"
-    if kind_of(game) == "decoupled-markov":
-        text += f", with {max(game.states)} states and {game.horizon} steps"
-    return f"{text}; its interaction rank is {game.interactions.rank}"
+def in_run_folder(
+    given: Path | None, name: str, work: Callable[[Path], Found]
+) -> tuple[Path, Found]:
+    """Do the work in the folder that was given, or in the first of runs/NAME, runs/NAME-2, ...
+
+    that is new or holds this very run: the same command goes on, or reads what is there, and
+    another one finds a place of its own. A folder that somebody else is writing is left to them.
+
+    >>> import contextlib, tempfile
+    >>> from equipoise.runs import Run
+    >>> with tempfile.TemporaryDirectory() as place, contextlib.chdir(place):
+    ...     def work(seed):
+    ...         return in_run_folder(None, "x", lambda folder: Run.start(folder, seed).close())[0]
+    ...     [str(work({"seed": seed})) for seed in (0, 1, 0)]
+    ['runs/x', 'runs/x-2', 'runs/x']
+    """
+    if given is not None:
+        check_folder(given)
+        return given, work(given)
+    number, folder = 1, Path("runs", name)
+    while True:
+        if not folder.exists() or _is_run(folder):
+            with suppress(OtherConfig, FolderInUse):
+                return folder, work(folder)
+        number += 1
+        folder = Path("runs", f"{name}-{number}")
 
 
-def _describe_continuous(game: Any) -> str:
-    text = f"game of {game.agents:,} agents who each choose a number from -1 to 1"
-    if game.contexts > 1:
-        text += f", with {game.contexts} contexts"
-    if game.states is not None:
-        text += f", with {game.states} states and {game.horizon} steps"
-    return f"{text}; its interaction rank is {game.rank}"
+def _is_run(folder: Path) -> bool:
+    """Whether a run may go on here: there is one, or there is nothing."""
+    return folder.is_dir() and Run.can_start(folder)
+
+
+def check_folder(folder: Path, may_go_on: Callable[[Path], bool] = _is_run) -> None:
+    """Refuse a folder that no run can be kept in, before the work that would be lost.
+
+    `may_go_on` says of a folder whether it holds what the command can go on with, or nothing.
+
+    >>> check_folder(Path("a-new-folder"))
+    """
+    if folder.exists() and not folder.is_dir():
+        raise InputError("run", "a folder", f"the file {folder}")
+    if folder.exists() and not may_go_on(folder):
+        wanted = "a new or empty folder, or that of the same run to go on with"
+        raise InputError("run", wanted, f"other files in {folder}", "choose another folder")
+    place = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    if not os.access(place, os.W_OK):
+        raise InputError("run", "a folder that can be written", place)

@@ -1,14 +1,18 @@
-"""From arguments to an exit code: 0 done, 1 tolerance missed, 2 wrong input, 130 interrupted."""
+"""From arguments to an exit code; the table of verbs; what is said of errors."""
 
+import json
 import os
 import sys
+import traceback
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from difflib import get_close_matches
+from io import StringIO
+from pathlib import Path
 from typing import Any
 
-from equipoise.cli._errors import CommandError, asks_for_json, line_of, tell_interrupted
+from equipoise.core.errors import InputError
 
 #: Verb -> what it does, in a line. The file of the same name is imported when the verb is used.
 VERBS = {
@@ -38,8 +42,16 @@ verbs:
 
 All but completion take --json, and options from a file with --config; --print-config writes one.
 Players, actions, states, steps and agents are counted from 0, in tables as in files and JSON.
-Exit codes: 0 done, 1 a tolerance was missed, 2 wrong input, 130 interrupted.
+Exit codes: 0 done, 1 a tolerance was missed or nothing was learned, 2 wrong usage or input,
+3 internal failure, 130 interrupted.
 """
+
+#: Where an internal failure is reported.
+_REPORT = "this is a bug: please report it as CONTRIBUTING.md says, with what --traceback shows"
+
+
+class Interrupted(Exception):
+    """Ctrl-C came; the message says what was kept, and how to go on."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -52,34 +64,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     equipoise 0.2.0
     0
     """
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
-    as_json = asks_for_json(arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    flags = words[: words.index("--")] if "--" in words else words
+    command, as_json = None, "--json" in flags
     try:
-        code = command = _dispatch(arguments)
+        command = _parse(words, as_json)
         if not isinstance(command, int):
-            # A file of options may ask for it, too.
-            as_json = hasattr(command, "common") and command.common.json
+            as_json = hasattr(command, "common") and command.common.json  # a file may ask for it
             with _warnings_in_one_line(as_json):
-                code = command.execute()
+                command = command.execute()
         sys.stdout.flush()  # here, and not when Python ends: a closed pipe is found out in time
-        return code
-    except CommandError as error:
-        print(line_of("error", str(error), as_json), file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return tell_interrupted("", as_json)
+        return command
     except BrokenPipeError:
         # Whoever read our output has enough (`equipoise games | head`): end as quietly as they.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except (Exception, KeyboardInterrupt) as error:
+        if "--traceback" in flags:
+            traceback.print_exc()
+        code, told = _told(error, words[0] if words else "")
+        print(_line("error" if as_json or code != 130 else "", told, as_json), file=sys.stderr)
+        return code
 
 
-def _dispatch(arguments: list[str]) -> Any:
+def _parse(words: list[str], as_json: bool) -> Any:
     """A command to be executed, or the exit code of what is done already."""
-    if not arguments:
+    if not words:
         sys.stderr.write(_help())
         return 2
-    verb, *rest = arguments
+    verb, *rest = words
     if verb == "help" and rest and not rest[0].startswith("-"):
         verb, rest = rest[0], ["--help"]
     if verb in ("-h", "--help", "help"):
@@ -91,15 +104,59 @@ def _dispatch(arguments: list[str]) -> Any:
         print(f"equipoise {__version__}")
         return 0
     if verb not in VERBS:
-        raise CommandError(f"VERB: expected one of {', '.join(VERBS)}; found {verb!r}{_hint(verb)}")
+        close = get_close_matches(verb, VERBS, n=1)
+        hint = f"did you mean {close[0]}?" if close else ""
+        raise InputError("VERB", f"one of {', '.join(VERBS)}", repr(verb), hint)
     from equipoise.cli._parsing import parse
 
-    return parse(verb, rest)
+    explained = StringIO()
+    try:
+        with redirect_stderr(explained if as_json else sys.stderr):
+            command = parse(verb, rest)
+        return 0 if command is None else command
+    except SystemExit as end:  # tyro printed help, or what is wrong with the words
+        if end.code and as_json:
+            print(_line("error", explained.getvalue(), as_json), file=sys.stderr)
+        return int(end.code or 0)
 
 
-def _hint(verb: str) -> str:
-    close = get_close_matches(verb, VERBS, n=1)
-    return f"; did you mean {close[0]}?" if close else ""
+def _told(error: BaseException, verb: str) -> tuple[int, str]:
+    """The exit code of an error, and its line."""
+    if isinstance(error, KeyboardInterrupt | Interrupted):
+        return 130, f"interrupted{error}"
+    if isinstance(error, InputError):
+        return 2, error.about(_flag_of(error.argument, verb))
+    if isinstance(error, OSError):
+        return 2, f"{error.filename}: {error.strerror}" if error.filename else str(error)
+    if isinstance(error, ValueError | NotImplementedError) and _is_ours(error):
+        return 2, str(error)
+    return 3, f"internal failure: {type(error).__name__}: {error}; {_REPORT}"
+
+
+def _is_ours(error: BaseException) -> bool:
+    """Whether code of this package raised an error, rather than code that it called."""
+    place = traceback.extract_tb(error.__traceback__)[-1].filename
+    return Path(place).is_relative_to(Path(__file__).parents[1])
+
+
+def _flag_of(argument: str, verb: str) -> str:
+    """What the user typed in the place of an argument of the library."""
+    if verb not in VERBS:
+        return argument
+    from equipoise.cli._parsing import command_kind, options
+
+    kind = command_kind(verb)
+    flags = {option.path[-1]: option.flag for option in options(kind)}
+    # A config that is not that of a run folder is the wrong folder.
+    flags |= {"config": "--run", **getattr(kind, "ARGUMENTS", {})}
+    return flags.get(argument, argument)
+
+
+def _line(kind: str, message: str, as_json: bool) -> str:
+    """A line of its own on the error stream, for people or for programs."""
+    if as_json:
+        return json.dumps({kind: message}, ensure_ascii=False)
+    return " ".join(["equipoise:", *([f"{kind}:"] if kind else []), *message.split()])
 
 
 @contextmanager
@@ -110,7 +167,7 @@ def _warnings_in_one_line(as_json: bool) -> Iterator[None]:
     def in_one_line(message: Any, category: type[Warning], *place: Any, **more: Any) -> str:
         if not issubclass(category, UserWarning):
             return original(message, category, *place, **more)
-        return line_of("warning", " ".join(str(message).split()), as_json) + "\n"
+        return _line("warning", " ".join(str(message).split()), as_json) + "\n"
 
     warnings.formatwarning = in_one_line
     try:

@@ -1,15 +1,32 @@
 """What goes to the standard output: strict JSON for programs, tables for people."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from equipoise.core.plain import dumps
-from equipoise.report import format_value
+from equipoise.report import (
+    FEW,
+    RunFolder,
+    certificate_of,
+    certificate_table,
+    format_value,
+    page_of,
+    player_names,
+    rounding_note,
+    status_of,
+    tables_of,
+)
 from equipoise.runs import Record, Table
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+#: The page in a run folder.
+PAGE = "report.html"
 
 
 def print_json(document: Any) -> None:
@@ -25,9 +42,102 @@ def record_document(record: Record) -> dict[str, Any]:
     """
     tables = {
         name: [dict(zip(table.columns, row, strict=True)) for row in table.rows]
-        for name, table in record.tables.items()
+        for name, table in tables_of(record).items()
     }
-    return {"config": record.config, "scalars": record.scalars, "tables": tables}
+    document = {"config": record.config, "scalars": record.scalars, "tables": tables}
+    return document | ({} if record.solution is None else solution_document(record))
+
+
+def solution_document(record: Record) -> dict[str, Any]:
+    """The solution of a record in its plain form; `equipoise certify` reads the policy in it."""
+    solution = dict(record.solution or {})
+    if "certificate" in solution:
+        solution["certificate"] = certificate_document(certificate_of(record))
+    return solution
+
+
+def write_run_page(folder: Path, *, anew: bool = False) -> Path | None:
+    """Write the page about a finished run into its folder, unless it is there; where it is.
+
+    An unfinished run has none: `equipoise report` shows it as far as it is.
+
+    >>> write_run_page(Path("no-run"))
+    """
+    page = folder / PAGE
+    if not (folder / "record.json").exists():
+        return None
+    if anew or not page.exists():
+        page_of(RunFolder.read(folder)).write(page)
+    return page
+
+
+#: Concepts in words.
+CONCEPTS = {
+    "nash": "Nash: everybody plays independently",
+    "cce": "coarse correlated: whoever leaves decides before anything is drawn",
+    "ce": "correlated: whoever leaves has been told its own part",
+}
+#: Longer tables are cut on the screen, never in files and JSON.
+_ROWS = 20
+
+
+def certificate_document(certificate: Any) -> dict[str, Any]:
+    """A certificate as plain data, with the measures that derive from its gains.
+
+    `nash_conv` and `exploitability` are words about Nash equilibria, and null of other concepts.
+    """
+    names = ("max_gain", "max_upper", "nash_conv", "exploitability", "exact")
+    measures = {name: getattr(certificate, name) for name in names}
+    if certificate.concept != "nash":
+        measures |= {"nash_conv": None, "exploitability": None}
+    return {**certificate.to_plain(), **measures}
+
+
+def print_certificate(
+    certificate: Any, labels: Mapping[str, Any], more: Sequence[tuple[str, Any]] = ()
+) -> None:
+    """Print any certificate: gains and their bounds, how they were found, and more facts below."""
+    pairs: list[tuple[str, Any]] = [("concept", CONCEPTS[certificate.concept])]
+    title = ""
+    if certificate.gains.ndim > 1:
+        gaps = certificate.nash_conv
+        worst = np.unravel_index(int(gaps.argmax()), gaps.shape)
+        pairs.insert(0, ("worst game", ", ".join(str(int(i)) for i in worst)))
+        title = f"Gains in {gaps.size:,} games"
+    names = player_names(certificate.players, labels.get("players"))
+    print_table(certificate_table(certificate, names), title)
+    exact = "yes" if certificate.exact else "no: between the gain found and the bound proven"
+    pairs += [("method", certificate.method), ("exact", exact)]
+    if certificate.gains.ndim == 1 and certificate.players > FEW:
+        pairs.append(("mean value", float(np.mean(certificate.value))))
+    if note := rounding_note(certificate):
+        pairs.append(("note", note))
+    print_pairs([*pairs, *more])
+
+
+def print_solution(record: Record, more: Sequence[tuple[str, Any]] = ()) -> None:
+    """Print the record of a solution: its tables, its certificate, its numbers."""
+    print(f"{record.scalars['game']}: {record.scalars['description']}")
+    for name, table in record.tables.items():
+        print_table(cut(table), name.replace("_", " ").capitalize())
+    known = ("agents", "games", "games solved", "value", "welfare", "bound")
+    words = {"bound": "largest gain promised"}
+    facts = [(words.get(n, n), record.scalars[n]) for n in known if n in record.scalars]
+    solution: Any = record.solution
+    tolerance = np.asarray(solution["tolerance"])
+    if np.isfinite(tolerance).all():
+        facts.append(("tolerance", float(tolerance.max())))
+    facts += [("status", status_of(record)), *more]
+    print_certificate(certificate_of(record), record.scalars["labels"], facts)
+
+
+def cut(table: Table, rows: int = _ROWS) -> Table:
+    """The first rows of a table, and how many more there are."""
+    if len(table.rows) <= rows:
+        return table
+    rest = f"... {len(table.rows) - rows} more (--json shows all)"
+    last = (rest, *[None] * (len(table.columns) - 1))
+    return Table(table.columns, [*table.rows[:rows], last])
 
 
 def print_table(table: Table, title: str = "") -> None:

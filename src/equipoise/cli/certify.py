@@ -1,18 +1,18 @@
 """`equipoise certify`: a game and a policy in, a certificate out."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
+import numpy as np
 import tyro
 
-from equipoise.cli._errors import CommandError, refusing
-from equipoise.cli._flags import COMMON, CommonOptions, Float, Game, Settings
-from equipoise.cli._inputs import TERMS
-
-if TYPE_CHECKING:
-    from equipoise.cli._verdict import Verdict
+import equipoise as eq
+from equipoise.cli._inputs import check_tolerance, find_game
+from equipoise.cli._output import certificate_document, print_certificate, print_json
+from equipoise.cli._parsing import COMMON, CommonOptions, Game, Settings
+from equipoise.core.errors import InputError
+from equipoise.runs import Record
 
 
 @dataclass(frozen=True)
@@ -21,10 +21,10 @@ class Certify:
 
     The policy is JSON, {"policy": [[...], [...]]} with one list of probabilities per player
     (for Markov games one such list per state), or a .npz file with arrays policy_0, policy_1.
-    What `equipoise solve` saves or prints is read too, and its run folder. Of continuous actions it
-    is a number for each agent, {"policy": [1.0, -0.5, ...]}, or points and weights. Where the game
-    is one of interactions, or has one payoff table, it can be the run folder of
-    `equipoise offline`, whose policy is a mixture.
+    What `equipoise solve` saves or prints is read too, and the run folder of any command that
+    finds a policy. Of continuous actions it is a number for each agent,
+    {"policy": [1.0, -0.5, ...]}, or points and weights. Where the game is one of interactions, or
+    has one payoff table, it can be a mixture, as `equipoise offline` finds.
 
     Examples:
       equipoise solve colonel-blotto --out policy.json
@@ -33,13 +33,14 @@ class Certify:
       equipoise certify auction.npz runs/bids --concept ce
     """
 
+    ARGUMENTS: ClassVar = {"path": "POLICY"}
+
     #: A file (.nfg, .npz, .csv or .toml), or a name that `equipoise games` lists.
     game: Game
-    #: A .json or .npz file, or a run folder of `equipoise solve` or `equipoise offline`.
+    #: A .json or .npz file, or a run folder.
     policy: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="POLICY")]
-    #: End with exit code 1 when the measure that `equipoise solve` goes by is larger than this: the
-    #: NashConv of a matrix game, or the largest gain of any player in any other game.
-    tolerance: Float = None
+    #: End with exit code 1 unless it is proven that no player gains more than this.
+    tolerance: float | None = None
     #: Which deviations: from a mixture cce, decided before anything is drawn, or ce, once the own
     #: part is known; from a product nash. "auto" is the first that fits.
     concept: Literal["auto", "nash", "cce", "ce"] = "auto"
@@ -49,54 +50,30 @@ class Certify:
 
     def execute(self) -> int:
         """Read, certify, show."""
-        import equipoise as eq
-        from equipoise.cli import _mixtures
-        from equipoise.cli._inputs import find_game, kind_of
-        from equipoise.cli._output import print_json
-        from equipoise.cli._verdict import check_tolerance, judge
-
         check_tolerance(self.tolerance)
         game = find_game(self.game, self.set)
-        with refusing("POLICY"):
-            kept = self.policy / "policy.json"  # by `equipoise solve --run`
-            place = kept if kept.is_file() else self.policy
-            if place.is_dir():
-                game = _mixtures.as_terms(game)
-            kind = kind_of(game)
-            if place.is_dir() and kind not in (*TERMS, "continuous"):
-                raise CommandError(
-                    f"POLICY: expected a file for a game of kind {kind}, found the folder "
-                    f"{self.policy}; runs of `equipoise offline` hold policies of many agents for "
-                    "one step, or for states that only their own actions move"
-                )
-            read, document, show = _ways(kind)
-            concept = None if self.concept == "auto" else self.concept
-            certificate = eq.certify(game, read(place), concept=concept)
-        verdict = None if self.tolerance is None else judge(kind, certificate, self.tolerance)
+        certificate = eq.certify(game, read_policy(self.policy, game), concept=self.concept)
+        found, met = float(np.max(certificate.max_upper)), True
+        document, told = certificate_document(certificate), []
+        if self.tolerance is not None:
+            met = found <= self.tolerance
+            verdict = {"measure": "max_upper", "found": found, "tolerance": self.tolerance}
+            document["verdict"] = verdict | {"met": met}
+            word, side = ("met", "at most") if met else ("missed", "above")
+            what = f"the proven bound on the gains, {found:.4g}, is {side} {self.tolerance:g}"
+            told.append(("tolerance", f"{word}: {what}"))
         if self.common.json:
-            print_json({**document(certificate), **_as_document(verdict)})
+            print_json(document)
         else:
-            show(certificate, _as_pairs(verdict))
-        return 0 if verdict is None or verdict.met else 1
+            print_certificate(certificate, game.labels.to_plain(), told)
+        return 0 if met else 1
 
 
-def _ways(kind: str) -> tuple[Callable[..., Any], ...]:
-    """How policies of such games are read, and certificates told to programs and to people."""
-    from equipoise.cli import _continuous, _crowds, _documents, _mixtures, _policies
-
-    if kind.startswith("aggregative"):
-        return _crowds.read_policy, _crowds.certificate_document, _crowds.print_certificate
-    document = _documents.certificate_document
-    if kind == "continuous":
-        return _continuous.read_policy, document, _continuous.print_certificate
-    if kind in TERMS:
-        return _mixtures.read_policy, document, _mixtures.print_certificate
-    return _policies.read_policy, document, _documents.print_certificate
-
-
-def _as_document(verdict: "Verdict | None") -> dict[str, Any]:
-    return {} if verdict is None else {"verdict": verdict.document()}
-
-
-def _as_pairs(verdict: "Verdict | None") -> list[tuple[str, Any]]:
-    return [] if verdict is None else [("tolerance", str(verdict))]
+def read_policy(path: Path, game: Any) -> Any:
+    """The policy in a file, or in the record of a run folder."""
+    if not path.is_dir() or path.suffix in (".json", ".npz"):
+        return eq.read_policy(path, game)
+    plain = (Record.load(path).solution or {}).get("policy")
+    if plain is None:
+        raise InputError("policy", "a run that found a policy", f"none in {path}")
+    return eq.games.policy_from_plain(plain)

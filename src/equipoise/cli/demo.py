@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from equipoise.cli._errors import refusing
-from equipoise.cli._flags import COMMON, CommonOptions, Count, check_counts, check_seed
+from equipoise.cli._inputs import check_counts, check_seed
+from equipoise.cli._output import print_json, print_table
+from equipoise.cli._parsing import COMMON, CommonOptions
+from equipoise.report import certificate_of, concept_of, format_value
 
 if TYPE_CHECKING:
     from equipoise.demo import Act
@@ -27,42 +29,37 @@ class Demo:
       equipoise demo --run runs/more --games 256
     """
 
+    ARGUMENTS: ClassVar = {"folder": "--run"}
+
     #: Where the runs and report.html go.
     run: Path = Path("runs/demo")
     #: How many unseen games the first act plays.
-    games: Count = 64
+    games: int = 64
     #: Where its randomness begins.
     seed: int = 0
     common: CommonOptions = COMMON
 
     def execute(self) -> int:
         """Play the acts, write the report; returns whether all was solved as an exit code."""
-        from equipoise.cli._output import print_json, print_table
         from equipoise.demo import ACTS, Settings, Stage
 
         check_counts(games=self.games)
         check_seed(self.seed)
-        with refusing(folder="--run"):
-            stage = Stage(self.run, Settings(games=self.games, seed=self.seed))
+        stage = Stage(self.run, Settings(games=self.games, seed=self.seed))
         records = {}
         for act in ACTS:
             if not self.common.json:
                 print(f"\n{act.heading}", flush=True)
-            with refusing():
-                run = stage.open(act)
-            with run:
+            with stage.open(act) as run:
                 records[act.name] = stage.play(act, run)
             if not self.common.json:
                 _print_act(act, records[act.name])
-        with refusing():
-            report = str(stage.write_page(records))
-        solved = all(bool(record.arrays["solved"].all()) for record in records.values())
-        table = stage.summary(records)
+        report, table = str(stage.write_page(records)), stage.summary(records)
+        solved = all(record.scalars["as announced"] for record in records.values())
         if self.common.json:
-            acts = [
-                {**dict(zip(table.columns, row, strict=True)), **_said(act, records[act.name])}
-                for act, row in zip(ACTS, table.rows, strict=True)
-            ]
+            rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+            said = [_said(act, records[act.name]) for act in ACTS]
+            acts = [row | more for row, more in zip(rows, said, strict=True)]
             folder = str(self.run)
             print_json({"folder": folder, "report": report, "solved": solved, "acts": acts})
         else:
@@ -73,8 +70,6 @@ class Demo:
 
 def _print_act(act: "Act", record: "Record") -> None:
     """The game, what came of it, the certificate, and the lines that did it."""
-    from equipoise.report import certificate_of, format_value
-
     certificate, said = certificate_of(record), _said(act, record)
     facts = [f"largest gain {format_value(float(certificate.max_gain.max()))}"]
     if certificate.nash_conv.size > 1:
@@ -92,11 +87,6 @@ def _print_act(act: "Act", record: "Record") -> None:
 
 def _said(act: "Act", record: "Record") -> dict[str, Any]:
     """What the table of all acts has no room for."""
-    from equipoise.report import certificate_of, concept_of
-
     certificate = certificate_of(record)
-    return {
-        "outcome": act.outcome(record),
-        "concept": concept_of(certificate),
-        "exact": certificate.exact,
-    }
+    concept = concept_of(certificate)
+    return {"outcome": act.outcome(record), "concept": concept, "exact": certificate.exact}

@@ -1,13 +1,36 @@
 """`equipoise games`: the catalogue of named games."""
 
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
 import tyro
 
-from equipoise.cli._errors import CommandError, refusing
-from equipoise.cli._flags import COMMON, CommonOptions, File, Settings, make_folder_of, optional
+import equipoise as eq
+from equipoise.cli._inputs import check_suffix, hint, load_named, make_folder_of
+from equipoise.cli._output import print_json, print_pairs, print_table
+from equipoise.cli._parsing import COMMON, CommonOptions, Settings
+from equipoise.core.errors import InputError
+from equipoise.report import format_value
+from equipoise.runs import Table
+
+#: Larger payoff tables and policies are not shown in full.
+_LARGEST = 12
+#: Kind of game -> the formats that can hold it, where not all can.
+_FORMATS = {"matrix": (".nfg", ".npz", ".csv"), "normal-form": (".nfg", ".npz")}
+#: Kind of game -> what of it is part of its document.
+_ARRAYS = {
+    "matrix": ("payoff",),
+    "normal-form": ("payoffs",),
+    "markov": ("reward", "transition", "discount"),
+    "aggregative": ("influence", "counts", "scale", "lipschitz"),
+    "aggregative-markov": (
+        *("influence", "counts", "scale", "horizon", "states"),
+        *("lipschitz", "transition_lipschitz"),
+    ),
+    "continuous": ("agents", "contexts", "states", "horizon", "rank", "noise"),
+}
 
 
 @dataclass(frozen=True)
@@ -20,72 +43,151 @@ class Games:
       equipoise games hide-and-seek --set size=10 --write hide.nfg
     """
 
-    #: The game to show; all are listed without it.
-    name: Annotated[str | None, tyro.conf.Positional, optional("[NAME]")] = None
+    ARGUMENTS: ClassVar = {"path": "--write", "game": "--write"}
+
+    #: The game to show; all are listed if not given.
+    name: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[NAME]")] = None
     #: Write the game to this .nfg, .npz or .csv file.
-    write: File = None
+    write: Path | None = None
     #: Set a parameter of the game; may be repeated.
     set: Settings = ()
     common: CommonOptions = COMMON
 
     def execute(self) -> int:
         """List or show."""
-        from equipoise.cli import _catalogue, _output
-
         if self.name is None:
             if self.write is not None or self.set:
-                raise CommandError("NAME: expected the name of a game to set or to write")
-            if self.common.json:
-                _output.print_json(_catalogue.list_document())
-            else:
-                for kind, table in _catalogue.list_tables().items():
-                    _output.print_table(table, f"Games of kind {kind}")
+                raise InputError("name", "the name of a game to set or to write", "none")
+            self._list()
             return 0
-        return self._run_one(self.name)
-
-    def _run_one(self, name: str) -> int:
-        import equipoise as eq
-        from equipoise.cli import _catalogue, _inputs, _output
-
-        if name not in eq.games.names():
-            raise CommandError(f"NAME: expected a named game, found {name!r}; {_inputs.hint(name)}")
-        game = _inputs.load_named(name, self.set)
+        if self.name not in eq.games.names():
+            raise InputError("name", "a named game", repr(self.name), hint(self.name))
+        game = load_named(self.name, self.set)
         if self.write is not None:
-            kind = _inputs.kind_of(game)
-            _check_format(self.write, name, kind)
-            with refusing("--write", path="--write", game="--write"):
-                eq.games.write(game, make_folder_of(self.write))
+            kind = game.kind
+            if kind.startswith("aggregative"):
+                raise InputError(
+                    "write",
+                    "a game with a table of payoffs",
+                    f"{self.name}, of kind {kind}",
+                    f'a .toml file that says kind = "{self.name}" and its parameters is read '
+                    "in its place",
+                )
+            check_suffix("write", self.write, *_FORMATS.get(kind, (".npz",)))
+            eq.games.write(game, make_folder_of(self.write))
         if self.common.json:
-            document = _catalogue.game_document(name, game, changed=bool(self.set))
-            _output.print_json({**document, "written": self.write and str(self.write)})
+            print_json({**_game_document(self.name, game, self.set), "written": self.write})
         elif self.write is None:
-            _catalogue.print_game(name, game, changed=bool(self.set))
+            _print_game(self.name, game, self.set)
         else:
-            print(f"Written: {self.write} ({_inputs.describe(game)})")
+            print(f"Written: {self.write} ({game.describe()})")
         return 0
 
+    def _list(self) -> None:
+        """All games, one table for each kind; imports neither JAX nor the games."""
+        entries = [eq.games.describe(name) for name in eq.games.names()]
+        if self.common.json:
+            print_json([_entry_document(entry) for entry in entries])
+            return
+        for kind in dict.fromkeys(entry.kind for entry in entries):
+            own = [entry for entry in entries if entry.kind == kind]
+            table = Table(("name", "title"), [(entry.name, entry.title) for entry in own])
+            if any(entry.value is not None for entry in own):
+                rows = [(entry.name, _exact(entry.value), entry.title) for entry in own]
+                table = Table(("name", "value", "title"), rows)
+            print_table(table, f"Games of kind {kind}")
 
-#: Kind of game -> the formats that can hold it, where not all can.
-_FORMATS = {"matrix": (".nfg", ".npz", ".csv"), "normal-form": (".nfg", ".npz")}
+
+def _game_document(name: str, game: Any, changed: Any) -> dict[str, Any]:
+    """One game as plain data, payoffs included."""
+    document = _entry_document(eq.games.describe(name))
+    if changed:  # what is known is known of the default parameters
+        document |= {"value": None, "value_exact": None, "equilibrium": None}
+    arrays = {key: getattr(game, key) for key in _ARRAYS[game.kind]}
+    return {**document, "actions": game.actions, **arrays}
 
 
-def _check_format(file: Path, name: str, kind: str) -> None:
-    """Refuse a format that cannot hold a game, and name those that can.
+def _print_game(name: str, game: Any, changed: Any) -> None:
+    """Print what is known of a game, and its payoffs if they fit."""
+    entry = eq.games.describe(name)
+    pairs: list[tuple[str, Any]] = [("name", entry.name), ("game", game.describe())]
+    pairs += [("source", entry.source)]
+    pairs += [("notes", entry.notes)] if entry.notes else []
+    if entry.parameters:
+        pairs.append(("parameters", ", ".join(f"{k}={v}" for k, v in entry.parameters.items())))
+    if not changed and entry.value is not None:
+        pairs.append(("value", _exact(entry.value)))
+    print(entry.title)
+    print_pairs(pairs)
+    payoffs = _payoff_table(game)
+    if payoffs is not None:
+        print_table(payoffs, title="Payoffs")
+    if not changed and entry.equilibrium is not None and max(game.actions) <= 3 * _LARGEST:
+        print_table(_equilibrium_table(entry.equilibrium), title="An equilibrium")
 
-    >>> _check_format(Path("soccer.nfg"), "soccer", "markov")
-    Traceback (most recent call last):
-    ...
-    equipoise.cli._errors.CommandError: --write: expected a name that ends in .npz for soccer, a
-    game of kind markov; found soccer.nfg
+
+def _entry_document(entry: Any) -> dict[str, Any]:
+    names = ("name", "title", "kind", "source", "notes", "parameters")
+    return {
+        **{name: getattr(entry, name) for name in names},
+        "value": _each(entry.value, float),
+        "value_exact": _each(entry.value, _exact),
+        "equilibrium": _each(entry.equilibrium, float),
+    }
+
+
+def _each(value: Any, read: Any) -> Any:
+    """Fractions as floats or as texts, however deeply nested.
+
+    >>> _each((Fraction(1, 3), Fraction(2)), _exact)
+    ['1/3', '2']
     """
-    if kind.startswith("aggregative"):
-        raise CommandError(
-            f"--write: expected a game with a table of payoffs, found {name}, of kind {kind}; a "
-            f'.toml file that says kind = "{name}" and its parameters is read in its place'
-        )
-    formats = _FORMATS.get(kind, (".npz",))
-    if file.suffix.lower() not in formats:
-        raise CommandError(
-            f"--write: expected a name that ends in {', '.join(formats)} for {name}, a game of "
-            f"kind {kind}; found {file}"
-        )
+    if isinstance(value, tuple):
+        return [_each(item, read) for item in value]
+    return None if value is None else read(value)
+
+
+def _exact(value: Any) -> str | None:
+    """Fractions as they are written.
+
+    >>> _exact((Fraction(1, 3), 0.5))
+    '(1/3, 0.5)'
+    """
+    if isinstance(value, tuple):
+        return "(" + ", ".join(str(_exact(item)) for item in value) + ")"
+    if value is None or isinstance(value, Fraction):
+        return value if value is None else str(value)
+    return format_value(value)
+
+
+def _payoff_table(game: Any) -> Table | None:
+    """The payoffs of a small game of two players, state by state where there are any."""
+    kind = game.kind
+    if kind not in ("matrix", "normal-form", "markov") or len(game.actions) != 2:
+        return None
+    if game.actions[1] > _LARGEST or game.actions[0] > 3 * _LARGEST:
+        return None
+    if kind == "markov" and game.states > 4:
+        return None
+    arrays = {"matrix": "payoff", "normal-form": "payoffs", "markov": "reward"}
+    values = getattr(game, arrays[kind]).tolist()
+    if kind == "normal-form":
+        pairs = [zip(*rows, strict=True) for rows in zip(*values, strict=True)]
+        values = [[", ".join(map(format_value, pair)) for pair in row] for row in pairs]
+    blocks = {f"state {s}, ": rows for s, rows in enumerate(values)}
+    rows = [
+        (f"{where}row {i}", *row)
+        for where, block in (blocks if kind == "markov" else {"": values}).items()
+        for i, row in enumerate(block)
+    ]
+    return Table(("", *(f"column {j}" for j in range(game.actions[1]))), rows)
+
+
+def _equilibrium_table(equilibrium: Any) -> Table:
+    rows = []
+    for player, strategy in enumerate(equilibrium):
+        by_state = isinstance(strategy[0], tuple)
+        for state, probabilities in enumerate(strategy if by_state else (strategy,)):
+            name = f"player {player}" + (f", state {state}" if by_state else "")
+            rows.append((name, ", ".join(str(_exact(p)) for p in probabilities)))
+    return Table(("", "probabilities of the actions"), rows)

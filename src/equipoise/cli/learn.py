@@ -5,22 +5,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from equipoise.cli._errors import CommandError, flags, refusing, tell_interrupted
-from equipoise.cli._flags import (
-    COMMON,
-    CommonOptions,
-    Count,
-    File,
-    Float,
-    Folder,
-    Game,
-    Int,
-    Settings,
+import numpy as np
+
+import equipoise as eq
+from equipoise.cli._inputs import (
     check_counts,
     check_seed,
+    check_suffix,
+    find_game,
+    in_run_folder,
     make_folder_of,
 )
-from equipoise.cli._folders import in_run_folder
+from equipoise.cli._main import Interrupted
+from equipoise.cli._output import (
+    certificate_document,
+    print_certificate,
+    print_json,
+    print_table,
+    write_run_page,
+)
+from equipoise.cli._parsing import COMMON, CommonOptions, Game, Settings
+from equipoise.core.errors import InputError
+from equipoise.runs import FolderInUse, Run, Table
 
 
 @dataclass(frozen=True)
@@ -40,18 +46,18 @@ class Learn:
     #: aggregate.
     game: Game
     #: How many episodes.
-    episodes: Count = 1000
+    episodes: int = 1000
     #: Whether the learner is told the rewards.
     rewards: Literal["known", "unknown"] = "known"
     #: Any equilibrium, or the best for society.
     objective: Literal["regret", "welfare"] = "regret"
     #: Side of the cells in which samples are counted (a twentieth of what can be reached).
-    spacing: Float = None
+    spacing: float | None = None
     #: Standard deviation of noise in the rewards that are seen (with --rewards unknown).
     noise: float = 0.0
     #: How many agents at once try what their type does not play (few enough to hardly matter),
     #: with --rewards unknown.
-    scouts: Int = None
+    scouts: int | None = None
     #: Let every agent learn rewards alone, instead of sharing them within its type (with
     #: --rewards unknown).
     alone: bool = False
@@ -60,67 +66,54 @@ class Learn:
     #: Set a parameter of a named game; may be repeated.
     set: Settings = ()
     #: The run folder (runs/learn, or runs/learn-2 and so on where another run has it).
-    run: Folder = None
+    run: Path | None = None
     #: Save the policy to this .json or .npz file.
-    out: File = None
+    out: Path | None = None
     common: CommonOptions = COMMON
 
     def execute(self) -> int:
         """Simulate, learn, certify, show."""
-        import equipoise as eq
-        from equipoise.cli import _crowds, _policies
-        from equipoise.cli._inputs import find_game, kind_of
-        from equipoise.cli._pages import write_run_page
-
         check_seed(self.seed)
         check_counts(episodes=self.episodes)
         check_counts(at_least=0, scouts=self.scouts)
         self._check_learning()
-        if self.out is not None:
-            with refusing():
-                _policies.check_suffix(self.out, "--out")
+        check_suffix("out", self.out, ".json", ".npz")
         game = find_game(self.game, self.set)
-        if kind_of(game) != "aggregative-markov":
-            raise CommandError(
-                f"GAME: expected a Markov game with an aggregate, such as demand-response; "
-                f"found {self.game}, a game of kind {kind_of(game)}"
+        if game.kind != "aggregative-markov":
+            raise InputError(
+                "game",
+                "a Markov game with an aggregate, such as demand-response",
+                f"{self.game}, a game of kind {game.kind}",
             )
-        with refusing(**flags("spacing", "noise", "scouts", "episodes")):
-            folder, learned = in_run_folder(self.run, "learn", lambda run: self._learn(game, run))
+        folder, learned = in_run_folder(self.run, "learn", lambda run: self._learn(game, run))
         certificate = eq.certify(game, learned.policy)
-        with refusing():
-            page = write_run_page(folder, anew=self._keep(folder, certificate))
-        document = {"folder": str(folder), **self._document(game, learned, certificate)}
+        policy, value = learned.policy, certificate.mean_value
+        solution = eq.Solution(policy, value, certificate, learned.status, stats=learned.stats)
+        page = write_run_page(folder, anew=self._keep(folder, game, solution))
         if self.out is not None:
-            with refusing():
-                _crowds.write_policy(make_folder_of(self.out), learned.policy, document)
-        self._show(document, game, learned, certificate, (folder, page))
+            eq.write_policy(make_folder_of(self.out), policy)
+        self._show(game, learned, certificate, folder, page)
         if learned.episodes < self.episodes:
-            more = (
+            raise Interrupted(
                 f" after {learned.episodes:,} of {self.episodes:,} episodes; the policy above is "
                 "the best so far; the same command goes on from what the run folder keeps"
             )
-            return tell_interrupted(more, self.common.json)
         return 0 if learned.status.ok else 1
 
     def _check_learning(self) -> None:
         """Refuse what would change nothing: most matters only where rewards have to be learnt."""
         if self.alone and self.scouts:
-            raise CommandError(f"--scouts: expected no --alone with them, found {self.scouts}")
-        if self.rewards == "unknown":
-            return
+            raise InputError("scouts", "no --alone with them", self.scouts)
         given = {
-            "--noise": f"{self.noise:g}" if self.noise > 0 else None,
-            "--scouts": None if self.scouts is None else str(self.scouts),
-            "--alone": "it" if self.alone else None,
+            "noise": self.noise if self.noise > 0 else None,
+            "scouts": self.scouts,
+            "alone": "it" if self.alone else None,
         }
-        for flag, found in given.items():
-            if found is not None:
-                raise CommandError(f"{flag}: expected only with --rewards unknown, found {found}")
+        for name, found in given.items():
+            if found is not None and self.rewards == "known":
+                raise InputError(name, "only with --rewards unknown", found)
 
     def _learn(self, game: Any, folder: Path) -> Any:
-        import equipoise as eq
-
         return eq.aggregative.learn(
             eq.aggregative.Simulator(game, self.seed, noise=self.noise),
             self.episodes,
@@ -133,67 +126,46 @@ class Learn:
             run=folder,
         )
 
-    def _keep(self, folder: Path, certificate: Any) -> bool:
-        """Add to the record what the learner cannot know: the game's name, and the exact gains.
+    def _keep(self, folder: Path, game: Any, solution: Any) -> bool:
+        """Add to the record what the learner cannot know: the game, and the exact gains.
 
         Returns whether that was new.
         """
-        from equipoise.runs import FolderInUse, Run
-
         if not (folder / "record.json").exists():
             return False
         # Whoever holds the folder now was given the same command, and adds the same.
         with suppress(FolderInUse), Run.open(folder) as run:
-            if "certified" in run.record().scalars:
+            if run.record().solution is not None:
                 return False
-            names = ("max_gain", "nash_conv", "exploitability", "method", "exact", "concept")
-            certified = {name: getattr(certificate, name) for name in names}
-            run.add_to_record({"game": ", ".join([self.game, *self.set]), "certified": certified})
+            about = {"game": ", ".join([self.game, *self.set]), "labels": game.labels.to_plain()}
+            run.add_to_record(about, solution=solution.to_plain())
             return True
         return False
 
-    def _document(self, game: Any, learned: Any, certificate: Any) -> dict[str, Any]:
-        from equipoise.cli._crowds import certificate_document
-
-        policy = learned.policy
-        return {
-            "game": self.game,
-            "kind": "aggregative-markov",
-            "agents": game.agents,
-            "episodes": learned.episodes,
-            "rewards": self.rewards,
-            "learner": {
-                "width": learned.width,
-                "bound": learned.bound,
-                "confidence": learned.confidence,
-                "regret": float(learned.regret[-1]) if learned.episodes else 0.0,
-                "welfare": learned.welfare,
-                "plans": learned.stats["plans"],
-            },
-            "policy": {part: getattr(policy, part) for part in ("rows", "counts", "actions")},
-            "certificate": certificate_document(certificate),
-            "curve": learned.curve,
-            "status": {"name": learned.status.name, "message": learned.status.message},
-        }
-
     def _show(
-        self,
-        document: dict[str, Any],
-        game: Any,
-        learned: Any,
-        certificate: Any,
-        places: tuple[Path, Path | None],
+        self, game: Any, learned: Any, certificate: Any, folder: Path, page: Path | None
     ) -> None:
-        import numpy as np
-
-        from equipoise.cli._inputs import describe
-        from equipoise.cli._output import print_json, print_pairs, print_table
-        from equipoise.runs import Table
-
         if self.common.json:
-            print_json(document)
+            told = ("width", "bound", "confidence", "welfare")
+            learner = {name: getattr(learned, name) for name in told}
+            learner["regret"] = float(learned.regret[-1]) if learned.episodes else 0.0
+            print_json(
+                {
+                    "folder": str(folder),
+                    "game": self.game,
+                    "kind": game.kind,
+                    "agents": game.agents,
+                    "episodes": learned.episodes,
+                    "rewards": self.rewards,
+                    "learner": learner | {"plans": learned.stats["plans"]},
+                    "policy": learned.policy.to_plain(),
+                    "certificate": certificate_document(certificate),
+                    "curve": learned.curve,
+                    "status": learned.status.to_plain(),
+                }
+            )
             return
-        print(f"{self.game}: {describe(game)}")
+        print(f"{self.game}: {game.describe()}")
         done = learned.episodes
         stops = np.unique(np.geomspace(1, max(done, 1), 8).round().astype(int))
         rows = [
@@ -204,18 +176,17 @@ class Learn:
         rows.append(("returned", learned.width, learned.bound))
         table = Table(("episode", "upper minus lower value", "gain at most"), rows)
         print_table(table, title="Proven so far, of any policy played, and of the one returned")
-        (low, high), (folder, page) = learned.welfare, places
-        print_pairs(
-            [
-                ("upper minus lower value", learned.width),
-                ("largest gain, at most", learned.bound),
-                ("with probability", learned.confidence),
-                ("mean welfare, between", f"{np.mean(low):.4g} and {np.mean(high):.4g}"),
-                ("largest gain, exactly", float(certificate.max_gain)),
-                ("mean reward, exactly", float(np.mean(certificate.mean_value))),
-                ("run folder", str(folder)),
-                *([] if page is None else [("report", str(page))]),
-                *([] if self.out is None else [("policy", str(self.out))]),
-                ("status", str(learned.status)),
-            ]
-        )
+        low, high = learned.welfare
+        facts = {
+            "upper minus lower value": learned.width,
+            "largest gain, at most": learned.bound,
+            "with probability": learned.confidence,
+            "mean welfare, between": f"{np.mean(low):.4g} and {np.mean(high):.4g}",
+            "mean reward, exactly": float(np.mean(certificate.mean_value)),
+            "run folder": folder,
+            "report": page,
+            "policy": self.out,
+            "status": learned.status,
+        }
+        pairs = [(name, value) for name, value in facts.items() if value is not None]
+        print_certificate(certificate, game.labels.to_plain(), pairs)

@@ -1,26 +1,29 @@
 """`equipoise play`: two learners play a family of games; the gap against the rounds."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from equipoise.cli._errors import flags, refusing, tell_interrupted
-from equipoise.cli._flags import (
-    COMMON,
-    CommonOptions,
-    Count,
-    Float,
-    Folder,
-    Int,
+import equipoise as eq
+from equipoise.cli._inputs import (
     check_counts,
     check_only_with_states,
     check_seed,
+    in_run_folder,
 )
-from equipoise.cli._folders import in_run_folder
+from equipoise.cli._main import Interrupted
+from equipoise.cli._output import (
+    print_json,
+    print_pairs,
+    print_table,
+    solution_document,
+    write_run_page,
+)
+from equipoise.cli._parsing import COMMON, CommonOptions
+from equipoise.report import certificate_of, format_value, has_certificate
+from equipoise.runs import Record
 
-#: What a record holds beside the curve.
-_CERTIFIED = ("gains", "certified_value")
-#: Every learner that `equipoise.papers.self_play` can make; named here, since that imports JAX.
+#: Every name of `equipoise.dynamics.LEARNERS`; named here, since that imports JAX.
 LearnerName = Literal[
     "omd",
     "omd-vanishing",
@@ -54,106 +57,73 @@ class Play:
     #: Which random games.
     family: Literal["uniform", "gaussian"] = "uniform"
     #: Actions of each player.
-    actions: Count = 3
-    #: States of a Markov game; without, matrix games are played.
-    states: Int = None
-    #: Discount of a Markov game (0.9).
-    discount: Float = None
-    #: Of the Dirichlet distribution of transitions: 1 (if not given) is spread out, 0.1 nearly
-    #: deterministic.
-    concentration: Float = None
+    actions: int = 3
+    #: States of a Markov game; matrix games are played if not given.
+    states: int | None = None
+    #: Discount of a Markov game; 0.9 if not given.
+    discount: float | None = None
+    #: Concentration of the Dirichlet distribution of transitions: 1 (if not given) is spread out,
+    #: 0.1 nearly deterministic.
+    concentration: float | None = None
     #: Who plays rows.
     row: LearnerName = "omd"
     #: Who plays columns.
     column: LearnerName = "omd"
     #: How many rounds; 1e6 is a million.
-    rounds: Count = 100_000
+    rounds: int = 100_000
     #: How many games.
-    games: Count = 256
+    games: int = 256
     #: What is seen of a reward.
     noise: Literal["exact", "bernoulli", "gaussian"] = "exact"
     #: Where randomness begins.
     seed: int = 0
-    #: The run folder (runs/play, or runs/play-2 and so on where another run has it).
-    run: Folder = None
+    #: The run folder; runs/play, or runs/play-2 and so on, if not given.
+    run: Path | None = None
     common: CommonOptions = COMMON
 
     def execute(self) -> int:
         """Play, print the table, write the run folder."""
-        from equipoise.cli._pages import write_run_page
-        from equipoise.papers.self_play import Config, make_learner, play_run
-
-        self._check()
-        for flag, name in (("--row", self.row), ("--column", self.column)):
-            with refusing(learner=flag):
-                make_learner(name, markov=self.states is not None, rounds=self.rounds)
-        config = Config(
-            family=self.family,
-            actions=self.actions,
-            states=self.states,
-            discount=0.9 if self.discount is None else self.discount,
-            concentration=1.0 if self.concentration is None else self.concentration,
-            row=self.row,
-            column=self.column,
-            rounds=self.rounds,
-            games=self.games,
-            noise=self.noise,
-            seed=self.seed,
-        )
-        with refusing(**flags("discount", "concentration", "rounds", "games", "actions")):
-            folder, (known, record) = in_run_folder(
-                self.run,
-                "play",
-                lambda run: ((run / "record.json").exists(), play_run(run, config)),
-            )
-        with refusing():
-            page = write_run_page(folder, anew=not known)
-        self._show(record, folder, known, page)
-        if record.scalars["rounds"] < config.rounds:
-            more = (
-                f" after {record.scalars['rounds']:,} of {config.rounds:,} rounds, which are kept; "
-                "to go on, give the same command again"
-            )
-            return tell_interrupted(more, self.common.json)
-        return 0
-
-    def _check(self) -> None:
         check_counts(actions=self.actions, rounds=self.rounds, games=self.games)
         check_counts(states=self.states)
         check_seed(self.seed)
         check_only_with_states(
             self.states, discount=self.discount, concentration=self.concentration
         )
+        given = {k: v for k, v in asdict(self).items() if k not in ("run", "common")}
+        config = eq.dynamics.SelfPlay(**{k: v for k, v in given.items() if v is not None})
 
-    def _show(self, record: Any, folder: Path, known: bool, page: Path | None) -> None:
-        from equipoise.cli._documents import certificate_document
-        from equipoise.cli._output import print_json, print_pairs, print_table
-        from equipoise.report import certificate_of, format_value
+        def play(run: Path) -> tuple[bool, Record]:
+            return (run / "record.json").exists(), eq.dynamics.self_play(config, run)
 
-        finished = record.scalars["rounds"] == record.config["rounds"]
-        # Folders of older versions hold none.
-        certificate = certificate_of(record) if "gains" in record.arrays else None
+        folder, (known, record) = in_run_folder(self.run, "play", play)
+        self._show(record, folder, known, write_run_page(folder, anew=not known))
+        if record.scalars["rounds"] < config.rounds:
+            raise Interrupted(
+                f" after {record.scalars['rounds']:,} of {config.rounds:,} rounds, which are kept; "
+                "to go on, give the same command again"
+            )
+        return 0
+
+    def _show(self, record: Record, folder: Path, known: bool, page: Path | None) -> None:
         if self.common.json:
             print_json(
                 {
                     "config": record.config,
                     "folder": str(folder),
                     "rounds": record.scalars["rounds"],
-                    "finished": finished,
+                    "finished": record.scalars["rounds"] == record.config["rounds"],
                     "read_from_disk": known,
                     "uniform": record.scalars["uniform"],
-                    "curve": {k: v for k, v in record.arrays.items() if k not in _CERTIFIED},
-                    "certificate": certificate_document(certificate) if certificate else None,
+                    "curve": record.arrays,
+                    **solution_document(record),
                 }
             )
             return
         print_table(record.tables["curve"], f"{self.row} against {self.column}")
         how = f"{folder} (finished earlier; read, not played again)" if known else str(folder)
         pairs = [("run folder", how), ("uniform play", record.scalars["uniform"])]
-        if certificate is not None:
-            gains = certificate.max_gain
+        if has_certificate(record):
+            gains = certificate_of(record).max_gain
             told = f"{format_value(gains.mean())} in the mean game, {format_value(gains.max())} in"
             pairs.append(("largest gain, certified", f"{told} the worst"))
-        if page is not None:
-            pairs.append(("report", str(page)))
-        print_pairs(pairs)
+        print_pairs([*pairs, *([] if page is None else [("report", str(page))])])

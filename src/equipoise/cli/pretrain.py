@@ -1,32 +1,30 @@
 """`equipoise pretrain`: players that learn an unseen game of a family while they play it."""
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
 
-from equipoise.cli._errors import CommandError, flags, refusing, tell_interrupted
-from equipoise.cli._flags import (
-    COMMON,
-    CommonOptions,
-    Count,
-    Float,
-    Folder,
-    Int,
+import equipoise as eq
+from equipoise.cli._inputs import (
     check_counts,
     check_only_with_states,
     check_seed,
-    optional,
+    find_game,
+    in_run_folder,
 )
-from equipoise.cli._folders import in_run_folder
-from equipoise.cli._pretraining_flags import Data, Model, Training, given, written_out
-
-#: Where the best players so far go when training is interrupted.
-BEST = "best-so-far"
+from equipoise.cli._main import Interrupted
+from equipoise.cli._output import print_json, print_pairs, print_table
+from equipoise.cli._parsing import COMMON, CommonOptions
+from equipoise.core.errors import InputError
+from equipoise.games import families
+from equipoise.incontext import BEST, Config
+from equipoise.runs import Table, read_metrics
 
 #: What the gaps of training are in Markov games.
 MARKOV_UNIT = "mean over states, times 1 - discount"
+_PRESETS = ("default", "paper", "large")
 
 
 @dataclass(frozen=True)
@@ -43,121 +41,85 @@ class Pretrain:
       equipoise pretrain --preset paper --family perturbed --scale 0.1 --run runs/paper
     """
 
+    ARGUMENTS: ClassVar = {"name": "--start"}
+
     #: Which random games: independent rewards, or those near one game.
     family: Literal["uniform", "gaussian", "perturbed"] = "uniform"
     #: Actions of the row player, and of the column player unless --columns is given.
-    actions: Count = 3
+    actions: int = 3
     #: Actions of the column player.
-    columns: Int = None
+    columns: int | None = None
     #: States of Markov games; without, matrix games are played.
-    states: Int = None
-    #: Discount of Markov games (0.9).
-    discount: Float = None
-    #: Of the Dirichlet distribution of transitions (1).
-    concentration: Float = None
-    #: How far perturbed games are from their base (0.1), or the width of Gaussian rewards (0.2).
-    scale: Float = None
-    #: The base of perturbed games: a file or a named game with rewards in [0, 1]; without, a random
-    #: one.
-    base: Annotated[str | None, optional("GAME")] = None
+    states: int | None = None
+    #: Discount of Markov games; 0.9 if not given.
+    discount: float | None = None
+    #: Concentration of the Dirichlet distribution of transitions; 1 if not given.
+    concentration: float | None = None
+    #: How far perturbed games are from their base (0.1 if not given), or the width of Gaussian
+    #: rewards (0.2 if not given).
+    scale: float | None = None
+    #: The base of perturbed games: a file or a named game with rewards in [0, 1]; a random one if
+    #: not given.
+    base: Annotated[str | None, tyro.conf.arg(metavar="GAME")] = None
     #: Where settings begin: ours, the in-context paper's experiment, or those of the players that
     #: come with the package, which want an accelerator.
     preset: Literal["default", "paper", "large"] = "default"
     #: Begin with the weights of these players, a run folder or a name, instead of random ones.
-    start: Annotated[str | None, optional("PLAYERS")] = None
+    start: Annotated[str | None, tyro.conf.arg(metavar="PLAYERS")] = None
     #: Where randomness begins.
     seed: int = 0
-    #: The run folder (runs/pretrain, or runs/pretrain-2 and so on where another run has it).
-    run: Folder = None
+    #: The run folder; runs/pretrain, or runs/pretrain-2 and so on, if not given.
+    run: Path | None = None
     common: CommonOptions = COMMON
-    model: tyro.conf.OmitArgPrefixes[Model] = field(default_factory=Model)
-    data: tyro.conf.OmitArgPrefixes[Data] = field(default_factory=Data)
-    training: tyro.conf.OmitArgPrefixes[Training] = field(default_factory=Training)
+    training: tyro.conf.OmitArgPrefixes[Config] = field(default_factory=Config)
+
+    @classmethod
+    def starting(cls, preset: str) -> "Pretrain":
+        """The command with the settings of a preset."""
+        known: Any = preset if preset in _PRESETS else "default"  # tyro refuses the others
+        return cls(training=Config.preset(known), preset=known)
 
     def execute(self) -> int:
         """Train, then say how it went."""
-        import equipoise as eq
-
-        self._check()
-        settings = (f.name for group in (Model, Data, Training) for f in fields(group))
-        with refusing(**flags("actions", "scale", "discount", "concentration", *settings)):
-            family, config = self._family(), self._config()
-        with refusing("--start", name="--start", config="--start"):
-            start = None if self.start is None else eq.incontext.load(self.start)
-
-        with refusing(**flags("learners")):
-
-            def train(run: Path) -> tuple[bool, Any]:
-                known = (run / "record.json").exists()
-                options = {"key": self.seed, "run": run, "start": start}
-                return known, eq.incontext.pretrain(family, config, **options)
-
-            folder, (known, players) = in_run_folder(self.run, "pretrain", train)
-        finished = (folder / "record.json").exists()
-        if not finished:
-            eq.incontext.save(players, folder / BEST, config, family)
-        self._show(players, config, folder, known, finished)
-        return 0 if finished else 130
-
-    def _check(self) -> None:
         check_seed(self.seed)
         check_counts(actions=self.actions, columns=self.columns, states=self.states)
         check_only_with_states(
             self.states, discount=self.discount, concentration=self.concentration
         )
         if self.base is not None and self.family != "perturbed":
-            raise CommandError(f"--base: expected --family perturbed with it, found {self.family}")
+            raise InputError("base", "--family perturbed with it", self.family)
         if self.scale is not None and self.family == "uniform":
-            raise CommandError(
-                "--scale: expected --family perturbed or gaussian with it, found uniform"
-            )
+            raise InputError("scale", "--family perturbed or gaussian with it", "uniform")
+        family = self._family()
+        start = None if self.start is None else eq.incontext.load(self.start)
+
+        def train(run: Path) -> tuple[bool, Any]:
+            known = (run / "record.json").exists()
+            options = {"key": self.seed, "run": run, "start": start}
+            return known, eq.incontext.pretrain(family, self.training, **options)
+
+        folder, (known, players) = in_run_folder(self.run, "pretrain", train)
+        finished = (folder / "record.json").exists()
+        self._show(players, folder, known, finished)
+        return 0
 
     def _family(self) -> Any:
-        from equipoise.cli._inputs import find_game
-        from equipoise.games import families
-
-        more = {}
-        if self.states is not None:
-            more["states"] = self.states
-            more |= {
-                name: getattr(self, name)
-                for name in ("discount", "concentration")
-                if getattr(self, name) is not None
-            }
+        given = {name: getattr(self, name) for name in ("states", "discount", "concentration")}
+        more: dict[str, Any] = {name: v for name, v in given.items() if v is not None}
+        scale: dict[str, Any] = {} if self.scale is None else {"scale": self.scale}
         actions = (self.actions, self.actions if self.columns is None else self.columns)
-        scale = {} if self.scale is None else {"scale": self.scale}
         if self.family == "gaussian":
             return families.gaussian(actions, **scale, **more)
         uniform = families.uniform(actions, **more)
         if self.family == "uniform":
             return uniform
-        base = (
-            uniform.sample(key=self.seed)
-            if self.base is None
-            else find_game(self.base, argument="--base")
-        )
+        base = uniform.sample(key=self.seed)
+        if self.base is not None:
+            base = find_game(self.base, argument="base")
         return families.perturbed(base, **scale)
 
-    def resolved(self) -> "Pretrain":
-        """The same command with every setting written out, those of the preset included."""
-        with refusing(**flags(*(f.name for g in (Model, Data, Training) for f in fields(g)))):
-            config = self._config()
-        groups = {"model": Model, "data": Data, "training": Training}
-        return replace(self, **{name: written_out(kind, config) for name, kind in groups.items()})
-
-    def _config(self) -> Any:
-        from equipoise.incontext import Config
-
-        presets = {"default": Config, "paper": Config.paper, "large": Config.large}
-        changes = given(self.model, self.data, self.training)
-        return replace(presets[self.preset](), **changes)
-
-    def _show(self, players: Any, config: Any, folder: Path, known: bool, finished: bool) -> None:
-        from equipoise.cli._output import print_json, print_pairs, print_table
-        from equipoise.runs import Table, read_metrics
-
+    def _show(self, players: Any, folder: Path, known: bool, finished: bool) -> None:
         rows = read_metrics(folder) if (folder / "metrics.jsonl").exists() else []
-        step = int(rows[-1]["step"]) if rows else 0
         if self.common.json:
             print_json(
                 {
@@ -165,7 +127,7 @@ class Pretrain:
                     "finished": finished,
                     "read_from_disk": known,
                     "parameters": players.parameters,
-                    "config": config,
+                    "config": self.training,
                     "metrics": rows,
                 }
             )
@@ -183,11 +145,11 @@ class Pretrain:
                 ]
             )
         if not finished:
-            more = (
-                f" after about {step:,} of {config.steps:,} steps; the best players so far are in "
-                f"{folder / BEST}; to go on, give the same command again"
+            step = int(rows[-1]["step"]) if rows else 0
+            raise Interrupted(
+                f" after about {step:,} of {self.training.steps:,} steps; the best players so far "
+                f"are in {folder / BEST}; to go on, give the same command again"
             )
-            tell_interrupted(more, self.common.json)
 
 
 def _mean(values: Any) -> float:

@@ -7,8 +7,11 @@ from typing import Annotated, Any
 
 import tyro
 
-from equipoise.cli._errors import CommandError, refusing
-from equipoise.cli._flags import COMMON, CommonOptions, check_page, make_folder_of
+from equipoise.cli._inputs import check_suffix, make_folder_of
+from equipoise.cli._output import print_json
+from equipoise.cli._parsing import COMMON, CommonOptions
+from equipoise.core.errors import InputError
+from equipoise.report import compare, find_runs, read_runs
 
 
 @dataclass(frozen=True)
@@ -25,31 +28,24 @@ class Report:
     """
 
     #: Run folders, or folders of runs.
-    runs: Annotated[
-        tuple[Path, ...],
-        tyro.conf.Positional,
-        tyro.conf.arg(metavar="RUN...", help_behavior_hint="(required)"),
-    ]
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN...")]
     #: Where the page goes.
     out: Path = Path("report.html")
-    #: What is written on top (the name of the run, or how many there are).
-    title: Annotated[str, tyro.conf.arg(metavar="TEXT", help_behavior_hint="")] = ""
+    #: What is written on top; the name of the run, or how many there are, if not given.
+    title: Annotated[str, tyro.conf.arg(metavar="TEXT")] = ""
     common: CommonOptions = COMMON
 
     def execute(self) -> int:
         """Read, draw, write."""
-        from equipoise.cli._output import print_json
-        from equipoise.report import compare, find_runs, read_runs
-
         if not self.runs:
-            raise CommandError("RUN: expected at least one run folder, found none")
-        check_page("--out", self.out)
-        with refusing("RUN"):
-            runs = read_runs([found for path in self.runs for found in find_runs(path)])
-            drawings = {run.label: _paper_figure(run) for run in runs}
-            page = compare(runs, title=self.title, drawings=drawings, command=self._command())
-        with refusing("--out"):
-            page.write(make_folder_of(self.out))
+            raise InputError("runs", "at least one run folder", "none")
+        check_suffix("out", self.out, ".html", ".htm")
+        runs = read_runs([found for path in self.runs for found in find_runs(path)])
+        drawings = {run.label: _paper_figure(run) for run in runs}
+        words = ["equipoise", "report", *map(str, self.runs), "--out", str(self.out)]
+        command = shlex.join([*words, "--title", self.title] if self.title else words)
+        page = compare(runs, title=self.title, drawings=drawings, command=command)
+        page.write(make_folder_of(self.out))
         if self.common.json:
             shown = [{"run": str(r.path), "label": r.label, "state": r.state} for r in runs]
             print_json({"report": str(self.out), "runs": shown})
@@ -59,11 +55,6 @@ class Report:
             print(f"Report: {self.out}")
         return 0
 
-    def _command(self) -> str:
-        """The command that makes the same page of the same runs."""
-        words = ["equipoise", "report", *map(str, self.runs), "--out", str(self.out)]
-        return shlex.join([*words, "--title", self.title] if self.title else words)
-
 
 def _paper_figure(run: Any) -> list[tuple[Any, str]]:
     """The drawing of a figure of a paper, which knows how to draw its own record."""
@@ -72,7 +63,5 @@ def _paper_figure(run: Any) -> list[tuple[Any, str]]:
     if run.record is None or set(run.config) != {"figure", "key", "config"}:
         return []
     name, found = run.config["figure"], run.record.name.replace("-", "_")
-    for figure in FIGURES:
-        if figure.name == name and figure.module == found:
-            return [(figure.plot(run.record), figure.title)]
-    return []
+    known = (f for f in FIGURES if (f.name, f.module) == (name, found))
+    return [(figure.plot(run.record), figure.title) for figure in known]

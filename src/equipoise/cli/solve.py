@@ -1,21 +1,38 @@
 """`equipoise solve`: a game in, a certified policy out."""
 
-from collections.abc import Callable
+import hashlib
+import inspect
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from equipoise.cli._errors import CommandError, refusing
-from equipoise.cli._flags import (
-    COMMON,
-    CommonOptions,
-    File,
-    Float,
-    Folder,
-    Game,
-    Settings,
-    check_page,
+import equipoise as eq
+from equipoise.cli._inputs import (
+    check_folder,
+    check_suffix,
+    check_tolerance,
+    find_game,
     make_folder_of,
+    setting,
 )
+from equipoise.cli._output import (
+    PAGE,
+    print_json,
+    print_pairs,
+    print_solution,
+    solution_document,
+    write_run_page,
+)
+from equipoise.cli._parsing import COMMON, CommonOptions, Game, Settings, check_names
+from equipoise.core.errors import InputError
+from equipoise.report import RunFolder, page_of, record_of
+from equipoise.runs import Record, Run
+from equipoise.runs.environment import describe_environment
+
+#: The file of the policy in a run folder.
+POLICY = "policy.json"
 
 
 @dataclass(frozen=True)
@@ -36,99 +53,132 @@ class Solve:
 
     #: A file (.nfg, .npz, .csv or .toml), or a name that `equipoise games` lists.
     game: Game
-    #: What counts as solved: the largest NashConv of a matrix game, or the largest gain of a player
-    #: in any state of a Markov game (1e-8); of an aggregative game, the largest gain of any agent
-    #: (what the theory promises).
-    tolerance: Float = None
+    #: What counts as solved: no player can gain more than this, in units of reward. A small part of
+    #: the range of payoffs if not given.
+    tolerance: float | None = None
     #: Save the policy to this .json or .npz file.
-    out: File = None
+    out: Path | None = None
     #: Write an HTML report to this file.
-    report: File = None
+    report: Path | None = None
     #: Keep the record, the policy and a report in this run folder, for `equipoise report`.
-    run: Folder = None
+    run: Path | None = None
     #: Set a parameter of a named game; may be repeated.
     set: Settings = ()
-    #: Set an option of the solver of aggregative games; may be repeated. objective=regret (any
-    #: equilibrium), welfare or loss; sense=max or min (with welfare: the best or the worst);
-    #: spacing=NUMBER, the side of the cells, and with it how near to Nash; epsilon=NUMBER, seek
-    #: among all epsilon-Nash profiles; welfare=ARRAY or loss=ARRAY, worth by type and action;
-    #: method=backward or state-wise (Markov games); tolerance=NUMBER or printed, rounding=vertex
-    #: or sample, key=NUMBER (to compare with the paper).
+    #: Set an option of the solver; may be repeated. Of Markov games: max_sweeps=NUMBER. Of
+    #: aggregative games: objective=regret (any equilibrium), welfare or loss; sense=max or min
+    #: (with welfare: the best or the worst); spacing=NUMBER, the side of the cells, and with it how
+    #: near to Nash; epsilon=NUMBER, seek among all epsilon-Nash profiles; welfare=ARRAY or
+    #: loss=ARRAY, worth by type and action; method=backward or state-wise (Markov games);
+    #: slack=NUMBER or printed, rounding=vertex or sample, key=NUMBER (to compare with the paper).
     option: Settings = ()
     common: CommonOptions = COMMON
 
     def execute(self) -> int:
         """Solve, save, show."""
-        from equipoise.cli import _policies
-        from equipoise.cli._folders import check_folder
-        from equipoise.cli._inputs import find_game
-        from equipoise.cli._solved import Showing, config_of, solve_in, solve_now
-        from equipoise.cli._verdict import check_tolerance
-
         check_tolerance(self.tolerance)
-        check_page("--report", self.report)
-        if self.out is not None:
-            with refusing():
-                _policies.check_suffix(self.out, "--out")
+        check_suffix("report", self.report, ".html", ".htm")
+        check_suffix("out", self.out, ".json", ".npz")
         if self.run is not None:
             check_folder(self.run)
         game = find_game(self.game, self.set)
-        work = self._work(game)
-        tolerance = 1e-8 if self.tolerance is None else self.tolerance
-        showing = Showing(self.game, game, tolerance, self.set)
-        with refusing():
-            if self.run is None:
-                found = solve_now(work)
-            else:
-                asked = {"set": self.set, "option": self.option, "tolerance": self.tolerance}
-                found = solve_in(self.run, config_of(self.game, **asked), showing, work)
-            if self.out is not None:
-                showing.write_policy(make_folder_of(self.out), found)
-            if self.report is not None:
-                showing.page(found).write(make_folder_of(self.report))
-        self._show(showing, found)
-        return 0 if found.solution.status.ok else 1
+        options = dict(setting(text, "option") for text in self.option)
+        _check_options(game, options)
+        if self.tolerance is not None:
+            options["tolerance"] = self.tolerance
+        begun = time.perf_counter()
+        record, known = self._record(game, options)
+        seconds = time.perf_counter() - begun
+        policy = eq.games.policy_from_plain((record.solution or {})["policy"])
+        if self.out is not None:
+            eq.write_policy(make_folder_of(self.out), policy)
+        if self.report is not None:
+            session = {"started": "", **describe_environment()}
+            place = (Path(self.game), self.game, record.config, record, [], [session], seconds)
+            page_of(RunFolder(*place)).write(make_folder_of(self.report))
+        self._show(game, record, known, seconds)
+        return 0 if bool((record.solution or {})["status"]["solved"].all()) else 1
 
-    def _work(self, game: Any) -> Callable[[], Any]:
-        """What solves such a game with these options; refuses what cannot be solved."""
-        import equipoise as eq
-        from equipoise.cli import _crowds
-        from equipoise.cli._inputs import TERMS, kind_of
+    def _record(self, game: Any, options: dict[str, Any]) -> tuple[Record, bool]:
+        """The record, from the run folder if it is there already; and whether it was."""
+        name = ", ".join([self.game, *self.set])
+        if self.run is None:
+            return record_of(game, _solve(game, options), name=name), False
+        config = {"game": self.game, "set": self.set, "option": self.option}
+        config |= {"tolerance": self.tolerance}
+        if self.game not in eq.games.names():  # another file of that name is another game
+            with open(self.game, "rb") as file:
+                config["game_sha256"] = hashlib.file_digest(file, "sha256").hexdigest()
+        if (self.run / "config.json").exists():
+            with Run.open(self.run, config) as run:  # refuses another run before any work
+                if run.finished:
+                    return run.record(), True
+        begun = time.perf_counter()
+        found = _solve(game, options)  # a game that cannot be solved leaves no folder behind
+        record = record_of(game, found, name=name, config=config)
+        with Run.start(self.run, config) as run:
+            eq.write_policy(self.run / POLICY, getattr(found, "solution", found).policy)
+            record = run.finish(record, seconds_before=time.perf_counter() - begun)
+        write_run_page(self.run)
+        return record, False
 
-        if kind_of(game) == "continuous":
-            raise CommandError(
-                f"GAME: expected a game that can be solved exactly, found {self.game}, whose "
-                "actions are continuous; `equipoise certify` judges a policy of it"
-            )
-        if kind_of(game) in TERMS:
-            raise CommandError(
-                f"GAME: expected a game that can be solved exactly, found {self.game}, of "
-                f"{game.agents:,} agents and their interactions; `equipoise offline` learns from a "
-                "log of it, and `equipoise certify` judges a policy"
-            )
-        if kind_of(game).startswith("aggregative"):
-            options = _crowds.options_of(game, self.option)
-            if self.tolerance is None:
-                return lambda: eq.solve(game, **options)
-            tolerance = self.tolerance
-            return lambda: _crowds.judge(eq.solve(game, **options), tolerance)
-        if self.option:
-            raise CommandError(f"--option: expected an aggregative game, found {self.game}")
-        return lambda: eq.solve(game, tolerance=1e-8 if self.tolerance is None else self.tolerance)
-
-    def _show(self, showing: Any, found: Any) -> None:
+    def _show(self, game: Any, record: Record, known: bool, seconds: float) -> None:
         """Print the solution, and what was written where."""
-        from equipoise.cli._output import print_json, print_pairs
-        from equipoise.cli._solved import PAGE, POLICY
-
         if self.common.json:
-            where = {"folder": str(self.run), "read_from_disk": found.known} if self.run else {}
-            print_json({**where, **showing.document(found)})
+            where = {"folder": str(self.run), "read_from_disk": known} if self.run else {}
+            about = {"game": self.game, "kind": game.kind, "actions": game.actions}
+            about |= {"batch_shape": game.batch_shape, "labels": game.labels.to_plain()}
+            print_json({**where, **about, **solution_document(record)})
             return
-        showing.show(found)
-        read = " (finished earlier; read and certified, not solved again)" if found.known else ""
+        games = record.scalars.get("games")
+        speed = f"{games / seconds:,.0f} (compilation included)" if games else None
+        more = [("seconds", seconds), *([("games per second", speed)] if speed else [])]
+        print_solution(record, [] if known else more)
+        read = " (finished earlier; read, not solved again)" if known else ""
         files: list[tuple[str, Any]] = [("policy", self.out), ("report", self.report)]
         if self.run is not None:
             files += [("run folder", f"{self.run}{read}"), ("policy", self.run / POLICY)]
             files += [("report", self.run / PAGE)]
         print_pairs([(name, str(file)) for name, file in files if file is not None])
+
+
+def _solve(game: Any, options: dict[str, Any]) -> Any:
+    """A solution; of a crowd a study, which compares it with other equilibria."""
+    if game.kind.startswith("aggregative"):
+        return eq.aggregative.study(game, **options)
+    return eq.solve(game, **options)
+
+
+def _check_options(game: Any, options: Mapping[str, Any]) -> None:
+    """Refuse options that the solver does not have, or that would change nothing."""
+    from equipoise import solvers
+
+    solver = solvers.KINDS[game.kind]
+    if isinstance(solver, str) or not options:  # `solve` says what to do instead
+        return
+    known = list(inspect.signature(solver()).parameters)[1:]
+    known.remove("tolerance")
+    check_names("option", options, known, f"options of the solver of {game.kind} games")
+    objective = options.get("objective", "regret")
+    valued, found = objective in ("welfare", "loss"), f"objective={objective}"
+    rounding, slack = options.get("rounding", "vertex"), options.get("slack")
+    replaced = f"slack={slack}, which replaces it"
+    needed = {
+        "sense": (objective == "welfare", "objective=welfare", found),
+        "epsilon": (
+            valued and slack is None,
+            "objective=welfare or loss, and without slack",
+            replaced if valued else found,
+        ),
+        "method": (
+            valued or slack == "printed",
+            "objective=welfare or loss, or with slack=printed",
+            found,
+        ),
+        "key": (rounding == "sample", "rounding=sample", f"rounding={rounding}"),
+    }
+    for name, (has_effect, condition, instead) in needed.items():
+        value = options.get(name)
+        # What no solver would take is refused by the solver, which says why.
+        wrong = name in ("epsilon", "key") and not (isinstance(value, int | float) and value >= 0)
+        if name in options and not has_effect and not wrong:
+            raise InputError(f"--option {name}", f"only with {condition}", instead)

@@ -32,12 +32,12 @@ def is_traced(x: Any) -> bool:
     return isinstance(x, jax.core.Tracer)
 
 
-def check_concrete(verb: str, *values: Any) -> None:
+def check_concrete(verb: str, pure: str, *values: Any) -> None:
     """Refuse games and policies inside a JAX transformation, whose entries cannot be read."""
     if not all(map(_is_concrete, values)):
         raise ValueError(
-            f"game: expected concrete numbers, found traced ones; `{verb}` works outside of "
-            "`jax.jit`, `jax.vmap` and `jax.grad`"
+            f"game: expected concrete numbers, found traced ones; `{verb}` does not work inside "
+            f"`jax.jit`, `jax.vmap` or `jax.grad`: use `equipoise.pure.{pure}` there"
         )
 
 

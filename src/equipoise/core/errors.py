@@ -18,9 +18,8 @@ class InputError(ValueError):
     """
 
     def __init__(self, argument: str, expected: str, found: Any, hint: str = ""):
-        # All of them are kept as `args`, so that the error can be copied and pickled.
-        super().__init__(argument, expected, found, hint)
         self.argument, self.expected, self.found, self.hint = argument, expected, found, hint
+        super().__init__(self.about(argument))
 
     def about(self, argument: str) -> str:
         """The message, with the argument called by another name."""
@@ -29,5 +28,5 @@ class InputError(ValueError):
         message = f"{argument}: expected {self.expected}{mark} found {self.found}"
         return f"{message}; {self.hint}" if self.hint else message
 
-    def __str__(self) -> str:
-        return self.about(self.argument)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.argument, self.expected, self.found, self.hint)

@@ -26,11 +26,10 @@ from equipoise.core.files import read_bytes
 #: How deep lists and tables may be nested, and the largest whole number.
 _DEEPEST, _LARGEST = 64, 10**308
 _TOO_DEEP = f"lists or tables nested more than {_DEEPEST} deep"
-#: The longest TOML text that is read, and a key of more parts than may be nested.
+#: The longest TOML text that is read, a part of a key, and a key of more parts than may be nested.
 _LONGEST_TOML = 150_000
-_DOTTED = re.compile(
-    rf"""(?<![\w-])(?:(?:"[^"\n]*+"|'[^'\n]*+'|[\w-]++)[ \t]*+\.[ \t]*+){{{_DEEPEST}}}"""
-)
+_KEY = r"""(?:"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+'|[\w-]++)"""
+_DOTTED = re.compile(rf"(?<![\w\\-])(?:{_KEY}[ \t]*+\.[ \t]*+){{{_DEEPEST}}}")
 _NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 

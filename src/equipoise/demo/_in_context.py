@@ -1,12 +1,12 @@
 """The demo's act about a family of similar games: a frozen player meets games it has never seen."""
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 import equipoise as eq
-from equipoise.demo._records import Tell, certified_record
 from equipoise.report import Curve, Report, figures, format_value
 from equipoise.runs import Record, Run, Table
 
@@ -26,7 +26,7 @@ FAR = (*ROUNDS, *(2**k for k in range(9, 17)))
 STEPS = ("the player, compiling", "the player", *LEARNERS)
 
 
-def play_in_context(config: dict[str, Any], run: Run, tell: Tell) -> Record:
+def play_in_context(config: dict[str, Any], run: Run, tell: Callable[[str], None]) -> Record:
     """The player that comes with the package, against itself, and learners on the same games."""
     players = eq.incontext.load(config["players"])
     games = eq.incontext.family_of(config["players"]).sample(config["games"], key=config["seed"])
@@ -59,15 +59,20 @@ def play_in_context(config: dict[str, Any], run: Run, tell: Tell) -> Record:
         "nash": nash,
     } | {f"gap/{name}": curve for name, curve in curves.items()}
     last = {name: float(curve[-1].mean()) for name, curve in curves.items()}
-    arrays["solved"] = np.asarray(last[OURS] < min(last[name] for name in LEARNERS))
     rows = [(name, *(float(g) for g in c.mean(1)[[4, 6, 8]])) for name, c in curves.items()]
     table = Table(("who", "after 16 rounds", "after 64", "after 256"), rows)
     scalars = {
         "game": f"{config['games']} unseen 3x3 games, {rounds} rounds",
         "seconds": seconds,
         "first_seconds": first_seconds,
+        "as announced": last[OURS] < min(last[name] for name in LEARNERS),
     }
-    return certified_record("in-context", config, certificate, scalars, arrays, {"gaps": table})
+    message = f"{rounds} rounds were played in each of {config['games']} games"
+    status = eq.Status(eq.Outcome.LEARNED, message, np.zeros(games.batch_shape, bool))
+    value = certificate.value[..., 0]
+    solution = eq.Solution(eq.Profile(episode.last), value, certificate, status)
+    plain = solution.to_plain()
+    return Record("in-context", config, scalars, arrays, {"gaps": table}, plain)
 
 
 def _typical(games: eq.MatrixGame, gaps: np.ndarray) -> tuple[int, np.ndarray]:
@@ -88,11 +93,11 @@ def in_context_outcome(record: Record) -> str:
     ours = last.pop(OURS)
     best = min(last, key=last.__getitem__)
     reached = [t for t, gap in zip(FAR, record.arrays["far"], strict=True) if gap <= ours]
-    when = f"by round {reached[0]:,}" if reached else f"not by round {FAR[-1]:,}"
+    when = f"needs {reached[0]:,} rounds" if reached else f"needs more than {FAR[-1]:,} rounds"
     return (
         f"After {ROUNDS[-1]} rounds the player's mean NashConv is {format_value(ours, 2)}, that of "
-        f"the best learner ({best}) {format_value(last[best], 2)}; mirror descent is where the "
-        f"player is {when}."
+        f"the best learner ({best}) {format_value(last[best], 2)}; mirror descent {when} to "
+        "reach the same NashConv."
     )
 
 

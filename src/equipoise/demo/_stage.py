@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.core.errors import InputError
 from equipoise.core.plain import differences, read_json
 from equipoise.demo._acts import ACTS, Act, Settings
 from equipoise.report import Report, certificate_of, concept_of
@@ -29,7 +30,7 @@ class Stage:
     ...     stage = Stage(folder, Settings())
     ...     with stage.open(ACTS[0]) as run:
     ...         record = stage.play(ACTS[0], run)
-    >>> float(record.arrays["value"].round(6)), bool(record.arrays["gains"].max() < 1e-9)
+    >>> float(record.solution["value"].round(6)), record.scalars["as announced"]
     (1.555556, True)
     """
 
@@ -68,9 +69,20 @@ class Stage:
         run.log(1, act=act.name, max_gain=worst)
         return run.finish(record)
 
-    def summary(self, records: Mapping[str, Record]) -> Table:
+    @staticmethod
+    def summary(records: Mapping[str, Record]) -> Table:
         """What was certified and how long it took, act by act."""
-        return _summary(records)
+        rows = []
+        for act in ACTS:
+            record = records[act.name]
+            certificate = certificate_of(record)
+            # What was done once was compiled and done in the first call.
+            again = record.scalars["seconds"] if "first_seconds" in record.scalars else None
+            seconds = (record.scalars.get("first_seconds", record.scalars["seconds"]), again)
+            gains = (float(certificate.max_gain.mean()), float(certificate.max_gain.max()))
+            rows.append((act.number, certificate.nash_conv.size, *gains, *seconds))
+        columns = ("act", "games", "mean max gain", "max gain", "first call, s", "again, s")
+        return Table(columns, rows)
 
     def write_page(self, records: Mapping[str, Record]) -> Path:
         """Write the page about the records of all acts, and return where it is."""
@@ -90,16 +102,18 @@ class Stage:
     def _check_files(self) -> None:
         """Refuse a folder that holds anything but a demo."""
         if self.folder.exists() and not self.folder.is_dir():
-            raise ValueError(f"folder: expected a folder, found the file {self.folder}")
+            raise InputError("folder", "a folder", f"the file {self.folder}")
         if not self.folder.exists():
             return
         known = {_PAGE, *(act.name for act in ACTS)}
         other = sorted(entry.name for entry in self.folder.iterdir() if entry.name not in known)
         if other:
             more = f" and {len(other) - 3} more" if len(other) > 3 else ""
-            raise ValueError(
-                f"folder: expected a new or empty one, or that of a demo of this version; found "
-                f"{', '.join(other[:3])}{more} in {self.folder}; choose another folder"
+            raise InputError(
+                "folder",
+                "a new or empty one, or that of a demo of this version",
+                f"{', '.join(other[:3])}{more} in {self.folder}",
+                "choose another folder",
             )
 
     def _check_acts(self) -> None:
@@ -110,35 +124,19 @@ class Stage:
                 continue
             if not (place / "config.json").exists():
                 if any(place.iterdir()):
-                    raise ValueError(
-                        f"folder: expected a run or nothing in {place}, found other files; "
-                        "choose another folder"
-                    )
+                    wanted = f"a run or nothing in {place}"
+                    raise InputError("folder", wanted, "other files", "choose another folder")
                 continue
             found = differences(read_json(place / "config.json"), act.config(self.settings))
             if found:
-                raise ValueError(
-                    f"folder: expected an unfinished demo of the same settings and version, found "
-                    f"other values of {', '.join(found)} in {place}; choose another folder, or "
-                    f"remove {self.folder}"
+                raise InputError(
+                    "folder",
+                    "an unfinished demo of the same settings and version",
+                    f"other values of {', '.join(found)} in {place}",
+                    f"choose another folder, or remove {self.folder}",
                 )
             if (place / "record.json").exists():
                 Record.load(place)  # what is broken is found before anything is played
-
-
-def _summary(records: Mapping[str, Record]) -> Table:
-    """What was certified and how long it took, act by act."""
-    rows = []
-    for act in ACTS:
-        record = records[act.name]
-        certificate = certificate_of(record)
-        # What was done once was compiled and done in the first call.
-        again = record.scalars["seconds"] if "first_seconds" in record.scalars else None
-        seconds = (record.scalars.get("first_seconds", record.scalars["seconds"]), again)
-        gains = (float(certificate.max_gain.mean()), float(certificate.max_gain.max()))
-        rows.append((act.number, certificate.nash_conv.size, *gains, *seconds))
-    columns = ("act", "games", "mean max gain", "max gain", "first call, s", "again, s")
-    return Table(columns, rows)
 
 
 def _page(records: Mapping[str, Record]) -> Report:
@@ -148,7 +146,7 @@ def _page(records: Mapping[str, Record]) -> Report:
         "structure. Three structures in three acts; each ends with a certificate, computed from "
         "the game alone, of how much any player could still gain by leaving the policy.",
     )
-    page.table(_summary(records), digits=3)
+    page.table(Stage.summary(records), digits=3)
     for act in ACTS:
         record = records[act.name]
         page.section(act.heading)

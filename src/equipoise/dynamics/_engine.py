@@ -20,9 +20,8 @@ import numpy as np
 
 from equipoise.core.machine import cores
 from equipoise.core.precision import double_precision, single_precision
-from equipoise.dynamics._noise import Noise
-from equipoise.dynamics._round import Event, Tables, upcoming
-from equipoise.dynamics._seats import Seats
+from equipoise.dynamics._learner import Noise
+from equipoise.dynamics._round import Event, Seats, Tables, upcoming
 from equipoise.dynamics.loop import LoopState, Remembered, Sums, advance, begin, remember
 
 #: Rounds compiled into one loop body: on an H200, 8 give 1.3 times the speed of 1, and 16 no more.
@@ -106,7 +105,7 @@ def run(
     def prepared(index: np.ndarray) -> tuple[Any, ...]:
         games, words = tables.on_device(index), jnp.asarray(keys[:, index])
         who, sounds = as_arrays((seats, noise))
-        loop = None if state is None else _take(state, index)
+        loop = jax.tree.map(lambda a: jnp.asarray(a[..., index] if a.ndim else a), state)
         if loop is None and not history:
             room = stops[-1] if seats.in_context else 0
             loop = _begin(games, who, sounds, words, start, room)
@@ -120,7 +119,7 @@ def run(
                 loop, _ = _advance(games, who, sounds, words, loop, jnp.int32(stop), unroll=unroll)
                 policies = upcoming(games, seats, loop.round, loop.learners)
                 snapshots.append(_snapshot(policies, loop.sums))
-            return _kept(seats, loop), snapshots, None
+            return None if seats.in_context else jax.tree.map(np.asarray, loop), snapshots, None
 
     def remember_tile(index: np.ndarray) -> tuple[Any, list[Snapshot], Any]:
         rounds, records = stops[-1] - before, len(stops)
@@ -132,19 +131,25 @@ def run(
                 *(games, who, words, loop, slots.astype(np.int32)),
                 **{"rounds": rounds, "records": records, "noise": sounds, "start": start},
             )
+            found = jax.tree.map(np.asarray, found)
             kept = [jax.tree.map(lambda leaf, i=i: leaf[i], found.kept) for i in range(records)]
-            events = jax.tree.map(np.asarray, (found.events, found.expected, found.state.place))
-            return _kept(seats, found.state), [_snapshot(*one) for one in kept], events
+            events = (found.events, found.expected, found.state.place)
+            after = None if seats.in_context else found.state
+            return after, [_snapshot(*one) for one in kept], events
 
-    size = tile_size(tables.games, _bytes_per_game(tables, double), backend)
-    if seats.in_context:
-        size = CONTEXT_TILES.get(backend, LARGEST)
+    size = CONTEXT_TILES.get(backend, LARGEST)
+    if not seats.in_context:
+        size = tile_size(tables.games, _bytes_per_game(tables, double), backend)
     tiles = cut(tables.games, size)
     if history:
         pieces = run_tiles(remember_tile, tiles)
     else:  # a loop that ends before its first round compiles the same program
         pieces = run_tiles(play_tile, tiles, prepare=lambda index: play_tile(index, [0]))
-    return Outcome(*_join(pieces, tables.games))
+
+    def join(*leaves: Any) -> Any:
+        return np.concatenate(leaves, -1)[..., : tables.games] if leaves[0].ndim else leaves[0]
+
+    return Outcome(*jax.tree.map(join, *pieces))
 
 
 def _bytes_per_game(tables: Tables, double: bool) -> int:
@@ -156,29 +161,12 @@ def _bytes_per_game(tables: Tables, double: bool) -> int:
 
 
 def _snapshot(policies: Any, sums: Sums) -> Snapshot:
-    def add(partial: Any, total: Any, error: Any) -> np.ndarray:
-        whole = np.asarray(total, np.float64) - np.asarray(error, np.float64)
-        return whole + np.asarray(partial, np.float64)
+    def exact(tree: Any) -> Any:
+        return jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), tree)
 
-    x, y = (np.asarray(policy, np.float64) for policy in policies)
-    return Snapshot((x, y), jax.tree.map(add, sums.partial, sums.total, sums.error))
-
-
-def _kept(seats: Seats, loop: LoopState) -> LoopState | None:
-    return None if seats.in_context else jax.tree.map(np.asarray, loop)
-
-
-def _take(state: LoopState, index: np.ndarray) -> LoopState:
-    return jax.tree.map(
-        lambda leaf: jnp.asarray(leaf) if leaf.ndim == 0 else jnp.asarray(leaf[..., index]), state
-    )
-
-
-def _join(pieces: list[Any], games: int) -> Any:
-    def join(*leaves: Any) -> Any:
-        return leaves[0] if leaves[0].ndim == 0 else np.concatenate(leaves, -1)[..., :games]
-
-    return jax.tree.map(join, *pieces)
+    wide = exact(sums)
+    added = jax.tree.map(lambda p, t, e: (t - e) + p, wide.partial, wide.total, wide.error)
+    return Snapshot(exact(policies), added)
 
 
 def _power_of_two(number: int) -> int:

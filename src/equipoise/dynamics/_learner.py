@@ -1,4 +1,4 @@
-"""What a learner is, and what it may see.
+"""What a learner is, what it may see, and the noise in what it sees of a reward.
 
 A learner is an immutable module of pure functions: `init(spec)` makes the state before the
 first round, `policy(state)` the distribution it plays, `update(state, feedback)` the state after
@@ -15,9 +15,9 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from equipoise.core import checks
+from equipoise.core import InputError, checks, streams
+from equipoise.core.fusion import once
 
 
 class Spec(eqx.Module):
@@ -49,39 +49,35 @@ class Spec(eqx.Module):
         return jnp.full(shape, 1.0 / self.actions, jnp.result_type(float))
 
 
-def _count(name: str, least: int) -> Any:
-    """A converter to whole numbers; refuses what is no such number, where it can be read."""
-
-    def convert(value: Any) -> Any:
-        if isinstance(value, jax.Array | np.ndarray | np.generic):
-            if checks.is_traced(value) or not hasattr(value, "dtype"):
-                return value
-            array = np.asarray(value)
-            if array.dtype.kind not in "iu" or (array.size and array.min() < least):
-                raise ValueError(
-                    f"{name}: expected whole numbers >= {least}, found {array.dtype} {array}"
-                )
-            return jnp.asarray(value)
-        return jnp.int32(checks.check_count(name, value, at_least=least))
-
-    return convert
-
-
-def _numbers(name: str) -> Any:
-    """A converter to finite numbers."""
+def _field(name: str, least: int | None = None) -> Any:
+    """A field of finite numbers, or of whole ones from `least` on; traced ones are not read."""
 
     def convert(value: Any) -> Any:
         if checks.is_traced(value):
             return value
+        if least is not None and not hasattr(value, "dtype"):
+            return jnp.int32(checks.check_count(name, value, at_least=least))
         array = checks.as_float_array(name, value, copy=False)
         checks.check_finite(name, array)
-        return value if isinstance(value, jax.Array) else jnp.asarray(array)
+        if least is None:
+            return value if isinstance(value, jax.Array) else jnp.asarray(array)
+        if value.dtype.kind not in "iu" or (array.size and array.min() < least):
+            raise InputError(name, f"whole numbers >= {least}", f"{value.dtype} {value}")
+        return jnp.asarray(value)
 
-    return convert
+    return eqx.field(converter=convert)
 
 
-def _field(name: str, least: int | None = None) -> Any:
-    return eqx.field(converter=_numbers(name) if least is None else _count(name, least))
+def check_below(name: str, value: Any, count: int, what: str = "a state") -> int:
+    """The value as an int; refuse what is no number from 0 to `count - 1`.
+
+    >>> check_below("next_state", 2, 3)
+    2
+    """
+    value = checks.check_count(name, value, at_least=0)
+    if value >= count:
+        raise InputError(name, f"{what} in [0, {count - 1}]", value)
+    return value
 
 
 class Bandit(eqx.Module):
@@ -172,6 +168,21 @@ class Learner(eqx.Module):
         """The state after a round with this feedback."""
 
 
+class PolicyLearner(Learner):
+    """A learner whose state holds the policy of the next round.
+
+    **Example**
+
+    >>> from equipoise.dynamics import OMD, Spec
+    >>> OMD().policy(OMD().init(Spec(actions=2))).tolist()
+    [0.5, 0.5]
+    """
+
+    def policy(self, state: Any) -> jax.Array:
+        """The policy in the state."""
+        return state.policy
+
+
 class ContextLearner(Learner):
     """A learner whose state is a record of the play so far, such as a transformer's cache.
 
@@ -227,3 +238,83 @@ def explored_share(first: Any, t: Any) -> jax.Array:
     [0.2, 0.2, 0.1]
     """
     return first * jnp.minimum(1.0, (16.0 / jnp.asarray(t, jnp.float32)) ** 0.25)
+
+
+class Noise(eqx.Module):
+    """How the reward that both players see comes from the mean reward of the joint action."""
+
+    @abstractmethod
+    def __call__(self, mean: Any, keys: Any, t: Any) -> jax.Array:
+        """The reward seen in round `t`, in [0, 1]."""
+
+
+def check_noise(noise: Any) -> Noise:
+    """The noise that was asked for, exact rewards where none was; refuse what is no noise.
+
+    >>> check_noise(None)
+    Exact()
+    """
+    if noise is None:
+        return Exact()
+    if not isinstance(noise, Noise):
+        found = f"the class {noise.__name__}" if isinstance(noise, type) else repr(noise)
+        raise InputError("noise", "Exact(), Bernoulli() or Gaussian(scale)", found)
+    return noise
+
+
+class Exact(Noise):
+    """The mean reward itself.
+
+    >>> float(Exact()(0.25, None, 1))
+    0.25
+    """
+
+    def __call__(self, mean: Any, keys: Any, t: Any) -> jax.Array:
+        """The mean."""
+        return jnp.asarray(mean)
+
+
+class Bernoulli(Noise):
+    """One with the mean as its probability, otherwise zero: unbiased, and as noisy as can be.
+
+    >>> import jax.numpy as jnp
+    >>> float(Bernoulli()(1.0, jnp.zeros(2, jnp.uint32), 1))
+    1.0
+    """
+
+    def __call__(self, mean: Any, keys: Any, t: Any) -> jax.Array:
+        """A coin."""
+        u = streams.uniform(keys, t, streams.REWARD)
+        return once((u < mean).astype(u.dtype))
+
+
+class Gaussian(Noise):
+    """The mean plus Gaussian noise, clipped to [0, 1].
+
+    Clipping is what a bounded sensor does; where the mean is within a few `scale`s of 0 or 1 it
+    biases the reward towards the middle.
+
+    >>> import jax.numpy as jnp
+    >>> 0.0 <= float(Gaussian(0.1)(0.5, jnp.zeros(2, jnp.uint32), 1)) <= 1.0
+    True
+    """
+
+    scale: float = 0.1
+
+    def __check_init__(self) -> None:
+        checks.check_range("scale", self.scale, 0.0, float("inf"), high_open=True)
+
+    def __call__(self, mean: Any, keys: Any, t: Any) -> jax.Array:
+        """The mean plus the normal quantile of a uniform number."""
+        # Half a step off zero, so that the quantile is finite.
+        u = streams.uniform(keys, t, streams.REWARD) + 2.0**-25
+        normal = jnp.sqrt(2.0) * jax.lax.erf_inv(2.0 * u - 1.0)
+        return once(jnp.clip(mean + self.scale * normal, 0.0, 1.0))
+
+
+#: The noises by the names they have on the command line and in configs.
+NOISES: dict[str, Noise] = {
+    "exact": Exact(),
+    "bernoulli": Bernoulli(),
+    "gaussian": Gaussian(),
+}

@@ -10,16 +10,9 @@ import jax.numpy as jnp
 from equipoise.core import checks, schedules, steps
 from equipoise.core.fusion import once
 from equipoise.core.schedules import Constant, Power, Rates, Schedule
-from equipoise.dynamics._learner import Learner, MarkovBandit, Spec
-from equipoise.dynamics._parts import (
-    Anchor,
-    Entropic,
-    Euclidean,
-    ImplicitExploration,
-    MirrorMap,
-    MovingAnchor,
-    UniformAnchor,
-)
+from equipoise.dynamics import _parts as parts
+from equipoise.dynamics._learner import MarkovBandit, PolicyLearner, Spec
+from equipoise.dynamics._omd import mirror_step
 
 #: Rates for a regulariser that vanishes, in visits of the state instead of rounds.
 VANISHING_MARKOV_RATES = Rates(eta=Power(2.0, 0.75), beta=Power(0.5, 1 / 3), eps=Power(0.5, 0.25))
@@ -89,7 +82,7 @@ class MarkovState(eqx.Module):
     discount: float = eqx.field(static=True)
 
 
-class MarkovOMD(Learner):
+class MarkovOMD(PolicyLearner):
     """Mirror descent for Markov games (in-context paper, Algorithm 1), corrected.
 
     On the `tau`-th visit of state `s`, with all rates taken at `tau`,
@@ -120,10 +113,10 @@ class MarkovOMD(Learner):
     sees: ClassVar[type] = MarkovBandit
 
     rates: Rates = MARKOV_RATES
-    mirror: MirrorMap = Euclidean()
+    mirror: parts.MirrorMap = parts.Euclidean()
     loss: MarkovLoss = Advantage()
     value_step: Schedule = Power(1.0, 0.7)
-    anchor: Anchor = MovingAnchor(Power(1.0, 1.0))
+    anchor: parts.Anchor = parts.MovingAnchor(Power(1.0, 1.0))
 
     @classmethod
     def vanishing(cls) -> "MarkovOMD":
@@ -132,7 +125,7 @@ class MarkovOMD(Learner):
         >>> float(MarkovOMD.vanishing().rates.eps(16))
         0.25
         """
-        return cls(rates=VANISHING_MARKOV_RATES, anchor=UniformAnchor())
+        return cls(rates=VANISHING_MARKOV_RATES, anchor=parts.UniformAnchor())
 
     @classmethod
     def printed_constants(cls, rounds: int) -> "MarkovOMD":
@@ -141,7 +134,7 @@ class MarkovOMD(Learner):
         >>> round(float(MarkovOMD.printed_constants(1000).rates.beta(1)), 6)
         0.1
         """
-        return cls(rates=schedules.paper(rounds), anchor=UniformAnchor())
+        return cls(rates=schedules.paper(rounds), anchor=parts.UniformAnchor())
 
     @classmethod
     def printed_signs(cls) -> "MarkovOMD":
@@ -151,25 +144,15 @@ class MarkovOMD(Learner):
         -0.5
         """
         rates = eqx.tree_at(lambda r: r.eps, VANISHING_MARKOV_RATES, Power(-0.5, 0.25))
-        return cls(rates=rates, loss=MarkovPrintedSign(), anchor=UniformAnchor())
+        return cls(rates=rates, loss=MarkovPrintedSign(), anchor=parts.UniformAnchor())
 
     def init(self, spec: Spec) -> MarkovState:
         """Uniform play, values in the middle of their range."""
         if spec.states is None:
             raise ValueError("spec: expected a number of states, found None")
-        dtype = jnp.result_type(float)
-        uniform = jnp.full((spec.states, spec.actions), 1.0 / spec.actions, dtype)
-        return MarkovState(
-            uniform,
-            jnp.full(spec.states, 0.5 / (1.0 - spec.discount), dtype),
-            jnp.zeros(spec.states, jnp.int32),
-            self.anchor.init(uniform),
-            spec.discount,
-        )
-
-    def policy(self, state: MarkovState) -> jax.Array:
-        """The current iterate of every state."""
-        return state.policy
+        values = jnp.full(spec.states, 0.5 / (1.0 - spec.discount), jnp.result_type(float))
+        visits, anchor = jnp.zeros(spec.states, jnp.int32), self.anchor.init(spec.uniform)
+        return MarkovState(spec.uniform, values, visits, anchor, spec.discount)
 
     def update(self, state: MarkovState, feedback: MarkovBandit) -> MarkovState:
         """One step at the state visited."""
@@ -181,7 +164,10 @@ class MarkovOMD(Learner):
         policy = once(steps.pick(state.policy, feedback.state))
         anchor = jax.tree.map(lambda leaf: once(steps.pick(leaf, feedback.state)), state.anchor)
         loss = self.loss(value, target, state.discount)
-        policy = once(self._step(policy, anchor, feedback.action, loss, tau))
+        losses, _ = parts.ImplicitExploration().estimate(
+            (), policy, feedback.action, loss, self.rates.beta(tau), tau
+        )
+        policy = once(mirror_step(self, policy, anchor, losses, tau))
         anchor = self.anchor.update(anchor, policy, tau)
         value = once(value + self.value_step(tau) * (target - value))
         return MarkovState(
@@ -190,16 +176,6 @@ class MarkovOMD(Learner):
             state.visits + here,
             jax.tree.map(lambda new, old: jnp.where(here[:, None], new, old), anchor, state.anchor),
             state.discount,
-        )
-
-    def _step(self, policy: Any, anchor: Any, action: Any, loss: Any, tau: Any) -> jax.Array:
-        beta = self.rates.beta(tau)
-        estimate = ImplicitExploration().estimate((), policy, action, loss, beta, tau)[0]
-        rates, actions = self.rates, policy.shape[0]
-        pull = self.anchor.pull(anchor, policy, self.mirror)
-        gradient = estimate + rates.strength(tau, actions) * pull
-        return self.mirror.step(
-            policy, gradient, rates.step(tau, actions), rates.floor(tau) / actions
         )
 
 
@@ -219,10 +195,10 @@ def MarkovEntropicOMD(epsilon: float = 0.1) -> MarkovOMD:
     rates = Rates(eta=Power(2.0, eta), beta=Power(1.0, beta), eps=Power(1.0, eps))
     return MarkovOMD(
         rates=rates,
-        mirror=Entropic(),
+        mirror=parts.Entropic(),
         loss=Shortfall(),
         value_step=Power(1.0, value),
-        anchor=UniformAnchor(),
+        anchor=parts.UniformAnchor(),
     )
 
 
@@ -238,7 +214,7 @@ class VLearningState(eqx.Module):
     discount: float = eqx.field(static=True)
 
 
-class VLearning(Learner):
+class VLearning(PolicyLearner):
     """V-learning (Jin, Liu, Wang and Yu, 2021), with the discount in place of an episode.
 
     With `H = 1 / (1 - discount)` and on the `t`-th visit of a state, `alpha_t = (H+1) / (H+t)`,
@@ -273,19 +249,9 @@ class VLearning(Learner):
         """Uniform play, the largest values there can be."""
         if spec.states is None:
             raise ValueError("spec: expected a number of states, found None")
-        dtype = jnp.result_type(float)
-        zeros = jnp.zeros((spec.states, spec.actions), dtype)
-        return VLearningState(
-            zeros,
-            zeros + 1.0 / spec.actions,
-            jnp.full(spec.states, 1.0 / (1.0 - spec.discount), dtype),
-            jnp.zeros(spec.states, jnp.int32),
-            spec.discount,
-        )
-
-    def policy(self, state: VLearningState) -> jax.Array:
-        """Exponential weights of every state."""
-        return state.policy
+        values = jnp.full(spec.states, 1.0 / (1.0 - spec.discount), jnp.result_type(float))
+        losses, visits = jnp.zeros_like(spec.uniform), jnp.zeros(spec.states, jnp.int32)
+        return VLearningState(losses, spec.uniform, values, visits, spec.discount)
 
     def update(self, state: VLearningState, feedback: MarkovBandit) -> VLearningState:
         """Update the value, the losses and the policy of the state visited."""
@@ -300,7 +266,14 @@ class VLearning(Learner):
         bonus = self.bonus * jnp.sqrt(horizon**3 * actions / t)
         value = steps.pick(state.values, feedback.state)
         value = once(value + alpha * (target + bonus - value))
-        policy, losses = self._weigh(state, feedback, 1.0 - target / horizon, alpha, eta)
+        played = steps.one_hot(feedback.action, actions)
+        chance = steps.pick(steps.pick(state.policy, feedback.state), feedback.action)
+        estimate = once((1.0 - target / horizon) / (chance + eta))
+        losses = steps.pick(state.losses, feedback.state)
+        losses = once(losses + alpha * (jnp.where(played, estimate, 0.0) - losses))
+        rate = self.scale * eta / alpha
+        weights = once(jnp.exp(-rate * (losses - steps.smallest(losses))))
+        policy = once(weights / steps.total(weights))
         return VLearningState(
             jnp.where(here[:, None], losses, state.losses),
             jnp.where(here[:, None], policy, state.policy),
@@ -308,18 +281,6 @@ class VLearning(Learner):
             state.visits + here,
             state.discount,
         )
-
-    def _weigh(
-        self, state: VLearningState, feedback: MarkovBandit, loss: Any, alpha: Any, eta: Any
-    ) -> tuple[jax.Array, jax.Array]:
-        played = steps.one_hot(feedback.action, state.losses.shape[1])
-        policy = steps.pick(state.policy, feedback.state)
-        estimate = once(loss / (steps.pick(policy, feedback.action) + eta))
-        losses = steps.pick(state.losses, feedback.state)
-        losses = once(losses + alpha * (jnp.where(played, estimate, 0.0) - losses))
-        rate = self.scale * eta / alpha
-        weights = once(jnp.exp(-rate * (losses - steps.smallest(losses))))
-        return once(weights / steps.total(weights)), losses
 
 
 def mixing_weight(t: Any, discount: Any) -> Any:

@@ -1,6 +1,6 @@
 """Learners of matrix games under bandit feedback: mirror descent in all combinations, EXP3-IX."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -9,23 +9,8 @@ import jax.numpy as jnp
 from equipoise.core import checks, schedules, steps
 from equipoise.core.fusion import once
 from equipoise.core.schedules import Constant, Power, Rates
-from equipoise.dynamics._learner import Bandit, Learner, Spec
-from equipoise.dynamics._parts import (
-    Anchor,
-    Baseline,
-    Entropic,
-    Estimate,
-    Euclidean,
-    ImplicitExploration,
-    LogBarrier,
-    LossForm,
-    MirrorMap,
-    MovingAnchor,
-    PlainLoss,
-    PrintedSign,
-    Standardised,
-    UniformAnchor,
-)
+from equipoise.dynamics import _parts as parts
+from equipoise.dynamics._learner import Bandit, PolicyLearner, Spec
 
 #: Rates for a regulariser that pulls towards the uniform policy and vanishes.
 VANISHING_RATES = Rates(eta=Power(2.0, 0.75), beta=Power(0.5, 1 / 3), eps=Power(1.0, 0.25))
@@ -42,7 +27,7 @@ class OMDState(eqx.Module):
     anchor: Any
 
 
-class OMD(Learner):
+class OMD(PolicyLearner):
     """Regularised online mirror descent on the truncated simplex (in-context paper, Section 4.1).
 
     In round `t`, after playing `a` and earning `r`, the step is
@@ -70,13 +55,11 @@ class OMD(Learner):
     True
     """
 
-    sees: ClassVar[type] = Bandit
-
     rates: Rates = DEFAULT_RATES
-    mirror: MirrorMap = Euclidean()
-    loss: LossForm = Standardised()
-    estimate: Estimate = ImplicitExploration()
-    anchor: Anchor = MovingAnchor()
+    mirror: parts.MirrorMap = parts.Euclidean()
+    loss: parts.LossForm = parts.Standardised()
+    estimate: parts.Estimate = parts.ImplicitExploration()
+    anchor: parts.Anchor = parts.MovingAnchor()
 
     @classmethod
     def vanishing(cls) -> "OMD":
@@ -85,7 +68,7 @@ class OMD(Learner):
         >>> float(OMD.vanishing().rates.eps(16))
         0.5
         """
-        return cls(rates=VANISHING_RATES, loss=Baseline(), anchor=UniformAnchor())
+        return cls(rates=VANISHING_RATES, loss=parts.Baseline(), anchor=parts.UniformAnchor())
 
     @classmethod
     def printed_constants(cls, rounds: int) -> "OMD":
@@ -94,7 +77,9 @@ class OMD(Learner):
         >>> round(float(OMD.printed_constants(1000).rates.beta(1)), 6)
         0.1
         """
-        return cls(rates=schedules.paper(rounds), loss=Baseline(), anchor=UniformAnchor())
+        return cls(
+            rates=schedules.paper(rounds), loss=parts.Baseline(), anchor=parts.UniformAnchor()
+        )
 
     @classmethod
     def printed_signs(cls) -> "OMD":
@@ -104,7 +89,7 @@ class OMD(Learner):
         -1.0
         """
         rates = eqx.tree_at(lambda r: r.eps, VANISHING_RATES, Power(-1.0, 0.25))
-        return cls(rates=rates, loss=PrintedSign(), anchor=UniformAnchor())
+        return cls(rates=rates, loss=parts.PrintedSign(), anchor=parts.UniformAnchor())
 
     @classmethod
     def printed(cls, rounds: int) -> "OMD":
@@ -116,7 +101,7 @@ class OMD(Learner):
         rates = schedules.paper(rounds)
         negated = jax.tree.map(lambda value: -value, rates.eps)
         rates = eqx.tree_at(lambda r: r.eps, rates, negated)
-        return cls(rates=rates, loss=PrintedSign(), anchor=UniformAnchor())
+        return cls(rates=rates, loss=parts.PrintedSign(), anchor=parts.UniformAnchor())
 
     @classmethod
     def cai_exponents(cls) -> "OMD":
@@ -125,30 +110,21 @@ class OMD(Learner):
         >>> float(OMD.cai_exponents().rates.eta.exponent)
         0.625
         """
-        return cls(rates=_cai_rates(), loss=PlainLoss(), anchor=UniformAnchor())
+        return cls(rates=_cai_rates(), loss=parts.PlainLoss(), anchor=parts.UniformAnchor())
 
     def init(self, spec: Spec) -> OMDState:
         """Uniform play."""
         estimate, anchor = self.estimate.init(spec.actions), self.anchor.init(spec.uniform)
         return OMDState(spec.uniform, self.loss.init(), estimate, anchor)
 
-    def policy(self, state: OMDState) -> jax.Array:
-        """The current iterate."""
-        return state.policy
-
     def update(self, state: OMDState, feedback: Bandit) -> OMDState:
         """One mirror-descent step on the estimated losses."""
-        t, rates = feedback.round, self.rates
+        t = feedback.round
         loss = self.loss.loss(state.loss, feedback.reward)
-        gradient, estimate = self.estimate.estimate(
-            state.estimate, state.policy, feedback.action, loss, rates.beta(t), t
+        losses, estimate = self.estimate.estimate(
+            state.estimate, state.policy, feedback.action, loss, self.rates.beta(t), t
         )
-        actions = state.policy.shape[0]
-        pull = self.anchor.pull(state.anchor, state.policy, self.mirror)
-        gradient = gradient + rates.strength(t, actions) * pull
-        policy = self.mirror.step(
-            state.policy, gradient, rates.step(t, actions), rates.floor(t) / actions
-        )
+        policy = mirror_step(self, state.policy, state.anchor, losses, t)
         return OMDState(
             policy,
             self.loss.update(state.loss, feedback.reward, t),
@@ -157,12 +133,23 @@ class OMD(Learner):
         )
 
 
+def mirror_step(learner: Any, policy: Any, anchor: Any, losses: Any, t: Any) -> jax.Array:
+    """The step of `OMD` (and, at a state, of `MarkovOMD`) on estimated losses, with the rates of t.
+
+    `anchor` is what the learner's anchor remembers.
+    """
+    rates, actions = learner.rates, policy.shape[0]
+    pull = learner.anchor.pull(anchor, policy, learner.mirror)
+    gradient = losses + rates.strength(t, actions) * pull
+    return learner.mirror.step(policy, gradient, rates.step(t, actions), rates.floor(t) / actions)
+
+
 def _cai_rates() -> Rates:
     # Their step is eta, not eta / 2.
     return Rates(eta=Power(2.0, 5 / 8), beta=Power(1.0, 3 / 8), eps=Power(1.0, 1 / 8))
 
 
-def EntropicOMD(rates: Rates | None = None, loss: LossForm | None = None) -> OMD:
+def EntropicOMD(rates: Rates | None = None, loss: parts.LossForm | None = None) -> OMD:
     """Entropic mirror descent with the rates of Cai et al. (2023, Algorithm 1).
 
     `eta = t^-5/8`, `beta = t^-3/8`, `eps = t^-1/8`, the loss `1 - r`.
@@ -175,13 +162,13 @@ def EntropicOMD(rates: Rates | None = None, loss: LossForm | None = None) -> OMD
     """
     return OMD(
         rates=rates or _cai_rates(),
-        mirror=Entropic(),
-        loss=loss or PlainLoss(),
-        anchor=UniformAnchor(),
+        mirror=parts.Entropic(),
+        loss=loss or parts.PlainLoss(),
+        anchor=parts.UniformAnchor(),
     )
 
 
-def LogBarrierOMD(rates: Rates | None = None, loss: LossForm | None = None) -> OMD:
+def LogBarrierOMD(rates: Rates | None = None, loss: parts.LossForm | None = None) -> OMD:
     """Mirror descent with the log barrier as distance and regulariser.
 
     The rates have the exponents of `OMD.vanishing`; steps are longer, since the barrier shortens
@@ -196,9 +183,9 @@ def LogBarrierOMD(rates: Rates | None = None, loss: LossForm | None = None) -> O
     default = Rates(eta=Power(36.0, 0.75), beta=Power(0.1, 0.4), eps=Power(0.05, 0.25))
     return OMD(
         rates=rates or default,
-        mirror=LogBarrier(),
-        loss=loss or Baseline(),
-        anchor=UniformAnchor(),
+        mirror=parts.LogBarrier(),
+        loss=loss or parts.Baseline(),
+        anchor=parts.UniformAnchor(),
     )
 
 
@@ -209,7 +196,7 @@ class EXP3IXState(eqx.Module):
     policy: jax.Array
 
 
-class EXP3IX(Learner):
+class EXP3IX(PolicyLearner):
     """EXP3 with implicit exploration (Neu, 2015, Algorithm 1), anytime.
 
     `eta_t = scale * sqrt(2 log(A) / (A t))` and `beta_t = eta_t / 2`; the loss is `1 - r`. Its
@@ -225,8 +212,6 @@ class EXP3IX(Learner):
     True
     """
 
-    sees: ClassVar[type] = Bandit
-
     scale: float = 1.0
 
     def __check_init__(self) -> None:
@@ -236,10 +221,6 @@ class EXP3IX(Learner):
         """No losses, uniform play."""
         zeros = jnp.zeros(spec.actions, jnp.result_type(float))
         return EXP3IXState(zeros, zeros + 1.0 / spec.actions)
-
-    def policy(self, state: EXP3IXState) -> jax.Array:
-        """Exponential weights."""
-        return state.policy
 
     def update(self, state: EXP3IXState, feedback: Bandit) -> EXP3IXState:
         """Add the estimated losses, and weigh them with the next round's rate."""

@@ -2,6 +2,8 @@
 
 import math
 import os
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, Literal
 
 import equinox as eqx
@@ -9,32 +11,31 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equipoise.core import checks, schedules
-from equipoise.core.arrays import read_npz, write_npz
+from equipoise.core import InputError, checks, schedules
+from equipoise.core.arrays import pack, read_npz, unpack, write_npz
 from equipoise.core.plain import dumps, loads
 from equipoise.core.precision import single_precision
 from equipoise.core.randomness import as_key
 from equipoise.core.rewards import check_reward_range
+from equipoise.core.streams import game_words
+from equipoise.core.weights import as_described
+from equipoise.dynamics import _learner as learners
 from equipoise.dynamics import _markov, _omd, _parts, _references
-from equipoise.dynamics._learner import (
-    Bandit,
-    ContextLearner,
-    Foresight,
-    Learner,
-    MarkovBandit,
-    Nothing,
-    Pair,
-    Spec,
-    Values,
-)
-from equipoise.dynamics._resume import digest
+from equipoise.dynamics._learner import ContextLearner, Learner, Pair, Spec, check_below
+from equipoise.dynamics._round import Seen, inform
+from equipoise.dynamics._trace import digest
 
 #: Rounds for which a learner with a context has room at first; the room doubles when it is used up.
 FIRST_ROOM = 256
 #: Version of the files that `save` writes.
 _FORMAT = 1
-#: Modules whose classes may be named in a file.
-_MODULES = (_omd, _markov, _references, _parts, schedules)
+#: Classes that may be named in a file.
+_CLASSES = {
+    name: value
+    for module in (_omd, _markov, _references, _parts, schedules)
+    for name, value in vars(module).items()
+    if isinstance(value, type) and issubclass(value, eqx.Module)
+}
 
 
 class Online:
@@ -90,11 +91,11 @@ class Online:
         self.rounds = 0
         self._here = self._spec.start
         self._asked: int | None = None
-        words = np.asarray(jax.random.key_data(as_key(key)), np.uint32).reshape(-1, 2)
-        self._key = int.from_bytes(np.bitwise_xor.reduce(words).tobytes(), "little")
+        self._key = int.from_bytes(game_words(as_key(key).reshape(1)).tobytes(), "little")
         self._room = _room(self._learner, FIRST_ROOM)
-        self._step = _steps(self._learner)
-        self._read(self._first())
+        self._step = _compiled(self._learner)
+        with single_precision():
+            self._go_on_with(self._begin())
 
     @property
     def policy(self) -> np.ndarray:
@@ -116,9 +117,7 @@ class Online:
     @property
     def reward_range(self) -> tuple[float, float] | None:
         """The declared range, or that of the rewards seen so far; None before there are any."""
-        if self._range is not None:
-            return self._range
-        return self._seen if self.rounds else None
+        return self._range or (self._seen if self.rounds else None)
 
     @property
     def state(self) -> int | None:
@@ -128,13 +127,9 @@ class Online:
     def ask(self) -> int:
         """The next action; the same one until `tell` says what it earned."""
         if self._asked is None:
-            left = _uniform(self._key, self.rounds + 1)
-            self._asked = self._spec.actions - 1
-            for action, probability in enumerate(self.policy.tolist()[:-1]):
-                left -= probability
-                if left < 0.0:
-                    self._asked = action
-                    break
+            chances = self.policy[:-1].cumsum()
+            drawn = _uniform(self._key, self.rounds + 1)
+            self._asked = int(np.searchsorted(chances, drawn, side="right"))
         return self._asked
 
     def tell(
@@ -151,29 +146,36 @@ class Online:
         have earned: `reward` is an array of shape (actions,). In Markov games say where play went.
         Whatever is refused changes nothing.
         """
-        spec = self._spec
-        action = self._action(action)
-        reward = self._reward(reward)
-        then = self._next(next_state)
+        states = self._spec.states
+        if action is not None:
+            action = check_below("action", action, self._spec.actions, "a number")
+        elif self._asked is None:
+            raise ValueError(
+                "tell: expected `ask` before it, or the action that was played as `action`"
+            )
+        else:
+            action = self._asked
+        reward, low, high = self._checked(reward)
+        if (next_state is None) != (states is None):
+            expected = "None, since there are no states" if states is None else "a state"
+            raise ValueError(f"next_state: expected {expected}, found {next_state}")
+        then = 0 if next_state is None else check_below("next_state", next_state, states)
         if self.rounds == self._room and isinstance(self._learner, ContextLearner):
             self._grow(self._learner)
         if self._range is None:
-            low = min(self._seen[0], float(np.min(reward)))
-            self._seen = (low, max(self._seen[1], float(np.max(reward))))
-        scaled = self._scaled(reward)
+            self._seen = (min(self._seen[0], low), max(self._seen[1], high))
+        low, high = self._range or self._seen
+        # A single reward has no range: it is taken for the middle of one.
+        scaled = (reward - low) / (high - low) if high > low else 0.5 + 0.0 * reward
+        places = () if states is None else (np.int32(self._here), np.int32(then))
         t = np.int32(self.rounds + 1)
         with single_precision():
-            if spec.states is None:
-                found = self._step(self._memory, t, np.int32(action), scaled)
-            else:
-                places = np.int32(self._here), np.int32(then)
-                found = self._step(self._memory, t, np.int32(action), scaled, *places)
-        self._read(found)
+            found = self._step(self._memory, t, np.int32(action), np.float32(scaled), *places)
+        self._read(*found)
         self.rounds, self._here, self._asked = self.rounds + 1, then, None
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one `.npz` file; `Online.load` goes on where this stopped."""
-        leaves = jax.tree.leaves(self._memory)
         spec = self._spec
         told = {
             "format": _FORMAT,
@@ -188,7 +190,8 @@ class Online:
             "room": self._room,
             "key": str(self._key),
         }
-        arrays = {f"leaf{i}": np.asarray(leaf) for i, leaf in enumerate(leaves)}
+        leaves = enumerate(jax.tree.leaves(self._memory))
+        arrays = {f"leaf{i}": pack(f"leaf{i}", leaf)[0] for i, leaf in leaves}
         write_npz(path, {"online": np.array(dumps(told)), **arrays})
 
     @classmethod
@@ -216,72 +219,65 @@ class Online:
         >>> again.rounds, again.ask() == online.ask()
         (1, True)
         """
-        arrays = read_npz(path)
-        told = _told(path, arrays.pop("online", None))
-        if learner is None:
-            if told["learner"] is None:
-                raise ValueError(
-                    "learner: expected the players or the learner that was saved, since the file "
-                    "does not describe them, found None"
-                )
-            made = _restore(told["learner"], str(path))
-        else:
-            made = _seated(learner, seat)
-        if digest(made).tobytes().hex() != told["digest"]:
+        arrays, made = read_npz(path), None if learner is None else _seated(learner, seat)
+        with as_described(Path(path)):
+            told = loads(str(arrays.pop("online")))
+            if told["format"] != _FORMAT:
+                raise ValueError(f"expected format {_FORMAT}, found {told['format']!r:.60}")
+            made = _restore(told["learner"]) if made is None else made
+            known = made is not None and digest(made).tobytes().hex() == told["digest"]
+        if made is None:
+            raise ValueError(
+                "learner: expected the players or the learner that was saved, since the file "
+                "does not describe them, found None"
+            )
+        if not known:
             raise ValueError(f"learner: expected the one that was saved in {path}, found another")
-        try:
-            online = cls._restored(made, told, arrays)
-        except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"{path}: expected a saved Online, found {error}") from error
-        return online
+        with as_described(Path(path)):
+            return cls._restored(made, told, arrays)
 
     @classmethod
     def _restored(cls, learner: Learner, told: dict[str, Any], arrays: dict) -> "Online":
         actions, states, discount, start = told["spec"]
-        ends = told["reward_range"]
-        online = cls(
-            learner,
-            actions=actions,
-            reward_range=None if ends is None else (ends[0], ends[1]),
-            states=states,
-            discount=discount,
-            state=start,
-        )
+        online = cls(learner, actions=actions, states=states, discount=discount, state=start)
+        if told["reward_range"] is not None:
+            online._range = check_reward_range(told["reward_range"])
+        low, high = told["seen"]
+        online._seen = (float(low), float(high))
         online.rounds = checks.check_count("rounds", told["rounds"], at_least=0)
         online._room = checks.check_count("room", told["room"])
-        online._seen = (float(told["seen"][0]), float(told["seen"][1]))
-        online._here = online._check_state("state", told["state"])
-        online._asked = None if told["asked"] is None else online._action(told["asked"])
+        online._here = check_below("state", told["state"], states or 1)
+        if told["asked"] is not None:
+            online._asked = check_below("asked", told["asked"], actions)
         online._key = int(told["key"]) % 2**64
-        memory, _ = online._first()
-        leaves, tree = jax.tree.flatten(memory)
+        with single_precision():  # shapes alone: a damaged file may ask for any amount of memory
+            leaves, tree = jax.tree.flatten(jax.eval_shape(online._begin))
         if len(arrays) != len(leaves):
             raise ValueError(f"{len(arrays)} arrays instead of {len(leaves)}")
-        found = [arrays[f"leaf{i}"] for i in range(len(leaves))]
-        for i, (array, like) in enumerate(zip(found, leaves, strict=True)):
+        found = []
+        for i, like in enumerate(leaves):
+            array = unpack(arrays[f"leaf{i}"], pack("leaf", np.zeros(0, like.dtype))[1])
             checks.check_shape(f"leaf{i}", array, like.shape, "as this learner makes it")
-            if array.dtype != like.dtype:
-                raise ValueError(f"leaf{i}: expected {like.dtype}, found {array.dtype}")
             checks.check_finite(f"leaf{i}", array)
-        memory = jax.tree.unflatten(tree, [jnp.asarray(array) for array in found])
-        with single_precision():
-            online._read((memory, learner.policy(memory)))
+            found.append(array)
+        online._go_on_with(jax.tree.unflatten(tree, found))
         return online
 
-    def _first(self) -> Any:
-        """The learner's memory before the first round, and its policy."""
-        spec = self._spec
-        room = Spec(spec.actions, spec.states, spec.discount, spec.start, self._room)
+    def _begin(self) -> Any:
+        """The learner's memory before the first round."""
+        return self._learner.init(replace(self._spec, rounds=self._room))
+
+    def _go_on_with(self, memory: Any) -> None:
         with single_precision():
-            memory = self._learner.init(room)
-            if not isinstance(self._learner, ContextLearner):
+            if isinstance(self._learner, ContextLearner):
+                memory = jax.tree.map(jnp.asarray, memory)
+            else:
                 # A few numbers: an accelerator would take longer to be asked than a CPU to answer.
                 memory = jax.device_put(memory, jax.local_devices(backend="cpu")[0])
-            return memory, self._learner.policy(memory)
+            self._read(memory, self._learner.policy(memory))
 
-    def _read(self, found: Any) -> None:
-        self._memory, policies = found
-        self._policies = np.asarray(policies, np.float64)
+    def _read(self, memory: Any, policies: Any) -> None:
+        self._memory, self._policies = memory, np.asarray(policies, np.float64)
 
     def _grow(self, learner: ContextLearner) -> None:
         """Twice the room; refuses a round that hand-built players cannot number."""
@@ -292,62 +288,22 @@ class Online:
             self._memory = learner.grow(self._memory, room)
         self._room = room
 
-    def _action(self, action: Any) -> int:
-        if action is None:
-            if self._asked is None:
-                raise ValueError(
-                    "tell: expected `ask` before it, or the action that was played as `action`"
-                )
-            return self._asked
-        action = checks.check_count("action", action, at_least=0)
-        if action >= self._spec.actions:
-            raise ValueError(
-                f"action: expected a number in [0, {self._spec.actions - 1}], found {action}"
-            )
-        return action
-
-    def _reward(self, reward: Any) -> Any:
-        """A finite number in the range, or as many as there are actions."""
-        if self._learner.sees is Values:
-            rewards = checks.as_float_array("reward", reward)
-            checks.check_shape("reward", rewards, (self._spec.actions,), "one for every action")
-            checks.check_finite("reward", rewards)
+    def _checked(self, reward: Any) -> tuple[Any, float, float]:
+        """A finite number in the range, or as many as there are actions; and their ends."""
+        if self._learner.sees is learners.Values:
+            reward = checks.as_float_array("reward", reward)
+            checks.check_shape("reward", reward, (self._spec.actions,), "one for every action")
         else:
-            number = isinstance(reward, int | float | np.integer | np.floating)
-            number = number or (hasattr(reward, "shape") and reward.shape == ())
+            number = np.shape(reward) == () and hasattr(reward, "__float__")
             if not number or isinstance(reward, bool | np.bool_):
-                raise ValueError(f"reward: expected a number, found {reward!r}")
-            rewards = float(reward)
-            if not math.isfinite(rewards):
-                raise ValueError(f"reward: expected a finite number, found {rewards}")
-        if self._range is not None:
-            low, high = self._range
-            for value in (float(np.min(rewards)), float(np.max(rewards))):
-                if not low <= value <= high:
-                    raise ValueError(
-                        f"reward: expected a number in [{low}, {high}], the declared reward_range, "
-                        f"found {value}"
-                    )
-        return rewards
-
-    def _scaled(self, reward: Any) -> Any:
-        low, high = self._seen if self._range is None else self._range
-        # A single reward has no range: it is taken for the middle of one.
-        scaled = (reward - low) / (high - low) if high > low else 0.5 + 0.0 * reward
-        return np.asarray(scaled, np.float32)
-
-    def _next(self, state: Any) -> int:
-        if (state is None) != (self._spec.states is None):
-            expected = "None, since there are no states" if state is not None else "a state"
-            raise ValueError(f"next_state: expected {expected}, found {state}")
-        return 0 if state is None else self._check_state("next_state", state)
-
-    def _check_state(self, name: str, state: Any) -> int:
-        state = checks.check_count(name, state, at_least=0)
-        if state >= (self._spec.states or 1):
-            most = (self._spec.states or 1) - 1
-            raise ValueError(f"{name}: expected a state in [0, {most}], found {state}")
-        return state
+                raise InputError("reward", "a number", repr(reward))
+            reward = float(reward)
+        checks.check_finite("reward", reward)
+        low, high = float(np.min(reward)), float(np.max(reward))
+        if self._range is not None and not (self._range[0] <= low and high <= self._range[1]):
+            expected = f"a number in {list(self._range)} (the declared reward_range)"
+            raise InputError("reward", expected, low if low < self._range[0] else high)
+        return reward, low, high
 
 
 def _uniform(key: int, t: int) -> float:
@@ -367,51 +323,34 @@ def _uniform(key: int, t: int) -> float:
 
 def _seated(learner: Any, seat: Any) -> Learner:
     if seat not in ("row", "column"):
-        raise ValueError(f"seat: expected 'row' or 'column', found {seat!r}")
+        raise InputError("seat", "'row' or 'column'", repr(seat))
     if isinstance(learner, Pair):
         learner = learner.learners()[seat == "column"]
     if not isinstance(learner, Learner):
-        raise ValueError(f"learner: expected a Learner or Players, found {type(learner).__name__}")
-    if learner.sees is Foresight:
-        raise ValueError(
-            f"learner: expected one that sees what it earned, found {type(learner).__name__}, "
-            "which must know the game and its opponent"
-        )
+        raise InputError("learner", "a Learner or Players", type(learner).__name__)
+    if learner.sees is learners.Foresight:
+        found = f"{type(learner).__name__}, which must know the game and its opponent"
+        raise InputError("learner", "one that sees what it earned", found)
     return learner
 
 
 def _spec(learner: Any, actions: Any, states: Any, discount: Any, state: Any) -> Spec:
     """What the learner knows beforehand; a learner with a context knows its own sizes."""
-    own = getattr(learner, "actions", None) if isinstance(learner, ContextLearner) else None
-    if own is not None:
-        for name, value, known in (
-            ("actions", actions, own),
-            ("states", states, getattr(learner, "states", None)),
-        ):
-            if value is not None and value != known:
+    kind, sizes = type(learner).__name__, {"actions": actions, "states": states}
+    if isinstance(learner, ContextLearner) and hasattr(learner, "actions"):
+        for name, value in sizes.items():
+            known = sizes[name] = getattr(learner, name, None)
+            if value not in (None, known):
                 raise ValueError(f"{name}: expected {known}, those of the player, found {value}")
-        actions, states = own, getattr(learner, "states", None)
-    if actions is None:
-        raise ValueError("actions: expected the number of actions, found None")
-    actions = checks.check_count("actions", actions)
-    markov = learner.sees is MarkovBandit
-    if states is None and markov:
-        raise ValueError(
-            f"states: expected their number for {type(learner).__name__}, a learner of Markov "
-            "games, found None"
-        )
+    actions, states = checks.check_count("actions", sizes["actions"]), sizes["states"]
     if states is not None:
         states = checks.check_count("states", states)
-        if not markov and learner.sees is not Nothing:
-            raise ValueError(
-                f"states: expected None for {type(learner).__name__}, a learner of matrix games, "
-                f"found {states}"
-            )
+        if learner.sees in (learners.Bandit, learners.Values):
+            raise InputError("states", f"None for {kind}, a learner of matrix games", states)
+    elif learner.sees is learners.MarkovBandit:
+        raise InputError("states", f"their number for {kind}, a learner of Markov games", None)
     checks.check_range("discount", discount, 0.0, 1.0, high_open=True)
-    start = checks.check_count("state", state, at_least=0)
-    if start >= (states or 1):
-        raise ValueError(f"state: expected a state in [0, {(states or 1) - 1}], found {start}")
-    return Spec(actions, states, float(discount), start)
+    return Spec(actions, states, float(discount), check_below("state", state, states or 1))
 
 
 def _room(learner: Any, wanted: int) -> int:
@@ -419,37 +358,23 @@ def _room(learner: Any, wanted: int) -> int:
     return min(wanted, getattr(getattr(learner, "tokens", None), "rounds", wanted))
 
 
-def _steps(learner: Learner) -> Any:
-    """A round of the learner, compiled: its memory and its policy after it."""
+def _compiled(learner: Learner) -> Any:
+    """A round of the learner: its memory and its policy after it."""
 
+    @jax.jit
     def step(memory: Any, t: Any, action: Any, reward: Any, *places: Any) -> tuple[Any, Any]:
-        if learner.sees is Bandit:
-            feedback: Any = Bandit(t, action, reward)
-        elif learner.sees is MarkovBandit:
-            feedback = MarkovBandit(t, places[0], action, reward, places[1])
-        elif learner.sees is Values:
-            feedback = Values(t, reward, learner.policy(memory))
-        else:
-            feedback = Nothing(t)
-        memory = learner.update(memory, feedback)
+        here, then = places or (None, None)
+        seen = Seen(action, reward, here, then, learner.policy(memory), lambda: reward)
+        memory = inform(learner, memory, seen, t)
         return memory, learner.policy(memory)
 
-    return jax.jit(step)
-
-
-def _classes() -> dict[str, type]:
-    return {
-        name: value
-        for module in _MODULES
-        for name, value in vars(module).items()
-        if isinstance(value, type) and issubclass(value, eqx.Module)
-    }
+    return step
 
 
 def _describe(part: Any) -> Any:
     """A learner as plain data; None for one that is not made of parts of this package."""
     if isinstance(part, eqx.Module):
-        if _classes().get(type(part).__name__) is not type(part):
+        if _CLASSES.get(type(part).__name__) is not type(part):
             return None
         fields = {name: _describe(value) for name, value in vars(part).items()}
         known = all(v is not None or vars(part)[n] is None for n, v in fields.items())
@@ -459,32 +384,12 @@ def _describe(part: Any) -> Any:
     return part if isinstance(part, bool | int | float | str) else None
 
 
-def _restore(described: Any, where: str) -> Any:
+def _restore(described: Any) -> Any:
     """The learner that `_describe` described."""
     if not isinstance(described, dict):
         return described
-    fields = dict(described)
-    kind = _classes().get(str(fields.pop("kind", None)))
-    if kind is None:
-        raise ValueError(f"{where}: expected a learner of equipoise.dynamics, found {described}")
-    try:
-        return kind(**{name: _restore(value, where) for name, value in fields.items()})
-    except TypeError as error:
-        raise ValueError(f"{where}: expected the parts of a learner, found {error}") from error
-
-
-def _told(path: Any, array: Any) -> dict[str, Any]:
-    """The words of a saved file."""
-    if array is None or array.shape != () or array.dtype.kind != "U":
-        raise ValueError(f"{path}: expected a file that Online.save wrote, found another")
-    try:
-        told = loads(str(array))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path}: expected a saved Online, found {error}") from error
-    keys = {"learner", "digest", "spec", "reward_range", "seen", "rounds", "state", "asked"}
-    if not isinstance(told, dict) or told.get("format") != _FORMAT:
-        raise ValueError(f"{path}: expected format {_FORMAT} of Online, found another")
-    missing = sorted((keys | {"room", "key"}) - set(told))
-    if missing:
-        raise ValueError(f"{path}: expected {missing[0]!r} in it, found none")
-    return told
+    kind = described.get("kind")
+    if kind not in _CLASSES:
+        raise InputError("learner", "a learner of equipoise.dynamics", repr(kind)[:60])
+    fields = {name: _restore(value) for name, value in described.items() if name != "kind"}
+    return _CLASSES[kind](**fields)

@@ -11,9 +11,8 @@ one pass over the history evaluates it exactly. Against a best response the same
 bound: it lets the opponent see the memory after each step, which can only help the opponent.
 """
 
-import functools
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import jax
@@ -23,9 +22,8 @@ import numpy as np
 from equipoise.core import checks, mdp
 from equipoise.core.precision import double_precision
 from equipoise.core.randomness import as_key
-from equipoise.dynamics._learner import Learner
+from equipoise.dynamics._learner import Learner, Noise
 from equipoise.dynamics._markov import VLearning, mixing_weight
-from equipoise.dynamics._noise import Noise
 from equipoise.dynamics._play import check_start, play
 from equipoise.dynamics._trace import History
 from equipoise.games import MarkovGame
@@ -45,17 +43,17 @@ class CertifiedOutput:
     @cached_property
     def value(self) -> np.ndarray:
         """(states,): exact value to the row player when both play their output policies."""
-        return _evaluate(self.game, self.history, None, None)
+        return self._evaluate(None, None)
 
     @cached_property
     def guarantee(self) -> np.ndarray:
         """(states,): the row player's output policy earns at least this, whoever it meets."""
-        return _bound(self.game, self.history, 0)
+        return self._bound(0)
 
     @cached_property
     def concession(self) -> np.ndarray:
         """(states,): against the column player's output policy nobody earns more than this."""
-        return _bound(self.game, self.history, 1)
+        return self._bound(1)
 
     @property
     def gap(self) -> np.ndarray:
@@ -69,20 +67,12 @@ class CertifiedOutput:
         """
         if (row is None) == (column is None):
             raise ValueError("row, column: expected one of them, found both or neither")
-        name, policy, actions = (
-            ("column", column, self.game.actions[1])
-            if row is None
-            else ("row", row, self.game.actions[0])
-        )
-        policy = np.asarray(checks.as_float_array(name, policy))
-        checks.check_shape(name, policy, (self.game.states, actions), "(states, actions)")
+        own = int(row is None)
+        name, shape = ("row", "column")[own], (self.game.states, self.game.actions[own])
+        policy = checks.as_float_array(name, column if row is None else row)
+        checks.check_shape(name, policy, shape, "(states, actions)")
         checks.check_probabilities(name, policy)
-        return _evaluate(
-            self.game,
-            self.history,
-            None if row is None else policy,
-            None if column is None else policy,
-        )
+        return self._evaluate(None, policy) if own else self._evaluate(policy, None)
 
     def sample(self, *, episodes: int, length: int, key: Any, state: int = 0) -> np.ndarray:
         """(episodes,): discounted rewards of the row player in sampled play from `state`.
@@ -94,9 +84,74 @@ class CertifiedOutput:
         length = checks.check_count("length", length)
         state = check_start("state", self.game, state)
         seed = np.asarray(jax.random.key_data(as_key(key))).astype(np.uint32)
-        return _Sampler(self.game, self.history).returns(
-            np.random.default_rng(seed.tolist()), episodes, length, state
+        rng = np.random.default_rng(seed.tolist())
+        visits = [np.flatnonzero(self._states == s) for s in range(self.game.states)]
+        steps = np.arange(2, max(map(len, visits)) + 1)
+        # log of (1 - alpha_2) ... (1 - alpha_n): the draw is an inversion of its differences.
+        kept = np.cumsum(np.log1p(-mixing_weight(steps, self.game.discount)))
+        replay = (rng, visits, np.concatenate([[0.0], kept]))
+        return np.array([self._episode(*replay, length, state) for _ in range(episodes)])
+
+    def _episode(
+        self, rng: np.random.Generator, visits: list[Any], kept: np.ndarray, length: int, state: int
+    ) -> float:
+        """The discounted rewards of one episode; both players draw the same visit again."""
+        game, memory = self.game, len(self._states)
+        uniform = [np.full(count, 1.0 / count) for count in game.actions]
+        earned, weight = 0.0, 1.0
+        for _ in range(length):
+            n = int(np.searchsorted(visits[state], memory))
+            if n == 0:  # no visit before: uniform from here on
+                memory, (x, y) = -1, uniform
+            else:
+                # P(visit <= m) = kept_n / kept_m; the smallest m for which that reaches a uniform.
+                threshold = kept[n - 1] - np.log(1.0 - rng.random())
+                m = int(np.searchsorted(-kept[:n], -threshold))
+                memory = int(visits[state][min(m, n - 1)])
+                x, y = (policy[memory] for policy in self.history.policies)
+            a, b = _pick(rng, x), _pick(rng, y)
+            earned += weight * float(game.reward[state, a, b])
+            weight *= game.discount
+            state = _pick(rng, game.transition[state, a, b])
+        return earned
+
+    @property
+    def _states(self) -> np.ndarray:
+        if self.history.states is None:
+            raise ValueError("history: expected the states visited, found None")
+        return self.history.states[:-1]
+
+    def _evaluate(self, x: np.ndarray | None, y: np.ndarray | None) -> np.ndarray:
+        """Who has no policy here plays its output policy, which is uniform where nothing is known.
+
+        The value obeys V-learning's own recursion: one pass over the history.
+        """
+        game, fixed = self.game, (x, y)
+        events = [
+            played if policy is None else policy[self._states]
+            for policy, played in zip(fixed, self.history.policies, strict=True)
+        ]
+        x, y = (
+            np.full((game.states, count), 1.0 / count) if policy is None else policy
+            for policy, count in zip(fixed, game.actions, strict=True)
         )
+        reward = np.einsum("sa,sab,sb->s", x, game.reward, y)
+        move = np.einsum("sa,sabt,sb->st", x, game.transition, y)
+        return self._recur(events, mdp.policy_value(reward, move, game.discount), None)
+
+    def _bound(self, player: int) -> np.ndarray:
+        """The other one best-responds, knowing the memory after each step; to uniform at first."""
+        game, sign = self.game, -1.0 if player == 0 else 1.0
+        reward, move = (np.asarray(a).mean(1 + player) for a in (game.reward, game.transition))
+        start = sign * mdp.best_response_value(sign * reward, move, game.discount)
+        return self._recur(self.history.policies, start, player)
+
+    def _recur(self, policies: Any, start: np.ndarray, player: int | None) -> np.ndarray:
+        game = self.game
+        with double_precision():
+            tables = (jnp.asarray(a, float) for a in (game.reward, game.transition, game.discount))
+            events = (jnp.asarray(self._states), *(jnp.asarray(p, float) for p in policies))
+            return np.asarray(_recur(*tables, events, jnp.asarray(start), player=player))
 
 
 def certified_output(
@@ -127,156 +182,36 @@ def certified_output(
     """
     if not isinstance(game, MarkovGame) or game.batch_shape:
         raise ValueError(f"game: expected one MarkovGame, found {game!r}")
-    row, column = row or VLearning(), column or VLearning()
-    trace = play(
-        game,
-        row,
-        column,
-        rounds=rounds,
-        key=key,
-        noise=noise,
-        reward_range=reward_range,
-        start=start,
-        history=True,
-    )
+    options: Any = {"noise": noise, "reward_range": reward_range, "start": start, "history": True}
+    trace = play(game, row or VLearning(), column or VLearning(), rounds=rounds, key=key, **options)
     assert trace.history is not None
     return CertifiedOutput(game, trace.history)
 
 
-def _uniform(game: MarkovGame, player: int) -> np.ndarray:
-    actions = game.actions[player]
-    return np.full((game.states, actions), 1.0 / actions)
-
-
-def _uniform_values(game: MarkovGame, x: np.ndarray | None, y: np.ndarray | None) -> np.ndarray:
-    """Value of uniform play for whoever has no policy of its own."""
-    x = _uniform(game, 0) if x is None else x
-    y = _uniform(game, 1) if y is None else y
-    reward = np.einsum("sa,sab,sb->s", x, game.reward, y)
-    move = np.einsum("sa,sabt,sb->st", x, game.transition, y)
-    return mdp.policy_value(reward, move, game.discount)
-
-
-def _best_against_uniform(game: MarkovGame, player: int) -> np.ndarray:
-    """Value to the row player of the best response to uniform play of `player`."""
-    sign = -1.0 if player == 0 else 1.0
-    reward = np.asarray(game.reward).mean(1 + player)
-    move = np.asarray(game.transition).mean(1 + player)
-    return sign * mdp.best_response_value(sign * reward, move, game.discount)
-
-
-def _evaluate(
-    game: MarkovGame, history: History, x: np.ndarray | None, y: np.ndarray | None
-) -> np.ndarray:
-    """One pass over the history: the value obeys V-learning's own recursion."""
-    start = _uniform_values(game, x, y)
-    with double_precision():
-        fixed = jax.tree.map(jnp.asarray, (x, y))
-        return np.asarray(_evaluation_pass(*_device(game, history), fixed, jnp.asarray(start)))
-
-
-@jax.jit
-def _evaluation_pass(
-    reward: Any, transition: Any, discount: Any, events: Any, fixed: Any, start: Any
+@partial(jax.jit, static_argnames=("player",))
+def _recur(
+    reward: Any, transition: Any, discount: Any, events: Any, start: Any, *, player: int | None
 ) -> jax.Array:
-    def body(carry: Any, event: Any) -> tuple[Any, None]:
-        values, visits = carry
-        s, row, column = event
-        row = row if fixed[0] is None else fixed[0][s]
-        column = column if fixed[1] is None else fixed[1][s]
-        ahead = reward[s] + discount * transition[s] @ values
-        alpha = mixing_weight(visits[s] + 1, discount)
-        new = values[s] + alpha * (row @ ahead @ column - values[s])
-        return (values.at[s].set(new), visits.at[s].add(1)), None
+    """(states,): values after one pass over states and policies of a history.
 
-    return jax.lax.scan(body, (start, jnp.zeros(start.shape)), events)[0][0]
+    Both play what was played then; given a `player`, the other one plays its best action instead.
+    """
 
-
-def _bound(game: MarkovGame, history: History, player: int) -> np.ndarray:
-    """One pass in which the other player best-responds, knowing the memory after each step."""
-    start = _best_against_uniform(game, player)
-    with double_precision():
-        return np.asarray(_bound_pass(*_device(game, history), jnp.asarray(start), player=player))
-
-
-@functools.partial(jax.jit, static_argnames=("player",))
-def _bound_pass(
-    reward: Any, transition: Any, discount: Any, events: Any, start: Any, *, player: int
-) -> jax.Array:
     def body(carry: Any, event: Any) -> tuple[Any, None]:
         values, qualities, visits = carry
-        s = event[0]
+        s, row, column = event
         ahead = reward[s] + discount * transition[s] @ values
-        quality = event[1] @ ahead if player == 0 else ahead @ event[2]
+        quality = (row @ ahead @ column)[None] if player is None else row @ ahead
+        quality = ahead @ column if player == 1 else quality
         alpha = mixing_weight(visits[s] + 1, discount)
         mixed = qualities[s] + alpha * (quality - qualities[s])
         best = mixed.min() if player == 0 else mixed.max()
         carry = (values.at[s].set(best), qualities.at[s].set(mixed), visits.at[s].add(1))
         return carry, None
 
-    states, opponent = len(start), reward.shape[2 - player]
-    carry = (start, jnp.zeros((states, opponent)), jnp.zeros(states))
+    choices = 1 if player is None else reward.shape[2 - player]
+    carry = (start, jnp.zeros((len(start), choices)), jnp.zeros(len(start)))
     return jax.lax.scan(body, carry, events)[0][0]
-
-
-def _device(game: MarkovGame, history: History) -> tuple[Any, Any, Any, Any]:
-    """Rewards, transitions, the discount and the events of a history, in float64."""
-    if history.states is None:
-        raise ValueError("history: expected the states visited, found None")
-    events = (
-        jnp.asarray(history.states[:-1]),
-        jnp.asarray(history.policies[0], float),
-        jnp.asarray(history.policies[1], float),
-    )
-    tables = (jnp.asarray(game.reward), jnp.asarray(game.transition))
-    return *tables, jnp.asarray(game.discount, float), events
-
-
-class _Sampler:
-    """Plays the output policies, with common randomness."""
-
-    def __init__(self, game: MarkovGame, history: History):
-        if history.states is None:
-            raise ValueError("history: expected the states visited, found None")
-        self.game = game
-        self.policies = history.policies
-        visited = history.states[:-1]
-        self.visits = [np.flatnonzero(visited == s) for s in range(game.states)]
-        longest = max(len(times) for times in self.visits)
-        # log of (1 - alpha_2) ... (1 - alpha_n): the draw is an inversion of its differences.
-        steps = np.arange(2, longest + 1)
-        self.kept = np.concatenate(
-            [[0.0], np.cumsum(np.log1p(-mixing_weight(steps, game.discount)))]
-        )
-
-    def draw(self, rng: np.random.Generator, state: int, memory: int) -> int:
-        """The time of the visit that is played again, or -1 where there was none before."""
-        n = int(np.searchsorted(self.visits[state], memory))
-        if n == 0:
-            return -1
-        # P(visit <= m) = kept_n / kept_m; the smallest m for which that reaches a uniform.
-        threshold = self.kept[n - 1] - np.log(1.0 - rng.random())
-        m = int(np.searchsorted(-self.kept[:n], -threshold))
-        return int(self.visits[state][min(m, n - 1)])
-
-    def returns(
-        self, rng: np.random.Generator, episodes: int, length: int, state: int
-    ) -> np.ndarray:
-        """Discounted rewards of whole episodes."""
-        return np.array([self._episode(rng, length, state) for _ in range(episodes)])
-
-    def _episode(self, rng: np.random.Generator, length: int, state: int) -> float:
-        game, (rows, columns) = self.game, self.game.actions
-        memory, earned, weight = len(self.policies[0]), 0.0, 1.0
-        for _ in range(length):
-            time = self.draw(rng, state, memory) if memory >= 0 else -1
-            x = self.policies[0][time] if time >= 0 else np.full(rows, 1.0 / rows)
-            y = self.policies[1][time] if time >= 0 else np.full(columns, 1.0 / columns)
-            a, b = _pick(rng, x), _pick(rng, y)
-            earned += weight * float(game.reward[state, a, b])
-            weight *= game.discount
-            state, memory = _pick(rng, game.transition[state, a, b]), time
-        return earned
 
 
 def _pick(rng: np.random.Generator, probabilities: Any) -> int:

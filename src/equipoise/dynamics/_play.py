@@ -7,16 +7,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equipoise.core import checks
+from equipoise.core import InputError, checks
 from equipoise.core.randomness import as_key
 from equipoise.core.streams import game_words
+from equipoise.dynamics import _learner as learners
 from equipoise.dynamics._engine import run
-from equipoise.dynamics._learner import Bandit, Foresight, Learner, MarkovBandit, Pair, Values
-from equipoise.dynamics._noise import Noise, check_noise
-from equipoise.dynamics._resume import PlayState, check_state, digests
-from equipoise.dynamics._round import Tables
-from equipoise.dynamics._seats import seat
-from equipoise.dynamics._trace import Trace, make_trace, repeat_games
+from equipoise.dynamics._learner import Learner, Noise, Pair, check_below, check_noise
+from equipoise.dynamics._round import Tables, seat
+from equipoise.dynamics._trace import (
+    PlayState,
+    Trace,
+    check_state,
+    digests,
+    make_trace,
+    repeat_games,
+)
 from equipoise.games import MarkovGame, MatrixGame
 
 
@@ -77,7 +82,7 @@ def play(
     True
     """
     rounds = checks.check_count("rounds", rounds)
-    learners = row, column = check_learners(games, row, column)
+    both = row, column = check_learners(games, row, column)
     played = games if seeds is None else repeat_games(games, checks.check_count("seeds", seeds))
     tables = Tables.of(played, reward_range)
     noise, start = check_noise(noise), check_start("start", games, start)
@@ -85,17 +90,20 @@ def play(
     if state is None:
         words, loop, before = game_words(flat_keys(key, games.batch_shape, seeds)), None, 0
     else:
-        _check_alone(key, start)
+        if key is not None:
+            raise InputError("key", "None together with `state` (which holds the keys)", repr(key))
+        if start != 0:
+            raise InputError("start", "0 together with `state` (which says where play is)", start)
         if seats.in_context:
             raise ValueError("state: expected None with frozen players, who begin anew every time")
-        state = check_state(state, tables, learners, noise, double)
+        state = check_state(state, tables, both, noise, double)
         words, loop = state.keys, state.loop
         before = int(loop.round)
     stops = _stops(record, before, rounds)
     found = run(tables, seats, noise, words, loop, stops, start, double=double, history=history)
     after = None
     if found.loop is not None:
-        parts = digests(tables, learners, noise) if state is None else state.digests
+        parts = digests(tables, both, noise) if state is None else state.digests
         after = PlayState(found.loop, words, parts)
     return make_trace(games, tables, found, stops, reward_range, after, seeds)
 
@@ -137,24 +145,21 @@ def flat_keys(key: Any, batch_shape: tuple[int, ...], seeds: int | None) -> jax.
 def check_learners(games: Any, row: Any, column: Any) -> tuple[Learner, Learner]:
     """The learners of both seats; refuses those that the kind of game cannot inform."""
     if not isinstance(games, MatrixGame | MarkovGame):
-        raise ValueError(
-            f"games: expected a MatrixGame or MarkovGame, found {type(games).__name__}"
-        )
+        raise InputError("games", "a MatrixGame or MarkovGame", type(games).__name__)
     pairs = {id(who): who.learners() for who in (row, column) if isinstance(who, Pair)}
     row, column = (
         pairs[id(who)][own] if id(who) in pairs else who for own, who in enumerate((row, column))
     )
     markov = isinstance(games, MarkovGame)
-    wrong = (Bandit, Values) if markov else (MarkovBandit,)
+    wrong = (learners.Bandit, learners.Values) if markov else (learners.MarkovBandit,)
+    kind = "Markov" if markov else "matrix"
     for name, learner in (("row", row), ("column", column)):
         if not isinstance(learner, Learner):
-            raise ValueError(f"{name}: expected a Learner, found {type(learner).__name__}")
+            raise InputError(name, "a Learner", type(learner).__name__)
         if learner.sees in wrong:
-            raise ValueError(
-                f"{name}: expected a learner of {'Markov' if markov else 'matrix'} games, "
-                f"found {type(learner).__name__}, which sees {learner.sees.__name__}"
-            )
-    if row.sees is Foresight and column.sees is Foresight:
+            found = f"{type(learner).__name__}, which sees {learner.sees.__name__}"
+            raise InputError(name, f"a learner of {kind} games", found)
+    if row.sees is learners.Foresight and column.sees is learners.Foresight:
         raise ValueError("column: expected a learner, since the row player best-responds to it")
     return row, column
 
@@ -165,24 +170,11 @@ def check_start(name: str, games: MatrixGame | MarkovGame, start: Any) -> int:
     >>> check_start("start", MatrixGame([[0.0]]), 0)
     0
     """
-    start = checks.check_count(name, start, at_least=0)
-    if isinstance(games, MatrixGame) and start != 0:
-        raise ValueError(f"{name}: expected 0 in matrix games, which have no states, found {start}")
-    if isinstance(games, MarkovGame) and start >= games.states:
-        raise ValueError(f"{name}: expected a state in [0, {games.states - 1}], found {start}")
-    return start
-
-
-def _check_alone(key: Any, start: int) -> None:
-    """Refuse what a state already says."""
-    if key is not None:
-        raise ValueError(
-            "key: expected None together with `state`, which holds the keys of its games"
-        )
-    if start != 0:
-        raise ValueError(
-            f"start: expected 0 together with `state`, which says where play is, found {start}"
-        )
+    if isinstance(games, MarkovGame):
+        return check_below(name, start, games.states)
+    if checks.check_count(name, start, at_least=0) != 0:
+        raise InputError(name, "0 in matrix games (which have no states)", start)
+    return 0
 
 
 def _stops(record: Any, before: int, rounds: int) -> list[int]:
@@ -192,8 +184,8 @@ def _stops(record: Any, before: int, rounds: int) -> list[int]:
     if isinstance(record, np.ndarray | jax.Array):
         record = np.asarray(record).ravel()
     several = isinstance(record, Iterable) and not isinstance(record, str)
-    chosen = record if several else () if record is None else (record,)
-    chosen = [checks.check_count("record", r) for r in chosen]
+    given = () if record is None else record if several else (record,)
+    chosen = [checks.check_count("record", r) for r in given]
     for r in chosen:
         if r > final or r <= before:
             raise ValueError(f"record: expected rounds in [{before + 1}, {final}], found {r}")

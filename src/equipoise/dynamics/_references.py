@@ -11,7 +11,7 @@ from equipoise.core import checks, steps
 from equipoise.core.fusion import once
 from equipoise.core.mdp import best_response
 from equipoise.core.schedules import Constant, Schedule
-from equipoise.dynamics._learner import Foresight, Learner, Nothing, Spec, Values
+from equipoise.dynamics._learner import Foresight, Learner, Nothing, PolicyLearner, Spec, Values
 from equipoise.dynamics._parts import Euclidean, MirrorMap
 
 
@@ -22,7 +22,7 @@ class OptimisticState(eqx.Module):
     policy: jax.Array
 
 
-class OptimisticOMD(Learner):
+class OptimisticOMD(PolicyLearner):
     """Optimistic mirror descent (Rakhlin and Sridharan, 2013), which sees every action's value.
 
     Both steps use the values last seen. In zero-sum self-play the last policy converges.
@@ -46,10 +46,6 @@ class OptimisticOMD(Learner):
         """Uniform play."""
         return OptimisticState(spec.uniform, spec.uniform)
 
-    def policy(self, state: OptimisticState) -> jax.Array:
-        """The policy one step ahead."""
-        return state.policy
-
     def update(self, state: OptimisticState, feedback: Values) -> OptimisticState:
         """Move the centre, then look ahead with the same values."""
         eta = self.eta(feedback.round)
@@ -64,7 +60,7 @@ class RegretMatchingState(eqx.Module):
     policy: jax.Array
 
 
-class RegretMatchingPlus(Learner):
+class RegretMatchingPlus(PolicyLearner):
     """Regret matching+ (Tammelin, 2014), which sees every action's value.
 
     Both players update at once. The average policy converges; the last one need not.
@@ -85,10 +81,6 @@ class RegretMatchingPlus(Learner):
         """No regrets, uniform play."""
         zeros = jnp.zeros(spec.actions, jnp.result_type(float))
         return RegretMatchingState(zeros, zeros + 1.0 / spec.actions)
-
-    def policy(self, state: RegretMatchingState) -> jax.Array:
-        """Proportional to the positive regrets; uniform where there are none."""
-        return state.policy
 
     def update(self, state: RegretMatchingState, feedback: Values) -> RegretMatchingState:
         """Add the regrets of this round and keep what is positive."""

@@ -1,5 +1,23 @@
-"""A batch of games as tables, and one round of play on them: who sees what, and what is counted."""
+"""A batch of games as tables, who sits where, and one round of play: who sees what.
 
+Learners are written for one game. How the states of many games lie in memory is decided here, by
+two layouts that make many games fast:
+
+- **Batch innermost.** The steps of no-regret learners are arithmetic on a few numbers a game. Their
+  arrays have the games on the last axis, and a learner is called once for all of them: it
+  broadcasts. On a CPU a tile of games stays in a core's cache and every operation is a vector
+  instruction; on an accelerator the batch is one array.
+- **Batch first.** A `ContextLearner` multiplies matrices and reads a cache of the play so far. Its
+  states have the games on the first axis and its functions are `vmap`ped, so that games become rows
+  of one product, and the fused kernels of a GPU get the layout they take. Two such learners of one
+  shape hold both seats together: the seats are one more axis in front, and share weights if they
+  share a model.
+
+Games, policies, actions and rewards have the games on the last axis in either case.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -10,9 +28,8 @@ import numpy as np
 from equipoise.core import steps, streams
 from equipoise.core.fusion import once
 from equipoise.core.rewards import scaled
-from equipoise.dynamics._learner import Spec
-from equipoise.dynamics._noise import Noise
-from equipoise.dynamics._seats import Seats, Seen
+from equipoise.dynamics import _learner as learners
+from equipoise.dynamics._learner import ContextLearner, Learner, Noise, Spec
 from equipoise.games import MarkovGame, MatrixGame
 
 
@@ -71,20 +88,6 @@ class Tables(eqx.Module):
             return Tables(last(reward))
         return Tables(last(reward), last(games.transition), games.discount)
 
-    @staticmethod
-    def blank(
-        games: int, actions: tuple[int, int], states: int | None = None, discount: float = 0.0
-    ) -> "Tables":
-        """Games of a shape and nothing more: all that a learner needs to follow a history.
-
-        >>> Tables.blank(4, (2, 3), 5, 0.9).specs()[1].actions
-        3
-        """
-        if states is None:
-            return Tables(jnp.zeros((*actions, games)))
-        reward = jnp.zeros((states, *actions, games))
-        return Tables(reward, jnp.zeros((*reward.shape[:-1], states, games)), discount)
-
     def some(self, index: Any) -> "Tables":
         """Some of the games."""
         moves = None if self.transition is None else self.transition[..., index]
@@ -127,6 +130,166 @@ class Tables(eqx.Module):
             return (self.values(own, met),)
         law = "srcng,scg->srng" if own == 0 else "srcng,srg->scng"
         return self.values(own, met), jnp.einsum(law, self.transition, met), self.discount
+
+
+class Seen(eqx.Module):
+    """What one seat may be told of a round, from which it gets what its type declares."""
+
+    action: jax.Array
+    reward: jax.Array
+    #: The states before and after the round; None in matrix games.
+    state: Any = None
+    next_state: Any = None
+    #: For learners with full information alone: the policy played, and a function that returns
+    #: what each own action would have earned.
+    played: Any = None
+    values: Any = None
+
+
+class Seats(eqx.Module):
+    """Two learners at a table of many games. Made by `seat`."""
+
+    row: Learner
+    #: None where `row` holds both seats.
+    column: Learner | None
+    #: Exploration of both seats, None where there is none.
+    exploration: tuple[Any, Any]
+    fading: tuple[bool, bool] = eqx.field(static=True)
+    #: Whether the arrays of `row`, where it holds both seats, have a leading axis of seats.
+    stacked: bool = eqx.field(static=True, default=False)
+
+    @property
+    def each(self) -> tuple[Learner, Learner]:
+        """The learner of each seat."""
+        return self.row, self.row if self.column is None else self.column
+
+    @property
+    def in_context(self) -> bool:
+        """Whether a learner with a context plays."""
+        return any(isinstance(learner, ContextLearner) for learner in self.each)
+
+    def within(self, rounds: int) -> "Seats":
+        """The same, promised that no later round is played."""
+
+        def bound(learner: Any) -> Any:
+            return learner.within(rounds) if isinstance(learner, ContextLearner) else learner
+
+        return replace(self, row=bound(self.row), column=bound(self.column))
+
+    def begin(self, specs: tuple[Spec, Spec], games: int) -> Any:
+        """The states before the first round."""
+
+        def one(learner: Learner, spec: Spec) -> Any:
+            first = isinstance(learner, ContextLearner)
+
+            def spread(leaf: Any) -> jax.Array:
+                shape = (games, *leaf.shape) if first else (*leaf.shape, games)
+                return jnp.broadcast_to(leaf[None] if first else leaf[..., None], shape)
+
+            return jax.tree.map(spread, learner.init(spec))
+
+        if self.column is None:
+            return self._over_seats(lambda learner: one(learner, specs[0]))
+        return self._over_seats(one, specs)
+
+    def policies(self, states: Any) -> tuple[jax.Array, jax.Array]:
+        """(actions, games) of each seat, or (states, actions, games)."""
+
+        def one(learner: Learner, state: Any) -> jax.Array:
+            if isinstance(learner, ContextLearner):
+                return jnp.moveaxis(jax.vmap(learner.policy)(state), 0, -1)
+            return learner.policy(state)
+
+        both = self._over_seats(one, states)
+        return both[0], both[1]
+
+    def played(self, policies: tuple[Any, Any], t: Any) -> tuple[jax.Array, jax.Array]:
+        """The policies with exploration mixed in."""
+
+        def one(policy: Any, first: Any, fading: bool) -> Any:
+            if first is None:
+                return policy
+            share = learners.explored_share(first, t) if fading else first
+            return (1.0 - share) * policy + share / policy.shape[0]
+
+        x, y = map(one, policies, self.exploration, self.fading)
+        return x, y
+
+    def foresee(self, states: Any, t: Any, against: Callable[[int, Any], tuple]) -> Any:
+        """Update whoever sees what is to come; `against(seat, policy)` is what it faces."""
+        if self.column is None or not any(who.sees is learners.Foresight for who in self.each):
+            return states
+        states = list(states)
+        for own, learner in enumerate(self.each):
+            if learner.sees is learners.Foresight:
+                met = self.policies(states)[1 - own]
+                states[own] = learner.update(states[own], learners.Foresight(t, *against(own, met)))
+        return tuple(states)
+
+    def update(self, states: Any, t: Any, seen: tuple[Seen, Seen]) -> Any:
+        """Tell every seat what its learner may see of the round."""
+        if self.column is not None:
+            return self._over_seats(lambda *each: _inform_games(*each, t), states, seen)
+        where = seen[0].state, seen[0].next_state
+        both = [jnp.stack([getattr(s, name) for s in seen]) for name in ("action", "reward")]
+
+        def one(learner: Learner, state: Any, *own: Any) -> Any:
+            return _inform_games(learner, state, Seen(*own, *where), t)
+
+        return self._over_seats(one, states, *both)
+
+    def _over_seats(self, function: Callable[..., Any], *both: Any) -> Any:
+        """`function(learner, ...)` for each seat: one after the other, or mapped over an axis."""
+        if self.column is not None:
+            return tuple(map(function, self.each, *both))
+        axes = (eqx.if_array(0) if self.stacked else None, *(0 for _ in both))
+        return eqx.filter_vmap(function, in_axes=axes, axis_size=2)(self.row, *both)
+
+
+def inform(learner: Learner, state: Any, seen: Seen, t: Any) -> Any:
+    """The state after the feedback that the learner's type declares, and nothing else."""
+    if learner.sees is learners.Foresight:
+        return state
+    if learner.sees is learners.Nothing:
+        feedback: Any = learners.Nothing(t)
+    elif learner.sees is learners.Values:
+        feedback = learners.Values(t, seen.values(), seen.played)
+    elif learner.sees is learners.MarkovBandit:
+        happened = (seen.state, seen.action, seen.reward, seen.next_state)
+        feedback = learners.MarkovBandit(t, *happened)
+    else:
+        feedback = learners.Bandit(t, seen.action, seen.reward)
+    return learner.update(state, feedback)
+
+
+def _inform_games(learner: Learner, state: Any, seen: Seen, t: Any) -> Any:
+    """`inform` for all games, in the layout of the learner."""
+    if not isinstance(learner, ContextLearner):
+        return inform(learner, state, seen, t)
+    own = Seen(seen.action, seen.reward, seen.state, seen.next_state)
+    return jax.vmap(lambda state, own: inform(learner, state, own, t))(state, own)
+
+
+def seat(row: Learner, column: Learner) -> Seats:
+    """Seat two learners: apart, or together where they have a context and are of one shape.
+
+    >>> from equipoise.dynamics import OMD, Uniform
+    >>> seat(OMD(), Uniform()).in_context
+    False
+    """
+    exploration = getattr(row, "exploration", None), getattr(column, "exploration", None)
+    fading = getattr(row, "fading", False), getattr(column, "fading", False)
+    if not (isinstance(row, ContextLearner) and isinstance(column, ContextLearner)):
+        return Seats(row, column, exploration, fading)
+    bare = [replace(learner, exploration=None) for learner in (row, column)]
+    leaves = [jax.tree.leaves(learner) for learner in bare]
+    alike = jax.tree.structure(bare[0]) == jax.tree.structure(bare[1])
+    if not alike or [np.shape(a) for a in leaves[0]] != [np.shape(b) for b in leaves[1]]:
+        return Seats(bare[0], bare[1], exploration, fading)
+    if all(a is b for a, b in zip(*leaves, strict=True)):
+        return Seats(bare[0], None, exploration, fading)
+    both = jax.tree.map(lambda a, b: jnp.stack([a, b]), *bare)
+    return Seats(both, None, exploration, fading, stacked=True)
 
 
 class Event(eqx.Module):

@@ -1,21 +1,23 @@
-"""Two named learners on one family of games, from a config to a record: `self_play`."""
+"""Learners by name, and two of them on one family of games, from a config to a record."""
 
 import os
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from equipoise.certificates import certify
-from equipoise.core import checks
-from equipoise.dynamics._named import make_learner
-from equipoise.dynamics._noise import NOISES
+from equipoise.core import InputError, Outcome, Solution, Status, checks
+from equipoise.dynamics import _references as references
+from equipoise.dynamics._learner import NOISES, Learner
+from equipoise.dynamics._markov import MarkovEntropicOMD, MarkovOMD, VLearning
+from equipoise.dynamics._omd import EXP3IX, OMD, EntropicOMD, LogBarrierOMD
 from equipoise.dynamics._play import play
 from equipoise.dynamics._trace import Trace
-from equipoise.games import MarkovGame, MatrixGame, families
+from equipoise.games import MarkovGame, MatrixGame, Profile, families
 from equipoise.runs import Record, Run, Table, resumable
 from equipoise.solvers import solve
 
@@ -35,6 +37,72 @@ _COLUMNS = {
     "row_regret": "row regret",
     "column_regret": "col. regret",
 }
+
+
+#: Makes a learner, given the number of rounds, which printed constants need.
+Maker = Callable[[int], Learner]
+
+
+class Named(NamedTuple):
+    """A learner that has a name: its title in tables, and how to make it for each kind of game.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> named = eq.dynamics.LEARNERS["v-learning"]
+    >>> named.title, named.matrix is None
+    ('V-learning', True)
+    """
+
+    title: str
+    matrix: Maker | None = None
+    markov: Maker | None = None
+
+
+#: Name -> learner.
+LEARNERS: dict[str, Named] = {
+    "omd": Named("OMD", lambda _: OMD(), lambda _: MarkovOMD()),
+    "omd-vanishing": Named(
+        "OMD, vanishing", lambda _: OMD.vanishing(), lambda _: MarkovOMD.vanishing()
+    ),
+    "omd-printed-constants": Named(
+        "OMD, printed constants", OMD.printed_constants, MarkovOMD.printed_constants
+    ),
+    "omd-printed-signs": Named(
+        "OMD, printed signs", lambda _: OMD.printed_signs(), lambda _: MarkovOMD.printed_signs()
+    ),
+    "cai-euclidean": Named("OMD, exponents of Cai et al.", lambda _: OMD.cai_exponents()),
+    "log-barrier": Named("log-barrier OMD", lambda _: LogBarrierOMD()),
+    "entropic": Named("entropic OMD", lambda _: EntropicOMD(), lambda _: MarkovEntropicOMD()),
+    "exp3-ix": Named("EXP3-IX", lambda _: EXP3IX()),
+    "v-learning": Named("V-learning", None, lambda _: VLearning()),
+    "optimistic": Named("optimistic OMD", lambda _: references.OptimisticOMD()),
+    "regret-matching": Named("regret matching+", lambda _: references.RegretMatchingPlus()),
+    "uniform": Named("uniform", lambda _: references.Uniform(), lambda _: references.Uniform()),
+    "best-responder": Named(
+        "best responder", lambda _: references.BestResponder(), lambda _: references.BestResponder()
+    ),
+}
+
+
+def make_learner(name: str, *, markov: bool, rounds: int, argument: str = "learner") -> Learner:
+    """A learner by its name; `argument` is what errors call it.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> type(eq.dynamics.make_learner("exp3-ix", markov=False, rounds=10)).__name__
+    'EXP3IX'
+    """
+    known = {
+        key: found
+        for key, named in LEARNERS.items()
+        if (found := named.markov if markov else named.matrix) is not None
+    }
+    if name not in known:
+        kind = "Markov" if markov else "matrix"
+        raise InputError(argument, f"for {kind} games one of {sorted(known)}", repr(name))
+    return known[name](rounds)
 
 
 @dataclass(frozen=True)
@@ -81,7 +149,7 @@ class SelfPlay:
         """The games."""
         make = {"uniform": families.uniform, "gaussian": families.gaussian}
         if self.family not in make:
-            raise ValueError(f"family: expected one of {sorted(make)}, found {self.family!r}")
+            raise InputError("family", f"one of {sorted(make)}", repr(self.family))
         family = make[self.family](
             self.actions,
             states=self.states,
@@ -114,11 +182,6 @@ def _path_rounds(first: int) -> tuple[int, ...]:
     return tuple(int(r) for r in np.unique(steps) if r < first)
 
 
-def _check_rounds(rounds: Any) -> None:
-    if checks.check_count("rounds", rounds) >= 2**31:
-        raise ValueError(f"rounds: expected fewer than 2^31, found {rounds}")
-
-
 def self_play(config: SelfPlay | None = None, run: str | os.PathLike[str] | None = None) -> Record:
     """Let two learners play random games; returns the record that `equipoise play` writes.
 
@@ -141,45 +204,34 @@ def self_play(config: SelfPlay | None = None, run: str | os.PathLike[str] | None
     config = SelfPlay() if config is None else config
     if run is None:
         with tempfile.TemporaryDirectory() as folder:
-            return play_run(folder, config)
-    return play_run(run, config)
-
-
-def play_run(folder: str | os.PathLike[str], config: SelfPlay) -> Record:
-    """Play into a run folder, going on from its last checkpoint; returns the final record."""
-    _check_rounds(config.rounds)
+            return self_play(config, folder)
+    if checks.check_count("rounds", config.rounds) >= 2**31:
+        raise InputError("rounds", "fewer than 2^31", config.rounds)
     games = config.sample()
     markov = isinstance(games, MarkovGame)
     if config.noise not in NOISES:
-        raise ValueError(f"noise: expected one of {sorted(NOISES)}, found {config.noise!r}")
+        raise InputError("noise", f"one of {sorted(NOISES)}", repr(config.noise))
     row, column = (
         make_learner(name, markov=markov, rounds=config.rounds, argument=seat)
         for seat, name in (("row", config.row), ("column", config.column))
     )
 
     def play_on(rounds: int, state: Any, record: tuple[int, ...] = ()) -> Trace:
-        return play(
-            games,
-            row,
-            column,
-            rounds=rounds,
-            key=config.seed + 1 if state is None else None,
-            record=record or None,
-            noise=NOISES[config.noise],
-            state=state,
+        more: Any = (
+            {"key": config.seed + 1, "record": record} if state is None else {"state": state}
         )
+        return play(games, row, column, rounds=rounds, noise=NOISES[config.noise], **more)
 
-    known = Path(folder, "record.json").exists()
+    known = Path(run, "record.json").exists()
     early = _path_rounds(config.record_rounds[0]) or (1,)
     # Also refuses, before there is a folder, whatever cannot be played.
     first = None if known else play_on(early[-1], None, early)
-    with Run.start(folder, config) as run:
-        if run.finished or first is None:
-            return run.record()
-        done, last = _play_on(run, config.record_rounds, play_on, first.state)
-        record = _record(config, games, run.metrics(), done)
-        record = _with_path(record, games, first)
-        return record if last is None else run.finish(_certified(record, games, last))
+    with Run.start(run, config) as folder:
+        if folder.finished or first is None:
+            return folder.record()
+        done, last = _play_on(folder, config.record_rounds, play_on, first.state)
+        record = _record(config, games, folder.metrics(), done, first, last)
+        return record if last is None else folder.finish(record)
 
 
 def _play_on(
@@ -195,16 +247,8 @@ def _play_on(
         trace = play(until - step, state if step else None)
         return trace.state, _row(trace) if until in record else {}
 
-    reached = resumable(
-        run,
-        first,
-        advance,
-        record[-1] - 1,
-        name="playing",
-        stride=16,
-        marks=record[:-1],
-        look=PIECE_SECONDS,
-    )
+    pieces: Any = {"stride": 16, "marks": record[:-1], "look": PIECE_SECONDS}
+    reached = resumable(run, first, advance, record[-1] - 1, name="playing", **pieces)
     if reached.stopped:
         return reached.step, None
     trace = play(1, reached.state if reached.step else None)
@@ -229,55 +273,45 @@ def _row(trace: Trace) -> dict[str, Any]:
     return row
 
 
-def _record(config: SelfPlay, games: Any, metrics: list[dict[str, Any]], done: int) -> Record:
-    """What is known after `done` rounds."""
-    players = (np.full(actions, 1.0 / actions) for actions in games.actions)
-    if config.states is not None:
-        players = (np.tile(player, (config.states, 1)) for player in players)
-    uniform = certify(games, tuple(players)).nash_conv.mean()
-    table = Table(tuple(_COLUMNS.values()), [])
-    if metrics:
-        rows = [{_COLUMNS[name]: row[name] for name in row if name != _PATH} for row in metrics]
-        table = Table.from_dicts(rows)
-    arrays = {name: np.array([row[name] for row in metrics]) for name in (metrics or [{}])[0]}
-    arrays["rounds"] = arrays.pop("step", np.zeros(0, int))
-    gap = metrics[-1]["gap"] if metrics else None
-    scalars = {"uniform": float(uniform), "gap": gap, "rounds": done}
-    return Record("self-play", config, scalars, arrays, {"curve": table})
-
-
-def _with_path(record: Record, games: Any, first: Trace) -> Record:
-    """The record with the path of one policy from round 1 on, and where it should end."""
-    if _PATH not in record.arrays:
-        return record
-    config, later = record.config, record.arrays["rounds"]
-    early = first.recorded.rounds < later[0]
-    path = np.concatenate([first.recorded.last[0][early, _DRAWN], record.arrays[_PATH]])
-    rounds = np.concatenate([first.recorded.rounds[early], later])
-    nash = solve(games[_DRAWN]).policy[0]
-    what = (
-        f"row ({config['row']}) against {config['column']} in game {_DRAWN} of "
-        f"{config['games']:,}, of the family {config['family']}"
-    )
-    return replace(
-        record,
-        scalars={**record.scalars, "drawn": {"what": what}},
-        arrays={**record.arrays, _PATH: path, f"{_PATH}_rounds": rounds, "nash": nash},
-    )
-
-
-def _certified(record: Record, games: Any, trace: Trace) -> Record:
-    """The record with the certificate of the last policies, game by game."""
-    certificate = certify(games, trace.last)
+def _record(
+    config: SelfPlay,
+    games: Any,
+    metrics: list[dict[str, Any]],
+    done: int,
+    first: Trace,
+    last: Trace | None,
+) -> Record:
+    """What is known after `done` rounds; after the `last` of them, with a certificate."""
+    states = () if config.states is None else (config.states,)
+    uniform = tuple(np.full((*states, count), 1.0 / count) for count in games.actions)
     scalars: dict[str, Any] = {
-        "method": certificate.method,
-        "exact": certificate.exact,
-        "concept": certificate.concept,
+        "uniform": float(certify(games, uniform).nash_conv.mean()),
+        "gap": metrics[-1]["gap"] if metrics else None,
+        "rounds": done,
     }
-    if "drawn" in record.scalars:
-        gap = float(np.asarray(certificate.nash_conv)[_DRAWN])
-        scalars["drawn"] = {**record.scalars["drawn"], "gap": gap}
-    arrays = {"gains": certificate.gains, "certified_value": certificate.value}
-    return replace(
-        record, scalars={**record.scalars, **scalars}, arrays={**record.arrays, **arrays}
-    )
+    rows = [{_COLUMNS[name]: row[name] for name in row if name != _PATH} for row in metrics]
+    table = Table.from_dicts(rows) if rows else Table(tuple(_COLUMNS.values()), [])
+    arrays = {name: np.array([row[name] for row in metrics]) for name in (metrics or [{}])[0]}
+    later = arrays["rounds"] = arrays.pop("step", np.zeros(0, int))
+    solution = None
+    if last is not None:
+        certificate = certify(games, last.last)
+        message = f"{last.rounds:,} rounds were played"
+        status = Status(Outcome.LEARNED, message, np.zeros(games.batch_shape, bool))
+        value = certificate.value[..., 0]
+        solution = Solution(Profile(last.last), value, certificate, status)
+    if _PATH in arrays:  # from round 1 on, and where it should end
+        early = first.recorded.rounds < later[0]
+        arrays[_PATH] = np.concatenate([first.recorded.last[0][early, _DRAWN], arrays[_PATH]])
+        arrays[f"{_PATH}_rounds"] = np.concatenate([first.recorded.rounds[early], later])
+        arrays["nash"] = solve(games[_DRAWN]).policy[0]
+        what = (
+            f"row ({config.row}) against {config.column} in game {_DRAWN} of "
+            f"{config.games:,}, of the family {config.family}"
+        )
+        scalars["drawn"] = {"what": what}
+        if solution is not None:
+            gap = np.asarray(solution.certificate.nash_conv)[_DRAWN]
+            scalars["drawn"]["gap"] = float(gap)
+    plain = None if solution is None else solution.to_plain()
+    return Record("self-play", config, scalars, arrays, {"curve": table}, solution=plain)

@@ -1,20 +1,34 @@
-"""What a run leaves: policies at chosen rounds, averages, regrets, its history, and a state."""
+"""What a run leaves: policies at chosen rounds, averages, regrets, its history, and a state.
 
+A state is to go on from, with the same games, learners, noise and precision. It holds arrays only,
+and arrays of another run may well have the same shapes. So it also keeps a digest of each thing
+that the run was made of, and `play` refuses to go on with another.
+"""
+
+import hashlib
+import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 from scipy.special import ndtri
 
 from equipoise.certificates import certify
-from equipoise.core import checks
-from equipoise.dynamics._engine import Outcome
-from equipoise.dynamics._resume import PlayState
-from equipoise.dynamics._round import Tables
+from equipoise.core import InputError, checks
+from equipoise.dynamics._engine import Outcome, as_arrays, precision
+from equipoise.dynamics._learner import Learner, Noise
+from equipoise.dynamics._round import Tables, seat
+from equipoise.dynamics.loop import LoopState, begin
 from equipoise.games import MarkovGame, MatrixGame
 
 Pair = tuple[np.ndarray, np.ndarray]
+
+#: What a state keeps digests of, as the arguments of `play` are called.
+PARTS = ("games", "row", "column", "noise")
 
 
 @dataclass(frozen=True)
@@ -79,21 +93,31 @@ class Mean:
     def of(samples: Any, *, seeds: bool = False) -> "Mean":
         """The mean over the last axis, games; with `seeds`, over the first axis too."""
         values = np.asarray(samples, float)
-        by_seed = values if seeds else values[None]
-        games, count = by_seed.mean(0), by_seed.shape[0]
-        seed_error = np.zeros(games.shape[:-1])
-        if count > 1:
-            seed_error = by_seed.mean(-1).std(0, ddof=1) / np.sqrt(count)
-        error = np.zeros(games.shape[:-1])
-        if games.shape[-1] > 1:
-            error = games.std(-1, ddof=1) / np.sqrt(games.shape[-1])
-        return Mean(games.mean(-1), error, seed_error)
+        by_seed = np.moveaxis(values, 0, -1) if seeds else values[..., None]
+        games = by_seed.mean(-1)
+        return Mean(games.mean(-1), _error(games), _error(by_seed.mean(-2)))
 
     def interval(self, confidence: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """Ends of the interval of that confidence, over games and seeds, by the normal law."""
         checks.check_range("confidence", confidence, 0.0, 1.0, low_open=True, high_open=True)
         width = ndtri(0.5 + confidence / 2) * np.hypot(self.error, self.seed_error)
         return self.value - width, self.value + width
+
+
+def _error(values: np.ndarray) -> np.ndarray:
+    """The standard error of a mean over the last axis; zero where it is of one value."""
+    count = values.shape[-1]
+    return values.std(-1, ddof=min(1, count - 1)) / np.sqrt(count)
+
+
+class PlayState(eqx.Module):
+    """Everything `play` needs to go on, as NumPy arrays with the flattened batch last."""
+
+    loop: LoopState
+    #: (2, games): the words of the games' keys.
+    keys: np.ndarray
+    #: (4, 16): a digest of the games, of each learner and of the noise.
+    digests: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -220,12 +244,12 @@ def make_trace(
         if tables.states is not None:
             states = shaped(np.concatenate([events.state, place[None]]))
         policies = shaped(events.played[0]), shaped(events.played[1])
-        held = policies if events.held is None else tuple(map(shaped, events.held))
+        held = events.held and (shaped(events.held[0]), shaped(events.held[1]))
         history = History(
             actions=shaped(np.stack(events.actions, 1)),
             rewards=shaped(events.reward),
             policies=policies,
-            held=(held[0], held[1]),
+            held=held or policies,
             expected=low + (high - low) * shaped(expected).astype(np.float64),
             states=states,
         )
@@ -238,3 +262,71 @@ def _regret(tables: Tables, sums: Any) -> np.ndarray:
     best_row = np.einsum("abg,bg->ag", tables.reward, y).max(0)
     best_column = np.einsum("abg,ag->bg", tables.reward, x).min(0)
     return np.stack([best_row - earned, earned - best_column])
+
+
+def digests(tables: Tables, learners: tuple[Learner, Learner], noise: Noise) -> np.ndarray:
+    """A digest of each of `PARTS`, as rows of bytes."""
+    contents = (tables.reward, tables.transition, tables.discount)
+    return np.stack([digest(part) for part in (contents, *learners, noise)])
+
+
+def digest(tree: Any) -> np.ndarray:
+    """(16,): bytes that say what a learner, a noise or a table is, in any process.
+
+    >>> (digest((1.0, "a")) == digest((1.0, "a"))).all()
+    np.True_
+    """
+    leaves, structure = jax.tree.flatten(tree)
+    # Addresses of functions differ from process to process.
+    hashed = hashlib.blake2b(re.sub(r" at 0x\w+", "", str(structure)).encode(), digest_size=16)
+    for leaf in leaves:
+        if isinstance(leaf, bool | int | float | np.ndarray | np.generic | jax.Array):
+            array = np.ascontiguousarray(leaf, np.float64)
+            hashed.update(str(array.shape).encode())
+            hashed.update(array.data)
+        else:
+            name = getattr(leaf, "__qualname__", repr(leaf))
+            hashed.update(re.sub(r" at 0x\w+", "", name).encode())
+    return np.frombuffer(hashed.digest(), np.uint8)
+
+
+def check_state(
+    state: Any, tables: Tables, learners: tuple[Learner, Learner], noise: Noise, double: bool
+) -> PlayState:
+    """The state, if a run of these games, learners, noise and precision can go on from it."""
+    if not isinstance(state, PlayState):
+        raise InputError(
+            "state", "the `state` of a trace that `play` returned", type(state).__name__
+        )
+    checks.check_shape("state.keys", state.keys, (2, tables.games), "two words for each game")
+    expected = digests(tables, learners, noise)
+    checks.check_shape("state.digests", state.digests, expected.shape, "one row for each part")
+    same = (np.asarray(state.digests) == expected).all(-1)
+    for name, agrees in zip(PARTS, same, strict=True):
+        if not agrees:
+            hint = " (and the same reward_range)" if name == "games" else ""
+            raise ValueError(
+                f"state: expected one of a run with the same {name}{hint}, found one of a run "
+                f"with another; begin anew with `key`, or pass the same {name}"
+            )
+    # Compare with the state before a first round: structure, dtypes and shapes.
+    with precision(double):
+        seats, sounds = as_arrays((seat(*learners), noise))
+        one, keys = tables.on_device(np.zeros(1, int)), jnp.zeros((2, 1), jnp.uint32)
+        fresh = jax.eval_shape(lambda: begin(one, seats, sounds, keys))
+    loop = state.loop
+    if jax.tree.structure(loop) != jax.tree.structure(fresh):
+        raise ValueError(
+            "state.loop: expected the structure that these games and learners make, "
+            f"{jax.tree.structure(fresh)}; found {jax.tree.structure(loop)}"
+        )
+    found = jax.tree_util.tree_leaves_with_path(loop)
+    for (path, leaf), like in zip(found, jax.tree.leaves(fresh), strict=True):
+        name = f"state.loop{jax.tree_util.keystr(path)}"
+        if leaf.dtype != like.dtype:
+            raise ValueError(
+                f"{name}: expected {like.dtype}, since double={double}, found {leaf.dtype}"
+            )
+        shape = (*like.shape[:-1], tables.games) if like.ndim else ()
+        checks.check_shape(name, leaf, shape, "the batch last")
+    return state

@@ -17,9 +17,18 @@ import jax
 import jax.numpy as jnp
 
 from equipoise.core.fusion import collecting
-from equipoise.dynamics._noise import Exact, Noise
-from equipoise.dynamics._round import Event, Tables, expected, play_round, tally, upcoming
-from equipoise.dynamics._seats import Seats, Seen, seat
+from equipoise.dynamics._learner import Exact, Noise
+from equipoise.dynamics._round import (
+    Event,
+    Seats,
+    Seen,
+    Tables,
+    expected,
+    play_round,
+    seat,
+    tally,
+    upcoming,
+)
 
 __all__ = [
     "Event",
@@ -61,22 +70,11 @@ class Sums(eqx.Module):
 
     def fold(self, full: Any) -> "Sums":
         """Move the partial sum to the total where `full`, keeping the rounding error (Kahan)."""
-
-        def one(partial: Any, total: Any, error: Any) -> tuple[Any, Any, Any]:
-            addend = partial - error
-            new = total + addend
-            lost = (new - total) - addend
-            return (
-                jnp.where(full, 0.0, partial),
-                jnp.where(full, new, total),
-                jnp.where(full, lost, error),
-            )
-
-        shape = jax.tree.structure(self.partial)
-        leaves = map(jax.tree.leaves, (self.partial, self.total, self.error))
-        parts = [one(*triple) for triple in zip(*leaves, strict=True)]
-        columns = zip(*parts, strict=True)
-        return Sums(*(jax.tree.unflatten(shape, column) for column in columns))
+        addend = jax.tree.map(jnp.subtract, self.partial, self.error)
+        total = jax.tree.map(jnp.add, self.total, addend)
+        lost = jax.tree.map(lambda new, old, a: (new - old) - a, total, self.total, addend)
+        folded = Sums(jax.tree.map(jnp.zeros_like, self.partial), total, lost)
+        return jax.tree.map(lambda new, old: jnp.where(full, new, old), folded, self)
 
 
 class LoopState(eqx.Module):
@@ -84,7 +82,7 @@ class LoopState(eqx.Module):
 
     #: Rounds played so far.
     round: jax.Array
-    #: States of the two learners, laid out as `equipoise.dynamics._seats` says.
+    #: States of the two learners, laid out as `equipoise.dynamics._round` says.
     learners: Any
     place: Any
     sums: Sums
@@ -124,13 +122,12 @@ def advance(
     stop: Any,
     *,
     unroll: int = 1,
-    materialise: bool = True,
 ) -> tuple[LoopState, Any]:
     """Play until `stop` rounds have been played in all.
 
-    `unroll` rounds are compiled into one body, which spares launches on an accelerator.
-    `materialise` lets values marked with `once` leave the loop; they are the second result and
-    of no use, except that a compiler must not find out.
+    `unroll` rounds are compiled into one body, which spares launches on an accelerator. The
+    second result is the values marked with `once`, which leave the loop so that they are computed
+    once; they are of no other use.
 
     **Example**
 
@@ -145,26 +142,24 @@ def advance(
     7
     """
 
-    def one_round(t: Any, state: LoopState) -> tuple[LoopState, list[Any]]:
-        with collecting(materialise) as marked:
+    def one_round(state: LoopState) -> tuple[LoopState, list[Any]]:
+        t = state.round + 1
+        with collecting() as marked:
             place, states, event = play_round(
-                tables, seats, noise, keys, t + 1, state.place, state.learners
+                tables, seats, noise, keys, t, state.place, state.learners
             )
             sums = state.sums.add(tally(tables, event))
-        return LoopState(t + 1, states, place, sums), marked
+        return LoopState(t, states, place, sums), marked
 
-    def several(count: int) -> Any:
+    def repeat(count: int, times: Any, state: LoopState, marked: Any) -> tuple[LoopState, Any]:
         def body(_: Any, carry: tuple[LoopState, Any]) -> tuple[LoopState, Any]:
             state, marked = carry[0], []
             for _ in range(count):
-                state, more = one_round(state.round, state)
+                state, more = one_round(state)
                 marked += more
             return state, marked
 
-        return body
-
-    def repeat(count: int, times: Any, state: LoopState, marked: Any) -> tuple[LoopState, Any]:
-        return jax.lax.fori_loop(0, times, several(count), (state, marked))
+        return jax.lax.fori_loop(0, times, body, (state, marked))
 
     def play_block(carry: Any) -> Any:
         state, (marked, marked_one) = carry
@@ -177,7 +172,7 @@ def advance(
         state = LoopState(state.round, state.learners, state.place, sums)
         return state, (marked, marked_one)
 
-    one = jax.eval_shape(lambda: one_round(state.round, state)[1])
+    one = jax.eval_shape(lambda: one_round(state)[1])
     one = [jnp.zeros(leaf.shape, leaf.dtype) for leaf in one]
     scratch = (one * unroll if unroll > 1 else [], one)
     return jax.lax.while_loop(lambda c: c[0].round < stop, play_block, (state, scratch))
@@ -227,16 +222,16 @@ def remember(
     >>> found.events.reward.shape, found.policies[0].shape
     ((5, 16), (3, 16))
     """
-    noise, words = Exact() if noise is None else noise, jnp.asarray(words)
+    noise, words = noise or Exact(), jnp.asarray(words)
     if state is None:
         state = begin(tables, seats, noise, words, start, rounds)
     kept = None
     if records:
         like = (upcoming(tables, seats, state.round, state.learners), state.sums)
-        kept = jax.tree.map(lambda leaf: jnp.zeros((records + 1, *leaf.shape), leaf.dtype), like)
+        kept = jax.tree.map(lambda leaf: jnp.zeros((records, *leaf.shape), leaf.dtype), like)
     first = state.round
     ts = jnp.arange(1, rounds + 1, dtype=jnp.int32)
-    slots = jnp.full(rounds, records) if slots is None else jnp.minimum(slots, records)
+    slots = jnp.full(rounds, records) if slots is None else jnp.asarray(slots)
 
     def body(who: Seats, carry: Any, moment: Any) -> tuple[Any, Any]:
         state, kept = carry
@@ -246,11 +241,13 @@ def remember(
         sums = state.sums
         if records:
             sums = sums.add(tally(tables, event)).fold(t % BLOCK == 0)
-            kept = jax.tree.map(
-                lambda all_, new: jax.lax.dynamic_update_index_in_dim(all_, new, slot, 0),
-                kept,
-                (upcoming(tables, who, t, states), sums),
-            )
+
+            def keep(kept: Any) -> Any:
+                now = (upcoming(tables, who, t, states), sums)
+                put = jax.lax.dynamic_update_index_in_dim
+                return jax.tree.map(lambda all_, new: put(all_, new, slot, 0), kept, now)
+
+            kept = jax.lax.cond(slot < records, keep, lambda kept: kept, kept)
         return (LoopState(t, states, place, sums), kept), (event, expected(tables, event))
 
     segments = SEGMENTS if seats.in_context and rounds > SHORT else 1

@@ -20,7 +20,53 @@ from equipoise.games._game import Labels, SingleGame
 MOST_AGENTS = 2**53
 
 
-class AggregativeGame(SingleGame):
+class Crowd(SingleGame):
+    """Base of the games whose agents meet in an aggregate; types and actions are the last axes."""
+
+    influence: eqx.AbstractVar[np.ndarray]
+    counts: eqx.AbstractVar[np.ndarray]
+    scale: eqx.AbstractVar[float]
+    labels: eqx.AbstractVar[Labels]
+
+    @property
+    def types(self) -> int:
+        """Number of rows: types, or agents when they were given one by one."""
+        return self.influence.shape[-3]
+
+    @property
+    def agents(self) -> int:
+        """Number of agents."""
+        return int(self.counts.sum())
+
+    @property
+    def players(self) -> int:
+        """Number of agents."""
+        return self.agents
+
+    @property
+    def actions(self) -> tuple[int]:
+        """Number of actions, the same for every agent."""
+        return (self.influence.shape[-2],)
+
+    @property
+    def dimensions(self) -> int:
+        """Number of coordinates of the aggregate."""
+        return self.influence.shape[-1]
+
+    @property
+    def delta(self) -> float:
+        """The most by which one agent can move the aggregate, in the sup norm."""
+        return self.scale * float(np.ptp(self.influence, axis=-2).max())
+
+    def _describe(self, more: str = "") -> str:
+        kinds = "each of its own type" if self.types == self.agents else f"of {self.types} types"
+        kinds = "all alike" if self.types == 1 else kinds
+        text = f"game of {self.agents:,} agents, {kinds}, with {self.actions[0]} actions{more}"
+        plural = "s" * (self.dimensions > 1)
+        return f"aggregative {text}; the aggregate has {self.dimensions} coordinate{plural}"
+
+
+class AggregativeGame(Crowd):
     """A game of n agents who feel each other only through the aggregate `x`.
 
     Agent i that plays action a adds `influence[i, a]` to a sum over all agents; the aggregate is
@@ -95,39 +141,9 @@ class AggregativeGame(SingleGame):
         self.lipschitz = float(lipschitz)
         self.labels = Labels.of(labels, actions=self.actions, types=self.types)
 
-    @property
-    def types(self) -> int:
-        """Number of rows: types, or agents when they were given one by one."""
-        return self.influence.shape[0]
-
-    @property
-    def agents(self) -> int:
-        """Number of agents."""
-        return int(self.counts.sum())
-
-    @property
-    def players(self) -> int:
-        """Number of agents."""
-        return self.agents
-
-    @property
-    def actions(self) -> tuple[int]:
-        """Number of actions, the same for every agent."""
-        return (self.influence.shape[1],)
-
-    @property
-    def dimensions(self) -> int:
-        """Number of coordinates of the aggregate."""
-        return self.influence.shape[2]
-
     def describe(self) -> str:
         """The game in a few words."""
-        return describe_crowd(self)
-
-    @property
-    def delta(self) -> float:
-        """The most by which one agent can move the aggregate, in the sup norm."""
-        return self.scale * influence_range(self.influence)
+        return self._describe()
 
     @property
     def box(self) -> tuple[np.ndarray, np.ndarray]:
@@ -142,15 +158,6 @@ class AggregativeGame(SingleGame):
     def own_rewards(self, x: np.ndarray) -> np.ndarray:
         """(..., types, actions, d) -> (..., types, actions): each at an aggregate of its own."""
         return self.field.own(x)
-
-
-def describe_crowd(game: Any, more: str = "") -> str:
-    """A game of many agents and their aggregate in a few words."""
-    kinds = "each of its own type" if game.types == game.agents else f"of {game.types} types"
-    kinds = "all alike" if game.types == 1 else kinds
-    text = f"aggregative game of {game.agents:,} agents, {kinds}, with {game.actions[0]} actions"
-    plural = "s" * (game.dimensions > 1)
-    return f"{text}{more}; the aggregate has {game.dimensions} coordinate{plural}"
 
 
 def as_influence(name: str, value: Any, ndim: int, meaning: str) -> np.ndarray:
@@ -201,8 +208,3 @@ def reachable_box(
     """What the aggregate lies between, by coordinate, whatever the agents do."""
     weights = scale * counts.astype(np.float64)
     return weights @ influence.min(1), weights @ influence.max(1)
-
-
-def influence_range(influence: np.ndarray) -> float:
-    """The largest difference between two actions' influences of one agent."""
-    return float((influence.max(1) - influence.min(1)).max())

@@ -10,12 +10,11 @@ import numpy as np
 from equipoise.core import checks
 from equipoise.games._aggregative import (
     AggregativeGame,
+    Crowd,
     as_bounds,
     as_counts,
     as_influence,
     as_scale,
-    describe_crowd,
-    influence_range,
     reachable_box,
 )
 from equipoise.games._callables import (
@@ -26,14 +25,14 @@ from equipoise.games._callables import (
     reward_field,
     transition_elementwise,
 )
-from equipoise.games._game import Labels, SingleGame
+from equipoise.games._game import Labels
 
 #: The largest product of steps and states: each is looked at when a game is made.
 _MOST_STAGES = 100_000
 _INFLUENCE = "(agents or types, actions, d), or that by step and state"
 
 
-class AggregativeMarkovGame(SingleGame):
+class AggregativeMarkovGame(Crowd):
     """An aggregative game played for `horizon` steps, in states that all agents share.
 
     In step h (from 0) and state s, agents who play `a_i` make the aggregate
@@ -138,40 +137,9 @@ class AggregativeMarkovGame(SingleGame):
         checks.check_range("transition_lipschitz", transition_lipschitz, 0.0, np.inf)
         self.lipschitz, self.transition_lipschitz = float(lipschitz), float(transition_lipschitz)
 
-    @property
-    def types(self) -> int:
-        """Number of rows: types, or agents when they were given one by one."""
-        return self.influence.shape[-3]
-
-    @property
-    def agents(self) -> int:
-        """Number of agents."""
-        return int(self.counts.sum())
-
-    @property
-    def players(self) -> int:
-        """Number of agents."""
-        return self.agents
-
-    @property
-    def actions(self) -> tuple[int]:
-        """Number of actions, the same for every agent."""
-        return (self.influence.shape[-2],)
-
-    @property
-    def dimensions(self) -> int:
-        """Number of coordinates of the aggregate."""
-        return self.influence.shape[-1]
-
     def describe(self) -> str:
         """The game in a few words."""
-        return describe_crowd(self, f", {self.states} states and {self.horizon} steps")
-
-    @property
-    def delta(self) -> float:
-        """The most by which one agent can move the aggregate, in the sup norm."""
-        flat = self.influence.reshape(-1, *self.influence.shape[-2:])
-        return self.scale * influence_range(flat)
+        return self._describe(f", {self.states} states and {self.horizon} steps")
 
     def stage(self, h: int, s: int) -> AggregativeGame:
         """One step in one state as a game of its own: nothing comes after it."""

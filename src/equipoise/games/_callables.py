@@ -7,7 +7,7 @@ comparing its answers with those at single points; one that does not is called p
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -96,12 +96,12 @@ def reward_field(
     low: np.ndarray,
     high: np.ndarray,
     elementwise: bool | None,
-    name: str = "reward",
 ) -> Field:
     """The field of a reward (types, actions), with a check of how it may be called."""
-    field = Field(function, name, len(low), shape, "(agents or types, actions)")
+    meaning = "(agents or types, actions)"
+    field = Field(function, "reward", len(low), shape, meaning, bool(elementwise))
     if elementwise is not None:
-        return Field(function, name, len(low), shape, field.meaning, elementwise)
+        return field
     points = probe_points(low, high, 2)
     values = [field.at(x) for x in points]
     chosen = np.random.default_rng(0).integers(0, 2, shape)
@@ -113,7 +113,7 @@ def reward_field(
         works = works and np.allclose(np.broadcast_to(own, shape), expected, 1e-9, 1e-12)
     except _NOT_ELEMENTWISE:
         works = False
-    return Field(function, name, len(low), shape, field.meaning, bool(works))
+    return replace(field, elementwise=bool(works))
 
 
 def transition_elementwise(field: Field, low: np.ndarray, high: np.ndarray) -> bool:

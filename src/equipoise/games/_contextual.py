@@ -16,7 +16,48 @@ from equipoise.games._normal import NormalFormGame
 PROFILES_LIMIT = 1_000_000
 
 
-class ContextualGame(SingleGame):
+class InteractionGame(SingleGame):
+    """Base of the games whose rewards are sums of interaction terms."""
+
+    interactions: eqx.AbstractVar[Interactions]
+    context_probabilities: eqx.AbstractVar[np.ndarray]
+    action_counts: eqx.AbstractVar[tuple[int, ...]]
+    noise: eqx.AbstractVar[float]
+    labels: eqx.AbstractVar[Labels]
+
+    @property
+    def actions(self) -> tuple[int, ...]:
+        """Number of actions of each agent."""
+        return self.action_counts
+
+    @property
+    def agents(self) -> int:
+        """Number of agents."""
+        return self.interactions.agents
+
+    @property
+    def players(self) -> int:
+        """Number of agents."""
+        return self.agents
+
+    @property
+    def contexts(self) -> int:
+        """Number of contexts."""
+        return len(self.context_probabilities)
+
+    @property
+    def action_mask(self) -> np.ndarray:
+        """(agents, actions): which actions each agent has."""
+        return counted(self.actions)
+
+    def _describe(self, more: str = "") -> str:
+        text = f"game of {self.agents:,} agents with {max(self.actions)} actions"
+        if self.contexts > 1:
+            text += f", with {self.contexts} contexts"
+        return f"{text}{more}; its interaction rank is {self.interactions.rank}"
+
+
+class ContextualGame(InteractionGame):
     """A general-sum game of N agents, who all see a context before they choose.
 
     A context is drawn from `context_probabilities` (uniform when not given), every agent chooses
@@ -58,53 +99,24 @@ class ContextualGame(SingleGame):
         *,
         labels: Any = None,
     ):
-        if not isinstance(interactions, Interactions):
-            raise ValueError(
-                f"interactions: expected Interactions, found {type(interactions).__name__}"
-            )
-        self.interactions = interactions
+        self.interactions = as_interactions(interactions)
         self.context_probabilities = as_context_probabilities(
             context_probabilities, interactions.situations
         )
         self.action_counts = as_agent_counts(
-            "actions", actions, interactions.agents, interactions.moves, exact=True
+            "actions", actions, interactions.agents, interactions.moves
         )
         self.noise = as_noise(noise)
         self.labels = Labels.of(labels, players=interactions.agents, actions=self.actions)
 
-    @property
-    def actions(self) -> tuple[int, ...]:
-        """Number of actions of each agent."""
-        return self.action_counts
-
-    @property
-    def agents(self) -> int:
-        """Number of agents."""
-        return self.interactions.agents
-
-    @property
-    def players(self) -> int:
-        """Number of agents."""
-        return self.agents
-
-    @property
-    def contexts(self) -> int:
-        """Number of contexts."""
-        return self.interactions.situations
-
     def describe(self) -> str:
         """The game in a few words."""
-        return describe_terms(self)
+        return self._describe()
 
     @property
     def policy_shape(self) -> tuple[int, int, int]:
         """(contexts, agents, actions): the shape of a product policy."""
         return self.contexts, self.agents, max(self.actions)
-
-    @property
-    def action_mask(self) -> np.ndarray:
-        """(agents, actions): which actions each agent has."""
-        return np.arange(max(self.actions)) < np.array(self.actions)[:, None]
 
     def uniform_policy(self) -> np.ndarray:
         """(contexts, agents, actions): every agent plays all its actions alike."""
@@ -132,12 +144,11 @@ class ContextualGame(SingleGame):
         return normal_form(self.interactions, self.context_probabilities, pure, labels)
 
 
-def describe_terms(game: Any, more: str = "") -> str:
-    """A game of interaction terms in a few words."""
-    text = f"game of {game.agents:,} agents with {max(game.actions)} actions"
-    if game.contexts > 1:
-        text += f", with {game.contexts} contexts"
-    return f"{text}{more}; its interaction rank is {game.interactions.rank}"
+def as_interactions(value: Any) -> Interactions:
+    """Refuse anything but terms."""
+    if not isinstance(value, Interactions):
+        raise ValueError(f"interactions: expected Interactions, found {type(value).__name__}")
+    return value
 
 
 def as_context_probabilities(value: Any, contexts: int) -> np.ndarray:
@@ -149,19 +160,22 @@ def as_context_probabilities(value: Any, contexts: int) -> np.ndarray:
     return frozen(checks.check_probabilities("context_probabilities", array))
 
 
-def as_agent_counts(name: str, value: Any, agents: int, largest: int, *, exact: bool) -> tuple:
+def as_agent_counts(name: str, value: Any, agents: int, largest: int) -> tuple[int, ...]:
     """One count for each agent: as given, one number for all, or the largest there can be."""
-    if value is None:
-        return (largest,) * agents
-    counts = np.asarray(value)
+    counts = np.asarray(largest if value is None else value)
     counts = np.full(agents, counts) if counts.ndim == 0 else counts
     if counts.dtype.kind not in "iu" or counts.shape != (agents,) or counts.min() < 1:
         raise ValueError(
             f"{name}: expected a count >= 1 for each of {agents} agents, found {value!r}"
         )
-    if exact and counts.max() != largest:
+    if counts.max() != largest:
         raise ValueError(f"{name}: expected a largest count of {largest}, found {counts.max()}")
-    return tuple(int(count) for count in counts)
+    return tuple(counts.tolist())
+
+
+def counted(counts: tuple[int, ...]) -> np.ndarray:
+    """(agents, largest count): which states or actions each agent has."""
+    return np.arange(max(counts)) < np.array(counts)[:, None]
 
 
 def as_noise(value: Any) -> float:

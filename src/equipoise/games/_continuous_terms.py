@@ -10,7 +10,7 @@ one. Nothing here is ever as large as the joint space, and given what the others
 reward of an agent is a polynomial of its own action.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
@@ -21,6 +21,7 @@ from scipy.sparse import csr_array
 
 from equipoise.core import checks
 from equipoise.core.values import Value, frozen, read_only, read_only_integers
+from equipoise.games._interactions import as_scope
 
 #: How many numbers of products are held at once.
 _CHUNK = 2_000_000
@@ -37,16 +38,6 @@ class Group(Value):
     scopes: np.ndarray
     powers: np.ndarray
     weights: Any
-
-    def widened(self, contexts: int) -> "Group":
-        """The same terms in as many contexts."""
-        shape = (contexts, len(self.scopes))
-        return Group(self.scopes, self.powers, broadcast(self.weights, shape))
-
-    @property
-    def counts(self) -> bool:
-        """Whether any term is not zero, as far as can be known."""
-        return checks.is_traced(self.weights) or bool(self.weights.any())
 
     def rewards(self, xp: Any, context: int, powers: list[Any], x: Any) -> Any:
         """(..., agents): what the terms give at effects x (..., agents), with all their powers."""
@@ -143,9 +134,9 @@ class PolynomialTerms(Value):
         self.effects = _as_effects(effects, self.agents)
         own = _as_own(own, self.agents, self.states)
         weights = {power: _as_pair(power, w, self.agents) for power, w in (pairs or {}).items()}
-        found = as_groups(groups or {}, self.agents)
+        found = {k: _as_group(k, group, self.agents) for k, group in sorted((groups or {}).items())}
         counts = {len(own), *(len(w) for w in weights.values())}
-        counts |= {len(group.weights) for group in found.values()}
+        counts |= {len(w) for _, _, w in found.values()}
         if len(counts - {1}) > 1:
             raise ValueError(
                 f"weights: expected the same number of contexts in all terms, or one; "
@@ -155,23 +146,20 @@ class PolynomialTerms(Value):
         self.own = broadcast(own, (self.contexts, *own.shape[1:]))
         shape = (self.contexts, self.agents, self.agents)
         self.pairs = {power: broadcast(w, shape) for power, w in sorted(weights.items())}
-        self.groups = {order: group.widened(self.contexts) for order, group in found.items()}
-        self.rank, self.highest = self._rank(), self._highest()
-        self.degree = self._degree()
-
-    def _rank(self) -> int:
-        orders = [1, *(2 for w in self.pairs.values() if _couples(w))]
-        return max(orders + [order for order, group in self.groups.items() if group.counts])
-
-    def _highest(self) -> int:
+        self.groups = {
+            order: Group(scopes, powers, broadcast(w, (self.contexts, len(scopes))))
+            for order, (scopes, powers, w) in found.items()
+        }
+        orders = [2 for w in self.pairs.values() if _couples(w)]
+        orders += [order for order, group in self.groups.items() if _counts(group.weights)]
+        self.rank = max(orders, default=1)
         powers = [max(p, q) for p, q in self.pairs]
-        return max([0, *powers, *(int(group.powers.max()) for group in self.groups.values())])
-
-    def _degree(self) -> int:
+        powers += [int(group.powers.max()) for group in self.groups.values()]
+        self.highest = max(powers, default=0)
         powers = [p + q for p, q in self.pairs]
         powers += [int(group.powers[:, 0].max()) for group in self.groups.values()]
         reach = (self.effects.shape[2] - 1) * max(powers, default=0)
-        return max(self.own.shape[-1] - 1, reach)
+        self.degree = max(self.own.shape[-1] - 1, reach)
 
     @property
     def states(self) -> int:
@@ -187,27 +175,18 @@ class PolynomialTerms(Value):
         if any(isinstance(array, jax.Array) for array in (actions, *jax.tree.leaves(self))):
             return self._rewards_jax(jnp.asarray(actions), contexts, states)
         actions = np.asarray(actions)
-        flat = actions.reshape(-1, self.agents)
+        flat, batch = actions.reshape(-1, self.agents), actions.shape[:-1]
         result = np.empty(flat.shape, np.result_type(flat, np.float32))
-        where = None
+        places = given = None
         if states is not None:
-            where = np.broadcast_to(np.asarray(states), actions.shape).reshape(flat.shape)
-        for context, rows in self._by_context(contexts, actions.shape[:-1]):
-            result[rows] = self._in_context(
-                np, context, flat[rows], None if where is None else where[rows]
-            )
+            places = np.broadcast_to(np.asarray(states), actions.shape).reshape(flat.shape)
+        if contexts is not None and self.contexts > 1:
+            given = np.broadcast_to(np.asarray(contexts), batch).ravel()
+        for context in [0] if given is None else np.unique(given).tolist():
+            rows = slice(None) if given is None else np.flatnonzero(given == context)
+            own = None if places is None else places[rows]
+            result[rows] = self._in_context(np, context, flat[rows], own)
         return result.reshape(actions.shape)
-
-    def _by_context(self, contexts: Any, shape: tuple[int, ...]) -> Iterator[tuple[int, Any]]:
-        """The rows of each context."""
-        if contexts is None or self.contexts == 1:
-            yield 0, slice(None)
-            return
-        given = np.broadcast_to(np.asarray(contexts), shape).ravel()
-        for context in range(self.contexts):
-            rows = np.flatnonzero(given == context)
-            if len(rows):
-                yield context, rows
 
     def _rewards_jax(self, actions: Any, contexts: Any, states: Any) -> Any:
         result = self._in_context(jnp, 0, actions, states)
@@ -272,6 +251,11 @@ class PolynomialTerms(Value):
         return result
 
 
+def _counts(weights: Any) -> bool:
+    """Whether any weight is not zero, as far as can be known."""
+    return checks.is_traced(weights) or bool(weights.any())
+
+
 def _couples(weights: Any) -> bool:
     """Whether weights (contexts, agents, agents) of two different agents are not all zero."""
     if checks.is_traced(weights):
@@ -324,11 +308,8 @@ def _as_own(own: Any, agents: int, states: int) -> Any:
     if own is None:
         return np.broadcast_to(frozen(np.zeros(1)), (1, agents, states, 1))
     array = read_only("own", own)
-    shaped = array
-    if array.ndim in (1, 2):
-        shaped = array.reshape(1, *array.shape) if array.ndim == 2 else array.reshape(1, 1, -1)
-    if shaped.ndim == 3:
-        shaped = shaped[:, :, None]
+    views = {1: np.s_[None, None, None], 2: np.s_[None, :, None], 3: np.s_[:, :, None]}
+    shaped = array[views.get(array.ndim, ...)]
     fits = shaped.ndim == 4 and 0 not in shaped.shape
     fits = fits and (array.ndim == 1 or shaped.shape[1] == agents)
     if not fits or shaped.shape[2] not in (1, states):
@@ -365,30 +346,16 @@ def broadcast(array: Any, shape: tuple[int, ...]) -> Any:
     return (jnp if checks.is_traced(array) else np).broadcast_to(array, shape)
 
 
-def as_groups(groups: Mapping[Any, Any], agents: int) -> dict[int, Group]:
-    """Checked terms by order."""
-    return {order: _as_group(order, groups[order], agents) for order in sorted(groups)}
-
-
-def _as_group(order: Any, given: Any, agents: int) -> Group:
+def _as_group(order: Any, given: Any, agents: int) -> tuple[np.ndarray, np.ndarray, Any]:
+    """Scopes, powers and weights (contexts, terms)."""
     name = f"groups[{order}]"
     if not isinstance(order, int) or order < 3:
         raise ValueError(f"groups: expected orders >= 3, found {order!r}; pairs have their own")
     if not isinstance(given, tuple | list) or len(given) != 3:
         raise ValueError(f"{name}: expected (scopes, powers, weights), found {type(given)}")
-    scopes, powers = np.asarray(given[0]), np.asarray(given[1])
-    for what, array in (("scopes", scopes), ("powers", powers)):
-        if array.dtype.kind not in "iu" or array.ndim != 2 or array.shape[1] != order:
-            raise ValueError(
-                f"{name}: expected {what} of shape (terms, {order}), whole numbers; found "
-                f"{array.shape} of {array.dtype}"
-            )
-    if scopes.shape != powers.shape or not len(scopes):
-        raise ValueError(
-            f"{name}: expected powers for each of one or more scopes, found {powers.shape} and "
-            f"{scopes.shape}"
-        )
-    _check_scopes(name, scopes, agents)
+    scopes = as_scope(name, order, given[0], agents)
+    powers = read_only_integers(name, given[1])
+    checks.check_shape(name, powers, scopes.shape, "powers, as many as scopes")
     wrong = (powers < 0) | (powers > MOST_POWER)
     if wrong.any():
         where = checks.first_index(wrong)
@@ -404,22 +371,4 @@ def _as_group(order: Any, given: Any, agents: int) -> Group:
             f"found {weights.shape}"
         )
     checks.check_finite(name, shaped)
-    return Group(read_only_integers(name, scopes), read_only_integers(name, powers), shaped)
-
-
-def _check_scopes(name: str, scopes: np.ndarray, agents: int) -> None:
-    wrong = (scopes < 0) | (scopes >= agents)
-    if wrong.any():
-        where = checks.first_index(wrong)
-        raise ValueError(
-            f"{name}: expected agents from 0 to {agents - 1}, found {scopes[where]} at "
-            f"{list(where)}"
-        )
-    ordered = np.sort(scopes, 1)
-    twice = (ordered[:, 1:] == ordered[:, :-1]).any(1)
-    if twice.any():
-        row = int(np.argmax(twice))
-        raise ValueError(
-            f"{name}: expected different agents in a scope, found {scopes[row].tolist()} at {row}; "
-            "a power says how often an agent's action counts"
-        )
+    return scopes, powers, shaped

@@ -8,19 +8,21 @@ import numpy as np
 from equipoise.core import checks
 from equipoise.core.values import frozen, read_only
 from equipoise.games._contextual import (
+    InteractionGame,
     as_agent_counts,
     as_context_probabilities,
+    as_interactions,
     as_noise,
-    describe_terms,
+    counted,
     normal_form,
     pure_occupancies,
 )
-from equipoise.games._game import Labels, SingleGame
+from equipoise.games._game import Labels
 from equipoise.games._interactions import Interactions
 from equipoise.games._normal import NormalFormGame
 
 
-class DecoupledMarkovGame(SingleGame):
+class DecoupledMarkovGame(InteractionGame):
     """N agents, each in a local state that only its own actions move; rewards depend on all.
 
     A public context is drawn once for an episode of `horizon` steps. In step h agent i, in
@@ -72,17 +74,13 @@ class DecoupledMarkovGame(SingleGame):
         *,
         labels: Any = None,
     ):
-        if not isinstance(interactions, Interactions):
-            raise ValueError(
-                f"interactions: expected Interactions, found {type(interactions).__name__}"
-            )
-        self.interactions = interactions
+        self.interactions = as_interactions(interactions)
         transitions = read_only("transitions", transitions)
         horizon, contexts = self._check_sizes(transitions)
         largest_states, most_actions = transitions.shape[-3:-1]
         agents = interactions.agents
-        self.states = as_agent_counts("states", states, agents, largest_states, exact=True)
-        self.action_counts = as_agent_counts("actions", actions, agents, most_actions, exact=True)
+        self.states = as_agent_counts("states", states, agents, largest_states)
+        self.action_counts = as_agent_counts("actions", actions, agents, most_actions)
         full = (contexts, horizon, agents, largest_states, most_actions, largest_states)
         self.transitions = np.broadcast_to(self._as_transitions(transitions), full)
         self.initial = np.broadcast_to(self._as_initial(initial, contexts), (contexts, *full[2:4]))
@@ -117,11 +115,10 @@ class DecoupledMarkovGame(SingleGame):
         return horizon, contexts
 
     def _as_transitions(self, transitions: np.ndarray) -> np.ndarray:
-        states, actions = transitions.shape[-3:-1]
-        real = self._has("states", states)[:, :, None] & self._has("actions", actions)[:, None]
+        real = counted(self.states)[:, :, None] & self.action_mask[:, None]
         if not real.all():
             # Places that an agent does not have lead to its first state, so that rows are chances.
-            first = np.eye(states)[0]
+            first = np.eye(max(self.states))[0]
             transitions = np.where(real[..., None], transitions, first)
         chances = frozen(checks.check_probabilities("transitions", transitions))
         self._check_reached("transitions", chances.reshape(-1, *chances.shape[-4:]).sum((0, 2, 3)))
@@ -141,37 +138,13 @@ class DecoupledMarkovGame(SingleGame):
 
     def _check_reached(self, name: str, weight: np.ndarray) -> None:
         """Refuse a way into a state that an agent does not have; `weight` is (agents, states)."""
-        wrong = (weight > 0) & ~self._has("states", weight.shape[1])
+        wrong = (weight > 0) & ~counted(self.states)
         if wrong.any():
             agent, state = checks.first_index(wrong)
             raise ValueError(
                 f"{name}: expected no chance of state {state} for agent {agent}, "
                 f"which has {self.states[agent]} states"
             )
-
-    def _has(self, what: str, largest: int) -> np.ndarray:
-        """(agents, largest): which states or actions each agent has."""
-        return np.arange(largest) < np.array(getattr(self, what))[:, None]
-
-    @property
-    def actions(self) -> tuple[int, ...]:
-        """Number of actions of each agent."""
-        return self.action_counts
-
-    @property
-    def agents(self) -> int:
-        """Number of agents."""
-        return self.interactions.agents
-
-    @property
-    def players(self) -> int:
-        """Number of agents."""
-        return self.agents
-
-    @property
-    def contexts(self) -> int:
-        """Number of contexts."""
-        return self.transitions.shape[0]
 
     @property
     def horizon(self) -> int:
@@ -180,17 +153,12 @@ class DecoupledMarkovGame(SingleGame):
 
     def describe(self) -> str:
         """The game in a few words."""
-        return describe_terms(self, f", with {max(self.states)} states and {self.horizon} steps")
+        return self._describe(f", with {max(self.states)} states and {self.horizon} steps")
 
     @property
     def policy_shape(self) -> tuple[int, int, int, int, int]:
         """(contexts, horizon, agents, states, actions): the shape of a product policy."""
         return self.contexts, self.horizon, self.agents, max(self.states), max(self.actions)
-
-    @property
-    def action_mask(self) -> np.ndarray:
-        """(agents, actions): which actions each agent has."""
-        return self._has("actions", max(self.actions))
 
     def uniform_policy(self) -> np.ndarray:
         """(contexts, horizon, agents, states, actions): all own actions alike."""

@@ -7,9 +7,9 @@ agents are added. Such rewards are mostly, but not surely, within [0, 1].
 """
 
 import math
-from abc import abstractmethod
+from collections.abc import Callable
 from itertools import combinations
-from typing import Any, ClassVar, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -27,64 +27,27 @@ MOST_RANK = 30  # tables have two axes more, and NumPy 1 allows 32
 Tables = dict[int, np.ndarray]
 
 
-class Sizes(NamedTuple):
-    """How large the tables of a game are."""
-
-    situations: int
-    moves: int
-    actions: int
-
-
-class Pattern(eqx.Module):
-    """Who meets whom in a game, and in which tables."""
-
-    #: Whether rewards are within [0, 1] as they are drawn, and not scaled afterwards.
-    bounded: ClassVar[bool] = False
-
-    @abstractmethod
-    def counts(self, agents: int) -> dict[int, int]:
-        """How many terms of each order there are at most, before any is drawn."""
-
-    @abstractmethod
-    def scopes(self, rng: np.random.Generator, agents: int) -> Tables:
-        """The agents of all terms, by order."""
-
-    @abstractmethod
-    def tables(self, rng: np.random.Generator, scopes: Tables, sizes: Sizes) -> Tables:
-        """The tables of all terms, by order, of any scale."""
-
-
-class Independent(Pattern):
-    """Independent entries in every table, uniform; who meets whom is said by a subclass."""
-
-    def tables(self, rng: np.random.Generator, scopes: Tables, sizes: Sizes) -> Tables:
-        """Independent uniform entries."""
-        return {
-            order: rng.uniform(-1.0, 1.0, (sizes.situations, len(scope), *[sizes.moves] * order))
-            for order, scope in scopes.items()
-        }
-
-
-class AllGroups(Independent):
-    """A term for every group of agents up to a size, or for some of each size."""
+class AllGroups(eqx.Module):
+    """A term for every group of agents of some sizes, or for `terms` groups of each size."""
 
     rank: int
     terms: int | None = None
+    lowest: int = 1
 
     def counts(self, agents: int) -> dict[int, int]:
-        """Groups that hold the agent, or `terms` of each order."""
+        """How many terms of each order there are."""
         most = math.inf if self.terms is None else self.terms
-        orders = range(1, self.rank + 1)
+        orders = range(self.lowest, self.rank + 1)
         return {k: agents * int(min(most, math.comb(agents - 1, k - 1))) for k in orders}
 
     def scopes(self, rng: np.random.Generator, agents: int) -> Tables:
         """Every group that holds the agent, or `terms` random ones of each order."""
-        found: dict[int, np.ndarray] = {1: np.arange(agents)[:, None]}
-        for order in range(2, self.rank + 1):
-            count = self.counts(agents)[order] // agents
+        found: Tables = {}
+        for order, terms in self.counts(agents).items():
+            count = terms // agents
             many = math.comb(agents - 1, order - 1) > count
             if order == 2 and not many:
-                found[2] = all_pairs(agents)
+                found[2] = _all_pairs(agents)
                 continue
             rows = np.empty((agents, count, order), np.int32)
             for i in range(agents):
@@ -99,7 +62,7 @@ class AllGroups(Independent):
         return found
 
 
-class Network(Independent):
+class Network(eqx.Module):
     """Terms of an agent with groups of its neighbours: (agents, agents), or drawn at random."""
 
     degree: int
@@ -129,72 +92,58 @@ class Network(Independent):
         return {order: np.array(rows, np.int32) for order, rows in found.items()}
 
 
-class ZeroSumPairs(Pattern):
-    """Every two agents play a zero-sum game with each other; nothing else is at stake."""
-
-    def counts(self, agents: int) -> dict[int, int]:
-        """All ordered pairs."""
-        return {2: agents * (agents - 1)}
-
-    def scopes(self, rng: np.random.Generator, agents: int) -> Tables:
-        """All ordered pairs."""
-        return {2: all_pairs(agents)}
-
-    def tables(self, rng: np.random.Generator, scopes: Tables, sizes: Sizes) -> Tables:
-        """What one of a pair gets, the other pays."""
-        pairs = scopes[2]
-        table = rng.uniform(-1.0, 1.0, (sizes.situations, len(pairs), sizes.moves, sizes.moves))
-        agents = int(pairs.max()) + 1
-        place = np.full((agents, agents), -1)
-        place[pairs[:, 0], pairs[:, 1]] = np.arange(len(pairs))
-        upper = np.flatnonzero(pairs[:, 0] < pairs[:, 1])
-        mirrored = place[pairs[upper, 1], pairs[upper, 0]]
-        table[:, mirrored] = -table[:, upper].swapaxes(-1, -2)
-        return {2: table}
+def _independent(
+    rng: np.random.Generator, scopes: Tables, situations: int, moves: int, actions: int
+) -> Tables:
+    """Independent uniform entries, of any scale."""
+    return {
+        order: rng.uniform(-1.0, 1.0, (situations, len(scope), *[moves] * order))
+        for order, scope in scopes.items()
+    }
 
 
-class Congestion(Pattern):
-    """Resources that cost more the more agents use them: a polynomial of the load.
+def _zero_sum(
+    rng: np.random.Generator, scopes: Tables, situations: int, moves: int, actions: int
+) -> Tables:
+    """What one of a pair gets, the other pays."""
+    pairs = scopes[2]
+    table = rng.uniform(-1.0, 1.0, (situations, len(pairs), moves, moves))
+    # Pairs are in order; those whose second agent is the first's are found by sorting.
+    mirrored = np.lexsort((pairs[:, 0], pairs[:, 1]))
+    upper = np.flatnonzero(pairs[:, 0] < pairs[:, 1])
+    table[:, mirrored[upper]] = -table[:, upper].swapaxes(-1, -2)
+    return {2: table}
+
+
+def _congested(
+    rng: np.random.Generator, scopes: Tables, situations: int, moves: int, actions: int
+) -> Tables:
+    """Costs of each resource, the same for all its users: a polynomial of the load.
 
     A polynomial of degree d in the number of users is a K-IR reward with K = d + 1. With y other
     users, `cost(1 + y) = sum_k D_k binom(y, k)` where D_k are the forward differences of the
     cost at one user (Newton's series), and `binom(y, k)` counts the groups of k others that all
     use the same resource: a term of order k + 1 each.
     """
-
-    degree: int
-    bounded: ClassVar[bool] = True
-
-    def counts(self, agents: int) -> dict[int, int]:
-        """All groups of up to `degree` others."""
-        return AllGroups(self.degree + 1).counts(agents)
-
-    def scopes(self, rng: np.random.Generator, agents: int) -> Tables:
-        """All groups of up to `degree` others."""
-        return AllGroups(self.degree + 1).scopes(rng, agents)
-
-    def tables(self, rng: np.random.Generator, scopes: Tables, sizes: Sizes) -> Tables:
-        """Costs of each resource, the same for all its users, by Newton's series."""
-        situations, actions, moves = sizes.situations, sizes.actions, sizes.moves
-        agents = int(scopes[1].max()) + 1
-        slope = rng.uniform(0.25, 0.5, (situations, actions))
-        toll = rng.uniform(0.0, 0.5, (situations, actions))
-        load = np.arange(1, self.degree + 2) / agents
-        reward = 1.0 - toll[..., None] - slope[..., None] * load**self.degree
-        used = np.arange(moves) % actions  # the resource of a move, whatever the state
-        found = {}
-        for order, scope in scopes.items():
-            same = np.ones([moves] * order, bool)
-            for axis in range(1, order):
-                view = [moves if k == axis else 1 for k in range(order)]
-                same &= used.reshape(-1, *[1] * (order - 1)) == used.reshape(view)
-            worth = np.diff(reward, order - 1)[..., 0][:, used]
-            table = frozen(same * worth.reshape(situations, moves, *[1] * (order - 1)))
-            found[order] = np.broadcast_to(table[:, None], (situations, len(scope), *same.shape))
-        return found
+    agents, degree = len(scopes[1]), max(scopes) - 1
+    slope = rng.uniform(0.25, 0.5, (situations, actions))
+    toll = rng.uniform(0.0, 0.5, (situations, actions))
+    load = np.arange(1, degree + 2) / agents
+    reward = 1.0 - toll[..., None] - slope[..., None] * load**degree
+    used = np.arange(moves) % actions  # the resource of a move, whatever the state
+    found = {}
+    for order, scope in scopes.items():
+        same = np.ones([moves] * order, bool)
+        for axis in range(1, order):
+            view = [moves if k == axis else 1 for k in range(order)]
+            same &= used.reshape(-1, *[1] * (order - 1)) == used.reshape(view)
+        worth = np.diff(reward, order - 1)[..., 0][:, used]
+        table = frozen(same * worth.reshape(situations, moves, *[1] * (order - 1)))
+        found[order] = np.broadcast_to(table[:, None], (situations, len(scope), *same.shape))
+    return found
 
 
-def all_pairs(agents: int) -> np.ndarray:
+def _all_pairs(agents: int) -> np.ndarray:
     """(agents * (agents - 1), 2): every ordered pair of different agents."""
     first, second = np.divmod(np.arange(agents * (agents - 1), dtype=np.int32), agents - 1)
     return np.stack([first, second + (second >= first)], 1)
@@ -230,8 +179,11 @@ class InteractionFamily(eqx.Module):
     #: Number of local states of each agent; None for contextual games.
     states: int | None = eqx.field(static=True)
     horizon: int = eqx.field(static=True)
-    pattern: Pattern
-    scale: float = eqx.field(static=True)
+    #: Who meets whom, and how their tables are drawn.
+    groups: AllGroups | Network
+    tables: Callable[..., Tables] = eqx.field(static=True)
+    #: None where rewards are within [0, 1] as they are drawn.
+    scale: float | None = eqx.field(static=True)
     centre: float = eqx.field(static=True)
     noise: float = eqx.field(static=True)
 
@@ -246,79 +198,67 @@ class InteractionFamily(eqx.Module):
         return drawn[0] if games is None else drawn
 
     def _draw(self, rng: np.random.Generator) -> ContextualGame | DecoupledMarkovGame:
-        sizes = Sizes(self.contexts * self.horizon, (self.states or 1) * self.actions, self.actions)
-        self._check_memory(sizes)
-        scopes = self.pattern.scopes(rng, self.agents)
-        tables = self.pattern.tables(rng, scopes, sizes)
-        if not self.pattern.bounded:
-            scopes, tables = _scaled(scopes, tables, self.agents, self.scale, self.centre)
+        situations, moves = self.contexts * self.horizon, (self.states or 1) * self.actions
+        advice = "use fewer agents, actions, contexts or steps, or a lower rank"
+        for order, terms in self.groups.counts(self.agents).items():
+            factors = (8 * 3, situations, terms, *[moves] * order)
+            checks.check_memory("agents", factors, f"the tables of order {order}", advice)
+        factors = (8 * 3, situations, self.agents, moves, self.states or 1)
+        checks.check_memory("agents", factors, "the transitions", advice)
+        scopes = self.groups.scopes(rng, self.agents)
+        tables = self.tables(rng, scopes, situations, moves, self.actions)
+        if self.scale is not None:
+            # One factor for all agents and contexts: what one pays another still receives.
+            variances = [table.var(tuple(range(2, table.ndim))) for table in tables.values()]
+            total = sum(float(variance.sum(1).mean()) for variance in variances)
+            factor = self.scale / math.sqrt(total / self.agents)
+            tables = {order: table * factor for order, table in tables.items()}
+            if self.centre:
+                tables[1] = tables[1] + self.centre
         interactions = Interactions(frozen(scopes), frozen(tables), self.agents)
         if self.states is None:
             return ContextualGame(interactions, noise=self.noise)
         shape = (self.contexts, self.horizon, self.agents, self.states, self.actions, self.states)
         transitions = rng.standard_exponential(shape)
+        transitions = frozen(transitions / transitions.sum(-1, keepdims=True))
         initial = np.zeros((self.agents, self.states))
         initial[:, 0] = 1.0
-        return DecoupledMarkovGame(
-            interactions,
-            frozen(transitions / transitions.sum(-1, keepdims=True)),
-            initial,
-            noise=self.noise,
-        )
-
-    def _check_memory(self, sizes: Sizes) -> None:
-        advice = "use fewer agents, actions, contexts or steps, or a lower rank"
-        for order, terms in self.pattern.counts(self.agents).items():
-            factors = (8 * 3, sizes.situations, terms, *[sizes.moves] * order)
-            checks.check_memory("agents", factors, f"the tables of order {order}", advice)
-        factors = (8 * 3, sizes.situations, self.agents, sizes.moves, self.states or 1)
-        checks.check_memory("agents", factors, "the transitions", advice)
+        return DecoupledMarkovGame(interactions, transitions, initial, noise=self.noise)
 
 
-def _scaled(
-    scopes: Tables, tables: Tables, agents: int, scale: float, centre: float
-) -> tuple[Tables, Tables]:
-    """Terms whose variances sum to `scale` squared for the mean agent, around `centre`.
-
-    One factor for all agents and contexts, so that what one pays another still receives.
-    """
-    variances = [
-        float(table.var(tuple(range(2, table.ndim))).sum(1).mean()) for table in tables.values()
-    ]
-    factor = scale / math.sqrt(sum(variances) / agents)
-    tables = {order: table * factor for order, table in tables.items()}
-    if centre:
-        if 1 not in scopes:
-            table = next(iter(tables.values()))
-            tables[1] = np.zeros((table.shape[0], agents, table.shape[-1]))
-            scopes = {1: np.arange(agents)[:, None], **scopes}
-        tables[1] = tables[1] + centre
-    return scopes, tables
-
-
-def _family(name: str, pattern: Pattern, least: int, **sizes: Any) -> InteractionFamily:
+def _family(
+    name: str,
+    groups: AllGroups | Network,
+    tables: Callable[..., Tables] = _independent,
+    least: int = 2,
+    *,
+    agents: int,
+    actions: int,
+    contexts: int,
+    states: int | None = None,
+    horizon: int = 1,
+    scale: float | None = None,
+    centre: float = 0.0,
+    noise: float,
+) -> InteractionFamily:
     """Check what all families have in common."""
-    agents = checks.check_count("agents", sizes["agents"], least)
-    states = sizes["states"]
-    if states is None and sizes["horizon"] != 1:
-        raise ValueError(
-            f"horizon: expected 1 where there are no states, found {sizes['horizon']!r}"
-        )
-    scale = float(sizes.get("scale", 1.0))
-    checks.check_range("scale", scale, 0.0, np.inf, low_open=True, high_open=True)
-    centre = float(sizes.get("centre", 0.0))
+    if states is None and horizon != 1:
+        raise ValueError(f"horizon: expected 1 where there are no states, found {horizon!r}")
+    if scale is not None:
+        checks.check_range("scale", scale, 0.0, np.inf, low_open=True, high_open=True)
     checks.check_range("centre", centre, -np.inf, np.inf, low_open=True, high_open=True)
     return InteractionFamily(
         name=name,
-        agents=agents,
-        actions=checks.check_count("actions", sizes["actions"]),
-        contexts=checks.check_count("contexts", sizes["contexts"]),
+        agents=checks.check_count("agents", agents, least),
+        actions=checks.check_count("actions", actions),
+        contexts=checks.check_count("contexts", contexts),
         states=None if states is None else checks.check_count("states", states),
-        horizon=checks.check_count("horizon", sizes["horizon"]),
-        pattern=pattern,
-        scale=scale,
-        centre=centre,
-        noise=as_noise(sizes["noise"]),
+        horizon=checks.check_count("horizon", horizon),
+        groups=groups,
+        tables=tables,
+        scale=None if scale is None else float(scale),
+        centre=float(centre),
+        noise=as_noise(noise),
     )
 
 
@@ -354,7 +294,7 @@ def polymatrix(
     4
     """
     return _family(
-        "polymatrix", AllGroups(2), 2, agents=agents, actions=actions, contexts=contexts,
+        "polymatrix", AllGroups(2), agents=agents, actions=actions, contexts=contexts,
         states=states, horizon=horizon, scale=scale, centre=centre, noise=noise,
     )  # fmt: skip
 
@@ -401,7 +341,7 @@ def network(
     elif degree > agents - 1:
         raise ValueError(f"degree: expected at most {agents - 1} neighbours, found {degree}")
     return _family(
-        "network", Network(degree, rank, graph), 2, agents=agents, actions=actions,
+        "network", Network(degree, rank, graph), agents=agents, actions=actions,
         contexts=contexts, states=states, horizon=horizon, scale=scale, centre=centre, noise=noise,
     )  # fmt: skip
 
@@ -436,7 +376,7 @@ def interaction_rank(
         raise ValueError(f"rank: expected at most the number of agents, {agents}, found {rank}")
     terms = None if terms is None else checks.check_count("terms", terms)
     return _family(
-        "interaction-rank", AllGroups(rank, terms), 1, agents=agents, actions=actions,
+        "interaction-rank", AllGroups(rank, terms), least=1, agents=agents, actions=actions,
         contexts=contexts, states=states, horizon=horizon, scale=scale, centre=centre, noise=noise,
     )  # fmt: skip
 
@@ -464,7 +404,7 @@ def zero_sum_polymatrix(
     True
     """
     return _family(
-        "zero-sum-polymatrix", ZeroSumPairs(), 2, agents=agents, actions=actions,
+        "zero-sum-polymatrix", AllGroups(2, lowest=2), _zero_sum, agents=agents, actions=actions,
         contexts=contexts, states=states, horizon=horizon, scale=scale, noise=noise,
     )  # fmt: skip
 
@@ -495,6 +435,6 @@ def congestion(
     if degree > agents - 1:
         raise ValueError(f"degree: expected at most agents - 1 = {agents - 1}, found {degree}")
     return _family(
-        "congestion", Congestion(degree), 2, agents=agents, actions=resources, contexts=contexts,
-        states=None, horizon=1, noise=noise,
+        "congestion", AllGroups(degree + 1), _congested, agents=agents, actions=resources,
+        contexts=contexts, noise=noise,
     )  # fmt: skip

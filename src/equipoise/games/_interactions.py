@@ -8,7 +8,6 @@ move as x). Nothing here is ever as large as the joint space of moves.
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
@@ -79,7 +78,8 @@ class Interactions(Value):
             )
         self.scopes, self.tables = {}, {}
         for order in sorted(scopes):
-            scope = _as_scope(order, scopes[order], self.agents)
+            order = checks.check_count("scopes", order)
+            scope = as_scope(f"scopes[{order}]", order, scopes[order], self.agents)
             table = read_only(f"tables[{order}]", tables[order])
             if table.ndim != order + 2 or 0 in table.shape or len(set(table.shape[2:])) != 1:
                 raise ValueError(
@@ -184,13 +184,10 @@ class Interactions(Value):
                 f"found {entries:.3g}"
             )
         dense = np.zeros(shape)
+        everybody = list(range(self.agents))
         for order, scopes in self.scopes.items():
             for m, scope in enumerate(scopes):
-                sorted_table = np.asarray(self.tables[order])[:, m].transpose(
-                    0, *(np.argsort(scope) + 1)
-                )
-                view = [self.moves if j in scope else 1 for j in range(self.agents)]
-                dense[:, scope[0]] += sorted_table.reshape(self.situations, *view)
+                dense[:, scope[0]] += _spread(self, order, m, everybody)
         return dense
 
     @classmethod
@@ -209,10 +206,9 @@ class Interactions(Value):
         return cls({agents: scopes}, {agents: frozen(np.stack(own_first, 1))}, agents)
 
 
-def _as_scope(order: Any, scope: Any, agents: int) -> np.ndarray:
-    order = checks.check_count("scopes", order)
+def as_scope(name: str, order: int, scope: Any, agents: int) -> np.ndarray:
+    """(terms, order): the agents of each term, checked."""
     array = np.asarray(scope)
-    name = f"scopes[{order}]"
     if array.dtype.kind not in "iu" or array.ndim != 2 or array.shape[1] != order:
         raise ValueError(
             f"{name}: expected whole numbers of shape (terms, {order}), "
@@ -224,11 +220,12 @@ def _as_scope(order: Any, scope: Any, agents: int) -> np.ndarray:
         raise ValueError(
             f"{name}: expected agents from 0 to {agents - 1}, found {array.min()} to {array.max()}"
         )
-    ordered = np.sort(array, 1)
-    repeated = (ordered[:, 1:] == ordered[:, :-1]).any(1)
+    repeated = (np.diff(np.sort(array, 1)) == 0).any(1)
     if repeated.any():
-        where = int(np.argmax(repeated))
-        raise ValueError(f"{name}: expected distinct agents, found {array[where]} at [{where}]")
+        row = int(np.argmax(repeated))
+        raise ValueError(
+            f"{name}: expected different agents in a term, found {array[row].tolist()} at [{row}]"
+        )
     return read_only_integers(name, scope, np.int32)
 
 
@@ -240,35 +237,24 @@ def _expected_numpy(terms: Interactions, occupancies: np.ndarray) -> np.ndarray:
     chances = np.ascontiguousarray(np.moveaxis(occupancies, 0, -1))
     for order, scopes in terms.scopes.items():
         starts = np.searchsorted(scopes[:, 0], np.arange(agents + 1))
-        add = _add_alone if order == 1 else _add_pairs if order == 2 else _add_groups
         for c in range(situations):
             table = np.asarray(terms.tables[order][c], np.float64)
-            add(result[c], table, scopes, starts, chances[c])
+            own = result[c].reshape(agents, moves, batch)
+            if order == 1:
+                np.add.at(own, scopes[:, 0], table[..., None])
+            elif order == 2:  # one matrix of blocks, which are the tables as they lie in memory
+                blocks = bsr_array((table, scopes[:, 1], starts), shape=(agents * moves,) * 2)
+                result[c] += blocks @ chances[c].reshape(-1, batch)
+            else:
+                _add_groups(own, table, scopes, starts, chances[c])
     return np.moveaxis(result, -1, 0).reshape(occupancies.shape)
 
 
-def _add_alone(
-    result: np.ndarray, table: np.ndarray, scopes: np.ndarray, starts: Any, chances: np.ndarray
-) -> None:
-    """Terms of one agent, whatever the others do."""
-    np.add.at(result.reshape(chances.shape), scopes[:, 0], table[..., None])
-
-
-def _add_pairs(
-    result: np.ndarray, table: np.ndarray, scopes: np.ndarray, starts: Any, chances: np.ndarray
-) -> None:
-    """Terms of pairs: one matrix of blocks, which are the tables as they lie in memory."""
-    size = len(result)
-    blocks = bsr_array((table, scopes[:, 1], starts), shape=(size, size))
-    result += blocks @ chances.reshape(size, -1)
-
-
 def _add_groups(
-    result: np.ndarray, table: np.ndarray, scopes: np.ndarray, starts: Any, chances: np.ndarray
+    own: np.ndarray, table: np.ndarray, scopes: np.ndarray, starts: Any, chances: np.ndarray
 ) -> None:
     """Terms of larger groups: one matrix product for each agent, or part of its terms."""
     agents, moves, batch = chances.shape
-    own = result.reshape(chances.shape)
     step = max(1, _CHUNK // (moves ** (scopes.shape[1] - 1) * batch))
     for i in range(agents):
         for start in range(starts[i], starts[i + 1], step):
@@ -299,12 +285,8 @@ def _expected_jax(terms: Interactions, occupancies: jax.Array) -> jax.Array:
     return result
 
 
-@dataclass(frozen=True)
-class Lookup:
-    """One merged table: the agents whose moves index it, the first of them its owner."""
-
-    agents: tuple[int, ...]
-    table: np.ndarray
+#: One merged table: the agents whose moves index it, the first of them its owner.
+Lookup = tuple[tuple[int, ...], np.ndarray]
 
 
 def joint_rewards(
@@ -345,7 +327,7 @@ def _groups(
     }
     for owner in range(terms.agents):
         lookups.append(_merge(terms, owner, starts, entries, dtype))
-        held += sum(lookup.table.size for lookup in lookups[-1])
+        held += sum(table.size for _, table in lookups[-1])
         if held > _HELD or owner == terms.agents - 1:
             yield slice(first, owner + 1), lookups
             first, held, lookups = owner + 1, 0, []
@@ -359,8 +341,10 @@ def _merge(
     agents, members = [owner], []
 
     def finish() -> None:
-        if members:
-            merged.append(Lookup(tuple(agents), _sum_tables(terms, agents, members, dtype)))
+        total = np.zeros((terms.situations, *[moves] * len(agents)))
+        for order, m in members:
+            total += _spread(terms, order, m, agents)
+        merged.append((tuple(agents), total.reshape(-1).astype(dtype)))
 
     for order, start in starts.items():
         scopes = terms.scopes[order]
@@ -373,22 +357,17 @@ def _merge(
                 new = [j for j in scope if j != owner]
             agents += new
             members.append((order, m))
-    finish()
+    if members:
+        finish()
     return merged
 
 
-def _sum_tables(
-    terms: Interactions, agents: list[int], members: list[tuple[int, int]], dtype: np.dtype
-) -> np.ndarray:
-    """(situations * moves^agents,): the sum of some terms, over the moves of `agents`."""
-    situations, moves, scopes, tables = terms.situations, terms.moves, terms.scopes, terms.tables
-    total = np.zeros((situations, *[moves] * len(agents)))
-    for order, m in members:
-        places = [agents.index(j) for j in scopes[order][m].tolist()]
-        table = tables[order][:, m].transpose(0, *(1 + k for k in np.argsort(places).tolist()))
-        view = [moves if k in places else 1 for k in range(len(agents))]
-        total += table.reshape(situations, *view)
-    return total.reshape(-1).astype(dtype)
+def _spread(terms: Interactions, order: int, m: int, agents: list[int]) -> np.ndarray:
+    """One table with an axis for each of `agents`, of length one for who is not in its scope."""
+    places = [agents.index(j) for j in terms.scopes[order][m].tolist()]
+    table = np.asarray(terms.tables[order])[:, m].transpose(0, *(1 + np.argsort(places)))
+    view = [terms.moves if k in places else 1 for k in range(len(agents))]
+    return table.reshape(terms.situations, *view)
 
 
 class _Space:
@@ -397,7 +376,7 @@ class _Space:
     def __init__(
         self, terms: Interactions, lookups: list[list[Lookup]], samples: int, dtype: np.dtype
     ):
-        largest = max((lookup.table.size for own in lookups for lookup in own), default=1)
+        largest = max((table.size for own in lookups for _, table in own), default=1)
         self.kind = np.int16 if largest <= np.iinfo(np.int16).max else np.int64
         self.lookups, self.width = lookups, self.kind(terms.moves)
         self.columns = np.empty((terms.agents, samples), self.kind)
@@ -413,12 +392,12 @@ class _Space:
         found[:] = 0.0
         start = situations.astype(self.kind) * self.width
         for own, reward in zip(self.lookups, found, strict=True):
-            for lookup in own:
-                np.add(start, columns[lookup.agents[0]], out=index)
-                for agent in lookup.agents[1:]:
+            for agents, table in own:
+                np.add(start, columns[agents[0]], out=index)
+                for agent in agents[1:]:
                     np.multiply(index, self.width, out=index)
                     np.add(index, columns[agent], out=index)
                 # Indices are within bounds: clipping is only what takes the shortest way.
-                np.take(lookup.table, index, out=one, mode="clip")
+                np.take(table, index, out=one, mode="clip")
                 reward += one
         return found.T

@@ -38,6 +38,19 @@ class Policy(Value):
     #: The word for this kind in files and records.
     kind: ClassVar[str]
 
+    def __repr__(self) -> str:
+        """The numbers, rounded to four digits, and cut where there are many."""
+        texts = []
+        for field in fields(self):
+            part = getattr(self, field.name)
+            several = part if isinstance(part, tuple) else (part,)
+            name = "" if several is part else f"{field.name}="
+            texts += [name + _shown(array, "  " + name) for array in several]
+        body = ", ".join(texts)
+        if "\n" in body or len(body) > 80:
+            body = "".join(f"\n  {text}," for text in texts) + "\n"
+        return f"{type(self).__name__}({body})"
+
     def to_plain(self) -> dict[str, Any]:
         """The policy as words and arrays: `kind`, and each part by its name."""
         plain: dict[str, Any] = {"kind": self.kind}
@@ -66,6 +79,13 @@ class Policy(Value):
         return cls(**{name: _numbers(name, part) for name, part in parts.items()})
 
 
+def _shown(array: Any, prefix: str) -> str:
+    if not hasattr(array, "__array__") or checks.is_traced(array):
+        return repr(array)
+    with np.printoptions(precision=4, suppress=True, threshold=100):
+        return np.array2string(np.asarray(array), separator=", ", prefix=prefix)
+
+
 class Profile(Policy):
     """One strategy for each player, who choose independently: probabilities of actions.
 
@@ -80,6 +100,8 @@ class Profile(Policy):
     >>> x, y = eq.Profile(profile)
     >>> x.round(4).tolist(), len(eq.Profile([x, y]))
     ([0.5833, 0.4167], 2)
+    >>> profile
+    Profile([0.5833, 0.4167], [0.5833, 0.4167])
     """
 
     kind: ClassVar[str] = "profile"

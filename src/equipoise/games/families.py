@@ -20,7 +20,6 @@ from equipoise.core import checks
 from equipoise.core.precision import double_precision
 from equipoise.core.randomness import as_key
 from equipoise.core.values import frozen
-from equipoise.games._game import Labels
 from equipoise.games._interaction_families import (
     InteractionFamily,
     congestion,
@@ -58,38 +57,19 @@ class Draw(eqx.Module):
         """Draw one array of the given shape."""
 
 
-class Rewards(Draw):
-    """A distribution of rewards."""
-
-    @property
-    @abstractmethod
-    def symmetric(self) -> bool:
-        """Whether rewards are independent, and `r` has the law of `1 - r`."""
-
-
-class UniformRewards(Rewards):
+class UniformRewards(Draw):
     """Independent rewards, uniform on [0, 1]."""
-
-    @property
-    def symmetric(self) -> bool:
-        """Yes."""
-        return True
 
     def __call__(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
         """Draw the rewards of one game."""
         return jax.random.uniform(key, shape)
 
 
-class GaussianRewards(Rewards):
+class GaussianRewards(Draw):
     """Independent rewards, Gaussian conditioned on [0, 1] (truncated, not clipped)."""
 
     mean: float
     scale: float
-
-    @property
-    def symmetric(self) -> bool:
-        """When centred."""
-        return self.mean == 0.5
 
     def __call__(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
         """Draw the rewards of one game."""
@@ -98,16 +78,11 @@ class GaussianRewards(Rewards):
         return jnp.clip(self.mean + self.scale * z, 0.0, 1.0)
 
 
-class PerturbedRewards(Rewards):
+class PerturbedRewards(Draw):
     """The rewards of a base game plus uniform noise on [-scale, scale], clipped to [0, 1]."""
 
     base: np.ndarray | jax.Array
     scale: float
-
-    @property
-    def symmetric(self) -> bool:
-        """No: the base is what it is."""
-        return False
 
     def __call__(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
         """Draw the rewards of one game."""
@@ -155,54 +130,38 @@ class Family(eqx.Module):
     >>> family = eq.games.families.uniform(actions=3, states=5, discount=0.9)
     >>> family.name, family.sample(10, key=0).transition.shape
     ('uniform', (10, 5, 3, 3, 5))
+    >>> family.symmetric, eq.games.families.uniform(actions=(2, 3)).symmetric
+    (True, False)
     """
 
     #: A word that names the family in tables and run folders.
     name: str = eqx.field(static=True)
     #: (rows, columns)
     actions: tuple[int, int] = eqx.field(static=True)
-    rewards: Rewards
+    rewards: Draw
     #: Number of states of a Markov game; None for matrix games.
     states: int | None = eqx.field(static=True, default=None)
     discount: float = eqx.field(static=True, default=0.0)
     transitions: Draw | None = None
     #: The game the family is centred on, if there is one.
     base: MatrixGame | MarkovGame | None = None
-
-    @property
-    def symmetric(self) -> bool:
-        """Whether swapping the players maps the family to itself: `r` has the law of `1 - r`.
-
-        True where it is known to hold, for independent rewards; never for a base game's
-        neighbourhood.
-
-        **Example**
-
-        >>> import equipoise as eq
-        >>> eq.games.families.uniform(actions=3).symmetric
-        True
-        >>> eq.games.families.uniform(actions=(2, 3)).symmetric
-        False
-        """
-        return self.actions[0] == self.actions[1] and self.rewards.symmetric
+    #: Whether rewards are independent and `r` has the law of `1 - r` for equally many actions, so
+    #: that swapping the players maps the family to itself; never for a base game's neighbourhood.
+    symmetric: bool = eqx.field(static=True, default=False)
 
     def draw(self, key: jax.Array) -> MatrixGame | MarkovGame:
         """Draw one game from one JAX key; may be traced, `vmap`ped and compiled."""
+        labels = None if self.base is None else self.base.labels
         if self.states is None or self.transitions is None:
-            return MatrixGame(self.rewards(key, self.actions), labels=self._labels)
+            return MatrixGame(self.rewards(key, self.actions), labels=labels)
         shape = (self.states, *self.actions)
         reward_key, transition_key = jax.random.split(key)
         return MarkovGame(
             self.rewards(reward_key, shape),
             self.transitions(transition_key, (*shape, self.states)),
             self.discount,
-            labels=self._labels,
+            labels=labels,
         )
-
-    @property
-    def _labels(self) -> Labels | None:
-        """The names of the base game."""
-        return None if self.base is None else self.base.labels
 
     def sample(self, games: int | None = None, *, key: Any) -> Any:
         """Draw a batch of `games` games, or a single one when `games` is None.
@@ -216,7 +175,9 @@ class Family(eqx.Module):
         count = 1 if games is None else checks.check_count("games", games)
         sizes = (8, 3, count, *self.actions, (self.states or 1) ** 2)
         checks.check_memory("games", sizes, "the games", "draw fewer or smaller games")
-        block, key = self._block(), as_key(key)
+        # Games are drawn in blocks, whose size is never a matter of how many are asked for.
+        entries = self.actions[0] * self.actions[1] * (self.states or 1) ** 2
+        block, key = max(1, min(BLOCK_GAMES, BLOCK_ENTRIES // entries)), as_key(key)
         with double_precision():
             blocks = [
                 jax.tree.map(np.asarray, _draw_block(self, key, np.arange(block) + start))
@@ -224,11 +185,6 @@ class Family(eqx.Module):
             ]
         drawn = frozen(jax.tree.map(lambda *parts: np.concatenate(parts)[:count], *blocks))
         return drawn[0] if games is None else drawn
-
-    def _block(self) -> int:
-        """How many games are drawn at once: never a matter of how many are asked for."""
-        entries = self.actions[0] * self.actions[1] * (self.states or 1) ** 2
-        return max(1, min(BLOCK_GAMES, BLOCK_ENTRIES // entries))
 
 
 @eqx.filter_jit
@@ -239,30 +195,30 @@ def _draw_block(family: Family, key: jax.Array, indices: np.ndarray | jax.Array)
     return jax.vmap(family.draw)(keys)
 
 
-def _two_counts(actions: int | tuple[int, int]) -> tuple[int, int]:
-    rows, columns = (actions, actions) if isinstance(actions, int) else actions
-    return checks.check_count("actions", rows), checks.check_count("actions", columns)
-
-
 def _family(
     name: str,
-    rewards: Rewards,
+    rewards: Draw,
     actions: int | tuple[int, int],
     states: int | None,
     discount: float,
     concentration: float,
+    centred: bool = True,
 ) -> Family:
+    rows, columns = (actions, actions) if isinstance(actions, int) else actions
+    sizes = checks.check_count("actions", rows), checks.check_count("actions", columns)
+    symmetric = centred and rows == columns
     if states is None:
-        return Family(name, _two_counts(actions), rewards)
+        return Family(name, sizes, rewards, symmetric=symmetric)
     checks.check_range("discount", discount, 0.0, 1.0, high_open=True)
     checks.check_range("concentration", concentration, 0.0, np.inf, low_open=True, high_open=True)
     return Family(
         name,
-        _two_counts(actions),
+        sizes,
         rewards,
         states=checks.check_count("states", states),
         discount=float(discount),
         transitions=DirichletTransitions(float(concentration)),
+        symmetric=symmetric,
     )
 
 
@@ -307,7 +263,7 @@ def gaussian(
     checks.check_range("mean", mean, 0.0, 1.0)
     checks.check_range("scale", scale, 0.0, np.inf, low_open=True, high_open=True)
     rewards = GaussianRewards(float(mean), float(scale))
-    return _family("gaussian", rewards, actions, states, discount, concentration)
+    return _family("gaussian", rewards, actions, states, discount, concentration, mean == 0.5)
 
 
 def perturbed(base: MatrixGame | MarkovGame, scale: float = 0.1) -> Family:

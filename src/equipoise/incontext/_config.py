@@ -2,25 +2,10 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from dataclasses import dataclass, fields
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-import numpy as np
-
-from equipoise.core import checks
-
-#: What the fields of a `Config` that are words may say.
-CHOICES: dict[str, tuple[str, ...]] = {
-    "tokens": ("round", "vocabulary"),
-    "attention": ("softmax", "relu"),
-    "loss": ("exploitability", "expert"),
-    "expert": ("nash", "nash-samples", "omd"),
-    "contexts": ("on-policy", "learners", "mixed"),
-    "optimiser": ("adam", "muon"),
-    "schedule": ("cosine", "constant"),
-    "precision": ("auto", "float32", "bfloat16"),
-    "stop_on": ("gap", "kl"),
-}
+from equipoise.core import InputError, checks
 
 #: Fields that mean something only where another one says so: they are the default elsewhere.
 MEANINGFUL: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -29,11 +14,21 @@ MEANINGFUL: dict[str, tuple[str, tuple[str, ...]]] = {
     "exploration": ("contexts", ("on-policy", "mixed")),
 }
 
-#: Fields that are counts.
-COUNTS = (
-    *("rounds", "reward_bins", "layers", "heads", "width", "hidden"),
-    *("steps", "batch", "play_ahead", "seeds", "evaluate_every", "held_out"),
-)
+#: Name -> what differs from the default.
+PRESETS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "paper": {
+        **{"tokens": "vocabulary", "shared": False, "loss": "expert", "expert": "nash-samples"},
+        **{"contexts": "learners", "learners": ("omd",), "training_games": 5, "batch": 32},
+        **{"steps": 1000, "schedule": "constant", "warmup": 0, "patience": 5, "stop_on": "kl"},
+        # A vocabulary's tokens are played one by one: few games are held out.
+        **{"evaluate_every": 50, "held_out": 64},
+    },
+    "large": {
+        **{"layers": 6, "width": 128, "hidden": 512, "head_groups": 1},
+        **{"batch": 512, "steps": 7000, "optimiser": "muon"},
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -139,69 +134,45 @@ class Config:
     stop_below: float | None = None
 
     def __post_init__(self) -> None:
-        for name, words in CHOICES.items():
-            if getattr(self, name) not in words:
-                raise ValueError(
-                    f"{name}: expected one of {list(words)}, found {getattr(self, name)!r}"
-                )
-        self._check_counts()
-        self._check_numbers()
-        for name, allowed in {"layer_norm": (True, False), "shared": (True, False, None)}.items():
-            if not any(getattr(self, name) is value for value in allowed):
-                words = ", ".join(map(str, allowed[:-1]))
-                raise ValueError(
-                    f"{name}: expected {words} or {allowed[-1]}, found {getattr(self, name)!r}"
-                )
-        self._check_learners()
+        for name, hint in get_type_hints(type(self)).items():
+            self._check(name, getattr(self, name), get_origin(hint), get_args(hint) or (hint,))
+        if self.width % self.heads:
+            raise InputError("width", f"a multiple of heads ({self.heads})", self.width)
+        if self.heads % (self.head_groups or 1):
+            raise InputError("head_groups", f"a divisor of heads ({self.heads})", self.head_groups)
+        if not self.learners and self.contexts != "on-policy":
+            raise InputError("learners", "at least one name", "none")
         if self.stop_on == "kl" and self.loss != "expert":
-            raise ValueError("stop_on: expected 'gap' unless loss is 'expert', found 'kl'")
+            raise InputError("stop_on", "'gap' unless loss is 'expert'", "'kl'")
         for name, default in _meaningless(vars(self)).items():
             decider, words = MEANINGFUL[name]
-            raise ValueError(
-                f"{name}: expected {default!r}, the default, unless {decider} is "
-                f"{' or '.join(map(repr, words))}, found {getattr(self, name)!r}"
-            )
+            unless = f"{decider} is {' or '.join(map(repr, words))}"
+            expected = f"{default!r} (the default) unless {unless}"
+            raise InputError(name, expected, repr(getattr(self, name)))
 
-    def _check_counts(self) -> None:
-        """Whole numbers, which are kept as such, and how they fit together."""
-        optional = ("training_games", "micro_batch", "patience", "head_groups")
-        given = [name for name in optional if getattr(self, name) is not None]
-        for name in (*COUNTS, *given, "warmup"):
+    def _check(self, name: str, value: Any, origin: Any, kinds: tuple[Any, ...]) -> None:
+        """Refuse a value that its annotation does not allow; keep counts as int, names as tuple."""
+        if origin is Literal:
+            if value not in kinds:
+                raise InputError(name, f"one of {list(kinds)}", repr(value))
+        elif origin is tuple:
+            if not isinstance(value, tuple | list) or not all(isinstance(n, str) for n in value):
+                raise InputError(name, "a tuple of names such as ('omd',)", repr(value))
+            object.__setattr__(self, name, tuple(value))
+        elif value is None and type(None) in kinds:
+            return
+        elif bool in kinds:
+            if not isinstance(value, bool):
+                words = "True, False or None" if type(None) in kinds else "True or False"
+                raise InputError(name, words, repr(value))
+        elif int in kinds:
             least = 0 if name == "warmup" else 1
-            count = checks.check_count(name, getattr(self, name), at_least=least)
-            object.__setattr__(self, name, count)
-        if self.width % self.heads:
-            raise ValueError(
-                f"width: expected a multiple of heads ({self.heads}), found {self.width}"
-            )
-        if self.heads % (self.head_groups or 1):
-            raise ValueError(
-                f"head_groups: expected a divisor of heads ({self.heads}), found {self.head_groups}"
-            )
-
-    def _check_numbers(self) -> None:
-        for name in ("exploration", "learning_rate", "clip", "stop_below"):
-            value = getattr(self, name)
-            if name == "stop_below" and value is None:
-                continue
-            number = isinstance(value, int | float | np.integer | np.floating)
-            endless = name != "clip" and number and not math.isfinite(value)
-            if not number or isinstance(value, bool) or endless or math.isnan(value):
-                raise ValueError(f"{name}: expected a finite number, found {value!r}")
-        checks.check_range("exploration", self.exploration, 0.0, 1.0)
-        for name in ("learning_rate", "clip"):
-            checks.check_range(name, getattr(self, name), 0.0, math.inf, low_open=True)
-
-    def _check_learners(self) -> None:
-        """Names, in a tuple (a list becomes one)."""
-        names = self.learners
-        if not isinstance(names, tuple | list) or not all(isinstance(n, str) for n in names):
-            raise ValueError(
-                f"learners: expected a tuple of names, such as ('omd',), found {names!r}"
-            )
-        object.__setattr__(self, "learners", tuple(names))
-        if not names and self.contexts != "on-policy":
-            raise ValueError("learners: expected at least one name, found none")
+            object.__setattr__(self, name, checks.check_count(name, value, at_least=least))
+        else:
+            low = -math.inf if name == "stop_below" else 0.0
+            high = 1.0 if name == "exploration" else math.inf
+            closed = {"low_open": name != "exploration", "high_open": high > 1 and name != "clip"}
+            checks.check_range(name, value, low, high, **closed)
 
     @classmethod
     def paper(cls, rounds: int = 256, **changes: Any) -> "Config":
@@ -214,25 +185,7 @@ class Config:
         >>> Config.paper(rounds=32, training_games=50).training_games
         50
         """
-        printed = cls(
-            rounds=rounds,
-            tokens="vocabulary",
-            shared=False,
-            loss="expert",
-            expert="nash-samples",
-            contexts="learners",
-            learners=("omd",),
-            training_games=5,
-            batch=32,
-            steps=1000,
-            schedule="constant",
-            warmup=0,
-            patience=5,
-            stop_on="kl",
-            evaluate_every=50,
-            held_out=64,  # a vocabulary's tokens are played one by one
-        )
-        return replace(printed, **changes)
+        return cls.preset("paper", rounds=rounds, **changes)
 
     @classmethod
     def large(cls, rounds: int = 256, **changes: Any) -> "Config":
@@ -241,17 +194,7 @@ class Config:
         >>> Config.large().layers
         6
         """
-        sizes = cls(
-            rounds=rounds,
-            layers=6,
-            width=128,
-            hidden=512,
-            head_groups=1,
-            batch=512,
-            steps=7000,
-            optimiser="muon",
-        )
-        return replace(sizes, **changes)
+        return cls.preset("large", rounds=rounds, **changes)
 
     @classmethod
     def preset(cls, name: str, **changes: Any) -> "Config":
@@ -260,10 +203,9 @@ class Config:
         >>> Config.preset("large", steps=10).layers
         6
         """
-        presets = {"default": cls(), "paper": cls.paper(), "large": cls.large()}
-        if name not in presets:
-            raise ValueError(f"preset: expected one of {sorted(presets)}, found {name!r}")
-        return replace(presets[name], **changes)
+        if name not in PRESETS:
+            raise InputError("preset", f"one of {sorted(PRESETS)}", repr(name))
+        return cls(**{**PRESETS[name], **changes})
 
     @classmethod
     def from_plain(cls, plain: dict[str, Any]) -> "Config":
@@ -274,15 +216,11 @@ class Config:
         >>> Config.from_plain({"rounds": 8, "learners": ["omd"]}).learners
         ('omd',)
         """
-        known = {field.name for field in fields(cls)}
-        unknown = sorted(set(plain) - known)
+        defaults = {field.name: field.default for field in fields(cls)}
+        unknown = sorted(set(plain) - set(defaults))
         if unknown:
-            raise ValueError(f"config: expected fields of Config, found {unknown}")
-        values: dict[str, Any] = {
-            k: tuple(v) if isinstance(v, list) else v for k, v in plain.items()
-        }
-        everything = {field.name: field.default for field in fields(cls)} | values
-        return cls(**{**values, **_meaningless(everything)})
+            raise InputError("config", "fields of Config", unknown)
+        return cls(**{**plain, **_meaningless(defaults | plain)})
 
 
 def check_config(config: Any, default: Callable[[], Config]) -> Config:
@@ -294,9 +232,7 @@ def check_config(config: Any, default: Callable[[], Config]) -> Config:
     if config is None:
         return default()
     if not isinstance(config, Config):
-        raise ValueError(
-            f"config: expected a Config, such as Config(rounds=64), found {type(config).__name__}"
-        )
+        raise InputError("config", "a Config such as Config(rounds=64)", type(config).__name__)
     return config
 
 

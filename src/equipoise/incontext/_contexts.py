@@ -1,4 +1,9 @@
-"""Training data: histories of play, and what an expert would do after each of them."""
+"""Histories of play, what an expert would do after each of them, and what training minimises.
+
+Certificates are computed elsewhere, in double precision and by other code; gaps here are losses,
+to be differentiated. By the envelope theorem, the gradient of the value of a best response is that
+at the responding policy held fixed.
+"""
 
 from typing import Any
 
@@ -8,19 +13,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from equipoise import dynamics
+from equipoise.core import InputError
+from equipoise.core.mdp import best_response
 from equipoise.core.zerosum import pivot_to_optimum
-from equipoise.dynamics import (
-    LEARNERS,
-    Bandit,
-    History,
-    Learner,
-    MarkovBandit,
-    Nothing,
-    make_learner,
-)
+from equipoise.dynamics import History, Learner, Spec, make_learner
 from equipoise.dynamics.loop import Remembered, Seen, Tables, remember, seat
 from equipoise.games import MarkovGame, MatrixGame
 from equipoise.incontext._config import Config
+from equipoise.incontext._model import Transformer
+from equipoise.incontext._players import Players, read_policy
+from equipoise.incontext._tokens import Tokens
 from equipoise.solvers import solve
 
 #: Learners are updated for at least so many games at once: XLA on a CPU has been seen to compile
@@ -56,55 +59,40 @@ class Context(eqx.Module):
     @staticmethod
     def of_history(history: History) -> "Context":
         """What a history of any batch shape holds, its games in one row; in JAX's precision."""
-        axes, most = history.rewards.ndim - 1, max(p.shape[-1] for p in history.policies)
+        axes = history.rewards.ndim - 1
 
         def flat(array: Any) -> np.ndarray:
             return np.asarray(array).reshape(-1, *np.shape(array)[axes:])
-
-        def padded(policy: np.ndarray) -> np.ndarray:
-            return np.pad(flat(policy), [(0, 0), (0, 0), (0, most - policy.shape[-1])])
 
         reward = flat(history.rewards)
         return Context(
             jnp.asarray(np.moveaxis(flat(history.actions), -1, 0), jnp.int32),
             jnp.asarray(np.stack([reward, 1.0 - reward])),
-            jnp.asarray(np.stack([padded(policy) for policy in history.policies])),
+            _stacked([flat(policy) for policy in history.policies]),
             None if history.states is None else jnp.asarray(flat(history.states), jnp.int32),
         )
 
 
 def join(contexts: list[Context]) -> Context:
     """Contexts of several batches of games as one."""
-
-    def along(axis: int, *parts: Any) -> Any:
-        return None if parts[0] is None else jnp.concatenate(parts, axis)
-
-    return Context(
-        along(1, *(c.actions for c in contexts)),
-        along(1, *(c.rewards for c in contexts)),
-        along(1, *(c.policies for c in contexts)),
-        along(0, *(c.states for c in contexts)),
-    )
+    return jax.tree.map(lambda *a: jnp.concatenate(a, 0 if a[0].ndim == 2 else 1), *contexts)
 
 
 def take(context: Context, index: Any) -> Context:
-    """Some games of a context."""
-    states = None if context.states is None else context.states[index]
-    return Context(
-        context.actions[:, index], context.rewards[:, index], context.policies[:, index], states
-    )
+    """Some games of a context, which are on the first axis of states and the second of others."""
+    return jax.tree.map(lambda a: a[index] if a.ndim == 2 else a[:, index], context)
+
+
+def _stacked(policies: Any) -> Array:
+    """(2, ..., actions) of both seats' policies, padded to the larger number of actions."""
+    most = max(policy.shape[-1] for policy in policies)
+    room = [[(0, 0)] * (p.ndim - 1) + [(0, most - p.shape[-1])] for p in policies]
+    return jnp.stack([jnp.pad(p, width) for p, width in zip(policies, room, strict=True)])
 
 
 def _padded(policies: Any) -> Array:
     """(2, games, time, ..., actions) of both seats' (time, ..., actions, games)."""
-    most = max(policy.shape[-2] for policy in policies)
-
-    def one(policy: Array) -> Array:
-        policy = jnp.moveaxis(policy, -1, 0)
-        width = [(0, 0)] * (policy.ndim - 1) + [(0, most - policy.shape[-1])]
-        return jnp.pad(policy, width)
-
-    return jnp.stack([one(policy) for policy in policies])
+    return _stacked([jnp.moveaxis(policy, -1, 0) for policy in policies])
 
 
 def as_tables(games: MatrixGame | MarkovGame) -> Tables:
@@ -115,7 +103,11 @@ def as_tables(games: MatrixGame | MarkovGame) -> Tables:
 def check_learners(config: Config, states: int | None) -> None:
     """Refuse names that nobody has, and where learners play, those that cannot play such games."""
     for name in config.learners:
-        if config.contexts != "on-policy" or name not in LEARNERS or name == "best-responder":
+        if (
+            config.contexts != "on-policy"
+            or name not in dynamics.LEARNERS
+            or name == "best-responder"
+        ):
             training_learner(name, states, config.rounds)
 
 
@@ -127,9 +119,7 @@ def training_learner(name: str, states: int | None, rounds: int) -> Learner:
     'OMD'
     """
     if name == "best-responder":
-        raise ValueError(
-            "learners: expected learners that can meet themselves, found 'best-responder'"
-        )
+        raise InputError("learners", "learners that can meet themselves", repr(name))
     return make_learner(name, markov=states is not None, rounds=rounds, argument="learners")
 
 
@@ -151,18 +141,16 @@ def learners_play(tables: Tables, names: tuple[str, ...], words: Array, *, round
 
 
 def follow(
-    learner: Learner, context: Context, tables: Tables
+    learner: Learner, context: Context, specs: tuple[Spec, Spec]
 ) -> Float[Array, "2 batch records *p"]:
     """The policies a learner would have had, had it lived through the same histories.
 
     Before every round and after the last: (seats, batch, rounds + 1, actions), or (...,
     states, actions) in Markov games.
     """
-    if learner.sees not in (Bandit, MarkovBandit, Nothing):
-        raise ValueError(
-            "learner: expected one that sees its own actions and rewards alone, "
-            f"found {type(learner).__name__}, which sees {learner.sees.__name__}"
-        )
+    if learner.sees not in (dynamics.Bandit, dynamics.MarkovBandit, dynamics.Nothing):
+        found = f"{type(learner).__name__}, which sees {learner.sees.__name__}"
+        raise InputError("learner", "one that sees its own actions and rewards alone", found)
     games, rounds = context.actions.shape[1:]
     context = take(context, np.minimum(np.arange(max(games, SMALLEST)), games - 1))
     states, seats = context.states, seat(learner, learner)
@@ -176,19 +164,15 @@ def follow(
         return seats.update(memory, t, (seen[0], seen[1])), seats.policies(memory)
 
     with jax.numpy_rank_promotion("allow"):
-        first = seats.begin(tables.specs(), context.actions.shape[1])
+        first = seats.begin(specs, context.actions.shape[1])
         memory, policies = jax.lax.scan(update, first, (ts, *own, here, then))
     final = seats.policies(memory)
     whole = [jnp.concatenate([p, last[None]]) for p, last in zip(policies, final, strict=True)]
     return _padded(whole)[:, :games]
 
 
-@eqx.filter_jit
-def compiled_follow(
-    learner: Learner, context: Context, tables: Tables
-) -> Float[Array, "2 batch records *p"]:
-    """`follow`, compiled for callers who are not."""
-    return follow(learner, context, tables)
+#: For callers who are not compiled themselves.
+compiled_follow = eqx.filter_jit(follow)
 
 
 def visited(policies: Any, states: Any) -> Any:
@@ -225,11 +209,7 @@ def solved(games: Any) -> Float[Array, "2 batch *states actions"]:
     >>> solved(MatrixGame([[[1.0, 0.0, 1.0], [0.0, 1.0, 1.0]]])).tolist()
     [[[0.5, 0.5, 0.0]], [[0.5, 0.5, 0.0]]]
     """
-    most = max(games.actions)
-    policies = [np.asarray(policy) for policy in solve(games).policy]
-    width = [(0, 0)] * (policies[0].ndim - 1)
-    padded = [np.pad(p, [*width, (0, most - p.shape[-1])]) for p in policies]
-    return jnp.asarray(np.stack(padded), jnp.float32)
+    return _stacked([jnp.asarray(policy, jnp.float32) for policy in solve(games).policy])
 
 
 def sampled(equilibria: Array, records: int, key: jax.Array) -> Array:
@@ -237,3 +217,142 @@ def sampled(equilibria: Array, records: int, key: jax.Array) -> Array:
     shape = (*equilibria.shape[:2], records, *equilibria.shape[2:-1])
     drawn = jax.random.categorical(key, jnp.log(equilibria)[:, :, None], shape=shape)
     return jax.nn.one_hot(drawn, equilibria.shape[-1])
+
+
+def matrix_gap(
+    payoff: Float[Array, "rows columns"],
+    x: Float[Array, "*rounds rows"],
+    y: Float[Array, "*rounds columns"],
+) -> Float[Array, "*rounds"]:
+    """The duality gap `max_a (A y)_a - min_b (x'A)_b`.
+
+    >>> import jax.numpy as jnp
+    >>> pennies = jnp.array([[1.0, 0.0], [0.0, 1.0]])
+    >>> float(matrix_gap(pennies, jnp.array([1.0, 0.0]), jnp.array([0.5, 0.5])))
+    0.5
+    """
+    return (y @ payoff.T).max(-1) - (x @ payoff).min(-1)
+
+
+def markov_gap(
+    reward: Float[Array, "states rows columns"],
+    transition: Float[Array, "states rows columns states"],
+    discount: float,
+    x: Float[Array, "*rounds states rows"],
+    y: Float[Array, "*rounds states columns"],
+) -> Float[Array, "*rounds"]:
+    """The duality gap of stationary policies, `max V^{*,y} - min V^{x,*}`, mean over states.
+
+    In units of `1 / (1 - discount)`, so that it is comparable with that of a matrix game.
+
+    >>> import jax.numpy as jnp
+    >>> pennies = jnp.array([[[1.0, 0.0], [0.0, 1.0]]])
+    >>> x, y = jnp.array([[1.0, 0.0]]), jnp.array([[0.5, 0.5]])
+    >>> round(float(markov_gap(pennies, jnp.ones((1, 2, 2, 1)), 0.9, x, y)), 5)
+    0.5
+    """
+    best, worst = best_responses(reward, transition, discount, x, y)
+    return (1.0 - discount) * (best + worst).mean(-1)
+
+
+def best_responses(
+    reward: Float[Array, "states rows columns"],
+    transition: Float[Array, "states rows columns states"],
+    discount: float,
+    x: Float[Array, "*rounds states rows"],
+    y: Float[Array, "*rounds states columns"],
+) -> tuple[Float[Array, "*rounds states"], Float[Array, "*rounds states"]]:
+    """What a best response earns: the row player's against `y`, the column player's against `x`."""
+    best, _ = best_response(
+        jnp.einsum("sab,...sb->...sa", reward, y),
+        jnp.einsum("sabz,...sb->...saz", transition, y),
+        discount,
+    )
+    worst, _ = best_response(
+        -jnp.einsum("sab,...sa->...sb", reward, x),
+        jnp.einsum("sabz,...sa->...sbz", transition, x),
+        discount,
+    )
+    return best, worst
+
+
+def write(tokens: Tokens, context: Context) -> Float[Array, "2 batch length features"]:
+    """The tokens of whole histories."""
+    states = context.states
+    rounds = jnp.arange(1, context.actions.shape[2] + 1)
+
+    def one(actions: Array, rewards: Array, states: Any) -> Array:
+        here, then = (None, None) if states is None else (states[:-1], states[1:])
+        body = jax.vmap(tokens.round)(rounds, actions, rewards, here, then)
+        opening = tokens.opening(None if states is None else states[0])
+        return jnp.concatenate([opening, body.reshape(-1, body.shape[-1])])
+
+    seats = jax.vmap(jax.vmap(one), in_axes=(0, 0, None))
+    return seats(context.actions, context.rewards, states)
+
+
+def outputs(models: Transformer, tokens: Tokens, context: Context) -> Array:
+    """(2, batch, rounds + 1, outputs): of the models at the last token before each round."""
+    written = write(tokens, context)
+    rows = written.reshape(models.embed.shape[0], -1, *written.shape[2:])
+    sequences = eqx.filter_vmap(
+        jax.vmap(Transformer.__call__, (None, 0)), in_axes=(eqx.if_array(0), 0)
+    )
+    out = sequences(models, rows).reshape(*written.shape[:3], -1)
+    opening = written.shape[2] - tokens.per_round * context.actions.shape[2]
+    return out[:, :, opening - 1 :: tokens.per_round]
+
+
+def gap_name(states: int | None) -> str:
+    """What the gap of training is called, with its unit: that of one round.
+
+    `evaluate` and certificates have the `nash_conv` of Markov games instead: what each player
+    gains in its worst state, of discounted sums.
+
+    >>> gap_name(None), gap_name(3)
+    ('gap', 'gap per round (mean over states, times 1 - discount)')
+    """
+    return "gap" if states is None else "gap per round (mean over states, times 1 - discount)"
+
+
+def gaps(tables: Tables, x: Array, y: Array) -> Float[Array, "batch records"]:
+    """Duality gaps of the policies at every round: x and y are (batch, records, ...).
+
+    In Markov games, means over states times `1 - discount`: see `gap_name`.
+    """
+    rows, columns = tables.actions
+    x, y = x[..., :rows], y[..., :columns]
+    if tables.transition is None:
+        return jax.vmap(matrix_gap, in_axes=(-1, 0, 0))(tables.reward, x, y)
+    game = jax.vmap(markov_gap, in_axes=(-1, -1, None, 0, 0))
+    return game(tables.reward, tables.transition, tables.discount, x, y)
+
+
+def policies_of(players: Players, out: Array) -> tuple[Array, Array]:
+    """Outputs of both seats as policies of each."""
+    most = max(players.actions)
+    x, y = (
+        read_policy(own, count, most, players.states, players.reading)
+        for own, count in zip(out, players.actions, strict=True)
+    )
+    return x, y
+
+
+def gap_loss(players: Players, models: Transformer, tables: Tables, context: Context) -> Array:
+    """The mean duality gap of the two players' policies, over games and rounds."""
+    x, y = policies_of(players, outputs(models, players.tokens, context))
+    return gaps(tables, x, y).mean()
+
+
+def imitation_loss(
+    players: Players, models: Transformer, context: Context, labels: Array
+) -> tuple[Array, Array]:
+    """Cross-entropy to the expert's policies, Eq. (1) of the paper, and the divergence from it.
+
+    Labels are (2, batch, records or 1, ..., actions).
+    """
+    x, y = policies_of(players, outputs(models, players.tokens, context))
+    log = jnp.log(jnp.maximum(jnp.stack([x, y]), 1e-12))
+    cross = -(labels * log).sum(-1).mean()
+    entropy = -jax.scipy.special.xlogy(labels, labels).sum(-1).mean()
+    return cross, cross - entropy

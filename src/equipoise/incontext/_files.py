@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from equipoise.core import weights
+from equipoise.core import InputError, checks, weights
 from equipoise.core.plain import read_json
 from equipoise.games import MarkovGame, MatrixGame, families
 from equipoise.games.families import Family
@@ -31,9 +31,8 @@ def describe_family(family: Family) -> dict[str, Any]:
     """
 
     def plain(part: Any) -> dict[str, Any]:
-        values = {name: value for name, value in vars(part).items()}
-        lists = {k: v.tolist() if hasattr(v, "tolist") else v for k, v in values.items()}
-        return {"kind": type(part).__name__, **lists}
+        values = {k: v.tolist() if hasattr(v, "tolist") else v for k, v in vars(part).items()}
+        return {"kind": type(part).__name__, **values}
 
     described: dict[str, Any] = {
         "name": family.name,
@@ -66,14 +65,11 @@ def restore_family(described: dict[str, Any]) -> Family:
         return families.perturbed(MarkovGame(base, moves, discount), rewards["scale"])
     makers = {"UniformRewards": families.uniform, "GaussianRewards": families.gaussian}
     if kind not in makers:
-        raise ValueError(f"family: expected rewards of {sorted(makers)}, found {kind!r}")
+        raise InputError("family", f"rewards of {sorted(makers)}", repr(kind))
     more = {}
     if described["states"] is not None:
-        more = {
-            "states": described["states"],
-            "discount": described["discount"],
-            "concentration": transitions["concentration"],
-        }
+        more = {name: described[name] for name in ("states", "discount")}
+        more["concentration"] = transitions["concentration"]
     return makers[kind](tuple(described["actions"]), **rewards, **more)
 
 
@@ -129,7 +125,37 @@ def load(name: str | os.PathLike[str]) -> Players:
     >>> eq.incontext.load("iid3").actions
     (3, 3)
     """
-    return _restore(find(name))
+    folder = find(name)
+    content = _described(folder)
+    tensors = weights.read_arrays(folder / WEIGHTS)
+    with weights.as_described(folder / DESCRIPTION):
+        known = {"shared": content["seats"] == 1, "seeds": content["seeds"]}
+        config = Config.from_plain({**content["config"], **known})
+        shape = content["family"]
+        # Refuse sizes that these weights cannot have before anything of such a size is built.
+        most = sum(array.size for array in tensors.values())
+        sizes = {n: getattr(config, n) for n in ("layers", "width", "heads", "hidden", "seeds")}
+        sizes |= {"actions": max(shape["actions"]), "states": shape["states"] or 1}
+        for name, size in sizes.items():
+            limit = len(tensors) if name == "layers" else most
+            if not size <= limit:
+                raise InputError(name, f"at most {limit:,} with these weights", size)
+        family = families.uniform(
+            tuple(shape["actions"]), states=shape["states"], discount=shape["discount"]
+        )
+        like = eqx.filter_eval_shape(lambda: initial_players(family, config, key=0))
+    names = weights.named(like.models)
+    odd = sorted(set(tensors) ^ set(names))
+    if odd:
+        raise ValueError(
+            f"{folder / WEIGHTS}: expected the weights of its config, {odd[0]!r} differs"
+        )
+    for name, leaf in names.items():
+        checks.check_shape(
+            f"{folder / WEIGHTS}: {name}", tensors[name], leaf.shape, "of its config"
+        )
+    arrays = [jax.numpy.asarray(tensors[name]) for name in names]
+    return like.with_models(jax.tree.unflatten(jax.tree.structure(like.models), arrays))
 
 
 def description(name: str | os.PathLike[str]) -> dict[str, Any]:
@@ -170,22 +196,20 @@ def shipped() -> list[str]:
 def find(name: Any) -> Path:
     """The folder of saved players, which a string or a path should name."""
     if not isinstance(name, str | os.PathLike):
-        raise ValueError(
-            f"name: expected a folder or one of {shipped()}, found {type(name).__name__}"
-        )
+        raise InputError("name", f"a folder or one of {shipped()}", type(name).__name__)
     for folder in (Path(name), SHIPPED / str(name)):
         if (folder / DESCRIPTION).exists():
             return folder
     if _is_pretraining(Path(name)):
-        raise FileNotFoundError(
-            f"name: expected players, found a run that has not finished in {str(name)!r}; call "
-            "pretrain again with the same arguments: it goes on, and Ctrl-C returns the best "
-            "players so far"
+        raise InputError(
+            "name",
+            "players",
+            f"a run that has not finished in {str(name)!r}",
+            "call pretrain again with the same arguments: it goes on, and Ctrl-C returns the best "
+            "players so far",
         )
-    raise FileNotFoundError(
-        f"name: expected a folder with {DESCRIPTION} in it (a finished pre-training run) or one of "
-        f"{shipped()}, found {str(name)!r}"
-    )
+    finished = f"a folder with {DESCRIPTION} in it (a finished pre-training run)"
+    raise InputError("name", f"{finished} or one of {shipped()}", repr(str(name)))
 
 
 def _is_pretraining(folder: Path) -> bool:
@@ -202,55 +226,6 @@ def _described(folder: Path) -> dict[str, Any]:
     return weights.read_description(folder / DESCRIPTION, ("family", "config", "seeds", "seats"))
 
 
-def _restore(folder: Path) -> Players:
-    content = _described(folder)
-    tensors = weights.read_arrays(folder / WEIGHTS)
-    with weights.as_described(folder / DESCRIPTION):
-        config = Config.from_plain({**content["config"], "shared": content["seats"] == 1})
-        config = Config.from_plain({**vars(config), "seeds": content["seeds"]})
-        shape = content["family"]
-        _check_sizes(config, shape, tensors)
-        family = families.uniform(
-            tuple(shape["actions"]), states=shape["states"], discount=shape["discount"]
-        )
-        like = eqx.filter_eval_shape(lambda: initial_players(family, config, key=0))
-    names = weights.named(like.models)
-    if set(tensors) != set(names):
-        odd = sorted(set(tensors) ^ set(names))
-        raise ValueError(
-            f"{folder / WEIGHTS}: expected the weights of its config, {odd[0]!r} differs"
-        )
-    for name, leaf in names.items():
-        if tensors[name].shape != leaf.shape:
-            raise ValueError(
-                f"{folder / WEIGHTS}: {name}: expected shape {leaf.shape}, "
-                f"found {tensors[name].shape}"
-            )
-    leaves, tree = jax.tree_util.tree_flatten_with_path(like.models)
-    arrays = [jax.numpy.asarray(tensors[jax.tree_util.keystr(path)]) for path, _ in leaves]
-    return eqx.tree_at(lambda p: p.models, like, jax.tree_util.tree_unflatten(tree, arrays))
-
-
-def _check_sizes(config: Config, shape: dict[str, Any], tensors: dict[str, np.ndarray]) -> None:
-    """Refuse sizes that these weights cannot have, before anything of such a size is built."""
-    most = sum(array.size for array in tensors.values())
-    sizes = {
-        name: getattr(config, name) for name in ("layers", "width", "heads", "hidden", "seeds")
-    }
-    sizes |= {"actions": max(shape["actions"]), "states": shape["states"] or 1}
-    for name, size in sizes.items():
-        limit = len(tensors) if name == "layers" else most
-        if not size <= limit:
-            raise ValueError(f"{name}: expected at most {limit:,} with these weights, found {size}")
-
-
-def _history(results: dict[str, Any]) -> str:
-    """How training went on and ended, where that is known."""
-    notes = [results["cycles"]] if "cycles" in results else []
-    notes += [f"stopped {results['stopped']}"] if "stopped" in results else []
-    return f" ({'; '.join(notes)})" if notes else ""
-
-
 def model_card(family: dict[str, Any], config: Config, results: dict[str, Any]) -> str:
     """What the players are, what they were trained on, and what they are good for, as Markdown.
 
@@ -264,6 +239,9 @@ def model_card(family: dict[str, Any], config: Config, results: dict[str, Any]) 
     values = [f"{value:.4f}" for value in results["held_out"]]
     if "error" in results:
         values = [f"{v} ± {e:.4f}" for v, e in zip(values, results["error"], strict=True)]
+    notes = [results["cycles"]] if "cycles" in results else []
+    notes += [f"stopped {results['stopped']}"] if "stopped" in results else []
+    how = f" ({'; '.join(notes)})" if notes else ""
     settings = "\n".join(f"| {name} | {value} |" for name, value in vars(config).items())
     return f"""# In-context players: {family["name"]}, {rows} x {columns} actions{states}
 
@@ -271,7 +249,7 @@ Frozen transformers that play two-player zero-sum games of this family. A player
 actions and rewards (and states) and nothing else, and its weights do not change while it plays.
 
 **Trained on** games drawn from the family `{family["name"]}`
-({family.get("rewards", {}).get("kind", "rewards")}), {results["steps"]} steps{_history(results)}.
+({family.get("rewards", {}).get("kind", "rewards")}), {results["steps"]} steps{how}.
 **Held out** ({results["measure"]}): {", ".join(values)}.
 
 **Use** them on games of the same shape whose rewards are within [0, 1] (or are scaled to it) and

@@ -89,10 +89,9 @@ class Attention(eqx.Module):
         self, h: Float[Array, " width"], memory: Memory | None, position: Any, reach: int
     ) -> tuple[Float[Array, " width"], Memory | None]:
         """The next token, at `position` (from 0); at most `reach` tokens are looked at."""
-        q, k, v = self._project(h[None])
         if memory is None:
-            score = jax.nn.relu(self.scale * jnp.einsum("gnlk,glk->gnl", q, k))
-            return h + self._merge(score[..., None] * v[:, None])[0].astype(h.dtype), None
+            return self(h[None])[0], None
+        q, k, v = self._project(h[None])
         keys, values = (
             jax.lax.dynamic_update_slice_in_dim(old, new.astype(old.dtype), position, 1)
             for old, new in ((memory.keys, k), (memory.values, v))
@@ -105,15 +104,13 @@ class Attention(eqx.Module):
             mixed = jnp.einsum("gnij,gjk->gnik", weight, values[:, :reach].astype(weight.dtype))
         return h + self._merge(mixed)[0].astype(h.dtype), Memory(keys, values)
 
-    def memory(self, length: int, dtype: Any) -> Memory | None:
+    def memory(self, length: int) -> Memory | None:
         """An empty memory for `length` tokens; None for a layer that needs none."""
         if self.scope == "own":
             return None
-        groups, size, _ = self.key.shape
-        return Memory(
-            jnp.zeros((groups, length, size), dtype),
-            jnp.zeros((groups, length, self.value.shape[1]), dtype),
-        )
+        (groups, size, _), dtype = self.key.shape, self.key.dtype
+        values = jnp.zeros((groups, length, self.value.shape[1]), dtype)
+        return Memory(jnp.zeros((groups, length, size), dtype), values)
 
     def _project(self, h: Float[Array, "length width"]) -> tuple[Array, Array, Array]:
         """Queries (groups, heads of a group, length, size), keys and values (groups, ...)."""
@@ -204,7 +201,7 @@ class Transformer(eqx.Module):
     @property
     def parameters(self) -> int:
         """Number of weights."""
-        return sum(leaf.size for leaf in jax.tree.leaves(eqx.filter(self, eqx.is_array)))
+        return sum(leaf.size for leaf in jax.tree.leaves(self))
 
     def __call__(self, features: Float[Array, "length features"]) -> Float[Array, "length outputs"]:
         """Outputs at every token of a sequence."""
@@ -251,15 +248,11 @@ class Transformer(eqx.Module):
             h, cache = jax.lax.scan(block, h, cache)
         return self._read(h[None])[0], cache
 
-    def cache(self, length: int, dtype: Any = None) -> Any:
-        """An empty cache for `length` tokens, in `dtype` or in that of the layers."""
-
-        def empty(layer: Layer) -> Memory | None:
-            if isinstance(layer, MLP):
-                return None
-            return layer.memory(length, layer.key.dtype if dtype is None else dtype)
-
-        cache = tuple(map(empty, self.layers))
+    def cache(self, length: int) -> Any:
+        """An empty cache for `length` tokens, in the precision of the layers."""
+        cache = tuple(
+            None if isinstance(layer, MLP) else layer.memory(length) for layer in self.layers
+        )
         if self.repeats == 1:
             return cache
         return jax.tree.map(lambda a: jnp.zeros((self.repeats, *a.shape), a.dtype), cache)
@@ -317,10 +310,8 @@ def random_transformer(
         query, keys_, value = (dense((count, size, width), width) for count in counts)
         output = dense((heads, width, size), width, damping)
         stack.append(Attention(query, keys_, value, output, norm(), size**-0.5, weighing))
-        first, second = (
-            dense((hidden, width), width, 2**0.5),
-            dense((width, hidden), hidden, damping),
-        )
+        first = dense((hidden, width), width, 2**0.5)
+        second = dense((width, hidden), hidden, damping)
         stack.append(MLP(first, second, jnp.zeros(hidden), jnp.zeros(width), norm()))
     return Transformer(
         embed=dense((width, features), features),
@@ -345,11 +336,8 @@ def lower_precision(model: Transformer, dtype: Any = jnp.bfloat16) -> Transforme
     ('bfloat16', 'float32')
     """
 
-    def convert(layer: Layer) -> Layer:
-        matrices = jax.tree.map(lambda leaf: leaf.astype(dtype), eqx.tree_at(_norm, layer, None))
-        return eqx.tree_at(_norm, matrices, layer.norm, is_leaf=lambda leaf: leaf is None)
+    def convert(path: Any, leaf: Array) -> Array:
+        return leaf if ".norm" in jax.tree_util.keystr(path) else leaf.astype(dtype)
 
-    def _norm(layer: Layer) -> Any:
-        return layer.norm
-
-    return eqx.tree_at(lambda m: m.layers, model, tuple(map(convert, model.layers)))
+    layers = jax.tree_util.tree_map_with_path(convert, model.layers)
+    return eqx.tree_at(lambda m: m.layers, model, layers)

@@ -1,7 +1,8 @@
-"""Players: frozen transformers as learners, and pairs of them as they are trained and saved."""
+"""Players: frozen transformers as learners, pairs of them as they are trained, and their play."""
 
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import equinox as eqx
 import jax
@@ -9,9 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from equipoise.core import checks
+from equipoise import dynamics
+from equipoise.core import InputError, checks
 from equipoise.core.randomness import as_key
-from equipoise.dynamics import Bandit, ContextLearner, MarkovBandit, Pair, Spec
+from equipoise.dynamics import Bandit, ContextLearner, Learner, MarkovBandit, Noise, Pair, Spec
+from equipoise.games import MarkovGame, MatrixGame
 from equipoise.games.families import Family
 from equipoise.incontext._config import Config, check_config
 from equipoise.incontext._model import Transformer, lower_precision, random_transformer
@@ -19,6 +22,16 @@ from equipoise.incontext._tokens import RoundTokens, Tokens, VocabularyTokens
 
 Reading = Literal["softmax", "linear"]
 Precision = Literal["auto", "float32", "bfloat16"]
+SEATS = ("row", "column")
+
+
+def pick(tree: Any, index: Any) -> Any:
+    """Every array of a tree at an index of its first axis.
+
+    >>> pick({"weights": np.array([2.0, 4.0])}, 1)
+    {'weights': np.float64(4.0)}
+    """
+    return jax.tree.map(lambda leaf: leaf[index], tree)
 
 
 class PlayerState(eqx.Module):
@@ -79,11 +92,9 @@ class Player(ContextLearner):
 
     def update(self, state: PlayerState, feedback: Bandit | MarkovBandit) -> PlayerState:
         """Read the tokens of the round."""
-        here, then = None, None
-        if isinstance(feedback, MarkovBandit):
-            here, then = feedback.state, feedback.next_state
-        t = feedback.round
-        tokens = self.tokens.round(t, feedback.action, feedback.reward, here, then)
+        markov, t = isinstance(feedback, MarkovBandit), feedback.round
+        places = (feedback.state, feedback.next_state) if markov else (None, None)
+        tokens = self.tokens.round(t, feedback.action, feedback.reward, *places)
         before = self.tokens.length(0) + self.tokens.per_round * (t - 1)
         reach = None if self.reach is None else self.tokens.length(self.reach)
         return self._read(state, tokens, before, reach)
@@ -167,13 +178,11 @@ class Players(Pair):
         check_one_pair(self)
         if exploration is not None:
             checks.check_range("exploration", exploration, 0.0, 1.0)
-        if precision not in ("auto", "float32", "bfloat16"):
-            raise ValueError(
-                f"precision: expected 'auto', 'float32' or 'bfloat16', found {precision!r}"
-            )
+        if precision not in get_args(Precision):
+            raise InputError("precision", f"one of {list(get_args(Precision))}", repr(precision))
         low = precision == "bfloat16"
         low = low or (precision == "auto" and jax.default_backend() != "cpu")
-        models = jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, self.models)
+        models = pick(self.models, 0)
         share = np.float32(self.exploration if exploration is None else exploration)
         return self.seated(lower_precision(models) if low else models, jnp.asarray(share))
 
@@ -182,28 +191,19 @@ class Players(Pair):
     ) -> tuple[Player, Player]:
         """Players with these models, whose arrays have an axis of seats in front."""
 
-        def one(seat: int) -> Transformer:
-            return jax.tree.map(lambda leaf: leaf[seat] if eqx.is_array(leaf) else leaf, models)
-
-        row = Player(
-            model=one(0),
-            tokens=self.tokens,
-            exploration=exploration,
-            actions=self.actions[0],
-            states=self.states,
-            reading=self.reading,
-            fading=fading,
-        )
+        shape = (self.actions[0], self.states, self.reading)
+        row = Player(pick(models, 0), self.tokens, exploration, *shape, fading=fading)
         # Seats that share a model share its arrays, by which they are recognised.
-        model = row.model if self.seats == 1 else one(1)
+        model = row.model if self.seats == 1 else pick(models, 1)
         return row, replace(row, model=model, actions=self.actions[1])
 
     def __getitem__(self, seed: int) -> "Players":
         index = range(self.seeds)[seed]
-        one = jax.tree.map(
-            lambda leaf: leaf[index : index + 1] if eqx.is_array(leaf) else leaf, self.models
-        )
-        return eqx.tree_at(lambda players: players.models, self, one)
+        return self.with_models(pick(self.models, slice(index, index + 1)))
+
+    def with_models(self, models: Transformer) -> "Players":
+        """The same players with other weights."""
+        return eqx.tree_at(lambda players: players.models, self, models)
 
     def __len__(self) -> int:
         return self.seeds
@@ -254,7 +254,7 @@ def initial_players(family: Family, config: Config, *, key: Any) -> Players:
     571
     """
     if not isinstance(family, Family):
-        raise ValueError(f"family: expected a Family of games, found {type(family).__name__}")
+        raise InputError("family", "a Family of games", type(family).__name__)
     config = check_config(config, Config)
     shared = family.symmetric if config.shared is None else config.shared
     if shared and not family.symmetric:
@@ -262,21 +262,20 @@ def initial_players(family: Family, config: Config, *, key: Any) -> Players:
             "shared: expected a family that swapping the players maps to itself, "
             f"found {family.name!r} with {family.actions} actions; use shared=False"
         )
-    tokens = make_tokens(family, config)
-    outputs = max(family.actions) * (family.states or 1)
+    most = max(family.actions)
+    tokens: Tokens = RoundTokens(most, family.states)
+    if config.tokens == "vocabulary":
+        tokens = VocabularyTokens(most, family.states, config.reward_bins)
 
     def one(key: jax.Array) -> Transformer:
         return random_transformer(
             key,
             features=tokens.features,
-            outputs=outputs,
-            layers=config.layers,
-            heads=config.heads,
-            width=config.width,
-            hidden=config.hidden,
+            outputs=most * (family.states or 1),
             groups=config.head_groups,
             weighing=config.attention,
             layer_norm=config.layer_norm,
+            **{name: getattr(config, name) for name in ("layers", "heads", "width", "hidden")},
         )
 
     keys = jax.random.split(as_key(key), (config.seeds, 1 if shared else 2))
@@ -286,38 +285,96 @@ def initial_players(family: Family, config: Config, *, key: Any) -> Players:
     return Players(models, tokens, family.actions, family.states, exploration=exploration)
 
 
-def make_tokens(family: Family, config: Config) -> Tokens:
-    """The tokens that a config asks for."""
-    most = max(family.actions)
-    if config.tokens == "vocabulary":
-        return VocabularyTokens(most, family.states, config.reward_bins)
-    return RoundTokens(most, family.states)
-
-
 def check_one_pair(players: Any) -> None:
     """Refuse what is no player, or several pairs."""
     if not isinstance(players, Players):
-        raise ValueError(
-            f"players: expected Players, found {type(players).__name__}; "
-            "load them with equipoise.incontext.load(name)"
-        )
+        hint = "load them with equipoise.incontext.load(name)"
+        raise InputError("players", "Players", type(players).__name__, hint)
     if players.seeds != 1:
-        raise ValueError(
-            f"players: expected one pair, found {players.seeds} seeds; choose players[i]"
-        )
+        raise InputError("players", "one pair", f"{players.seeds} seeds", "choose players[i]")
 
 
 def check_players(players: Any, games: Any) -> None:
     """Refuse games that the players were not made for."""
     check_one_pair(players)
+    check_games(games)
     found = (games.actions, getattr(games, "states", None))
     if found != (players.actions, players.states):
-        raise ValueError(
-            f"games: expected {_shape(players.actions, players.states)}, found {_shape(*found)}"
-        )
+        raise InputError("games", _shape(players.actions, players.states), _shape(*found))
     checks.check_count("games", int(np.prod(games.batch_shape, dtype=int)))
 
 
 def _shape(actions: tuple[int, int], states: int | None) -> str:
     where = "" if states is None else f" in {states} states"
     return f"{actions[0]} x {actions[1]} actions{where}"
+
+
+def play(
+    players: Players,
+    games: MatrixGame | MarkovGame,
+    *,
+    rounds: int,
+    key: Any,
+    opponent: Learner | Players | None = None,
+    seat: Literal["row", "column"] | None = None,
+    noise: Noise | None = None,
+    reward_range: tuple[float, float] = (0.0, 1.0),
+    record: int | Iterable[int] | None = None,
+    exploration: float | None = None,
+    start: int = 0,
+    precision: Precision = "auto",
+) -> dynamics.Trace:
+    """Let frozen players play every game of a batch for `rounds` rounds.
+
+    This is `equipoise.dynamics.play` with the players in their seats and `history=True`; see there
+    for keys, noise and the trace. The two players are uncoupled: each sees its own actions and
+    rewards (and the states) and nothing else. With an `opponent`, one of them plays in `seat` (the
+    row player's unless given) and the opponent in the other: any learner of `equipoise.dynamics`,
+    its best responder, which sees the game and the very policy it is about to meet, or other
+    players. The result of a game does not depend on what else is in the batch, to the last bit.
+
+    **Arguments**
+
+    - `record`: a round number or several, at which policies are kept; by default 1, 2, 4, ...
+      The final round is always kept.
+    - `exploration`: the share of uniform play that is mixed into what the players do in their
+      first rounds, falling as t^-1/4 from round 16 on; by default what they were trained with.
+      It is in the policies played, and in the rewards earned, but not in the policies recorded.
+    - `precision`: floating-point format of matrix products; "auto" is float32 on a CPU and
+      bfloat16 on an accelerator.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> players = eq.incontext.load("iid3")
+    >>> games = eq.games.families.uniform(actions=3).sample(8, key=1)
+    >>> omd = eq.dynamics.OMD()
+    >>> trace = eq.incontext.play(players, games, rounds=64, key=2, opponent=omd)
+    >>> trace.history.actions.shape, trace.last[0].shape, trace.recorded.rounds.tolist()
+    ((8, 64, 2), (8, 3), [1, 2, 4, 8, 16, 32, 64])
+    """
+    rounds = checks.check_count("rounds", rounds)
+    check_players(players, games)
+    if seat not in (None, *SEATS):
+        raise InputError("seat", f"one of {list(SEATS)}", repr(seat))
+    if opponent is None and seat is not None:
+        raise InputError("seat", "none without an opponent (the players hold both)", repr(seat))
+    learners: list[Any] = list(players.learners(exploration=exploration, precision=precision))
+    if opponent is not None:
+        other = 1 - SEATS.index(seat or "row")
+        learners[other] = opponent
+        if isinstance(opponent, Players):
+            check_players(opponent, games)
+            learners[other] = opponent.learners(precision=precision)[other]
+    if record is None:
+        record = [2**k for k in range(31) if 2**k < rounds]
+    options: Any = {"noise": noise, "reward_range": reward_range, "start": start, "history": True}
+    return dynamics.play(games, *learners, rounds=rounds, key=key, record=record, **options)
+
+
+def check_games(games: Any, name: str = "games", also: str = "") -> None:
+    """Refuse what is no zero-sum game of two players; the argument has a name."""
+    if not isinstance(games, MatrixGame | MarkovGame):
+        raise ValueError(
+            f"{name}: expected {also}a MatrixGame or MarkovGame, found {type(games).__name__}"
+        )

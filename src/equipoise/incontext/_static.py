@@ -13,11 +13,13 @@ import optax
 from jaxtyping import Array, Float
 from scipy import sparse
 from scipy.optimize import linprog
+from scipy.special import softmax
 
-from equipoise.core.mdp import best_response, evaluate_policy
+from equipoise.core.mdp import evaluate_policy
 from equipoise.core.precision import single_precision
 from equipoise.games import MarkovGame, MatrixGame
 from equipoise.games.families import Family
+from equipoise.incontext._contexts import best_responses
 from equipoise.solvers import solve
 
 Games = MatrixGame | MarkovGame
@@ -37,7 +39,9 @@ def static_policies(sample: Games, family: Family | None = None) -> dict[str, Pa
     >>> sorted(static_policies(family.sample(50, key=0), family))
     ['best static', 'mean Nash', 'uniform']
     """
-    found = {"uniform": uniform_pair(sample)}
+    states = () if isinstance(sample, MatrixGame) else (sample.states,)
+    x, y = (np.full((*states, count), 1.0 / count) for count in sample.actions)
+    found = {"uniform": (x, y)}
     if family is not None and family.base is not None:
         x, y = solve(family.base).policy
         found["base Nash"] = (np.asarray(x), np.asarray(y))
@@ -45,19 +49,6 @@ def static_policies(sample: Games, family: Family | None = None) -> dict[str, Pa
     found["mean Nash"] = (np.asarray(x).mean(0), np.asarray(y).mean(0))
     found["best static"] = best_static(sample)
     return found
-
-
-def uniform_pair(games: Games) -> Pair:
-    """Uniform play of both.
-
-    >>> from equipoise.games import MatrixGame
-    >>> [p.tolist() for p in uniform_pair(MatrixGame([[1, 0], [0, 1]]))]
-    [[0.5, 0.5], [0.5, 0.5]]
-    """
-    x, y = (np.full(count, 1.0 / count) for count in games.actions)
-    if isinstance(games, MatrixGame):
-        return x, y
-    return np.tile(x, (games.states, 1)), np.tile(y, (games.states, 1))
 
 
 def best_static(sample: Games) -> Pair:
@@ -125,9 +116,8 @@ def _descend(sample: MarkovGame) -> Pair:
     with single_precision():
         arrays = (jnp.asarray(a, jnp.float32) for a in (sample.reward, sample.transition))
         best = descend([jnp.asarray(a, jnp.float32) for a in first], *arrays)
-    logits = [np.asarray(part, np.float64) for part in best]
-    x, y = (np.exp(part - part.max(-1, keepdims=True)) for part in logits)
-    return x / x.sum(-1, keepdims=True), y / y.sum(-1, keepdims=True)
+    x, y = (softmax(np.asarray(part, np.float64), -1) for part in best)
+    return x, y
 
 
 def certified_gap(
@@ -141,13 +131,7 @@ def certified_gap(
 
     The sum of both players' gains, each at its worst starting state.
     """
-    against = (
-        jnp.einsum("sab,sb->sa", reward, y),
-        jnp.einsum("sabz,sb->saz", transition, y),
-    )
+    against = jnp.einsum("sab,sb->sa", reward, y), jnp.einsum("sabz,sb->saz", transition, y)
     value = evaluate_policy(x, *against, discount)
-    best, _ = best_response(*against, discount)
-    worst, _ = best_response(
-        -jnp.einsum("sab,sa->sb", reward, x), jnp.einsum("sabz,sa->sbz", transition, x), discount
-    )
+    best, worst = best_responses(reward, transition, discount, x, y)
     return (best - value).max() + (worst + value).max()

@@ -12,21 +12,11 @@ from optax.contrib import MuonDimensionNumbers, muon
 
 from equipoise.dynamics.loop import Tables, remember, seat
 from equipoise.games.families import Family
-from equipoise.incontext import _losses as losses
+from equipoise.incontext import _contexts as contexts
 from equipoise.incontext._config import Config
-from equipoise.incontext._contexts import (
-    Context,
-    as_tables,
-    follow,
-    join,
-    learners_play,
-    matrix_equilibria,
-    sampled,
-    take,
-    training_learner,
-)
-from equipoise.incontext._model import Attention, Layer, Transformer, lower_precision
-from equipoise.incontext._players import Players
+from equipoise.incontext._contexts import Context, take
+from equipoise.incontext._model import Transformer, lower_precision
+from equipoise.incontext._players import Players, pick
 
 #: Size of an entry of Muon's steps, in rates of learning: about that of Adam's.
 MUON_STEP = 0.2
@@ -42,6 +32,11 @@ class TrainingSet(eqx.Module):
     tables: Tables
     #: (2, games, ..., actions)
     equilibria: Array | None
+
+    def some(self, index: Any) -> "TrainingSet":
+        """Some of the games."""
+        known = self.equilibria
+        return TrainingSet(self.tables.some(index), None if known is None else known[:, index])
 
 
 class Learned(eqx.Module):
@@ -62,70 +57,51 @@ class Trainer(eqx.Module):
     #: One for weights that may change, zero for others, like the models of one seed; None: all may.
     mask: Any = None
 
-    @property
-    def optimiser(self) -> optax.GradientTransformation:
-        """As the config says."""
-        return make_optimiser(self.config)
-
-    @property
-    def low_precision(self) -> bool:
-        """Whether matrices are multiplied in bfloat16."""
-        auto = "float32" if self.backend == "cpu" else "bfloat16"
-        return (auto if self.config.precision == "auto" else self.config.precision) == "bfloat16"
-
     def start(self) -> Learned:
         """Before the first step; with copies of the weights, since steps use theirs up."""
-        models = jax.tree.map(lambda x: x.copy() if eqx.is_array(x) else x, self.players.models)
-        weights = eqx.filter(models, eqx.is_inexact_array)
-        return Learned(models, jax.vmap(self.optimiser.init)(weights))
+        models = copied(self.players.models)
+        return Learned(models, jax.vmap(make_optimiser(self.config).init)(models))
 
     def cycle(self, learned: Learned, key: jax.Array) -> tuple[Learned, dict[str, Array]]:
         """Play once and make `play_ahead` updates, for every seed; metrics are (seeds, updates)."""
         keys = jax.vmap(lambda seed: jax.random.fold_in(key, seed))(jnp.arange(self.players.seeds))
-        arrays, static = eqx.partition(learned, eqx.is_array)
-
-        def one(arrays: Any, key: jax.Array) -> tuple[Any, Any]:
-            after, metrics = self._cycle(eqx.combine(arrays, static), key)
-            return eqx.filter(after, eqx.is_array), metrics
-
         if self.backend == "cpu":  # one after the other: products without a batch axis are faster
-            after, metrics = jax.lax.map(lambda pair: one(*pair), (arrays, keys))
-        else:
-            after, metrics = jax.vmap(one)(arrays, keys)
-        return eqx.combine(after, static), metrics
+            return jax.lax.map(lambda pair: self._cycle(*pair), (learned, keys))
+        return jax.vmap(self._cycle)(learned, keys)
 
     def _cycle(self, learned: Learned, key: jax.Array) -> tuple[Learned, dict[str, Array]]:
-        config = self.config
-        tables, context, labels = self.data(learned.models, key)
+        tables, context, labels, _ = self.data(learned.models, key)
+        optimiser = make_optimiser(self.config)
 
-        def update(learned: Learned, part: Any) -> tuple[Learned, dict[str, Array]]:
-            tables, context, labels = part
-            loss, metrics, gradient = self._gradient(learned.models, tables, context, labels)
+        def update(learned: Learned, i: Any) -> tuple[Learned, dict[str, Array]]:
+            index = self.part(i)
+            batch = (tables.some(index), take(context, index), _some(labels, index))
+            loss, metrics, gradient = self._gradient(learned.models, *batch)
             if self.mask is not None:
                 gradient = jax.tree.map(jnp.multiply, gradient, self.mask)
-            weights = eqx.filter(learned.models, eqx.is_inexact_array)
-            change, memory = self.optimiser.update(gradient, learned.optimiser, weights)
-            models = eqx.apply_updates(learned.models, change)
-            return Learned(models, memory), {"loss": loss, **metrics}
+            change, memory = optimiser.update(gradient, learned.optimiser, learned.models)
+            after = Learned(optax.apply_updates(learned.models, change), memory)
+            return after, {"loss": loss, **metrics}
 
-        arrays, static = eqx.partition(learned, eqx.is_array)
+        return jax.lax.scan(update, learned, jnp.arange(self.config.play_ahead))
 
-        def body(arrays: Any, i: Any) -> tuple[Any, Any]:
-            index = self.part(i)
-            part = (tables.some(index), take(context, index), _pick(labels, index))
-            after, metrics = update(eqx.combine(arrays, static), part)
-            return eqx.filter(after, eqx.is_array), metrics
+    def data(
+        self, models: Transformer, key: jax.Array
+    ) -> tuple[Tables, Context, Array | None, Array | None]:
+        """What one seed's models learn from in a cycle: games, how they were played, labels.
 
-        arrays, metrics = jax.lax.scan(body, arrays, jnp.arange(config.play_ahead))
-        return eqx.combine(arrays, static), metrics
-
-    def data(self, models: Transformer, key: jax.Array) -> tuple[Tables, Context, Array | None]:
-        """What one seed's models learn from in a cycle: games, how they were played, labels."""
+        Also the numbers of the games in the training set; None where games are new.
+        """
         games_key, play_key = jax.random.split(key)
-        tables, equilibria = self._draw(games_key)
-        context = self._play(models, tables, play_key)
-        labels = self._labels(tables, context, equilibria, jax.random.fold_in(play_key, 1))
-        return tables, context, labels
+        games, numbers = self._draw(games_key)
+        context = self._play(models, games.tables, play_key)
+        labels = None
+        if self.config.loss == "expert":
+            labels = follow_expert(self.config, games, context)
+            if self.config.expert == "nash-samples":
+                drawn = jax.random.fold_in(play_key, 1)
+                labels = contexts.sampled(labels[:, :, 0], context.actions.shape[2] + 1, drawn)
+        return games.tables, context, labels, numbers
 
     def part(self, update: Any) -> Array:
         """Which games of a cycle are in an update.
@@ -134,47 +110,34 @@ class Trainer(eqx.Module):
         """
         return update + self.config.play_ahead * jnp.arange(self.config.batch)
 
-    def numbers(self, key: jax.Array) -> Array | None:
-        """Which games of the training set are in a cycle, given its key; None: new ones."""
-        return self._numbers(jax.random.split(key)[0])
-
-    def _numbers(self, key: jax.Array) -> Array | None:
-        if self.games is None:
-            return None
+    def _draw(self, key: jax.Array) -> tuple[TrainingSet, Array | None]:
+        """Games of the training set and their numbers, or new ones; equilibria if needed."""
         count = self.config.batch * self.config.play_ahead
-        return jax.random.randint(key, (count,), 0, self.games.tables.games)
-
-    def _draw(self, key: jax.Array) -> tuple[Tables, Array | None]:
-        """Games of the training set, or new ones, and their equilibria if they are needed."""
-        index = self._numbers(key)
         if self.games is not None:
-            equilibria = self.games.equilibria
-            return self.games.tables.some(index), None if equilibria is None else equilibria[
-                :, index
-            ]
-        count = self.config.batch * self.config.play_ahead
-        tables = as_tables(jax.vmap(self.family.draw)(jax.random.split(key, count)))
-        if self.config.loss == "expert" and self.config.expert != "omd":
-            return tables, matrix_equilibria(tables.reward)
-        return tables, None
+            numbers = jax.random.randint(key, (count,), 0, self.games.tables.games)
+            return self.games.some(numbers), numbers
+        tables = contexts.as_tables(jax.vmap(self.family.draw)(jax.random.split(key, count)))
+        solved = self.config.loss == "expert" and self.config.expert != "omd"
+        return TrainingSet(
+            tables, contexts.matrix_equilibria(tables.reward) if solved else None
+        ), None
 
     def _play(self, models: Transformer, tables: Tables, key: jax.Array) -> Context:
         config = self.config
         games = tables.games
         words = jax.random.bits(key, (2, games), jnp.uint32)
         shares = self.players.exploration * jax.random.uniform(jax.random.fold_in(key, 2), (games,))
-        if config.contexts == "learners":
-            return learners_play(tables, config.learners, words, rounds=config.rounds)
         if config.contexts == "on-policy":
             return self._on_policy(models, tables, words, shares)
-        half = games // 2
-        learners = learners_play(
+        half = games if config.contexts == "learners" else games // 2
+        played = contexts.learners_play(
             tables.some(slice(half)), config.learners, words[:, :half], rounds=config.rounds
         )
-        own = self._on_policy(
-            models, tables.some(slice(half, None)), words[:, half:], shares[half:]
-        )
-        return join([learners, own])
+        if half == games:
+            return played
+        rest = slice(half, None)
+        own = self._on_policy(models, tables.some(rest), words[:, rest], shares[rest])
+        return contexts.join([played, own])
 
     def _on_policy(
         self, models: Transformer, tables: Tables, words: Array, shares: Array
@@ -183,18 +146,6 @@ class Trainer(eqx.Module):
         low = jax.lax.stop_gradient(self._lowered(models))
         seats = seat(*self.players.seated(low, shares, fading=False))
         return Context.of(remember(tables, seats, words, rounds=self.config.rounds))
-
-    def _labels(
-        self, tables: Tables, context: Context, equilibria: Array | None, key: jax.Array
-    ) -> Array | None:
-        """(2, batch, records or 1, ..., actions): what the expert would play."""
-        config = self.config
-        if config.loss != "expert":
-            return None
-        labels = follow_expert(config, tables, context, equilibria)
-        if config.expert != "nash-samples":
-            return labels
-        return sampled(labels[:, :, 0], context.actions.shape[2] + 1, key)
 
     def _gradient(
         self, models: Transformer, tables: Tables, context: Context, labels: Any
@@ -207,8 +158,9 @@ class Trainer(eqx.Module):
             low = self._lowered(models)
             own, books = tables.some(index), take(context, index)
             if labels is None:
-                return losses.exploitability(self.players, low, own, books), {}
-            cross, divergence = losses.expert(self.players, low, books, _pick(labels, index))
+                return contexts.gap_loss(self.players, low, own, books), {}
+            expert = _some(labels, index)
+            cross, divergence = contexts.imitation_loss(self.players, low, books, expert)
             return cross, {"kl": divergence}
 
         value = eqx.filter_value_and_grad(objective, has_aux=True)
@@ -218,14 +170,13 @@ class Trainer(eqx.Module):
             return loss, metrics, gradient
 
         def add(total: Any, index: Array) -> tuple[Any, None]:
-            (loss, metrics), gradient = value(models, index)
-            return jax.tree.map(jnp.add, total, (loss, metrics, gradient)), None
+            return jax.tree.map(jnp.add, total, value(models, index)), None
 
         like = eqx.filter_eval_shape(value, models, pieces[0])
         zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), like)
-        (loss, metrics), gradient = zeros
-        total, _ = jax.lax.scan(add, (loss, metrics, gradient), pieces)
-        return jax.tree.map(lambda leaf: leaf / parts, total)
+        total, _ = jax.lax.scan(add, zeros, pieces)
+        (loss, metrics), gradient = jax.tree.map(lambda leaf: leaf / parts, total)
+        return loss, metrics, gradient
 
     def _micro_games(self, games: int) -> int:
         """Games of a micro-batch: the largest divisor of the batch that fits."""
@@ -236,37 +187,41 @@ class Trainer(eqx.Module):
         wanted = max(1, most // 2)
         return max(d for d in range(1, games + 1) if games % d == 0 and d <= wanted)
 
-    def divergence(
-        self, models: Transformer, tables: Tables, equilibria: Array | None, key: jax.Array
-    ) -> Array:
+    def divergence(self, models: Transformer, games: TrainingSet, key: jax.Array) -> Array:
         """From the expert, of one seed's models on other games, played as in training."""
-        context = self._play(models, tables, key)
-        labels = follow_expert(self.config, tables, context, equilibria)
-        games = tables.games
+        context = self._play(models, games.tables, key)
+        labels = follow_expert(self.config, games, context)
+        low, count = self._lowered(models), games.tables.games
 
         def part(index: Array) -> Array:
-            low, labelled = self._lowered(models), _pick(labels, index)
-            return losses.expert(self.players, low, take(context, index), labelled)[1]
+            own, expert = take(context, index), _some(labels, index)
+            return contexts.imitation_loss(self.players, low, own, expert)[1]
 
-        pieces = jnp.arange(games).reshape(games // self._micro_games(games), -1)
+        pieces = jnp.arange(count).reshape(count // self._micro_games(count), -1)
         return jax.lax.map(part, pieces).mean()
 
     def _lowered(self, models: Transformer) -> Transformer:
-        return lower_precision(models) if self.low_precision else models
+        auto = "float32" if self.backend == "cpu" else "bfloat16"
+        precision = auto if self.config.precision == "auto" else self.config.precision
+        return lower_precision(models) if precision == "bfloat16" else models
 
 
-def follow_expert(
-    config: Config, tables: Tables, context: Context, equilibria: Array | None
-) -> Array:
+def follow_expert(config: Config, games: TrainingSet, context: Context) -> Array:
     """(2, batch, records or 1, ..., actions): the expert's policies, before any sampling."""
     if config.expert == "omd":
-        return follow(training_learner("omd", tables.states, config.rounds), context, tables)
-    if equilibria is None:
+        learner = contexts.training_learner("omd", games.tables.states, config.rounds)
+        return contexts.follow(learner, context, games.tables.specs())
+    if games.equilibria is None:
         raise ValueError("expert: expected equilibria of the games, found none")
-    return equilibria[:, :, None]
+    return games.equilibria[:, :, None]
 
 
-def _pick(labels: Any, index: Any) -> Any:
+def copied(models: Transformer) -> Transformer:
+    """The same weights in memory of their own."""
+    return jax.tree.map(jnp.copy, models)
+
+
+def _some(labels: Any, index: Any) -> Any:
     return None if labels is None else labels[:, index]
 
 
@@ -281,26 +236,24 @@ def held_out_gaps(
     players: Players, tables: Tables, words: np.ndarray | Array, rounds: int
 ) -> Array:
     """(seeds, games): gaps after the last round on held-out games, for every seed."""
-    arrays, static = eqx.partition(players, eqx.is_array)
 
     def one(seed: Any) -> Array:
-        models = jax.tree.map(lambda leaf: leaf[seed], arrays.models)
-        seats = seat(*players.seated(eqx.combine(models, static.models), players.exploration))
+        seats = seat(*players.seated(pick(players.models, seed), players.exploration))
         found = remember(tables, seats, words, rounds=rounds)
         x, y = (jnp.moveaxis(policy, -1, 0) for policy in found.policies)
-        return losses.gaps(tables, x[:, None], y[:, None])[:, 0]
+        return contexts.gaps(tables, x[:, None], y[:, None])[:, 0]
 
     return jax.vmap(one)(jnp.arange(players.seeds))
 
 
 @eqx.filter_jit
 def held_out_divergence(
-    trainer: Trainer, models: Transformer, tables: Tables, equilibria: Array | None, key: jax.Array
+    trainer: Trainer, models: Transformer, games: TrainingSet, key: jax.Array
 ) -> Array:
     """(seeds,): mean divergence from the expert on held-out games, for every seed."""
-    arrays, static = eqx.partition(models, eqx.is_array)
     return jax.lax.map(
-        lambda one: trainer.divergence(eqx.combine(one, static), tables, equilibria, key), arrays
+        lambda seed: trainer.divergence(pick(models, seed), games, key),
+        jnp.arange(trainer.players.seeds),
     )
 
 
@@ -339,29 +292,13 @@ def _matrices(models: Transformer) -> Any:
 
     The heads of an attention layer are one matrix: they share their input or their output.
     """
-    layers = tuple(map(_layer, models.layers))
-    return eqx.tree_at(lambda m: m.layers, _nothing(models), layers, is_leaf=_is_none)
-
-
-def _layer(layer: Layer) -> Any:
-    if isinstance(layer, Attention):
-        heads = MuonDimensionNumbers(reduction_axis=(3,), output_axis=(1, 2))
-        merge = MuonDimensionNumbers(reduction_axis=(1, 3), output_axis=(2,))
-        return eqx.tree_at(
-            lambda a: (a.query, a.key, a.value, a.output),
-            _nothing(layer),
-            (heads, heads, heads, merge),
-            is_leaf=_is_none,
-        )
+    heads = MuonDimensionNumbers(reduction_axis=(3,), output_axis=(1, 2))
     dense = MuonDimensionNumbers(reduction_axis=(2,), output_axis=(1,))
-    return eqx.tree_at(
-        lambda m: (m.first, m.second), _nothing(layer), (dense, dense), is_leaf=_is_none
-    )
+    known = dict.fromkeys(("query", "key", "value"), heads)
+    known |= {"output": MuonDimensionNumbers(reduction_axis=(1, 3), output_axis=(2,))}
+    known |= {"first": dense, "second": dense}
 
+    def axes(path: Any, _: Array) -> MuonDimensionNumbers | None:
+        return known.get(path[-1].name)
 
-def _nothing(tree: Any) -> Any:
-    return jax.tree.map(lambda _: None, tree)
-
-
-def _is_none(leaf: Any) -> bool:
-    return leaf is None
+    return jax.tree_util.tree_map_with_path(axes, models)

@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
 import numpy as np
 
-from equipoise.core import checks
+from equipoise.core import InputError, checks
 from equipoise.core.arrays import write_npz
 from equipoise.core.extras import import_extra
 from equipoise.core.files import atomic_write
@@ -26,10 +26,10 @@ from equipoise.dynamics.loop import Tables
 from equipoise.games import MarkovGame, MatrixGame
 from equipoise.games.families import Family
 from equipoise.incontext._config import Config, check_config
-from equipoise.incontext._contexts import Context, as_tables, check_learners, sampled, solved
-from equipoise.incontext._players import Players, check_players, initial_players
-from equipoise.incontext._step import Trainer, TrainingSet
-from equipoise.incontext._train import step_key, training_games
+from equipoise.incontext._contexts import check_learners, sampled, solved
+from equipoise.incontext._players import Players, check_players, initial_players, pick
+from equipoise.incontext._step import Trainer
+from equipoise.incontext._train import step_key, training_games, training_set
 
 __all__ = ["Batch", "Dataset", "dataset"]
 
@@ -94,17 +94,15 @@ def dataset(
     """
     config = check_config(config, Config.paper)
     if not isinstance(family, Family):
-        raise ValueError(f"family: expected a Family of games, found {type(family).__name__}")
+        raise InputError("family", "a Family of games", type(family).__name__)
     checks.check_count("games", games)
     check_learners(config, family.states)
     if config.contexts != "learners":
         if players is None:
-            raise ValueError(
-                f"players: expected Players, since contexts are {config.contexts!r}, found None"
-            )
+            raise InputError("players", f"Players (contexts are {config.contexts!r})", None)
         check_players(players, family.sample(1, key=0))
     elif players is not None:
-        raise ValueError("players: expected None, since learners play all contexts, found Players")
+        raise InputError("players", "None (learners play all contexts)", "Players")
     return Dataset(family, config, games, as_key(key), players)
 
 
@@ -158,10 +156,14 @@ class Dataset:
         - `label_a`: the expert's probability of it in this round, at its state.
         """
         path = Path(path)
-        writers = {".npz": self._write_npz, ".parquet": self._write_parquet}
-        if path.suffix not in writers:
-            raise ValueError(f"path: expected a name in .npz or .parquet, found {path.name!r}")
-        writers[path.suffix](path)
+        if path.suffix == ".parquet":
+            self._write_parquet(path)
+        elif path.suffix == ".npz":
+            batches = [_arrays(batch) for batch in self]
+            whole = {name: np.concatenate([b[name] for b in batches]) for name in batches[0]}
+            write_npz(path, whole)
+        else:
+            raise InputError("path", "a name in .npz or .parquet", repr(path.name))
 
     @cached_property
     def _set(self) -> Any:
@@ -173,7 +175,7 @@ class Dataset:
         config, games = self.config, None
         solvable = config.loss == "expert" and config.expert != "omd"
         if self._set is not None:
-            games = TrainingSet(as_tables(self._set), solved(self._set) if solvable else None)
+            games = training_set(self._set, solvable)
         elif solvable and self.family.states is not None:
             config = replace(config, loss="exploitability", expert="nash", stop_on="gap")
         players = self.players
@@ -181,33 +183,26 @@ class Dataset:
             players = initial_players(self.family, replace(config, seeds=1), key=self.key)
         return Trainer(players, self.family, games, config, jax.default_backend())
 
-    def _cycle(self, first: int) -> "_Cycle":
+    def _cycle(self, first: int) -> Any:
         """What training plays at once before the update of this number."""
-        key = jax.random.fold_in(step_key(self.key, first), 0)
-        tables, context, labels = _data(self._trainer, key)
-        return _Cycle(tables, context, labels, self._trainer.numbers(key))
+        return _data(self._trainer, jax.random.fold_in(step_key(self.key, first), 0))
 
-    def _batch(self, cycle: "_Cycle", i: int) -> Batch:
+    def _batch(self, cycle: Any, i: int) -> Batch:
         """The batch of an update; the last may be smaller."""
-        config = self.config
-        count = min(config.batch, self.games - i * config.batch)
-        index = np.asarray(self._trainer.part(i % config.play_ahead))[:count]
-        if cycle.numbers is None or self._set is None:
-            number, games = i * config.batch + np.arange(count), _games(cycle.tables.some(index))
+        tables, context, labels, numbers = cycle
+        batch = self.config.batch
+        index = np.asarray(self._trainer.part(i % self.config.play_ahead))
+        index = index[: self.games - i * batch]
+        if numbers is None or self._set is None:
+            number, games = i * batch + np.arange(len(index)), _games(tables.some(index))
         else:
-            number = np.asarray(cycle.numbers)[index]
+            number = np.asarray(numbers)[index]
             games = self._set[number]
-        context = cycle.context
-        if cycle.labels is None:
-            labels = self._equilibria(games, i)
-        else:
-            labels = np.asarray(cycle.labels)[:, index]
-        shape = (*labels.shape[:2], config.rounds + 1, *labels.shape[3:])
-        played = (
-            *(np.asarray(a)[:, index] for a in (context.actions, context.rewards)),
-            *(np.asarray(context.policies)[:, index], np.broadcast_to(labels, shape)),
-        )
-        actions, rewards, policies, labels = (np.swapaxes(array, 0, 1) for array in played)
+        labels = self._equilibria(games, i) if labels is None else np.asarray(labels)[:, index]
+        shape = (*labels.shape[:2], self.config.rounds + 1, *labels.shape[3:])
+        played = (context.actions, context.rewards, context.policies)
+        found = [*(np.asarray(array)[:, index] for array in played), np.broadcast_to(labels, shape)]
+        actions, rewards, policies, labels = (np.swapaxes(array, 0, 1) for array in found)
         states = None if context.states is None else np.asarray(context.states)[index]
         return Batch(games, number, actions, rewards, policies, states, labels)
 
@@ -218,10 +213,6 @@ class Dataset:
             return np.asarray(nash)[:, :, None]
         key = jax.random.fold_in(jax.random.fold_in(self.key, _LABELS), i)
         return np.asarray(sampled(nash, self.config.rounds + 1, key))
-
-    def _write_npz(self, path: Path) -> None:
-        batches = [_arrays(batch) for batch in self]
-        write_npz(path, {name: np.concatenate([b[name] for b in batches]) for name in batches[0]})
 
     def _write_parquet(self, path: Path) -> None:
         pyarrow, parquet = (
@@ -237,20 +228,9 @@ class Dataset:
                 writer.close()
 
 
-class _Cycle(NamedTuple):
-    """What training plays at once; axes as in `Context`."""
-
-    tables: Tables
-    context: Context
-    labels: Any
-    numbers: Any
-
-
 @eqx.filter_jit
-def _data(trainer: Trainer, key: jax.Array) -> tuple[Tables, Context, Any]:
-    models = trainer.players.models
-    own = jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, models)
-    return trainer.data(own, key)
+def _data(trainer: Trainer, key: jax.Array) -> Any:
+    return trainer.data(pick(trainer.players.models, 0), key)
 
 
 def _games(tables: Tables) -> MatrixGame | MarkovGame:

@@ -1,7 +1,7 @@
 """One record of how good players are: against equilibrium, learners, memory and opponents."""
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -9,30 +9,16 @@ import numpy as np
 
 from equipoise import dynamics
 from equipoise.certificates import certify
-from equipoise.core import checks
+from equipoise.core import InputError, checks
 from equipoise.core.randomness import as_key
-from equipoise.dynamics import (
-    EXP3IX,
-    LEARNERS,
-    NOISES,
-    BestResponder,
-    Fixed,
-    Learner,
-    Mean,
-    Noise,
-    Trace,
-    Uniform,
-    VLearning,
-    game_keys,
-)
+from equipoise.dynamics import LEARNERS, NOISES, Learner, Mean, Noise, Trace, game_keys
 from equipoise.games import MarkovGame, MatrixGame
 from equipoise.games.families import Family
-from equipoise.incontext._distance import distance
 from equipoise.incontext._files import description, family_of, load
-from equipoise.incontext._play import SEATS, check_games, play
-from equipoise.incontext._players import Players, check_players
+from equipoise.incontext._players import SEATS, Players, check_games, check_players, play
 from equipoise.incontext._static import Games, static_policies
-from equipoise.runs import Progress, Record, Table, progress
+from equipoise.incontext.theory import distance
+from equipoise.runs import Record, Table, progress
 from equipoise.solvers import solve
 
 __all__ = ["evaluate", "evaluate_saved"]
@@ -107,7 +93,6 @@ def evaluate(
     >>> record.tables["gap"].columns, record.arrays["gap/OMD"].shape
     (('who', '16', '20'), (2, 8))
     """
-    check_games(games)
     check_players(players[0] if isinstance(players, Players) else players, games)
     _check_training(games, training)
     checks.check_count("training_games", training_games)
@@ -121,29 +106,37 @@ def evaluate(
     learners = bandit_learners(flat, rounds)
     meetings = 2 * len(make_opponents(few, 0))
     parts = len(players) + len(learners) + 2 * len(REFERENCES) + 2 + meetings
+    keys = game_keys(key, flat.batch_shape, len(players)) if len(players) > 1 else None
     with progress("evaluating", total=parts) as bar:
-        traces = _play_seeds(players, flat, stops, key, settings, bar)
+        traces = []
+        for seed in range(len(players)):
+            drawn = key if keys is None else keys[..., seed]
+            options: Any = {"key": drawn, "record": stops.tolist(), **settings}
+            traces.append(play(players[seed], flat, rounds=rounds, **options))
+            bar.advance(part="play", gap=float(traces[-1].curve[-1].mean()))
         curves = {PLAYERS: np.stack([trace.curve for trace in traces])}
         for name, learner in learners.items():
-            found = learner_curves(flat, name, learner, stops, key, settings)
-            curves |= {name: curve[None] for name, curve in found.items()}
+            curves |= learner_curves(flat, name, learner, stops, key, settings)
             bar.advance(part=name)
         statics = _static_gaps(flat, training, training_games, key)
         bar.advance(2, part="static policies")
-        target = float(curves[PLAYERS][:, -1].mean())
-        needed = {}
+        target, needed, apart = float(curves[PLAYERS][:, -1].mean()), {}, {}
         for name in REFERENCES:
             needed[name] = rounds_to_gap(
                 flat, learners[name], target, key, most=search, settings=settings
             )
             bar.advance(part=f"rounds of {name}")
-        apart = {}
-        for name in REFERENCES:
             apart[name] = distance(traces[0], learners[name]).mean(-1)
             bar.advance(part=f"distance from {name}")
-        met = _opponents(players[0], few, rounds, key, settings, bar)
+        value, met = np.asarray(solve(few).value), {}
+        for own, seat in enumerate(SEATS):
+            for name, opponent in make_opponents(few, 1 - own).items():
+                who: Any = {"key": key, "opponent": opponent, "seat": seat, **settings}
+                found = beyond_value(play(players[0], few, rounds=rounds, **who), value)
+                met[name, seat] = [(1.0 - 2.0 * own) * each for each in found]
+                bar.advance(part=f"{name}, {seat}")
     config = {"rounds": rounds, "games": count, "seeds": len(players), "search": search}
-    return Measured(stops, curves, statics, needed, search, apart, met).record(config)
+    return _record(config, stops, curves, statics, needed, apart, met)
 
 
 def evaluate_saved(
@@ -177,7 +170,7 @@ def evaluate_saved(
     """
     described, players, family = description(name), load(name), family_of(name)
     if noise not in NOISES:
-        raise ValueError(f"noise: expected one of {sorted(NOISES)}, found {noise!r}")
+        raise InputError("noise", f"one of {sorted(NOISES)}", repr(noise))
     config = {
         "players": os.fspath(name),
         "parameters": players.parameters,
@@ -190,16 +183,9 @@ def evaluate_saved(
         "noise": noise,
         "seed": seed,
     }
-    found = evaluate(
-        players,
-        family.sample(games, key=seed),
-        config["rounds"],
-        seed + 1,
-        training=family,
-        search=search,
-        opponent_games=opponent_games,
-        noise=NOISES[noise],
-    )
+    sizes = {name: config[name] for name in ("rounds", "search", "opponent_games")}
+    drawn, law = family.sample(games, key=seed), NOISES[noise]
+    found = evaluate(players, drawn, key=seed + 1, training=family, noise=law, **sizes)
     return replace(found, config=config)
 
 
@@ -215,40 +201,17 @@ def _flat(games: Games, count: int) -> Games:
     return MarkovGame(one_axis(games.reward), one_axis(games.transition), games.discount)
 
 
-def _play_seeds(
-    players: Players, games: Games, stops: np.ndarray, key: Any, settings: Any, bar: Progress
-) -> list[Trace]:
-    keys = game_keys(key, games.batch_shape, len(players))
-    traces = []
-    for seed in range(len(players)):
-        drawn = keys[..., seed] if len(players) > 1 else key
-        trace = play(
-            players[seed],
-            games,
-            rounds=int(stops[-1]),
-            key=drawn,
-            record=stops.tolist(),
-            **settings,
-        )
-        traces.append(trace)
-        bar.advance(part="play", gap=float(trace.curve[-1].mean()))
-    return traces
-
-
 def _check_training(games: Games, training: Any) -> None:
     """Refuse, before anything is played, what makes no policies for these games."""
     if training is None:
         return
     if not isinstance(training, Family):
         check_games(training, "training", "a Family, ")
-    found = (training.actions, getattr(training, "states", None))
-    batch = None if isinstance(training, Family) else training.batch_shape
-    if found != (games.actions, getattr(games, "states", None)) or batch == ():
-        raise ValueError(
-            f"training: expected a family or a batch of games with {games.actions} actions "
-            f"and {getattr(games, 'states', None) or 'no'} states, found {found[0]}, "
-            f"{found[1] or 'no'} states" + ("" if batch is None else f" and batch shape {batch}")
-        )
+    shapes = [(g.actions, getattr(g, "states", None) or "no") for g in (games, training)]
+    batch = "" if isinstance(training, Family) else f" and batch shape {training.batch_shape}"
+    if shapes[0] != shapes[1] or batch.endswith("()"):
+        expected = "a family or a batch of games with {} actions and {} states".format(*shapes[0])
+        raise InputError("training", expected, "{}, {} states".format(*shapes[1]) + batch)
 
 
 def _static_gaps(games: Games, training: Any, count: int, key: jax.Array) -> dict[str, np.ndarray]:
@@ -259,23 +222,6 @@ def _static_gaps(games: Games, training: Any, count: int, key: jax.Array) -> dic
     flat = _flat(sample, int(np.prod(sample.batch_shape, dtype=int)))
     pairs = static_policies(flat, family).items()
     return {name: np.asarray(certify(games, pair).nash_conv) for name, pair in pairs}
-
-
-def _opponents(
-    players: Players, games: Games, rounds: int, key: Any, settings: Any, bar: Progress
-) -> dict[tuple[str, str], tuple[np.ndarray, np.ndarray]]:
-    """(games, rounds) earned by the players, and that beyond the value, by opponent and seat."""
-    value, found = game_values(games), {}
-    for own, seat in enumerate(SEATS):
-        for name, opponent in make_opponents(games, 1 - own).items():
-            trace = play(
-                players, games, rounds=rounds, key=key, opponent=opponent, seat=seat, **settings
-            )
-            sign = 1.0 if own == 0 else -1.0
-            earned, beyond = beyond_value(trace, value)
-            found[name, seat] = (sign * earned, sign * beyond)
-            bar.advance(part=f"{name}, {seat}")
-    return found
 
 
 def bandit_learners(games: Games, rounds: int) -> dict[str, Learner]:
@@ -295,7 +241,7 @@ def bandit_learners(games: Games, rounds: int) -> dict[str, Learner]:
 def learner_curves(
     games: Games, name: str, learner: Learner, rounds: np.ndarray, key: Any, settings: Any
 ) -> dict[str, np.ndarray]:
-    """(records, games) gaps of a learner against itself; of its averages, too, if made for that.
+    """(1, records, games) gaps of a learner against itself; of its averages, too, if made for that.
 
     The guarantees of EXP3-IX and of V-learning are about averages.
     """
@@ -303,10 +249,10 @@ def learner_curves(
     trace = dynamics.play(
         games, learner, learner, rounds=stops[-1], key=key, record=stops, **settings
     )
-    curves = {name: trace.curve}
-    if isinstance(learner, EXP3IX | VLearning):
-        curves[name + AVERAGE] = trace.average_curve
-    return {name: curve.reshape(len(rounds), -1) for name, curve in curves.items()}
+    curves = {name: trace.curve[None]}
+    if isinstance(learner, dynamics.EXP3IX | dynamics.VLearning):
+        curves[name + AVERAGE] = trace.average_curve[None]
+    return curves
 
 
 def rounds_to_gap(
@@ -321,15 +267,8 @@ def rounds_to_gap(
     stops = sorted({min(round(10**power), most) for power in powers})
     state, looks, before = None, [], 0
     for stop in stops:
-        trace = dynamics.play(
-            games,
-            learner,
-            learner,
-            rounds=stop - before,
-            key=key if state is None else None,
-            state=state,
-            **settings,
-        )
+        more = {"key": key} if state is None else {"state": state}
+        trace = dynamics.play(games, learner, learner, rounds=stop - before, **more, **settings)
         state, before = trace.state, stop
         looks.append((stop, float(trace.curve[-1].mean())))
         if looks[-1][1] <= target:
@@ -350,10 +289,10 @@ def make_opponents(games: Games, seat: int) -> dict[str, Learner]:
     first = np.eye(games.actions[seat])[0]
     learners = {n: learner for n, learner in bandit_learners(games, 1).items() if n != VANISHING}
     return {
-        "best responder": BestResponder(),
+        "best responder": dynamics.BestResponder(),
         **learners,
-        "uniform": Uniform(),
-        "the first action": Fixed(first if matrix else np.tile(first, (games.states, 1))),
+        "uniform": dynamics.Uniform(),
+        "the first action": dynamics.Fixed(first if matrix else np.tile(first, (games.states, 1))),
     }
 
 
@@ -374,106 +313,67 @@ def beyond_value(trace: Trace, value: np.ndarray) -> tuple[np.ndarray, np.ndarra
     return expected, expected + games.discount * values[:, 1:] - values[:, :-1]
 
 
-def game_values(games: Games) -> np.ndarray:
-    """(...) or (..., states): exact values to the row player."""
-    return np.asarray(solve(games).value)
+def _record(
+    config: Any,
+    rounds: np.ndarray,
+    curves: dict[str, np.ndarray],
+    statics: dict[str, np.ndarray],
+    needed: dict[str, tuple[int | None, np.ndarray]],
+    apart: dict[str, np.ndarray],
+    met: dict[tuple[str, str], list[np.ndarray]],
+) -> Record:
+    """The record of what `evaluate` found.
 
+    By name, `curves` are (seeds, records, games), `statics` (games,), `needed` the rounds until the
+    players' gap with the (looks, 2) of rounds and mean gap, and `apart` (games, rounds). By
+    opponent and seat, `met` is (games, rounds) of what was earned, and that beyond the value.
+    """
+    means = {name: Mean.of(curve, seeds=True) for name, curve in curves.items()}
+    own, flat = means[PLAYERS], {name: Mean.of(gaps) for name, gaps in statics.items()}
 
-@dataclass(frozen=True)
-class Measured:
-    """What `evaluate` found out."""
+    def gaps(part: str) -> Table:
+        whole = {name: getattr(mean, part) for name, mean in (means | flat).items()}
+        rows = [(name, *np.broadcast_to(v, len(rounds)).tolist()) for name, v in whole.items()]
+        return Table(("who", *map(str, rounds)), rows)
 
-    #: (records,)
-    rounds: np.ndarray
-    #: Name -> (seeds, records, games); learners have one seed.
-    curves: dict[str, np.ndarray]
-    #: Name -> (games,)
-    statics: dict[str, np.ndarray]
-    #: Name -> rounds until the players' gap, or None, and (looks, 2) of rounds and mean gap.
-    needed: dict[str, tuple[int | None, np.ndarray]]
-    #: How many rounds were tried.
-    search: int
-    #: Name -> (games, rounds)
-    distances: dict[str, np.ndarray]
-    #: (opponent, seat) -> (games, rounds) of what the player earned, and that beyond the value.
-    opponents: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]]
-
-    def record(self, config: Any) -> Record:
-        """All of it."""
-        arrays = self._arrays()
-        tables = {
-            "gap": self._gaps(lambda mean: mean.value),
-            "gap_error": self._gaps(lambda mean: mean.error),
-            "rounds_to_gap": self._rounds_to_gap(),
-            "opponents": self._opponents(),
-            "distance": self._distance(),
-        }
-        own = self._mean(PLAYERS)
-        scalars = {
-            "gap": float(own.value[-1]),
-            "error": float(own.error[-1]),
-            "seed_error": float(own.seed_error[-1]),
-            "rounds_to_gap": {name: count for name, (count, _) in self.needed.items()},
-            "search": self.search,
-            "beaten_at_every_round": self._beaten(),
-        }
-        return Record("evaluate", config, scalars, arrays, tables)
-
-    def _mean(self, name: str) -> Mean:
-        return Mean.of(self.curves[name], seeds=True)
-
-    def _beaten(self) -> list[str]:
-        """Whose mean gap is above the players' at every recorded round."""
-        own = self._mean(PLAYERS).value
-        others = {name: self._mean(name).value for name in self.curves if name != PLAYERS}
-        others |= {name: np.full(len(own), gaps.mean()) for name, gaps in self.statics.items()}
-        return [name for name, curve in others.items() if (curve > own).all()]
-
-    def _arrays(self) -> dict[str, np.ndarray]:
-        arrays = {"rounds": self.rounds, "gap/players": self.curves[PLAYERS]}
-        arrays |= {f"gap/{n}": curve[0] for n, curve in self.curves.items() if n != PLAYERS}
-        arrays |= {f"static/{name}": gaps for name, gaps in self.statics.items()}
-        arrays |= {f"search/{name}": looks for name, (_, looks) in self.needed.items()}
-        for name, apart in self.distances.items():
-            mean = Mean.of(apart.T)
-            arrays |= {f"distance/{name}": mean.value, f"distance/{name}/error": mean.error}
-        for (name, seat), (earned, beyond) in self.opponents.items():
-            mean = Mean.of(beyond.T)
-            arrays[f"opponents/{name}/{seat}/reward"] = earned.mean(0)
-            arrays[f"opponents/{name}/{seat}/beyond"] = mean.value
-            arrays[f"opponents/{name}/{seat}/error"] = mean.error
-        return arrays
-
-    def _gaps(self, part: Any) -> Table:
-        rows = [(name, *map(float, part(self._mean(name)))) for name in self.curves]
-        for name, gaps in self.statics.items():
-            number = float(part(Mean.of(gaps)))
-            rows.append((name, *(number for _ in self.rounds)))
-        return Table(("who", *(str(r) for r in self.rounds)), rows)
-
-    def _rounds_to_gap(self) -> Table:
-        target = float(self._mean(PLAYERS).value[-1])
-        rows = []
-        for name, (count, looks) in self.needed.items():
-            text = f"more than {self.search:,}" if count is None else f"{count:,}"
-            rows.append((name, target, text, float(looks[-1, 1])))
-        return Table(("learner", "gap to reach", "rounds needed", "its gap then"), rows)
-
-    def _opponents(self) -> Table:
-        """Per round: all rounds, and the last quarter of them."""
-        rows = []
-        for (name, seat), (earned, beyond) in self.opponents.items():
-            late = max(1, beyond.shape[1] // 4)
-            whole, end = Mean.of(beyond.mean(1)), Mean.of(beyond[:, -late:].mean(1))
-            means = (earned.mean(), whole.value, whole.error, end.value, end.error)
-            rows.append((name, seat, *map(float, means)))
-        heads = ("reward", "beyond value", "±", "late", "± late")
-        return Table(("opponent", "seat", *heads), rows)
-
-    def _distance(self) -> Table:
-        stops = [r for r in self.rounds if r <= next(iter(self.distances.values())).shape[1]]
-        rows = [
-            (name, *(float(apart[:, stop - 1].mean()) for stop in stops))
-            for name, apart in self.distances.items()
-        ]
-        return Table(("learner", *(str(r) for r in stops)), rows)
+    arrays = {"rounds": rounds, "gap/players": curves[PLAYERS]}
+    arrays |= {f"gap/{name}": curve[0] for name, curve in curves.items() if name != PLAYERS}
+    arrays |= {f"static/{name}": each for name, each in statics.items()}
+    searched, meetings, distances = [], [], []
+    for name, (count, looks) in needed.items():
+        arrays[f"search/{name}"] = looks
+        text = f"more than {config['search']:,}" if count is None else f"{count:,}"
+        searched.append((name, float(own.value[-1]), text, float(looks[-1, 1])))
+    for name, far in apart.items():
+        mean = Mean.of(far.T)
+        arrays |= {f"distance/{name}": mean.value, f"distance/{name}/error": mean.error}
+        distances.append((name, *mean.value[rounds - 1].tolist()))
+    for (name, seat), (earned, beyond) in met.items():
+        mean, where = Mean.of(beyond.T), f"opponents/{name}/{seat}"
+        arrays |= {f"{where}/reward": earned.mean(0)}
+        arrays |= {f"{where}/beyond": mean.value, f"{where}/error": mean.error}
+        # Per round: all rounds, and the last quarter of them.
+        late = beyond[:, -max(1, beyond.shape[1] // 4) :]
+        whole, end = Mean.of(beyond.mean(1)), Mean.of(late.mean(1))
+        numbers = (earned.mean(), whole.value, whole.error, end.value, end.error)
+        meetings.append((name, seat, *map(float, numbers)))
+    others = {name: mean.value for name, mean in (means | flat).items() if name != PLAYERS}
+    scalars = {
+        "gap": float(own.value[-1]),
+        "error": float(own.error[-1]),
+        "seed_error": float(own.seed_error[-1]),
+        "rounds_to_gap": {name: count for name, (count, _) in needed.items()},
+        "search": config["search"],
+        "beaten_at_every_round": [n for n, gap in others.items() if np.all(gap > own.value)],
+    }
+    heads = ("reward", "beyond value", "±", "late", "± late")
+    tables = {
+        "gap": gaps("value"),
+        "gap_error": gaps("error"),
+        "rounds_to_gap": Table(
+            ("learner", "gap to reach", "rounds needed", "its gap then"), searched
+        ),
+        "opponents": Table(("opponent", "seat", *heads), meetings),
+        "distance": Table(("learner", *map(str, rounds)), distances),
+    }
+    return Record("evaluate", config, scalars, arrays, tables)

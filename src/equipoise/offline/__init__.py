@@ -21,39 +21,33 @@ if TYPE_CHECKING:
     from equipoise.offline._fit import fit as fit
     from equipoise.offline._gap import GapEstimate as GapEstimate
     from equipoise.offline._gap import estimate_gap as estimate_gap
-    from equipoise.offline._interactions_report import InteractionMap as InteractionMap
+    from equipoise.offline._learn import learn as learn
     from equipoise.offline._log import Log as Log
+    from equipoise.offline._model import InteractionMap as InteractionMap
     from equipoise.offline._model import Model as Model
     from equipoise.offline._select import RankSelection as RankSelection
     from equipoise.offline._select import select_rank as select_rank
     from equipoise.offline._solve import solve as solve
 
+#: Module -> its public names.
+_NAMES = {
+    # logs
+    "_log": ("Log",),
+    "_collect": ("collect", "Simulator"),
+    "_coverage": ("coverage", "Coverage", "estimate_behaviour"),
+    # from a log to a model
+    "_select": ("select_rank", "RankSelection"),
+    "_fit": ("fit",),
+    "_model": ("Model", "InteractionMap"),
+    # from a log, or a model, to a policy
+    "_learn": ("learn",),
+    "_solve": ("solve",),
+    "_gap": ("estimate_gap", "GapEstimate"),
+}
 #: Public name -> the module it is defined in; None for a module of this package.
 _PUBLIC: dict[str, str | None] = {
-    # logs
-    "Log": "equipoise.offline._log",
-    "collect": "equipoise.offline._collect",
-    "Simulator": "equipoise.offline._collect",
-    "coverage": "equipoise.offline._coverage",
-    "Coverage": "equipoise.offline._coverage",
-    "estimate_behaviour": "equipoise.offline._coverage",
-    "adapters": None,
-    # from a log to a model
-    "select_rank": "equipoise.offline._select",
-    "RankSelection": "equipoise.offline._select",
-    "fit": "equipoise.offline._fit",
-    "Model": "equipoise.offline._model",
-    "InteractionMap": "equipoise.offline._interactions_report",
-    # from a model to a policy
-    "solve": "equipoise.offline._solve",
-    "estimate_gap": "equipoise.offline._gap",
-    "GapEstimate": "equipoise.offline._gap",
-    "parameters": None,
-    # networks, for continuous actions
-    "deep": None,
-    # what the theory says
-    "decomposition": None,
-    "theory": None,
+    **dict.fromkeys(("adapters", "decomposition", "deep", "parameters", "theory")),
+    **{name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names},
 }
 
 __all__ = sorted(_PUBLIC)  # pyright: ignore[reportUnsupportedDunderAll]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.core import checks
+from equipoise.core import InputError, checks
 
 #: Undeclared contexts, actions, states and steps are numbers below this: more likely an
 #: identifier or a price took their place than that a log covers so many.
@@ -24,9 +24,8 @@ def as_table(name: str, value: Any, samples: int | None, agents: int | None) -> 
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise ValueError(
-            f"{name}: expected a rectangular array of numbers, found rows of different lengths"
-        ) from error
+        found = "rows of different lengths"
+        raise InputError(name, "a rectangular array of numbers", found) from error
     if array.dtype.kind not in "iufb":
         raise ValueError(f"{name}: expected numbers, found dtype {array.dtype}")
     axes = "(samples,)" if agents is None else "(samples, agents)"
@@ -54,18 +53,10 @@ def as_whole(name: str, array: np.ndarray) -> np.ndarray:
     array = array.astype(np.float64, copy=False)
     # 2^53: beyond it floats are whole numbers whether they were meant to be or not.
     whole = (np.abs(array) <= 2.0**53) & (np.floor(array) == array)
-    _refuse(~whole, name, array, "whole numbers")
+    points = name == "actions" and np.isfinite(array).all()
+    hint = "; actions from -1 to 1 take continuous=True" if points else ""
+    _refuse(~whole, name, array, "whole numbers", hint)
     return array.astype(np.int64)
-
-
-def as_discrete(array: np.ndarray) -> np.ndarray:
-    """Actions that are whole numbers; others are continuous, and have to be declared so."""
-    try:
-        return as_whole("actions", array)
-    except ValueError as error:
-        if array.dtype.kind != "f" or not np.isfinite(array).all():
-            raise
-        raise ValueError(f"{error}; actions from -1 to 1 take continuous=True") from error
 
 
 def as_counted(name: str, array: np.ndarray, counts: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -84,36 +75,35 @@ def as_counted(name: str, array: np.ndarray, counts: Any) -> tuple[np.ndarray, n
     lowest = array.min() if array.size else 0
     if lowest < 0 or (highest >= limit).any():
         bad = (array < 0) | (array >= limit)
-        where = checks.first_index(bad)
-        allowed = int(limit[where[1]] if columns else limit) - 1
-        whom = f" for agent {where[1]}" if columns else ""
-        raise ValueError(
-            f"{name}: expected whole numbers from 0 to {allowed}{whom}, "
-            f"found {array[where]} in row {where[0]}"
-        )
+        allowed = int(limit[checks.first_index(bad)[1:]]) - 1
+        _refuse(bad, name, array, f"whole numbers from 0 to {allowed}")
     small = np.min_scalar_type(-int(np.max(counts)))
     return np.ascontiguousarray(array.astype(small, copy=False)), counts
 
 
 def as_rewards(array: np.ndarray, bounds: tuple[float, float] | None) -> np.ndarray:
-    """Finite rewards within their declared range, in float32 where they came so."""
-    kept = array.dtype.itemsize <= 4 and array.dtype.kind == "f"
-    array = array.astype(np.float32 if kept else np.float64, copy=False)
+    """Finite rewards within their declared range."""
+    array = _as_floats(array)
     low, high = array.min(), array.max()  # either is a NaN if any reward is
     if not (np.isfinite(low) and np.isfinite(high)):
         _refuse(~np.isfinite(array), "rewards", array, "finite numbers")
     if bounds is not None and (low < bounds[0] or high > bounds[1]):
         outside = (array < bounds[0]) | (array > bounds[1])
         _refuse(outside, "rewards", array, f"numbers from {bounds[0]} to {bounds[1]}")
-    return np.ascontiguousarray(array)
+    return array
 
 
 def as_continuous(array: np.ndarray) -> np.ndarray:
     """Actions that are points of [-1, 1]."""
-    kept = array.dtype.itemsize <= 4 and array.dtype.kind == "f"
-    array = array.astype(np.float32 if kept else np.float64, copy=False)
+    array = _as_floats(array)
     _refuse(~(np.abs(array) <= 1.0), "actions", array, "numbers from -1 to 1")
-    return np.ascontiguousarray(array)
+    return array
+
+
+def _as_floats(array: np.ndarray) -> np.ndarray:
+    """Numbers in float32 where they came so, otherwise in float64."""
+    kept = array.dtype.itemsize <= 4 and array.dtype.kind == "f"
+    return np.ascontiguousarray(array, np.float32 if kept else np.float64)
 
 
 def as_range(name: str, bounds: Any) -> tuple[float, float] | None:
@@ -130,39 +120,32 @@ def as_range(name: str, bounds: Any) -> tuple[float, float] | None:
 
 def as_declared(name: str, value: Any) -> int | None:
     """A declared count, or None."""
-    return None if value is None else _declared(name, value)
-
-
-def _declared(name: str, value: Any) -> int:
+    if value is None:
+        return None
     count = checks.check_count(name, value)
     if count > DECLARED_LIMIT:
         raise ValueError(f"{name}: expected at most {DECLARED_LIMIT}, found {count}")
     return count
 
 
-def as_declared_actions(value: Any, agents: int) -> tuple[int, ...] | None:
+def as_declared_actions(value: Any, agents: int) -> list[int | None] | None:
     """Declared numbers of actions: one for each agent, or one for all."""
     if value is None:
         return None
     values = [value] * agents if np.ndim(value) == 0 else list(value)
     if len(values) != agents:
-        raise ValueError(
-            f"actions_per_agent: expected one count for each of {agents} agents, "
-            f"found {len(values)}"
-        )
-    return tuple(_declared("actions_per_agent", count) for count in values)
+        expected = f"one count for each of {agents} agents"
+        raise InputError("actions_per_agent", expected, len(values))
+    return [as_declared("actions_per_agent", count) for count in values]
 
 
-def check_episodes(
-    episodes: np.ndarray,
-    steps: np.ndarray,
-    contexts: np.ndarray,
-    states: np.ndarray,
-    next_states: np.ndarray,
-    horizon: int,
-) -> None:
+def check_episodes(fields: dict[str, Any]) -> None:
     """Refuse episodes that are not steps 0 to horizon - 1 of one context, each from where the
     last one led."""
+    episodes, steps, contexts, states, next_states, horizon = (
+        fields[name]
+        for name in ("episodes", "steps", "contexts", "states", "next_states", "horizon")
+    )
     order = np.lexsort((steps, episodes))
     episode, step = episodes[order], steps[order].astype(np.int64)
     first = np.append(True, episode[1:] != episode[:-1])
@@ -199,12 +182,13 @@ def check_episodes(
             )
 
 
-def _refuse(bad: np.ndarray, name: str, array: np.ndarray, expectation: str) -> None:
+def _refuse(
+    bad: np.ndarray, name: str, array: np.ndarray, expectation: str, hint: str = ""
+) -> None:
     """Raise for the first true entry of `bad`, which has samples on its first axis."""
     if not bad.any():
         return
     where = checks.first_index(bad)
     whom = f" for agent {where[1]}" if len(where) == 2 else ""
-    raise ValueError(
-        f"{name}: expected {expectation}{whom}, found {array[where]} in row {where[0]}"
-    )
+    found = f"found {array[where]} in row {where[0]}{hint}"
+    raise ValueError(f"{name}: expected {expectation}{whom}, {found}")

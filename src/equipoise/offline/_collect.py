@@ -1,7 +1,7 @@
 """Logs of known games: play a behaviour policy and write down what happened."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import pairwise
@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from scipy.special import ndtri
 
-from equipoise.core import checks
+from equipoise.core import InputError, checks
 from equipoise.core.machine import cores
 from equipoise.core.randomness import as_key
 from equipoise.games import ContextualGame, ContinuousGame, DecoupledMarkovGame, Mixture
@@ -26,6 +26,9 @@ _CONTEXT, _COMPONENT, _ACTION, _NOISE, _STATE = range(5)
 
 #: block, purpose -> the source of its random words.
 Streams = Callable[[int, int], np.random.SFC64]
+#: Where an action is chosen, as an index into policies: (contexts, agents) or (contexts, step,
+#: agents, states), which broadcast to (count, agents).
+Place = tuple[Any, ...]
 
 
 @runtime_checkable
@@ -77,15 +80,9 @@ def collect(game: Any, behaviour: Any = "uniform", samples: int = 10_000, *, key
     """
     samples = checks.check_count("samples", samples)
     if isinstance(game, ContextualGame | DecoupledMarkovGame):
-        mixture, streams = _as_mixture(game, behaviour), _streams(key)
-        known = mixture[0] if len(mixture) == 1 else None
-        if isinstance(game, ContextualGame):
-            return _play_once(game, mixture, samples, streams, known)
-        return _play_episodes(game, mixture, samples, streams, known)
+        return _collect_discrete(game, _as_mixture(game, behaviour), samples, _streams(key))
     if isinstance(game, ContinuousGame):
-        from equipoise.offline._collect_continuous import collect_continuous  # builds on this file
-
-        return collect_continuous(game, behaviour, samples, key)
+        return _collect_continuous(game, behaviour, samples, _streams(key))
     if isinstance(game, Simulator):
         log = game.simulate(behaviour, samples, key)
         if not isinstance(log, Log):
@@ -100,28 +97,21 @@ def collect(game: Any, behaviour: Any = "uniform", samples: int = 10_000, *, key
 def _as_mixture(game: ContextualGame | DecoupledMarkovGame, behaviour: Any) -> Mixture:
     if isinstance(behaviour, str):
         if behaviour != "uniform":
-            raise ValueError(
-                f'behaviour: expected "uniform", a product policy or a Mixture, found {behaviour!r}'
-            )
+            expected = '"uniform", a product policy or a Mixture'
+            raise InputError("behaviour", expected, repr(behaviour))
         return Mixture(game.uniform_policy()[None])
-    mixture = behaviour if isinstance(behaviour, Mixture) else None
-    if mixture is None:
-        policy = checks.as_float_array("behaviour", behaviour, copy=False)
-        mixture = Mixture(policy.reshape(1, *policy.shape))
-    shape = game.policy_shape
+    mixture, shape = behaviour, game.policy_shape
+    if not isinstance(mixture, Mixture):
+        mixture = Mixture(checks.as_float_array("behaviour", behaviour, copy=False)[None])
     policies = mixture.policies
     if game.contexts == 1 and mixture.policy_shape == shape[1:]:
         policies = policies[:, None]
     if policies.shape[1:] != shape:
-        raise ValueError(
-            f"behaviour: expected a product policy of shape {shape}, found {mixture.policy_shape}"
-        )
+        raise InputError("behaviour", f"a product policy of shape {shape}", mixture.policy_shape)
     missing = ~game.action_mask if len(shape) == 3 else ~game.action_mask[:, None]
     if (policies * missing).any():
         where = list(checks.first_index(policies * missing > 0)[1:])
-        raise ValueError(
-            f"behaviour: expected no chance of actions an agent lacks, found at {where}"
-        )
+        raise InputError("behaviour", "no chance of actions an agent lacks", f"one at {where}")
     return Mixture(policies, mixture.weights)
 
 
@@ -130,113 +120,142 @@ def _streams(key: Any) -> Streams:
     return lambda block, purpose: np.random.SFC64([*words, block, purpose])
 
 
-def _blocks(samples: int) -> Iterator[tuple[int, slice]]:
-    edges = pairwise([*range(0, samples, _BLOCK), samples])
-    return ((number, slice(*edge)) for number, edge in enumerate(edges))
-
-
 def _in_threads(work: Callable[[int, slice], None], samples: int) -> None:
     """Do the work of every block; NumPy lets go of the interpreter, so threads do help."""
+    edges = pairwise([*range(0, samples, _BLOCK), samples])
     with ThreadPoolExecutor(cores()) as pool:
-        list(pool.map(lambda block: work(*block), _blocks(samples)))
+        list(pool.map(lambda block: work(block[0], slice(*block[1])), enumerate(edges)))
 
 
-def _play_once(
-    game: ContextualGame, mixture: Mixture, samples: int, streams: Streams, known: Any
+def _collect_discrete(
+    game: ContextualGame | DecoupledMarkovGame, mixture: Mixture, samples: int, streams: Streams
 ) -> Log:
+    chosen, small = _thresholds(mixture.policies), np.min_scalar_type(-max(game.actions))
+    single = chosen.shape[:2] == (1, 1)  # then nothing is looked up row by row
+
+    def choose(words: np.ndarray, component: np.ndarray, place: Place) -> np.ndarray:
+        where = (0, 0, *place[1:]) if single else (component, *place)
+        return _invert(words, chosen, where, small)
+
+    if isinstance(game, ContextualGame):
+        tables = _play(game, samples, streams, mixture.weights, small, choose)
+        situations, moves = tables["contexts"], tables["actions"]
+    else:
+        moved, count = _thresholds(game.transitions), max(game.states)
+
+        def follow(words: np.ndarray, place: Place, actions: np.ndarray) -> np.ndarray:
+            return _invert(words, moved, (*place, actions), np.min_scalar_type(-count))
+
+        tables = _play(game, samples, streams, mixture.weights, small, choose, follow, count)
+        moves = tables["states"].astype(np.int64) * max(game.actions) + tables["actions"]
+        situations = tables["contexts"].astype(np.int64) * game.horizon + tables["steps"]
+    dtype = np.float32 if moves.size > LARGE else np.float64
+    rewards = game.interactions.rewards(situations, moves, dtype=dtype)
+
+    def add(block: int, rows: slice) -> None:
+        part = rewards[rows]
+        part += _normal_table(game.noise).take(_raw(streams(block, _NOISE), part.shape, np.uint16))
+
+    if game.noise:
+        _in_threads(add, len(rewards))
+    known = mixture[0] if len(mixture) == 1 else None
+    return Log(**tables, rewards=rewards, behaviour=known, actions_per_agent=game.actions)
+
+
+def _collect_continuous(
+    game: ContinuousGame, behaviour: Any, samples: int, streams: Streams
+) -> Log:
+    """Play "uniform" or a policy of points, and log it; episodes where there are local states."""
+    if isinstance(behaviour, str) and behaviour != "uniform":
+        expected = '"uniform", a ContinuousPolicy or an array of actions'
+        raise InputError("behaviour", expected, repr(behaviour))
+    kind = np.float32 if samples * game.horizon * game.agents > LARGE else np.float64
+    points, thresholds = None, np.zeros(0)
+    if not isinstance(behaviour, str):
+        points, chances = game.as_policy(behaviour).support()
+        thresholds = _thresholds(chances)
+
+    def choose(words: np.ndarray, _: Any, place: Place) -> np.ndarray:
+        if points is None:
+            return _centred(words, kind)
+        return points[(*place, _invert(words, thresholds, place, np.int64))].astype(kind)
+
+    def follow(words: np.ndarray, place: Place, actions: np.ndarray) -> np.ndarray:
+        return _next(game.transitions, place, actions, words)
+
+    local: Any = () if game.transitions is None else (follow, game.states)
+    tables = _play(game, samples, streams, np.ones(1), kind, choose, *local)
+    rewards = np.empty(tables["actions"].shape, kind)
+    names = ("actions", "contexts", "states") if local else ("actions", "contexts")
+
+    def earn(block: int, episodes: slice) -> None:
+        rows = slice(episodes.start * game.horizon, episodes.stop * game.horizon)
+        part = rewards[rows]
+        part[:] = game.terms.rewards(*(tables[name][rows] for name in names))
+        if game.noise:
+            words = _words(streams(block, _NOISE), part.shape)
+            part += kind(game.noise) * _centred(words, kind)
+
+    _in_threads(earn, samples)
+    return Log(**tables, rewards=rewards, continuous=True)
+
+
+def _play(
+    game: Any,
+    samples: int,
+    streams: Streams,
+    weights: np.ndarray,
+    dtype: Any,
+    choose: Callable[..., np.ndarray],
+    follow: Callable[..., np.ndarray] | None = None,
+    states_count: int = 1,
+) -> dict[str, Any]:
+    """Play rows, or episodes where there are local states; the fields of a log but rewards.
+
+    `choose(words, component, place)` gives the actions, and `follow(words, place, actions)` the
+    next states, all (count, agents).
+    """
+    agents, everybody = game.agents, np.arange(game.agents)
+    horizon = 1 if follow is None else game.horizon
     contexts = np.empty(samples, np.min_scalar_type(-game.contexts))
-    actions = np.empty((samples, game.agents), np.min_scalar_type(-max(game.actions)))
-    thresholds = _thresholds(mixture.policies)
+    actions = np.empty((samples, horizon, agents), dtype)
+    states = np.empty((samples, horizon + 1, agents), np.min_scalar_type(-states_count))
+    begun = None if follow is None else _thresholds(np.asarray(game.initial))
 
     def draw(block: int, rows: slice) -> None:
         count = rows.stop - rows.start
         contexts[rows] = _pick(streams(block, _CONTEXT), game.context_probabilities, count)
-        component = _pick(streams(block, _COMPONENT), mixture.weights, count)
-        u = _words(streams(block, _ACTION), (count, game.agents))
-        if thresholds.shape[:2] == (1, 1):
-            actions[rows] = _invert(u, iter(np.moveaxis(thresholds[0, 0], -1, 0)), actions.dtype)
-        else:
-            own = (thresholds[component, contexts[rows], :, k] for k in _choices(thresholds))
-            actions[rows] = _invert(u, own, actions.dtype)
-
-    _in_threads(draw, samples)
-    return Log(
-        contexts,
-        actions,
-        _noisy_rewards(game, contexts, actions, streams),
-        behaviour=known,
-        actions_per_agent=game.actions,
-        contexts_count=game.contexts,
-    )
-
-
-def _play_episodes(
-    game: DecoupledMarkovGame, mixture: Mixture, samples: int, streams: Streams, known: Any
-) -> Log:
-    agents, horizon = np.arange(game.agents), game.horizon
-    contexts = np.empty(samples, np.min_scalar_type(-game.contexts))
-    actions = np.empty((samples, horizon, game.agents), np.min_scalar_type(-max(game.actions)))
-    states = np.empty((samples, horizon + 1, game.agents), np.min_scalar_type(-max(game.states)))
-    chosen, moved = _thresholds(mixture.policies), _thresholds(game.transitions)
-    begun = _thresholds(game.initial)
-
-    def draw(block: int, rows: slice) -> None:
-        count = rows.stop - rows.start
-        context = _pick(streams(block, _CONTEXT), game.context_probabilities, count)
-        component = _pick(streams(block, _COMPONENT), mixture.weights, count)
-        contexts[rows] = context
+        component = _pick(streams(block, _COMPONENT), weights, count)[:, None]
+        c = contexts[rows, None]
         # One row of numbers for each episode, so that its length decides nothing else.
-        u = _words(streams(block, _ACTION), (count, horizon, game.agents))
-        v = _words(streams(block, _STATE), (count, horizon + 1, game.agents))
-        c, m = context[:, None], component[:, None]
-        s = _invert(v[:, 0], (begun[c, agents, k] for k in _choices(begun)), states.dtype)
-        states[rows, 0] = s
+        u = _words(streams(block, _ACTION), (count, horizon, agents))
+        if follow is None or begun is None:
+            actions[rows, 0] = choose(u[:, 0], component, (c, everybody))
+            return
+        v = _words(streams(block, _STATE), (count, horizon + 1, agents))
+        states[rows, 0] = s = _invert(v[:, 0], begun, (c, everybody), states.dtype)
         for h in range(horizon):
-            own = (chosen[m, c, h, agents, s, k] for k in _choices(chosen))
-            a = _invert(u[:, h], own, actions.dtype)
-            led = (moved[c, h, agents, s, a, k] for k in _choices(moved))
-            s = _invert(v[:, h + 1], led, states.dtype)
-            actions[rows, h], states[rows, h + 1] = a, s
+            place = (c, h, everybody, s)
+            actions[rows, h] = a = choose(u[:, h], component, place)
+            states[rows, h + 1] = s = follow(v[:, h + 1], place, a)
 
     _in_threads(draw, samples)
-    steps = np.tile(np.arange(horizon, dtype=np.min_scalar_type(-horizon)), samples)
-    contexts = np.repeat(contexts, horizon)
-    actions = actions.reshape(-1, game.agents)
-    before = np.ascontiguousarray(states[:, :-1]).reshape(-1, game.agents)
-    moves = before.astype(np.int64) * max(game.actions) + actions
-    situations = contexts.astype(np.int64) * horizon + steps
-    return Log(
-        contexts,
-        actions,
-        _noisy_rewards(game, situations, moves, streams),
-        before,
-        np.ascontiguousarray(states[:, 1:]).reshape(-1, game.agents),
-        steps,
-        np.repeat(np.arange(samples), horizon),
-        behaviour=known,
-        actions_per_agent=game.actions,
-        contexts_count=game.contexts,
-        states_count=max(game.states),
-        horizon=horizon,
-    )
-
-
-def _noisy_rewards(
-    game: ContextualGame | DecoupledMarkovGame,
-    situations: np.ndarray,
-    moves: np.ndarray,
-    streams: Streams,
-) -> np.ndarray:
-    dtype = np.float32 if moves.size > LARGE else np.float64
-    rewards = game.interactions.rewards(situations, moves, dtype=dtype)
-    if game.noise:
-
-        def add(block: int, rows: slice) -> None:
-            part = rewards[rows]
-            part += _normal_table(game.noise).take(_halves(streams(block, _NOISE), part.shape))
-
-        _in_threads(add, len(rewards))
-    return rewards
+    tables = {
+        "contexts": np.repeat(contexts, horizon),
+        "actions": actions.reshape(-1, agents),
+        "contexts_count": game.contexts,
+        "labels": game.labels,
+    }
+    if follow is None:
+        return tables
+    return tables | {
+        "states": np.ascontiguousarray(states[:, :-1]).reshape(-1, agents),
+        "next_states": np.ascontiguousarray(states[:, 1:]).reshape(-1, agents),
+        "steps": np.tile(np.arange(horizon, dtype=np.min_scalar_type(-horizon)), samples),
+        "episodes": np.repeat(np.arange(samples), horizon),
+        "states_count": states_count,
+        "horizon": horizon,
+    }
 
 
 def _thresholds(chances: np.ndarray) -> np.ndarray:
@@ -251,29 +270,23 @@ def _thresholds(chances: np.ndarray) -> np.ndarray:
     return beyond.astype(np.int32)
 
 
-def _choices(thresholds: np.ndarray) -> range:
-    return range(thresholds.shape[-1])
-
-
-def _invert(u: np.ndarray, thresholds: Iterator[np.ndarray], dtype: np.dtype) -> np.ndarray:
-    """How many thresholds each word has passed: the outcome it stands for."""
-    outcome = np.zeros(u.shape, dtype)
-    for threshold in thresholds:
-        outcome += u > threshold
+def _invert(words: np.ndarray, thresholds: np.ndarray, where: Place, dtype: Any) -> np.ndarray:
+    """The outcome of each word: how many of the thresholds at `where` it has passed."""
+    outcome = np.zeros(words.shape, dtype)
+    for k in range(thresholds.shape[-1]):
+        outcome += words > thresholds[(*where, k)]
     return outcome
 
 
+def _raw(source: np.random.SFC64, shape: tuple[int, ...], kind: Any) -> np.ndarray:
+    """Random bits. Taken raw: four times as fast as through a generator."""
+    count, size = math.prod(shape), np.dtype(kind).itemsize
+    return source.random_raw(-(-count * size // 8)).view(kind)[:count].reshape(shape)
+
+
 def _words(source: np.random.SFC64, shape: tuple[int, ...]) -> np.ndarray:
-    """Words of 31 bits. Taken raw: four times as fast as through a generator."""
-    count = math.prod(shape)
-    raw = source.random_raw(-(-count // 2)).view(np.uint32)[:count]
-    return (raw >> np.uint32(1)).view(np.int32).reshape(shape)
-
-
-def _halves(source: np.random.SFC64, shape: tuple[int, ...]) -> np.ndarray:
-    """Words of 16 bits."""
-    count = math.prod(shape)
-    return source.random_raw(-(-count // 4)).view(np.uint16)[:count].reshape(shape)
+    """Words of 31 bits."""
+    return (_raw(source, shape, np.uint32) >> np.uint32(1)).view(np.int32)
 
 
 @cache
@@ -289,3 +302,21 @@ def _pick(source: np.random.SFC64, chances: np.ndarray, count: int) -> np.ndarra
         return np.zeros(count, np.int64)
     # The number of thresholds that lie below a word.
     return np.searchsorted(_thresholds(chances), _words(source, (count,)), "left")
+
+
+def _centred(words: np.ndarray, kind: Any) -> np.ndarray:
+    """Words of 31 bits as numbers in (-1, 1), the middles of equally long intervals."""
+    return (words.astype(kind) + kind(0.5)) * kind(2.0**-30) - kind(1.0)
+
+
+def _next(transitions: Any, place: Place, actions: np.ndarray, words: np.ndarray) -> np.ndarray:
+    """(count, agents): the states that own actions lead to; chances are polynomials of them."""
+    contexts, _, agents, states = place
+    left = np.zeros(states.shape)
+    moved = np.zeros(states.shape, np.int64)
+    share = (words + 0.5) * 2.0**-31
+    for k in range(transitions.shape[3] - 1):
+        own = np.moveaxis(transitions[contexts, agents, states, k], -1, 0)
+        left = left + np.polynomial.polynomial.polyval(actions, own, tensor=False)
+        moved += share > left
+    return moved

@@ -1,13 +1,11 @@
-"""What a log covers: who tried what, how often, and how far beyond it a policy may go."""
+"""Counts of a log: who tried what, where that led, and how far beyond it a policy may go."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from equipoise.offline._log import Log
-
-#: Rows that are counted at once.
-_CHUNK = 16_384
 
 
 @dataclass(frozen=True)
@@ -73,27 +71,20 @@ def coverage(log: Log) -> Coverage:
     >>> eq.offline.coverage(log).counts.tolist()
     [[[1, 2]]]
     """
-    _refuse_continuous(log)
     counts = count_actions(log)
-    agent, actions = -2 if log.states is None else -3, counts.shape[-1]
-    possible = _possible(log)
-    totals = counts.sum(-1)
-    # Everything of one agent in one row: (agents, places, actions).
-    by_agent = np.moveaxis(counts, agent, 0).reshape(log.agents, -1, actions)
-    places = np.moveaxis(totals, agent + 1, 0).reshape(log.agents, -1)
-    behaviour = estimate_behaviour(log) if log.behaviour is None else log.behaviour
-    chances = np.moveaxis(behaviour, agent, 0).reshape(log.agents, -1, actions)
-    mask = np.moveaxis(np.broadcast_to(possible, counts.shape), agent, 0)
-    mask = mask.reshape(log.agents, -1, actions) & (places > 0)[..., None]
+    shape = (-1, log.agents, log.states_count, counts.shape[-1])  # axis 1 is that of the agents
+    tried, chances = counts.reshape(shape), behaviour_of(log, counts).reshape(shape)
+    seen, places = tried.sum(-1, keepdims=True) > 0, (0, 2, 3)
+    mask = seen & _possible(log)
     with np.errstate(divide="ignore"):
         ratio = np.where(mask, 1.0 / chances, 0.0)
     return Coverage(
         samples=log.samples,
         counts=counts,
-        covered=((by_agent > 0) & mask).sum((1, 2)) / mask.sum((1, 2)),
-        seen=(places > 0).mean(1),
-        fewest=np.where(mask, by_agent, np.iinfo(np.int64).max).min((1, 2)),
-        concentrability=ratio.max((1, 2)),
+        covered=((tried > 0) & mask).sum(places) / mask.sum(places),
+        seen=seen.mean(places),
+        fewest=np.where(mask, tried, np.iinfo(np.int64).max).min(places),
+        concentrability=ratio.max(places),
     )
 
 
@@ -111,56 +102,71 @@ def estimate_behaviour(log: Log, *, smoothing: float = 0.0) -> np.ndarray:
     >>> eq.offline.estimate_behaviour(log).tolist()
     [[[0.25, 0.75]]]
     """
-    _refuse_continuous(log)
     if not 0.0 <= smoothing < np.inf:
         raise ValueError(f"smoothing: expected a number >= 0, found {smoothing}")
-    possible = np.broadcast_to(_possible(log), log.policy_shape)
-    weights = count_actions(log) + smoothing * possible
-    totals = weights.sum(-1, keepdims=True)
-    unseen = possible / possible.sum(-1, keepdims=True)
-    return np.where(totals > 0, weights / np.where(totals > 0, totals, 1.0), unseen)
+    return _frequencies(log, count_actions(log), smoothing)
+
+
+def behaviour_of(log: Log, counts: np.ndarray) -> np.ndarray:
+    """The policy that chose: as declared, or the frequencies of (situations, agents, moves)."""
+    return _frequencies(log, counts) if log.behaviour is None else log.behaviour
+
+
+def _frequencies(log: Log, counts: np.ndarray, smoothing: float = 0.0) -> np.ndarray:
+    possible = _possible(log)
+    counts = counts.reshape(-1, log.agents, log.states_count, possible.shape[-1])
+    uniform = possible / possible.sum(-1, keepdims=True)
+    return normalised(counts + smoothing * possible, uniform)[0].reshape(log.policy_shape)
+
+
+def _possible(log: Log) -> np.ndarray:
+    """(agents, 1, actions): which actions each agent has."""
+    counts = np.array(log.actions_per_agent)
+    return np.arange(counts.max()) < counts[:, None, None]
+
+
+def sizes_of(log: Log) -> tuple[int, int]:
+    """How many situations (contexts and steps) and moves (states and actions) a log has."""
+    if log.continuous:
+        raise ValueError(
+            "log: expected actions that can be counted, found continuous ones; networks learn "
+            "from those: equipoise.offline.deep.fit and deep.improve"
+        )
+    return log.contexts_count * log.horizon, log.states_count * max(log.actions_per_agent)
 
 
 def count_actions(log: Log) -> np.ndarray:
     """How often each agent played each action in each place, in the shape of a policy."""
-    if log.states is None:
-        return _count_wide(log)
-    shape = log.policy_shape
-    counts = np.zeros((shape[0] * shape[1], *shape[2:]), np.int64)
-    width, moves = shape[-1], shape[-2] * shape[-1]
-    flat = counts.reshape(-1)
-    # One number for situation, agent and move, so that one count takes all agents of some rows.
-    agents = np.arange(log.agents, dtype=np.int64) * moves
-    for start in range(0, log.samples, _CHUNK):
-        rows = slice(start, start + _CHUNK)
-        here = log.take(rows)
-        moved = here.moves.astype(np.int64) + agents
-        moved += here.situations[:, None] * (log.agents * moves)
-        flat += np.bincount(moved.ravel(), minlength=flat.size)
-    return flat.reshape(*shape[:2], log.agents, shape[3], width)
+    sizes = sizes_of(log)
+    return count_moves(log.situations, log.moves.T, *sizes).reshape(log.policy_shape)
 
 
-def _count_wide(log: Log) -> np.ndarray:
-    """Without states: rows of one context are compared with each action, many agents at once."""
-    counts = np.zeros(log.policy_shape, np.int64)
-    for start in range(0, log.samples, _CHUNK):
-        rows = slice(start, start + _CHUNK)
-        contexts, actions = log.contexts[rows], log.actions[rows]
-        for c in np.unique(contexts) if log.contexts_count > 1 else [0]:
-            own = actions if log.contexts_count == 1 else actions[contexts == c]
-            # Sums of at most 255 truth values fit into a byte, and bytes are summed quickly.
-            for part in (own[k : k + 255] for k in range(0, len(own), 255)):
-                for a in range(counts.shape[-1]):
-                    counts[c, :, a] += np.add.reduce((part == a).view(np.uint8), 0, np.uint8)
+def count_transitions(log: Log) -> np.ndarray:
+    """(contexts, horizon, agents, states, actions, next states): how often each was seen."""
+    situations, moves = sizes_of(log)
+    led = log.moves.astype(np.int64) * log.states_count + np.asarray(log.next_states)
+    counts = count_moves(log.situations, led.T, situations, moves * log.states_count)
+    return counts.reshape(*log.policy_shape, log.states_count)
+
+
+def count_moves(
+    contexts: np.ndarray, by_agent: np.ndarray, situations: int, moves: int
+) -> np.ndarray:
+    """(situations, N, moves): how often each agent made each move, from (N, rows) of them."""
+    counts = np.empty((situations, len(by_agent), moves), np.int64)
+    start = contexts.astype(np.intp) * moves
+    for j, own in enumerate(by_agent):
+        hits = np.bincount(start + own, minlength=situations * moves)
+        counts[:, j] = hits.reshape(situations, moves)
     return counts
 
 
-def _possible(log: Log) -> np.ndarray:
-    """Which actions each agent has; broadcasts against policies."""
-    mask = np.arange(max(log.actions_per_agent)) < np.array(log.actions_per_agent)[:, None]
-    return mask if log.states is None else mask[:, None]
+def normalised(counts: np.ndarray, otherwise: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Chances over the last axis, `otherwise` where nothing was counted, and where that is.
 
-
-def _refuse_continuous(log: Log) -> None:
-    if log.continuous:
-        raise ValueError("log: expected actions that can be counted, found continuous ones")
+    >>> normalised(np.array([[1, 3], [0, 0]]), 0.5)[0].tolist()
+    [[0.25, 0.75], [0.5, 0.5]]
+    """
+    totals = counts.sum(-1, keepdims=True)
+    chances = np.where(totals > 0, counts / np.maximum(totals, 1), otherwise)
+    return chances, totals[..., 0] == 0

@@ -1,15 +1,20 @@
-"""Critics: what each own action is worth, on average over what the others do.
+"""The two halves of DR-AC: critics, and regularised mirror steps on what they say.
 
-`Q_i(c, s_i, a_i)` of line 7 of the paper's Algorithm 1, for all agents, contexts, steps and
-states at once. A critic is a pytree, and a traceable function of (policy, key); policies have
-the axes (contexts, horizon, agents, states, actions), of which horizon and states have length
-one in a contextual game.
+A critic says what each own action is worth, on average over what the others do: `Q_i(c, s_i, a_i)`
+of line 7 of the paper's Algorithm 1, for all agents, contexts, steps and states at once. A critic
+is a pytree, and a traceable function of (policy, key); policies have the axes (contexts, horizon,
+agents, states, actions), of which horizon and states have length one in a contextual game.
 
 `ExactCritic` takes expectations through the other agents' occupancies, at the cost of the terms.
 `MonteCarloCritic` is the paper's Algorithm 2, for rewards that are any function of joint moves.
+
+A step (Eq. 2 and 4) maximises `<p, q> - strength R(p, behaviour) - D(p, policy) / step` over the
+simplex, in closed form: with chi-squared divergences as in the paper, or with relative entropies or
+Euclidean distances (Remark 2).
 """
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -18,6 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from equipoise.core.simplex import chi_squared_step, project
 from equipoise.games import ContextualGame, DecoupledMarkovGame, Interactions
 
 #: Pairs are one matrix product for each situation where at least this part of them has a term.
@@ -37,13 +43,8 @@ class Dynamics(eqx.Module):
         """Those of a game."""
         if isinstance(game, DecoupledMarkovGame):
             return cls(np.asarray(game.initial), np.asarray(game.transitions))
-        return cls.stateless(game.contexts, game.agents, max(game.actions))
-
-    @classmethod
-    def stateless(cls, contexts: int, agents: int, actions: int) -> "Dynamics":
-        """One state, one step."""
-        shape = (contexts, 1, agents, 1, actions, 1)
-        return cls(np.ones((contexts, agents, 1)), np.ones(shape))
+        contexts, agents, actions = game.policy_shape
+        return cls(np.ones((contexts, agents, 1)), np.ones((contexts, 1, agents, 1, actions, 1)))
 
     def occupancies(self, policy: Policy) -> Policy:
         """Chances of state and action of each agent, step by step."""
@@ -92,12 +93,10 @@ class ExactCritic(Critic):
         pairs = len(terms.scopes.get(2, ()))
         if pairs < DENSE_SHARE * terms.agents * (terms.agents - 1) or pairs == 0:
             return cls(Dynamics.of(game), terms, None, None)
-        matrix, own = dense_pairs(terms)
         rest = {k: v for k, v in terms.scopes.items() if k > 2}
-        others = (
-            Interactions(rest, {k: terms.tables[k] for k in rest}, terms.agents) if rest else None
-        )
-        return cls(Dynamics.of(game), others, matrix, own)
+        tables = {k: terms.tables[k] for k in rest}
+        others = Interactions(rest, tables, terms.agents) if rest else None
+        return cls(Dynamics.of(game), others, *dense_pairs(terms))
 
     def __call__(self, policy: Policy, key: jax.Array) -> Policy:
         """The Q-functions of a product policy; the key is not used."""
@@ -123,12 +122,10 @@ def dense_pairs(terms: Interactions) -> tuple[np.ndarray, np.ndarray]:
     """Pair terms as one matrix per situation, and terms of order one as a table."""
     situations, agents, moves = terms.situations, terms.agents, terms.moves
     own = np.zeros((situations, agents, moves))
-    for m, (i,) in enumerate(terms.scopes.get(1, ())):
-        own[:, i] += terms.tables[1][:, m]
     matrix = np.zeros((situations, agents, agents, moves, moves))
-    scopes = terms.scopes[2]
-    for m, (i, j) in enumerate(scopes):
-        matrix[:, i, j] += terms.tables[2][:, m]
+    for order, sums in ((1, own), (2, matrix)):
+        for m, scope in enumerate(terms.scopes.get(order, ())):
+            sums[:, *scope] += terms.tables[order][:, m]
     size = agents * moves
     return matrix.swapaxes(2, 3).reshape(situations, size, size), own
 
@@ -221,8 +218,8 @@ class MonteCarloCritic(Critic):
         context: Array,
         state: Array,
         h: int,
-        uniforms: Float[Array, "simulations 2 agents"],
-        forced: tuple[Array, Array] | None = None,
+        uniforms: Array,
+        forced: Any = None,
     ) -> tuple[Array, Array]:
         """Next states and rewards of one joint step, with one agent's action forced or not."""
         everybody = jnp.arange(policy.shape[2])
@@ -239,3 +236,45 @@ class MonteCarloCritic(Critic):
 def _draw(uniform: Array, chances: Array) -> Array:
     """One index for each distribution on the last axis."""
     return (uniform[..., None] >= jnp.cumsum(chances, -1)[..., :-1]).sum(-1)
+
+
+def entropy_step(policy: Array, q: Array, behaviour: Array, *, step: Any, strength: Any) -> Array:
+    """Relative entropies: `p ~ exp((strength log nu + log pi / step + q) / (strength + 1/step))`.
+
+    Actions that the behaviour never plays are never played.
+
+    >>> nu = jnp.array([0.5, 0.5])
+    >>> p = entropy_step(nu, jnp.array([1.0, 0.0]), nu, step=1.0, strength=1.0)
+    >>> [round(float(x), 4) for x in p]
+    [0.6225, 0.3775]
+    """
+    played = (behaviour > 0) & (policy > 0)
+    logs = strength * jnp.log(jnp.where(played, behaviour, 1.0))
+    logs = logs + jnp.log(jnp.where(played, policy, 1.0)) / step
+    exponent = jnp.where(played, (logs + q) / (strength + 1 / step), -jnp.inf)
+    weights = jnp.exp(exponent - exponent.max(-1, keepdims=True))
+    return weights / weights.sum(-1, keepdims=True)
+
+
+def euclidean_step(
+    policy: Array, q: Array, behaviour: Array, *, step: Any, strength: Any, available: Any = None
+) -> Array:
+    """Squared Euclidean distances; off the behaviour's support too, where actions are available.
+
+    >>> nu = jnp.array([0.5, 0.5])
+    >>> p = euclidean_step(nu, jnp.array([1.0, 0.0]), nu, step=1.0, strength=1.0)
+    >>> [round(float(x), 4) for x in p]
+    [0.625, 0.375]
+    """
+    point = (strength * behaviour + policy / step + q / 2) / (strength + 1 / step)
+    if available is not None:
+        available = jnp.broadcast_to(available, point.shape)
+    return project(point, weights=available)
+
+
+#: Name of a regulariser -> its step.
+STEPS: dict[str, Callable[..., Array]] = {
+    "chi-squared": chi_squared_step,
+    "kl": entropy_step,
+    "l2": euclidean_step,
+}

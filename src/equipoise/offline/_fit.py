@@ -2,18 +2,30 @@
 
 Line 3 of the paper's Algorithm 1. The reward class is that of all K-IR functions of the moves
 (or of those with terms among given or screened neighbours), fitted in closed form.
+
+A dense design has a term for every pair; in a sparse network most of them only fit noise. Under
+a product behaviour policy the mean reward of agent i given its own move and that of agent j alone
+shows their term and nothing of anybody else's, so that screening tests every pair by itself. Pairs
+are all that is tested: a neighbour who matters only jointly with a third agent, and on average
+over what that agent does not at all, is screened out.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
 import numpy as np
+from scipy.stats import chi2, false_discovery_control, norm
 
-from equipoise.core import checks
+from equipoise.core import InputError, checks
 from equipoise.games import ContextualGame, DecoupledMarkovGame, Interactions
-from equipoise.offline._design import Design, group_tables
-from equipoise.offline._interactions_report import interaction_map
+from equipoise.offline._coverage import (
+    behaviour_of,
+    count_transitions,
+    normalised,
+    sizes_of,
+)
+from equipoise.offline._joint import fit_joint
 from equipoise.offline._least_squares import (
     EVIDENCE_AGENTS,
     AgentFit,
@@ -23,10 +35,14 @@ from equipoise.offline._least_squares import (
     fit_agent,
 )
 from equipoise.offline._log import Log
-from equipoise.offline._model import Model
-from equipoise.offline._moments import Moments
-from equipoise.offline._screen import neighbour_sets
-from equipoise.offline._transitions import TransitionCounts, behaviour_of
+from equipoise.offline._model import InteractionMap, Model
+from equipoise.offline._moments import Design, Moments, columns_of, group_tables
+
+#: Bytes that the sums of all agents may take.
+LARGEST_SUMS = 8e9
+#: Rows that screening looks at, at most.
+SCREENING_ROWS = 50_000
+_NEIGHBOURS = "'all', 'screen', a count, or a list for each agent"
 
 
 def fit(
@@ -69,73 +85,102 @@ def fit(
     """
     first, pieces = _pieces(log)
     if rank == "joint":
-        from equipoise.offline._joint import fit_joint
-
         return fit_joint(first if isinstance(log, Log) else list(pieces), **joint)
     if joint:
         raise ValueError(f"{sorted(joint)[0]}: expected no such option for rank {rank!r}")
     rank = checks.check_count("rank", rank)
     if rank > first.agents:
-        raise ValueError(f"rank: expected at most the {first.agents} agents, found {rank}")
+        raise InputError("rank", f"at most the {first.agents} agents", rank)
     checks.check_range("level", level, 0.0, 1.0, low_open=True, high_open=True)
     sets: list[tuple[int, ...]] = [()] * first.agents
     if rank > 1:
-        sets = neighbour_sets(neighbours, first.agents, lambda: _rows(first))
-    designs = [Design.of(own, rank) for own in sets]
-    moments = Moments.empty(
-        designs, range(first.agents), first.agents, situations_of(first), moves_of(first)
-    )
-    transitions = None if first.states is None else TransitionCounts(first)
-    tally = _Tally(first)
+        sets = neighbour_sets(neighbours, first)
+    if refusal := too_large(first, sets, rank):
+        raise ValueError(refusal)
+    designs, agents = [Design.of(own, rank) for own in sets], first.agents
+    moments = Moments.empty(designs, range(agents), agents, *sizes_of(first))
+    transitions, sums = np.zeros(1), np.zeros((2, agents))
     for piece in pieces:
         _check_alike(first, piece)
         moments.add(piece.situations, piece.moves, piece.rewards)
-        tally.add(piece)
-        if transitions is not None:
-            transitions.add(piece)
+        sums[0] += piece.rewards.sum(0, dtype=np.float64)
+        sums[1] += np.einsum("mn,mn->n", piece.rewards, piece.rewards, dtype=np.float64)
+        if first.states is not None:
+            transitions = transitions + count_transitions(piece)
     bases = bases_of(moments.counts)
     penalties = ridge_of(ridge, rank, moments, bases)
     fits = [
-        fit_agent(cells_of(moments, k, bases), penalties, errors=intervals)
-        for k in range(first.agents)
+        fit_agent(cells_of(moments, k, bases), penalties, errors=intervals) for k in range(agents)
     ]
     terms = terms_of(fits, bases)
-    game, unseen = _game(first, terms, fits, tally.context_probabilities(), transitions)
+    rows = moments.counts[:, 0].sum(-1).reshape(first.contexts_count, -1).sum(1)
+    samples, chances = int(rows.sum()), rows / rows.sum()
+    mean, square = sums / samples
+    noise, unseen = np.array([own.noise for own in fits]), 0
+    shared = {"noise": float(noise.mean()), "labels": first.labels}
+    if first.states is None:
+        game = ContextualGame(terms, chances, first.actions_per_agent, **shared)
+    else:
+        even = 1.0 / first.states_count
+        kernel, never = normalised(transitions, even)
+        initial, _ = normalised(transitions[:, 0].sum((-1, -2)), even)
+        game = DecoupledMarkovGame(
+            terms, kernel, initial, chances, actions=first.actions_per_agent, **shared
+        )
+        unseen = int(never.sum())
     return Model(
         game=game,
         rank=rank,
         interactions=interaction_map(terms, fits, level),
         behaviour=behaviour_of(first, moments.counts),
-        samples=tally.rows,
-        samples_per_parameter=samples_per_parameter(fits),
-        noise=np.array([f.noise for f in fits]),
-        reward_scale=tally.reward_scale(),
+        samples=samples,
+        samples_per_parameter=float(
+            np.median(np.concatenate([f.rows[f.rows > 0] / f.coefficients.shape[1] for f in fits]))
+        ),
+        noise=noise,
+        reward_scale=float(np.sqrt(np.maximum(square - mean**2, 0.0).max())),
         ridge=penalties,
         neighbours=tuple(sets),
         counts=moments.counts,
-        context_probabilities=tally.context_probabilities(),
+        context_probabilities=chances,
         unseen_transitions=unseen,
     )
 
 
-def situations_of(log: Log) -> int:
-    """Number of contexts, or of contexts times steps."""
-    return log.contexts_count * log.horizon
+def interaction_map(terms: Interactions, fits: list[AgentFit], level: float) -> InteractionMap:
+    """Strengths and their intervals from the fits of all agents."""
+    squares, errors, p_values = (
+        np.concatenate([getattr(fit, name) for fit in fits])
+        for name in ("squares", "errors", "p_values")
+    )
+    reach = norm.ppf(0.5 + level / 2) * errors
+    strengths, lowers, uppers = (
+        np.sqrt(np.maximum(x, 0.0)) for x in (squares, squares - reach, squares + reach)
+    )
+    return InteractionMap(
+        terms,
+        np.repeat(np.arange(len(fits)), [len(fit.design.groups) for fit in fits]),
+        tuple(group for fit in fits for group in fit.design.groups),
+        *(strengths, lowers, uppers, p_values, level),
+    )
 
 
-def check_discrete(log: Log) -> None:
-    """Refuse a log of continuous actions, and say who takes it."""
-    if log.continuous:
-        raise ValueError(
-            "log: expected actions that can be counted, found continuous ones; networks learn "
-            "from those: equipoise.offline.deep.fit and deep.improve"
-        )
-
-
-def moves_of(log: Log) -> int:
-    """Number of actions, or of states times actions."""
-    check_discrete(log)
-    return log.states_count * max(log.actions_per_agent)
+def too_large(log: Log, sets: list[tuple[int, ...]], rank: int) -> str:
+    """Why a fit would take too much memory, and what to change; empty where it would not."""
+    situations, moves = sizes_of(log)
+    cells = situations * moves
+    columns = [columns_of(len(own), rank, moves) for own in sets]
+    size = 8.0 * cells * sum((count + 1.0) ** 2 for count in columns)
+    if size <= LARGEST_SUMS:
+        return ""
+    change = "pass neighbours='screen' or a number of neighbours, or a lower rank"
+    if max(columns) == 1:
+        change = "group contexts, states or actions into fewer"
+    return (
+        f"rank: expected a fit of at most {LARGEST_SUMS / 1e9:g} GB, found {size / 1e9:.3g} GB for "
+        f"rank {rank}: {max(columns):,} features in each of {cells:,} cells (situation and own "
+        f"move) of {log.agents:,} agents; {change}"
+    )
 
 
 def ridge_of(given: Any, rank: int, moments: Moments, bases: np.ndarray) -> dict[int, float]:
@@ -148,15 +193,12 @@ def ridge_of(given: Any, rank: int, moments: Moments, bases: np.ndarray) -> dict
         if rank == 1:
             return {}
         return evidence([cells_of(moments, int(k), bases) for k in np.unique(spaced)], rank)
-    if isinstance(given, dict):
-        if set(given) < set(orders):
-            raise ValueError(f"ridge: expected orders {list(orders)}, found {sorted(given)}")
-        values = {k: float(given[k]) for k in orders}
-    else:
-        values = {k: float(given) for k in orders}
-    for value in values.values():
-        checks.check_range("ridge", value, 0.0, np.inf, high_open=True)
-    return values
+    values: Any = given if isinstance(given, dict) else dict.fromkeys(orders, given)
+    if not set(values) >= set(orders):
+        raise ValueError(f"ridge: expected orders {list(orders)}, found {sorted(values)}")
+    for k in orders:
+        checks.check_range("ridge", values[k], 0.0, np.inf, high_open=True)
+    return {k: float(values[k]) for k in orders}
 
 
 def terms_of(fits: list[AgentFit], bases: np.ndarray) -> Interactions:
@@ -177,53 +219,6 @@ def terms_of(fits: list[AgentFit], bases: np.ndarray) -> Interactions:
     )
 
 
-def samples_per_parameter(fits: list[AgentFit]) -> float:
-    """Rows per coefficient in the median cell that was seen."""
-    ratios = [own.rows[own.rows > 0] / own.coefficients.shape[1] for own in fits]
-    return float(np.median(np.concatenate(ratios)))
-
-
-def _game(
-    log: Log,
-    terms: Interactions,
-    fits: list[AgentFit],
-    chances: np.ndarray,
-    transitions: TransitionCounts | None,
-) -> tuple[ContextualGame | DecoupledMarkovGame, int]:
-    noise = float(np.mean([own.noise for own in fits]))
-    if transitions is None:
-        return ContextualGame(terms, chances, log.actions_per_agent, noise), 0
-    kernel, unseen = transitions.transitions()
-    return (
-        DecoupledMarkovGame(
-            terms, kernel, transitions.initial(), chances, None, log.actions_per_agent, noise
-        ),
-        unseen,
-    )
-
-
-class _Tally:
-    """Rows, contexts, and the spread of rewards."""
-
-    def __init__(self, log: Log):
-        self.rows = 0
-        self.contexts = np.zeros(log.contexts_count, np.int64)
-        self.sums = np.zeros((2, log.agents))
-
-    def add(self, log: Log) -> None:
-        self.rows += log.samples
-        self.contexts += np.bincount(log.contexts, minlength=len(self.contexts))
-        self.sums[0] += log.rewards.sum(0, dtype=np.float64)
-        self.sums[1] += np.einsum("mn,mn->n", log.rewards, log.rewards, dtype=np.float64)
-
-    def context_probabilities(self) -> np.ndarray:
-        return self.contexts / self.rows
-
-    def reward_scale(self) -> float:
-        mean, square = self.sums / self.rows
-        return float(np.sqrt(np.maximum(square - mean**2, 0.0).max()))
-
-
 def _pieces(log: Log | Iterable[Log]) -> tuple[Log, Iterator[Log]]:
     """The first piece, and all of them."""
     if isinstance(log, Log):
@@ -233,18 +228,92 @@ def _pieces(log: Log | Iterable[Log]) -> tuple[Log, Iterator[Log]]:
         first = next(rest, None)
     if not isinstance(first, Log):
         raise ValueError(f"log: expected a Log or pieces of one, found {type(first).__name__}")
-    check_discrete(first)
+    sizes_of(first)
     return first, chain([first], rest)
-
-
-def _rows(log: Log) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[int, int]]:
-    return log.situations, log.moves, log.rewards, (situations_of(log), moves_of(log))
 
 
 def _check_alike(first: Log, piece: Log) -> None:
     for name in ("agents", "actions_per_agent", "contexts_count", "states_count", "horizon"):
-        if getattr(first, name) != getattr(piece, name):
-            raise ValueError(
-                f"log: expected pieces with the same {name}, found {getattr(first, name)} "
-                f"and {getattr(piece, name)}"
-            )
+        one, other = getattr(first, name), getattr(piece, name)
+        if one != other:
+            raise InputError("log", f"pieces with the same {name}", f"{one} and {other}")
+
+
+def neighbour_sets(given: Any, log: Log) -> list[tuple[int, ...]]:
+    """Neighbours of each agent: everybody (None), given, the k strongest, or screened."""
+    agents = log.agents
+    if given is None or (isinstance(given, str) and given == "all"):
+        return [tuple(j for j in range(agents) if j != i) for i in range(agents)]
+    if isinstance(given, str):
+        if given != "screen":
+            raise InputError("neighbours", _NEIGHBOURS, repr(given))
+        return _significant(pair_statistics(log)[0])
+    if isinstance(given, (int, np.integer)) and not isinstance(given, bool):
+        if not 1 <= given < agents:
+            hint = "for terms without neighbours, ask for rank 1"
+            raise InputError("neighbours", f"a count from 1 to {agents - 1}", given, hint)
+        statistics = pair_statistics(log)[1]
+        order = np.argsort(-statistics, axis=1, kind="stable")[:, :given]
+        return [tuple(sorted(row.tolist())) for row in order]
+    return _given(given, agents)
+
+
+def pair_statistics(log: Log) -> tuple[np.ndarray, np.ndarray]:
+    """(agents, agents) p-values, and the statistics they come from, of every pair's term."""
+    log = log.take(slice(SCREENING_ROWS))
+    situations, moves, rewards = log.situations, log.moves, log.rewards
+    many, count = sizes_of(log)
+    agents = log.agents
+    statistics, degrees = np.zeros((2, agents, agents))
+    variance = np.zeros(agents)
+    for s in range(many):
+        rows = situations == s
+        if not rows.any():
+            continue
+        hot = (moves[rows][:, :, None] == np.arange(count)).astype(np.float32)
+        hot = hot.reshape(len(hot), -1)
+        reward = np.asarray(rewards[rows], np.float32)
+        owns = hot.sum(0).reshape(agents, count)
+        own_sums = (hot * np.repeat(reward, count, 1)).sum(0).reshape(agents, count)
+        means = own_sums / np.maximum(owns, 1)
+        left = reward - np.take_along_axis(means, moves[rows].T.astype(np.intp), 1).T
+        variance += (left**2).sum(0)
+        # Rows (own agent, own move), columns (other agent, its move).
+        weighted = (hot * np.repeat(left, count, 1)).T
+        both = (hot.T @ hot).reshape(agents, count, agents, count)
+        sums = (weighted @ hot).reshape(agents, count, agents, count)
+        statistics += np.where(both > 0, sums**2 / np.maximum(both, 1), 0.0).sum((1, 3))
+        met = (both > 0).sum(3)
+        degrees += np.maximum(met - 1, 0).sum(1)
+    variance /= max(len(moves), 1)
+    statistics /= np.maximum(variance, 1e-30)[:, None]
+    np.fill_diagonal(statistics, 0.0)
+    p_values = chi2.sf(statistics, np.maximum(degrees, 1))
+    np.fill_diagonal(p_values, 1.0)
+    return p_values, statistics
+
+
+def _significant(p_values: np.ndarray, rate: float = 0.05) -> list[tuple[int, ...]]:
+    """Pairs found at a false discovery rate of 5% (Benjamini and Hochberg)."""
+    pairs = ~np.eye(len(p_values), dtype=bool)
+    adjusted = np.ones(p_values.shape)
+    if pairs.any():
+        adjusted[pairs] = false_discovery_control(p_values[pairs])
+    return [tuple(np.flatnonzero(row <= rate).tolist()) for row in adjusted]
+
+
+def _given(given: Any, agents: int) -> list[tuple[int, ...]]:
+    if isinstance(given, np.ndarray) and given.dtype == bool:
+        if given.shape != (agents, agents):
+            raise InputError("neighbours", f"a matrix of shape {(agents, agents)}", given.shape)
+        others = given & ~np.eye(agents, dtype=bool)
+        return [tuple(np.flatnonzero(row).tolist()) for row in others]
+    if not isinstance(given, Sequence | np.ndarray) or len(given) != agents:
+        raise InputError("neighbours", f"{_NEIGHBOURS} of {agents}", repr(given))
+    sets = [tuple(sorted({int(j) for j in own})) for own in given]
+    for i, own in enumerate(sets):
+        wrong = [j for j in own if j == i or not 0 <= j < agents]
+        if wrong:
+            expected = f"other agents from 0 to {agents - 1}"
+            raise InputError(f"neighbours[{i}]", expected, wrong[0])
+    return sets

@@ -6,7 +6,8 @@ support*, and only the model's extrapolation speaks about it. Which of the two i
 whether more data of the same kind would help, or other data is needed.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import equinox as eqx
@@ -21,6 +22,7 @@ from equipoise.core.randomness import as_key
 from equipoise.core.simplex import project
 from equipoise.games import ContextualGame, DecoupledMarkovGame, Mixture
 from equipoise.offline._critics import Dynamics
+from equipoise.offline._fit import fit
 from equipoise.offline._log import Log
 from equipoise.offline._model import Model
 
@@ -67,8 +69,19 @@ class GapEstimate:
     #: The gap in each resampled log's model.
     resampled: np.ndarray | None = None
 
-    def __float__(self) -> float:
-        return self.gap
+    def to_plain(self) -> dict[str, Any]:
+        """Numbers and arrays by the names of the fields, and the estimate in words as "text"."""
+        plain = {f.name: getattr(self, f.name) for f in fields(self)}
+        interval = None if self.interval is None else list(self.interval)
+        return plain | {"interval": interval, "text": str(self)}
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> "GapEstimate":
+        """The estimate that `to_plain` described."""
+        given: dict[str, Any] = {f.name: plain.get(f.name) for f in fields(cls)}
+        if given["interval"] is not None:
+            given["interval"] = tuple(given["interval"])
+        return cls(**given)
 
     def __str__(self) -> str:
         near = f"on support (chi^2 <= {self.divergence:g})"
@@ -81,8 +94,10 @@ class GapEstimate:
         if self.interval is None or self.resampled is None:
             return text
         low, high = self.interval
-        source = f"over resampled logs ({self.level:.0%})" if self.level is not None else ""
-        source = source or f"range of {_logs(len(self.resampled))}"
+        count = len(self.resampled)
+        source = f"range of {count} resampled log{'s' if count > 1 else ''}"
+        if self.level is not None:
+            source = f"over resampled logs ({self.level:.0%})"
         return f"[{low:.4g}, {high:.4g}] {source}; {text}"
 
 
@@ -125,7 +140,7 @@ def estimate_gap(
     """
     checks.check_range("divergence", divergence, 0.0, np.inf, low_open=True, high_open=True)
     checks.check_range("level", level, 0.0, 1.0, low_open=True, high_open=True)
-    game = model.game if isinstance(model, Model) else model
+    game: Any = model.game if isinstance(model, Model) else model
     if game is None:
         raise ValueError("model: expected one with a game, found a joint network")
     if behaviour is None:
@@ -136,51 +151,42 @@ def estimate_gap(
     covered = covered_gains(game, policy, behaviour, divergence)
     covered = np.minimum(covered, gains)  # a smaller class; equal up to the bisection
     worst = int(np.argmax(gains))
-    resampled = None
-    if bootstrap:
-        if not isinstance(model, Model) or log is None:
-            raise ValueError("log: expected the log of the model for a bootstrap, found none")
-        resampled = _bootstrap(model, log, policy, checks.check_count("bootstrap", bootstrap), key)
-    if learned is None:
-        learned = isinstance(policy, Mixture) and len(policy) > 1
-    single = not isinstance(policy, Mixture) or len(policy) == 1
-    few = resampled is None or len(resampled) < FEWEST
-    return GapEstimate(
+    estimate = GapEstimate(
         gap=float(gains.max()),
         on_support=float(covered[worst]),
         off_support=float(gains[worst] - covered[worst]),
         gains=gains,
         on_support_gains=covered,
         divergence=float(divergence),
-        interval=None
-        if resampled is None
-        else _interval(float(gains.max()), resampled, None if few else level, learned, single),
-        level=None if few else level,
-        resampled=resampled,
     )
+    if not bootstrap:
+        return estimate
+    if not isinstance(model, Model) or log is None:
+        raise ValueError("log: expected the log of the model for a bootstrap, found none")
+    bootstrap = checks.check_count("bootstrap", bootstrap)
+    again = Resampling(model, log, policy, key)
+    gaps = np.array([again.gap(number) for number in range(bootstrap)])
+    return with_interval(estimate, policy, gaps, level, learned)
 
 
-def _interval(
-    gap: float, resampled: np.ndarray, level: float | None, learned: bool, single: bool
-) -> tuple[float, float]:
-    """The range without a level; with one the percentile interval, or the basic one.
-
-    >>> [round(end, 9) for end in _interval(0.3, np.linspace(0.2, 0.6, 41), 0.5, True, True)]
-    [0.3, 0.5]
-    >>> [round(end, 9) for end in _interval(0.3, np.linspace(0.2, 0.6, 41), 0.5, False, True)]
-    [0.1, 0.3]
-    """
-    if level is None:
-        return float(resampled.min()), float(resampled.max())
-    low, high = (float(np.quantile(resampled, 0.5 + part * level / 2)) for part in (-1, 1))
-    if learned:
-        return low, high
-    low, high = 2 * gap - high, 2 * gap - low
-    return (max(low, 0.0), max(high, 0.0)) if single else (low, high)
-
-
-def _logs(count: int) -> str:
-    return f"{count} resampled log" + ("s" if count > 1 else "")
+def with_interval(
+    estimate: GapEstimate,
+    policy: Any,
+    resampled: np.ndarray,
+    level: float = 0.9,
+    learned: bool | None = None,
+) -> GapEstimate:
+    """An estimate with the interval that gaps in the models of resampled logs give it."""
+    mixed = isinstance(policy, Mixture) and len(policy) > 1
+    if len(resampled) < FEWEST:
+        ends = (float(resampled.min()), float(resampled.max()))
+        return replace(estimate, interval=ends, level=None, resampled=resampled)
+    ends = np.quantile(resampled, [0.5 - level / 2, 0.5 + level / 2])
+    if not (mixed if learned is None else learned):
+        ends = 2 * estimate.gap - ends[::-1]
+        ends = ends if mixed else np.maximum(ends, 0.0)
+    interval = (float(ends[0]), float(ends[1]))
+    return replace(estimate, interval=interval, level=level, resampled=resampled)
 
 
 def covered_gains(
@@ -192,10 +198,8 @@ def covered_gains(
     projection in each state; bisection finds the multiplier at which it spends what is allowed.
     """
     markov = isinstance(game, DecoupledMarkovGame)
-    components = policy.policies if isinstance(policy, Mixture) else np.asarray(policy)[None]
-    weights = policy.weights if isinstance(policy, Mixture) else np.ones(1)
-    if components.ndim == len(game.policy_shape):
-        components = components[:, None]
+    mixture = policy if isinstance(policy, Mixture) else Mixture(np.asarray(policy)[None])
+    weights, components = mixture.weights, mixture.policies.reshape(-1, *game.policy_shape)
     rewards = np.zeros(game.policy_shape)
     value = np.zeros(game.agents)
     terms = game.interactions
@@ -209,15 +213,10 @@ def covered_gains(
         rewards += np.tensordot(chance, expected, 1).reshape(rewards.shape)
         value += np.einsum("t,s,tsnu,tsnu->n", chance, situation_weights, flat, expected)
     shape = (slice(None), slice(None)) if markov else (slice(None), None, slice(None), None)
+    nu = np.asarray(behaviour).reshape(game.policy_shape)
     with double_precision():
-        best = _covered(
-            Dynamics.of(game),
-            jnp.asarray(rewards[shape]),
-            jnp.asarray(np.asarray(behaviour).reshape(game.policy_shape)[shape]),
-            jnp.asarray(np.asarray(game.context_probabilities)),
-            jnp.asarray(float(divergence)),
-        )
-        return np.asarray(best) - value
+        given = (rewards[shape], nu[shape], game.context_probabilities, float(divergence))
+        return np.asarray(_covered(Dynamics.of(game), *map(jnp.asarray, given))) - value
 
 
 @eqx.filter_jit
@@ -229,14 +228,11 @@ def _covered(
 
     def deviate(multiplier: Any) -> tuple[Any, Any]:
         weight = multiplier[None, :, None, None]
-        following = jnp.zeros_like(rewards[:, 0, :, :, 0])
-        value = following
-        spent = following
+        following = value = spent = jnp.zeros_like(rewards[:, 0, :, :, 0])
         for h in reversed(range(rewards.shape[1])):
             kernel = jnp.asarray(dynamics.transitions[:, h])
             nu = behaviour[:, h]
-            ahead = jnp.einsum("cnsat,cnt->cnsa", kernel, following)
-            q = rewards[:, h] + ahead
+            q = rewards[:, h] + jnp.einsum("cnsat,cnt->cnsa", kernel, following)
             better = q - (nu * q).sum(-1, keepdims=True)  # the rest moves nobody, and costs digits
             p = project(nu * (1 + better / (2 * weight)), weights=nu)
             played = jnp.where(nu > 0, nu, 1.0)
@@ -262,21 +258,26 @@ def _covered(
     return jnp.where(used <= divergence, free, deviate(high)[0])
 
 
-def _bootstrap(model: Model, log: Log, policy: Any, count: int, key: Any) -> np.ndarray:
-    from equipoise.offline._fit import fit
+class Resampling:
+    """The gaps of a policy in the models of resampled logs, which are drawn one after the other."""
 
-    rng = np.random.default_rng(np.asarray(jax.random.key_data(as_key(key))))
-    if model.rank == "joint":
-        raise ValueError("model: expected a K-IR model for a bootstrap, found a joint critic")
-    gaps = []
-    for _ in range(count):
-        rows = np.sort(rng.integers(0, log.samples, log.samples))
-        again = fit(
-            log.take(rows),
-            model.rank,
-            neighbours=model.neighbours,
-            ridge=model.ridge,
+    def __init__(self, model: Model, log: Log, policy: Any, key: Any):
+        if model.rank == "joint":
+            raise ValueError("model: expected a K-IR model for a bootstrap, found a joint critic")
+        self.model, self.log, self.policy, self.drawn = model, log, policy, 0
+        self.rng = np.random.default_rng(np.asarray(jax.random.key_data(as_key(key))))
+
+    def gap(self, number: int) -> float:
+        """The gap in the model of resampled log `number`; numbers ascend from call to call."""
+        rows = np.zeros(0, np.int64)
+        while self.drawn <= number:  # a run that goes on skips those that it has
+            rows = self.rng.integers(0, self.log.samples, self.log.samples)
+            self.drawn += 1
+        again: Any = fit(
+            self.log.take(np.sort(rows)),
+            self.model.rank,
+            neighbours=self.model.neighbours,
+            ridge=self.model.ridge,
             intervals=False,
         )
-        gaps.append(float(certify(again.game, policy).max_gain))
-    return np.array(gaps)
+        return float(certify(again.game, self.policy).max_gain)

@@ -17,16 +17,16 @@ from equipoise.core import checks
 from equipoise.core.precision import single_precision
 from equipoise.core.randomness import as_key
 from equipoise.games import ContextualGame, Interactions
+from equipoise.offline._coverage import behaviour_of, count_actions, sizes_of
 from equipoise.offline._critics import Critic, Policy
 from equipoise.offline._log import Log
 from equipoise.offline._model import Model
-from equipoise.offline._transitions import behaviour_of
 
 #: A table is made where it has at most this many entries for each row of the log.
 TABLE_ENTRIES_PER_ROW = 0.5
 #: Rows that an entry of the table counts as seen at the mean of its context.
 TABLE_PRIOR = 1.0
-HELD_OUT = 0.1
+HELD_OUT, BATCH = 0.1, 256
 
 
 class JointNetwork(eqx.Module):
@@ -108,8 +108,6 @@ def fit_joint(
     width: int = 128,
     epochs: int = 200,
     patience: int = 20,
-    batch: int = 256,
-    learning_rate: float = 1e-3,
     key: Any = 0,
 ) -> Model:
     """A table or a network of all moves, as a model."""
@@ -117,28 +115,21 @@ def fit_joint(
         raise ValueError("log: expected one log for a joint critic, found pieces")
     if log.states is not None:
         raise ValueError("log: expected no local states for a joint critic, found some")
-    if kind not in ("auto", "table", "mlp"):
-        raise ValueError(f"kind: expected 'auto', 'table' or 'mlp', found {kind!r}")
-    moves = max(log.actions_per_agent)
-    entries = float(log.contexts_count) * float(moves) ** log.agents
-    if kind == "auto":
-        kind = "table" if entries <= TABLE_ENTRIES_PER_ROW * log.samples else "mlp"
+    kind, network, game = joint_kind(log, kind), None, None
+    moves, per_entry = sizes_of(log)[1], float("nan")
+    chances = np.bincount(log.contexts, minlength=log.contexts_count) / log.samples
     if kind == "table":
-        game, per_entry = _table_game(log, moves), log.samples / entries
-        network = None
+        table = np.moveaxis(joint_table(log), -1, 1)
+        per_entry = log.samples * log.agents / table.size
+        dense = table.reshape(log.contexts_count, log.agents, *[moves] * log.agents)
+        terms = Interactions.from_dense(dense)
+        game = ContextualGame(terms, chances, log.actions_per_agent, labels=log.labels)
     else:
-        settings = {
-            "epochs": checks.check_count("epochs", epochs),
-            "patience": checks.check_count("patience", patience),
-            "batch": checks.check_count("batch", batch),
-            "learning_rate": learning_rate,
-        }
-        network = _train(log, moves, checks.check_count("width", width), as_key(key), **settings)
-        game, per_entry = None, float("nan")
-    counts = np.zeros((log.contexts_count, log.agents, moves), np.int64)
-    for i in range(log.agents):
-        np.add.at(counts[:, i], (log.contexts, log.actions[:, i]), 1)
-    contexts = np.bincount(log.contexts, minlength=log.contexts_count) / log.samples
+        settings = {"width": width, "epochs": epochs, "patience": patience}
+        for name, value in settings.items():
+            checks.check_count(name, value)
+        network = _train(log, moves, as_key(key), **settings)
+    counts = count_actions(log)
     everybody = range(log.agents)
     return Model(
         game=game,
@@ -152,44 +143,40 @@ def fit_joint(
         ridge={},
         neighbours=tuple(tuple(j for j in everybody if j != i) for i in everybody),
         counts=counts,
-        context_probabilities=contexts,
+        context_probabilities=chances,
         rewards=network,
     )
 
 
-def joint_table(log: Log, moves: int) -> np.ndarray:
+def joint_kind(log: Log, kind: str) -> str:
+    """ "table" or "mlp": as said, or "auto", a table where it has few entries for each row."""
+    if kind not in ("auto", "table", "mlp"):
+        raise ValueError(f"kind: expected 'auto', 'table' or 'mlp', found {kind!r}")
+    entries = float(log.contexts_count) * float(sizes_of(log)[1]) ** log.agents
+    few = entries <= TABLE_ENTRIES_PER_ROW * log.samples
+    return kind if kind != "auto" else "table" if few else "mlp"
+
+
+def joint_code(log: Log) -> np.ndarray:
+    """(samples,): a number for each joint action."""
+    places = np.arange(log.agents - 1, -1, -1, dtype=np.int64)
+    return log.actions @ sizes_of(log)[1] ** places
+
+
+def joint_table(log: Log) -> np.ndarray:
     """(contexts, moves^agents, agents): mean rewards, drawn to the mean of their context."""
-    code = log.contexts.astype(np.int64)
-    for i in range(log.agents):
-        code = code * moves + log.actions[:, i]
-    size = log.contexts_count * moves**log.agents
-    counts = np.bincount(code, minlength=size).reshape(log.contexts_count, -1, 1)
-    sums = np.stack(
-        [np.bincount(code, weights=log.rewards[:, i], minlength=size) for i in range(log.agents)],
-        -1,
-    ).reshape(log.contexts_count, -1, log.agents)
+    entries = sizes_of(log)[1] ** log.agents
+    code, size = log.contexts * np.int64(entries) + joint_code(log), log.contexts_count * entries
+    shape = (log.contexts_count, entries, -1)
+    counts = np.bincount(code, minlength=size).reshape(shape)
+    sums = [np.bincount(code, weights=own, minlength=size) for own in log.rewards.T]
+    sums = np.stack(sums, -1).reshape(shape)
     means = sums.sum(1, keepdims=True) / np.maximum(counts.sum(1, keepdims=True), 1)
     return (sums + TABLE_PRIOR * means) / (counts + TABLE_PRIOR)
 
 
-def _table_game(log: Log, moves: int) -> ContextualGame:
-    table = joint_table(log, moves)
-    dense = np.moveaxis(table, -1, 1)
-    dense = dense.reshape(log.contexts_count, log.agents, *[moves] * log.agents)
-    chances = np.bincount(log.contexts, minlength=log.contexts_count) / log.samples
-    return ContextualGame(Interactions.from_dense(dense), chances, log.actions_per_agent)
-
-
 def _train(
-    log: Log,
-    moves: int,
-    width: int,
-    key: jax.Array,
-    *,
-    epochs: int,
-    patience: int,
-    batch: int,
-    learning_rate: float,
+    log: Log, moves: int, key: jax.Array, width: int, epochs: int, patience: int
 ) -> JointNetwork:
     """Least squares by Adam with weight decay, stopped by a tenth of the rows held out."""
     with single_precision():
@@ -205,27 +192,22 @@ def _train(
             jnp.asarray((log.rewards - mean) / scale, jnp.float32),
         )
         network = JointNetwork.create(log.contexts_count, log.agents, moves, width, start)
-        optimiser = optax.adamw(learning_rate, weight_decay=1e-3)
+        optimiser = optax.adamw(1e-3, weight_decay=1e-3)
         state = optimiser.init(eqx.filter(network, eqx.is_array))
-        batch = min(batch, len(used))
+        batch = min(BATCH, len(used))
         best, best_error, waited = network, np.inf, 0
         for _ in range(epochs):
             rows = rng.permutation(used)[: len(used) // batch * batch].reshape(-1, batch)
             network, state = _epoch(network, state, data, jnp.asarray(rows), optimiser)
             error = float(_error(network, *(x[held] for x in data)))
-            best, best_error, waited = (
-                (network, error, 0) if error < best_error else (best, best_error, waited + 1)
-            )
+            waited += 1
+            if error < best_error:
+                best, best_error, waited = network, error, 0
             if waited >= patience:
                 break
-        return eqx.tree_at(
-            lambda n: (n.output, n.output_bias),
-            best,
-            (
-                best.output * scale.astype("f4"),
-                best.output_bias * scale.astype("f4") + mean.astype("f4"),
-            ),
-        )
+        scale, mean = scale.astype("f4"), mean.astype("f4")
+        ends = (best.output * scale, best.output_bias * scale + mean)
+        return eqx.tree_at(lambda n: (n.output, n.output_bias), best, ends)
 
 
 def _error(network: JointNetwork, situations: Array, moves: Array, rewards: Array) -> Array:

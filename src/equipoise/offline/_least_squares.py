@@ -1,6 +1,6 @@
 """Ridge least squares in the K-IR class, in closed form from the moments of a log.
 
-Everything is done in the orthonormal basis of `_design`. The penalty of a term of order k is
+Everything is done in the orthonormal basis of `_moments`. The penalty of a term of order k is
 `ridge[k]`, in rows: a term is shrunk by half where its cell has that many. By default the
 penalties maximise the evidence (MacKay's fixed point, one penalty for each order): on data
 without noise they vanish, and where there is nothing to be found they grow without bound.
@@ -13,8 +13,8 @@ import numpy as np
 import scipy.sparse as sparse
 from scipy.linalg import cho_solve, get_lapack_funcs
 
-from equipoise.offline._design import Design, orthonormal_basis, to_orthonormal
-from equipoise.offline._moments import Moments
+from equipoise.offline._coverage import normalised
+from equipoise.offline._moments import Design, Moments, orthonormal_basis, to_orthonormal
 
 #: The evidence is maximised on at most so many agents, whose penalties then serve all.
 EVIDENCE_AGENTS = 16
@@ -54,6 +54,8 @@ class Cells:
     rows: np.ndarray
     #: (situations,): the mean reward, which was taken away.
     centre: np.ndarray
+    #: First column of each group of the design, and the end.
+    starts: np.ndarray
     #: Order of the term that each column belongs to.
     orders: np.ndarray
     #: For each situation the matrix that takes coefficients to those of the raw features.
@@ -62,9 +64,7 @@ class Cells:
 
 def bases_of(counts: np.ndarray) -> np.ndarray:
     """(situations, N, moves, moves - 1) bases from counts of moves."""
-    totals = counts.sum(-1, keepdims=True)
-    chances = np.where(totals > 0, counts / np.maximum(totals, 1), 1.0 / counts.shape[-1])
-    return orthonormal_basis(chances)
+    return orthonormal_basis(normalised(counts, 1.0 / counts.shape[-1])[0])
 
 
 def cells_of(moments: Moments, k: int, bases: np.ndarray) -> Cells:
@@ -86,9 +86,9 @@ def cells_of(moments: Moments, k: int, bases: np.ndarray) -> Cells:
             gram[at] = basis.T @ (basis.T @ s[:-1, :-1]).T
             target[at] = basis.T @ (s[:-1, -1] - mean * s[:-1, 0])
             total[at] = s[-1, -1] - 2 * mean * s[0, -1] + mean**2 * s[0, 0]
-    sizes = [(moves - 1) ** len(group) for group in design.groups]
-    orders = np.repeat([1, *(1 + len(g) for g in design.groups)], [1, *sizes])
-    return Cells(design, gram, target, total, sums[:, 0, 0].copy(), centre, orders, to_raw)
+    starts, rows = design.offsets(moves), sums[:, 0, 0].copy()
+    orders = np.repeat([1, *(1 + len(g) for g in design.groups)], np.diff(starts, prepend=0))
+    return Cells(design, gram, target, total, rows, centre, starts, orders, to_raw)
 
 
 def evidence(cells: list[Cells], rank: int) -> dict[int, float]:
@@ -97,12 +97,7 @@ def evidence(cells: list[Cells], rank: int) -> dict[int, float]:
     for _ in range(EVIDENCE_STEPS):
         free, scaled = dict.fromkeys(ridge, 0.0), dict.fromkeys(ridge, 0.0)
         for own in cells:
-            penalty = penalties(own, ridge)
-            weights, uncertainty = _with_uncertainty(own, penalty)
-            determined = 1.0 - penalty * uncertainty
-            # Features that are zero throughout (moves never made) are neither free nor fitted.
-            determined *= np.diagonal(own.gram, axis1=1, axis2=2) > 0
-            variance = residual_variance(own, weights, determined.sum())
+            weights, _, determined, variance = _solve(own, penalties(own, ridge))
             for k in ridge:
                 free[k] += determined[:, own.orders == k].sum()
                 scaled[k] += (weights[:, own.orders == k] ** 2).sum() / variance
@@ -118,9 +113,8 @@ def evidence(cells: list[Cells], rank: int) -> dict[int, float]:
 def coefficients(cells: Cells, ridge: dict[int, float]) -> np.ndarray:
     """(cells, columns): coefficients for given penalties alone, a third of the work of a fit."""
     penalty = penalties(cells, ridge)
-    weights = np.empty_like(cells.target)
-    for at, (gram, target) in enumerate(zip(cells.gram, cells.target, strict=True)):
-        weights[at] = _refined(_factor(gram, penalty), gram, target, penalty)
+    pairs = zip(cells.gram, cells.target, strict=True)
+    weights = np.array([_refined(_factor(g, penalty), g, t, penalty) for g, t in pairs])
     weights[:, 0] += np.repeat(cells.centre, len(weights) // len(cells.centre))
     return weights
 
@@ -128,17 +122,13 @@ def coefficients(cells: Cells, ridge: dict[int, float]) -> np.ndarray:
 def fit_agent(cells: Cells, ridge: dict[int, float], *, errors: bool = True) -> AgentFit:
     """Coefficients of an agent for given penalties, and how sure they are."""
     penalty = penalties(cells, ridge)
-    weights, inverses = solve(cells, penalty)
-    determined = 1.0 - penalty * np.diagonal(inverses, axis1=1, axis2=2)
-    seen = np.diagonal(cells.gram, axis1=1, axis2=2) > 0
-    variance = residual_variance(cells, weights, (determined * seen).sum())
+    weights, roots, _, variance = _solve(cells, penalty)
     groups = len(cells.design.groups)
-    blank = np.full(groups, np.nan)
-    squares, spread, p_values = blank, blank.copy(), blank.copy()
+    squares, spread, p_values = np.full((3, groups), np.nan)
     if errors and groups:
-        squares, spread, p_values = _strengths(cells, weights, inverses, penalty, variance)
+        squares, spread, p_values = _strengths(cells, weights, roots, penalty, variance)
         if variance * cells.rows.sum() <= ROUNDING * cells.total.sum():
-            spread = blank
+            spread = np.full(groups, np.nan)
     weights[:, 0] += np.repeat(cells.centre, len(weights) // len(cells.centre))
     noise = float(np.sqrt(variance))
     return AgentFit(cells.design, weights, cells.rows, noise, squares, spread, p_values)
@@ -149,39 +139,27 @@ def penalties(cells: Cells, ridge: dict[int, float]) -> np.ndarray:
     return np.array([SMALLEST_RIDGE if k == 1 else ridge[int(k)] for k in cells.orders])
 
 
-def solve(cells: Cells, penalty: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(cells, columns) coefficients, and the inverse of every penalised Gram matrix."""
-    weights = np.empty_like(cells.target)
-    inverses = np.empty_like(cells.gram)
-    for at, (gram, target) in enumerate(zip(cells.gram, cells.target, strict=True)):
-        inverses[at] = _inverse(gram, penalty)
-        weights[at] = inverses[at] @ target
-        # One step of refinement: the inverse alone loses digits where columns nearly agree.
-        weights[at] += inverses[at] @ (target - gram @ weights[at] - penalty * weights[at])
-    return weights, inverses
+def _solve(cells: Cells, penalty: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+    """Coefficients, what makes them uncertain, and the mean square of the residuals.
 
-
-def residual_variance(cells: Cells, weights: np.ndarray, parameters: float) -> float:
-    """Mean square of the residuals, for as many rows as the parameters leave free."""
-    squares = (
-        cells.total.sum()
-        - 2 * np.einsum("cp,cp->", weights, cells.target)
-        + np.einsum("cp,cpq,cq->", weights, cells.gram, weights)
-    )
-    floor = 1e-14 * max(float(cells.total.sum()), 1e-300)
-    return max(float(squares), floor) / max(float(cells.rows.sum()) - parameters, 1.0)
-
-
-def _with_uncertainty(cells: Cells, penalty: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(cells, columns) coefficients and the diagonals alone of the inverses, for half the work."""
-    weights, diagonals = np.empty_like(cells.target), np.empty_like(cells.target)
+    (cells, columns) coefficients; for each cell R with R'R the inverse of its penalised Gram
+    matrix; (cells, columns): how far the log and not the penalty determines each coefficient; and
+    the mean square for as many rows as those leave free.
+    """
+    weights, roots = np.empty_like(cells.target), np.empty_like(cells.gram)
+    (trtri,) = get_lapack_funcs(("trtri",), (roots,))
     for at, (gram, target) in enumerate(zip(cells.gram, cells.target, strict=True)):
         factor = _factor(gram, penalty)
         weights[at] = _refined(factor, gram, target, penalty)
-        (trtri,) = get_lapack_funcs(("trtri",), (factor,))
-        inverse, _ = trtri(factor, lower=1, overwrite_c=1)
-        diagonals[at] = np.einsum("qp,qp->p", inverse, inverse)
-    return weights, diagonals
+        roots[at] = trtri(factor, lower=1, overwrite_c=1)[0]
+    determined = 1.0 - penalty * np.einsum("cqp,cqp->cp", roots, roots)
+    # Features that are zero throughout (moves never made) are neither free nor fitted.
+    determined *= np.diagonal(cells.gram, axis1=1, axis2=2) > 0
+    total = float(cells.total.sum())
+    squares = total - 2 * np.einsum("cp,cp->", weights, cells.target)
+    squares += np.einsum("cp,cpq,cq->", weights, cells.gram, weights)
+    free = max(float(cells.rows.sum()) - determined.sum(), 1.0)
+    return weights, roots, determined, max(float(squares), 1e-14 * max(total, 1e-300)) / free
 
 
 def _refined(
@@ -204,34 +182,24 @@ def _factor(gram: np.ndarray, penalty: np.ndarray) -> np.ndarray:
         if info == 0:
             return factor
         # Fewer rows than features and no penalty to speak of: the smallest that is solvable.
-        jitter = max(10 * jitter, 1e-10 * max(float(np.trace(gram)) / len(gram), 1.0))
-
-
-def _inverse(gram: np.ndarray, penalty: np.ndarray) -> np.ndarray:
-    factor = _factor(gram, penalty)
-    (potri,) = get_lapack_funcs(("potri",), (factor,))
-    inverse, _ = potri(factor, lower=1)
-    lower = np.tril(inverse)
-    return lower + np.tril(lower, -1).T
+        # Features that are zero throughout do not count, so that they change nothing.
+        seen = max(np.count_nonzero(np.diagonal(gram)), 1)
+        jitter = max(10 * jitter, 1e-10 * max(float(np.trace(gram)) / seen, 1.0))
 
 
 def _strengths(
-    cells: Cells,
-    weights: np.ndarray,
-    inverses: np.ndarray,
-    penalty: np.ndarray,
-    variance: float,
+    cells: Cells, weights: np.ndarray, roots: np.ndarray, penalty: np.ndarray, variance: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Explained variance of each group, its standard error, and p-value, pooled over cells."""
     from scipy.stats import chi2
 
-    if inverses.shape[1] == 1:  # nobody has a choice: the groups have no features
+    if roots.shape[1] == 1:  # nobody has a choice: the groups have no features
         nothing = np.zeros(len(cells.design.groups))
-        return nothing, nothing.copy(), nothing + 1.0
+        return nothing, nothing, nothing + 1.0
+    inverses = roots.swapaxes(1, 2) @ roots
     share = cells.rows / max(cells.rows.sum(), 1.0)
-    starts = np.cumsum([1, *_widths(cells)])
     squares, errors, p_values = [], [], []
-    for start, end in pairwise(starts):
+    for start, end in pairwise(cells.starts):
         block = slice(start, end)
         half = inverses[:, block] * np.sqrt(penalty)
         # The covariance of ridge estimates, whose bias is not counted.
@@ -247,9 +215,3 @@ def _strengths(
         degrees = np.linalg.matrix_rank(covariance[seen], hermitian=True).sum()
         p_values.append(chi2.sf(wald, max(int(degrees), 1)))
     return np.array(squares), np.array(errors), np.array(p_values)
-
-
-def _widths(cells: Cells) -> list[int]:
-    columns = np.bincount(cells.orders, minlength=1 + max(cells.orders))
-    groups = np.bincount([1 + len(g) for g in cells.design.groups], minlength=len(columns))
-    return [int(columns[1 + len(g)] // groups[1 + len(g)]) for g in cells.design.groups]

@@ -1,14 +1,20 @@
 """Logs: what agents saw, did and earned, checked before anybody learns from it."""
 
+import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from equipoise.core import checks
-from equipoise.offline import _checks
+from equipoise.games import Labels
+from equipoise.offline import _checks, _formats
+
+#: The tables that rows keep when they are taken out of their episodes.
+_PER_ROW = tuple(name for name in _formats.TABLES if name != "episodes")
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +32,8 @@ class Log:
     largest number found. `reward_range` declares what rewards lie between. `behaviour` is the
     product policy that chose, where it is known: (contexts, agents, actions), with states
     (contexts, horizon, agents, states, actions). With `continuous`, actions are numbers from -1
-    to 1.
+    to 1. `labels` names agents, actions and states, as those of a game: a `games.Labels` or a
+    mapping with `players`, `actions` and `states`; files keep it.
 
     Everything is checked, and what is wrong is a `ValueError` that names the row. Whole numbers
     are kept in as few bytes as they need, and rewards in float32 where they come so.
@@ -61,6 +68,8 @@ class Log:
     behaviour: np.ndarray | None
     reward_range: tuple[float, float] | None
     continuous: bool
+    #: Names of agents ("players"), actions and states; empty where there are none.
+    labels: Labels
 
     def __init__(
         self,
@@ -79,56 +88,53 @@ class Log:
         behaviour: Any = None,
         reward_range: tuple[float, float] | None = None,
         continuous: bool = False,
+        labels: Any = None,
     ):
         actions = _checks.as_table("actions", actions, None, -1)
         samples, agents = actions.shape
-        if not samples or not agents:
+        if not actions.size:
             raise ValueError(f"actions: expected at least one row and agent, found {actions.shape}")
-        if contexts is None:
-            contexts = np.zeros(samples, np.int8)
-        given = _checks.as_table("contexts", contexts, samples, None)
+        fields: dict[str, Any] = {"continuous": bool(continuous), "actions_per_agent": ()}
+        given = np.zeros(samples, np.int8) if contexts is None else contexts
+        given = _checks.as_table("contexts", given, samples, None)
         count = _checks.as_declared("contexts_count", contexts_count)
-        fields: dict[str, Any] = {"continuous": bool(continuous)}
         fields["contexts"], count = _checks.as_counted("contexts", given, count)
         fields["contexts_count"] = int(count)
         declared = _checks.as_declared_actions(actions_per_agent, agents)
         if continuous:
-            fields["actions"], fields["actions_per_agent"] = _checks.as_continuous(actions), ()
+            fields["actions"] = _checks.as_continuous(actions)
         else:
-            actions = _checks.as_discrete(actions)
             fields["actions"], counts = _checks.as_counted("actions", actions, declared)
-            fields["actions_per_agent"] = tuple(int(c) for c in counts)
+            fields["actions_per_agent"] = tuple(counts.tolist())
         fields["reward_range"] = _checks.as_range("reward_range", reward_range)
         rewards = _checks.as_table("rewards", rewards, samples, agents)
         fields["rewards"] = _checks.as_rewards(rewards, fields["reward_range"])
-        fields |= _local(
-            (states, next_states, steps, episodes), samples, agents, states_count, horizon
-        )
+        local = {"states": states, "next_states": next_states, "steps": steps, "episodes": episodes}
+        fields |= _local(local, samples, agents, states_count, horizon)
         if fields["episodes"] is not None:
-            _checks.check_episodes(
-                *(fields[name] for name in ("episodes", "steps", "contexts")),
-                *(fields[name] for name in ("states", "next_states", "horizon")),
-            )
+            _checks.check_episodes(fields)
+        fields["labels"] = Labels.of(
+            labels,
+            players=agents,
+            actions=fields["actions_per_agent"],
+            states=None if fields["states"] is None else fields["states_count"],
+        )
         for name, value in fields.items():
             object.__setattr__(self, name, value)
-        object.__setattr__(self, "behaviour", self._as_behaviour(behaviour))
-
-    def _as_behaviour(self, behaviour: Any) -> np.ndarray | None:
-        if behaviour is None:
-            return None
-        if self.continuous:
-            raise ValueError("behaviour: expected none where actions are continuous")
-        array = checks.as_float_array("behaviour", behaviour, copy=False)
-        checks.check_shape("behaviour", array, self.policy_shape, "a product policy")
-        return checks.check_probabilities("behaviour", array)
+        if behaviour is not None:
+            if continuous:
+                raise ValueError("behaviour: expected none where actions are continuous")
+            behaviour = checks.as_float_array("behaviour", behaviour, copy=False)
+            checks.check_shape("behaviour", behaviour, self.policy_shape, "a product policy")
+            behaviour = checks.check_probabilities("behaviour", behaviour)
+        object.__setattr__(self, "behaviour", behaviour)
 
     def __repr__(self) -> str:
-        parts = [f"samples={self.samples}", f"agents={self.agents}"]
-        parts.append(f"contexts={self.contexts_count}")
         few, many = min(self.actions_per_agent, default=0), max(self.actions_per_agent, default=0)
-        parts.append(f"actions={few}" if few == many else f"actions={few} to {many}")
-        if self.continuous:
-            parts[-1] = "continuous=True"
+        actions = f"actions={few}" if few == many else f"actions={few} to {many}"
+        parts = [f"samples={self.samples}", f"agents={self.agents}"]
+        parts += [f"contexts={self.contexts_count}"]
+        parts += ["continuous=True" if self.continuous else actions]
         if self.states is not None:
             parts += [f"states={self.states_count}", f"horizon={self.horizon}"]
         return f"Log({', '.join(parts)})"
@@ -180,8 +186,7 @@ class Log:
         """
         kept = object.__new__(Log)
         for name, value in vars(self).items():
-            per_row = name in ("contexts", "actions", "rewards", "states", "next_states", "steps")
-            value = value[rows] if per_row and value is not None else value
+            value = value[rows] if name in _PER_ROW and value is not None else value
             object.__setattr__(kept, name, None if name == "episodes" else value)
         if not kept.samples:
             raise ValueError("rows: expected at least one, found none")
@@ -205,9 +210,16 @@ class Log:
         >>> eq.offline.Log.read("log.npz", reward_range=(0, 1)).samples
         2
         """
-        from equipoise.offline._files import read_log
-
-        return read_log(path, declared)
+        path = Path(path)
+        _check_declared(declared)
+        fields = _formats.read(path)
+        discrete = "actions_per_agent" in fields and not fields.get("continuous", False)
+        if declared.get("continuous") and discrete:
+            raise ValueError(
+                f"{path}: expected actions that are numbers from -1 to 1, found a log that is "
+                "declared discrete; read it without continuous=True"
+            )
+        return _build(path, {**fields, **declared})
 
     @classmethod
     def read_chunks(
@@ -225,54 +237,105 @@ class Log:
         >>> [part.samples for part in eq.offline.Log.read_chunks("log.npz", rows=2)]
         [2, 1]
         """
-        from equipoise.offline._files import read_chunks
-
-        return read_chunks(path, rows, declared)
+        path, rows = Path(path), checks.check_count("rows", rows)
+        _check_declared(declared)
+        said, first = _with_counts(path, rows, declared), 0
+        for fields in _formats.parts(path, rows):
+            fields.pop("episodes", None)
+            try:
+                log = _build(path, {**fields, **said})
+            except ValueError as error:
+                raise ValueError(f"{error} (of the part that begins at row {first})") from error
+            yield log
+            first += log.samples
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the log to a `.parquet` or `.npz` file; `read` gives it back as it is."""
-        from equipoise.offline._files import write_log
+        tables, said = (
+            {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+            for names in (_formats.TABLES, _formats.DECLARED)
+        )
+        said["labels"] = self.labels.to_plain()
+        idle = ("states_count", "horizon") if self.states is None else ()
+        idle += ("actions_per_agent",) if self.continuous else ()
+        idle += () if self.labels else ("labels",)
+        _formats.write(Path(path), tables, {n: v for n, v in said.items() if n not in idle})
 
-        write_log(self, path)
+    def fingerprint(self) -> str:
+        """A word that says which log this is: equal tables have equal ones."""
+        digest = hashlib.sha256()
+        for name in _PER_ROW:
+            array = getattr(self, name)
+            if array is not None:
+                digest.update(name.encode() + np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()[:16]
 
 
 def _local(
-    given: tuple[Any, Any, Any, Any],
-    samples: int,
-    agents: int,
-    states_count: Any,
-    horizon: Any,
+    given: dict[str, Any], samples: int, agents: int, states_count: Any, horizon: Any
 ) -> dict[str, Any]:
     """Local states, steps and episodes, checked; or their absence."""
-    states, next_states, steps, episodes = given
     states_count = _checks.as_declared("states_count", states_count)
     horizon = _checks.as_declared("horizon", horizon)
-    if states is None:
-        for name, value in (("next_states", next_states), ("steps", steps), ("episodes", episodes)):
+    if given["states"] is None:
+        for name, value in given.items():
             if value is not None:
                 raise ValueError(f"{name}: expected states beside them, found none")
-        names = ("states", "next_states", "steps", "episodes")
-        return dict.fromkeys(names) | {"states_count": 1, "horizon": 1}
-    if next_states is None:
-        raise ValueError("next_states: expected them beside states, found none")
-    if steps is None:
-        if (horizon or 1) > 1 or episodes is not None:
-            raise ValueError("steps: expected them beside states, found none")
-        steps = np.zeros(samples, np.int8)
-    here = _checks.as_table("states", states, samples, agents)
-    there = _checks.as_table("next_states", next_states, samples, agents)
+        return given | {"states_count": 1, "horizon": 1}
+    for name, needed in (
+        ("next_states", True),
+        ("steps", (horizon or 1) > 1 or given["episodes"] is not None),
+    ):
+        if needed and given[name] is None:
+            raise ValueError(f"{name}: expected them beside states, found none")
+    if given["steps"] is None:
+        given["steps"] = np.zeros(samples, np.int8)
+    fields: dict[str, Any] = {
+        name: value
+        if value is None
+        else _checks.as_whole(name, _checks.as_table(name, value, samples, columns))
+        for (name, value), columns in zip(given.items(), (agents, agents, None, None), strict=True)
+    }
     if states_count is None:
-        here, there = _checks.as_whole("states", here), _checks.as_whole("next_states", there)
-        states_count = max(int(here.max()), int(there.max()), 0) + 1
-        states_count = min(states_count, _checks.LARGEST_COUNT)
-    fields: dict[str, Any] = {"states_count": states_count}
-    fields["states"], _ = _checks.as_counted("states", here, states_count)
-    fields["next_states"], _ = _checks.as_counted("next_states", there, states_count)
-    given_steps = _checks.as_table("steps", steps, samples, None)
-    fields["steps"], found = _checks.as_counted("steps", given_steps, horizon)
-    fields["horizon"] = int(found)
-    fields["episodes"] = None
-    if episodes is not None:
-        numbers = _checks.as_table("episodes", episodes, samples, None)
-        fields["episodes"] = _checks.as_whole("episodes", numbers)
-    return fields
+        highest = max(int(fields["states"].max()), int(fields["next_states"].max()), 0)
+        states_count = min(highest + 1, _checks.LARGEST_COUNT)
+    for name in ("states", "next_states"):
+        fields[name], _ = _checks.as_counted(name, fields[name], states_count)
+    fields["steps"], found = _checks.as_counted("steps", fields["steps"], horizon)
+    return fields | {"states_count": states_count, "horizon": int(found)}
+
+
+def _with_counts(path: Path, rows: int, declared: Mapping[str, Any]) -> dict[str, Any]:
+    """What is declared here or in the file, with counts of all parts together."""
+    said, counts = dict(declared), {}
+    for fields in _formats.parts(path, rows):
+        said = {**{name: fields[name] for name in _formats.DECLARED if name in fields}, **said}
+        needed = ["contexts_count", "actions_per_agent"]
+        needed += ["states_count", "horizon"] if "states" in fields else []
+        if all(name in said for name in needed):
+            break
+        part = _build(path, {k: v for k, v in fields.items() if k != "episodes"} | said)
+        counts = {
+            name: np.maximum(counts.get(name, 1), getattr(part, name)).tolist()
+            for name in needed
+            if getattr(part, name) != ()
+        }
+    return {**counts, **said}
+
+
+def _build(path: Path, fields: dict[str, Any]) -> Log:
+    for name in ("actions", "rewards"):
+        if name not in fields:
+            raise ValueError(f"{path}: expected {name}, found none; actions and rewards are needed")
+    fields.setdefault("contexts", None)
+    try:
+        return Log(**fields)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def _check_declared(declared: Mapping[str, Any]) -> None:
+    unknown = sorted(set(declared) - set(_formats.DECLARED))
+    if unknown:
+        known = ", ".join(_formats.DECLARED)
+        raise ValueError(f"declared: expected {known}, found {', '.join(unknown)}")

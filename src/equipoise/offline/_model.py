@@ -5,8 +5,95 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.games import ContextualGame, DecoupledMarkovGame
-from equipoise.offline._interactions_report import InteractionMap
+from equipoise.games import ContextualGame, DecoupledMarkovGame, Interactions
+
+
+@dataclass(frozen=True)
+class InteractionMap:
+    """The standardised terms of a fitted model, and the strength of each.
+
+    The strength of a term is the standard deviation, over the log's play, of what it adds to its
+    agent's reward (the root of the variance that it explains, with the part taken off that noise
+    would explain by chance). The terms are orthogonal: variances add up.
+
+    Intervals are normal approximations for the explained variance, from the noise that the fit
+    leaves; they take the log's play as it is, and leave out the bias of the ridge penalty. A fit
+    that leaves nothing, of rewards without noise or with a parameter for every row, says nothing
+    about how sure it is: its intervals are NaN. A p-value is the chance of as strong a
+    term where there is none (Wald).
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> game = eq.games.families.polymatrix(agents=4, actions=3).sample(key=0)
+    >>> log = eq.offline.collect(game, "uniform", samples=5_000, key=1)
+    >>> found = eq.offline.fit(log, rank=2).interactions
+    >>> found.strength.shape, bool((found.strength[0, 1:] > found.lower[0, 1:]).all())
+    ((4, 4), True)
+    """
+
+    #: The fitted terms: every term has mean zero over each of the others' moves.
+    terms: Interactions
+    #: For each term of two or more agents: whose reward, and with whom.
+    owners: np.ndarray
+    groups: tuple[tuple[int, ...], ...]
+    #: (terms,) strengths with their interval, and p-values.
+    strengths: np.ndarray
+    lowers: np.ndarray
+    uppers: np.ndarray
+    p_values: np.ndarray
+    #: Confidence level of the intervals.
+    level: float
+
+    @property
+    def agents(self) -> int:
+        """Number of agents."""
+        return self.terms.agents
+
+    @property
+    def strength(self) -> np.ndarray:
+        """(agents, agents): how much agent j's move matters to i, apart from third agents."""
+        return self._matrix(self.strengths)
+
+    @property
+    def lower(self) -> np.ndarray:
+        """(agents, agents): lower ends of the intervals of `strength`; NaN where there is none."""
+        return self._matrix(self.lowers)
+
+    @property
+    def upper(self) -> np.ndarray:
+        """(agents, agents): upper ends of the intervals of `strength`; NaN where there is none."""
+        return self._matrix(self.uppers)
+
+    @property
+    def total(self) -> np.ndarray:
+        """(agents, agents): how much j matters to i with whomever: all terms that hold both."""
+        return np.sqrt(self._matrix(self.strengths**2, largest=self.agents))
+
+    def strongest(self, count: int = 10) -> list[tuple[int, tuple[int, ...], float, float, float]]:
+        """(whose reward, with whom, strength, lower, upper) of the strongest terms.
+
+        The last two are NaN where there is no interval.
+        """
+        order = np.argsort(-self.strengths, kind="stable")[:count]
+        numbers = np.stack([self.strengths, self.lowers, self.uppers], 1)
+        return [(int(self.owners[t]), self.groups[t], *numbers[t].tolist()) for t in order]
+
+    def __str__(self) -> str:
+        lines = [f"{len(self.groups)} terms between {self.agents} agents; the strongest:"]
+        for owner, group, strength, low, high in self.strongest():
+            with_whom = ", ".join(map(str, group))
+            interval = "" if np.isnan(low) else f" [{low:.4f}, {high:.4f}]"
+            lines.append(f"  agent {owner} with {with_whom}: {strength:.4f}{interval}")
+        return "\n".join(lines)
+
+    def _matrix(self, values: np.ndarray, largest: int = 1) -> np.ndarray:
+        """(agents, agents) sums of the values of terms with at most `largest` others."""
+        matrix = np.zeros((self.agents, self.agents))
+        for owner, group, value in zip(self.owners, self.groups, values, strict=True):
+            if len(group) <= largest:
+                matrix[owner, list(group)] += value
+        return matrix
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Which interaction rank a log supports: held-out error of each, and the smallest that fits."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -10,13 +11,12 @@ import numpy as np
 
 from equipoise.core import checks
 from equipoise.core.randomness import as_key
-from equipoise.offline._design import Design
-from equipoise.offline._fit import check_discrete, moves_of, situations_of
-from equipoise.offline._joint import TABLE_ENTRIES_PER_ROW, fit_joint, joint_table
+from equipoise.offline._coverage import count_moves, sizes_of
+from equipoise.offline._fit import neighbour_sets, too_large
+from equipoise.offline._joint import fit_joint, joint_code, joint_kind, joint_table
 from equipoise.offline._least_squares import bases_of, cells_of, coefficients, evidence
 from equipoise.offline._log import Log
-from equipoise.offline._moments import Moments, add_agent
-from equipoise.offline._screen import neighbour_sets
+from equipoise.offline._moments import Design, Moments, add_agent, columns_of
 from equipoise.offline.parameters import TOO_LITTLE
 
 #: Ranks whose sums, of one agent and all folds, take more bytes than this are not tried.
@@ -147,96 +147,169 @@ def select_rank(
     >>> eq.offline.select_rank(log, ranks=(1, 2), joint=False).chosen
     2
     """
-    check_discrete(log)
-    folds = checks.check_count("folds", folds, 2)
-    largest = checks.check_count("largest", largest)
-    if log.samples < 2 * folds:
-        raise ValueError(f"log: expected at least {2 * folds} rows, found {log.samples}")
-    tried = sorted({checks.check_count("ranks", k) for k in ranks})
-    if not tried:
-        raise ValueError("ranks: expected at least one, found none")
-    key = as_key(key)
-    rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
-    fold = rng.permutation(log.samples) % folds
-    found: dict[int | str, np.ndarray] = {}
-    notes: dict[int | str, str] = {}
-    situations, moves = situations_of(log), moves_of(log)
-    rows = (log.situations, log.moves, log.rewards, (situations, moves))
-    sets = neighbour_sets(neighbours, log.agents, lambda: rows)
-    fits: dict[int, list[Design]] = {}
-    counts = _counts(log.situations, np.ascontiguousarray(log.moves.T), situations, moves)
-    plenty: dict[int | str, float] = {}
-    for rank in tried:
-        designs = [Design.of(own, rank) for own in sets]
-        # Who is not found by a test on few rows may matter still: a term takes K - 1 others.
-        least = rank - 1 if isinstance(neighbours, str) else 0
-        plenty[rank] = _rows_per_parameter(designs, rank, least, counts)
-        columns = max(design.columns(moves) for design in designs)
-        size = 8.0 * folds * situations * moves * (columns + 1) ** 2
-        if rank > log.agents:
-            notes[rank] = f"not tried: more than the {log.agents} agents"
-            plenty[rank] = np.inf
-        elif columns > largest:
-            notes[rank] = f"not tried: {columns} features, more than largest={largest}"
-        elif size > LARGEST_SUMS:
-            notes[rank] = (
-                f"not tried: {size / 1e9:.0f} GB of sums, more than {LARGEST_SUMS / 1e9:g}"
-            )
-        else:
-            fits[rank] = designs
-    judges = _judges(log, fits, folds)
-    for rank, designs in fits.items():
-        found[rank] = _errors(log, designs, rank, fold, folds, judges)
-    names: list[int | str] = list(tried)
-    if joint and log.states is None:
-        names.append("joint")
-        found["joint"] = _joint_errors(log, joint, fold, folds, key, judges)
-    constant = _constant_errors(log, fold, folds, judges)
-    return _choose(names, found, notes, judges, plenty, constant)
+    plan = Comparison(log, ranks, joint, neighbours, folds, key, largest)
+    if not plan.steps:
+        raise ValueError(f"ranks: expected one that can be tried; {plan.notes}")
+    return plan.choose(np.array([plan.errors(step) for step in range(plan.steps)]))
 
 
-def _judges(log: Log, fits: dict[int, list[Design]], folds: int) -> np.ndarray:
-    """The agents whose errors are compared: as many as the time for the largest design allows."""
-    situations, moves = situations_of(log), moves_of(log)
-    columns = max((d.columns(moves) for designs in fits.values() for d in designs), default=1)
-    work = folds * situations * moves * columns**3 / 3 + log.samples * columns**2
-    count = min(log.agents, max(FEWEST_JUDGES, int(WORK // work)))
-    return np.linspace(0, log.agents - 1, count).round().astype(int)
+class Comparison:
+    """What cross-validation computes, cut into steps of which each has a row of errors.
 
+    A step is a rank and an agent whose rewards are predicted, or the joint critic. Steps do not
+    depend on each other, so that a run can stop after any of them and go on later. The arguments
+    are those of `select_rank`.
+    """
 
-def _choose(
-    names: list[int | str],
-    found: dict[int | str, np.ndarray],
-    notes: dict[int | str, str],
-    judges: np.ndarray,
-    plenty: dict[int | str, float],
-    constant: np.ndarray,
-) -> RankSelection:
-    if not found:
-        raise ValueError(f"ranks: expected one that can be tried; {notes}")
-    missing = np.array([np.nan])
-    errors = np.array([found.get(name, missing).mean() for name in names])
-    spreads = np.array([_standard_error(found.get(name, missing)) for name in names])
-    best = int(np.nanargmin(errors))
-    within = errors <= max(errors[best] + spreads[best], ROUNDING)
-    chosen = names[int(np.argmax(within))]
-    rows = np.array([plenty.get(name, np.nan) for name in names])
-    leads = [constant[: len(e)] - e for e in (found.get(name, missing) for name in names)]
-    lead, lead_errors = ([f(own) for own in leads] for f in (np.mean, _standard_error))
-    return RankSelection(
-        tuple(names),
-        *(errors, spreads, chosen, notes, judges, rows),
-        np.array(lead),
-        np.array(lead_errors),
-    )
+    def __init__(
+        self,
+        log: Log,
+        ranks: Sequence[int],
+        joint: bool | str,
+        neighbours: Any,
+        folds: int,
+        key: Any,
+        largest: int = 800,
+    ):
+        situations, moves = self.size = sizes_of(log)
+        self.log, self.folds = log, checks.check_count("folds", folds, 2)
+        largest = checks.check_count("largest", largest)
+        if log.samples < 2 * folds:
+            raise ValueError(f"log: expected at least {2 * folds} rows, found {log.samples}")
+        tried = sorted({checks.check_count("ranks", k) for k in ranks})
+        if not tried:
+            raise ValueError("ranks: expected at least one, found none")
+        self.key = as_key(key)
+        rng = np.random.default_rng(np.asarray(jax.random.key_data(self.key)))
+        #: (samples,): the fold of each row and its situation; (agents, samples): its moves.
+        self.fold = rng.permutation(log.samples) % folds
+        self.situations, self.by_agent = log.situations, np.ascontiguousarray(log.moves.T)
+        #: The neighbours of each agent.
+        self.sets = neighbour_sets(neighbours, log)
+        counts = count_moves(self.situations, self.by_agent, situations, moves)
+        #: Designs of all agents, for every rank that is tried; and why others are not.
+        self.designs: dict[int, list[Design]] = {}
+        self.notes: dict[int | str, str] = {}
+        self.rows_per_parameter: dict[int | str, float] = {}
+        self._ridges: dict[int, dict[int, float]] = {}
+        for rank in tried:
+            columns = max(columns_of(len(own), rank, moves) for own in self.sets)
+            size = 8.0 * folds * situations * moves * (columns + 1) ** 2
+            # Who is not found by a test on few rows may matter still: a term takes K - 1 others.
+            least = rank - 1 if isinstance(neighbours, str) else 0
+            fewest = [columns_of(max(len(own), least), rank, moves) for own in self.sets]
+            ratios = (counts / np.array(fewest)[:, None])[counts > 0]
+            self.rows_per_parameter[rank] = float(np.median(ratios))
+            if rank > log.agents:
+                self.notes[rank] = f"not tried: more than the {log.agents} agents"
+                self.rows_per_parameter[rank] = np.inf
+            elif columns > largest:
+                self.notes[rank] = f"not tried: {columns} features, more than largest={largest}"
+            elif size > LARGEST_SUMS:
+                self.notes[rank] = (
+                    f"not tried: {size / 1e9:.0f} GB of sums, more than {LARGEST_SUMS / 1e9:g}"
+                )
+            elif too_large(log, self.sets, rank):
+                self.notes[rank] = "not tried: a fit of all agents would take too much memory"
+            else:
+                self.designs[rank] = [Design.of(own, rank) for own in self.sets]
+        self.joint = joint if log.states is None else False
+        self.names: tuple[int | str, ...] = (*tried, *(["joint"] if self.joint else []))
+        # As many agents are judged by as the time for the largest design allows.
+        columns = [d.columns(moves) for designs in self.designs.values() for d in designs]
+        most = max(columns, default=1)
+        work = folds * situations * moves * most**3 / 3 + log.samples * most**2
+        count = min(log.agents, max(FEWEST_JUDGES, int(WORK // work)))
+        self.judges = np.linspace(0, log.agents - 1, count).round().astype(int)
 
+    @property
+    def steps(self) -> int:
+        """How many steps there are."""
+        return len(self.designs) * len(self.judges) + bool(self.joint)
 
-def _rows_per_parameter(designs: list[Design], rank: int, least: int, counts: np.ndarray) -> float:
-    """Rows per coefficient in the median cell that was seen, of `least` neighbours or more."""
-    moves = counts.shape[-1]
-    smallest = Design.of(tuple(range(least)), rank).columns(moves)
-    columns = np.array([max(design.columns(moves), smallest) for design in designs])
-    return float(np.median((counts / columns[:, None])[counts > 0]))
+    def errors(self, step: int) -> np.ndarray:
+        """(folds,): the held-out errors of a step; NaN for folds that were left out."""
+        at, which = divmod(step, len(self.judges))
+        if at == len(self.designs):
+            return self._joint_errors()
+        rank = list(self.designs)[at]
+        agent = int(self.judges[which])
+        folded = self._moments(self.designs[rank], agent)
+        total = _sum(folded)
+        left = [_held_out(total.minus(held), held, self._ridge(rank)) for held in folded]
+        sums = total.sums[0].sum(0)
+        mean, square = sums[[0, -1], -1] / sums[0, 0]
+        return np.array(left) / max(float(square - mean**2), 1e-300)
+
+    def choose(self, errors: np.ndarray) -> RankSelection:
+        """The choice, from the errors (steps, folds) of all steps."""
+        count = len(self.designs) * len(self.judges)
+        by_rank = errors[:count].reshape(len(self.designs), len(self.judges), self.folds).mean(1)
+        found: dict[int | str, np.ndarray] = dict(zip(self.designs, by_rank, strict=True))
+        if self.joint:
+            found["joint"] = errors[-1][~np.isnan(errors[-1])]
+        missing = np.array([np.nan])
+        own = [found.get(name, missing) for name in self.names]
+        mean, spread = (np.array([f(e) for e in own]) for f in (np.mean, _standard_error))
+        best = int(np.nanargmin(mean))
+        within = mean <= max(mean[best] + spread[best], ROUNDING)
+        constant = _constant_errors(self.log, self.fold, self.folds, self.judges)
+        leads = [constant[: len(e)] - e for e in own]
+        return RankSelection(
+            self.names,
+            *(mean, spread, self.names[int(np.argmax(within))], self.notes, self.judges),
+            np.array([self.rows_per_parameter.get(name, np.nan) for name in self.names]),
+            *(np.array([f(lead) for lead in leads]) for f in (np.mean, _standard_error)),
+        )
+
+    @cached_property
+    def _parts(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """The rows of each fold, and how often each move was made in them."""
+        parts = [np.flatnonzero(self.fold == f) for f in range(self.folds)]
+        where, by_agent = self.situations, self.by_agent
+        return [(r, count_moves(where[r], by_agent[:, r], *self.size)) for r in parts]
+
+    def _moments(self, designs: list[Design], agent: int) -> list[Moments]:
+        """Those of one agent, fold by fold."""
+        reward, found = _centred(self.log, agent), []
+        for rows, count in self._parts:
+            part = Moments.empty([designs[agent]], [agent], self.log.agents, *self.size)
+            part.counts[:] = count
+            moves = self.by_agent[:, rows]
+            add_agent(part, 0, self.situations[rows], moves, reward[rows], np.float64)
+            found.append(part)
+        return found
+
+    def _ridge(self, rank: int) -> dict[int, float]:
+        """The penalties of a rank, from all folds but the first; computed once."""
+        if rank not in self._ridges:
+            designs = self.designs[rank]
+            columns = max(design.columns(self.size[1]) for design in designs)
+            cells = []
+            for i in _evidence_agents(self.log.agents, columns) if rank > 1 else ():
+                train = _sum(self._moments(designs, int(i))[1:])
+                cells.append(cells_of(train, 0, bases_of(train.counts)))
+            self._ridges[rank] = evidence(cells, rank) if rank > 1 else {}
+        return self._ridges[rank]
+
+    def _joint_errors(self) -> np.ndarray:
+        """(folds,): those of the joint critic; of a network, of the first fold alone."""
+        if self.joint not in (True, "table", "mlp"):
+            raise ValueError(f"joint: expected a bool, 'table' or 'mlp', found {self.joint!r}")
+        log, kind = self.log, joint_kind(self.log, "auto" if self.joint is True else self.joint)
+        variance = np.maximum(log.rewards.var(0, dtype=np.float64), 1e-300)
+        errors = np.full(self.folds, np.nan)
+        for f in range(self.folds if kind == "table" else 1):
+            held, train = log.take(self.fold == f), log.take(self.fold != f)
+            if kind == "table":
+                predicted = joint_table(train)[held.contexts, joint_code(held)]
+            else:
+                network = fit_joint(train, kind="mlp", key=self.key).rewards
+                inputs = jnp.asarray(held.contexts, jnp.int32), jnp.asarray(held.actions, jnp.int32)
+                predicted = np.asarray(network(*inputs))
+            left = ((held.rewards - predicted) ** 2).mean(0) / variance
+            errors[f] = left[self.judges].mean()
+        return errors
 
 
 def _standard_error(values: np.ndarray) -> float:
@@ -245,7 +318,7 @@ def _standard_error(values: np.ndarray) -> float:
 
 def _constant_errors(log: Log, fold: np.ndarray, folds: int, judges: np.ndarray) -> np.ndarray:
     """(folds,): held-out errors of the mean reward of each situation."""
-    situations, where = situations_of(log), log.situations
+    situations, where = sizes_of(log)[0], log.situations
     rows = np.bincount(fold * situations + where, minlength=folds * situations)
     rows = rows.reshape(folds, situations)
     others = rows.sum(0) - rows
@@ -268,47 +341,6 @@ def _centred(log: Log, i: int) -> np.ndarray:
     return reward - (reward.min() + np.ptp(reward) / 2)
 
 
-def _errors(
-    log: Log, designs: list[Design], rank: int, fold: np.ndarray, folds: int, judges: np.ndarray
-) -> np.ndarray:
-    """(folds,): held-out errors, from the moments of every fold alone."""
-    situations, moves = situations_of(log), moves_of(log)
-    parts = [np.flatnonzero(fold == f) for f in range(folds)]
-    contexts = log.situations
-    by_agent = np.ascontiguousarray(log.moves.T)
-    counts = [_counts(contexts[rows], by_agent[:, rows], situations, moves) for rows in parts]
-    total_counts = np.sum(counts, 0)
-
-    def moments(i: int) -> list[Moments]:
-        reward = _centred(log, i)
-        found = []
-        for rows, count in zip(parts, counts, strict=True):
-            part = Moments.empty([designs[i]], [i], log.agents, situations, moves)
-            part.counts[:] = count
-            add_agent(part, 0, contexts[rows], by_agent[:, rows], reward[rows], np.float64)
-            found.append(part)
-        return found
-
-    ridge: dict[int, float] = {}
-    if rank > 1:
-        spaced = _evidence_agents(log.agents, max(design.columns(moves) for design in designs))
-        first = total_counts - counts[0]
-        cells = []
-        for i in spaced:
-            train = _sum(moments(int(i))[1:])
-            train.counts[:] = first
-            cells.append(cells_of(train, 0, bases_of(first)))
-        ridge = evidence(cells, rank)
-    errors = np.zeros((len(judges), folds))
-    for at, i in enumerate(judges):
-        folded = moments(int(i))
-        total = _sum(folded)
-        variance = _variance(total)
-        for f, held in enumerate(folded):
-            errors[at, f] = _held_out(total.minus(held), held, ridge) / variance
-    return errors.mean(0)
-
-
 def _evidence_agents(agents: int, columns: int) -> np.ndarray:
     """Agents whose logs decide the penalties: fewer where each takes long, but two at least.
 
@@ -325,48 +357,10 @@ def _held_out(train: Moments, held: Moments, ridge: dict[int, float]) -> float:
     fitted = coefficients(cells, ridge)
     moves, sums = held.moves, held.sums[0]
     squares = 0.0
-    for c in range(held.contexts):
-        for at in range(c * moves, (c + 1) * moves):
-            weights = np.append(cells.to_raw[c] @ fitted[at], -1.0)
-            squares += float(weights @ sums[at] @ weights)
+    for at, own in enumerate(fitted):
+        weights = np.append(cells.to_raw[at // moves] @ own, -1.0)
+        squares += float(weights @ sums[at] @ weights)
     return max(squares, 0.0) / max(float(sums[:, 0, 0].sum()), 1.0)
-
-
-def _joint_errors(
-    log: Log, joint: bool | str, fold: np.ndarray, folds: int, key: jax.Array, judges: np.ndarray
-) -> np.ndarray:
-    moves = moves_of(log)
-    entries = float(log.contexts_count) * float(moves) ** log.agents
-    kind = (
-        joint
-        if isinstance(joint, str)
-        else ("table" if entries <= TABLE_ENTRIES_PER_ROW * log.samples else "mlp")
-    )
-    if kind not in ("table", "mlp"):
-        raise ValueError(f"joint: expected a bool, 'table' or 'mlp', found {joint!r}")
-    variance = np.maximum(log.rewards.var(0, dtype=np.float64), 1e-300)
-    errors = []
-    for f in range(folds if kind == "table" else 1):
-        held, train = log.take(fold == f), log.take(fold != f)
-        if kind == "table":
-            code = np.zeros(held.samples, np.int64)
-            for i in range(log.agents):
-                code = code * moves + held.actions[:, i]
-            predicted = joint_table(train, moves)[held.contexts, code]
-        else:
-            network = fit_joint(train, kind="mlp", key=key).rewards
-            inputs = jnp.asarray(held.contexts, jnp.int32), jnp.asarray(held.actions, jnp.int32)
-            predicted = np.asarray(network(*inputs))
-        errors.append((((held.rewards - predicted) ** 2).mean(0) / variance)[judges].mean())
-    return np.array(errors)
-
-
-def _counts(contexts: np.ndarray, by_agent: np.ndarray, situations: int, moves: int) -> np.ndarray:
-    counts = np.empty((situations, len(by_agent), moves), np.int64)
-    for j, own in enumerate(by_agent):
-        hits = np.bincount(contexts * moves + own, minlength=situations * moves)
-        counts[:, j] = hits.reshape(situations, moves)
-    return counts
 
 
 def _sum(parts: list[Moments]) -> Moments:
@@ -376,11 +370,4 @@ def _sum(parts: list[Moments]) -> Moments:
     for part in parts[1:]:
         sums += part.sums[0]
         counts += part.counts
-    return Moments(total.agents, total.designs, total.contexts, total.moves, [sums], counts)
-
-
-def _variance(total: Moments) -> float:
-    """Variance of an agent's rewards, over all cells."""
-    sums = total.sums[0]
-    rows, reward, square = sums[:, 0, 0].sum(), sums[:, 0, -1].sum(), sums[:, -1, -1].sum()
-    return max(float(square / rows - (reward / rows) ** 2), 1e-300)
+    return replace(total, sums=[sums], counts=counts)

@@ -10,14 +10,14 @@ late steps are those of the longer episodes.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
-from equipoise.core import checks
+from equipoise.core import InputError, checks
 from equipoise.core.extras import import_extra
 from equipoise.core.randomness import as_key
 from equipoise.offline._log import Log
@@ -30,14 +30,8 @@ State = Callable[[Any, Any], int]
 Context = Callable[[Any], int]
 
 
-@dataclass(frozen=True)
-class Episode:
-    """One episode: (steps + 1, agents) states, (steps, agents) actions and rewards."""
-
-    context: int
-    states: np.ndarray
-    actions: np.ndarray
-    rewards: np.ndarray
+#: One episode: its context, (steps + 1, agents) states, (steps, agents) actions and rewards.
+Episode = tuple[int, np.ndarray, np.ndarray, np.ndarray]
 
 
 def from_pettingzoo(
@@ -82,11 +76,8 @@ def from_pettingzoo(
     agents = list(getattr(env, "possible_agents", []))
     if not agents:
         raise ValueError("env: expected an environment with possible_agents, found none")
-    spaces = [env.action_space(agent) for agent in agents]
-    counts, starts = zip(
-        *(_discrete("action", a, s) for a, s in zip(agents, spaces, strict=True)), strict=True
-    )
-    read = _states_of({a: env.observation_space(a) for a in agents} if state is None else {}, state)
+    counts, starts = _actions_of({a: env.action_space(a) for a in agents})
+    read = state or _states_of({a: env.observation_space(a) for a in agents})
     words = np.asarray(jax.random.key_data(as_key(key))).ravel().tolist()
     played = []
     for episode in range(checks.check_count("episodes", episodes)):
@@ -104,16 +95,15 @@ def from_pettingzoo(
             states.append([read(a, seen[a]) for a in agents])
             actions.append(np.array(chosen) - starts)
             rewards.append([float(earned[a]) for a in agents])
-            over = [bool(ended[a] or cut[a]) for a in agents]
-            if any(over):
-                if not all(over):
-                    left = agents[over.index(True)]
-                    raise ValueError(
-                        f"env: expected all agents to stay until an episode ends; {left!r} left "
-                        f"episode {episode} in step {len(actions) - 1}"
-                    )
+            left = [a for a in agents if ended[a] or cut[a]]
+            if 0 < len(left) < len(agents):
+                raise ValueError(
+                    f"env: expected all agents to stay until an episode ends; {left[0]!r} left "
+                    f"episode {episode} in step {len(actions) - 1}"
+                )
+            if left:
                 break
-        played.append(Episode(number, *map(np.array, (states, actions, rewards))))
+        played.append((number, *map(np.array, (states, actions, rewards))))
     return _log(played, counts)
 
 
@@ -153,9 +143,9 @@ def from_minari(
     if not isinstance(inner, Mapping):
         raise ValueError(f"dataset: expected actions keyed by agent, found {type(space).__name__}")
     names = list(inner) if agents is None else list(agents)
-    counts, starts = zip(*(_discrete("action", a, inner[a]) for a in names), strict=True)
+    counts, starts = _actions_of({a: inner[a] for a in names})
     observed = getattr(dataset.observation_space, "spaces", dataset.observation_space)
-    read = _states_of({a: observed[a] for a in names} if state is None else {}, state)
+    read = state or _states_of({a: observed[a] for a in names})
     played = []
     for number, episode in enumerate(dataset.iterate_episodes()):
         _check_present(names, number, episode.observations, episode.actions)
@@ -166,14 +156,8 @@ def from_minari(
         shared = np.asarray(episode.rewards, np.float64)
         # Infos begin with that of the reset, which no reward belongs to.
         own = [shared if earned is None else np.asarray(earned[a])[-len(actions) :] for a in names]
-        played.append(
-            Episode(
-                0 if context is None else int(context(first)),
-                np.array(states).T,
-                actions,
-                np.array(own).T,
-            )
-        )
+        seen = 0 if context is None else int(context(first))
+        played.append((seen, np.array(states).T, actions, np.array(own).T))
     return _log(played, counts)
 
 
@@ -209,10 +193,8 @@ def from_vault(vault: Any, *, state: State | None = None, context: Context | Non
     experience = vault.read().experience if hasattr(vault, "read") else vault
     missing = {"observations", "actions", "rewards"} - set(experience)
     if missing or not {"terminals", "truncations"} & set(experience):
-        raise ValueError(
-            "vault: expected observations, actions, rewards and terminals or truncations, "
-            f"found {sorted(experience)}"
-        )
+        expected = "observations, actions, rewards and terminals or truncations"
+        raise InputError("vault", expected, sorted(experience))
     observations, actions, rewards = (
         np.asarray(experience[name])[0] for name in ("observations", "actions", "rewards")
     )
@@ -220,17 +202,13 @@ def from_vault(vault: Any, *, state: State | None = None, context: Context | Non
     for name in ("terminals", "truncations"):
         if name in experience:
             ended |= np.asarray(experience[name])[0].reshape(len(actions), -1).astype(bool).all(1)
-    names = range(actions.shape[1])
-    read = _states_of({}, state or _scalar_state)
-    played, start = [], 0
-    for end in np.flatnonzero(ended) + 1:
+    names, read = range(actions.shape[1]), state or _scalar_state
+    played, ends = [], np.flatnonzero(ended) + 1
+    for start, end in pairwise([0, *ends]):
         rows = slice(start, end)
         states = [[read(a, seen[a]) for a in names] for seen in observations[rows]]
         number = 0 if context is None else int(context(observations[start]))
-        played.append(
-            Episode(number, np.array([*states, states[-1]]), actions[rows], rewards[rows])
-        )
-        start = end
+        played.append((number, np.array([*states, states[-1]]), actions[rows], rewards[rows]))
     return _log(played, None)
 
 
@@ -245,23 +223,24 @@ def _scalar_state(agent: Any, observation: Any) -> int:
     return int(array.item())
 
 
-def _states_of(spaces: Mapping[Any, Any], state: State | None) -> State:
-    """How observations become states: as the caller says, or as `Discrete` spaces number them."""
-    if state is not None:
-        return state
+def _states_of(spaces: Mapping[Any, Any]) -> State:
+    """How observations become states where the caller does not say: as `Discrete` spaces do."""
     starts = {agent: _discrete("observation", agent, space)[1] for agent, space in spaces.items()}
     return lambda agent, observation: int(observation) - starts[agent]
+
+
+def _actions_of(spaces: Mapping[Any, Any]) -> tuple[tuple[int, ...], ...]:
+    """How many actions each agent has, and the number that they begin with."""
+    return tuple(zip(*(_discrete("action", *own) for own in spaces.items()), strict=True))
 
 
 def _discrete(what: str, agent: Any, space: Any) -> tuple[int, int]:
     """How many there are in a `Discrete` space, and the number it begins with."""
     count = getattr(space, "n", None)
     if not isinstance(count, int | np.integer):
-        hint = "; pass state=" if what == "observation" else ""
-        raise ValueError(
-            f"{what}_space: expected a Discrete space for agent {agent!r}, "
-            f"found {type(space).__name__}{hint}"
-        )
+        hint = "pass state=" if what == "observation" else ""
+        expected = f"a Discrete space for agent {agent!r}"
+        raise InputError(f"{what}_space", expected, type(space).__name__, hint)
     return int(count), int(getattr(space, "start", 0))
 
 
@@ -276,17 +255,15 @@ def _log(played: list[Episode], actions_per_agent: Sequence[int] | None) -> Log:
     """One log of all episodes; without states where there is one state and one step."""
     if not played:
         raise ValueError("episodes: expected at least one that ends, found none")
-    lengths = [len(episode.actions) for episode in played]
-    contexts = np.repeat([episode.context for episode in played], lengths)
-    actions = np.concatenate([episode.actions for episode in played])
-    rewards = np.concatenate([episode.rewards for episode in played])
-    states = np.concatenate([episode.states[:-1] for episode in played])
-    following = np.concatenate([episode.states[1:] for episode in played])
+    numbers, visited, acted, earned = zip(*played, strict=True)
+    lengths = [len(actions) for actions in acted]
+    contexts, actions, rewards = np.repeat(numbers, lengths), *map(np.concatenate, (acted, earned))
+    states, following = (
+        np.concatenate([own[part] for own in visited]) for part in (slice(-1), slice(1, None))
+    )
     if max(lengths) == 1 and not states.any():
         return Log(contexts, actions, rewards, actions_per_agent=actions_per_agent)
     steps = np.concatenate([np.arange(length) for length in lengths])
     whole = np.repeat(np.arange(len(played)), lengths) if len(set(lengths)) == 1 else None
-    return Log(
-        contexts, actions, rewards, states, following, steps, whole,
-        actions_per_agent=actions_per_agent,
-    )  # fmt: skip
+    local = (states, following, steps, whole)
+    return Log(contexts, actions, rewards, *local, actions_per_agent=actions_per_agent)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.core import checks
+from equipoise.core import InputError, checks
 
 __all__ = ["Decomposition", "decompose", "interaction_rank"]
 
@@ -45,7 +45,13 @@ class Decomposition:
 
     def mean_squares(self) -> dict[tuple[int, ...], np.ndarray]:
         """E[g_S^2 | x] for every subset; they add up to E[f^2 | x]."""
-        return {subset: self._mean(term**2, subset) for subset, term in self.terms.items()}
+        means = {}
+        for subset, term in self.terms.items():
+            values = term**2
+            for j in reversed(subset):
+                values = _average(values, self.distributions[j], values.ndim - 1)
+            means[subset] = values
+        return means
 
     def rank(self, tolerance: float = 1e-9) -> int:
         """One more than the size of the largest subset with a term above the tolerance.
@@ -53,26 +59,18 @@ class Decomposition:
         The tolerance is relative to the largest entry of any term.
         """
         scale = max(float(np.abs(term).max()) for term in self.terms.values())
-        alive = [
-            len(subset)
-            for subset, term in self.terms.items()
-            if float(np.abs(term).max()) > tolerance * scale
-        ]
+        alive = [len(s) for s, term in self.terms.items() if np.abs(term).max() > tolerance * scale]
         return 1 + max(alive, default=0)
 
     def reconstruct(self, rank: int | None = None) -> np.ndarray:
         """The sum of all terms, or of those below the given interaction rank."""
         sizes = tuple(d.shape[-1] for d in self.distributions)
-        total = np.zeros(self.x_shape + sizes)
+        total, inputs = np.zeros(self.x_shape + sizes), range(len(sizes))
         for subset, term in self.terms.items():
             if rank is None or len(subset) < rank:
-                total = total + _spread(term, subset, len(self.x_shape), len(sizes))
+                missing = [len(self.x_shape) + j for j in inputs if j not in subset]
+                total = total + np.expand_dims(term, missing)
         return total
-
-    def _mean(self, values: np.ndarray, subset: tuple[int, ...]) -> np.ndarray:
-        for j in reversed(subset):
-            values = _average(values, self.distributions[j], values.ndim - 1)
-        return values
 
 
 def decompose(
@@ -101,9 +99,7 @@ def decompose(
     """
     inputs = len(distributions)
     if callable(function):
-        sizes = tuple(
-            len(np.atleast_1d(d)) if np.ndim(d) == 1 else np.shape(d)[-1:][0] for d in distributions
-        )
+        sizes = tuple(np.shape(d)[-1] for d in distributions)
         function = function(*np.indices((x_shape or ()) + sizes, sparse=False))
     table = checks.as_float_array("function", function)
     checks.check_finite("function", table)
@@ -151,20 +147,15 @@ def interaction_rank(table: Any, *, x_axes: int = 0, tolerance: float = 1e-9) ->
 
 
 def _distribution(j: int, given: Any, x_shape: tuple[int, ...], size: int) -> np.ndarray:
+    name, shape = f"distributions[{j}]", (*x_shape, size)
     if isinstance(given, str):
         if given != "uniform":
-            raise ValueError(
-                f"distributions[{j}]: expected probabilities or 'uniform', found {given!r}"
-            )
-        return np.full((*x_shape, size), 1.0 / size)
-    array = checks.as_float_array(f"distributions[{j}]", given)
-    if array.shape not in ((size,), (*x_shape, size)):
-        raise ValueError(
-            f"distributions[{j}]: expected shape {(size,)} or {(*x_shape, size)}, "
-            f"found {array.shape}"
-        )
-    array = checks.check_probabilities(f"distributions[{j}]", array)
-    return np.broadcast_to(array, (*x_shape, size))
+            raise InputError(name, "probabilities or 'uniform'", repr(given))
+        return np.full(shape, 1.0 / size)
+    array = checks.as_float_array(name, given)
+    if array.shape not in ((size,), shape):
+        raise InputError(name, f"shape {(size,)} or {shape}", array.shape)
+    return np.broadcast_to(checks.check_probabilities(name, array), shape)
 
 
 def _average(values: np.ndarray, measure: np.ndarray, axis: int) -> np.ndarray:
@@ -173,10 +164,3 @@ def _average(values: np.ndarray, measure: np.ndarray, axis: int) -> np.ndarray:
     shape = measure.shape[:x_axes] + (1,) * (axis - x_axes) + measure.shape[x_axes:]
     shape += (1,) * (values.ndim - axis - 1)
     return (values * measure.reshape(shape)).sum(axis)
-
-
-def _spread(term: np.ndarray, subset: tuple[int, ...], x_axes: int, inputs: int) -> np.ndarray:
-    """A term with an axis of length one for every input that it does not depend on."""
-    shape, own = list(term.shape[:x_axes]), iter(term.shape[x_axes:])
-    shape += [next(own) if j in subset else 1 for j in range(inputs)]
-    return term.reshape(shape)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.core import checks
+from equipoise.offline.parameters import paper
 
 __all__ = [
     "chi_squared",
@@ -144,8 +145,7 @@ def printed_gap(
     >>> round(theory.printed_gap(20, 2, 1e-4), 3)
     0.603
     """
-    on_support = ((2.0 * agents**2) ** (rank - 1) * error) ** (1 / (3 * rank - 1))
-    return divergence * on_support + off_support
+    return divergence * paper(agents, rank, error).strength + off_support
 
 
 def printed_markov_gap(
@@ -168,14 +168,8 @@ def printed_markov_gap(
     >>> round(theory.printed_markov_gap(20, 2, 1e-8, horizon=4), 2)
     2.61
     """
-    power = 1 / (3 * rank + 2)
-    on_support = (
-        state_ratio ** (rank * power)
-        * horizon ** ((6 * rank + 2) * power)
-        * (2.0 * agents**2) ** ((rank - 1) * power)
-        * error**power
-    )
-    return divergence * on_support + off_support
+    chosen = paper(agents, rank, error, horizon=horizon, state_ratio=state_ratio)
+    return divergence * horizon * chosen.strength + off_support
 
 
 def _check_shift(others: int, rank: int, ratio: float) -> None:

@@ -4,7 +4,7 @@
 scale of a figure and `Config.quick()` one of minutes. Modules are imported when they are used.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from importlib import import_module
@@ -12,7 +12,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from equipoise.runs import Record, Run
+from equipoise.core.errors import InputError
+from equipoise.runs import Record, Run, Table
 
 __all__ = ["FIGURES", "PAPERS", "SCALES", "Figure", "figures_of"]
 
@@ -62,7 +63,7 @@ class Figure:
     def config(self, scale: str) -> Any:
         """The config at a scale."""
         if scale not in SCALES:
-            raise ValueError(f"scale: expected one of {SCALES}, found {scale!r}")
+            raise InputError("scale", f"one of {SCALES}", repr(scale))
         kind = self.load().Config
         return replace(kind.quick() if scale == "quick" else kind(), **self.changes)
 
@@ -184,6 +185,27 @@ FIGURES = (
 )
 
 
+def kept(folder: Any, name: str, settings: Any, make: Callable[[], Record]) -> Record:
+    """The record of one part of a figure: from its run folder, if there is one, or made now.
+
+    >>> kept(None, "part", {}, lambda: Record("made")).name
+    'made'
+    """
+    if folder is None:
+        return make()
+    with Run.start(Path(folder) / name, settings) as place:
+        return place.record() if place.finished else place.finish(make())
+
+
+def rows_of(table: Table) -> list[dict[str, Any]]:
+    """The rows of a table by the names of their columns.
+
+    >>> rows_of(Table(("a", "b"), [(1, 2)]))
+    [{'a': 1, 'b': 2}]
+    """
+    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+
+
 def figures_of(paper: str, names: tuple[str, ...] | list[str] = ()) -> list[Figure]:
     """The figures of a paper, all or those named.
 
@@ -194,13 +216,12 @@ def figures_of(paper: str, names: tuple[str, ...] | list[str] = ()) -> list[Figu
     ['planning', 'learning']
     """
     if paper not in PAPERS:
-        raise ValueError(f"paper: expected one of {', '.join(PAPERS)}, found {paper!r}")
+        raise InputError("paper", f"one of {', '.join(PAPERS)}", repr(paper))
     known = {figure.name: figure for figure in FIGURES if figure.paper == paper}
     for name in names:
         if name not in known:
             close = get_close_matches(name, known, n=1)
-            hint = f"; did you mean {close[0]}?" if close else ""
-            raise ValueError(
-                f"figure: expected for {paper} some of {', '.join(known)}, found {name!r}{hint}"
-            )
+            hint = f"did you mean {close[0]}?" if close else ""
+            wanted = f"for {paper} some of {', '.join(known)}"
+            raise InputError("figure", wanted, repr(name), hint)
     return [figure for name, figure in known.items() if not names or name in names]

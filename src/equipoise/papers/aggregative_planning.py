@@ -17,7 +17,7 @@ import numpy as np
 from equipoise import aggregative
 from equipoise.aggregative import theory
 from equipoise.games import load
-from equipoise.papers import aggregative_learning
+from equipoise.papers import aggregative_learning, rows_of
 from equipoise.runs import Record, Table
 
 __all__ = ["FORMS", "Config", "plot", "run"]
@@ -206,8 +206,8 @@ def plot(record: Record) -> Any:
 
     figure = Figure(figsize=(17.0, 4.0), layout="constrained")
     normal, markov, clock, worth = (figure.add_subplot(1, 4, i) for i in (1, 2, 3, 4))
-    _draw_normal(normal, _rows(record.tables["normal"]))
-    rows = _rows(record.tables["markov"])
+    _draw_normal(normal, rows_of(record.tables["normal"]))
+    rows = rows_of(record.tables["markov"])
     for axes, measure in ((markov, "gap"), (clock, "seconds")):
         _draw_markov(axes, rows, measure)
     for axes in (normal, markov, clock):
@@ -217,7 +217,7 @@ def plot(record: Record) -> Any:
     markov.set(title="Markov games", ylabel="largest gain of any agent")
     clock.set(title="time of a plan", ylabel="processor seconds")
     normal.legend(fontsize=7, frameon=False)
-    _draw_worth(worth, _rows(record.tables["welfare"]))
+    _draw_worth(worth, rows_of(record.tables["welfare"]))
     return figure
 
 
@@ -262,7 +262,3 @@ def _draw_worth(axes: Any, rows: list[dict[str, Any]]) -> None:
     axes.axhline(0.0, color="0.4", lw=0.6)
     axes.set(title="what equilibrium costs", ylabel="mean reward")
     axes.legend(fontsize=7, frameon=False)
-
-
-def _rows(table: Table) -> list[dict[str, Any]]:
-    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]

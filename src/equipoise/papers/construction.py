@@ -14,6 +14,7 @@ from equipoise import dynamics, incontext
 from equipoise.certificates import certify
 from equipoise.games import families
 from equipoise.incontext import construct
+from equipoise.papers import rows_of
 from equipoise.runs import Record, Table
 
 __all__ = ["Config", "plot", "run"]
@@ -116,7 +117,7 @@ def plot(record: Record) -> Any:
 
     figure = Figure(figsize=(13.2, 3.8), layout="constrained")
     error, play, fit = (figure.add_subplot(1, 3, i) for i in (1, 2, 3))
-    sizes, fitted = (_rows(record.tables[name]) for name in ("sizes", "fitted"))
+    sizes, fitted = (rows_of(record.tables[name]) for name in ("sizes", "fitted"))
     for i, actions in enumerate(dict.fromkeys(row["actions"] for row in sizes)):
         color = f"C{i}"
         pieces = [r for r in sizes if r["actions"] == actions and r["newton steps"] == 0]
@@ -141,7 +142,3 @@ def plot(record: Record) -> Any:
     play.set_yscale("linear")
     error.legend(fontsize=8, frameon=False)
     return figure
-
-
-def _rows(table: Table) -> list[dict[str, Any]]:
-    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]

@@ -12,6 +12,7 @@ from typing import Any
 
 from equipoise.core import checks
 from equipoise.offline.deep import ARCHITECTURES
+from equipoise.papers import rows_of
 from equipoise.runs import Record, Table
 
 #: Rank -> what a kind is called in the figure, and its formula.
@@ -91,8 +92,7 @@ def plot(record: Record) -> Any:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10.5, 3.4), layout="constrained")
-    table = record.tables["networks"]
-    rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    rows = rows_of(record.tables["networks"])
     for number, (kind, formula) in enumerate(_KINDS.values()):
         axes = figure.add_subplot(1, 3, number + 1)
         own = [row["weights"] for row in rows if row["critic"].startswith(kind)]

@@ -183,10 +183,10 @@ def _strength(config: Config, key: int) -> list[dict[str, Any]]:
             solution = offline.solve(
                 model, strength=strength, iterations=config.iterations, force=True
             )
-            estimate = solution.stats["estimated_gap"]
+            estimate = solution.stats["gap"]
             row = _row("strength", strength, name, log, certify(game, solution.policy).max_gain)
-            row |= {"on support": estimate.on_support, "off support": estimate.off_support}
-            rows.append(row | {"estimated": estimate.gap})
+            row |= {"on support": estimate["on_support"], "off support": estimate["off_support"]}
+            rows.append(row | {"estimated": estimate["gap"]})
     gap = certify(game, game.uniform_policy()).max_gain
     return rows + [_row("strength", s, "behaviour", log, gap) for s in config.strengths]
 

@@ -1,18 +1,31 @@
 """Reports: one HTML file that holds everything, made from records alone.
 
-Nothing here knows a game, a solver or a learner: a report can be made again, elsewhere and
-later, from the run folder. Matplotlib is imported when the first figure is drawn.
+A report can be made again, elsewhere and later, from the run folder. Only `record_of` knows games:
+it makes the record of a solution. Matplotlib is imported when the first figure is drawn.
 """
 
 from equipoise.report import figures
-from equipoise.report._certified import certificate_of, concept_of
-from equipoise.report._compare import compare
 from equipoise.report._folders import RunFolder, find_runs, read_runs
 from equipoise.report._page import Report
+from equipoise.report._pages import compare, page_of
+from equipoise.report._records import KINDS, record_of, tables_of
 from equipoise.report._run_curves import Curve, curves_of
-from equipoise.report._tables import certificate_table, format_value, rounding_note, state_table
+from equipoise.report._stories import status_of
+from equipoise.report._tables import (
+    FEW,
+    certificate_of,
+    certificate_table,
+    concept_of,
+    format_value,
+    has_certificate,
+    player_names,
+    rounding_note,
+    state_table,
+)
 
 __all__ = [
+    "FEW",
+    "KINDS",
     "Curve",
     "Report",
     "RunFolder",
@@ -24,7 +37,13 @@ __all__ = [
     "figures",
     "find_runs",
     "format_value",
+    "has_certificate",
+    "page_of",
+    "player_names",
     "read_runs",
+    "record_of",
     "rounding_note",
     "state_table",
+    "status_of",
+    "tables_of",
 ]

@@ -1,6 +1,6 @@
-"""What all figures share: colours, an empty drawing, labels and ticks."""
+"""What all figures share: colours, an empty drawing, labels, ticks, and rates of curves."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -48,3 +48,85 @@ def name_ticks(axis: Any, count: int, names: Sequence[str] | None, argument: str
     if count > 30:  # names would overlap
         return
     axis.set_ticks(np.arange(count), [label(name) for name in names])
+
+
+#: A curve that changes by less than this factor is constant to the eye: it has no rate.
+_CONSTANT = 1.05
+#: Curves that together span less than this factor are drawn on a linear axis.
+_NARROW = 1.2
+
+
+def fit_slope(rounds: Any, values: Any, start: float | None = None) -> tuple[float, float]:
+    """Fit `values = scale * rounds ** slope` by least squares of logarithms, from `start` on.
+
+    Without `start`, the last decade of rounds is used. Returns (slope, scale); values that are
+    not positive are left out.
+
+    **Example**
+
+    >>> import numpy as np
+    >>> from equipoise.report.figures import fit_slope
+    >>> t = np.arange(1, 1001)
+    >>> slope, scale = fit_slope(t, 3 / np.sqrt(t))
+    >>> round(slope, 6), round(scale, 6)
+    (-0.5, 3.0)
+    """
+    t, y = np.asarray(rounds, float), np.asarray(values, float)
+    if t.ndim != 1 or t.shape != y.shape:
+        raise ValueError(f"values: expected one per round, {t.shape}; found {y.shape}")
+    used = (t >= (t.max() / 10 if start is None else start)) & (y > 0) & (t > 0)
+    if used.sum() < 2:
+        raise ValueError(f"values: expected two positive ones to fit, found {used.sum()}")
+    slope, offset = np.polyfit(np.log(t[used]), np.log(y[used]), 1)
+    return float(slope), float(np.exp(offset))
+
+
+def draw_slope(axes: Any, rounds: np.ndarray, values: np.ndarray, colour: str) -> str:
+    """Draw the rate of the last decade, dashed, and return it in words for the legend.
+
+    A curve that is (nearly) constant there, not positive throughout, or known at fewer than
+    three rounds has no rate: nothing is drawn and nothing said.
+    """
+    tail = rounds >= rounds.max(initial=1.0) / 10
+    t, y = rounds[tail], values[tail]
+    if t.size < 3 or not (y > 0).all() or y.max() < _CONSTANT * y.min():
+        return ""
+    slope, scale = fit_slope(t, y)
+    axes.plot(t, scale * t**slope, "--", color=colour, lw=1.0)
+    return f"  (slope {slope:.2f})".replace("-", "−")
+
+
+def spans_a_range(values: Iterable[np.ndarray]) -> bool:
+    """Whether numbers, all of them positive, differ enough for a logarithmic axis.
+
+    >>> spans_a_range([np.array([1.0, 0.1])]), spans_a_range([np.ones(3)])
+    (True, False)
+    """
+    found = np.concatenate([np.asarray(v, float).ravel() for v in values] or [np.zeros(0)])
+    return found.size > 0 and 0 < float(found.min()) <= float(found.max()) / _NARROW
+
+
+def set_value_axis(axes: Any, values: Iterable[np.ndarray], log: bool) -> None:
+    """Make the vertical axis logarithmic or linear, with ticks that have labels either way.
+
+    Matplotlib labels powers of ten alone where there are two, and on a linear axis writes what
+    differs in the tenth digit only, beside an offset; neither tells the height of a flat curve.
+    """
+    from matplotlib.ticker import MaxNLocator, NullLocator, ScalarFormatter
+
+    found = np.concatenate([np.asarray(v, float).ravel() for v in values] or [np.zeros(0)])
+    found = found[np.isfinite(found)]
+    if not found.size:
+        return
+    low, high = float(found.min()), float(found.max())
+    if log:
+        axes.set_yscale("log")
+        if low > 0 and high < 10 * low:
+            axes.yaxis.set_major_locator(MaxNLocator(5))
+            axes.yaxis.set_minor_locator(NullLocator())
+            axes.yaxis.set_major_formatter(ScalarFormatter(useOffset=False))
+        return
+    axes.yaxis.set_major_formatter(ScalarFormatter(useOffset=False))
+    if high - low < 1e-3 * max(abs(low), abs(high)) or high == low:
+        margin = 0.1 * max(abs(low), abs(high)) or 1.0
+        axes.set_ylim(low - margin, high + margin)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from equipoise.core.errors import InputError
 from equipoise.core.plain import read_json
 from equipoise.runs import Record, read_metrics
 
@@ -44,7 +45,7 @@ class RunFolder:
         """Read a run folder, also while somebody else writes it."""
         folder = Path(path)
         if not (folder / "config.json").exists():
-            raise FileNotFoundError(f"{folder}: expected a run folder, found no config.json in it")
+            raise InputError("runs", "run folders", f"no config.json in {folder}")
         environment: dict[str, Any] = {"sessions": [], "seconds": 0.0}
         if (folder / "environment.json").exists():
             environment = read_json(folder / "environment.json", "sessions", "seconds")
@@ -97,7 +98,7 @@ def find_runs(path: str | os.PathLike[str]) -> list[Path]:
     if (folder / "config.json").exists():
         return [folder]
     if not folder.is_dir():
-        raise FileNotFoundError(f"{folder}: expected a run folder, found none")
+        raise InputError("runs", "run folders", f"none: {folder}")
     below = []
     for place, names, files in os.walk(folder):
         # Other programs keep a config.json too, but not both.
@@ -107,7 +108,7 @@ def find_runs(path: str | os.PathLike[str]) -> list[Path]:
         names[:] = sorted(name for name in names if not name.startswith("."))
     below.sort()
     if not below:
-        raise FileNotFoundError(f"{folder}: expected a run folder or one of runs, found none in it")
+        raise InputError("runs", "run folders or folders of runs", f"none in {folder}")
     return below
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from equipoise.report import figures
-from equipoise.report._folders import RunFolder
-from equipoise.report._tables import format_value
+from equipoise.report._tables import format_value, player_names
+from equipoise.runs import Record
 
 #: Policies of more actions than this, and maps of more steps or states, are not drawn.
 _LARGEST = 40
@@ -23,37 +23,64 @@ class Picture:
     caption: str = ""
 
 
-def pictures_of(run: RunFolder) -> list[Picture]:
-    """Figures of what is no curve: found by the names of arrays in the record.
+def pictures_of(record: Record | None) -> list[Picture]:
+    """Figures of what is no curve: of the solution, and of arrays by their names in the record.
 
-    `path`, (T, 3), is a policy over time, with `nash` where it should end; `nash/WHO`, (3,), are
-    equilibrium policies of players; `policy_0`, `policy_1`, ..., (actions,), what they play;
-    `strength_total` or `strength`, (agents, agents), is who matters to whom; `map/aggregate`,
-    `map/welfare`, `map/gain` and `map/region` are equilibria, of which `map/chosen` is one;
-    `aggregate`, (steps, states, coordinates), is one.
+    `payoff`, (rows, columns), is a matrix game; `path`, (T, 3), is a policy over time, with `nash`
+    where it should end; `share/WHO`, (actions,), is how many of a type play what; `strength_total`
+    or `strength`, (agents, agents), is who matters to whom; `map/aggregate`, `map/welfare`,
+    `map/gain` and `map/region` are equilibria, of which `map/chosen` is one; `aggregate`, (steps,
+    states, coordinates), is one.
 
-    >>> from pathlib import Path
-    >>> pictures_of(RunFolder(Path("x"), "x", {}, None))
-    []
+    >>> [picture.alt for picture in pictures_of(Record("x", arrays={"payoff": [[1, -1]]}))]
+    ['heat map of the 1 by 2 payoff matrix']
     """
-    arrays = {} if run.record is None else run.record.arrays
-    scalars = {} if run.record is None else run.record.scalars
-    found = [_path(arrays, scalars), _nash(arrays, scalars), _policies(arrays, scalars)]
-    found += [_interactions(run), _equilibria(arrays), _aggregate(arrays)]
-    return [picture for picture in found if picture is not None]
+    if record is None:
+        return []
+    drawers = (_payoff, _path, _policies, _values, _shares, _interactions, _equilibria, _aggregate)
+    return [picture for draw in drawers for picture in draw(record)]
 
 
-def strength_of(run: RunFolder) -> np.ndarray | None:
+def strength_of(record: Record | None) -> np.ndarray | None:
     """(agents, agents): how much the action of the second matters to the first, if it does."""
-    arrays = {} if run.record is None else run.record.arrays
-    strength = arrays.get("strength_total", arrays.get("strength"))
-    return strength if strength is not None and strength.ndim == 2 and strength.any() else None
+    if record is None:
+        return None
+    known = {**record.arrays, **(record.solution or {}).get("stats", {})}
+    strength = known.get("strength_total", known.get("strength"))
+    drawn = strength is not None and np.ndim(strength) == 2 and np.any(strength)
+    return np.asarray(strength) if drawn else None
 
 
-def _path(arrays: Mapping[str, np.ndarray], scalars: Mapping[str, Any]) -> Picture | None:
+def _labels(record: Record, which: str, player: int = 0) -> Any:
+    """Names of the actions of a player, or of the states."""
+    found = record.scalars.get("labels", {}).get(which)
+    if found is None or which != "actions":
+        return found
+    return found[player if len(found) > 1 else 0]
+
+
+def _payoff(record: Record) -> list[Picture]:
+    payoff = record.arrays.get("payoff")
+    if payoff is None or payoff.ndim != 2 or max(payoff.shape) > _LARGEST:
+        return []
+    row, column = player_names(2, record.scalars.get("labels", {}).get("players"))
+    figure = figures.heat_map(
+        payoff,
+        rows=_labels(record, "actions", 0),
+        columns=_labels(record, "actions", 1),
+        title=f"payoff to {row}",
+        xlabel=column,
+        ylabel=row,
+    )
+    height, width = payoff.shape
+    return [Picture(figure, f"heat map of the {height} by {width} payoff matrix")]
+
+
+def _path(record: Record) -> list[Picture]:
+    arrays, scalars = record.arrays, record.scalars
     path = arrays.get("path")
     if path is None or path.ndim != 2 or path.shape[1] != 3 or not len(path):
-        return None
+        return []
     drawn = scalars.get("drawn")
     what = gap = None
     if isinstance(drawn, Mapping):
@@ -67,55 +94,115 @@ def _path(arrays: Mapping[str, np.ndarray], scalars: Mapping[str, Any]) -> Pictu
     alt += "" if gap is None else f"; its gap (NashConv) at the end is {format_value(gap, 3)}"
     told = [] if what is None else [str(what)]
     told += [] if gap is None else [f"gap (NashConv) at the end {format_value(gap, 3)}"]
-    return Picture(figures.simplex_plot(path, equilibrium=nash), alt, "; ".join(told))
+    return [Picture(figures.simplex_plot(path, equilibrium=nash), alt, "; ".join(told))]
 
 
-def _nash(arrays: Mapping[str, np.ndarray], scalars: Mapping[str, Any]) -> Picture | None:
+def _policies(record: Record) -> list[Picture]:
+    """What the players of one game play: bars and a triangle, or heat maps over states."""
+    found = (record.solution or {}).get("policy", {})
+    if found.get("kind") != "profile":
+        return []
+    policies = [np.asarray(found["strategies"][str(i)]) for i in range(len(found["strategies"]))]
+    if any(p.size == 0 or max(p.shape) > _LARGEST for p in policies):
+        return []
+    names = player_names(len(policies), record.scalars.get("labels", {}).get("players"))
+    shown = dict(zip(names, policies, strict=True))
+    if all(policy.ndim == 1 for policy in policies):
+        told = "; ".join(f"{name}: {_numbers(p)}" for name, p in shown.items())
+        alt = f"bars of the probabilities of each action. {told}"
+        actions = _labels(record, "actions")
+        same = len({p.size for p in policies}) == 1 and len(actions or ()) == policies[0].size
+        bars = figures.policy_bars(shown, actions=actions if same else None, title="policy")
+        return [Picture(bars, alt), *_triangle(record, shown)]
+    if record.scalars.get("kind") != "markov" or any(policy.ndim != 2 for policy in policies):
+        return []  # those of a batch of games
+    return [
+        Picture(
+            figures.heat_map(
+                policy,
+                rows=_labels(record, "states"),
+                columns=_labels(record, "actions", player),
+                title=name,
+                xlabel="action",
+                ylabel="state",
+            ),
+            f"heat map of the probabilities of the {name} player's actions in every state",
+        )
+        for player, (name, policy) in enumerate(shown.items())
+    ]
+
+
+def _triangle(record: Record, shown: Mapping[str, np.ndarray]) -> list[Picture]:
     """Equilibrium policies over three actions, each a star in one triangle."""
-    points = {
-        name.removeprefix("nash/"): array
-        for name, array in arrays.items()
-        if name.startswith("nash/") and array.shape == (3,)
-    }
+    points = {name: policy for name, policy in shown.items() if policy.shape == (3,)}
     if not points:
-        return None
+        return []
     places = "; ".join(f"{name} at {_numbers(point)}" for name, point in points.items())
-    return Picture(
-        figures.simplex_plot(equilibrium=points, title="equilibrium"),
-        f"equilibrium in the triangle of three actions: {places}",
-        _of_game(scalars, f"equilibrium: {places}"),
-    )
+    game, actions = record.scalars.get("game"), _labels(record, "actions")
+    names = {"actions": actions} if actions is not None and len(actions) == 3 else {}
+    return [
+        Picture(
+            figures.simplex_plot(equilibrium=points, title="equilibrium", **names),
+            f"equilibrium in the triangle of three actions: {places}",
+            f"{game}; equilibrium: {places}" if isinstance(game, str) else places,
+        )
+    ]
 
 
-def _policies(arrays: Mapping[str, np.ndarray], scalars: Mapping[str, Any]) -> Picture | None:
-    names = [name for name in arrays if name.startswith("policy_")]
-    policies = [arrays[f"policy_{i}"] for i in range(len(names)) if f"policy_{i}" in arrays]
-    if not policies or any(p.ndim != 1 or not 0 < p.size <= _LARGEST for p in policies):
-        return None
-    who = ("row", "column") if len(policies) == 2 else [f"player {i}" for i in range(len(names))]
-    shown = dict(zip(who, policies, strict=True))
-    told = "; ".join(f"{name}: {_numbers(p)}" for name, p in shown.items())
-    return Picture(
-        figures.policy_bars(shown, title="policy"),
-        f"bars of the probabilities of each action. {told}",
-    )
+def _values(record: Record) -> list[Picture]:
+    """Histograms of the values and gaps of a batch of games, or of values of very many states."""
+    if record.scalars.get("kind") not in ("matrix", "normal-form", "markov"):
+        return []
+    found = record.solution or {}
+    value, gains = (np.asarray(x) for x in (found["value"], found["certificate"]["gains"]))
+    batch = gains.ndim > 1
+    if value.ndim == 0 or (not batch and value.size <= _LARGEST):
+        return []  # a table shows them
+    what = "games" if batch else "states"
+    figure = figures.histogram(value, title="values", xlabel="value to row", ylabel=what)
+    pictures = [Picture(figure, f"histogram of the values of the {what} to the row player")]
+    if batch:
+        gaps = gains.sum(-1)
+        figure = figures.histogram(gaps, title="NashConv", xlabel="NashConv", log=True)
+        alt = f"histogram of the certified gaps; the largest is {gaps.max():.2g}"
+        pictures.append(Picture(figure, alt))
+    return pictures
 
 
-def _interactions(run: RunFolder) -> Picture | None:
-    strength = strength_of(run)
+def _shares(record: Record) -> list[Picture]:
+    shares = {
+        f"type {name.removeprefix('share/')}": array
+        for name, array in record.arrays.items()
+        if name.startswith("share/")
+    }
+    if not shares:
+        return []
+    told = "; ".join(f"{name}: {_numbers(p)}" for name, p in shares.items())
+    actions = _labels(record, "actions")
+    figure = figures.policy_bars(shares, actions=actions, title="share of each type that plays it")
+    return [Picture(figure, f"bars of the shares of each type that play each action. {told}")]
+
+
+def _interactions(record: Record) -> list[Picture]:
+    strength = strength_of(record)
     if strength is None:
-        return None
+        return []
     i, j = np.unravel_index(int(strength.argmax()), strength.shape)
-    return Picture(
-        figures.interaction_map(strength),
-        "heat map of interaction, agents counted from 0; strongest is how much the action of "
-        f"agent {j} matters to the reward of agent {i}",
-    )
+    note = f" The {_LARGEST} agents who matter most are shown." * (len(strength) > _LARGEST)
+    return [
+        Picture(
+            figures.interaction_map(strength, most=_LARGEST),
+            "heat map of interaction, agents counted from 0; strongest is how much the action of "
+            f"agent {j} matters to the reward of agent {i}",
+            f"standard deviation of what an agent's action adds to another's reward.{note}",
+        )
+    ]
 
 
-def _equilibria(arrays: Mapping[str, np.ndarray]) -> Picture | None:
+def _equilibria(record: Record) -> list[Picture]:
+    arrays = record.arrays
     if "map/aggregate" not in arrays or not len(arrays["map/aggregate"]):
-        return None
+        return []
     places, welfare = arrays["map/aggregate"], arrays["map/welfare"]
     chosen = None
     if "map/chosen" in arrays and "map/chosen_welfare" in arrays:
@@ -132,20 +219,20 @@ def _equilibria(arrays: Mapping[str, np.ndarray]) -> Picture | None:
     alt = f"map of {many} over the aggregate; the best for society is at {_numbers(best)}"
     alt += "" if chosen is None else f", the chosen one at {_numbers(chosen[0])}"
     caption = "Shaded are the cells each was found in." if "map/region" in arrays else ""
-    return Picture(figure, alt, caption)
+    return [Picture(figure, alt, caption)]
 
 
-def _aggregate(arrays: Mapping[str, np.ndarray]) -> Picture | None:
-    aggregate = arrays.get("aggregate")
+def _aggregate(record: Record) -> list[Picture]:
+    aggregate = record.arrays.get("aggregate")
     if aggregate is None or aggregate.ndim != 3 or max(aggregate.shape[:2]) > _LARGEST:
-        return None
-    figure = figures.heat_map(aggregate[..., 0].T, title="aggregate", xlabel="step", ylabel="state")
-    return Picture(figure, "heat map of the aggregate by step and state")
-
-
-def _of_game(scalars: Mapping[str, Any], text: str) -> str:
-    game = scalars.get("game")
-    return f"{game}; {text}" if isinstance(game, str) else text
+        return []
+    found = []
+    for k in range(min(aggregate.shape[2], 3)):
+        which = f", coordinate {k}" if aggregate.shape[2] > 1 else ""
+        options = {"title": f"aggregate{which}", "xlabel": "step", "ylabel": "state"}
+        figure = figures.heat_map(aggregate[..., k].T, **options)
+        found.append(Picture(figure, f"heat map of the aggregate by step and state{which}"))
+    return found
 
 
 def _numbers(values: Any) -> str:

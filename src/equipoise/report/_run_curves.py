@@ -6,8 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.report._canvas import canvas, cycle, label
-from equipoise.report._slopes import draw_slope, set_value_axis, spans_a_range
+from equipoise.report._canvas import (
+    canvas,
+    cycle,
+    draw_slope,
+    label,
+    set_value_axis,
+    spans_a_range,
+)
 from equipoise.runs import Record
 
 #: Names of the array that says where the others were recorded, and what it is called on the axis.

@@ -1,13 +1,18 @@
 """Numbers for people: how values, certificates and states are written in tables."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from equipoise.core import Certificate
-from equipoise.runs import Table
+from equipoise.core.errors import InputError
+from equipoise.core.results import AggregativeCertificate, Certificate, TableCertificate
+from equipoise.report._folders import RunFolder
+from equipoise.runs import Record, Table
+
+#: Certificates of more players than this are summed up.
+FEW = 20
 
 
 def format_value(value: Any, digits: int = 4) -> str:
@@ -38,37 +43,75 @@ def format_value(value: Any, digits: int = 4) -> str:
 
 
 def certificate_table(certificate: Certificate, players: Sequence[str] | None = None) -> Table:
-    """What each player could gain; for a batch of games the mean, median and worst.
+    """What each player could gain: what was found, and what is proven to be the most.
+
+    Of a batch of games, and of very many players, the mean, the median and the worst are told.
 
     **Example**
 
     >>> import numpy as np
-    >>> from equipoise.core import Certificate
+    >>> from equipoise.certificates import TableCertificate
     >>> from equipoise.report import certificate_table
-    >>> certificate = Certificate(np.array([0.0, 0.5]), np.array([1.0, -1.0]), "enumeration", True)
+    >>> gains = np.array([0.0, 0.5])
+    >>> certificate = TableCertificate(gains, gains, np.array([1.0, -1.0]), "enumeration")
     >>> for row in certificate_table(certificate, ("row", "column")).rows:
     ...     print(row)
-    ('row', 1.0, 0.0)
-    ('column', -1.0, 0.5)
-    ('max gain', None, 0.5)
-    ('NashConv (sum of gains)', None, 0.5)
-    ('exploitability (NashConv / players)', None, 0.25)
+    ('row', 1.0, 0.0, 0.0)
+    ('column', -1.0, 0.5, 0.5)
+    ('max gain', None, 0.5, 0.5)
+    ('NashConv (sum of gains)', None, 0.5, 0.5)
+    ('exploitability (NashConv / players)', None, 0.25, 0.25)
     """
+    count = certificate.players
     if certificate.gains.ndim > 1:
-        return _batch_table(certificate)
-    names = _names(certificate, players)
+        rows = [
+            (name, *(float(f(x)) for f in (np.mean, np.median, np.max)))
+            for name, (x, _) in _measures(certificate).items()
+        ]
+        most = certificate.max_upper
+        proven = (float(f(most)) for f in (np.mean, np.median, np.max))
+        return Table(
+            ("measure", "mean", "median", "worst"), [*rows, ("max gain, at most", *proven)]
+        )
+    if count > FEW:
+        worst = int(certificate.gains.argmax())
+        pair = (certificate.gains, certificate.upper)
+        rows = [
+            (f"largest, agent {worst}", float(certificate.max_gain), float(certificate.max_upper)),
+            *((f"{f.__name__} agent", *(float(f(x)) for x in pair)) for f in (np.median, np.mean)),
+        ]
+        if certificate.concept == "nash":
+            sums = ("all agents together (NashConv)", *(float(x.sum()) for x in pair))
+            rows.append(sums)
+        return Table((f"gains of {count:,} agents", "gain", "at most"), rows)
+    if players is not None and len(players) != count:
+        raise InputError("players", f"{count} names", len(players))
+    names = [f"player {i}" for i in range(count)] if players is None else players
     # The value of a Markov game depends on the state: `state_table` shows it.
     by_state = certificate.state_gains is not None
-    values = [None] * len(names) if by_state else [float(v) for v in certificate.value]
-    rows: list[tuple[Any, ...]] = [
-        (name, value, float(gain))
-        for name, value, gain in zip(names, values, certificate.gains, strict=True)
-    ]
-    rows += [(name, None, float(measure)) for name, measure in _measures(certificate)]
-    gain = "gain (worst state)" if by_state else "gain"
+    values = [None] * count if by_state else [float(v) for v in certificate.value]
+    columns = zip(names, values, certificate.gains, certificate.upper, strict=True)
+    found = [(name, value, float(gain), float(most)) for name, value, gain, most in columns]
+    # Sums of gains are distances from Nash equilibria alone.
+    measures = list(_measures(certificate).items())[: 3 if certificate.concept == "nash" else 1]
+    found += [(name, None, *(float(x) for x in pair)) for name, pair in measures]
     if by_state:
-        return Table(("player", gain), [(row[0], row[2]) for row in rows])
-    return Table(("player", "value", gain), rows)
+        heads = ("player", "gain (worst state)", "at most")
+        return Table(heads, [(row[0], *row[2:]) for row in found])
+    return Table(("player", "value", "gain", "at most"), found)
+
+
+def _measures(certificate: Certificate) -> dict[str, tuple[Any, Any]]:
+    """The measures of the gains that were found, and of their bounds."""
+    summed = certificate.upper.sum(-1)
+    return {
+        "max gain": (certificate.max_gain, certificate.max_upper),
+        "NashConv (sum of gains)": (certificate.nash_conv, summed),
+        "exploitability (NashConv / players)": (
+            certificate.exploitability,
+            summed / certificate.players,
+        ),
+    }
 
 
 def rounding_note(certificate: Certificate) -> str:
@@ -77,10 +120,10 @@ def rounding_note(certificate: Certificate) -> str:
     **Example**
 
     >>> import numpy as np
-    >>> from equipoise.core import Certificate
+    >>> from equipoise.certificates import TableCertificate
     >>> from equipoise.report import rounding_note
     >>> gains = np.array([3e-16, -1e-16])
-    >>> rounding_note(Certificate(gains, np.zeros(2), "enumeration", True))[:26]
+    >>> rounding_note(TableCertificate(gains, gains, np.zeros(2), "enumeration"))[:26]
     'The max gain may be larger'
     """
     largest, total = certificate.max_gain, certificate.nash_conv
@@ -92,49 +135,148 @@ def rounding_note(certificate: Certificate) -> str:
     )
 
 
-def state_table(certificate: Certificate, players: Sequence[str] | None = None) -> Table:
+def state_table(
+    certificate: Certificate,
+    players: Sequence[str] | None = None,
+    states: Sequence[str] | None = None,
+) -> Table:
     """Value and gain of each player in every state of one Markov game.
 
     **Example**
 
     >>> import numpy as np
-    >>> from equipoise.core import Certificate
+    >>> from equipoise.certificates import TableCertificate
     >>> from equipoise.report import state_table
     >>> gains = np.array([[0.0, 0.1], [0.2, 0.0]])
-    >>> certificate = Certificate(gains.max(0), np.ones((2, 2)), "policy iteration", True, gains)
+    >>> sides = {"state_gains": gains, "state_upper": gains}
+    >>> certificate = TableCertificate(gains.max(0), gains.max(0), np.ones((2, 2)), "m", **sides)
     >>> state_table(certificate).columns
     ('state', 'value to player 0', 'gain of player 0', 'value to player 1', 'gain of player 1')
     """
     if certificate.state_gains is None or certificate.state_gains.ndim != 2:
-        raise ValueError("certificate: expected that of one Markov game, found no gains by state")
-    names = _names(certificate, players)
+        raise InputError("certificate", "that of one Markov game", "no gains by state")
+    names = [f"player {i}" for i in range(certificate.players)] if players is None else players
     columns = [f"{word} {name}" for name in names for word in ("value to", "gain of")]
     rows = []
     for state, gains in enumerate(certificate.state_gains):
         pairs = zip(certificate.value[state], gains, strict=True)
-        rows.append((state, *(float(number) for pair in pairs for number in pair)))
+        name = state if states is None else states[state]
+        rows.append((name, *(float(number) for pair in pairs for number in pair)))
     return Table(("state", *columns), rows)
 
 
-def _measures(certificate: Certificate) -> list[tuple[str, Any]]:
-    return [
-        ("max gain", certificate.max_gain),
-        ("NashConv (sum of gains)", certificate.nash_conv),
-        ("exploitability (NashConv / players)", certificate.exploitability),
-    ]
+def player_names(count: int, names: Sequence[str] | None = None) -> Sequence[str]:
+    """The names of players, or what those are called who have none: row and column where two.
+
+    >>> player_names(2), player_names(3)
+    (('row', 'column'), ('player 0', 'player 1', 'player 2'))
+    """
+    if names is not None:
+        return names
+    return ("row", "column") if count == 2 else tuple(f"player {i}" for i in range(count))
 
 
-def _batch_table(certificate: Certificate) -> Table:
-    rows = [
-        (name, float(np.mean(x)), float(np.median(x)), float(np.max(x)))
-        for name, x in _measures(certificate)
-    ]
-    return Table(("measure", "mean", "median", "worst"), rows)
+#: Concepts by their short names, as `equipoise.certify` takes them.
+_CONCEPTS = {"nash": "Nash", "cce": "coarse correlated", "ce": "correlated"}
+IN_MODEL = "in the fitted model"
+#: Kind of certificate -> its class.
+_KINDS = {kind.kind: kind for kind in (TableCertificate, AggregativeCertificate)}
 
 
-def _names(certificate: Certificate, players: Sequence[str] | None) -> Sequence[str]:
-    if players is None:
-        return [f"player {i}" for i in range(certificate.players)]
-    if len(players) != certificate.players:
-        raise ValueError(f"players: expected {certificate.players} names, found {len(players)}")
-    return players
+def certificate_of(record: Record) -> Certificate:
+    """The certificate that a record keeps.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> game = eq.games.load("matching-pennies")
+    >>> record = eq.report.record_of(game, eq.solve(game))
+    >>> eq.report.certificate_of(record).concept
+    'nash'
+    """
+    found = (record.solution or {}).get("certificate")
+    if found is None:
+        raise InputError("record", "a solution with its certificate", "none")
+    return _KINDS[found["kind"]].from_plain(found)
+
+
+def has_certificate(record: Record | None) -> bool:
+    """Whether a record keeps a certificate that says something.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> eq.report.has_certificate(eq.runs.Record("empty"))
+    False
+    """
+    found = None if record is None else (record.solution or {}).get("certificate")
+    return found is not None and not np.isnan(np.sum(found.get("gains", 0.0)))
+
+
+def concept_of(certificate: Certificate) -> str:
+    """What a certificate is one of, in words.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> from equipoise.report import concept_of
+    >>> concept_of(eq.solve(eq.games.load("matching-pennies")).certificate)
+    'Nash equilibrium'
+    """
+    return f"{_CONCEPTS[certificate.concept]} equilibrium"
+
+
+def certificate_rows(run: RunFolder) -> list[dict[str, Any]]:
+    """What the record certifies, and what a learner could prove from samples alone.
+
+    >>> import equipoise as eq
+    >>> from pathlib import Path
+    >>> game = eq.games.load("matching-pennies")
+    >>> record = eq.report.record_of(game, eq.solve(game))
+    >>> (row,) = certificate_rows(RunFolder(Path("x"), "x", {}, record))
+    >>> row["concept"], row["games"], row["exact"]
+    ('Nash', 1, True)
+    """
+    if run.record is None:
+        return []
+    scalars = run.record.scalars
+    rows: list[dict[str, Any]] = []
+    if has_certificate(run.record):
+        rows.append(_row(run.record))
+    if isinstance(scalars.get("bound"), float) and isinstance(scalars.get("confidence"), float):
+        bound = scalars["bound"]
+        how = f"proven by samples, with probability {scalars['confidence']:g}"
+        rows.append({"concept": "Nash", "at most": bound, "games": 1, "how": how, "exact": False})
+    return [row | {"run": run.label} for row in rows]
+
+
+def _row(record: Record) -> dict[str, Any]:
+    certificate, how = certificate_of(record), certificate_of(record).method
+    proven = float(np.max(certificate.max_upper))
+    row: dict[str, Any] = {
+        "concept": _CONCEPTS.get(certificate.concept, certificate.concept),
+        "games": np.size(certificate.nash_conv),
+        "max gain": float(np.mean(certificate.max_gain)),
+        "worst": float(np.max(certificate.max_gain)),
+        "at most": proven if np.isfinite(proven) else None,
+        "how": how,
+        "exact": certificate.exact,
+    }
+    if IN_MODEL in how:
+        gap = record.solution["stats"].get("gap", {}) if record.solution else {}
+        named = f"{row['concept']}, {IN_MODEL}"
+        return row | {"concept": named, "interval": _interval(gap), "exact": False}
+    if certificate.concept == "nash":
+        row["NashConv"] = float(np.mean(certificate.nash_conv))
+        row["exploitability"] = float(np.mean(certificate.exploitability))
+    return row
+
+
+def _interval(gap: Mapping[str, Any]) -> str | None:
+    """The interval of a gap over resampled logs with its level; of too few for one, their range."""
+    if gap.get("interval") is None:
+        return None
+    low, high = gap["interval"]
+    count = np.size(gap.get("resampled", ()))
+    how = f"range of {count}" if gap.get("level") is None else f"{gap['level']:.0%}"
+    return f"{how}: {format_value(low, 3)} to {format_value(high, 3)}"

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from equipoise.core.errors import InputError
 from equipoise.core.files import write_text
 from equipoise.core.plain import differences, read_json, to_plain
 from equipoise.runs._checkpoint import (
@@ -36,7 +37,7 @@ _ASIDE = ".damaged"
 _NAMED = 6
 
 
-class OtherConfig(ValueError):
+class OtherConfig(InputError):
     """The folder holds the run of another config; says what differs.
 
     **Example**
@@ -142,10 +143,9 @@ class Run:
                 found = differences(stored, _plain_config(config))
                 if found:
                     rest = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-                    raise OtherConfig(
-                        f"config: expected that of {folder}, found other values of: "
-                        f"{', '.join(found[:_NAMED])}{rest}; choose another folder"
-                    )
+                    others = f"other values of: {', '.join(found[:_NAMED])}{rest}"
+                    hint = "choose another folder"
+                    raise OtherConfig("config", f"that of {folder}", others, hint)
             return cls(folder, stored, lock, _check_keep(keep))
 
     @classmethod

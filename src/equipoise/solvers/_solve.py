@@ -134,7 +134,7 @@ def solve(game: Any, **options: Any) -> Solution:
     (True, 'solved')
     """
     row = KINDS[kinds.kind_of(game)]
-    checks.check_concrete("solve", game)
+    checks.check_concrete("solve", "zero_sum", game)
     if isinstance(row, str):
         raise ValueError(
             f"game: expected a kind of game that has a solver, found a {type(game).__name__}; "

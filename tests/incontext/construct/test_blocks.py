@@ -3,12 +3,12 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from equipoise.incontext.construct._projection import add_projection
 from numpy.testing import assert_allclose
 
 from equipoise.core import simplex
 from equipoise.core.precision import double_precision
 from equipoise.incontext.construct import Reciprocal
+from equipoise.incontext.construct._arithmetic import add_projection
 from equipoise.incontext.construct._blocks import Blueprint, Layout
 from equipoise.incontext.construct._omd import binary
 

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 import equipoise as eq
+from equipoise.core import weights
 from equipoise.core.precision import double_precision
 from equipoise.offline.deep import TD3BC, Actors, Critic, PolicyGradient, fit, improve
 from equipoise.offline.deep import _ascent as ascent_module
 from equipoise.offline.deep import _improve as improve_module
-from equipoise.offline.deep._ascent import Frozen, _slopes
-from equipoise.offline.deep._improve import freeze
+from equipoise.offline.deep._ascent import Frozen, _slopes, freeze
 from equipoise.offline.deep._rows import Rows, prepare
 
 
@@ -84,6 +84,21 @@ def test_actors_agree_and_gradients_do_too(pairwise):
     gradient = improve(critics, log, PolicyGradient(), key=0)
     assert eq.certify(game, gradient.policy).max_gain < 0.05
     assert gradient.networks is None
+
+
+@pytest.mark.parametrize(
+    ("change", "missing"),
+    [({"kind": "DQN"}, ""), ({"method": {"speed": 1}}, ""), ({"sizes": 3}, ""), ({}, "points")],
+)
+def test_damaged_actors_are_refused_by_file(pairwise, tmp_path, change, missing):
+    _, log, critics = pairwise
+    improve(critics, log, PolicyGradient(steps=2), key=0).save(tmp_path)
+    arrays = weights.read_arrays(tmp_path / "actors.safetensors")
+    described = weights.read_description(tmp_path / "actors.json", ("kind",))
+    arrays.pop(missing, None)
+    weights.write_weights(tmp_path, "actors", arrays, described | change)
+    with pytest.raises(ValueError, match=r"actors\.json: expected"):
+        Actors.load(tmp_path)
 
 
 def test_stochastic_policies_follow_the_strength():

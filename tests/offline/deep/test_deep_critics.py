@@ -1,5 +1,6 @@
 """Networks of a given rank: their rank, their gradients, their training and its end."""
 
+from dataclasses import replace
 from itertools import combinations, product
 
 import equinox as eqx
@@ -9,11 +10,11 @@ import numpy as np
 import pytest
 
 import equipoise as eq
+from equipoise.core import weights
 from equipoise.core.precision import double_precision
 from equipoise.offline.deep import Critic, Critics, fit
 from equipoise.offline.deep import _critics as critics_module
 from equipoise.offline.deep import _fit as fit_module
-from equipoise.offline.deep import _train as train_module
 from equipoise.offline.deep._networks import all_scopes
 from equipoise.offline.deep._rows import Rows, Sizes, prepare
 
@@ -187,7 +188,7 @@ def test_a_stopped_run_goes_on_to_the_same_critics(tmp_path, monkeypatch):
     whole = fit(log, critic, key=3)
     monkeypatch.setattr("equipoise.runs._loop.CHECKPOINT_SHARE", float("inf"))
     monkeypatch.setattr(fit_module, "_LOOK_SECONDS", 0.0)
-    advance, calls = train_module.advance, []
+    advance, calls = fit_module.advance_learners, []
 
     def killed(*arguments):
         calls.append(0)
@@ -195,7 +196,7 @@ def test_a_stopped_run_goes_on_to_the_same_critics(tmp_path, monkeypatch):
             raise SystemError("killed")
         return advance(*arguments)
 
-    monkeypatch.setattr(train_module, "advance", killed)
+    monkeypatch.setattr(fit_module, "advance_learners", killed)
     with pytest.raises(SystemError):
         fit(log, critic, key=3, run=tmp_path / "run")
     resumed = fit(log, critic, key=3, run=tmp_path / "run")
@@ -212,13 +213,13 @@ def test_interrupted_training_returns_the_best_so_far(monkeypatch):
     import os
     import signal
 
-    advance = train_module.advance
+    advance = fit_module.advance_learners
 
     def pressed(*arguments):
         os.kill(os.getpid(), signal.SIGINT)
         return advance(*arguments)
 
-    monkeypatch.setattr(train_module, "advance", pressed)
+    monkeypatch.setattr(fit_module, "advance_learners", pressed)
     critics = fit(simple_log(), Critic(2, width=8, depth=1, epochs=50), key=0)
     assert (critics.rounds == 1).all()
     assert np.isfinite(critics.validation).all()
@@ -264,6 +265,25 @@ def test_saved_critics_are_read_back(critic, tmp_path):
     (tmp_path / "critics.safetensors").write_bytes(b"nothing")
     with pytest.raises(ValueError, match="damaged"):
         Critics.load(tmp_path)
+
+
+@pytest.mark.parametrize("missing", ["models/.own", "rounds", "shift"])
+def test_critics_without_an_array_are_refused_by_file(missing, tmp_path):
+    critics = fit(simple_log(), Critic.linear(1), key=0)
+    critics.save(tmp_path)
+    arrays = weights.read_arrays(tmp_path / "critics.safetensors")
+    described = weights.read_description(tmp_path / "critics.json", ("kind", "spec", "sizes"))
+    del arrays[missing]
+    weights.write_weights(tmp_path, "critics", arrays, described)
+    with pytest.raises(ValueError, match=r"critics\.json: expected a description with"):
+        Critics.load(tmp_path)
+
+
+def test_critics_of_training_that_diverged_are_read_back(tmp_path):
+    critics = fit(simple_log(), Critic.linear(1), key=0)
+    infinite = np.full_like(critics.validation, np.inf)
+    replace(critics, validation=infinite, unexplained=infinite).save(tmp_path)
+    np.testing.assert_array_equal(Critics.load(tmp_path).validation, infinite)
 
 
 def test_every_trial_has_weights_and_rows_of_its_own():

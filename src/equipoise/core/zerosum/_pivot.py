@@ -85,23 +85,22 @@ def _take(flat: Array, index: Array) -> Array:
 
 
 def _initial(payoff: Array, perturbation: float) -> _Tableau:
-    rows, columns, games = payoff.shape
+    rows, columns, _ = payoff.shape
     # A generic right-hand side has no ties, hence no cycles; the refinement forgets it.
     steps = (jnp.arange(1, rows + 1, dtype=payoff.dtype) * 0.6180339887498949) % 1.0
-    right = 1.0 + perturbation * steps
+    # Everything that the loop carries derives from the payoffs: under `shard_map` it has to vary
+    # over the same axes of the mesh as they do.
+    zero = payoff[:1, 0] * 0.0
+    none = zero.astype(jnp.int32)
     return _Tableau(
         body=payoff,
-        right=jnp.broadcast_to(right[:, None], (rows, games)),
-        cost=-jnp.ones((columns, games), payoff.dtype),
-        row_label=jnp.broadcast_to(
-            jnp.arange(columns, columns + rows, dtype=jnp.int32)[:, None], (rows, games)
-        ),
-        column_label=jnp.broadcast_to(
-            jnp.arange(columns, dtype=jnp.int32)[:, None], (columns, games)
-        ),
+        right=(1.0 + perturbation * steps)[:, None] + zero,
+        cost=-jnp.ones((columns, 1), payoff.dtype) + zero,
+        row_label=jnp.arange(columns, columns + rows, dtype=jnp.int32)[:, None] + none,
+        column_label=jnp.arange(columns, dtype=jnp.int32)[:, None] + none,
         norms=1.0 + (payoff * payoff).sum(0),
-        active=jnp.ones(games, bool),
-        pivots=jnp.zeros(games, jnp.int32),
+        active=none[0] == 0,
+        pivots=none[0],
     )
 
 

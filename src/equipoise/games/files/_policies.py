@@ -64,7 +64,7 @@ def read_policy(path: str | os.PathLike[str], game: Game | None = None) -> Polic
         if path.suffix.lower() == ".npz":
             return _from_arrays(read_npz(path))
         content = read_json_value(path)
-        if isinstance(content, dict) and not ({"kind", "strategies"} & set(content)):
+        if isinstance(content, dict):
             content = content.get("policy", content)
         return _from_content(content, game)
     except ValueError as error:

@@ -1,31 +1,20 @@
 """Transformers built by hand: the weights that the in-context paper's theorems speak of."""
 
-from equipoise.incontext.construct._arithmetic import Reciprocal
-from equipoise.incontext.construct._fine_tune import fine_tune
-from equipoise.incontext.construct._hand_built import HandBuilt, PositionTokens, Size
-from equipoise.incontext.construct._markov import omd_markov
-from equipoise.incontext.construct._omd import omd
-from equipoise.incontext.construct._picture import picture
+from equipoise.incontext.construct._arithmetic import Reciprocal as Reciprocal
+from equipoise.incontext.construct._hand_built import HandBuilt as HandBuilt
+from equipoise.incontext.construct._hand_built import PositionTokens as PositionTokens
+from equipoise.incontext.construct._hand_built import Size as Size
+from equipoise.incontext.construct._hand_built import fine_tune as fine_tune
+from equipoise.incontext.construct._markov import omd_markov as omd_markov
+from equipoise.incontext.construct._omd import omd as omd
+from equipoise.incontext.construct._picture import picture as picture
+from equipoise.incontext.construct._surrogate import FittedStep as FittedStep
+from equipoise.incontext.construct._surrogate import fitted_step as fitted_step
 from equipoise.incontext.construct._surrogate import (
-    FittedStep,
-    fitted_step,
-    printed_surrogate_step,
-    surrogate_bound,
-    surrogate_step,
+    printed_surrogate_step as printed_surrogate_step,
 )
+from equipoise.incontext.construct._surrogate import surrogate_bound as surrogate_bound
+from equipoise.incontext.construct._surrogate import surrogate_step as surrogate_step
 
-__all__ = [
-    "FittedStep",
-    "HandBuilt",
-    "PositionTokens",
-    "Reciprocal",
-    "Size",
-    "fine_tune",
-    "fitted_step",
-    "omd",
-    "omd_markov",
-    "picture",
-    "printed_surrogate_step",
-    "surrogate_bound",
-    "surrogate_step",
-]
+#: Everything imported above.
+__all__ = sorted(name for name in vars() if not name.startswith("_"))  # pyright: ignore[reportUnsupportedDunderAll]

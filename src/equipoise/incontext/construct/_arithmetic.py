@@ -123,7 +123,8 @@ def add_projection(plan: Blueprint, actions: int, target: str, offset: float = 0
     one, floor = layout["one"][0], layout["floor"][0]
     for stage in range(actions if actions > 2 else 1):  # odd-even transposition sort
         first = stage % 2
-        exchanges = [_exchange(w[i], w[i + 1]) for i in range(first, actions - 1, 2)]
+        pairs = [(w[i], w[i + 1]) for i in range(first, actions - 1, 2)]
+        exchanges = [Unit(lower - upper, upper - lower) for upper, lower in pairs]
         plan.mlp(f"sort w: neighbours {first}-{first + 1}, ...", *exchanges)
     sums = np.tril(np.ones((actions, actions))) / np.arange(1, actions + 1)[:, None]
     mass = (one - actions * floor)[None] / np.arange(1, actions + 1)[:, None]
@@ -143,8 +144,3 @@ def add_projection(plan: Blueprint, actions: int, target: str, offset: float = 0
         Unit(floor, rows.sum(0)),
         *([Unit(one, -offset * rows.sum(0))] if offset else []),
     )
-
-
-def _exchange(upper: np.ndarray, lower: np.ndarray) -> Unit:
-    """A comparator: the larger of two goes up."""
-    return Unit(lower - upper, upper - lower)

@@ -1,8 +1,8 @@
-"""A hand-built transformer with what it stands for: sizes, norm, and its error as a learner."""
+"""A hand-built transformer with what it stands for: sizes, norm, its error; and its training."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -10,15 +10,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from equipoise.core import InputError, checks
 from equipoise.core.precision import double_precision, single_precision
-from equipoise.dynamics import OMD, History, MarkovOMD, play
-from equipoise.dynamics.loop import Tables
+from equipoise.core.randomness import as_key
+from equipoise.dynamics import OMD, History, MarkovOMD, Spec, play
 from equipoise.games import MarkovGame, MatrixGame
+from equipoise.games.families import Family
 from equipoise.incontext import theory
-from equipoise.incontext._contexts import Context, compiled_follow, take, visited
-from equipoise.incontext._losses import write
+from equipoise.incontext._config import Config
+from equipoise.incontext._contexts import Context, compiled_follow, take, visited, write
 from equipoise.incontext._model import MLP, Attention, Transformer
-from equipoise.incontext._players import Players
+from equipoise.incontext._players import Players, pick
+from equipoise.incontext._step import Trainer, run_cycle
 from equipoise.incontext._tokens import Tokens
 from equipoise.incontext.construct._arithmetic import Reciprocal
 from equipoise.incontext.construct._blocks import Layout
@@ -129,9 +132,7 @@ class HandBuilt:
     def size(self) -> Size:
         """Width, layers, heads, and how many weights."""
         layers = self.model.layers
-        leaves = [
-            np.asarray(leaf) for leaf in jax.tree.leaves(eqx.filter(self.model, eqx.is_array))
-        ]
+        leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(self.model)]
         return Size(
             width=self.layout.width,
             coordinates=self.layout.used,
@@ -149,29 +150,14 @@ class HandBuilt:
         return theory.norm(self.model)
 
     @property
-    def double(self) -> bool:
-        """Whether the weights are in double precision."""
-        return self.model.embed.dtype == np.float64
-
-    @property
     def players(self) -> Players:
         """Both seats, for `equipoise.incontext.play`; in single precision, as play is."""
         if self.current:
             raise ValueError("answer: expected 'all' for players, found 'current'")
-        models = jax.tree.map(
-            lambda leaf: (
-                jnp.asarray(np.asarray(leaf, np.float32))[None, None]
-                if eqx.is_array(leaf)
-                else leaf
-            ),
-            self.model,
-        )
+        single = jax.tree.map(lambda leaf: np.asarray(leaf, np.float32), self.model)
+        models = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None, None], single)
         actions, states = self.tokens.actions, self.tokens.states
         return Players(models, self.tokens, (actions, actions), states, "linear")
-
-    def with_model(self, model: Transformer) -> "HandBuilt":
-        """The same network with other weights: fine-tuned ones, say."""
-        return replace(self, model=model)
 
     def error(
         self,
@@ -196,7 +182,9 @@ class HandBuilt:
         reward_range: tuple[float, float] = (0.0, 1.0),
     ) -> np.ndarray:
         """The Euclidean distances one by one: (games, seats, tokens); over states, the largest."""
-        self._check(games)
+        self.check_shape("games", games)
+        if isinstance(games, MarkovGame) and games.discount != self.discount:
+            raise InputError("games", f"the discount {self.discount}", games.discount)
         rounds, learner = self.tokens.rounds, self.learner
         options: Any = {"reward_range": reward_range, "double": True, "history": True}
         history = play(games, learner, learner, rounds=rounds, key=key, **options).history
@@ -207,7 +195,8 @@ class HandBuilt:
 
     def answer(self, history: History) -> np.ndarray:
         """What the network says to each seat's view: (games, seats, tokens, [states,] actions)."""
-        with double_precision() if self.double else single_precision():
+        double = self.model.embed.dtype == np.float64
+        with double_precision() if double else single_precision():
             context = Context.of_history(history)
             answers = np.asarray(_answer(self.model, self.tokens, context), float)
         states = () if self.tokens.states is None else (-1,)
@@ -215,28 +204,21 @@ class HandBuilt:
 
     def _learned(self, history: History) -> np.ndarray:
         """What the learner says to the same, in double precision."""
-        actions = (self.tokens.actions, self.tokens.actions)
         with double_precision():
             context = Context.of_history(history)
-            games = context.actions.shape[1]
-            tables = Tables.blank(games, actions, self.tokens.states, self.discount)
-            policies = np.asarray(compiled_follow(self.learner, context, tables))
+            spec = Spec(self.tokens.actions, self.tokens.states, self.discount)
+            policies = np.asarray(compiled_follow(self.learner, context, (spec, spec)))
             if self.current:
                 policies = visited(policies, np.asarray(context.states))[..., None, :]
         return np.swapaxes(policies, 0, 1)
 
-    def _check(self, games: MatrixGame | MarkovGame) -> None:
+    def check_shape(self, name: str, games: MatrixGame | MarkovGame | Family) -> None:
+        """Refuse games, or a family of them, for which the network was not built."""
         expected = ((self.tokens.actions,) * 2, self.tokens.states)
         found = (games.actions, getattr(games, "states", None))
         if found != expected:
-            raise ValueError(
-                f"games: expected {expected[0]} actions and states {expected[1]}, "
-                f"found {found[0]} and {found[1]}"
-            )
-        if isinstance(games, MarkovGame) and games.discount != self.discount:
-            raise ValueError(
-                f"games: expected the discount {self.discount}, found {games.discount}"
-            )
+            one, other = ("{} actions and states {}".format(*each) for each in (expected, found))
+            raise InputError(name, one, other)
 
 
 @eqx.filter_jit
@@ -247,3 +229,65 @@ def _answer(model: Transformer, tokens: PositionTokens, context: Context) -> jax
         return jax.lax.map(model, write(tokens, take(context, index[None]))[:, 0])
 
     return jax.lax.map(game, jnp.arange(context.actions.shape[1]))
+
+
+def fine_tune(
+    built: HandBuilt,
+    family: Family,
+    *,
+    steps: int,
+    key: Any,
+    batch: int = 32,
+    learning_rate: float = 1e-3,
+    exploration: float = 0.2,
+    weights: Literal["nonzero", "all"] = "nonzero",
+    micro_batch: int = 8,
+) -> HandBuilt:
+    """Train hand-built weights on the duality gap of the policies that they play.
+
+    Each step is one of `pretrain`: it plays `batch` new games of the family with the weights as
+    they are, each game with a share of uniform play below `exploration`, and follows the gradient
+    of the mean gap over all rounds, through every block, for `micro_batch` games at a time.
+    With `weights="nonzero"` the wiring stays and its constants are tuned, step sizes and
+    positions among them; with "all", zeros change as well. The result is in single precision,
+    and is no longer the learner it came from: `error` says how far it has gone.
+
+    **Example**
+
+    >>> import numpy as np
+    >>> import equipoise as eq
+    >>> family = eq.games.families.uniform(actions=2)
+    >>> built = eq.incontext.construct.omd(actions=2, rounds=4, reciprocal_units=2)
+    >>> tuned = eq.incontext.construct.fine_tune(
+    ...     built, family, steps=10, batch=16, learning_rate=0.01, key=0
+    ... )
+    >>> moved = np.asarray(tuned.model.embed) - np.asarray(built.model.embed)
+    >>> bool(0 < abs(moved).max() < 0.1)
+    True
+    """
+    micro_batch = checks.check_count("micro_batch", micro_batch)
+    config = Config(
+        rounds=built.tokens.rounds,
+        exploration=exploration,
+        steps=steps,
+        batch=batch,
+        play_ahead=1,
+        micro_batch=2 * micro_batch,  # of sequences, two a game
+        optimiser="adam",  # which leaves alone what has no gradient
+        learning_rate=learning_rate,
+        warmup=0,
+        precision="float32",
+    )
+    if weights not in ("nonzero", "all"):
+        raise InputError("weights", "'nonzero' or 'all'", repr(weights))
+    built.check_shape("family", family)
+    with single_precision():
+        players, key = replace(built.players, exploration=exploration), as_key(key)
+        mask = None
+        if weights == "nonzero":  # one for weights that may change
+            mask = jax.tree.map(lambda leaf: (leaf[0] != 0).astype(leaf.dtype), players.models)
+        trainer = Trainer(players, family, None, config, jax.default_backend(), mask)
+        learned = trainer.start()
+        for step in range(steps):
+            learned, _ = run_cycle(trainer, learned, jax.random.fold_in(key, step))
+    return replace(built, model=pick(learned.models, (0, 0)))

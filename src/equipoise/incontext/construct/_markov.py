@@ -13,21 +13,25 @@ with T. The price is that numbers as large as `T^2` must be exact: T up to about
 single precision. The norm does not grow with T either (the paper has `O(T^3)`).
 """
 
-from collections.abc import Sequence
 from typing import Literal
 
-import jax.numpy as jnp
 import numpy as np
 
-from equipoise.core import checks
+from equipoise.core import InputError, checks
 from equipoise.core.precision import double_precision
-from equipoise.dynamics import MarkovOMD
-from equipoise.incontext._model import Transformer
+from equipoise.dynamics import Advantage, MarkovOMD
 from equipoise.incontext.construct._arithmetic import Reciprocal, add_projection
-from equipoise.incontext.construct._blocks import Blueprint, Head, Layout
+from equipoise.incontext.construct._blocks import Blueprint, Head, Layout, Rows
 from equipoise.incontext.construct._hand_built import HandBuilt, PositionTokens
-from equipoise.incontext.construct._omd import Precision, add_step, check_knobs
-from equipoise.incontext.construct._rates import RoundRates, check_markov_learner, tabulate
+from equipoise.incontext.construct._omd import (
+    Precision,
+    RoundRates,
+    add_step,
+    assemble,
+    check_knobs,
+    check_parts,
+    tabulate,
+)
 
 Answer = Literal["all", "current"]
 RATES = ("step", "beta", "pull", "floor", "follow")
@@ -68,9 +72,9 @@ def omd_markov(
     checks.check_range("discount", discount, 0.0, 1.0, high_open=True)
     check_knobs(reciprocal_units, newton_steps, dtype)
     if answer not in ("all", "current"):
-        raise ValueError(f"answer: expected 'all' or 'current', found {answer!r}")
+        raise InputError("answer", "'all' or 'current'", repr(answer))
     learner = MarkovOMD.vanishing() if learner is None else learner
-    check_markov_learner(learner)
+    check_parts(learner, loss=Advantage)
     rates = tabulate(learner.rates, learner.value_step, rounds, actions)
     reciprocal = rates.reciprocal(reciprocal_units, newton_steps)
     asked = states if answer == "all" else 1
@@ -80,19 +84,9 @@ def omd_markov(
         plan = Blueprint(layout, dtype)
         _add_block(plan, actions, asked, discount, reciprocal)
         readout = layout["answer"] + layout["one"] / actions
-        model = Transformer(
-            embed=jnp.asarray(_embedding(layout, tokens, rates), dtype),
-            embed_bias=None,
-            layers=tuple(step.layer for step in plan.steps),
-            norm=None,
-            readout=jnp.asarray(readout, dtype),
-            readout_bias=None,
-            repeats=rounds,
-        )
-    purposes = tuple(step.purpose for step in plan.steps)
-    return HandBuilt(
-        model, tokens, learner, layout, purposes, reciprocal, discount, answer == "current"
-    )
+        embed = _embedding(layout, tokens, rates)
+        more = (reciprocal, discount, answer == "current")
+        return assemble(plan, embed, readout, tokens, learner, *more)
 
 
 def _layout(states: int, actions: int, asked: int) -> Layout:
@@ -161,18 +155,16 @@ def _count(plan: Blueprint, asked: int) -> None:
         "visits of every state so far",
         Head(layout["count"], one, layout["state"], visits),
     )
-    wanted: Sequence[Head] = (
-        [plan.linear(visits, "asked")]
-        if asked > 1 or len(visits) == 1
-        else [Head(layout["next"], visits, one, layout["asked"])]
-    )
+    wanted = plan.linear(visits, "asked")
+    if asked == 1 < len(visits):
+        wanted = Head(layout["next"], visits, one, layout["asked"])
     plan.own(
         "n, ahead = visits of state, of next before this round; clear answer",
         Head(layout["state"], visits, one, layout["n"]),
         Head(layout["next"], visits, one, layout["ahead"]),
         Head(layout["state"], layout["next"], -one, layout["ahead"]),
         plan.clear("answer"),
-        *wanted,
+        wanted,
     )
     plan.own(
         "squares of counts",
@@ -185,26 +177,25 @@ def _count(plan: Blueprint, asked: int) -> None:
     )
 
 
+def _visit(
+    layout: Layout, square: Rows, number: Rows, state: Rows, value: Rows, target: Rows
+) -> Head:
+    """A head that reads one token, that of a visit: `square` is that of its `number`."""
+    query = np.concatenate([-square, 2.0 * number, -layout["one"], state])
+    return Head(query, layout.rows(["one", "n", "n^2", "state"]), value, target)
+
+
 def _look_up(plan: Blueprint, uniform: float, middle: float) -> None:
     """Policy and value of the state, value of the next state, rates: each from one token."""
     layout = plan.layout
     one, n, square = layout["one"], layout["n"], layout["n^2"]
-    keys = layout.rows(["one", "n", "n^2", "state"])
     found = layout.rows(["x", "V", "V'", *RATES])
+    own, passed = layout.rows(["x", "V"]), layout.rows(["policy", "value"])
+    ahead = layout["ahead^2"], layout["ahead"], layout["next"]
     plan.causal(
         "x, V from the last visit of state; V' from that of next; rates from round n",
-        Head(
-            np.concatenate([2.0 * n - one - square, 2.0 * (n - one), -one, layout["state"]]),
-            keys,
-            layout.rows(["policy", "value"]),
-            layout.rows(["x", "V"]),
-        ),
-        Head(
-            np.concatenate([-layout["ahead^2"], 2.0 * layout["ahead"], -one, layout["next"]]),
-            keys,
-            layout["value"],
-            layout["V'"],
-        ),
+        _visit(layout, square - 2.0 * n + one, n - one, layout["state"], passed, own),
+        _visit(layout, *ahead, layout["value"], layout["V'"]),
         Head(
             np.concatenate([one - square, 2.0 * n, -one]),
             layout.rows(["one", "t", "t^2"]),
@@ -224,21 +215,14 @@ def _answer(plan: Blueprint, actions: int, asked: int) -> None:
     """Policies of the states asked for, from their last visits, this round's included."""
     layout = plan.layout
     one, state, answer = layout["one"], layout["state"], layout["answer"]
-    keys = layout.rows(["one", "n", "n^2", "state"])
     heads = []
     for s in range(asked):
         pick = np.zeros_like(state)
         pick[s] = one[0]
         which = pick if asked == len(state) else layout["next"]
         number, square = layout["asked"][s : s + 1], layout["asked^2"][s : s + 1]
-        heads.append(
-            Head(
-                np.concatenate([-square, 2.0 * number, -one, which]),
-                keys,
-                layout["policy"],
-                answer[s * actions : (s + 1) * actions],
-            )
-        )
+        part = answer[s * actions : (s + 1) * actions]
+        heads.append(_visit(layout, square, number, which, layout["policy"], part))
     plan.causal("answer: policies from the last visits", *heads)
     plan.own(
         "answer: undo the 1 / i; clear scratch",

@@ -1,20 +1,21 @@
 """Theorem 4.1 as weights: online mirror descent in a ReLU transformer."""
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from math import ceil, log2
-from typing import Literal
+from typing import Any, Literal
 
 import jax.numpy as jnp
 import numpy as np
 
-from equipoise.core import checks
+from equipoise import dynamics
+from equipoise.core import InputError, checks
 from equipoise.core.precision import double_precision
-from equipoise.dynamics import OMD
+from equipoise.core.schedules import Rates, Schedule
+from equipoise.dynamics import OMD, MarkovOMD
 from equipoise.incontext._model import Transformer
 from equipoise.incontext.construct._arithmetic import Reciprocal, add_projection
 from equipoise.incontext.construct._blocks import Blueprint, Head, Layout
 from equipoise.incontext.construct._hand_built import HandBuilt, PositionTokens
-from equipoise.incontext.construct._rates import RoundRates, check_learner, tabulate
 
 Precision = Literal["float32", "float64"]
 
@@ -60,7 +61,7 @@ def omd(
     rounds = checks.check_count("rounds", rounds)
     check_knobs(reciprocal_units, newton_steps, dtype)
     learner = OMD.vanishing() if learner is None else learner
-    follow, start = check_learner(learner)
+    follow, start = _baseline(learner)
     rates = tabulate(learner.rates, follow, rounds, actions)
     reciprocal = rates.reciprocal(reciprocal_units, newton_steps)
     bits = max(1, ceil(log2(rounds + 1)))
@@ -70,17 +71,29 @@ def omd(
         plan = Blueprint(layout, dtype)
         _add_block(plan, actions, bits, reciprocal)
         embed = _embedding(layout, tokens, rates, bits, start)
-        model = Transformer(
-            embed=jnp.asarray(embed, dtype),
-            embed_bias=None,
-            layers=tuple(step.layer for step in plan.steps),
-            norm=None,
-            readout=jnp.asarray(layout["policy"], dtype),
-            readout_bias=None,
-            repeats=rounds,
-        )
+        return assemble(plan, embed, layout["policy"], tokens, learner, reciprocal)
+
+
+def assemble(
+    plan: Blueprint,
+    embed: np.ndarray,
+    readout: np.ndarray,
+    tokens: PositionTokens,
+    learner: OMD | MarkovOMD,
+    *more: Any,
+) -> HandBuilt:
+    """The network of a block that is repeated once per round."""
+    model = Transformer(
+        embed=jnp.asarray(embed, plan.dtype),
+        embed_bias=None,
+        layers=tuple(step.layer for step in plan.steps),
+        norm=None,
+        readout=jnp.asarray(readout, plan.dtype),
+        readout_bias=None,
+        repeats=tokens.rounds,
+    )
     purposes = tuple(step.purpose for step in plan.steps)
-    return HandBuilt(model, tokens, learner, layout, purposes, reciprocal)
+    return HandBuilt(model, tokens, learner, plan.layout, purposes, *more)
 
 
 def check_knobs(units: int | None, newton_steps: int | None, dtype: str) -> None:
@@ -90,7 +103,81 @@ def check_knobs(units: int | None, newton_steps: int | None, dtype: str) -> None
     if newton_steps is not None:
         checks.check_count("newton_steps", newton_steps, at_least=0)
     if dtype not in ("float32", "float64"):
-        raise ValueError(f"dtype: expected 'float32' or 'float64', found {dtype!r}")
+        raise InputError("dtype", "'float32' or 'float64'", repr(dtype))
+
+
+@dataclass(frozen=True)
+class RoundRates:
+    """Schedules at rounds (or visits) 0, 1, ..., T; in round 0 nothing moves."""
+
+    #: Length of a gradient step, `eta / 2`.
+    step: np.ndarray
+    beta: np.ndarray
+    #: `eta eps / 2`: how far the regulariser pulls in a step.
+    pull: np.ndarray
+    #: Least probability of an action.
+    floor: np.ndarray
+    #: Step of the baseline, or of the value of a state.
+    follow: np.ndarray
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """By the names of the coordinates that hold them."""
+        return dict(vars(self))
+
+    def reciprocal(self, units: int | None, newton_steps: int | None) -> Reciprocal:
+        """The approximation of `1 / (x_a + beta)` for these rates; see `omd` for the knobs."""
+        low = float((self.floor + self.beta)[1:].min())
+        start = Reciprocal(low, 1.0 + float(self.beta[1:].max()), units or 1)
+        if newton_steps is None:
+            newton_steps = start.exact_steps() if units is None else 0
+        return Reciprocal(start.low, start.high, start.units, newton_steps)
+
+
+def check_parts(learner: OMD | MarkovOMD, **more: type) -> None:
+    """Refuse a learner that is not built."""
+    known = {"mirror": dynamics.Euclidean, "anchor": dynamics.UniformAnchor, **more}
+    for part, kind in known.items():
+        found = getattr(learner, part)
+        if not isinstance(found, kind):
+            hint = "vanishing() has all that is built"
+            raise InputError("learner", f"{part} {kind.__name__}", type(found).__name__, hint)
+
+
+def _baseline(learner: OMD) -> tuple[Schedule | None, float]:
+    """The schedule of a learner's baseline, and its start."""
+    check_parts(learner, estimate=dynamics.ImplicitExploration)
+    if isinstance(learner.loss, dynamics.Baseline):
+        return learner.loss.step, float(learner.loss.start)
+    for form, start in ((dynamics.PlainLoss, 1.0), (dynamics.Gain, 0.0)):
+        if isinstance(learner.loss, form):
+            return None, start
+    expected, hint = "the loss Baseline or PlainLoss or Gain", "OMD.vanishing() has the first"
+    raise InputError("learner", expected, type(learner.loss).__name__, hint)
+
+
+def tabulate(rates: Rates, follow: Schedule | None, rounds: int, actions: int) -> RoundRates:
+    """Evaluate schedules at rounds 1 to T in double precision."""
+    with double_precision():
+        t = jnp.arange(1, rounds + 1)
+
+        def table(values: object, first: float) -> np.ndarray:
+            return np.append(first, np.broadcast_to(np.asarray(values, float), rounds))
+
+        step = table(rates.step(t, actions), 0.0)
+        found = RoundRates(
+            step=step,
+            beta=table(rates.beta(t), float(rates.beta(1))),
+            pull=step * table(rates.strength(t, actions), 0.0),
+            floor=table(rates.floor(t) / actions, 0.0),
+            follow=table(0.0 if follow is None else follow(t), 0.0),
+        )
+    for name, values in found.columns().items():
+        if not np.isfinite(values).all() or values.min() < 0.0:
+            lowest = f"{name} {values.min():.6g}"
+            raise InputError("learner", "rates that are never negative", lowest)
+    if (found.floor + found.beta)[1:].min() <= 0.0:
+        raise InputError("learner", "beta or the floor above 0 in every round", "both 0")
+    return found
 
 
 def _layout(actions: int, bits: int) -> Layout:
@@ -183,13 +270,11 @@ def add_step(plan: Blueprint, *, loss: np.ndarray, follow: tuple[str, np.ndarray
         plan.product("follow", goal - layout[old], name),
     )
     both = layout["v"] + layout["w"]  # written to v and to w alike
-    scaled: Callable[[float], Head] = lambda sign: Head(  # noqa: E731
-        layout["step"], sign * layout["scratch"], -sign * layout["action"], both
-    )
+    step, scratch, action = layout["step"], layout["scratch"], layout["action"]
     plan.own(
         "v = x - step loss rho action - pull x; w = v - floor",
-        scaled(1.0),
-        scaled(-1.0),
+        Head(step, scratch, -action, both),
+        Head(step, -scratch, action, both),
         plan.product("pull", -layout["x"], both),
         plan.linear(layout["x"], both),
         plan.linear(-np.repeat(layout["floor"], len(layout["w"]), 0), "w"),

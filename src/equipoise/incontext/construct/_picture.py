@@ -116,12 +116,8 @@ def _sheet(axes: Any, built: HandBuilt, names: list[str]) -> None:
                 axes.add_patch(Rectangle(place, 0.84, 0.84, color=COLOURS[read], lw=0))
             if part & WRITTEN:
                 axes.add_patch(Rectangle(place, 0.84, 0.84, fill=False, ec="#e45756", lw=1.6))
-    kinds = [
-        ("attention" if layer.scope == "causal" else "self-attention")
-        if isinstance(layer, Attention)
-        else "MLP"
-        for layer in built.model.layers
-    ]
+    names_of = {"causal": "attention", "own": "self-attention"}
+    kinds = [names_of.get(getattr(layer, "scope", ""), "MLP") for layer in built.model.layers]
     labels = [f"{what}   [{kind}]" for what, kind in zip(built.purposes, kinds, strict=True)]
     axes.set(xlim=(-0.6, len(names) - 0.4), ylim=(len(labels) - 0.4, -0.6))
     axes.set_xticks(range(len(names)), names, rotation=90, fontsize=7)

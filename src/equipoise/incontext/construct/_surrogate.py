@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import jax.numpy as jnp
 import numpy as np
+from scipy.special import expit
 
 from equipoise.core import checks, simplex
 from equipoise.core.precision import double_precision
@@ -51,12 +52,12 @@ def surrogate_step(
     def surrogate(x: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
         short, excess = sharpness * (floor - x), sharpness * (x.sum() - 1.0)
         value = k_mu * np.logaddexp(0.0, short).sum() + k_nu * np.logaddexp(excess, -excess)
-        active, slope = _sigmoid(short), np.tanh(excess)
+        active, slope = expit(short), np.tanh(excess)
         curve = np.diag(k_mu * sharpness * active * (1.0 - active))
         curve = curve + k_nu * sharpness * (1.0 - slope**2)
         return value / sharpness, k_nu * slope - k_mu * active, curve
 
-    return _minimise(_with_step(surrogate, policy, gradient, eta), policy)
+    return _minimise(surrogate, policy, gradient, eta)
 
 
 def surrogate_bound(gradient: np.ndarray, *, eta: float, sharpness: float) -> float:
@@ -105,7 +106,7 @@ def printed_surrogate_step(
         curve = sharpness * (np.diag(share) - np.outer(share, share) + 1.0 - slope**2)
         return value / sharpness, share + slope, curve
 
-    return _minimise(_with_step(surrogate, policy, gradient, eta), policy)
+    return _minimise(surrogate, policy, gradient, eta)
 
 
 def _check(
@@ -124,12 +125,12 @@ def _steepness(gradient: np.ndarray) -> tuple[float, float]:
     return float(gradient.max() - gradient.min()), float(np.abs(gradient).max())
 
 
-def _sigmoid(z: np.ndarray) -> np.ndarray:
-    return 0.5 * (1.0 + np.tanh(0.5 * z))
+def _minimise(
+    penalty: Smooth, policy: np.ndarray, gradient: np.ndarray, eta: float, steps: int = 500
+) -> np.ndarray:
+    """The step with a penalty, by Newton's method with backtracking: it is strongly convex."""
 
-
-def _with_step(penalty: Smooth, policy: np.ndarray, gradient: np.ndarray, eta: float) -> Smooth:
-    def whole(x: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+    def function(x: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
         value, slope, curve = penalty(x)
         moved = x - policy
         return (
@@ -138,12 +139,7 @@ def _with_step(penalty: Smooth, policy: np.ndarray, gradient: np.ndarray, eta: f
             curve + 2.0 / eta * np.eye(len(x)),
         )
 
-    return whole
-
-
-def _minimise(function: Smooth, start: np.ndarray, steps: int = 500) -> np.ndarray:
-    """Newton's method with backtracking: the functions here are strongly convex."""
-    x = start.copy()
+    x = policy.copy()
     value, slope, curve = function(x)
     for _ in range(steps):
         direction = np.linalg.solve(curve, slope)
@@ -202,7 +198,14 @@ def fitted_step(
     rng = np.random.default_rng(key)
     forms = rng.normal(size=(units, 2 * actions + 1))
     forms /= np.abs(forms).sum(1, keepdims=True)
-    inputs, outputs = _examples(rng, actions, 2 * samples, step)
+    # Half of the examples is fitted, the other half tells the error.
+    x = rng.dirichlet(np.ones(actions), size=2 * samples)
+    played = np.eye(actions)[rng.integers(actions, size=2 * samples)]
+    size = step * rng.uniform(-1.0, 1.0, size=2 * samples) / ((x * played).sum(1) + 0.1)
+    u = size[:, None] * played
+    inputs = np.concatenate([x, u, np.ones((2 * samples, 1))], 1)
+    with double_precision():
+        outputs = np.asarray(simplex.project(jnp.asarray(x - u)))
     hidden = np.maximum(inputs @ forms.T, 0.0)
     seen = hidden[:samples]
     # A little ridge: without it the weights, the C of Definition A.1, grow without bound.
@@ -211,16 +214,3 @@ def fitted_step(
     errors = np.linalg.norm(hidden[samples:] @ fit - outputs[samples:], axis=1)
     weight = float(np.abs(fit).sum(0).max())
     return FittedStep(units, float(errors.max()), float(errors.mean()), weight)
-
-
-def _examples(
-    rng: np.random.Generator, actions: int, count: int, step: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs (x, u, 1) and the steps from them."""
-    x = rng.dirichlet(np.ones(actions), size=count)
-    played = np.eye(actions)[rng.integers(actions, size=count)]
-    size = step * rng.uniform(-1.0, 1.0, size=count) / ((x * played).sum(1) + 0.1)
-    u = size[:, None] * played
-    with double_precision():
-        after = np.asarray(simplex.project(jnp.asarray(x - u)))
-    return np.concatenate([x, u, np.ones((count, 1))], 1), after

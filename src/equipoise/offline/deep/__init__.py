@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from equipoise.offline.deep._critics import Critics as Critics
     from equipoise.offline.deep._fit import fit as fit
     from equipoise.offline.deep._improve import improve as improve
-    from equipoise.offline.deep._methods import TD3BC as TD3BC
-    from equipoise.offline.deep._methods import PolicyGradient as PolicyGradient
     from equipoise.offline.deep._spec import ARCHITECTURES as ARCHITECTURES
+    from equipoise.offline.deep._spec import TD3BC as TD3BC
     from equipoise.offline.deep._spec import Critic as Critic
     from equipoise.offline.deep._spec import LinearCritic as LinearCritic
+    from equipoise.offline.deep._spec import PolicyGradient as PolicyGradient
 
 #: Public name -> the module it is defined in.
 _PUBLIC: dict[str, str | None] = {
@@ -25,8 +25,8 @@ _PUBLIC: dict[str, str | None] = {
     "LinearCritic": "equipoise.offline.deep._spec",
     "fit": "equipoise.offline.deep._fit",
     "Critics": "equipoise.offline.deep._critics",
-    "TD3BC": "equipoise.offline.deep._methods",
-    "PolicyGradient": "equipoise.offline.deep._methods",
+    "TD3BC": "equipoise.offline.deep._spec",
+    "PolicyGradient": "equipoise.offline.deep._spec",
     "improve": "equipoise.offline.deep._improve",
     "Actors": "equipoise.offline.deep._actors",
 }

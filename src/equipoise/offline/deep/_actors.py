@@ -1,9 +1,8 @@
 """Policies as networks, and what `improve` returns."""
 
 import os
-from dataclasses import dataclass
-from itertools import pairwise
-from math import sqrt
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -12,9 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from equipoise.core.weights import as_described, write_weights
 from equipoise.games import ContinuousPolicy
-from equipoise.offline.deep._methods import TD3BC, PolicyGradient
+from equipoise.offline.deep._critics import layers_of, named_arrays, read_weights
+from equipoise.offline.deep._networks import random_layers, through_layers
 from equipoise.offline.deep._rows import Sizes
+from equipoise.offline.deep._spec import TD3BC, PolicyGradient
 
 
 class ActorNetwork(eqx.Module):
@@ -25,26 +27,17 @@ class ActorNetwork(eqx.Module):
     """
 
     weights: tuple[Float[Array, "*axes _ _"], ...]
-    biases: tuple[Float[Array, "*axes _"], ...]
+    biases: tuple[Float[Array, "*axes 1 _"], ...]
 
     @classmethod
     def create(cls, sizes: Sizes, width: int, depth: int, key: jax.Array) -> "ActorNetwork":
         """Random weights, as PyTorch begins."""
         widths = [situations(sizes).shape[1], *[width] * depth, 1]
-        weights, biases = [], []
-        for layer, (before, after) in enumerate(pairwise(widths)):
-            first, second = jax.random.split(jax.random.fold_in(key, layer))
-            limit = 1.0 / sqrt(before)
-            weights.append(jax.random.uniform(first, (before, after), minval=-limit, maxval=limit))
-            biases.append(jax.random.uniform(second, (after,), minval=-limit, maxval=limit))
-        return cls(tuple(weights), tuple(biases))
+        return cls(*random_layers(widths, key))
 
     def __call__(self, seen: Float[Array, "B inputs"]) -> Float[Array, "B"]:
         """An action for every situation."""
-        hidden = seen
-        for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
-            hidden = jax.nn.relu(hidden @ weight + bias)
-        return jnp.tanh(hidden @ self.weights[-1] + self.biases[-1])[:, 0]
+        return jnp.tanh(through_layers(seen, self.weights, self.biases))[:, 0]
 
 
 def situations(sizes: Sizes) -> np.ndarray:
@@ -104,18 +97,46 @@ class Actors:
         """The policy of the first trial."""
         return self.policies[0]
 
+    def record(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """What a run keeps of the actors beside their weights: numbers and arrays."""
+        return {"steps": self.steps}, {"points": self.points}
+
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write policies and networks as safetensors, and the settings beside them."""
-        from equipoise.offline.deep._files import save_actors
-
-        save_actors(self, folder)
+        networks = named_arrays(self.networks)
+        arrays = {f"networks/{name}": array for name, array in networks.items()}
+        tables = {
+            name: getattr(self, name) for name in ("points", "weights", "recorded", "history")
+        }
+        arrays |= {name: table for name, table in tables.items() if table is not None}
+        described = {
+            "kind": type(self.method).__name__,
+            "method": asdict(self.method),
+            "sizes": asdict(self.sizes),
+            "steps": self.steps,
+        }
+        write_weights(Path(folder), "actors", arrays, described)
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> "Actors":
         """Read what `save` wrote, or `improve` left in its run folder."""
-        from equipoise.offline.deep._files import load_actors
-
-        return load_actors(folder)
+        arrays, described = read_weights(folder, "actors", ("kind", "method", "sizes", "steps"))
+        kinds: dict[str, Any] = {"TD3BC": TD3BC, "PolicyGradient": PolicyGradient}
+        with as_described(Path(folder, "actors.json")):
+            method = kinds[described["kind"]](**described["method"])
+            networks = None
+            if isinstance(method, TD3BC):
+                networks = ActorNetwork(*layers_of(arrays, "networks/.", method.depth))
+            return cls(
+                method=method,
+                sizes=Sizes(**described["sizes"]),
+                points=arrays["points"],
+                weights=arrays.get("weights"),
+                networks=networks,
+                steps=int(described["steps"]),
+                recorded=arrays["recorded"],
+                history=arrays.get("history"),
+            )
 
 
 def policy_table(points: Any, sizes: Sizes, local: bool) -> np.ndarray:

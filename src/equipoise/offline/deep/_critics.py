@@ -1,8 +1,9 @@
 """What `fit` returns: critics of all agents and trials, and how well they predict."""
 
 import os
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -10,14 +11,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equipoise.core import checks
+from equipoise.core import InputError, checks, weights
 from equipoise.core.precision import single_precision
 from equipoise.games import ContinuousGame
-from equipoise.offline.deep._mapping import over_agents, side_by_side
-from equipoise.offline.deep._networks import RewardModel
-from equipoise.offline.deep._rows import Rows, Sizes
+from equipoise.offline.deep._networks import Polynomials, RewardModel, TermNetworks, all_factors
+from equipoise.offline.deep._rows import Rows, Sizes, over_agents, side_by_side
 from equipoise.offline.deep._spec import Critic, LinearCritic
 
+#: What is kept of critics beside their weights.
+_MEASURES = ("shift", "scale", "validation", "unexplained", "best_round", "rounds")
 #: Rows that are predicted at a time.
 _BLOCK = 256
 
@@ -87,17 +89,12 @@ class Critics:
         """Predicted rewards (..., agents) of joint actions (..., agents)."""
         actions = checks.as_float_array("actions", actions)
         if actions.ndim < 1 or actions.shape[-1] != self.agents:
-            raise ValueError(
-                f"actions: expected {self.agents} along the last axis, found {actions.shape}"
-            )
-        self._check_trial(trial)
-        shape = actions.shape[:-1]
-        rows = as_rows(self.sizes, actions.reshape(-1, self.agents), contexts, states, steps)
+            raise InputError("actions", f"{self.agents} along the last axis", actions.shape)
+        models = self._of_trial(trial)
         with single_precision():
-            models = jax.tree.map(lambda x: x[trial : trial + 1], self.models)
-            found = np.asarray(predict(models, jax.tree.map(lambda x: x[None], rows)))[0]
-        found = found * self.scale[trial][:, None] + self.shift[trial][:, None]
-        return found.T.reshape(*shape, self.agents).astype(np.float64)
+            rows = as_rows(self.sizes, actions.reshape(-1, self.agents), contexts, states, steps)
+            found = np.asarray(predict(models, jax.tree.map(lambda x: x[None], rows)))[0].T
+        return (found * self.scale[trial] + self.shift[trial]).reshape(actions.shape)
 
     def as_game(self, trial: int = 0, curvature: float | None = None) -> ContinuousGame:
         """The game whose rewards are those predicted: `certify` then says what is gained in it.
@@ -121,69 +118,91 @@ class Critics:
                 "critics: expected rewards that decide alone, without local states or steps; found "
                 f"{self.sizes.states} states and {self.sizes.horizon} steps"
             )
-        self._check_trial(trial)
-        models = jax.tree.map(lambda x: x[trial : trial + 1], self.models)
-        measures = (np.asarray(self.scale[trial]), np.asarray(self.shift[trial]))
+        given = (self._of_trial(trial), self.scale[trial], self.shift[trial])
 
         def reward(actions: Any, context: Any = 0) -> Any:
-            zero = jnp.zeros((1, 1), jnp.int32)
-            rows = Rows(
-                actions[None, None],
-                zero + jnp.asarray(context, jnp.int32),
-                zero,
-                jnp.zeros((1, 1, self.agents), jnp.int32),
+            # The same numbers in the precision of the actions.
+            models, scale, shift = jax.tree.map(
+                lambda x: x.astype(actions.dtype) if eqx.is_inexact_array_like(x) else x, given
             )
-            precise, scale, shift = _as_precise((models, *measures), actions.dtype)
-            return predict(precise, rows)[0, :, 0] * scale + shift
+            where = jnp.full((1, 1), context, jnp.int32)
+            rows = Rows.without_states(actions[None, None], where)
+            return predict(models, rows)[0, :, 0] * scale + shift
 
         return ContinuousGame.from_function(
             reward, self.agents, self.sizes.contexts, curvature=curvature
         )
 
-    def _check_trial(self, trial: int) -> None:
+    def fingerprint(self) -> str:
+        """A word that says which critics these are."""
+        return weights.fingerprint({**named_arrays(self.models), "scale": self.scale})
+
+    def _of_trial(self, trial: int) -> RewardModel:
+        """The models of a trial, which stays an axis."""
         if not 0 <= trial < self.trials:
-            raise ValueError(f"trial: expected 0 to {self.trials - 1}, found {trial}")
+            raise InputError("trial", f"0 to {self.trials - 1}", trial)
+        return jax.tree.map(lambda x: x[trial : trial + 1], self.models)
+
+    def record(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """What a run keeps of the critics beside their weights: numbers and arrays."""
+        scalars = {
+            "validation": float(self.validation.mean()),
+            "explained": float(self.explained.mean()),
+            "parameters": self.parameters,
+        }
+        names = ("validation", "unexplained", "best_round", "rounds")
+        return scalars, {name: getattr(self, name) for name in names}
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write weights as safetensors, and the settings beside them."""
-        from equipoise.offline.deep._files import save_critics
-
-        save_critics(self, folder)
+        arrays = {f"models/{name}": array for name, array in named_arrays(self.models).items()}
+        arrays |= {name: getattr(self, name) for name in _MEASURES}
+        kind = "network" if isinstance(self.spec, Critic) else "polynomials"
+        described = {"kind": kind, "spec": asdict(self.spec), "sizes": asdict(self.sizes)}
+        weights.write_weights(Path(folder), "critics", arrays, described)
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> "Critics":
         """Read what `save` wrote, or `fit` left in its run folder."""
-        from equipoise.offline.deep._files import load_critics
-
-        return load_critics(folder)
-
-
-def _as_precise(models: Any, dtype: Any) -> Any:
-    """The same numbers in the precision of what they are computed with."""
-    return jax.tree.map(lambda x: x.astype(dtype) if eqx.is_inexact_array(x) else x, models)
+        endless = ("validation", "unexplained")  # of training that came to nothing
+        arrays, described = read_weights(folder, "critics", ("kind", "spec", "sizes"), endless)
+        given = {
+            name.removeprefix("models/."): jnp.asarray(array)
+            for name, array in arrays.items()
+            if name.startswith("models/")
+        }
+        with weights.as_described(Path(folder, "critics.json")):
+            sizes = Sizes(**described["sizes"])
+            if described["kind"] == "network":
+                spec = Critic(**described["spec"])
+                layers = layers_of(given, "", spec.depth)
+                models = TermNetworks(given["scopes"], *layers, given.get("embedding"), sizes)
+            else:
+                spec = LinearCritic(**described["spec"])
+                names = ("own", "others", "factors", "coefficients")
+                own, others, factors, coefficients = (given[name] for name in names)
+                models = Polynomials(own, others, factors, coefficients, spec.degree, sizes)
+                if models.factors.shape[2:] != all_factors(spec, sizes).shape:
+                    raise ValueError("expected critics, found features of another critic")
+            return cls(spec, sizes, models, *(arrays[name] for name in _MEASURES))
 
 
 def as_rows(sizes: Sizes, actions: np.ndarray, contexts: Any, states: Any, steps: Any) -> Rows:
     """Rows from what a user gives; what there is only one of may be left out."""
-    count = len(actions)
     given = []
     for name, value, many, shape in (
-        ("contexts", contexts, sizes.contexts, (count,)),
-        ("steps", steps, sizes.horizon, (count,)),
+        ("contexts", contexts, sizes.contexts, actions.shape[:1]),
+        ("steps", steps, sizes.horizon, actions.shape[:1]),
         ("states", states, sizes.states, actions.shape),
     ):
-        if value is None:
-            if many > 1:
-                raise ValueError(f"{name}: expected them, as there are {many}; found none")
-            value = np.zeros(shape, np.int32)
-        array = np.broadcast_to(np.asarray(value), shape).astype(np.int32)
+        if value is None and many > 1:
+            raise InputError(name, f"them, as there are {many}", "none")
+        array = np.broadcast_to(np.asarray(0 if value is None else value), shape).astype(np.int32)
         if array.size and (array.min() < 0 or array.max() >= many):
-            raise ValueError(
-                f"{name}: expected numbers from 0 to {many - 1}, "
-                f"found {array.min()} to {array.max()}"
-            )
+            found = f"{array.min()} to {array.max()}"
+            raise InputError(name, f"numbers from 0 to {many - 1}", found)
         given.append(jnp.asarray(array))
-    return Rows(jnp.asarray(actions, jnp.float32), given[0], given[1], given[2])
+    return Rows(jnp.asarray(actions, jnp.float32), *given)
 
 
 def predict(models: Any, rows: Rows) -> jax.Array:
@@ -191,7 +210,7 @@ def predict(models: Any, rows: Rows) -> jax.Array:
     return _predict(models, rows, side_by_side())
 
 
-@partial(eqx.filter_jit)
+@eqx.filter_jit
 def _predict(models: Any, rows: Rows, vectorised: bool) -> jax.Array:
     count = rows.actions.shape[1]
     size = min(_BLOCK, count)
@@ -206,3 +225,29 @@ def _predict(models: Any, rows: Rows, vectorised: bool) -> jax.Array:
     found = jax.lax.map(lambda part: each(models, part, nothing), jax.tree.map(blocked, rows))
     found = jnp.moveaxis(found, 0, 2)
     return found.reshape(*found.shape[:2], -1)[..., :count]
+
+
+def read_weights(
+    folder: str | os.PathLike[str], stem: str, parts: tuple[str, ...], endless: tuple[str, ...] = ()
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Arrays and description; refuses a folder without them and damaged files, by name."""
+    folder = Path(folder)
+    arrays, description = folder / f"{stem}.safetensors", folder / f"{stem}.json"
+    for path in (description, arrays):
+        if not path.exists():
+            raise FileNotFoundError(f"{folder}: expected {stem}, found no {path.name}")
+    return weights.read_arrays(arrays, endless), weights.read_description(description, parts)
+
+
+def named_arrays(tree: Any) -> dict[str, np.ndarray]:
+    """The arrays of a pytree by their places in it."""
+    return weights.named(eqx.filter(tree, eqx.is_array))
+
+
+def layers_of(arrays: Mapping[str, Any], prefix: str, depth: int) -> tuple[Any, Any]:
+    """The weights and biases of so many hidden layers and the last, by the names of arrays."""
+    weights, biases = (
+        tuple(jnp.asarray(arrays[f"{prefix}{part}[{k}]"]) for k in range(depth + 1))
+        for part in ("weights", "biases")
+    )
+    return weights, biases

@@ -1,8 +1,12 @@
-"""From logs to critics: the loop around the compiled rounds of training."""
+"""From logs to critics: least squares for all agents of all trials in one compiled program.
 
-import hashlib
+Training goes on in rounds: an epoch, or a single step where patience is counted in steps. After
+every round the rows held out are predicted; the weights that did best are kept, and every agent
+stops by its own.
+"""
+
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +14,16 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
+from jaxtyping import Array, Float, Int
 
 from equipoise.core import checks
 from equipoise.core.precision import single_precision
 from equipoise.core.randomness import as_key
 from equipoise.offline._log import Log
-from equipoise.offline.deep import _train
 from equipoise.offline.deep._critics import Critics
-from equipoise.offline.deep._files import save_critics
-from equipoise.offline.deep._linear import fit_polynomials
-from equipoise.offline.deep._mapping import side_by_side
-from equipoise.offline.deep._networks import TermNetworks, all_scopes, make_network
-from equipoise.offline.deep._rows import Data, Sizes, prepare
+from equipoise.offline.deep._networks import TermNetworks, all_scopes, fit_polynomials, make_network
+from equipoise.offline.deep._rows import Data, Sizes, over_agents, prepare, side_by_side
 from equipoise.offline.deep._spec import Critic, LinearCritic
 from equipoise.runs import Reached, Record, Run, resumable
 
@@ -31,6 +33,21 @@ _LOOK_SECONDS = 1.0
 FEWEST = 20
 #: Purposes of the keys that are made of the one given.
 _SPLIT, _SCOPES, _WEIGHTS, _ORDER = range(4)
+
+
+class Learner(eqx.Module):
+    """Where the critic of one agent stands; axes (trials, agents) come before those named."""
+
+    #: The numbers of a `TermNetworks`; everything else is None.
+    weights: Any
+    moments: Any
+    best: Any
+    #: Held-out loss of `best`, and the round it is of.
+    loss: Float[Array, "*axes"]
+    best_round: Int[Array, "*axes"]
+    #: Rounds since then, and rounds in all.
+    stale: Int[Array, "*axes"]
+    round: Int[Array, "*axes"]
 
 
 def fit(
@@ -70,24 +87,42 @@ def fit(
         raise ValueError(f"critic: expected a Critic, found {type(critic).__name__}")
     if capacity is not None and checks.check_count("capacity", capacity) < logs[0].samples:
         raise ValueError(f"capacity: expected at least {logs[0].samples} rows, found {capacity}")
+    return in_folder(
+        run,
+        {"critic": critic, "kind": type(critic).__name__, "capacity": capacity},
+        logs,
+        key,
+        lambda folder: _fit(logs, critic, key, folder, capacity),
+        Critics,
+    )
+
+
+def in_folder(
+    run: str | os.PathLike[str] | None,
+    config: dict[str, Any],
+    logs: list[Log],
+    key: jax.Array,
+    work: Callable[[Run | None], tuple[Any, bool]],
+    kind: Any,
+) -> Any:
+    """The result of `work(folder)`, which says whether it is complete; kept in a run folder.
+
+    A complete result of the `kind` that is in the folder already is read, and not made again.
+    """
     if run is None:
-        return _fit(logs, critic, key, None, capacity)[0]
-    config = {
-        "critic": critic,
-        "kind": type(critic).__name__,
-        "logs": [fingerprint(log) for log in logs],
-        "key": np.asarray(jax.random.key_data(key)),
-        "capacity": capacity,
-    }
+        return work(None)[0]
+    prints, words = [log.fingerprint() for log in logs], np.asarray(jax.random.key_data(key))
+    config = config | {"logs": prints, "key": words}
     if Path(run, "record.json").exists():
         with Run.open(run, config):
-            return Critics.load(run)
+            return kind.load(run)
     with Run.start(run, config) as folder:
-        critics, complete = _fit(logs, critic, key, folder, capacity)
+        result, complete = work(folder)
         if complete:
-            save_critics(critics, folder.path)
-            folder.finish(_record(critics, folder))
-        return critics
+            result.save(folder.path)
+            scalars, arrays = result.record()
+            folder.finish(Record(kind.__name__.lower(), folder.config, scalars, arrays))
+        return result
 
 
 def as_logs(given: Log | Sequence[Log], trials: int) -> list[Log]:
@@ -110,16 +145,6 @@ def as_logs(given: Log | Sequence[Log], trials: int) -> list[Log]:
     return logs
 
 
-def fingerprint(log: Log) -> str:
-    """A word that says which log this is."""
-    digest = hashlib.sha256()
-    for name in ("contexts", "actions", "rewards", "states", "next_states", "steps"):
-        array = getattr(log, name)
-        if array is not None:
-            digest.update(name.encode() + np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()[:16]
-
-
 def _fit(
     logs: list[Log],
     critic: Critic | LinearCritic,
@@ -127,19 +152,20 @@ def _fit(
     run: Run | None,
     capacity: int | None,
 ) -> tuple[Critics, bool]:
+    split, sizes = jax.random.fold_in(key, _SPLIT), Sizes.of(logs[0])
     if isinstance(critic, LinearCritic):
-        return _fit_linear(logs, critic, jax.random.fold_in(key, _SPLIT)), True
+        return _fit_linear(logs, critic, sizes, split), True
     with single_precision():
-        split = jax.random.fold_in(key, _SPLIT)
         data = prepare(logs, critic.validation, critic.standardise, split, capacity)
-        sizes = Sizes.of(logs[0])
         networks = initial_networks(critic, sizes, len(logs), key)
-        learners = _train.start(networks)
         frame = eqx.filter(networks, eqx.is_inexact_array, inverse=True)
-        frame = jax.tree.map(lambda x: x[0], frame)  # scopes are those of every trial
-        order = jax.random.fold_in(key, _ORDER)
-        reached = _loop(learners, frame, data, order, critic, run)
-        return _as_critics(reached.state, networks, data, critic, sizes), not reached.stopped
+        given = (
+            jax.tree.map(lambda x: x[0], frame),  # scopes are those of every trial
+            data,
+            jax.random.fold_in(key, _ORDER),
+        )
+        reached = _loop(start_learners(networks), given, critic, run)
+        return _as_critics(reached.state, frame, data, critic, sizes), not reached.stopped
 
 
 def initial_networks(critic: Critic, sizes: Sizes, trials: int, key: jax.Array) -> TermNetworks:
@@ -166,22 +192,26 @@ def _random_networks(
     return jax.vmap(lambda t: jax.vmap(one, (None, 0, 0))(t, agents, scopes))(trials)
 
 
-def _loop(
-    learners: _train.Learner,
-    frame: Any,
-    data: Data,
-    key: jax.Array,
-    critic: Critic,
-    run: Run | None,
-) -> Reached:
+def _loop(learners: Learner, given: tuple[Any, ...], critic: Critic, run: Run | None) -> Reached:
     """Rounds until all have stopped."""
-    last, vectorised = _train.rounds_in_all(critic, data), side_by_side()
+    by_step, data = critic.patience_unit == "steps", given[1]
+    epoch = max(1, int(data.trained) // critic.batch)  # whole batches, but at least one
+    last = critic.epochs * (epoch if by_step else 1)
+
+    def active(learners: Any) -> int:
+        return int(((learners.stale < critic.patience) & (learners.round < last)).sum())
 
     def advance(learners: Any, step: int, until: int) -> tuple[Any, dict[str, Any]]:
-        given = (frame, data, key, _train.Rule.of(critic, until))
-        learners = jax.block_until_ready(_train.advance(given, learners, vectorised))
-        active = int(_goes_on(learners, critic, last).sum())
-        return learners, {"loss": float(learners.loss.mean()), "active": active}
+        rule = Rule(
+            jnp.float32(critic.learning_rate),
+            jnp.int32(critic.patience),
+            jnp.int32(until),
+            critic.batch,
+            by_step,
+        )
+        learners = advance_learners((*given, rule), learners, side_by_side())
+        learners = jax.block_until_ready(learners)
+        return learners, {"loss": float(learners.loss.mean()), "active": active(learners)}
 
     return resumable(
         run,
@@ -191,41 +221,30 @@ def _loop(
         name="fitting critics",
         look=_LOOK_SECONDS,
         marks=-(-last // 100),
-        ended=lambda learners: not _goes_on(learners, critic, last).any(),
+        ended=lambda learners: not active(learners),
     )
 
 
-def _goes_on(learners: _train.Learner, critic: Critic, last: int) -> np.ndarray:
-    going = (np.asarray(learners.stale) < critic.patience) & (np.asarray(learners.round) < last)
-    return going
-
-
-def _as_critics(
-    learners: _train.Learner, networks: TermNetworks, data: Data, critic: Critic, sizes: Sizes
-) -> Critics:
+def _as_critics(learners: Learner, frame: Any, data: Data, critic: Critic, sizes: Sizes) -> Critics:
     # Before there is any judgement, the weights that are there.
-    judged = bool(np.isfinite(np.asarray(learners.loss)).any())
-    weights = learners.best if judged else learners.weights
-    rest = eqx.filter(networks, eqx.is_inexact_array, inverse=True)
-    shift, scale = np.asarray(data.shift, np.float64), np.asarray(data.scale, np.float64)
     loss = np.asarray(learners.loss, np.float64)
-    trained, total = int(data.trained), int(data.total)
-    variance = np.asarray(data.rewards[:, trained:total], np.float64).var(1)
+    weights = learners.best if np.isfinite(loss).any() else learners.weights
+    shift, scale = np.asarray(data.shift, np.float64), np.asarray(data.scale, np.float64)
+    held = data.rewards[:, int(data.trained) : int(data.total)]
     return Critics(
         critic,
         sizes,
-        eqx.combine(weights, rest),
+        eqx.combine(weights, frame),
         shift,
         scale,
         loss * scale**2,
-        _part(loss, variance),
+        _part(loss, np.asarray(held, np.float64).var(1)),
         np.asarray(learners.best_round),
         np.asarray(learners.round),
     )
 
 
-def _fit_linear(logs: list[Log], critic: LinearCritic, key: jax.Array) -> Critics:
-    sizes = Sizes.of(logs[0])
+def _fit_linear(logs: list[Log], critic: LinearCritic, sizes: Sizes, key: jax.Array) -> Critics:
     words = np.asarray(jax.random.key_data(key)).ravel().tolist()
     models, errors, variances = [], [], []
     for trial, log in enumerate(logs):
@@ -237,10 +256,9 @@ def _fit_linear(logs: list[Log], critic: LinearCritic, key: jax.Array) -> Critic
         errors.append(error)
         variances.append(np.asarray(log.rewards[held], np.float64).var(0))
     validation = np.array(errors)
-    zeros = np.zeros_like(validation)
+    zeros, none = np.zeros(validation.shape), np.zeros(validation.shape, np.int32)
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *models)
     unexplained = _part(validation, np.array(variances))
-    none = zeros.astype(np.int32)
     return Critics(critic, sizes, stacked, zeros, zeros + 1.0, validation, unexplained, none, none)
 
 
@@ -249,11 +267,99 @@ def _part(loss: np.ndarray, variance: np.ndarray) -> np.ndarray:
     return np.divide(loss, variance, out=np.ones_like(loss), where=variance > 0.0)
 
 
-def _record(critics: Critics, run: Run) -> Record:
-    names = ("validation", "unexplained", "best_round", "rounds")
-    scalars = {
-        "validation": float(critics.validation.mean()),
-        "explained": float(critics.explained.mean()),
-        "parameters": critics.parameters,
-    }
-    return Record("critics", run.config, scalars, {name: getattr(critics, name) for name in names})
+def start_learners(networks: TermNetworks) -> Learner:
+    """Before the first round; `networks` has axes (trials, agents)."""
+    weights = eqx.filter(networks, eqx.is_inexact_array)
+    shape = networks.weights[0].shape[:2]
+    moments = eqx.filter_jit(jax.vmap(jax.vmap(optax.adam(0.0).init)))(weights)
+    # Every leaf has a buffer of its own, as all of them are donated to `advance_learners`.
+    weights, best = jax.tree.map(jnp.copy, weights), jax.tree.map(jnp.copy, weights)
+    zeros = [jnp.zeros(shape, jnp.int32) for _ in range(3)]
+    return Learner(weights, moments, best, jnp.full(shape, jnp.inf), *zeros)
+
+
+class Rule(eqx.Module):
+    """How training goes on and when it ends; numbers, so that one program serves many."""
+
+    learning_rate: Float[Array, ""]
+    patience: Int[Array, ""]
+    #: Rounds that are not to be exceeded.
+    until: Int[Array, ""]
+    batch: int = eqx.field(static=True)
+    by_step: bool = eqx.field(static=True)
+
+
+@eqx.filter_jit(donate="all-except-first")
+def advance_learners(
+    given: tuple[Any, Data, jax.Array, Rule], learners: Learner, vectorised: bool
+) -> Learner:
+    """Go on until every learner has stopped or made so many rounds; the old learners are used up.
+
+    Given are what the weights are put into (`TermNetworks` of each agent without numbers), the
+    rows, the key that shuffles them, and the rule.
+    """
+    frame, data, key, rule = given
+    trials, capacity, _ = data.rewards.shape
+    trained, total, batch = data.trained, data.total, min(rule.batch, capacity)
+    keys = jax.vmap(lambda t: jax.random.fold_in(key, t))(jnp.arange(trials))
+    rewards = jnp.moveaxis(data.rewards, 2, 1)  # trials, agents, rows
+
+    def one(own: Any, trial: Any, frame: Any) -> Learner:
+        (learner, targets), (rows, key) = own, trial
+        epoch_steps = jnp.maximum(trained // rule.batch, 1)
+
+        def error(weights: Any, index: Array, counted: Array) -> Array:
+            network = eqx.combine(weights, frame)
+            wrong = network(rows.take(index)) - targets[index]
+            return jnp.where(counted, wrong**2, 0.0).sum()
+
+        def step(number: Array, carry: Any, order: Array) -> Any:
+            weights, moments = carry
+            index = jax.lax.dynamic_slice(order, (number * batch,), (batch,))
+            counted = number * batch + jnp.arange(batch) < trained
+            gradient = jax.grad(lambda w: error(w, index, counted) / counted.sum())(weights)
+            updates, moments = optax.adam(rule.learning_rate).update(gradient, moments, weights)
+            return eqx.apply_updates(weights, updates), moments
+
+        def held_out(weights: Any) -> Array:
+            def block(number: Array, sum_so_far: Array) -> Array:
+                index = trained + number * batch + jnp.arange(batch)
+                safe = jnp.minimum(index, capacity - 1)
+                return sum_so_far + error(weights, safe, index < total)
+
+            blocks = (total - trained + batch - 1) // batch
+            return jax.lax.fori_loop(0, blocks, block, jnp.zeros(())) / (total - trained)
+
+        def one_round(state: Learner) -> Learner:
+            epoch = state.round // epoch_steps if rule.by_step else state.round
+            # A random order of the training rows; all others come after them.
+            chance = jax.random.uniform(jax.random.fold_in(key, epoch), (capacity,))
+            chance = jnp.where(jnp.arange(capacity) < trained, chance, 2.0)
+            order = jnp.argsort(chance).astype(jnp.int32)
+            carry = (state.weights, state.moments)
+            if rule.by_step:
+                weights, moments = step(state.round % epoch_steps, carry, order)
+            else:  # as many steps for everybody: nothing to hold back side by side
+                weights, moments = jax.lax.fori_loop(
+                    0, epoch_steps, lambda n, c: step(n, c, order), carry
+                )
+            loss = held_out(weights)
+            better = loss < state.loss
+            best = jax.tree.map(lambda new, old: jnp.where(better, new, old), weights, state.best)
+            after = state.round + 1
+            return Learner(
+                weights,
+                moments,
+                best,
+                jnp.where(better, loss, state.loss),
+                jnp.where(better, after, state.best_round),
+                jnp.where(better, 0, state.stale + 1),
+                after,
+            )
+
+        def goes_on(state: Learner) -> Array:
+            return (state.round < rule.until) & (state.stale < rule.patience)
+
+        return jax.lax.while_loop(goes_on, one_round, learner)
+
+    return over_agents(one, vectorised)((learners, rewards), (data.rows, keys), frame)

@@ -2,27 +2,29 @@
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, Int
 
-from equipoise.core import checks
+from equipoise.core import InputError, checks
 from equipoise.core.precision import single_precision
 from equipoise.core.randomness import as_key
+from equipoise.offline._critics import STEPS
 from equipoise.offline._log import Log
-from equipoise.offline.deep import _ascent, _gradient, _returns
+from equipoise.offline.deep import _ascent
 from equipoise.offline.deep._actors import Actors, policy_table
+from equipoise.offline.deep._ascent import Frozen
 from equipoise.offline.deep._critics import Critics
-from equipoise.offline.deep._files import critics_fingerprint, save_actors
-from equipoise.offline.deep._fit import as_logs, fingerprint
-from equipoise.offline.deep._methods import TD3BC, PolicyGradient
+from equipoise.offline.deep._fit import as_logs, in_folder
 from equipoise.offline.deep._networks import TermNetworks
-from equipoise.offline.deep._rows import Data, Sizes, prepare
-from equipoise.runs import Record, Run, resumable
+from equipoise.offline.deep._rows import Data, Rows, Sizes, prepare
+from equipoise.offline.deep._spec import TD3BC, PolicyGradient
+from equipoise.runs import Run, resumable
 
 _LOOK_SECONDS = 1.0
 #: Purposes of the keys that are made of the one given.
@@ -72,36 +74,27 @@ def improve(
     key = as_key(key)
     snapshots = checks.check_count("snapshots", snapshots, 0)
     _check(critics, logs, method)
-    if run is None:
-        return _improve(critics, logs, method, key, None, capacity, snapshots)[0]
-    config = {
-        "method": method,
-        "kind": type(method).__name__,
-        "critics": critics_fingerprint(critics),
-        "logs": [fingerprint(log) for log in logs],
-        "key": np.asarray(jax.random.key_data(key)),
-        "capacity": capacity,
-        "snapshots": snapshots,
-    }
-    if Path(run, "record.json").exists():
-        with Run.open(run, config):
-            return Actors.load(run)
-    with Run.start(run, config) as folder:
-        actors, complete = _improve(critics, logs, method, key, folder, capacity, snapshots)
-        if complete:
-            save_actors(actors, folder.path)
-            arrays = {"points": actors.points}
-            folder.finish(Record("actors", folder.config, {"steps": actors.steps}, arrays))
-        return actors
+    return in_folder(
+        run,
+        {
+            "method": method,
+            "kind": type(method).__name__,
+            "critics": critics.fingerprint(),
+            "capacity": capacity,
+            "snapshots": snapshots,
+        },
+        logs,
+        key,
+        lambda folder: _improve(critics, logs, method, key, folder, capacity, snapshots),
+        Actors,
+    )
 
 
 def _check(critics: Critics, logs: list[Log], method: Any) -> None:
     if not isinstance(method, TD3BC | PolicyGradient):
         raise ValueError(f"method: expected TD3BC or PolicyGradient, found {type(method).__name__}")
     if Sizes.of(logs[0]) != critics.sizes:
-        raise ValueError(
-            f"log: expected that of the critics, with {critics.sizes}, found {Sizes.of(logs[0])}"
-        )
+        raise InputError("log", f"that of the critics with {critics.sizes}", Sizes.of(logs[0]))
     if logs[0].states is not None:
         if not isinstance(method, TD3BC):
             raise ValueError("method: expected TD3BC where there are local states, found another")
@@ -118,54 +111,62 @@ def _improve(
     capacity: int | None,
     snapshots: int,
 ) -> tuple[Actors, bool]:
+    """The actors, and whether they made all their steps."""
+    local = logs[0].states is not None
     with single_precision():
         data = prepare(logs, 0.5, False, jax.random.fold_in(key, _SPLIT), capacity)
-        climb = _climb(critics, logs[0], data, method, key)
+        start, move, numbers, steps = _climb(critics, logs[0], data, method, key)
         recorded = np.zeros(0, np.int64)
         if snapshots:
-            recorded = np.unique(np.round(np.geomspace(1, climb.steps, snapshots)).astype(np.int64))
-        state, history, done = _loop(climb, recorded, run)
-        local = logs[0].states is not None
+            recorded = np.unique(np.round(np.geomspace(1, steps, snapshots)).astype(np.int64))
+        blank = np.zeros((len(recorded), *np.shape(numbers(start)[0])), np.float32)
 
-        def table(numbers: Any) -> np.ndarray:
-            return policy_table(numbers, critics.sizes, local)
+        def advance(both: Any, step: int, until: int) -> tuple[Any, dict[str, Any]]:
+            state, history = both
+            state = jax.block_until_ready(move(state, jnp.int32(until)))
+            history[recorded == until] = np.asarray(numbers(state)[0])
+            return (state, history), {}
 
-        points, weights = climb.numbers(state)
-        past = np.stack([table(h) for h in history]) if snapshots else None
+        reached = resumable(
+            run,
+            (start, blank),
+            advance,
+            steps,
+            name="improving policies",
+            look=_LOOK_SECONDS,
+            marks=recorded.tolist(),
+        )
+        state, history = reached.state
+        recorded = recorded[recorded <= reached.step]
+        history = [policy_table(past, critics.sizes, local) for past in history[: len(recorded)]]
+        points, weights = numbers(state)
         actors = Actors(
             method,
             critics.sizes,
-            table(points),
-            None if weights is None else table(weights),
+            policy_table(points, critics.sizes, local),
+            None if weights is None else policy_table(weights, critics.sizes, local),
             getattr(state, "networks", None),
             int(state.step),
-            recorded[: len(history)],
-            past,
+            recorded,
+            np.stack(history) if snapshots else None,
         )
-        return actors, done
+        return actors, not reached.stopped
 
 
-@dataclass(frozen=True)
-class _Climb:
-    """A way to improve: where it begins, how it goes on, and what is played at a state of it."""
+def _climb(
+    critics: Critics, log: Log, data: Data, method: Any, key: jax.Array
+) -> tuple[Any, Callable[[Any, Array], Any], Callable[[Any], tuple[Any, Any]], int]:
+    """Where a method begins, how it goes on until a step, what it plays, and its steps.
 
-    state: Any
-    advance: Callable[[Any, int], Any]
-    #: state -> points and chances, (trials, agents, situations, ...).
-    numbers: Callable[[Any], tuple[Any, Any]]
-    steps: int
-
-
-def _climb(critics: Critics, log: Log, data: Data, method: Any, key: jax.Array) -> _Climb:
+    What is played at a state are points and chances, (trials, agents, situations, ...).
+    """
     sizes = critics.sizes
     start_key, steps_key = (jax.random.fold_in(key, n) for n in (_WEIGHTS, _STEPS))
     if isinstance(method, PolicyGradient):
-        frozen = freeze(critics, data)
-        return _Climb(
-            _gradient.start(method, critics, data, start_key),
-            lambda state, until: _gradient.advance(
-                (frozen, data, steps_key, jnp.int32(until)), state, method
-            ),
+        frozen = _ascent.freeze(critics, data)
+        return (
+            _start_gradient(method, critics, data, start_key),
+            lambda state, until: _advance_gradient((frozen, steps_key, until), state, method),
             lambda state: state.numbers(method),
             method.steps,
         )
@@ -176,51 +177,121 @@ def _climb(critics: Critics, log: Log, data: Data, method: Any, key: jax.Array) 
     def numbers(state: Any) -> tuple[Any, None]:
         return _ascent.everywhere(state.networks, sizes), None
 
+    given: Any
+    advance: Any
     if log.states is not None:
-        return _Climb(
-            _returns.start(method, critics, start_key),
-            lambda state, until: _returns.advance(
-                (data, steps_key, alpha, jnp.int32(until)), state, compiled, sizes
-            ),
-            numbers,
-            steps,
-        )
-    frozen = freeze(critics, data)
-    return _Climb(
-        _ascent.start(method, sizes, critics.trials, start_key),
-        lambda state, until: _ascent.advance(
-            (frozen, data, steps_key, alpha, jnp.int32(until)), state, compiled, sizes
-        ),
-        numbers,
-        steps,
+        start = _ascent.start_returns(compiled, critics, start_key)
+        given, advance = (data, steps_key, alpha), _ascent.advance_returns
+    else:
+        start = _ascent.start(compiled, sizes, critics.trials, start_key)
+        given = (_ascent.freeze(critics, data), data, steps_key, alpha)
+        advance = _ascent.advance
+
+    def move(state: Any, until: Array) -> Any:
+        return advance((*given, until), state, compiled, sizes)
+
+    return start, move, numbers, steps
+
+
+#: How far from the log's mean action agents of `PolicyGradient` begin.
+_START = 0.1
+
+
+class Iterate(eqx.Module):
+    """Where policies stand."""
+
+    #: (trials, agents, contexts), of stochastic policies with chances of points behind.
+    policies: Float[Array, "..."]
+    #: The log's mean actions, or how often it has actions nearest to the points.
+    behaviour: Float[Array, "..."]
+    #: (trials, agents): standard deviations of rewards.
+    spread: Float[Array, "trials agents"]
+    step: Int[Array, ""]
+
+    def numbers(self, method: PolicyGradient) -> tuple[np.ndarray, np.ndarray | None]:
+        """Points, and their chances where there are any."""
+        policies = np.asarray(self.policies, np.float64)
+        if method.policy == "deterministic":
+            return policies, None
+        policies /= policies.sum(-1, keepdims=True)
+        return np.broadcast_to(np.linspace(-1.0, 1.0, method.points), policies.shape), policies
+
+
+def _start_gradient(
+    method: PolicyGradient, critics: Critics, data: Data, key: jax.Array
+) -> Iterate:
+    """Near the log's mean actions, at random; or at the log's own frequencies."""
+    contexts, total = critics.sizes.contexts, int(data.total)
+    actions = np.asarray(data.rows.actions)[:, :total]
+    member = np.eye(contexts)[np.asarray(data.rows.contexts)[:, :total]]
+    counts = np.maximum(member.sum(1), 1.0)[:, None]
+    spread = jnp.maximum(jnp.asarray(np.asarray(data.rewards)[:, :total].std(1)), 1e-8)
+    if method.policy == "deterministic":
+        behaviour = np.einsum("tmn,tmc->tnc", actions, member) / counts
+        noise = jax.random.uniform(key, behaviour.shape, minval=-_START, maxval=_START)
+        first = jnp.clip(jnp.asarray(behaviour, jnp.float32) + noise, -1.0, 1.0)
+    else:
+        nearest = np.rint((actions + 1.0) / 2.0 * (method.points - 1)).astype(int)
+        hit = np.eye(method.points, dtype=np.float32)[nearest]
+        # One row that is everywhere: no point without a chance.
+        seen = np.einsum("tmnp,tmc->tncp", hit, member) + 1.0 / method.points
+        behaviour = seen / seen.sum(-1, keepdims=True)
+        first = jnp.asarray(behaviour, jnp.float32)
+    return Iterate(first, jnp.asarray(behaviour, jnp.float32), spread, jnp.int32(0))
+
+
+@eqx.filter_jit
+def _advance_gradient(
+    given: tuple[Frozen, jax.Array, Array], state: Iterate, method: PolicyGradient
+) -> Iterate:
+    """Steps of all agents at once, until so many."""
+    critics, key, until = given
+    move = _move_numbers if method.policy == "deterministic" else _move_chances
+
+    def one(state: Iterate) -> Iterate:
+        policies = move(state, critics, jax.random.fold_in(key, state.step), method)
+        return Iterate(policies, state.behaviour, state.spread, state.step + 1)
+
+    return jax.lax.while_loop(lambda s: s.step < until, one, state)
+
+
+def _move_numbers(state: Iterate, critics: Frozen, key: jax.Array, method: PolicyGradient) -> Array:
+    """A gradient step within [-1, 1]."""
+    contexts = state.policies.shape[-1]
+
+    def worth(own: Array, model: Any, everybody: Array, agent: Array) -> Array:
+        actions = everybody.T.at[:, agent].set(own)
+        return model(Rows.without_states(actions, jnp.arange(contexts))).sum()
+
+    per_agent = jax.vmap(jax.grad(worth), (0, 0, None, 0))
+    agents = jnp.arange(state.policies.shape[1])
+    per_trial = jax.vmap(per_agent, (0, 0, 0, None))
+    slope = per_trial(state.policies, critics.models, state.policies, agents)
+    slope = slope * (critics.scale / state.spread)[..., None]
+    pull = 2.0 * method.strength * (state.policies - state.behaviour)
+    return jnp.clip(state.policies + method.step * (slope - pull), -1.0, 1.0)
+
+
+def _move_chances(state: Iterate, critics: Frozen, key: jax.Array, method: PolicyGradient) -> Array:
+    """A mirror step on what each point is worth against draws of the others."""
+    trials, agents, contexts, points = state.policies.shape
+    grid = jnp.linspace(-1.0, 1.0, points)
+    shape = (method.samples, trials, agents, contexts)
+    drawn = grid[jax.random.categorical(key, jnp.log(state.policies), shape=shape)]
+    drawn = jnp.moveaxis(drawn, 0, -1)  # trials, agents, contexts, samples
+
+    def worth(model: Any, everybody: Array, agent: Array) -> Array:
+        actions = jnp.moveaxis(everybody, 0, -1)  # contexts, samples, agents
+        tried = jnp.broadcast_to(actions[:, None], (contexts, points, *actions.shape[1:]))
+        tried = tried.at[..., agent].set(grid[:, None])
+        which = jnp.broadcast_to(jnp.arange(contexts)[:, None, None], tried.shape[:-1])
+        rows = Rows.without_states(tried.reshape(-1, agents), which.reshape(-1))
+        return model(rows).reshape(contexts, points, -1).mean(-1)
+
+    per_agent = jax.vmap(worth, (0, None, 0))
+    values = jax.vmap(per_agent, (0, 0, None))(critics.models, drawn, jnp.arange(agents))
+    values = values * (critics.scale / state.spread)[..., None, None]
+    values = values - (state.behaviour * values).sum(-1, keepdims=True)
+    return STEPS["chi-squared"](
+        state.policies, values, state.behaviour, step=method.step, strength=method.strength
     )
-
-
-def freeze(critics: Critics, data: Data) -> _ascent.Frozen:
-    """Critics on the device, with what they say of the log's own actions on average."""
-    shift, scale = (jnp.asarray(x, jnp.float32) for x in (critics.shift, critics.scale))
-    size = _ascent.magnitudes(critics.models, shift, scale, data)
-    return _ascent.Frozen(critics.models, shift, scale, size)
-
-
-def _loop(climb: _Climb, recorded: np.ndarray, run: Run | None) -> tuple[Any, np.ndarray, bool]:
-    """Steps until the last: the state, what recorded steps played, and whether all are done."""
-    history = np.zeros((len(recorded), *np.shape(climb.numbers(climb.state)[0])), np.float32)
-
-    def advance(both: Any, step: int, until: int) -> tuple[Any, dict[str, Any]]:
-        state, history = both
-        state = jax.block_until_ready(climb.advance(state, until))
-        history[recorded == until] = np.asarray(climb.numbers(state)[0])
-        return (state, history), {}
-
-    reached = resumable(
-        run,
-        (climb.state, history),
-        advance,
-        climb.steps,
-        name="improving policies",
-        look=_LOOK_SECONDS,
-        marks=recorded.tolist(),
-    )
-    state, history = reached.state
-    return state, history[: int((recorded <= reached.step).sum())], not reached.stopped

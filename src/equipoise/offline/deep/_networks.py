@@ -1,8 +1,10 @@
-"""Networks of a given interaction rank: sums of terms, each of which sees a few agents."""
+"""Models of one agent's reward: sums of networks that see a few agents each, or polynomials."""
 
 from abc import abstractmethod
-from itertools import combinations, pairwise
+from collections.abc import Sequence
+from itertools import combinations, pairwise, product
 from math import comb, sqrt
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -10,8 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from equipoise.core import checks
+from equipoise.offline._log import Log
 from equipoise.offline.deep._rows import Rows, Sizes, common_features, local_features
-from equipoise.offline.deep._spec import Critic
+from equipoise.offline.deep._spec import Critic, LinearCritic
 
 #: More terms than this, of all agents together, are refused: they would not fit anywhere.
 MOST_TERMS = 2_000_000
@@ -41,11 +45,7 @@ class TermNetworks(RewardModel):
 
     def __call__(self, rows: Rows) -> Float[Array, "B"]:
         """The sum of all terms."""
-        hidden = self.inputs(rows)
-        for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
-            hidden = jax.nn.relu(_affine(hidden, weight) + bias)
-        ends = _affine(hidden, self.weights[-1]) + self.biases[-1]
-        return ends[..., 0].sum(0)
+        return through_layers(self.inputs(rows), self.weights, self.biases)[..., 0].sum(0)
 
     def inputs(self, rows: Rows) -> Float[Array, "terms B inputs"]:
         """What each term sees."""
@@ -63,12 +63,32 @@ class TermNetworks(RewardModel):
         return jnp.concatenate(parts, -1) if len(parts) > 1 else seen
 
 
-def _affine(inputs: Array, weight: Array) -> Array:
-    # Rows before widths, and a product even where there are two inputs: measured fastest by far
-    # on a CPU, forwards and backwards.
-    if weight.shape[0] == 1:
-        return inputs @ weight[0]
-    return jnp.einsum("tbi,tio->tbo", inputs, weight)
+def through_layers(inputs: Array, weights: Sequence[Array], biases: Sequence[Array]) -> Array:
+    """The outputs of rectified layers; those of the last are not rectified."""
+    for layer, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
+        hidden = inputs if layer == 0 else jax.nn.relu(inputs)
+        # Rows before widths, and a product even where there are two inputs: measured fastest by
+        # far on a CPU, forwards and backwards.
+        several = weight.ndim == 3 and len(weight) > 1
+        weight = weight if several else weight.reshape(weight.shape[-2:])
+        inputs = (jnp.einsum("tbi,tio->tbo", hidden, weight) if several else hidden @ weight) + bias
+    return inputs
+
+
+def random_layers(
+    widths: Sequence[int], key: jax.Array, *networks: int
+) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+    """Weights and biases, uniform within one over the root of the inputs.
+
+    The initialisation of PyTorch's linear layers, which the paper's library uses.
+    """
+    weights, biases = [], []
+    for layer, (before, after) in enumerate(pairwise(widths)):
+        first, second = jax.random.split(jax.random.fold_in(key, layer))
+        limit = 1.0 / sqrt(before)
+        weights.append(limit * jax.random.uniform(first, (*networks, before, after), minval=-1.0))
+        biases.append(limit * jax.random.uniform(second, (*networks, 1, after), minval=-1.0))
+    return tuple(weights), tuple(biases)
 
 
 def all_scopes(critic: Critic, sizes: Sizes, key: jax.Array) -> np.ndarray:
@@ -86,59 +106,215 @@ def all_scopes(critic: Critic, sizes: Sizes, key: jax.Array) -> np.ndarray:
     rank = int(critic.rank)
     if rank > agents:
         raise ValueError(f"rank: expected at most the {agents} agents, found {rank}")
-    if rank <= 2:
-        scopes = np.stack([np.broadcast_to(everybody[:, None], (agents, agents))] * 2, -1)
-        scopes = scopes.copy()
-        scopes[..., 1] = everybody
-        scopes = scopes[:, :1, :1] if rank == 1 else scopes
-        kept = critic.terms
-        if kept is None or kept >= scopes.shape[1]:
-            return scopes.astype(np.int32)
+    # Of rank 2 there is a term for every agent, the own one included.
     total = agents if rank == 2 else comb(agents - 1, rank - 1)
     kept = total if critic.terms is None else min(critic.terms, total)
-    if kept * agents > MOST_TERMS:
+    if kept * agents > MOST_TERMS and rank > 2:
         raise ValueError(
             f"terms: expected a number of terms to keep, since rank {rank} of {agents} agents has "
             f"{total} for each of them; found None"
         )
     words = np.asarray(jax.random.key_data(key)).ravel().tolist()
-    chosen = [_some_sets(agents, rank, i, kept, total, [*words, i]) for i in range(agents)]
-    return np.array(chosen, np.int32)
-
-
-def _some_sets(
-    agents: int, rank: int, own: int, kept: int, total: int, seed: list[int]
-) -> list[list[int]]:
-    """Sets of `rank - 1` others, all of them or a random selection, in their order."""
-    others = [j for j in range(agents) if j != own or rank == 2]
-    if kept == total:
-        return [[own, *rest] for rest in combinations(others, rank - 1)]
-    rng = np.random.default_rng(seed)
-    found: set[tuple[int, ...]] = set()
-    while len(found) < kept:
-        found.add(tuple(sorted(rng.choice(others, rank - 1, replace=False).tolist())))
-    return [[own, *rest] for rest in sorted(found)]
+    scopes = []
+    for own in range(agents):
+        others = [j for j in range(agents) if j != own or rank == 2]
+        sets = set(combinations(others, rank - 1)) if kept == total else set()
+        rng = np.random.default_rng([*words, own])
+        while len(sets) < kept:
+            sets.add(tuple(sorted(rng.choice(others, rank - 1, replace=False).tolist())))
+        scopes.append([[own, *rest] for rest in sorted(sets)])
+    return np.array(scopes, np.int32)
 
 
 def make_network(critic: Critic, sizes: Sizes, scopes: Array, key: jax.Array) -> TermNetworks:
-    """Random weights for one agent, uniform within one over the root of the inputs.
-
-    The initialisation of PyTorch's linear layers, which the paper's library uses.
-    """
+    """Random weights for one agent."""
     terms, rank = scopes.shape
     inputs = rank * sizes.local + sizes.common
     if critic.shared:
         inputs += (rank - 1) * critic.embedding
     widths = [inputs, *[critic.width] * critic.depth, 1]
-    count = 1 if critic.shared else terms
-    weights, biases = [], []
-    for layer, (before, after) in enumerate(pairwise(widths)):
-        first, second = jax.random.split(jax.random.fold_in(key, layer))
-        limit = 1.0 / sqrt(before)
-        weights.append(limit * jax.random.uniform(first, (count, before, after), minval=-1.0))
-        biases.append(limit * jax.random.uniform(second, (count, 1, after), minval=-1.0))
+    weights, biases = random_layers(widths, key, 1 if critic.shared else terms)
     embedding = None
     if critic.shared:
         shape = (sizes.agents, critic.embedding)
         embedding = jax.random.normal(jax.random.fold_in(key, len(widths)), shape)
-    return TermNetworks(scopes, tuple(weights), tuple(biases), embedding, sizes)
+    return TermNetworks(scopes, weights, biases, embedding, sizes)
+
+
+#: More features than this, of one agent, are refused.
+MOST_FEATURES = 20_000
+#: Ridges that are tried, as parts of the mean eigenvalue of the features.
+_TRIED = np.logspace(-8, 2, 31)
+
+
+class Polynomials(RewardModel):
+    """A weighted sum of products of Legendre polynomials; see `LinearCritic`.
+
+    A feature is a product of columns of a table: a column of ones, the own polynomials, those of
+    the first other agent, and so on.
+    """
+
+    own: Int[Array, "*axes"]
+    others: Int[Array, "*axes others"]
+    factors: Int[Array, "*axes features rank"]
+    coefficients: Float[Array, "*axes situations features"]
+    degree: int = eqx.field(static=True)
+    sizes: Sizes = eqx.field(static=True)
+
+    def __call__(self, rows: Rows) -> Float[Array, "B"]:
+        """The weighted sum, with the weights of the context and step of each row."""
+        values = features(
+            rows.actions, rows.states, self.own, self.others, self.factors, self.degree, self.sizes
+        )
+        situation = rows.contexts * self.sizes.horizon + rows.steps
+        return (values * self.coefficients[situation]).sum(-1)
+
+
+def features(
+    actions: Any, states: Any, own: Any, others: Any, factors: Any, degree: int, sizes: Sizes
+) -> Any:
+    """(B, features), in NumPy or JAX as the actions are."""
+    xp: Any = np if isinstance(actions, np.ndarray) else jnp
+    values = [xp.ones_like(actions), actions]
+    for q in range(1, degree):
+        values.append(((2 * q + 1) * actions * values[q] - q * values[q - 1]) / (q + 1))
+    # (B, agents, states * (degree + 1)): orthonormal under uniform actions, state by state.
+    local = xp.stack([sqrt(2 * q + 1) * v for q, v in enumerate(values)], -1)
+    if sizes.states > 1:
+        where = (states[..., None] == xp.arange(sizes.states)).astype(local.dtype)
+        local = (where[..., :, None] * local[..., None, :]).reshape(*actions.shape, -1)
+    rows = local.shape[0]
+    parts = [xp.ones((rows, 1), local.dtype), local[:, own]]
+    parts.append(local[:, others, 1:].reshape(rows, -1))
+    return xp.concatenate(parts, 1)[:, factors].prod(-1)
+
+
+def all_factors(critic: LinearCritic, sizes: Sizes) -> np.ndarray:
+    """(features, rank): which columns each feature is the product of; the first is constant.
+
+    >>> all_factors(LinearCritic(rank=2, degree=1), Sizes(agents=3)).tolist()
+    [[0, 0], [2, 0], [0, 3], [0, 4]]
+    """
+    rank = min(critic.rank, sizes.agents)
+    functions = sizes.states * (critic.degree + 1)
+    degrees = [q % (critic.degree + 1) for q in range(functions)]
+    # Of others, the first function is left out: sums of the rest make up for it. So is the own
+    # one where there are no states, as the constant is there already.
+    own = range(functions) if sizes.states > 1 else range(1, functions)
+    found: list[list[int]] = [[0] * rank]
+    for order in range(rank):
+        for scope in combinations(range(sizes.agents - 1), order):
+            for chosen in product(range(1, functions), repeat=order):
+                others = [
+                    1 + functions + j * (functions - 1) + q - 1
+                    for j, q in zip(scope, chosen, strict=True)
+                ]
+                used = sum(degrees[q] for q in chosen)
+                fill = [0] * (rank - 1 - order)
+                if order and used <= critic.degree:
+                    found.append([0, *others, *fill])
+                found += [
+                    [1 + q, *others, *fill] for q in own if used + degrees[q] <= critic.degree
+                ]
+                if len(found) > MOST_FEATURES:
+                    raise ValueError(
+                        f"rank: expected at most {MOST_FEATURES} features, found more with rank "
+                        f"{critic.rank} and degree {critic.degree} of {sizes.agents} agents"
+                    )
+    return np.array(found, np.int32)
+
+
+def fit_polynomials(
+    log: Log, critic: LinearCritic, sizes: Sizes, trained: np.ndarray, held: np.ndarray
+) -> tuple[Polynomials, np.ndarray]:
+    """Models with an axis of agents, and their errors (agents,) on rows held out.
+
+    The errors are of a first fit to the rows in `trained`; the models are of all rows.
+    """
+    factors = all_factors(critic, sizes)
+    agents = sizes.agents
+    situations = log.situations
+    states = np.zeros(log.actions.shape, int) if log.states is None else log.states
+    everybody = np.arange(agents)
+    others = np.array([[j for j in everybody if j != i] for i in everybody], np.int32)
+    errors = np.empty(agents)
+    count = sizes.contexts * sizes.horizon
+    coefficients = np.zeros((agents, count, len(factors)))
+    actions = np.asarray(log.actions, np.float64)
+    for i in everybody:
+        x = features(actions, states, i, others[i], factors, critic.degree, sizes)
+        y = np.asarray(log.rewards[:, i], np.float64)
+        first = _solve(x[trained], y[trained], situations[trained], count, critic.ridge)
+        predicted = (x[held] * first[situations[held]]).sum(1)
+        errors[i] = ((predicted - y[held]) ** 2).mean()
+        coefficients[i] = _solve(x, y, situations, count, critic.ridge)
+    model = Polynomials(
+        jnp.asarray(everybody, jnp.int32),
+        jnp.asarray(others),
+        jnp.broadcast_to(jnp.asarray(factors), (agents, *factors.shape)),
+        jnp.asarray(coefficients, jnp.float32),
+        critic.degree,
+        sizes,
+    )
+    return model, errors
+
+
+def _solve(
+    x: np.ndarray, y: np.ndarray, situations: np.ndarray, count: int, ridge: float | None
+) -> np.ndarray:
+    """(situations, features): a ridge regression in each."""
+    found = np.zeros((count, x.shape[1]))
+    for situation in range(count):
+        rows = situations == situation
+        if rows.any():
+            found[situation] = ridge_regression(x[rows], y[rows], ridge)
+        else:
+            found[situation, 0] = y.mean()
+    return found
+
+
+def ridge_regression(x: np.ndarray, y: np.ndarray, ridge: float | None) -> np.ndarray:
+    """Coefficients of a ridge regression whose first column, the constant, is not shrunk.
+
+    Without a `ridge` (a weight beside mean squares) the one with the smallest generalised
+    cross-validation error is taken.
+
+    >>> x = np.stack([np.ones(4), np.array([-1.0, 0.0, 1.0, 2.0])], 1)
+    >>> ridge_regression(x, x @ np.array([3.0, 2.0]), None).round(3)
+    array([3., 2.])
+    """
+    checks.check_finite("rewards", y)
+    centre, mean = x[:, 1:].mean(0), y.mean()
+    inputs, rest = x[:, 1:] - centre, y - mean
+    rows = len(y)
+    if not inputs.shape[1]:
+        return np.array([mean])
+    s, v, projected = _spectrum(inputs, rest)
+    outside = max(float(rest @ rest - projected @ projected), 0.0)
+    eigen = s**2 / rows
+    tried = _TRIED * max(eigen.mean(), 1e-12) if ridge is None else np.array([ridge])
+    kept = eigen / (eigen + np.maximum(tried, 1e-14)[:, None])  # tried, values
+    error = (((1.0 - kept) * projected) ** 2).sum(1) + outside
+    # The constant is a degree of freedom too.
+    freedom = np.maximum(1.0 - (kept.sum(1) + 1.0) / rows, 1e-6)
+    best = kept[np.argmin(error / freedom**2)]
+    safe = np.where(s > 1e-12 * max(s.max(), 1e-300), s, np.inf)
+    slopes = v @ (best * projected / safe)
+    return np.concatenate([[mean - centre @ slopes], slopes])
+
+
+def _spectrum(inputs: np.ndarray, rest: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Singular values, right singular vectors, and `rest` along the left ones.
+
+    Of tall inputs by their Gram matrix, several times as fast.
+    """
+    rows, columns = inputs.shape
+    if rows < 4 * columns:
+        u, s, vt = np.linalg.svd(inputs, full_matrices=False)
+        return s, vt.T, u.T @ rest
+    values, v = np.linalg.eigh(inputs.T @ inputs)
+    s = np.sqrt(np.maximum(values, 0.0))
+    # Below the rounding of the Gram matrix there is nothing to be known.
+    s = np.where(s > 1e-7 * max(s[-1], 1e-300), s, 0.0)
+    along = (inputs.T @ rest) @ v
+    return s, v, np.where(s > 0.0, along / np.where(s > 0.0, s, 1.0), 0.0)

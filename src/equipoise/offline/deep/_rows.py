@@ -1,6 +1,6 @@
 """Rows of logs as arrays on a device: padded, split, and turned into inputs of networks."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,6 +51,12 @@ class Rows(eqx.Module):
     steps: Int[Array, "*B"]
     states: Int[Array, "*B agents"]
 
+    @classmethod
+    def without_states(cls, actions: Array, contexts: Array) -> "Rows":
+        """Rows of the first step, of agents in their only state."""
+        zeros = jnp.zeros(actions.shape, jnp.int32)
+        return cls(actions, contexts.astype(jnp.int32), zeros[..., 0], zeros)
+
     def take(self, index: Array) -> "Rows":
         """Some of the rows."""
         return jax.tree.map(lambda x: x[index], self)
@@ -79,42 +85,33 @@ def prepare(
 ) -> Data:
     """Split and pad logs of one size; `key` decides which rows are held out."""
     samples = logs[0].samples
-    size = samples if capacity is None else capacity
-    held = min(max(1, round(validation * samples)), samples - 1)
-    trained = samples - held
+    trained = samples - min(max(1, round(validation * samples)), samples - 1)
+    padding = 0 if capacity is None else capacity - samples
     words = np.asarray(jax.random.key_data(key)).ravel().tolist()
-    parts: list[dict[str, Any]] = []
+    parts = []
     for trial, log in enumerate(logs):
         order = np.random.default_rng([*words, trial]).permutation(samples)
-        rewards = np.asarray(log.rewards, np.float64)[order]
-        zeros = np.zeros_like(rewards[:1])
-        mean = rewards[:trained].mean(0) if standardise else zeros[0]
-        spread = np.maximum(rewards[:trained].std(0), 1e-12) if standardise else zeros[0] + 1.0
-        columns = {
-            "actions": log.actions.astype(np.float32),
-            "contexts": log.contexts.astype(np.int32),
-            "steps": _or_zeros(log.steps, (samples,)),
-            "states": _or_zeros(log.states, log.actions.shape),
-            "next_states": _or_zeros(log.next_states, log.actions.shape),
-        }
-        columns = {name: column[order] for name, column in columns.items()}
-        columns["rewards"] = ((rewards - mean) / spread).astype(np.float32)
-        padding = size - samples
-        padded = {
-            name: np.pad(c, [(0, padding)] + [(0, 0)] * (c.ndim - 1)) for name, c in columns.items()
-        }
-        parts.append(padded | {"shift": np.float32(mean), "scale": np.float32(spread)})
-    stacked = {name: jnp.asarray(np.stack([p[name] for p in parts])) for name in parts[0]}
-    rows = Rows(*(stacked[n] for n in ("actions", "contexts", "steps", "states")))
-    return Data(
-        rows,
-        stacked["rewards"],
-        stacked["next_states"],
-        stacked["shift"],
-        stacked["scale"],
-        jnp.int32(trained),
-        jnp.int32(samples),
-    )
+        rewards = np.asarray(log.rewards, np.float64)
+        kept = rewards[order[:trained]]
+        shift, scale = np.zeros(log.agents), np.ones(log.agents)
+        if standardise:
+            shift, scale = kept.mean(0), np.maximum(kept.std(0), 1e-12)
+        shape, scaled = log.actions.shape, (rewards - shift) / scale
+        columns = [
+            *((log.actions, shape, "f4"), (log.contexts, shape[:1], "i4")),
+            *((log.steps, shape[:1], "i4"), (log.states, shape, "i4")),
+            *((scaled, shape, "f4"), (log.next_states, shape, "i4")),
+        ]
+        given = [
+            (np.broadcast_to(0 if column is None else column, size)[order].astype(kind), size)
+            for column, size, kind in columns
+        ]
+        padded = [np.pad(c, [(0, padding), (0, 0)][: len(size)]) for c, size in given]
+        parts.append([*padded, np.float32(shift), np.float32(scale)])
+    stacked = [jnp.asarray(np.stack(part)) for part in zip(*parts, strict=True)]
+    rewards, following, shift, scale = stacked[4:]
+    sizes = (jnp.int32(trained), jnp.int32(samples))
+    return Data(Rows(*stacked[:4]), rewards, following, shift, scale, *sizes)
 
 
 def local_features(rows: Rows, sizes: Sizes) -> Float[Array, "*B agents local"]:
@@ -137,5 +134,34 @@ def common_features(rows: Rows, sizes: Sizes) -> Float[Array, "*B common"]:
     return jnp.concatenate(parts, -1)
 
 
-def _or_zeros(column: np.ndarray | None, shape: tuple[int, ...]) -> np.ndarray:
-    return np.zeros(shape, np.int32) if column is None else column.astype(np.int32)
+def side_by_side() -> bool:
+    """Whether many small networks are best computed at once.
+
+    A GPU wants them all in one operation. On a CPU, one agent's networks fit its caches and all
+    together do not: one after the other is two to three times as fast.
+    """
+    return jax.default_backend() != "cpu"
+
+
+def over_agents(function: Callable[..., Any], vectorised: bool) -> Callable[..., Any]:
+    """Map `function(per_trial_and_agent, per_trial, per_agent)` over both.
+
+    Arrays of the first argument have axes (trials, agents, ...), of the second (trials, ...), of
+    the third (agents, ...).
+
+    >>> import jax.numpy as jnp
+    >>> add = over_agents(lambda x, y, z: x + y + z, vectorised=False)
+    >>> add(jnp.zeros((2, 3)), jnp.array([10, 20]), jnp.arange(3)).tolist()
+    [[10.0, 11.0, 12.0], [20.0, 21.0, 22.0]]
+    """
+    if vectorised:
+        return jax.vmap(jax.vmap(function, (0, None, 0)), (0, 0, None))
+
+    def mapped(both: Any, trials: Any, agents: Any) -> Any:
+        def one_trial(given: tuple[Any, Any]) -> Any:
+            own, trial = given
+            return jax.lax.map(lambda x: function(x[0], trial, x[1]), (own, agents))
+
+        return jax.lax.map(one_trial, (both, trials))
+
+    return mapped

@@ -1,10 +1,11 @@
-"""What a critic is made of and how it is trained: plain settings, and the paper's presets."""
+"""Settings of critics and of the methods that improve actors, and the paper's presets."""
 
 from dataclasses import dataclass, replace
 from typing import Any
 
-from equipoise.core import checks
+from equipoise.core import InputError, checks
 
+_OPEN: dict[str, Any] = {"low_open": True, "high_open": True}
 #: Architectures of Appendix B: name -> (rank, width, hidden layers).
 ARCHITECTURES: dict[str, tuple[int | str, int, int]] = {
     **{f"1-IR-{width}": (1, width, 2) for width in (128, 256, 512)},
@@ -58,19 +59,13 @@ class Critic:
     standardise: bool = True
 
     def __post_init__(self) -> None:
-        check_rank(self.rank)
-        for name in ("width", "depth", "embedding", "batch", "epochs", "patience"):
-            checks.check_count(name, getattr(self, name))
-        if self.terms is not None:
-            checks.check_count("terms", self.terms)
-        checks.check_range(
-            "learning_rate", self.learning_rate, 0.0, 1.0, low_open=True, high_open=True
-        )
-        checks.check_range("validation", self.validation, 0.0, 1.0, low_open=True, high_open=True)
-        if self.patience_unit not in ("epochs", "steps"):
-            raise ValueError(
-                f'patience_unit: expected "epochs" or "steps", found {self.patience_unit!r}'
-            )
+        whole = isinstance(self.rank, int) and not isinstance(self.rank, bool) and self.rank >= 1
+        if not whole and self.rank != "joint":
+            raise InputError("rank", 'a whole number >= 1 or "joint"', repr(self.rank))
+        _check_counts(self, "width", "depth", "embedding", "batch", "epochs", "patience", "terms")
+        for name in ("learning_rate", "validation"):
+            checks.check_range(name, getattr(self, name), 0.0, 1.0, **_OPEN)
+        _check_choice("patience_unit", self.patience_unit, ("epochs", "steps"))
 
     @classmethod
     def named(cls, name: str, **changes: Any) -> "Critic":
@@ -143,15 +138,140 @@ class LinearCritic:
     ridge: float | None = None
 
     def __post_init__(self) -> None:
-        checks.check_count("rank", self.rank)
-        checks.check_count("degree", self.degree)
-        if self.ridge is not None:
-            checks.check_range("ridge", self.ridge, 0.0, float("inf"), high_open=True)
+        _check_counts(self, "rank", "degree")
+        _check_not_negative(self, "ridge")
 
 
-def check_rank(rank: Any) -> None:
-    """Refuse what is neither a count nor "joint"."""
-    if rank == "joint":
-        return
-    if isinstance(rank, bool) or not isinstance(rank, int) or rank < 1:
-        raise ValueError(f'rank: expected a whole number >= 1 or "joint", found {rank!r}')
+@dataclass(frozen=True)
+class TD3BC:
+    """TD3+BC (Fujimoto and Gu 2021) for every agent at once; names are those of CORL.
+
+    Each agent's network ascends `alpha / normaliser * Q(policy) - (policy - action)^2`, where
+    actions are those of the log:
+
+    - `normaliser`: "data", the mean of |Q| over the log, or "policy", that of the current
+      policies. The latter is CORL's and the paper's; near a zero of Q it drops the pull towards
+      the log, and policies jump.
+    - `others`: "current", critics look at what the others play now, as DR-AC does; or "data", at
+      what they did in the log.
+    - `batch`, and `steps`, or `epochs` over the rows where steps are None; `learning_rate`;
+      `width` and `depth` of the networks; `shared_start`, whether all agents begin alike.
+
+    Without local states a reward is a return: critics stay as fitted, and nothing is
+    bootstrapped. With them, the log's rewards make up returns: see `improve`. Only then do the
+    following matter: `discount`, `policy_noise` and `noise_clip` (smoothing of targets),
+    `policy_freq` (critic steps for each step of the actors), `tau` (how fast targets follow) and
+    `critic_learning_rate`.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> eq.offline.deep.TD3BC(alpha=2.5).normaliser
+    'data'
+    >>> eq.offline.deep.TD3BC(others="past")
+    Traceback (most recent call last):
+    ValueError: others: expected one of ('current', 'data'), found 'past'
+    """
+
+    alpha: float = 5.0
+    normaliser: str = "data"
+    others: str = "current"
+    learning_rate: float = 1e-3
+    batch: int = 64
+    steps: int | None = 3000
+    epochs: int = 500
+    width: int = 64
+    depth: int = 2
+    shared_start: bool = False
+    discount: float = 1.0
+    policy_noise: float = 0.2
+    noise_clip: float = 0.5
+    policy_freq: int = 2
+    tau: float = 0.005
+    critic_learning_rate: float = 1e-3
+
+    def __post_init__(self) -> None:
+        _check_choice("normaliser", self.normaliser, ("data", "policy"))
+        _check_choice("others", self.others, ("current", "data"))
+        _check_counts(self, "batch", "epochs", "width", "depth", "policy_freq", "steps")
+        _check_not_negative(self, "alpha", "policy_noise", "noise_clip")
+        for name in ("learning_rate", "critic_learning_rate"):
+            checks.check_range(name, getattr(self, name), 0.0, 1.0, **_OPEN)
+        for name in ("discount", "tau"):
+            checks.check_range(name, getattr(self, name), 0.0, 1.0)
+
+    @classmethod
+    def paper(cls, **changes: Any) -> "TD3BC":
+        """The values of Table 2, and CORL's for what it leaves open.
+
+        Alpha 5, learning rate 1e-3, batches of 64, 500 epochs, three layers of 128; the
+        normaliser is that of TD3+BC, and the others play what they play now (Algorithm 1).
+
+        **Example**
+
+        >>> import equipoise as eq
+        >>> paper = eq.offline.deep.TD3BC.paper()
+        >>> paper.normaliser, paper.steps, paper.epochs
+        ('policy', None, 500)
+        """
+        return cls(**({"normaliser": "policy", "steps": None, "width": 128, "depth": 3} | changes))
+
+    def steps_for(self, rows: int) -> int:
+        """Steps in all, for a log of so many rows.
+
+        >>> TD3BC.paper().steps_for(640)
+        5000
+        """
+        return self.epochs * max(1, rows // self.batch) if self.steps is None else self.steps
+
+
+@dataclass(frozen=True)
+class PolicyGradient:
+    """Plain regularised policy gradient: no networks, the policies' numbers themselves.
+
+    With `policy="deterministic"` every agent ascends `Q / sd(reward) - strength * (policy -
+    mean action of the log)^2` by gradient steps of size `step`, within [-1, 1], from a random
+    start near that mean.
+
+    With `policy="stochastic"` it chooses by chance among `points` equidistant actions, and takes
+    the mirror steps of Eq. (2): regularised by the chi-squared divergence from how often the log
+    has actions nearest to each. What a point is worth is averaged over `samples` draws of what
+    the others currently play.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> eq.offline.deep.PolicyGradient(policy="stochastic", points=11).steps
+    300
+    """
+
+    policy: str = "deterministic"
+    step: float = 0.1
+    strength: float = 0.05
+    steps: int = 300
+    points: int = 11
+    samples: int = 16
+
+    def __post_init__(self) -> None:
+        _check_choice("policy", self.policy, ("deterministic", "stochastic"))
+        _check_counts(self, "steps", "samples")
+        checks.check_count("points", self.points, 2)
+        checks.check_range("step", self.step, 0.0, float("inf"), **_OPEN)
+        _check_not_negative(self, "strength")
+
+
+def _check_choice(name: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise ValueError(f"{name}: expected one of {known}, found {value!r}")
+
+
+def _check_counts(spec: Any, *names: str) -> None:
+    for name in names:
+        if getattr(spec, name) is not None:
+            checks.check_count(name, getattr(spec, name))
+
+
+def _check_not_negative(spec: Any, *names: str) -> None:
+    for name in names:
+        if getattr(spec, name) is not None:
+            checks.check_range(name, getattr(spec, name), 0.0, float("inf"), high_open=True)

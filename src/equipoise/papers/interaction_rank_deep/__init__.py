@@ -9,21 +9,26 @@ own action alone. Each with our recipe and with the printed one, with the median
 held-out losses and times, and beside a critic that is linear in polynomials of actions. The
 ablations change our recipe one thing at a time.
 
-    python -m equipoise.papers.interaction_rank_deep --figure 2 --scale quick --run runs/deep
+    python -m equipoise.papers interaction_rank_deep --figures 2 --run runs/deep
 
 Every part leaves a record of its own in the run folder, and one that is there is not run again.
 """
 
 import os
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from equipoise.papers.interaction_rank_deep._parts import parts, run_part
-from equipoise.papers.interaction_rank_deep._plot import plot
-from equipoise.papers.interaction_rank_deep._settings import ABLATIONS, FIGURES, Config
-from equipoise.runs import Record, Run, Table
+from equipoise.papers import kept, rows_of
+from equipoise.papers.interaction_rank_deep._parts import (
+    ABLATIONS,
+    FIGURES,
+    Config,
+    parts,
+    run_part,
+)
+from equipoise.runs import Record, Table
 
 __all__ = ["ABLATIONS", "FIGURES", "Config", "plot", "run"]
 
@@ -43,24 +48,16 @@ def run(config: Config, key: int = 0, folder: str | os.PathLike[str] | None = No
     >>> figures.run(small).tables["summary"].column("critic")
     ['2-IR-linear']
     """
-    records = []
-    for part in parts(config):
-        if folder is None:
-            records.append(run_part(config, part, key))
-            continue
-        # What a part has to do with: not which others were asked for beside it.
-        settings = {**vars(config), "figures": (part.figure,), "part": part, "key": key}
-        settings = {k: v for k, v in settings.items() if k not in ("critics", "architectures")}
-        settings.pop("recipes")
-        with Run.start(Path(folder) / part.name, settings) as place:
-            if not place.finished:
-                place.finish(run_part(config, part, key))
-            records.append(place.record())
-    return merge(config, key, records)
-
-
-def merge(config: Config, key: int, records: list[Record]) -> Record:
-    """Records of several parts as one, with means and standard errors over trials."""
+    # What a part has to do with: not which others were asked for beside it.
+    beside = ("critics", "architectures", "recipes")
+    shared = {k: v for k, v in vars(config).items() if k not in beside}
+    records = [
+        kept(
+            *(folder, part.name, {**shared, "figures": (part.figure,), "part": part, "key": key}),
+            partial(run_part, config, part, key),
+        )
+        for part in parts(config)
+    ]
     arrays = {name: array for record in records for name, array in record.arrays.items()}
     columns = records[0].tables["gaps"].columns
     rows = [row for record in records for row in record.tables["gaps"].rows]
@@ -73,8 +70,7 @@ def summary(gaps: Table) -> Table:
     """One row for each critic, recipe, change and size of the log."""
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     names = ("figure", "critic", "recipe", "change", "rows per agent")
-    for row in gaps.rows:
-        named = dict(zip(gaps.columns, row, strict=True))
+    for named in rows_of(gaps):
         groups.setdefault(tuple(named[n] for n in names), []).append(named)
     rows = []
     for group, found in groups.items():
@@ -88,3 +84,125 @@ def summary(gaps: Table) -> Table:
             | {n: float(found[0][n]) for n in ("fit seconds", "improve seconds")}
         )
     return Table.from_dicts(rows)
+
+
+_COLOURS = {"1-IR": "C3", "2-IR": "C0", "joint": "C1"}
+_TITLES = {
+    "2": "Figure 2: pairwise rewards",
+    "3": "Figure 3: pairwise rewards, all architectures",
+    "4": "Figure 4: rewards of the own action, all architectures",
+    "ablations": "Pairwise rewards, one change at a time",
+}
+
+
+def plot(record: Record) -> Any:
+    """A panel for each figure in the record; for Figure 2 also gaps along training and losses.
+
+    **Example**
+
+    >>> from equipoise.papers import interaction_rank_deep as figures
+    >>> small = figures.Config.quick(
+    ...     figures=("2",), agents=4, critics=("2-IR-linear",), rows_per_agent=(50,), steps=300
+    ... )
+    >>> len(figures.plot(figures.run(small)).axes)
+    3
+    """
+    from matplotlib.figure import Figure
+
+    rows = rows_of(record.tables["summary"])
+    panels = []
+    for figure in dict.fromkeys(row["figure"] for row in rows):
+        own = [row for row in rows if row["figure"] == figure]
+        if figure == "2":
+            panels += [
+                lambda axes, own=own: _against_rows(axes, own, "max gap"),
+                lambda axes: _curves(axes, record),
+                lambda axes, own=own: _against_rows(axes, own, "validation"),
+            ]
+        else:
+            panels.append(lambda axes, own=own, figure=figure: _bars(axes, own, figure))
+    columns = min(3, len(panels))
+    lines = -(-len(panels) // columns)
+    figure = Figure(figsize=(5.4 * columns, 4.2 * lines), layout="constrained")
+    for number, draw in enumerate(panels):
+        draw(figure.add_subplot(lines, columns, number + 1))
+    return figure
+
+
+def _colour(critic: str) -> str:
+    if critic.endswith("linear"):
+        return "C2"
+    return next(colour for kind, colour in _COLOURS.items() if critic.startswith(kind))
+
+
+def _against_rows(axes: Any, rows: list[dict[str, Any]], measure: str) -> None:
+    """Means over trials against the size of the log, with standard errors of gaps."""
+    for critic, recipe in dict.fromkeys((r["critic"], r["recipe"]) for r in rows):
+        own = [r for r in rows if (r["critic"], r["recipe"]) == (critic, recipe)]
+        own.sort(key=lambda r: r["rows per agent"])
+        x = [r["rows per agent"] for r in own]
+        mean = np.array([r[measure] for r in own])
+        style = "-" if recipe == "ours" else ":"
+        colour = _colour(critic)
+        axes.plot(x, mean, style, color=colour, marker=".", label=f"{critic}, {recipe}")
+        if measure == "max gap":
+            error = np.nan_to_num([r["error"] for r in own])
+            low, high = np.maximum(mean - error, 0.0), mean + error
+            axes.fill_between(x, low, high, color=colour, alpha=0.15, lw=0)
+    axes.set_xscale("log")
+    if measure == "max gap":
+        axes.set_yscale("symlog", linthresh=0.01)
+        axes.set_ylim(0.0, None)
+        axes.set_title(_TITLES["2"], fontsize=9)
+    axes.set_xlabel("rows of the log for each agent (the paper's rule: 10)")
+    axes.set_ylabel("max gap" if measure == "max gap" else "held-out mean squared error")
+    axes.grid(True, alpha=0.25, lw=0.6)
+    axes.legend(fontsize=6, frameon=False)
+
+
+def _curves(axes: Any, record: Record) -> None:
+    """Gaps while actors learn, at the middle size of the log, with our recipe."""
+    found: dict[str, list[tuple[int, str]]] = {}
+    for name in record.arrays:
+        kind, *label = name.split("|")
+        if kind == "gap" and label[0] == "2" and label[2] == "ours":
+            found.setdefault(label[1], []).append((int(label[3]), "|".join(label)))
+    for critic, sizes in found.items():
+        sizes.sort()
+        ratio, label = sizes[(len(sizes) - 1) // 2]
+        gaps = record.arrays[f"gap|{label}"]
+        mean, colour = gaps.mean(1), _colour(critic)
+        error = gaps.std(1, ddof=1) / np.sqrt(gaps.shape[1]) if gaps.shape[1] > 1 else 0.0 * mean
+        steps = record.arrays[f"steps|{label}"]
+        axes.plot(steps, mean, color=colour, label=f"{critic}, {ratio} rows per agent")
+        axes.fill_between(
+            steps, np.maximum(mean - error, 0.0), mean + error, color=colour, alpha=0.15, lw=0
+        )
+    axes.set_xscale("log")
+    axes.set_yscale("symlog", linthresh=0.01)
+    axes.set_ylim(0.0, None)
+    axes.set_xlabel("steps of the actors")
+    axes.set_ylabel("max gap")
+    axes.grid(True, alpha=0.25, lw=0.6)
+    axes.legend(fontsize=6, frameon=False)
+
+
+def _bars(axes: Any, rows: list[dict[str, Any]], figure: str) -> None:
+    """Means over trials and standard errors, architecture by architecture."""
+    labels = [r["change"] or r["recipe"] for r in rows]
+    names = [f"{r['critic']}, {label}" for r, label in zip(rows, labels, strict=True)]
+    places = np.arange(len(rows))
+    worst = [r["max gap"] for r in rows]
+    errors = np.nan_to_num([r["error"] for r in rows])
+    # The printed recipe is pale.
+    colours = [(_colour(r["critic"]), 0.35 if r["recipe"] == "printed" else 0.8) for r in rows]
+    axes.barh(places, worst, xerr=errors, color=colours, height=0.7)
+    axes.plot([r["median gap"] for r in rows], places, "k|", ms=7, label="median agent")
+    axes.set_yticks(places, names, fontsize=5)
+    axes.invert_yaxis()
+    axes.set_xscale("symlog", linthresh=0.01)
+    axes.set_xlim(0.0, None)
+    axes.set_xlabel("max gap")
+    axes.set_title(_TITLES[figure], fontsize=9)
+    axes.grid(True, axis="x", alpha=0.25, lw=0.6)
+    axes.legend(fontsize=6, frameon=False)

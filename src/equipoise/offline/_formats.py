@@ -1,0 +1,257 @@
+"""Logs in files, as plain tables: `.npz`, the arrays by their names, and `.parquet`, by column.
+
+The columns of a Parquet file are `context`, `action_0`, `action_1`, ..., `reward_0`, ..., and where
+there are local states `state_0`, ..., `next_state_0`, ..., `step`, `episode`. What a log says
+beside its tables is kept as JSON in the metadata of the schema, under `equipoise`.
+
+Reading gives the fields of a `Log`, or a `ValueError` that names the file and what is wrong with
+it; only a file that is missing, or may not be read, stays the `OSError` that it is. A small file
+can claim to hold a very large table: reading refuses to allocate more than `RATIO` times the length
+of the file plus `ALLOWANCE` bytes.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from equipoise.core.arrays import open_npz, write_npz
+from equipoise.core.extras import import_extra
+from equipoise.core.files import atomic_write
+from equipoise.core.plain import dumps, parse_json
+
+#: The arrays of a log that have a row for each sample.
+TABLES = ("contexts", "actions", "rewards", "states", "next_states", "steps", "episodes")
+#: What a log says beside them.
+DECLARED = (
+    *("actions_per_agent", "contexts_count", "states_count", "horizon"),
+    *("behaviour", "reward_range", "continuous", "labels"),
+)
+#: Tables of more bytes than RATIO times the length of their file plus ALLOWANCE are not read.
+RATIO, ALLOWANCE = 64, 64 << 20
+
+#: Prefix of the columns of each agent -> the table they make.
+_WIDE = {"action": "actions", "reward": "rewards", "state": "states", "next_state": "next_states"}
+#: Column -> table.
+_NARROW = {"context": "contexts", "step": "steps", "episode": "episodes"}
+_COLUMN = re.compile(r"(action|reward|state|next_state)_(0|[1-9][0-9]{0,6})")
+_METADATA = b"equipoise"
+#: Rows of a Parquet file that are written and read at once.
+_ROWS = 50_000
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The fields that a file holds."""
+    if _suffix(path) == ".npz":
+        return next(_archive(path, None))
+    pieces = list(_columns(path, _ROWS))
+    rows, settings = pieces[0][1:] if pieces else (0, {})
+    done = sum(len(piece["actions"]) for piece, *_ in pieces)
+    if done != rows or not done:
+        raise ValueError(f"{path}: expected {rows} rows, at least one, found {done}")
+    # Table by table, so that no more than one is in memory twice.
+    names = list(pieces[0][0])
+    return {n: np.concatenate([piece.pop(n) for piece, *_ in pieces]) for n in names} | settings
+
+
+def parts(path: Path, rows: int) -> Iterator[dict[str, Any]]:
+    """The fields, some rows of the tables at a time."""
+    if _suffix(path) == ".npz":
+        yield from _archive(path, rows)
+        return
+    for part, _, settings in _columns(path, rows):
+        yield {**part, **settings}
+
+
+def write(path: Path, tables: Mapping[str, np.ndarray], said: Mapping[str, Any]) -> None:
+    """Write tables, and what is said beside them; the suffix of `path` says how."""
+    if _suffix(path) == ".npz":  # not compressed, so that it is read quickly and can be mapped
+        texts = {"labels": dumps(said["labels"])} if "labels" in said else {}
+        write_npz(path, {**tables, **said, **texts})
+        return
+    pyarrow, parquet = _library("pyarrow"), _library("pyarrow.parquet")
+    columns = {column: tables[table] for column, table in _NARROW.items() if table in tables}
+    for prefix, table in _WIDE.items():
+        if table in tables:
+            columns |= {f"{prefix}_{i}": own for i, own in enumerate(tables[table].T)}
+    schema = pyarrow.schema(
+        [(name, pyarrow.from_numpy_dtype(column.dtype)) for name, column in columns.items()],
+        metadata={_METADATA: dumps(dict(said)).encode()},
+    )
+    with atomic_write(path) as temporary, parquet.ParquetWriter(temporary, schema) as writer:
+        for start in range(0, len(tables["actions"]), _ROWS):
+            part = {n: np.ascontiguousarray(c[start : start + _ROWS]) for n, c in columns.items()}
+            writer.write_table(pyarrow.table(part, schema))
+
+
+def _suffix(path: Path) -> str:
+    if path.suffix not in (".npz", ".parquet"):
+        raise ValueError(f"path: expected a name that ends in .parquet or .npz, found {path}")
+    return path.suffix
+
+
+def _archive(path: Path, rows: int | None) -> Iterator[dict[str, Any]]:
+    """The fields of an archive, all rows of its tables at once or some at a time."""
+    with open_npz(path) as arrays:
+        unknown = sorted(set(arrays) - {*TABLES, *DECLARED})
+        if unknown:
+            optional = [n for n in (*TABLES, *DECLARED) if n not in ("actions", "rewards")]
+            raise ValueError(
+                f"{path}: expected arrays named actions and rewards, which are needed, and "
+                f"perhaps {', '.join(optional)}; found {', '.join(unknown)}"
+            )
+        settings = _settings(path, {n: arrays[n].read() for n in DECLARED if n in arrays})
+        tables = {name: arrays[name] for name in TABLES if name in arrays}
+        lengths = {name: table.left for name, table in tables.items()}
+        if "actions" in lengths and set(lengths.values()) != {lengths["actions"]}:
+            raise ValueError(f"{path}: expected as many rows in every table, found {lengths}")
+        while True:
+            yield {name: table.read(rows) for name, table in tables.items()} | settings
+            if not any(table.left for table in tables.values()):
+                return
+
+
+def _settings(path: Path, said: Mapping[str, Any]) -> dict[str, Any]:
+    """What a file says beside its tables, as `Log` takes and checks it."""
+    settings: dict[str, Any] = {}
+    for name, value in said.items():
+        array = np.asarray(value)
+        if name == "labels":
+            text = array.dtype.kind == "U" and not array.ndim  # in an archive
+            value = parse_json(array.item(), f"{path}: labels") if text else value
+            if not isinstance(value, dict):
+                raise ValueError(f"{path}: labels: expected names by field, found {value!r:.60}")
+            settings[name] = value
+            continue
+        if array.dtype.kind not in "iufb":
+            raise ValueError(f"{path}: {name}: expected numbers, found {value!r:.60}")
+        if array.ndim and name in ("contexts_count", "states_count", "horizon", "continuous"):
+            raise ValueError(f"{path}: {name}: expected one number, found {array.shape}")
+        plain = array.tolist()
+        settings[name] = array if name == "behaviour" else tuple(plain) if array.ndim else plain
+    return settings
+
+
+def _columns(path: Path, rows: int) -> Iterator[tuple[dict[str, np.ndarray], int, dict[str, Any]]]:
+    """Tables of some rows at a time, how many rows there are in all, and what is said beside."""
+    with open(path, "rb") as stream:  # a missing or forbidden file stays the OSError it is
+        with _damaged(path):
+            file = _library("pyarrow.parquet").ParquetFile(stream)
+            schema, total = file.schema_arrow, file.metadata.num_rows
+        settings = _metadata(path, schema.metadata or {})
+        groups = _groups(path, list(schema.names))
+        wanted = [name for names in groups.values() for name in names]
+        claimed = 8.0 * min(total, rows) * len(wanted)
+        # Whole tables keep whole numbers in as few bytes as they need, and most need one.
+        claimed += total * sum(_width(schema.field(name).type) for name in wanted)
+        length = os.fstat(stream.fileno()).st_size
+        if claimed > RATIO * length + ALLOWANCE:
+            raise ValueError(
+                f"{path}: expected tables of at most {RATIO} times the length of the file plus "
+                f"{ALLOWANCE >> 20} MB, found {total} rows of {len(wanted)} columns in {length} "
+                "bytes; to read it in parts, use Log.read_chunks, or store actions and states as "
+                "int8 and rewards as float32"
+            )
+        first = 0
+        with _damaged(path):
+            batches = iter(file.iter_batches(batch_size=rows, columns=wanted))
+        while True:
+            with _damaged(path):
+                batch = next(batches, None)
+            if batch is None:
+                return
+            yield _tables(path, batch, groups, first), total, settings
+            first += batch.num_rows
+
+
+def _groups(path: Path, names: list[str]) -> dict[str, list[str]]:
+    """The columns of each table, in the order of the agents."""
+    if len(set(names)) != len(names):
+        raise ValueError(f"{path}: expected every column once, found one twice")
+    groups = {table: [column] for column, table in _NARROW.items() if column in names}
+    numbered: dict[str, set[int]] = {}
+    for match in filter(None, map(_COLUMN.fullmatch, names)):
+        numbered.setdefault(match[1], set()).add(int(match[2]))
+    agents = 1 + max((max(numbers) for numbers in numbered.values()), default=-1)
+    for prefix in ("action", "reward", *numbered):
+        own = numbered.get(prefix, set())
+        if not agents or len(own) < agents:
+            # The first that is missing is at most as large as the number of those that are there.
+            missing = next(i for i in range(len(own) + 1) if i not in own)
+            raise ValueError(
+                f"{path}: expected a column {prefix}_i for every agent i from 0 to "
+                f"{max(agents - 1, 0)}, found none for agent {missing}"
+            )
+        groups[_WIDE[prefix]] = [f"{prefix}_{i}" for i in range(agents)]
+    return groups
+
+
+def _metadata(path: Path, metadata: dict[bytes, bytes]) -> dict[str, Any]:
+    said = parse_json(metadata.get(_METADATA, b"{}"), f"{path}: metadata")
+    if not isinstance(said, dict) or not set(said) <= set(DECLARED):
+        raise ValueError(f"{path}: expected metadata about {', '.join(DECLARED)}, found other")
+    return _settings(path, said)
+
+
+def _width(kind: Any) -> int:
+    """Bytes of an entry once it is read: whole numbers of a log mostly fit into one."""
+    name = str(kind)
+    return 1 if "int" in name or name == "bool" else 4 if name in ("float", "halffloat") else 8
+
+
+def _tables(
+    path: Path, arrow: Any, groups: dict[str, list[str]], first: int
+) -> dict[str, np.ndarray]:
+    """NumPy tables from Arrow columns, of the rows from `first` on."""
+    tables = {}
+    for table, names in groups.items():
+        columns = [_column(path, arrow, name, first) for name in names]
+        if table in _NARROW.values():
+            tables[table] = columns[0]
+        else:
+            columns = [_narrowed(column) for column in columns]
+            tables[table] = np.empty((len(columns[0]), len(names)), np.result_type(*columns))
+            np.stack(columns, 1, out=tables[table])
+    return tables
+
+
+def _narrowed(column: np.ndarray) -> np.ndarray:
+    """Whole numbers in as few bytes as they need."""
+    if column.dtype.kind not in "iu" or not len(column):
+        return column
+    low, high = int(column.min()), int(column.max())
+    return column if high >= 2**63 else column.astype(np.min_scalar_type(min(low, -high - 1)))
+
+
+def _column(path: Path, arrow: Any, name: str, first: int) -> np.ndarray:
+    """One column of numbers; a null among them is refused by its row."""
+    column = arrow.column(name)
+    with _damaged(path):
+        values = column.to_numpy(zero_copy_only=False)
+        missing = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
+    if missing is not None:
+        row = first + int(missing.argmax())
+        raise ValueError(f"{path}: {name}: expected a number, found none in row {row}")
+    if values.dtype.kind not in "iufb":
+        raise ValueError(f"{path}: {name}: expected numbers, found {column.type}")
+    return values
+
+
+@contextmanager
+def _damaged(path: Path) -> Iterator[None]:
+    """What Arrow raises over a damaged file becomes a ValueError that names it."""
+    arrow_error = _library("pyarrow").ArrowException
+    try:
+        yield
+    except (arrow_error, OSError, ValueError, MemoryError, OverflowError) as error:
+        raise ValueError(
+            f"{path}: expected a Parquet file of a log, found one that cannot be read: {error}"
+        ) from error
+
+
+def _library(module: str) -> Any:
+    return import_extra(module, "pyarrow", "parquet")

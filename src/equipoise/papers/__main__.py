@@ -1,0 +1,54 @@
+"""`python -m equipoise.papers FIGURE`: a figure with any setting of its `Config` changed.
+
+`equipoise reproduce` makes all figures at two scales. Here every field of the config of one figure
+is a flag, and figures that consist of parts go on where they ended:
+
+    python -m equipoise.papers in_context --scale full --only matrix-3 --run runs/figure1
+    python -m equipoise.papers interaction_rank_deep --figures 2 --run runs/deep
+"""
+
+import sys
+import time
+from dataclasses import field, make_dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import tyro
+
+from equipoise.papers import FIGURES
+
+_USAGE = "usage: python -m equipoise.papers FIGURE --run FOLDER [--help]\n\nFIGURE is one of {}"
+
+
+def main() -> int:
+    """Run one figure into a folder, draw it, and say how long it took."""
+    known = {figure.module: figure for figure in FIGURES}
+    if len(sys.argv) < 2 or sys.argv[1] not in known:
+        print(_USAGE.format(", ".join(known)), file=sys.stderr)
+        return 2
+    name, *words = sys.argv[1:]
+    figure = known[name]
+    module = figure.load()
+    base = module.Config() if "full" in words else module.Config.quick()
+    command: Any = make_dataclass(
+        "Command",
+        [
+            ("run", Path),
+            ("scale", Literal["quick", "full"], "quick"),
+            ("key", int, 0),
+            ("config", tyro.conf.OmitArgPrefixes[module.Config], field(default=base)),
+        ],
+    )
+    given = tyro.cli(command, prog=f"python -m equipoise.papers {name}", args=words)
+    begun = time.perf_counter()
+    parts = {"folder": given.run / "parts"} if figure.in_parts else {}
+    record = module.run(given.config, given.key, **parts)
+    given.run.mkdir(parents=True, exist_ok=True)
+    record.save(given.run)
+    module.plot(record).savefig(given.run / f"{name}.png", dpi=110)
+    print(f"{given.run}: {time.perf_counter() - begun:.1f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,229 @@
+"""From a solution to the record that is kept and shown, by the kind of its game: one row a kind."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from equipoise.core import Solution
+from equipoise.report._tables import format_value, player_names
+from equipoise.runs import Record, Table
+
+#: Longer tables of very many agents are cut; the solution holds all.
+_ROWS = 24
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a record holds beside the solution itself."""
+
+    scalars: dict[str, Any] = field(default_factory=dict)
+    arrays: dict[str, Any] = field(default_factory=dict)
+    tables: dict[str, Table] = field(default_factory=dict)
+
+
+def record_of(game: Any, found: Any, *, name: str = "", config: Any = None) -> Record:
+    """The record of a solution: with the game's name and labels, and tables to be shown.
+
+    `found` is a `Solution`, or an `aggregative.Study`, which also holds the other equilibria that
+    the solution of a crowd is compared with.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> game = eq.games.load("matching-pennies")
+    >>> record = eq.report.record_of(game, eq.solve(game), name="matching-pennies")
+    >>> record.scalars["kind"], list(record.tables)
+    ('matrix', ['policy'])
+    >>> "matching-pennies" in eq.report.page_of(record).html()
+    True
+    """
+    solution: Solution = getattr(found, "solution", found)
+    parts = KINDS[game.kind](game, found)
+    scalars = {
+        "kind": game.kind,
+        "game": name or game.describe(),
+        "description": game.describe(),
+        "labels": game.labels.to_plain(),
+    }
+    if np.ndim(solution.value) == 0:
+        scalars["value"] = float(solution.value)
+    scalars |= parts.scalars
+    plain = solution.to_plain()
+    return Record("solution", config or {}, scalars, parts.arrays, parts.tables, plain)
+
+
+def _table_game(game: Any, solution: Solution) -> Parts:
+    """A game given by tables: what is played, and the payoffs of a matrix game."""
+    if game.batch_shape:
+        solved = solution.status.solved
+        return Parts({"games": solved.size, "games solved": int(solved.sum())})
+    arrays = {"payoff": np.asarray(game.payoff)} if game.kind == "matrix" else {}
+    policies = [np.asarray(strategy) for strategy in solution.policy]
+    names = player_names(len(policies), game.labels.players)
+    if game.kind == "markov":
+        rows = [
+            (game.labels.state(s), float(value), *(format_value(p[s], 3) for p in policies))
+            for s, value in enumerate(solution.value)
+        ]
+        columns = ("state", "value", *(f"{name} policy" for name in names))
+        return Parts({}, arrays, {"policy": Table(columns, rows)})
+    return Parts({}, arrays, {"policy": policy_table(policies, names, game.labels.actions)})
+
+
+def policy_table(
+    policies: Sequence[np.ndarray], names: Sequence[str], labels: Sequence[Sequence[str]] | None
+) -> Table:
+    """The probabilities of each player's actions; `labels` name those of all or of each player.
+
+    >>> policy_table([np.array([0.5, 0.5])] * 2, ("row", "column"), [("heads", "tails")]).rows
+    [('heads', 0.5, 0.5), ('tails', 0.5, 0.5)]
+    """
+    most = max(len(policy) for policy in policies)
+    probabilities = [
+        [float(p) for p in policy] + [None] * (most - len(policy)) for policy in policies
+    ]
+    if labels is None or len(labels) == 1:
+        actions = [str(a) for a in range(most)] if labels is None else labels[0]
+        rows = list(zip(actions, *probabilities, strict=True))
+        return Table(("action", *names), rows)
+    columns: list[str] = []
+    cells: list[list[Any]] = []
+    for name, own, chances in zip(names, labels, probabilities, strict=True):
+        columns += [f"action of {name}", name]
+        cells += [[*own, *[None] * (most - len(own))], chances]
+    return Table(columns, list(zip(*cells, strict=True)))
+
+
+def _crowd(game: Any, found: Any) -> Parts:
+    """A crowd of one step: who plays what, and where the other equilibria lie."""
+    solution = getattr(found, "solution", found)
+    plays = solution.policy.plays(game.types, game.actions[0])
+    kinds = [game.labels.type(t) for t in range(game.types)]
+    who = [(kinds[t], int(game.counts[t]), *map(int, plays[t])) for t in range(game.types)]
+    arrays = {"aggregate": solution.stats["aggregate"]}
+    if game.types <= 8:
+        arrays |= {f"share/{kind}": plays[t] / game.counts[t] for t, kind in enumerate(kinds)}
+    if equilibria := getattr(found, "equilibria", ()):
+        arrays |= {
+            f"map/{name}": np.array([getattr(one, name) for one in equilibria])
+            for name in ("aggregate", "welfare", "gain", "region")
+        }
+        arrays["map/chosen"] = solution.stats["aggregate"]
+        arrays["map/chosen_welfare"] = float(np.mean(solution.value))
+    tables = {"who_plays_what": _cut(("type", "agents", *_actions(game)), who)}
+    return Parts(_crowd_scalars(game, solution), arrays, tables | _others(found))
+
+
+def _markov_crowd(game: Any, found: Any) -> Parts:
+    """A crowd of several steps: aggregates, who plays what, and the best and worst for society."""
+    solution = getattr(found, "solution", found)
+    aggregate = solution.stats["aggregate"]
+    states = [f"state {game.labels.state(s)}" for s in range(game.states)]
+    cells = [
+        (h, *(float(x[0]) if len(x) == 1 else x for x in aggregate[h])) for h in range(game.horizon)
+    ]
+    who = []
+    for h, s in np.ndindex(game.horizon, game.states):
+        share = solution.policy.plays(game.types, game.actions[0], h, s).sum(0) / game.agents
+        who.append((h, game.labels.state(s), *map(float, share)))
+    tables = {
+        "who_plays_what": _cut(("step", "state", *_actions(game)), who),
+        "aggregate": _cut(("step", *states), cells),
+    }
+    arrays = {"aggregate": aggregate}
+    return Parts(_crowd_scalars(game, solution), arrays, tables | _others(found))
+
+
+def _others(found: Any) -> dict[str, Table]:
+    """The solution beside the other equilibria of a study."""
+    compared = getattr(found, "comparison", ())
+    rows = [(one.name, one.aggregate, one.gain, one.value) for one in compared]
+    columns = ("", "aggregate", "largest gain (ε)", "mean reward")
+    if all(row[1] is None for row in rows):  # in a Markov game there is one in every state
+        rows = [(row[0], *row[2:]) for row in rows]
+        columns = ("", columns[2], "mean reward, over starting states")
+    return {"against_other_equilibria": _cut(columns, rows)} if rows else {}
+
+
+def _crowd_scalars(game: Any, solution: Solution) -> dict[str, Any]:
+    welfare, bound = float(np.mean(solution.stats["welfare"])), solution.stats["bound"]
+    return {"agents": game.agents, "welfare": welfare, "bound": bound}
+
+
+def _actions(game: Any) -> list[str]:
+    (count,) = game.actions
+    if game.labels.actions is None:
+        return [f"action {a}" for a in range(count)]
+    return [game.labels.action(0, a) for a in range(count)]
+
+
+def _cut(columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> Table:
+    """A table of not too many rows, that says how many are left out."""
+    if len(rows) <= _ROWS:
+        return Table(columns, rows)
+    rest = f"... {len(rows) - _ROWS} more (--json shows all)"
+    return Table(columns, [*rows[:_ROWS], (rest, *[None] * (len(columns) - 1))])
+
+
+def _nothing(game: Any, solution: Solution) -> Parts:
+    """Many agents, whose policies no table shows."""
+    return Parts({"agents": game.agents})
+
+
+#: Kind of game -> what its record holds beside the solution.
+KINDS: dict[str, Callable[[Any, Any], Parts]] = {
+    "matrix": _table_game,
+    "normal-form": _table_game,
+    "markov": _table_game,
+    "aggregative": _crowd,
+    "aggregative-markov": _markov_crowd,
+    "contextual": _nothing,
+    "decoupled-markov": _nothing,
+    "continuous": _nothing,
+}
+
+
+def tables_of(record: Record) -> dict[str, Table]:
+    """The tables of a record, and those that its solution tells of a log.
+
+    >>> tables_of(Record("x", tables={"t": Table(("a",), [(1,)])}))["t"].rows
+    [(1,)]
+    """
+    stats = (record.solution or {}).get("stats", {})
+    found = dict(record.tables)
+    if stats.get("ranks"):
+        names = ("rank", "error", "standard_error", "samples_per_parameter", "note")
+        rows = [tuple(one[name] for name in names) for one in stats["ranks"]]
+        heads = ("rank", "held-out error", "standard error", "samples per parameter", "note")
+        found["ranks"] = Table(heads, [(str(row[0]), *row[1:]) for row in rows])
+    if stats.get("interactions"):
+        rows = [
+            (
+                *(str(one["reward_of"]), ", ".join(map(str, one["with"]))),
+                *(one[name] for name in ("strength", "lower", "upper")),
+            )
+            for one in stats["interactions"]
+        ]
+        found["interactions"] = Table(("reward of", "with", "strength", "lower", "upper"), rows)
+    if "own_gap" in stats and record.solution is not None:
+        found["agents"] = _agents(record.solution)
+    return found
+
+
+def _agents(solution: Any) -> Table:
+    """What every agent of a log gets, and could gain in the fitted model."""
+    certificate, stats = solution["certificate"], solution["stats"]
+    columns = {"value": certificate["value"], "gain in the model": certificate["gains"]}
+    more = {"on support": stats.get("gap", {}).get("on_support_gains")}
+    more |= {"largest chi-squared": stats.get("chi_squared"), "noise": stats.get("noise")}
+    more |= {"explained": stats.get("explained")}
+    if solution["policy"]["kind"] == "continuous":
+        points = np.asarray(solution["policy"]["points"])
+        more["action"] = points[0] if points.shape[:1] == (1,) and points.ndim == 2 else None
+    columns |= {name: np.asarray(x) for name, x in more.items() if x is not None}
+    count = len(certificate["gains"])
+    kept = {name: np.asarray(x) for name, x in columns.items() if np.shape(x) == (count,)}
+    rows = [(str(i), *(float(x[i]) for x in kept.values())) for i in range(count)]
+    return Table(("agent", *kept), rows)

@@ -1,0 +1,278 @@
+"""`learn`: the pieces it is made of, its refusals, and what Ctrl-C leaves."""
+
+import signal
+
+import numpy as np
+import pytest
+
+import equipoise as eq
+from equipoise.certificates import solution_from_plain
+from equipoise.core import InputError, Outcome
+from equipoise.offline import _learn as module
+
+#: Few iterations, alike in all tests: one compiled program.
+QUICK = {"iterations": 30, "bootstrap": 3}
+
+
+@pytest.fixture(scope="module")
+def game():
+    return eq.games.families.polymatrix(3, 2, scale=0.3).sample(key=0)
+
+
+@pytest.fixture(scope="module")
+def log(game):
+    return eq.offline.collect(game, "uniform", samples=400, key=1)
+
+
+def own_play(log):
+    return eq.offline.estimate_behaviour(log) if log.behaviour is None else log.behaviour
+
+
+@pytest.fixture(scope="module")
+def advice(log):
+    return eq.offline.learn(log, **QUICK)
+
+
+def assert_same(found, expected):
+    """Equal to the last bit: policies, certificates, words and everything that was counted."""
+    assert str(found.status) == str(expected.status)
+    assert found.certificate == expected.certificate
+    one, other = found.to_plain(), expected.to_plain()
+    for name in ("policy", "value", "stats"):
+        np.testing.assert_equal(one[name], other[name])
+
+
+def test_learning_is_selecting_fitting_and_solving(game, log, advice):
+    selection = eq.offline.select_rank(log, joint=False)
+    model = eq.offline.fit(log, selection.chosen)
+    by_hand = eq.offline.solve(model, log, selection=selection, key=0, **QUICK)
+    assert advice.status.name is Outcome.LEARNED
+    assert not advice.status.ok  # nothing is proven about the game
+    np.testing.assert_array_equal(advice.policy.policies, by_hand.policy.policies)
+    assert advice.certificate == by_hand.certificate
+    assert np.isinf(advice.certificate.upper).all()
+    for name, value in by_hand.stats.items():
+        np.testing.assert_equal(advice.stats[name], value)
+    stats = advice.stats
+    assert stats["rank"] == selection.chosen == 2
+    assert [row["error"] for row in stats["ranks"]] == selection.errors.tolist()
+    assert stats["own_gap"] == pytest.approx(eq.certify(model.game, model.behaviour).max_gain)
+    np.testing.assert_array_equal(stats["strength_total"], model.interactions.total)
+    strongest = model.interactions.strongest(1)[0]
+    assert (stats["interactions"][0]["reward_of"], *stats["interactions"][0]["with"]) == (
+        strongest[0],
+        *strongest[1],
+    )
+    np.testing.assert_array_equal(stats["coverage"]["covered"], np.ones(3))
+    assert eq.certify(game, advice.policy).max_gain < stats["own_gap"] / 2
+
+
+def test_a_path_is_read_and_a_solution_is_plain(log, advice, tmp_path):
+    log.write(tmp_path / "log.npz")
+    again = eq.offline.learn(tmp_path / "log.npz", **QUICK)
+    assert_same(again, advice)
+    assert_same(solution_from_plain(advice.to_plain()), advice)
+
+
+def test_a_rank_of_ones_own_is_compared_with_a_constant(log):
+    given = eq.offline.learn(log, rank=1, **QUICK)
+    assert [row["rank"] for row in given.stats["ranks"]] == [1]
+    assert given.stats["rank"] == 1
+    noise = eq.offline.Log(None, log.actions, np.random.default_rng(0).normal(size=(400, 3)))
+    assert eq.offline.learn(noise, rank=2, **QUICK).status.name is Outcome.NOTHING_LEARNED
+
+
+def test_a_rank_that_cannot_be_judged_is_fitted_with_a_warning(log, monkeypatch):
+    monkeypatch.setattr("equipoise.offline._select.LARGEST_SUMS", 1.0)
+    found = eq.offline.learn(log, rank=2, **QUICK)
+    assert found.status.name is Outcome.LEARNED
+    assert found.stats["ranks"] == []
+    assert "rank 2 was not compared with a constant" in found.stats["warnings"][0]
+
+
+def few_rows(log):
+    return log.take(slice(0, 3)), {}, "3 rows are fewer than the 4 that are needed"
+
+
+def one_action(log):
+    still = eq.offline.Log(None, np.zeros_like(log.actions), log.rewards)
+    return still, {}, "every agent plays a single action throughout this log"
+
+
+def too_large(log):
+    rng = np.random.default_rng(0)
+    wide = eq.offline.Log(None, rng.integers(0, 2, (20, 900)), rng.normal(size=(20, 900)))
+    return wide, {"rank": 2}, r"found 11.7 GB for rank 2: 900 features .* neighbours='screen'"
+
+
+def in_doubt(log):
+    return log.take(slice(12, 22)), {}, "collect more, or say which rank"
+
+
+@pytest.mark.parametrize("case", [few_rows, one_action, too_large, in_doubt])
+def test_a_refusal_is_a_status_and_the_policy_that_of_the_log(log, case):
+    given, options, message = case(log)
+    found = eq.offline.learn(given, **QUICK, **options)
+    assert found.status.name is Outcome.REFUSED
+    with pytest.raises(AssertionError, match=message):
+        raise AssertionError(found.status.message)
+    assert isinstance(found.policy, eq.games.Mixture)
+    np.testing.assert_allclose(found.policy[0], own_play(given))
+    assert_same(solution_from_plain(found.to_plain()), found)
+    if case is not in_doubt:
+        np.testing.assert_allclose(found.value, given.rewards.mean(0))
+        assert np.isnan(found.certificate.gains).all()
+
+
+def test_noise_is_not_learned_from_unless_forced(log):
+    noise = eq.offline.Log(None, log.actions, np.random.default_rng(0).normal(size=(400, 3)))
+    found = eq.offline.learn(noise, **QUICK)
+    assert found.status.name is Outcome.NOTHING_LEARNED
+    np.testing.assert_allclose(found.policy[0], eq.offline.estimate_behaviour(noise))
+    assert len(found.stats["gap"]["resampled"]) == 3
+    assert eq.offline.learn(noise, force=True, **QUICK).status.name is Outcome.LEARNED
+
+
+def test_agents_with_a_single_action_are_named(log):
+    actions = log.actions.copy()
+    actions[:, 1] = 0
+    found = eq.offline.learn(eq.offline.Log(None, actions, log.rewards), **QUICK)
+    assert found.stats["single_action"] == [1]
+    assert found.stats["warnings"][0].startswith("agents who play a single action throughout: 1;")
+
+
+@pytest.mark.parametrize("step", [2, 9, 10, 11])
+def test_ctrl_c_keeps_what_was_done(log, advice, tmp_path, monkeypatch, step):
+    """Nine steps choose the rank, one learns, three resample; a run goes on to the same bits."""
+    advance = module._Discrete.advance
+
+    def interrupted(task, results, at, until):
+        if at == step:
+            signal.raise_signal(signal.SIGINT)
+        return advance(task, results, at, until)
+
+    monkeypatch.setattr(module._Discrete, "advance", interrupted)
+    stopped = eq.offline.learn(log, run=tmp_path / "run", **QUICK)
+    assert stopped.status.name is Outcome.INTERRUPTED
+    policies = own_play(log)[None] if step < 9 else advice.policy.policies
+    np.testing.assert_array_equal(stopped.policy.policies, policies)
+    if step > 9:
+        gaps = advice.stats["gap"]["resampled"][: step - 9]
+        np.testing.assert_array_equal(stopped.stats["gap"]["resampled"], gaps)
+        assert f"stopped after {step - 9} of 3 resampled logs" in stopped.status.message
+    done = []
+    monkeypatch.setattr(module._Discrete, "advance", lambda *a: done.append(a[2]) or advance(*a))
+    assert_same(eq.offline.learn(log, run=tmp_path / "run", **QUICK), advice)
+    assert done == list(range(step + 1, 13))
+
+
+def test_a_finished_run_is_read_and_not_done_again(log, advice, tmp_path, monkeypatch):
+    assert_same(eq.offline.learn(log, run=tmp_path, **QUICK), advice)
+    monkeypatch.setattr(module, "_learn_discrete", None)
+    assert_same(eq.offline.learn(log, run=tmp_path, **QUICK), advice)
+    with pytest.raises(ValueError, match="found other values of: iterations"):
+        eq.offline.learn(log, run=tmp_path, iterations=31, bootstrap=3)
+
+
+@pytest.mark.parametrize(
+    ("options", "argument"),
+    [
+        ({"rank": 0}, "rank"),
+        ({"rank": 4}, "rank"),
+        ({"rank": "two"}, "rank"),
+        ({"neighbours": "some"}, "neighbours"),
+        ({"neighbours": 3}, "neighbours"),
+        ({"critic": "linear"}, "critic"),
+        ({"iterations": 0}, "iterations"),
+        ({"step": 0.0}, "step"),
+        ({"strength": -1.0}, "strength"),
+        ({"bootstrap": -1}, "bootstrap"),
+    ],
+)
+def test_wrong_options_name_their_argument(log, options, argument):
+    with pytest.raises(InputError) as caught:
+        eq.offline.learn(log, **(QUICK | options))
+    assert caught.value.argument == argument
+
+
+def test_labels_reach_the_model_and_the_stats(log, tmp_path):
+    labels = {"players": ("Ada", "Bo", "Cy"), "actions": (("low", "high"),)}
+    named = eq.offline.Log(None, log.actions, log.rewards, labels=labels)
+    for suffix in ("npz", "parquet"):
+        named.write(tmp_path / f"log.{suffix}")
+        assert eq.offline.Log.read(tmp_path / f"log.{suffix}").labels == named.labels
+    assert named.take(slice(0, 5)).labels.player(2) == "Cy"
+    assert eq.offline.fit(named, 1).game.labels.action(1, 1) == "high"
+    assert eq.offline.learn(named, **QUICK).stats["labels"]["players"] == ("Ada", "Bo", "Cy")
+    with pytest.raises(ValueError, match=r"labels.players: expected 3 names, found 1"):
+        eq.offline.Log(None, log.actions, log.rewards, labels={"players": ("Ada",)})
+    (tmp_path / "damaged.npz").write_bytes(b"")
+    np.savez(tmp_path / "damaged.npz", actions=log.actions, rewards=log.rewards, labels="[1]")
+    with pytest.raises(ValueError, match=r"labels: expected names by field, found \[1\]"):
+        eq.offline.Log.read(tmp_path / "damaged.npz")
+
+
+@pytest.fixture(scope="module")
+def points():
+    """Three agents who want to be where the others are, and above."""
+    actions = np.random.default_rng(0).uniform(-1, 1, (200, 3))
+    rewards = actions * actions.sum(1, keepdims=True) + actions
+    return eq.offline.Log(None, actions, rewards, continuous=True)
+
+
+def test_continuous_actions_are_learned_by_a_critic(points):
+    found = eq.offline.learn(points, critic="linear", iterations=800)
+    assert found.status.name is Outcome.LEARNED
+    assert found.policy.points.round(1).tolist() == [[1.0, 1.0, 1.0]]
+    assert found.stats["gap"]["gap"] < 0.05 < found.stats["own_gap"]
+    assert (found.stats["explained"] > 0.99).all()
+    assert found.certificate.method.endswith("in the fitted model")
+    assert np.isinf(found.certificate.upper).all()
+    assert_same(solution_from_plain(found.to_plain()), found)
+
+
+def test_continuous_refusals_and_wrong_options(points):
+    few = eq.offline.learn(points.take(slice(0, 9)), critic="linear")
+    assert few.status.name is Outcome.REFUSED
+    np.testing.assert_allclose(few.policy.points[0], points.actions[:9].mean(0))
+    noise = np.random.default_rng(1).normal(size=(200, 3))
+    noisy = eq.offline.Log(None, points.actions, noise, continuous=True)
+    found = eq.offline.learn(noisy, critic="linear", iterations=2)
+    assert found.status.name is Outcome.NOTHING_LEARNED
+    np.testing.assert_allclose(found.policy.points[0], points.actions.mean(0))
+    for name, value in {
+        "rank": 2,
+        "neighbours": 1,
+        "step": 1.0,
+        "bootstrap": 5,
+        "critic": "x",
+    }.items():
+        with pytest.raises(InputError) as caught:
+            eq.offline.learn(points, **{name: value})
+        assert caught.value.argument == name
+
+
+def test_an_interrupted_critic_goes_on(points, tmp_path, monkeypatch):
+    fit = eq.offline.deep.fit
+
+    def interrupted(*args, **options):
+        signal.raise_signal(signal.SIGINT)
+        return fit(*args, **options)
+
+    monkeypatch.setattr(module.deep, "fit", interrupted)
+    given = {"critic": "linear", "iterations": 50, "run": tmp_path}
+    stopped = eq.offline.learn(points, **given)
+    assert stopped.status.name is Outcome.INTERRUPTED
+    monkeypatch.setattr(module.deep, "fit", fit)
+    assert eq.offline.learn(points, **given).stats["steps"] == 50
+
+
+def test_own_points_are_means_where_there_are_rows():
+    log = eq.offline.Log(
+        None, [[0.5], [-0.5], [1.0]], [[0.0]] * 3, states=[[0], [0], [1]],
+        next_states=[[0], [0], [0]], steps=[0, 0, 1], continuous=True,
+    )  # fmt: skip
+    points = module._own_points(log).points
+    assert points.shape == (1, 2, 1, 2)
+    everywhere = 1 / 3
+    np.testing.assert_allclose(points[0, :, 0], [[0.0, everywhere], [everywhere, 1.0]])
