@@ -98,7 +98,7 @@ def _solve(
         default = min(max(default, SMALLEST), _LARGEST) if high > low else 0.0
         allowed[g] = tolerance or default
         table = normalise(reward[g], 3)
-        goal = 0.25 * np.ldexp(allowed[g], -table.exponent) / horizon
+        goal = 0.25 * float(np.ldexp(allowed[g], -table.exponent)) / horizon
         # Stage policies at a residual r can be exploited by at most 2 r / (1 - discount).
         target = max(goal, 16 * EPS * float(table.size) * horizon)
         x[g], y[g], found, counts[g] = _iterate(
