@@ -60,7 +60,7 @@ def _compiled_gains(payoff: np.ndarray, policy: Any) -> np.ndarray | None:
     games = payoff.size // size
     results = np.empty((4, games, 2))
     left = kernels.over_games(
-        kernel, games, 2e-9 * size,
+        kernel, games, 1e-8 + 3e-9 * size,
         payoff.reshape(games, rows, columns), x.reshape(games, rows), y.reshape(games, columns),
         2.0 * EPS * (rows + columns + 2 * WEIGHTS + 8), TINY, ORDINARY[1], results,
     )  # fmt: skip
