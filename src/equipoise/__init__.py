@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from equipoise.games import ContinuousGame as ContinuousGame
     from equipoise.games import ContinuousPolicy as ContinuousPolicy
     from equipoise.games import DecoupledMarkovGame as DecoupledMarkovGame
+    from equipoise.games import JointPolicy as JointPolicy
     from equipoise.games import MarkovGame as MarkovGame
     from equipoise.games import MatrixGame as MatrixGame
     from equipoise.games import Mixture as Mixture
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from equipoise.games import Profile as Profile
     from equipoise.games import read_policy as read_policy
     from equipoise.games import write_policy as write_policy
+    from equipoise.solvers import equilibria as equilibria
     from equipoise.solvers import solve as solve
 
 __version__ = "0.2.0"
@@ -60,6 +62,7 @@ _PUBLIC: dict[str, str | None] = {
     "ContinuousGame": "equipoise.games",
     # what is played
     "Profile": "equipoise.games",
+    "JointPolicy": "equipoise.games",
     "Mixture": "equipoise.games",
     "ContinuousPolicy": "equipoise.games",
     "AggregativePolicy": "equipoise.games",
@@ -67,6 +70,7 @@ _PUBLIC: dict[str, str | None] = {
     "write_policy": "equipoise.games",
     # answers
     "solve": "equipoise.solvers",
+    "equilibria": "equipoise.solvers",
     "certify": "equipoise.certificates",
     "certificates": None,
     "Solution": "equipoise.core",

@@ -7,15 +7,20 @@ import pytest
 from aggregative.crowd_games import city
 
 import equipoise as eq
+from equipoise.aggregative._cells import stage_of
+from equipoise.aggregative._classes import alone, policy_of
 from equipoise.aggregative._subroutine import Options
-from equipoise.aggregative.learning._continuation import Continuation
-from equipoise.aggregative.learning._grid import cover, grids_of
 from equipoise.aggregative.learning._learner import Errands, find_errands
-from equipoise.aggregative.learning._menu import make_menu, stage_of
-from equipoise.aggregative.learning._planner import Joint, Planner, policy_of
-from equipoise.aggregative.learning._radii import Radii
-from equipoise.aggregative.learning._rewards import RewardBounds
-from equipoise.aggregative.learning._samples import Samples, centred
+from equipoise.aggregative.learning._planner import Planner, make_menu
+from equipoise.aggregative.learning._samples import (
+    Continuation,
+    Radii,
+    RewardBounds,
+    Samples,
+    centred,
+    cover,
+    grids_of,
+)
 
 RADII = Radii(log_transition=1.0, log_reward=1.0, states=3, noise=0.1, bonus=1.0)
 
@@ -126,7 +131,7 @@ def test_the_menu_holds_what_planning_would_choose():
     grids = grids_of(spec, 0.05)
     options = Options(objective="welfare", spacing=0.05)
     for s in range(3):
-        stage = stage_of(spec, 0, s, lambda x, s=s: spec.rewards(0, s, x))
+        stage = stage_of(spec, (0, s))
         menu = make_menu(stage, options, grids[0, s])
         assert menu.relaxed == 1
         assert menu.worth.max() >= planned.stats["welfare"][s] - 1e-3
@@ -158,7 +163,7 @@ def test_evaluation_with_endless_samples_is_exact():
             samples.square[where] = counts.sum() * (x @ x)
     _, evaluation = planner.plan(samples)
     bounds = evaluation.bounds(joint)
-    exact = eq.certify(game, policy_of(spec, joint.plays))
+    exact = eq.certify(game, policy_of(alone(spec.counts), joint.plays))
     np.testing.assert_allclose(bounds.upper, exact.class_value.T, atol=1e-6)
     np.testing.assert_allclose(bounds.lower, exact.class_value.T, atol=1e-6)
     np.testing.assert_allclose(bounds.welfare[0], exact.mean_value, atol=1e-6)
@@ -177,7 +182,7 @@ def test_scouts_try_what_may_pay_and_leave_the_rest_alone():
     )
     plays = np.array([[10, 0, 0], [1, 0, 0]])
     low, high = np.array([[0.5, 0.0, 0.0]] * 2), np.array([[0.6, 0.9, 0.4]] * 2)
-    errands = find_errands(spec, (0, 0), plays, low, high, most=None, shift=0.5)
+    errands = find_errands(spec, plays, low, high, most=None, shift=0.5)
     # The third action cannot pay; who is alone stays.
     assert errands.rows.tolist() == [0]
     assert errands.actions.tolist() == [1]
@@ -185,7 +190,7 @@ def test_scouts_try_what_may_pay_and_leave_the_rest_alone():
     both = Errands(np.array([0, 0]), np.array([1, 2]), 1)
     assert both.send(plays, 0).tolist()[0] == [9, 1, 0]
     assert both.send(plays, 1).tolist()[0] == [9, 0, 1]
-    assert find_errands(spec, (0, 0), plays, low, high, most=0, shift=0.5).at_once == 0
+    assert find_errands(spec, plays, low, high, most=0, shift=0.5).at_once == 0
 
 
 def test_joint_policies_become_classes_by_rank():
@@ -193,7 +198,6 @@ def test_joint_policies_become_classes_by_rank():
     plays = np.zeros((2, 2, 1, 3), int)
     plays[..., 0] = 10
     plays[1, 1, 0] = [4, 0, 6]
-    joint = Joint(plays, np.zeros((2, 2, 1)), np.zeros((2, 2), int))
-    policy = policy_of(spec, joint.plays)
+    policy = policy_of(alone(spec.counts), plays)
     assert policy.counts.tolist() == [4, 6]
     assert policy.actions[:, 1, 1].tolist() == [0, 2]

@@ -11,15 +11,15 @@ import pytest
 from aggregative.crowd_games import crowd
 
 import equipoise as eq
-from equipoise.aggregative._cells import near_best, possible, solve_cell, tile
-from equipoise.aggregative._classes import alone
-from equipoise.aggregative._normal import exchange, group_agents, spread, stage_of
+from equipoise.aggregative._cells import near_best, possible, solve_cell, stage_of, tile
+from equipoise.aggregative._classes import alone, group_agents, policy_of
+from equipoise.aggregative._solve import exchange
 from equipoise.aggregative._subroutine import Options, solve_stage, worth_of
 
 
 def feasible_cells(game, spacing, factor=1.0):
     """How many cells are feasible at `factor` times the slack of lemma A."""
-    stage = stage_of(game, alone(game.counts))
+    stage = stage_of(game)
     centres, half = tile(stage.low, stage.high, spacing)
     side = 2 * half.max()
     rewards = stage.rewards(centres)
@@ -109,11 +109,11 @@ def test_the_last_driver_takes_the_right_road(agents, objective):
 def test_exchanges_never_make_it_worse(objective, seed):
     game = crowd(3, 2, seed=seed, counts=[7, 5, 4])
     groups = alone(game.counts)
-    stage = stage_of(game, groups)
+    stage = stage_of(game)
     options = Options(objective=objective, spacing=0.2)
     before = solve_stage(stage, options)
     after = exchange(game, groups, stage, options, before)
-    gains = [eq.certify(game, spread(groups, plan.plays)).max_gain for plan in (before, after)]
+    gains = [eq.certify(game, policy_of(groups, plan.plays)).max_gain for plan in (before, after)]
     assert gains[1] <= gains[0] + 1e-11 <= before.bound + 2e-11
     assert after.plays.sum(1).tolist() == [7, 5, 4]
     assert after.plays.min() >= 0

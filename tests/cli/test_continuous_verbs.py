@@ -57,9 +57,11 @@ def test_wrong_policies_are_told(capsys, tmp_path, content, message):
     assert message in " ".join(capsys.readouterr().err.split())
 
 
-def test_there_is_no_solver_and_it_is_said(capsys):
-    assert main(["solve", *GAME]) == 2
-    assert "`certify` takes any policy of it" in capsys.readouterr().err
+def test_it_is_solved(capsys):
+    assert main(["solve", *GAME, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["policy"]["kind"] == "continuous"
+    assert document["status"]["name"] == "solved"
 
 
 def test_parameters_are_set_and_scenarios_read(capsys, tmp_path):

@@ -233,3 +233,37 @@ def test_a_largest_gain_above_the_nash_conv_is_explained(capsys):
         assert (note in eq.report.page_of(record).html()) == expected
         _output.print_certificate(certificate, {})
         assert (note in " ".join(capsys.readouterr().out.split())) == expected
+
+
+class TestGeneralSum:
+    def test_concepts_and_objectives(self, capsys):
+        options = ("--concept", "ce", "--objective", "egalitarian")
+        document = run_json(capsys, "solve", "battle-of-the-sexes", *options)
+        assert document["policy"]["kind"] == "joint"
+        assert document["value"] == pytest.approx([1.5, 1.5])
+        assert document["certificate"]["concept"] == "ce"
+        assert main(["solve", "battle-of-the-sexes", *options]) == 0
+        out, _ = capsys.readouterr()
+        for expected in ("probability", "ballet", "bound on the objective", "correlated"):
+            assert expected in out
+
+    def test_weights_and_files(self, capsys, tmp_path):
+        policy = tmp_path / "policy.json"
+        options = ("--concept", "cce", "--objective", "[1, 3]", "--out", str(policy))
+        run_json(capsys, "solve", "chicken", *options)
+        assert isinstance(eq.read_policy(policy), eq.JointPolicy)
+        found = run_json(capsys, "certify", "chicken", str(policy))
+        assert found["concept"] == "ce"
+
+    def test_all(self, capsys):
+        document = run_json(capsys, "solve", "battle-of-the-sexes", "--all")
+        assert len(document["equilibria"]) == 3
+        assert main(["solve", "battle-of-the-sexes", "--all"]) == 0
+        out, _ = capsys.readouterr()
+        assert "3 extreme equilibria in 3 components" in out
+
+    def test_wrong_flags(self, capsys):
+        assert main(["solve", "chicken", "--concept", "best"]) == 2
+        assert "--concept: expected one of nash, ce, cce, logit" in capsys.readouterr().err
+        assert main(["solve", "chicken", "--all", "--concept", "ce"]) == 2
+        assert "--concept: expected nothing beside --all" in capsys.readouterr().err

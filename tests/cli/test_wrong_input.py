@@ -74,9 +74,10 @@ def test_npz_that_is_no_game(capsys, tmp_path):
     refused(capsys, "solve", path)
 
 
-def test_a_game_that_cannot_be_solved(capsys):
-    assert "zero-sum" in refused(capsys, "solve", "chicken")
-    assert "`certify` takes any policy" in refused(capsys, "solve", "square-continuous")
+def test_options_that_a_game_does_not_have(capsys):
+    wrong = refused(capsys, "solve", "chicken", "--option", "max_sweeps=3")
+    assert "options of the solver of normal-form games" in wrong
+    assert "--concept" in refused(capsys, "solve", "square-continuous", "--concept", "ce")
 
 
 @pytest.mark.parametrize("tolerance", ["0", "-1", "nan", "inf"])

@@ -58,6 +58,7 @@ def policies() -> dict[str, Any]:
     """A policy of every kind, by kind."""
     return {
         "profile": eq.Profile([[0.1, 0.9], np.full((2, 3), 1 / 3)]),
+        "joint": eq.JointPolicy(np.full((3, 2, 2), 0.25), 2),
         "mixture": eq.Mixture(np.full((2, 1, 3, 2), 0.5), [0.1, 0.9]),
         "continuous": eq.ContinuousPolicy([[[1.0, -1 / 3]]], [[[0.3, 0.7]]]),
         "aggregative": eq.AggregativePolicy([0, 0, 1], [2, 1, 3], [0, 1, 1]),
@@ -102,8 +103,9 @@ class TestValues:
         own = {n: np.array(a) for n, a in parts.items() if isinstance(a, np.ndarray)}
         if not own or kind in ("aggregative-markov", "continuous") or "field" in parts:
             pytest.skip("made of more than arrays")
-        if "action_counts" in parts:
-            parts["actions"] = parts.pop("action_counts")
+        for name, given in (("action_counts", "actions"), ("player_count", "players")):
+            if name in parts:
+                parts[given] = parts.pop(name)
         made = type(value)(**{**parts, **own})
         for array in own.values():
             array[...] = 0
@@ -260,7 +262,7 @@ class TestPolicies:
         assert eq.games.policy_from_plain(plain) == policy
         assert type(policy).from_plain(plain) == policy
         leaves = jax.tree.leaves(plain)
-        assert all(isinstance(leaf, str | np.ndarray) for leaf in leaves)
+        assert all(isinstance(leaf, str | int | np.ndarray) for leaf in leaves)
 
     @POLICY
     def test_the_kind_may_be_left_out(self, kind):

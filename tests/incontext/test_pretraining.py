@@ -15,6 +15,7 @@ import pytest
 from scipy.special import xlogy
 from support import files_of
 
+import equipoise as eq
 from equipoise import dynamics, incontext
 from equipoise.games import MatrixGame, families
 from equipoise.incontext import _train
@@ -295,7 +296,7 @@ def test_a_rate_that_is_too_high_is_told():
 
 WRONG = [
     ("Config(layer_norm='no')", "layer_norm: expected True or False, found 'no'"),
-    ("Config(shared='yes')", "shared: expected True, False or None, found 'yes'"),
+    ("Config(shared='yes')", "shared: expected True, False or None; found 'yes'"),
     ("Config(stop_below='x')", "stop_below: expected a number in (-inf, inf), found 'x'"),
     ("Config(stop_below=float('nan'))", "stop_below: expected a number in (-inf, inf), found nan"),
     ("Config(learners='omd')", "learners: expected a tuple of names such as ('omd',), found"),
@@ -312,7 +313,7 @@ WRONG = [
     ("dataset(family, {}, games=1, key=0)", "config: expected a Config such as"),
     (
         "evaluate(load('iid3'), families.uniform(3).sample(2, key=0), training=5)",
-        "training: expected a Family, a MatrixGame or MarkovGame; found int",
+        "training: expected a Family, a MatrixGame or MarkovGame, found int",
     ),
 ]
 ASK = """

@@ -1,14 +1,10 @@
 """Figures 2 to 4 of the interaction-rank paper: parts, sizes, records."""
 
-import sys
-
 import numpy as np
 import pytest
 
 from equipoise.papers import interaction_rank_deep as figures
-from equipoise.papers.interaction_rank_deep import __main__ as command
-from equipoise.papers.interaction_rank_deep import _parts as parts_module
-from equipoise.papers.interaction_rank_deep._parts import ablated, critic_of, method_of
+from equipoise.papers.interaction_rank_deep import _groups, critic_of, method_of, recipe_of
 
 
 def tiny(**changes):
@@ -38,9 +34,9 @@ def test_figure_2_has_gaps_for_every_size_and_is_not_run_twice(tmp_path, monkeyp
 
 def test_ablations_change_one_thing_at_a_time():
     config = figures.Config.quick()
-    ours = ablated(config, "ours", "2-IR-64", 400)
+    ours = recipe_of(config, "2-IR-64", 400)
     for change in figures.ABLATIONS:
-        critic, method = ablated(config, change, "2-IR-64", 400)
+        critic, method = recipe_of(config, "2-IR-64", 400, change=change)
         same = (critic == ours[0], method == ours[1])
         assert same == {
             "ours": (True, True),
@@ -56,20 +52,12 @@ def test_ablations_change_one_thing_at_a_time():
 
 def test_trials_are_split_where_weights_are_many():
     config = figures.Config()
-    sizes = {name: len(parts_module._groups(config, name)[0]) for name in config.architectures}
+    sizes = {name: len(_groups(config, name)[0]) for name in config.architectures}
     assert sizes["2-IR-64"] == 10
     assert sizes["joint-3x2056"] == 5
     assert sizes["2-IR-linear"] == 10
-    groups = parts_module._groups(config, "joint-3x2056")
+    groups = _groups(config, "joint-3x2056")
     assert [t for group in groups for t in group] == list(range(10))
-
-
-def test_the_command_writes_a_record(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(command, "_config", lambda _: tiny(figures=("3",), trials=1))
-    monkeypatch.setattr(sys, "argv", ["figures", "--figure", "3", "--run", str(tmp_path)])
-    assert command.main() == 0
-    assert "2-IR-linear" in capsys.readouterr().out
-    assert (tmp_path / "all-3" / "record.json").exists()
 
 
 def test_unknown_names_are_refused():

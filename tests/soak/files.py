@@ -49,7 +49,7 @@ def damage(rng: np.random.Generator, data: bytes) -> bytes:
 def _game(name: str, suffix: str, **parameters: object) -> Callable[[Path], Path]:
     def make(folder: Path) -> Path:
         path = folder / f"game{suffix}"
-        eq.games.write(path, eq.games.load(name, **parameters))
+        eq.games.write(eq.games.load(name, **parameters), path)
         return path
 
     return make
@@ -107,12 +107,10 @@ def _open_checkpoint(path: Path) -> None:
 
 def _players(name: str) -> Callable[[Path], Path]:
     def make(folder: Path) -> Path:
-        players = eq.incontext.pretrain(
-            eq.games.families.uniform(actions=2),
-            eq.incontext.Config(steps=1, rounds=4, batch=2, layers=1, width=8, heads=1),
-            key=0,
-        )
-        getattr(players, "players", players).save(folder / "players")
+        family = eq.games.families.uniform(actions=2)
+        config = eq.incontext.Config(rounds=4, layers=1, heads=1, width=8, hidden=8)
+        players = eq.incontext.initial_players(family, config, key=0)
+        eq.incontext.save(players, folder / "players", config, family)
         return folder / "players" / name
 
     return make
@@ -133,6 +131,10 @@ READERS: dict[str, tuple[Callable[[Path], Path], Callable[[Path], object]]] = {
     "run checkpoint": (_run("checkpoints/000000000002.npz"), _open_checkpoint),
     "run record .json": (_run("record.json"), lambda path: Record.load(path.parent)),
     "run record .npz": (_run("record.npz"), lambda path: Record.load(path.parent)),
+    "players .safetensors": (
+        _players("players.safetensors"),
+        lambda path: eq.incontext.load(path.parent),
+    ),
     "players.json": (_players("players.json"), lambda path: eq.incontext.load(path.parent)),
 }
 

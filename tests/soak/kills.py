@@ -21,11 +21,23 @@ import equipoise as eq
 #: Verb -> its arguments; {run} is the folder, {log} a discrete log.
 VERBS = {
     "solve": ["solve", "bus-or-car", "--run", "{run}"],
-    "play": ["play", "rock-paper-scissors", "--rounds", "20000", "--run", "{run}"],
-    "learn": ["learn", "two-roads", "--set", "agents=60", "--episodes", "2000", "--run", "{run}"],
+    "play": ["play", "--actions", "3", "--games", "8", "--rounds", "20000", "--run", "{run}"],
+    "learn": [
+        "learn",
+        "demand-response",
+        "--set",
+        "agents=60",
+        "--episodes",
+        "40",
+        "--run",
+        "{run}",
+    ],
     "offline": ["offline", "{log}", "--run", "{run}"],
     "pretrain": ["pretrain", "--steps", "12", "--rounds", "8", "--batch", "4", "--run", "{run}"],
 }
+
+#: Seconds after which a command counts as hanging.
+LIMIT = 300.0
 
 #: Files that tell of starts and stops, or are drawn from them.
 LEFT_OUT = {"environment.json", "report.html", "lock"}
@@ -50,6 +62,16 @@ def start(arguments: list[str], **places: Path) -> subprocess.Popen[bytes]:
     )
 
 
+def ended(process: subprocess.Popen[bytes]) -> str:
+    """What a command wrote to its standard error; one that hangs is killed."""
+    try:
+        return process.communicate(timeout=LIMIT)[1].decode()
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        return f"did not end within {LIMIT:g} s"
+
+
 def attack(verb: str, cases: int, seed: int) -> dict[str, object]:
     """Kill one verb `cases` times at random moments of its run."""
     rng = np.random.default_rng([seed, sorted(VERBS).index(verb)])
@@ -61,7 +83,7 @@ def attack(verb: str, cases: int, seed: int) -> dict[str, object]:
         eq.offline.collect(game, samples=600, key=0).write(log)
         begun = time.perf_counter()
         whole = start(VERBS[verb], run=root / "whole", log=log)
-        message = whole.communicate()[1].decode()
+        message = ended(whole)
         length = time.perf_counter() - begun
         if not (root / "whole" / "record.json").exists():
             return {"kills": 0, "wrong": [f"{verb} did not finish: {message.strip()[-200:]}"]}
@@ -76,8 +98,8 @@ def attack(verb: str, cases: int, seed: int) -> dict[str, object]:
             if process.poll() is None:
                 process.send_signal(signal.SIGKILL)
                 kills += 1
-            process.communicate()
-            message = start(VERBS[verb], run=broken, log=log).communicate()[1].decode()
+            ended(process)
+            message = ended(start(VERBS[verb], run=broken, log=log))
             found = digest(broken) if broken.exists() else {}
             if found != truth:
                 differ = sorted(k for k in {*truth, *found} if truth.get(k) != found.get(k))

@@ -5,13 +5,15 @@ best at c, and the aggregate must stay in the cell. A cell that fails this is dr
 without a linear program: the sums of allowed influences are bounded in 3^d directions.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 import numpy as np
 from scipy import ndimage
 
+from equipoise.aggregative._classes import Groups, alone
 from equipoise.aggregative._knapsack import Vertex, solve_knapsack
 from equipoise.aggregative._program import Program, solve_dual
 from equipoise.core import checks
@@ -57,6 +59,11 @@ class Stage:
         """Number of coordinates of the aggregate."""
         return self.influence.shape[2]
 
+    def aggregate(self, plays: np.ndarray) -> np.ndarray:
+        """(d,): the aggregate of (types, actions) numbers of agents."""
+        flat = self.influence.reshape(-1, self.dimensions)
+        return self.scale * (plays.reshape(-1).astype(np.float64) @ flat)
+
     def parts(self) -> int:
         """Into how many parts cells are cut: more where a call costs more than its work."""
         small = self.influence.shape[0] * self.influence.shape[1] < 20_000
@@ -65,6 +72,37 @@ class Stage:
     def chunk(self) -> int:
         """How many points can be looked at together."""
         return max(1, CHUNK // (self.influence.shape[0] * self.influence.shape[1]))
+
+
+def stage_of(
+    game: Any,
+    place: tuple[int, ...] = (),
+    groups: Groups | None = None,
+    worth: np.ndarray | None = None,
+    **changes: Any,
+) -> Stage:
+    """A game in normal form, or one step and state of a Markov game or of a learner's spec.
+
+    `worth` is the welfare of actions, (types, actions), or that by step and state. `changes` are
+    the fields of the stage that differ from the game's.
+    """
+    groups = alone(game.counts) if groups is None else groups
+    low, high = game.box(*place) if place else game.box
+    influence = game.influences(*place) if place else game.influence
+    worth = worth if worth is None or worth.ndim == 2 else worth[place]
+
+    def rewards(points: np.ndarray) -> np.ndarray:
+        values = game.rewards(*place, points)
+        return values if groups.trivial else values[:, groups.first]
+
+    fields = {
+        "influence": influence if groups.trivial else influence[groups.first],
+        "rewards": rewards,
+        "lipschitz": game.lipschitz,
+        "delta": game.delta,
+        "welfare": None if worth is None else worth[groups.first],
+    }
+    return Stage(counts=groups.counts, scale=game.scale, low=low, high=high, **(fields | changes))
 
 
 def check_cells(low: np.ndarray, high: np.ndarray, spacing: float) -> None:
@@ -110,12 +148,11 @@ def printed_grid(
     width = float(np.maximum(np.abs(low), np.abs(high)).max())
     check_cells(low, high, spacing)
     check_cells(np.full(1, -width), np.full(1, width), spacing)
-    numbers = np.arange(-np.floor(width / spacing + 1e-9), np.floor(width / spacing + 1e-9) + 1)
+    most = np.floor(width / spacing + 1e-9)
+    multiples = spacing * np.arange(-most, most + 1)
     axes = []
     for a, b in zip(low, high, strict=True):
-        inside = (
-            spacing * numbers[(spacing * numbers >= a - 1e-12) & (spacing * numbers <= b + 1e-12)]
-        )
+        inside = multiples[(multiples >= a - 1e-12) & (multiples <= b + 1e-12)]
         axes.append(inside if len(inside) else np.array([(a + b) / 2]))
     points = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, len(low))
     return points, np.full(len(low), spacing)
@@ -168,15 +205,25 @@ def possible(
     return passed
 
 
+def feasible_cells(
+    stage: Stage, centres: np.ndarray, half: np.ndarray, slack: float
+) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    """The cells that can be feasible: index, rewards at the centre, and allowed actions."""
+    for start in range(0, len(centres), stage.chunk()):
+        part = centres[start : start + stage.chunk()]
+        rewards = stage.rewards(part)
+        allowed = near_best(rewards, slack)
+        for index in np.flatnonzero(possible(stage, allowed, part, half)).tolist():
+            yield start + index, rewards[index], allowed[index]
+
+
 def solve_cell(
     stage: Stage, weights: np.ndarray, allowed: np.ndarray, centre: np.ndarray, half: np.ndarray
 ) -> Vertex | None:
     """The program of one cell: the best weights with the aggregate in the cell, or None."""
-    low, high = (centre - half) / stage.scale, (centre + half) / stage.scale
-    live = np.flatnonzero(stage.high > stage.low)
-    if len(live) < stage.dimensions:  # what nobody can move is in its band already
-        live = live if len(live) else np.array([0])
-        low, high = low[live], high[live]
+    live = np.flatnonzero(stage.high > stage.low)  # what nobody can move is in its band already
+    live = live if len(live) else np.array([0])
+    low, high = ((centre - half) / stage.scale)[live], ((centre + half) / stage.scale)[live]
     influence = stage.influence if len(live) == stage.dimensions else stage.influence[:, :, live]
     if len(live) == 1:
         f = influence[:, :, 0]

@@ -10,6 +10,7 @@ Identical agents are found first, and grouped: the planner then works with types
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -37,6 +38,29 @@ def alone(counts: np.ndarray) -> Groups:
     """Every row is its own group."""
     rows = np.arange(len(counts))
     return Groups(rows, rows, counts)
+
+
+def places_of(game: Any) -> list[tuple[int, ...]]:
+    """Steps and states of a Markov game; of a normal form, the empty place alone."""
+    return list(np.ndindex(game.horizon, game.states)) if hasattr(game, "horizon") else [()]
+
+
+def group_agents(game: Any, worth: np.ndarray | None = None) -> Groups:
+    """Agents given one by one who are alike everywhere; declared types stay as they are."""
+    if game.types < 2 or (game.counts != 1).any():
+        return alone(game.counts)
+
+    def rows_first(array: np.ndarray) -> np.ndarray:
+        return array if array.ndim < 4 else np.moveaxis(array, 2, 0)
+
+    facts = [lambda: rows_first(game.influence)]
+    facts += [] if worth is None else [lambda: rows_first(worth)]
+    for place in places_of(game):
+        low, high = game.box(*place) if place else game.box
+        for share in (0.0, 0.61) if place else (0.0, 1.0, 0.37, 0.61):
+            x = low + share * (high - low)
+            facts.append(lambda place=place, x=x: game.rewards(*place, x))
+    return group_rows(game.counts, facts)
 
 
 def group_rows(counts: np.ndarray, facts: Iterable[Callable[[], np.ndarray]]) -> Groups:
@@ -91,32 +115,21 @@ class Roster:
 
     def policy(self) -> AggregativePolicy:
         """The classes; or, where agents were given one by one, the agents."""
-        kinds, counts, actions = self._classes()
+        pure = np.ones(len(self.choice), bool)
+        pure[list(self.splits)] = False
+        parts = [(np.flatnonzero(pure), self.groups.counts[pure], self.choice[pure])]
+        for group in self.splits:
+            ends, played = self._ranks(group)
+            parts.append((np.full(len(ends), group), np.diff(ends, prepend=0), played))
+        kinds, counts, actions = (np.concatenate(column) for column in zip(*parts, strict=True))
+        order = np.argsort(kinds, kind="stable")
+        counts, actions = counts[order], actions[order]
         if self.groups.trivial:
-            return AggregativePolicy(kinds, counts, actions)
+            return AggregativePolicy(kinds[order], counts, actions)
         rows = np.argsort(self.groups.group, kind="stable")
         played = np.empty((len(rows), *actions.shape[1:]), actions.dtype)
         played[rows] = np.repeat(actions, counts, axis=0)
         return AggregativePolicy(np.arange(len(rows)), np.ones(len(rows), np.int64), played)
-
-    def _classes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        split = np.array(sorted(self.splits), np.int64)
-        pure = np.ones(len(self.choice), bool)
-        pure[split] = False
-        kinds = [np.flatnonzero(pure)]
-        counts = [self.groups.counts[pure]]
-        actions = [self.choice[pure]]
-        for group in split:
-            ends, played = self._ranks(int(group))
-            kinds.append(np.full(len(ends), group))
-            counts.append(np.diff(ends, prepend=0))
-            actions.append(played)
-        order = np.argsort(np.concatenate(kinds), kind="stable")
-        return (
-            np.concatenate(kinds)[order],
-            np.concatenate(counts)[order],
-            np.concatenate(actions)[order],
-        )
 
     def _ranks(self, group: int) -> tuple[np.ndarray, np.ndarray]:
         """Ranks at which the classes of one group end, and what each class plays."""
@@ -129,3 +142,18 @@ class Roster:
         for (h, s, _), cut in zip(self.splits[group], cuts, strict=True):
             played[:, h, s] = np.searchsorted(cut, starts, side="right")
         return ends, played
+
+
+def policy_of(groups: Groups, plays: np.ndarray) -> AggregativePolicy:
+    """The policy of numbers of agents: (groups, actions), or that by step and state."""
+    every = plays[None, None] if plays.ndim == 2 else plays
+    horizon, states, _, actions = every.shape
+    roster = Roster(groups, horizon, states, actions)
+    for h, s in np.ndindex(horizon, states):
+        roster.assign(h, s, every[h, s])
+    return one_stage(roster.policy()) if plays.ndim == 2 else roster.policy()
+
+
+def one_stage(policy: AggregativePolicy) -> AggregativePolicy:
+    """The policy of a game in normal form, from that of one step and state."""
+    return AggregativePolicy(policy.rows, policy.counts, policy.actions[:, 0, 0].astype(np.int64))

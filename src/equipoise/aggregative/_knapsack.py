@@ -40,17 +40,10 @@ class Vertex:
         return mass
 
 
-@dataclass(frozen=True)
-class _Edges:
-    """Edges of the upper hulls, one for each of some types."""
-
-    types: np.ndarray
-    #: The action at which each ends.
-    ends: np.ndarray
-    #: Weight per influence: what moving along it costs.
-    slopes: np.ndarray
-    #: By how much the sum of influences rises when all agents of the type move along it.
-    rises: np.ndarray
+#: Edges of the upper hulls, one for each of some types: those types, the actions at which the
+#: edges end, their slopes (weight per influence: what moving along one costs), and by how much the
+#: sum of influences rises when all agents of the type move.
+_Edges = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 def solve_knapsack(
@@ -105,40 +98,32 @@ def _best(w: np.ndarray, f: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndar
 def _move(w, f, counts, choice, at_w, at_f, need: float, slack: float) -> Vertex | None:
     """Raise the sum of influences by `need` at the least loss of weight."""
     steps = _hulls(w, f, counts, at_w, at_f, need)
-    reach = sum(float(step.rises.sum()) for step in steps)
+    if not steps:
+        return None
+    types, ends, slopes, rises = (np.concatenate(column) for column in zip(*steps, strict=True))
+    reach = float(rises.sum())
     if reach < need - slack:
         return None
-    slopes = np.concatenate([step.slopes for step in steps])
-    price = threshold(slopes, np.concatenate([s.rises for s in steps]), min(need, reach))
-    objective = float(counts @ at_w)
+    price = threshold(slopes, rises, min(need, reach))
+    taken, tied = np.flatnonzero(slopes > price), np.flatnonzero(slopes == price)
+    need -= float(rises[taken].sum())
+    # Edges at the price itself, in order, until nothing is needed.
+    whole = int(np.searchsorted(np.cumsum(rises[tied]), need, side="right"))
     choice = choice.copy()
-    moved, split = np.zeros(0, np.int64), np.zeros((0, len(w)))
-    for step in steps:
-        taken = np.flatnonzero(step.slopes > price)
-        choice[step.types[taken]] = step.ends[taken]
-        rises = step.rises[taken]
-        need -= float(rises.sum())
-        objective += float(rises @ step.slopes[taken])
-    for step in steps:  # edges at the price itself, in order, until nothing is needed
-        tied = np.flatnonzero(step.slopes == price)
-        if not len(tied) or need <= 0:
-            continue
-        rises = step.rises[tied]
-        whole = int(np.searchsorted(np.cumsum(rises), need, side="right"))
-        choice[step.types[tied[:whole]]] = step.ends[tied[:whole]]
-        gained = float(rises[:whole].sum())
-        need, objective = need - gained, objective + gained * price
-        if whole < len(tied) and need > slack:
-            edge = tied[whole]
-            kind = step.types[edge]
-            agents = counts[kind] * min(need / step.rises[edge], 1.0)
-            split = np.zeros((1, len(w)))
-            split[0, choice[kind]] = counts[kind] - agents
-            split[0, step.ends[edge]] += agents
-            moved = np.array([kind])
-            objective += need * price
-            need = 0.0
-    return Vertex(choice, moved, split, objective)
+    for edges in (taken, tied[:whole]):  # the last edge of a type decides
+        choice[types[edges]] = ends[edges]
+    gained = float(rises[tied[:whole]].sum())
+    need -= gained
+    objective = float(counts @ at_w + rises[taken] @ slopes[taken]) + gained * price
+    if whole == len(tied) or need <= slack:
+        return Vertex(choice, np.zeros(0, np.int64), np.zeros((0, len(w))), objective)
+    edge = tied[whole]
+    kind = types[edge]
+    agents = counts[kind] * min(need / rises[edge], 1.0)
+    split = np.zeros((1, len(w)))
+    split[0, choice[kind]] = counts[kind] - agents
+    split[0, ends[edge]] += agents
+    return Vertex(choice, np.array([kind]), split, objective + need * price)
 
 
 def _hulls(w, f, counts, at_w, at_f, need: float) -> list[_Edges]:
@@ -162,13 +147,13 @@ def _hulls(w, f, counts, at_w, at_f, need: float) -> list[_Edges]:
             slopes = np.minimum(slopes, last)  # hulls are concave; rounding may say otherwise
         place = ends * len(types) + np.arange(len(types))
         new_f = f.ravel().take(place)
-        steps.append(_Edges(types, ends, slopes, counts.take(types) * (new_f - at_f)))
+        steps.append((types, ends, slopes, counts.take(types) * (new_f - at_f)))
         at_w, at_f, last = w.ravel().take(place), new_f, slopes
         if len(steps) == len(w) - 1:
             break
-        known = np.concatenate([step.rises for step in steps])
+        known = np.concatenate([rises for _, _, _, rises in steps])
         if known.sum() >= need:
-            price = threshold(np.concatenate([step.slopes for step in steps]), known, need)
+            price = threshold(np.concatenate([slopes for _, _, slopes, _ in steps]), known, need)
             kept = np.flatnonzero(slopes >= price)
             types, at_w, at_f, last = (v.take(kept) for v in (types, at_w, at_f, last))
             w, f = w.take(kept, axis=1), f.take(kept, axis=1)

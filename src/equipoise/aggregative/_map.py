@@ -6,17 +6,15 @@ from typing import Any
 import numpy as np
 from scipy import ndimage
 
-from equipoise.aggregative._cells import Stage, near_best, possible, tile
-from equipoise.aggregative._markov import solve_aggregative_markov
-from equipoise.aggregative._normal import (
+from equipoise.aggregative._cells import Stage, feasible_cells, stage_of, tile
+from equipoise.aggregative._classes import group_agents, policy_of
+from equipoise.aggregative._solve import (
     exchange,
-    group_agents,
     mean_worth,
     solve_aggregative,
-    spread,
-    stage_of,
+    solve_aggregative_markov,
 )
-from equipoise.aggregative._subroutine import Options, as_worth, check_kinds, descend
+from equipoise.aggregative._subroutine import Options, as_worth, descend
 from equipoise.certificates import certify
 from equipoise.core import checks
 from equipoise.core.results import Solution
@@ -75,17 +73,14 @@ def equilibria(
     >>> [(round(float(e.aggregate[0]), 3), round(e.welfare, 3)) for e in found]
     [(1.0, 0.6), (0.0, 0.0), (0.333, 0.0)]
     """
-    if isinstance(game, AggregativeMarkovGame):
-        shape = (game.horizon, game.states, game.types, game.actions[0])
-        worth = as_worth("welfare", welfare, None, shape, "(horizon, states, agents, actions)")
-        found = []
-        for h in range(game.horizon):
-            for s in range(game.states):
-                own = worth if worth is None or worth.ndim == 2 else worth[h, s]
-                found += _map(game.stage(h, s), spacing, own, (h, s))
-        return tuple(found)
-    worth = as_worth("welfare", welfare, None, game.influence.shape[:2], "(agents, actions)")
-    return tuple(_map(game, spacing, worth, None))
+    worth = as_worth(game, "welfare", welfare, None)
+    if isinstance(game, AggregativeGame):
+        return tuple(_map(game, spacing, worth, None))
+    found = []
+    for h, s in np.ndindex(game.horizon, game.states):
+        own = worth if worth is None or worth.ndim == 2 else worth[h, s]
+        found += _map(game.stage(h, s), spacing, own, (h, s))
+    return tuple(found)
 
 
 def _map(
@@ -95,20 +90,18 @@ def _map(
     place: tuple[int, int] | None,
 ) -> list[Equilibrium]:
     groups = group_agents(game, worth)
-    stage = stage_of(game, groups, worth)
+    stage = stage_of(game, (), groups, worth)
     if spacing is None:
         width = float((stage.high - stage.low).max())
         spacing = width / _CELLS.get(stage.dimensions, 6) if width > 0 else 1.0
-    check_kinds(spacing=spacing)
     checks.check_range("spacing", spacing, 0.0, np.inf, low_open=True, high_open=True)
     found = []
     for centres, half in regions(stage, spacing):
-        counted = {"cells": 0, "feasible": 0, "programs": 0}
-        plan = descend(stage, Options(), (centres, half), 1.0, counted)
+        plan = descend(stage, Options(), (centres, half))
         if plan is None:  # cells of a region may each be feasible for its slack alone
             continue
         plan = exchange(game, groups, stage, Options(), plan)
-        policy = spread(groups, plan.plays)
+        policy = policy_of(groups, plan.plays)
         edges = np.stack([centres.min(0) - half, centres.max(0) + half])
         gain = float(certify(game, policy).max_gain)
         found.append(
@@ -122,10 +115,8 @@ def regions(stage: Stage, spacing: float) -> list[tuple[np.ndarray, np.ndarray]]
     centres, half = tile(stage.low, stage.high, spacing)
     side = 2.0 * float(half.max())
     passed = np.zeros(len(centres), bool)
-    for start in range(0, len(centres), stage.chunk()):
-        part = slice(start, start + stage.chunk())
-        allowed = near_best(stage.rewards(centres[part]), stage.lipschitz * side)
-        passed[part] = possible(stage, allowed, centres[part], half)
+    found = feasible_cells(stage, centres, half, stage.lipschitz * side)
+    passed[[index for index, _, _ in found]] = True
     shape = [len(np.unique(centres[:, k])) for k in range(stage.dimensions)]
     touching = np.ones([3] * stage.dimensions)
     labels, number = ndimage.label(passed.reshape(shape), touching)  # pyright: ignore
@@ -186,11 +177,12 @@ def study(game: AggregativeGame | AggregativeMarkovGame, **options: Any) -> Stud
     """
     if isinstance(game, AggregativeMarkovGame):
         solution = solve_aggregative_markov(game, **options)
-        rows = [_compared("this solution", solution)]
-        for name, sense in (("best for society found", "max"), ("worst found", "min")):
-            other = solve_aggregative_markov(game, objective="welfare", sense=sense)
-            rows.append(_compared(name, other))
-        return Study(solution, (), tuple(rows))
+        best, worst = (
+            solve_aggregative_markov(game, objective="welfare", sense=sense)
+            for sense in ("max", "min")
+        )
+        named = {"this solution": solution, "best for society found": best, "worst found": worst}
+        return Study(solution, (), tuple(_compared(*each) for each in named.items()))
     solution = solve_aggregative(game, **options)
     found = equilibria(game)
     own = _compared("this solution", solution, solution.stats["aggregate"])

@@ -5,16 +5,14 @@ at whose aggregate all actions played are best. A policy from there, from whatev
 be brought to the game of n agents: by rank, as evenly as whole agents allow, and certified.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from equipoise.aggregative._cells import Stage
-from equipoise.aggregative._classes import Roster, alone
-from equipoise.aggregative._markov import stage_of as markov_stage_of
-from equipoise.aggregative._normal import stage_of
-from equipoise.aggregative._subroutine import Options, Plan, seek
+from equipoise.aggregative._cells import Stage, stage_of
+from equipoise.aggregative._classes import alone, places_of, policy_of
+from equipoise.aggregative._subroutine import Options, seek
 from equipoise.core import checks
 from equipoise.games import AggregativeGame, AggregativeMarkovGame, AggregativePolicy
 
@@ -56,34 +54,24 @@ def mean_field(
     ([[0.4, 0.6]], True)
     """
     checks.check_range("precision", precision, 0.0, 1.0, low_open=True)
+    limits = [_limit(stage_of(game, place), precision) for place in places_of(game)]
+    policy, aggregate, gains = (np.stack(values) for values in zip(*limits, strict=True))
     if isinstance(game, AggregativeGame):
-        stages = [stage_of(game, alone(game.counts))]
-        shape = ()
-    else:
-        every = alone(game.counts)
-        shape = (game.horizon, game.states)
-        stages = [markov_stage_of(game, every, h, s) for h, s in np.ndindex(*shape)]
-    plans = [_limit(stage, precision) for stage in stages]
-    points = [
-        stage.scale * np.einsum("t,ta,tad->d", stage.counts, plan.shares, stage.influence)
-        for stage, plan in zip(stages, plans, strict=True)
-    ]
-    gains = [_gain(*each) for each in zip(stages, plans, points, strict=True)]
-    policy = np.stack([plan.shares for plan in plans]).reshape(*shape, *plans[0].shares.shape)
-    return MeanField(policy, np.stack(points).reshape(*shape, -1), max(gains))
+        return MeanField(policy[0], aggregate[0], float(gains[0]))
+    shape = (game.horizon, game.states)
+    policy = policy.reshape(*shape, *policy.shape[1:])
+    return MeanField(policy, aggregate.reshape(*shape, -1), float(gains.max()))
 
 
-def _limit(stage: Stage, precision: float) -> Plan:
+def _limit(stage: Stage, precision: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Shares of actions, their aggregate, and the largest gain of who moves nothing."""
     width = float((stage.high - stage.low).max())
     # An agent that could move the aggregate by no more than a cell is what the limit needs.
-    small = Stage(**{**vars(stage), "delta": 4.0 * precision * width})
-    return seek(small, Options(spacing=0.05 * width or 1.0))
-
-
-def _gain(stage: Stage, plan: Plan, x: np.ndarray) -> float:
+    small = replace(stage, delta=4.0 * precision * width)
+    shares = seek(small, Options(spacing=0.05 * width or 1.0)).shares
+    x = stage.scale * np.einsum("t,ta,tad->d", stage.counts, shares, stage.influence)
     rewards = stage.rewards(x[None])[0]
-    short = rewards.max(1) - (plan.shares * rewards).sum(1)
-    return float(short.max())
+    return shares, x, (rewards.max(1) - (shares * rewards).sum(1)).max()
 
 
 def from_mean_field(
@@ -105,24 +93,22 @@ def from_mean_field(
     >>> pure.plays(1, 2).tolist(), round(float(eq.certify(bar, pure).max_gain), 4)
     ([[4, 7]], 0.0327)
     """
+    mixed = _as_mixed(game, policy)
+    if np.all(game.counts == 1):
+        mixed = _round_alike(mixed)
+    return policy_of(alone(game.counts), whole_numbers(mixed, game.counts))
+
+
+def _as_mixed(game: AggregativeGame | AggregativeMarkovGame, policy: Any) -> np.ndarray:
+    """Probabilities by (step, state,) type and action; without types, all play the same mix."""
     stages = () if isinstance(game, AggregativeGame) else (game.horizon, game.states)
-    m = game.actions[0]
     mixed = np.asarray(checks.as_float_array("policy", policy), np.float64)
-    full = (*stages, game.types, m)
-    if mixed.shape == (*stages, m) and mixed.shape != full:
+    full = (*stages, game.types, game.actions[0])
+    if mixed.shape == (*stages, full[-1]) and mixed.shape != full:
         mixed = np.broadcast_to(mixed[..., None, :], full)
     checks.check_shape("policy", mixed, full, "probabilities by (step, state,) type and action")
     checks.check_probabilities("policy", mixed)
-    if np.all(game.counts == 1):
-        mixed = _round_alike(mixed)
-    roster = Roster(alone(game.counts), *(stages or (1, 1)), m)
-    for h, s in np.ndindex(*(stages or (1, 1))):
-        shares = mixed[h, s] if stages else mixed
-        roster.assign(h, s, whole_numbers(shares, game.counts))
-    pure = roster.policy()
-    if stages:
-        return pure
-    return AggregativePolicy(pure.rows, pure.counts, pure.actions[:, 0, 0].astype(np.int64))
+    return mixed
 
 
 def _round_alike(mixed: np.ndarray) -> np.ndarray:
@@ -144,16 +130,16 @@ def _round_alike(mixed: np.ndarray) -> np.ndarray:
 
 
 def whole_numbers(shares: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """(types, actions): whole numbers of agents, largest remainders first.
+    """(..., types, actions): whole numbers of agents, largest remainders first.
 
     >>> whole_numbers(np.array([[0.4, 0.6]]), np.array([11])).tolist()
     [[4, 7]]
     """
     exact = shares * counts[:, None]
     plays = np.floor(exact + 1e-9).astype(np.int64)
-    missing = counts - plays.sum(1)
-    rank = np.argsort(np.argsort(-(exact - plays), axis=1, kind="stable"), axis=1)
-    return plays + (rank < missing[:, None])
+    missing = counts - plays.sum(-1)
+    rank = np.argsort(np.argsort(-(exact - plays), axis=-1, kind="stable"), axis=-1)
+    return plays + (rank < missing[..., None])
 
 
 def sampled_gain(
@@ -173,11 +159,7 @@ def sampled_gain(
     (True, True)
     """
     draws = checks.check_count("draws", draws, 2)
-    mixed = np.asarray(checks.as_float_array("policy", policy), np.float64)
-    if mixed.ndim == 1:
-        mixed = np.broadcast_to(mixed, (game.types, game.actions[0]))
-    checks.check_shape("policy", mixed, (game.types, game.actions[0]), "(types, actions)")
-    checks.check_probabilities("policy", mixed)
+    mixed = _as_mixed(game, policy)
     rng = np.random.default_rng(key)
     rows = np.arange(game.types)
     short = np.zeros((draws, game.types, game.actions[0]))

@@ -48,17 +48,12 @@ class Program:
 
     def part(self, types: np.ndarray, away: np.ndarray) -> "Program":
         """The program of some types alone, when the others add `away` to the sum."""
-        return Program(
-            self.weights[types],
-            self.influence[types],
-            self.counts[types],
-            self.allowed[types],
-            self.low - away,
-            self.high - away,
-        )
+        weights, influence = self.weights[types], self.influence[types]
+        counts, allowed = self.counts[types], self.allowed[types]
+        return Program(weights, influence, counts, allowed, self.low - away, self.high - away)
 
 
-def solve_general(program: Program, method: str = "highs") -> tuple[Vertex, np.ndarray] | None:
+def solve_general(program: Program) -> tuple[Vertex, np.ndarray] | None:
     """Solve by HiGHS; the vertex and the prices of the coordinates, or None if infeasible.
 
     >>> one = np.ones((1, 2))
@@ -86,7 +81,6 @@ def solve_general(program: Program, method: str = "highs") -> tuple[Vertex, np.n
         A_eq=own,
         b_eq=np.ones(size),
         bounds=(0, 1),
-        method=method,
     )
     if result.status == 2:
         return None
@@ -165,7 +159,8 @@ def solve_dual(program: Program) -> Vertex | None:
     rounding = 1e-12 * (1.0 + abs(floor))
     prices = np.zeros(program.dimensions)
     for _ in range(8):
-        prices, value = _minimise(dual, size, floor - rounding)
+        minimise = _by_centres if program.dimensions == 2 else _by_planes
+        prices, value = minimise(dual, size, floor - rounding)
         if value < floor - rounding:
             return None
         if (np.abs(prices) < 0.98 * size).all():
@@ -181,13 +176,11 @@ def solve_dual(program: Program) -> Vertex | None:
     return None if solved is None else solved[0]
 
 
-def _minimise(dual: Dual, size: np.ndarray, floor: float) -> tuple[np.ndarray, float]:
-    """Prices of nearly the least dual value in a box, or of any value below `floor`."""
-    return (_by_centres if len(size) == 2 else _by_planes)(dual, size, floor)
-
-
 def _by_centres(dual: Dual, size: np.ndarray, floor: float) -> tuple[np.ndarray, float]:
-    """Centres of gravity: each slope cuts the polygon that holds the minimum through its centre."""
+    """Prices of nearly the least dual value in a box, or of any value below `floor`.
+
+    Centres of gravity: each slope cuts the polygon that holds the minimum through its centre.
+    """
     polygon = np.array([[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]]) * size
     best, prices = np.inf, np.zeros(2)
     for _ in range(60):
@@ -248,7 +241,6 @@ def _by_planes(dual: Dual, size: np.ndarray, floor: float) -> tuple[np.ndarray, 
             A_ub=np.column_stack([np.array(planes) / worth, np.full(len(planes), -1.0)]),
             b_ub=np.array(levels) / worth,
             bounds=[(-1, 1)] * d + [(None, None)],
-            method="highs",
         )
         if result.status != 0 or best - result.fun * worth <= 1e-8 * max(1.0, abs(best)):
             break

@@ -6,17 +6,19 @@ actions, and deciding them moves the aggregate by d delta / 2. Deviations from t
 printed subroutine, and why, are listed in docs/theory/aggregative.md.
 """
 
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import islice, product
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from equipoise.aggregative._cells import (
     Stage,
     children,
+    feasible_cells,
     near_best,
-    possible,
     printed_grid,
     solve_cell,
     tile,
@@ -30,11 +32,9 @@ _DOUBLINGS = 60
 #: Ways to decide the agents in between that are compared, at most.
 _WAYS = 4096
 
-
 OBJECTIVES = ("regret", "welfare", "loss")
 
-#: What the options that are numbers may be instead.
-_MAY_BE = {"spacing": (type(None),), "epsilon": (), "slack": (type(None), str)}
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -61,19 +61,17 @@ class Plan:
     aggregate: np.ndarray
     #: (types, actions) shares of actions before rounding.
     shares: np.ndarray
-    #: (d,) the centre of the cell that was planned for.
-    centre: np.ndarray
-    #: Value of the objective per agent, what is ahead included.
-    objective: float
-    #: What no agent can gain more than in this stage, by lemma A.
+    #: Upper bound on any agent's gain in this stage (lemma A).
     bound: float
     spacing: float
     slack: float
     #: How much the slack had to grow before a cell was feasible; 1 under lemma A.
     relaxed: float
-    cells: int
-    feasible: int
-    programs: int
+    #: Value of the objective per agent, what is ahead included, where welfare is sought.
+    objective: float = np.nan
+    cells: int = 0
+    feasible: int = 0
+    programs: int = 0
 
 
 def solve_stage(stage: Stage, options: Options) -> Plan:
@@ -83,43 +81,44 @@ def solve_stage(stage: Stage, options: Options) -> Plan:
     return select(stage, options)
 
 
-def stage_slack(stage: Stage, options: Options, side: float) -> float:
+def relax(attempt: Callable[[float], _T | None]) -> _T:
+    """The first result of an attempt whose slack is doubled until some cell is feasible."""
+    for doublings in range(_DOUBLINGS):
+        found = attempt(2.0**doublings)
+        if found is not None:
+            return found
+    raise RuntimeError("no cell is feasible at any slack: the rewards are not finite")
+
+
+def stage_slack(stage: Stage, options: Options, side: float, relaxed: float = 1.0) -> float:
     """How far from its best an allowed action may be."""
     if options.slack == "printed":
         zeta = printed_zeta(stage.agents, stage.influence.shape[1], stage.delta)
-        return stage.lipschitz * zeta
-    if options.slack is not None:
-        return float(options.slack)
-    if options.objective == "regret":
-        return stage.lipschitz * side
-    return options.epsilon + stage.lipschitz * (side + stage.delta)
+        slack = stage.lipschitz * zeta
+    elif options.slack is not None:
+        slack = float(options.slack)
+    elif options.objective == "regret":
+        slack = stage.lipschitz * side
+    else:
+        slack = options.epsilon + stage.lipschitz * (side + stage.delta)
+    return slack if relaxed == 1 else relaxed * max(slack, 1e-3 * stage.lipschitz * side, 1e-12)
 
 
 def make_plan(
-    stage: Stage,
-    options: Options,
-    vertex: Vertex,
-    centre: np.ndarray,
-    half: np.ndarray,
-    slack: float,
-    **counted: Any,
+    stage: Stage, options: Options, vertex: Vertex, half: np.ndarray, slack: float, **counted: Any
 ) -> Plan:
-    """Round a vertex, and say what is guaranteed of it."""
+    """Round a vertex of a cell with these half sides, and say what is guaranteed of it."""
     counts, actions = stage.counts, stage.influence.shape[1]
     if options.rounding == "sample":
         plays = sample_vertex(vertex, counts, actions, options.rng)
     else:
         plays = round_vertex(vertex, stage.influence, counts)
-    d = stage.dimensions
-    flat = stage.influence.reshape(-1, d)
     side = 2.0 * float(half.max())
     return Plan(
         plays=plays,
-        aggregate=stage.scale * (plays.reshape(-1).astype(np.float64) @ flat),
+        aggregate=stage.aggregate(plays),
         shares=vertex.mass(counts, actions) / counts[:, None],
-        centre=centre,
-        objective=float(counted.pop("objective", np.nan)),
-        bound=slack + stage.lipschitz * (side + (d + 1) * stage.delta),
+        bound=slack + stage.lipschitz * (side + (stage.dimensions + 1) * stage.delta),
         spacing=side,
         slack=slack,
         **counted,
@@ -128,12 +127,10 @@ def make_plan(
 
 def reward_range(stage: Stage) -> float:
     """Largest minus smallest reward of anybody at some aggregates that can be reached."""
-    shares = np.linspace(0.0, 1.0, 5)[:, None]
-    low, high = np.inf, -np.inf
-    for point in stage.low + shares * (stage.high - stage.low):
-        rewards = stage.rewards(point[None])
-        low, high = min(low, float(rewards.min())), max(high, float(rewards.max()))
-    return high - low
+    points = stage.low + np.linspace(0.0, 1.0, 5)[:, None] * (stage.high - stage.low)
+    rewards = (stage.rewards(point[None]) for point in points)  # one at a time: agents are many
+    lows, highs = zip(*((values.min(), values.max()) for values in rewards), strict=True)
+    return float(max(highs) - min(lows))
 
 
 def regret_at(stage: Stage, plan: Plan) -> float:
@@ -149,25 +146,19 @@ def seek(stage: Stage, options: Options) -> Plan:
     A cell that holds a fixed point of the exact best replies stays feasible at every size, so
     halving feasible cells alone always ends in one smaller than an agent's influence.
     """
-    relaxed, counted = 1.0, {"cells": 0, "feasible": 0, "programs": 0}
-    for _ in range(_DOUBLINGS):
-        plan = descend(
-            stage, options, tile(stage.low, stage.high, options.spacing), relaxed, counted
-        )
-        if plan is not None:
-            return plan
-        relaxed *= 2.0
-    raise RuntimeError("no cell is feasible at any slack: the rewards are not finite")
+    cells, counted = tile(stage.low, stage.high, options.spacing), Counter[str]()
+    return relax(lambda relaxed: descend(stage, options, cells, relaxed, counted))
 
 
 def descend(
     stage: Stage,
     options: Options,
     cells: tuple[np.ndarray, np.ndarray],
-    relaxed: float,
-    counted: dict[str, int],
+    relaxed: float = 1.0,
+    counted: Counter[str] | None = None,
 ) -> Plan | None:
     """Halve the given cells, centres and half sides, down to an agent's influence."""
+    counted = Counter() if counted is None else counted
     finest = max(0.25 * stage.delta, 1e-10 * float((stage.high - stage.low).max()), 1e-300)
     stack = [cells]
     best, best_regret, looked = None, np.inf, 0
@@ -179,25 +170,20 @@ def descend(
             centres = centres[:size]
         side = 2.0 * float(half.max())
         slack = relaxed * stage.lipschitz * side
-        rewards = stage.rewards(centres)
-        allowed = near_best(rewards, slack)
-        kept = np.flatnonzero(possible(stage, allowed, centres, half))
-        counted["cells"] += len(centres)
-        counted["feasible"] += len(kept)
+        kept = list(feasible_cells(stage, centres, half, slack))
+        counted.update(cells=len(centres), feasible=len(kept))
         if side > finest:
-            if len(kept):
-                stack.append(children(centres[kept], half, stage.parts()))
+            if kept:
+                inside = centres[[index for index, _, _ in kept]]
+                stack.append(children(inside, half, stage.parts()))
             continue
-        for index in kept:
-            weights = rewards[index] - rewards[index].max(1, keepdims=True)
-            vertex = solve_cell(stage, weights, allowed[index], centres[index], half)
+        for index, rewards, allowed in kept:
+            weights = rewards - rewards.max(1, keepdims=True)
+            vertex = solve_cell(stage, weights, allowed, centres[index], half)
             counted["programs"] += 1
             if vertex is None:
                 continue
-            plan = make_plan(
-                stage, options, vertex, centres[index], half, slack,
-                objective=vertex.objective / stage.agents, relaxed=relaxed, **counted,
-            )  # fmt: skip
+            plan = make_plan(stage, options, vertex, half, slack, relaxed=relaxed, **counted)
             regret = regret_at(stage, plan)
             if regret < best_regret:
                 best, best_regret = plan, regret
@@ -210,18 +196,14 @@ def descend(
 def select(stage: Stage, options: Options) -> Plan:
     """The best of all feasible cells at one spacing, for welfare or for the sum of regrets."""
     printed = options.slack == "printed"
-    grid = printed_grid if printed else tile
-    centres, half = grid(stage.low, stage.high, options.spacing)
+    cells = (printed_grid if printed else tile)(stage.low, stage.high, options.spacing)
     # The paper's spacing is half the width of its bands.
-    side = float(half.max()) if printed else 2.0 * float(half.max())
-    slack, relaxed = stage_slack(stage, options, side), 1.0
-    for _ in range(_DOUBLINGS):
-        plan = _scan(stage, options, centres, half, slack, relaxed)
-        if plan is not None:
-            return plan
-        relaxed *= 2.0
-        slack = 2.0 * max(slack, 1e-3 * stage.lipschitz * side, 1e-12)
-    raise RuntimeError("no cell is feasible at any slack: the rewards are not finite")
+    side = (1.0 if printed else 2.0) * float(cells[1].max())
+
+    def attempt(relaxed: float) -> Plan | None:
+        return _scan(stage, options, *cells, stage_slack(stage, options, side, relaxed), relaxed)
+
+    return relax(attempt)
 
 
 def cell_weights(stage: Stage, options: Options, rewards: np.ndarray) -> np.ndarray:
@@ -230,6 +212,13 @@ def cell_weights(stage: Stage, options: Options, rewards: np.ndarray) -> np.ndar
         return rewards - rewards.max(1, keepdims=True)
     worth = rewards if stage.welfare is None else stage.welfare
     return worth if options.maximise else -worth
+
+
+def worth_ahead(stage: Stage, options: Options, points: np.ndarray) -> np.ndarray:
+    """(points,): what is still to come, in the sense of the objective."""
+    if stage.ahead is None or options.objective == "regret":
+        return np.zeros(len(points))
+    return (1.0 if options.maximise else -1.0) * stage.ahead(points)
 
 
 def _scan(
@@ -242,59 +231,37 @@ def _scan(
 ) -> Plan | None:
     """Programs of the cells that can be feasible, the most promising first, while worth it."""
     sign = 1.0 if options.maximise else -1.0
-    ahead = np.zeros(len(centres))
-    if stage.ahead is not None and options.objective != "regret":
-        ahead = sign * stage.ahead(centres)
+    ahead = worth_ahead(stage, options, centres)
     promise = np.full(len(centres), -np.inf)
-    for start in range(0, len(centres), stage.chunk()):
-        part = slice(start, start + stage.chunk())
-        rewards = stage.rewards(centres[part])
-        allowed = near_best(rewards, slack)
-        passed = possible(stage, allowed, centres[part], half)
-        for index in np.flatnonzero(passed):
-            weights = cell_weights(stage, options, rewards[index])
-            best = np.where(allowed[index], weights, -np.inf).max(1)
-            promise[start + index] = stage.counts @ best / stage.agents + ahead[start + index]
+    for index, rewards, allowed in feasible_cells(stage, centres, half, slack):
+        weights = cell_weights(stage, options, rewards)
+        most = np.where(allowed, weights, -np.inf).max(1)
+        promise[index] = stage.counts @ most / stage.agents + ahead[index]
     order = np.argsort(-promise, kind="stable")
     order = order[np.isfinite(promise[order])]
+    counted = {"relaxed": relaxed, "cells": len(centres), "feasible": len(order)}
     # Rewards are those of centres: what they promise may be off by as much as they can change.
     margin = 0.0 if stage.welfare is not None else stage.lipschitz * 2.0 * float(half.max())
-    best, best_worth, found, programs = None, -np.inf, -np.inf, 0
-    for index in order:
+    best, best_worth, found = None, -np.inf, -np.inf
+    for programs, index in enumerate(order):
         if promise[index] <= found - margin:
             break
         rewards = stage.rewards(centres[index][None])[0]
         weights = cell_weights(stage, options, rewards)
         vertex = solve_cell(stage, weights, near_best(rewards, slack), centres[index], half)
-        programs += 1
         if vertex is None:
             continue
         found = max(found, vertex.objective / stage.agents + ahead[index])
-        plan = make_plan(
-            stage, options, vertex, centres[index], half, slack, objective=sign * found,
-            relaxed=relaxed, cells=len(centres), feasible=len(order), programs=programs,
-        )  # fmt: skip
+        counted |= {"objective": sign * found, "programs": programs + 1}
+        plan = make_plan(stage, options, vertex, half, slack, **counted)
         worth = worth_of(stage, options, plan)
         if worth > best_worth:
             best, best_worth = plan, worth
     if best is None or options.objective == "regret" or options.slack is not None:
         return best
-    return _or_exact(stage, options, best, best_worth, (centres[order], half))
-
-
-def _or_exact(
-    stage: Stage,
-    options: Options,
-    best: Plan,
-    best_worth: float,
-    cells: tuple[np.ndarray, np.ndarray],
-) -> Plan:
-    """The plan, or an equilibrium in the same cells with less regret if it is worth more.
-
-    Programs take what is to come, and rewards, at the centres of cells; an equilibrium as exact
-    as can be may be worth more than the best of them.
-    """
-    exact = descend(stage, options, cells, 1.0, {"cells": 0, "feasible": 0, "programs": 0})
+    # Programs take what is to come, and rewards, at the centres of cells: an equilibrium in the
+    # same cells that is as exact as can be may be worth more than the best of them.
+    exact = descend(stage, options, (centres[order], half))
     if exact is None or worth_of(stage, options, exact) <= best_worth:
         return best
     return replace(best, plays=exact.plays, aggregate=exact.aggregate, shares=exact.shares)
@@ -305,9 +272,7 @@ def worth_of(stage: Stage, options: Options, plan: Plan) -> float:
     point = plan.aggregate[None]
     weights = cell_weights(stage, options, stage.rewards(point)[0])
     worth = float((plan.plays * weights).sum() / stage.agents)
-    if stage.ahead is not None and options.objective != "regret":
-        worth += (1.0 if options.maximise else -1.0) * float(stage.ahead(point)[0])
-    return worth
+    return worth + float(worth_ahead(stage, options, point)[0])
 
 
 def round_vertex(vertex: Vertex, influence: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -358,7 +323,6 @@ def sample_vertex(
 
 def as_options(
     width: float,
-    *,
     objective: str,
     sense: str,
     spacing: float | None,
@@ -368,16 +332,12 @@ def as_options(
     key: int,
 ) -> Options:
     """Checked options; `width` is the widest side of the reachable aggregates."""
-    check_kinds(objective=objective, spacing=spacing, epsilon=epsilon, slack=slack, key=key)
-    if objective not in OBJECTIVES:
-        raise ValueError(f"objective: expected one of {OBJECTIVES}, found {objective!r}")
-    if sense not in ("max", "min"):
-        raise ValueError(f"sense: expected 'max' or 'min', found {sense!r}")
-    if rounding not in ("vertex", "sample"):
-        raise ValueError(f"rounding: expected 'vertex' or 'sample', found {rounding!r}")
+    checks.check_count("key", key, at_least=0)
+    check_choice("sense", sense, "max", "min")
+    check_choice("rounding", rounding, "vertex", "sample")
     if isinstance(slack, str) and slack != "printed":
         raise ValueError(f"slack: expected a number or 'printed', found {slack!r}")
-    if slack is not None and not isinstance(slack, str):
+    if slack is not None and slack != "printed":
         checks.check_range("slack", slack, 0.0, np.inf)
     checks.check_range("epsilon", epsilon, 0.0, np.inf, high_open=True)
     if sense == "min" and objective != "welfare":
@@ -390,44 +350,27 @@ def as_options(
     if spacing is None:  # cells that are halved may begin large
         spacing = (0.25 if objective == "regret" and slack is None else 0.05) * width or 1.0
     checks.check_range("spacing", spacing, 0.0, np.inf, low_open=True, high_open=True)
-    return Options(
-        objective="welfare" if objective == "loss" else objective,
-        maximise=sense == "max" and objective != "loss",
-        spacing=float(spacing),
-        epsilon=float(epsilon),
-        slack=slack,
-        rounding=rounding,
-        rng=np.random.default_rng(key),
-    )
+    sought = "welfare" if objective == "loss" else objective
+    maximise = sense == "max" and objective != "loss"
+    rng = np.random.default_rng(key)
+    return Options(sought, maximise, float(spacing), float(epsilon), slack, rounding, rng)
 
 
-def check_kinds(**options: Any) -> None:
-    """Refuse words where numbers are expected, and so on, before their size is looked at.
-
-    >>> check_kinds(objective="welfare", spacing="wide")
-    Traceback (most recent call last):
-    ...
-    ValueError: spacing: expected a number, found 'wide'
-    """
-    for name, value in options.items():
-        if name == "key":
-            checks.check_count(name, value, at_least=0)
-        elif name == "objective" and not isinstance(value, str):
-            raise ValueError(f"{name}: expected one of {OBJECTIVES}, found {value!r}")
-        elif name in _MAY_BE and not (_is_number(value) or isinstance(value, _MAY_BE[name])):
-            raise ValueError(f"{name}: expected a number, found {value!r}")
+def check_choice(name: str, value: Any, *known: str) -> None:
+    """Refuse a word that is none of those known."""
+    if value not in known:
+        expected = " or ".join(map(repr, known))
+        raise ValueError(f"{name}: expected {expected}, found {value!r}")
 
 
-def _is_number(value: Any) -> bool:
-    real = isinstance(value, int | float | np.integer | np.floating)
-    return real and not isinstance(value, bool)
-
-
-def as_worth(
-    objective: str, welfare: Any, loss: Any, shape: tuple[int, ...], meaning: str
-) -> np.ndarray | None:
+def as_worth(game: Any, objective: str, welfare: Any, loss: Any) -> np.ndarray | None:
     """The weights of the objective, or None for the agents' own rewards."""
-    check_kinds(objective=objective)
+    if objective not in OBJECTIVES:
+        raise ValueError(f"objective: expected one of {OBJECTIVES}, found {objective!r}")
+    full, meaning = game.influence.shape[-3:-1], "(agents, actions)"
+    shape = full
+    if hasattr(game, "horizon"):
+        shape, meaning = (game.horizon, game.states, *full), "(horizon, states, agents, actions)"
     given = {"welfare": welfare, "loss": loss}
     for name, value in given.items():
         if value is not None and objective != name:
@@ -438,8 +381,7 @@ def as_worth(
     if value is None:
         return None
     array = np.asarray(checks.as_float_array(objective, value), np.float64)
-    full = shape[-2:]
-    if array.shape != full and array.shape != shape:
+    if array.shape not in (full, shape):
         raise ValueError(
             f"{objective}: expected shape {full} or {shape}, {meaning}; found {array.shape}"
         )

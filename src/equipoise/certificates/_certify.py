@@ -27,6 +27,7 @@ from equipoise.games import (
     ContinuousGame,
     ContinuousPolicy,
     DecoupledMarkovGame,
+    JointPolicy,
     MarkovGame,
     MatrixGame,
     Mixture,
@@ -59,14 +60,16 @@ Table = np.ndarray | jax.Array | list[Any]
 
 @overload
 def certify(
-    game: MatrixGame, policy: Strategies | Mixture, *, concept: str = "auto"
+    game: MatrixGame, policy: Strategies | JointPolicy | Mixture, *, concept: str = "auto"
 ) -> TableCertificate: ...
 @overload
 def certify(
-    game: NormalFormGame, policy: Strategies | Mixture, *, concept: str = "auto"
+    game: NormalFormGame, policy: Strategies | JointPolicy | Mixture, *, concept: str = "auto"
 ) -> TableCertificate: ...
 @overload
-def certify(game: MarkovGame, policy: Strategies, *, concept: str = "auto") -> TableCertificate: ...
+def certify(
+    game: MarkovGame, policy: Strategies | JointPolicy, *, concept: str = "auto"
+) -> TableCertificate: ...
 @overload
 def certify(
     game: AggregativeGame, policy: AggregativePolicy | Table, *, concept: str = "auto"
@@ -98,8 +101,10 @@ def certify(game: Any, policy: Any, *, concept: str = "auto") -> Certificate:
 
     - `MatrixGame`, `NormalFormGame`, `MarkovGame`: the policy is a `Profile`, or one array of
       probabilities per player, with the game's batch axes (or with batch axes that broadcast
-      against them: a thousand policies on one game, or one policy on a thousand games). The
-      first two also take a `Mixture`, of policies (players, actions).
+      against them: a thousand policies on one game, or one policy on a thousand games). They
+      also take a `JointPolicy`, and the first two a `Mixture`, of policies (players, actions).
+      In Markov games strategies are (states, actions), and so is a stationary policy; with
+      (steps, states, actions) the last step is repeated for ever, unless the game ends.
     - `AggregativeGame`, `AggregativeMarkovGame`: an `AggregativePolicy`, or an array of the actions
       of every agent, (agents,) or (agents, horizon, states).
     - `ContextualGame`, `DecoupledMarkovGame`: a product policy, one array for all agents, or a
@@ -110,8 +115,8 @@ def certify(game: Any, policy: Any, *, concept: str = "auto") -> Certificate:
 
     `concept` says which deviations are meant: "nash" or "cce" those that ignore what is
     recommended, the first of a product policy and the second of a mixture; "ce" those that depend
-    on it. "auto" is "cce" for a mixture and "nash" otherwise. The gain of a mixture over fixed
-    deviations can be negative, and is then left so.
+    on it. "auto" is "cce" for a mixture, "ce" for a joint policy and "nash" otherwise. The gain of
+    correlated play over fixed deviations can be negative, and is then left so.
 
     Raises `ValueError` for a profile in which a player is missing, for arrays of the wrong
     shape, and for probabilities that are negative or do not sum to one.

@@ -1,4 +1,4 @@
-"""Gains in zero-sum Markov games: best responses by policy iteration, with proven residuals.
+"""Gains in zero-sum Markov games without end: best responses by policy iteration, proven.
 
 Against a fixed stationary policy the other player faces a Markov decision process. Policy
 iteration finds a best response; the advantages that are left in all states bound how much better
@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.certificates._markov_joint import certify_joint_markov
 from equipoise.certificates._tables import as_profile, is_plain, joint_batch_shape
 from equipoise.core import kernels
 from equipoise.core.mdp import bracket_best_response, bracket_policy
 from equipoise.core.results import TableCertificate
 from equipoise.core.rounding import EPS, ORDINARY, TINY, WEIGHTS, normalise
-from equipoise.games import MarkovGame
+from equipoise.games import JointPolicy, MarkovGame, Profile
 
 #: Up to this discount the compiled kernel, whose values are single floats, is precise enough.
 _SHORT = 0.99
@@ -23,8 +24,9 @@ _SHORT = 0.99
 
 def certify_markov(game: MarkovGame, policy: Any, concept: str) -> TableCertificate:
     """Gains of both players in every state, and of the worst state for each."""
-    if concept not in ("auto", "nash"):
-        raise ValueError(f'concept: expected "nash" for a MarkovGame, found {concept!r}')
+    stationary = game.zero_sum and game.horizon is None and concept in ("auto", "nash")
+    if not stationary or _has_steps(game, policy):
+        return certify_joint_markov(game, policy, concept)
     reward, transition = (np.asarray(part, np.float64) for part in (game.reward, game.transition))
     found = _compiled_gains(reward, transition, game.discount, policy)
     if found is None:
@@ -116,6 +118,15 @@ def _markov_gains(
     state_upper = np.maximum(table.restore(state_upper, 2, up=True), state_gains)
     largest = state_gains.max(-2), state_upper.max(-2), table.restore(rounding, 1, up=True)
     return largest, (state_gains, state_upper, np.stack([value, -value], -1))
+
+
+def _has_steps(game: MarkovGame, policy: Any) -> bool:
+    """Whether a policy of a single game depends on the step, or is correlated."""
+    if isinstance(policy, JointPolicy):
+        return True
+    if game.batch_shape or not isinstance(policy, Profile):
+        return False
+    return len(policy) == 2 and all(np.ndim(own) == 3 for own in policy)
 
 
 def against_column(

@@ -5,6 +5,7 @@ or a unit of measurement changes nothing, and every expectation is computed a se
 absolute payoffs: that times the number of operations bounds its rounding; see `core.rounding`.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,10 +16,12 @@ from equipoise.core import checks, kernels
 from equipoise.core.reductions import largest, smallest
 from equipoise.core.results import TableCertificate
 from equipoise.core.rounding import EPS, ORDINARY, TINY, WEIGHTS, normalise
-from equipoise.games import MatrixGame, Mixture, NormalFormGame
+from equipoise.games import JointPolicy, MatrixGame, Mixture, NormalFormGame, Profile
 
-#: Up to this many payoffs the compiled kernel is ahead of NumPy's products.
+#: Up to this many payoffs compiled kernels are ahead of NumPy's products.
 _COMPILED_UP_TO = 4096
+#: Batches of bimatrix games with so many payoffs are worth loading the kernel.
+_COMPILED_FROM = 20_000
 
 
 def certify_matrix(game: MatrixGame, policy: Any, concept: str) -> TableCertificate:
@@ -28,6 +31,9 @@ def certify_matrix(game: MatrixGame, policy: Any, concept: str) -> TableCertific
     if found is None:
         if isinstance(policy, Mixture):
             return certify_contextual(as_terms(game), policy, concept)
+        if isinstance(policy, JointPolicy):
+            both = NormalFormGame(np.stack([payoff, -payoff], -3), players=2)
+            return _certify_joint(both, policy, concept)
         found = _matrix_gains(payoff, policy)
     gains, upper, value, rounding = found
     return TableCertificate(
@@ -127,38 +133,146 @@ def certify_normal_form(game: NormalFormGame, policy: Any, concept: str) -> Tabl
     """Gains of every player against the product of the others' strategies."""
     if isinstance(policy, Mixture):
         return certify_contextual(as_terms(game), policy, concept)
+    if isinstance(policy, JointPolicy):
+        return _certify_joint(game, policy, concept)
     players = game.players
     profile = as_profile(
         policy,
         [(actions,) for actions in game.actions],
         [f"player {i}'s" for i in range(players)],
     )
-    for i, strategy in enumerate(profile):
-        if strategy.ndim != 1:
-            raise ValueError(f"policy[{i}]: expected one axis, found shape {strategy.shape}")
+    batch = joint_batch_shape(game.batch_shape, *(strategy.shape[:-1] for strategy in profile))
     step = EPS * (sum(game.actions) + players * WEIGHTS + 8)
-    gains, upper, rounding, values = (np.zeros(players) for _ in range(4))
-    for i, payoffs in enumerate(np.asarray(game.payoffs, np.float64)):
-        table = normalise(payoffs, players)
-        own, size = table.scaled, np.abs(table.scaled)
-        for j in reversed(range(players)):
-            if j != i:
-                own = np.tensordot(own, profile[j], axes=(j, 0))
-                size = np.tensordot(size, profile[j], axes=(j, 0))
-        value, slack = own @ profile[i], step * (size @ profile[i]) + table.tiny
-        bound = max((own + step * size).max() - value + slack, own.max() - value)
+    found = _compiled_bimatrix(game, profile, step)
+    if found is not None:
+        return TableCertificate(
+            gains=found[0],
+            upper=found[1],
+            value=found[2],
+            method="best pure reply to the others' product",
+            concept=check_concept(concept),
+            rounding=found[3],
+        )
+    gains, upper, rounding, values = (np.empty((players, *batch)) for _ in range(4))
+    payoffs = np.moveaxis(np.asarray(game.payoffs, np.float64), -players - 1, 0)
+    for i, own_payoffs in enumerate(payoffs):
+        table = normalise(own_payoffs, players)
+        own = _against(table.scaled, profile, i)
+        size = _against(np.abs(table.scaled), profile, i)
+        value = np.einsum("...a,...a->...", own, profile[i])
+        slack = step * np.einsum("...a,...a->...", size, profile[i]) + table.tiny
+        gain = largest(own) - value
         values[i] = table.restore_value(value)
-        gains[i] = table.restore(own.max() - value)
+        gains[i] = table.restore(gain)
+        bound = np.maximum(largest(own + step * size) - value + slack, gain)
         upper[i] = table.restore(bound, up=True)
-        rounding[i] = table.restore(step * size.max() + slack, up=True)
+        rounding[i] = table.restore(step * largest(size) + slack, up=True)
+    last = (*range(1, gains.ndim), 0)
     return TableCertificate(
-        gains=gains,
-        upper=upper,
-        value=values,
+        gains=gains.transpose(last),
+        upper=upper.transpose(last),
+        value=values.transpose(last),
         method="best pure reply to the others' product",
         concept=check_concept(concept),
-        rounding=rounding,
+        rounding=rounding.transpose(last),
     )
+
+
+def _compiled_bimatrix(
+    game: NormalFormGame, profile: list[np.ndarray], step: float
+) -> np.ndarray | None:
+    """(4, ..., 2): gains, bounds, values and rounding of many bimatrix games; None for others."""
+    batch, (rows, *others) = game.batch_shape, game.actions
+    work = math.prod(batch) * math.prod(game.actions)
+    if game.players != 2 or work < _COMPILED_FROM or math.prod(game.actions) > _COMPILED_UP_TO:
+        return None
+    if any(strategy.shape[:-1] != batch for strategy in profile):
+        return None
+    kernel = kernels.load("bimatrix_gains")
+    if kernel is None:
+        return None
+    columns, games = others[0], math.prod(batch)
+    payoffs = np.ascontiguousarray(game.payoffs, np.float64).reshape(games, 2, rows, columns)
+    x, y = (np.ascontiguousarray(s).reshape(games, -1) for s in profile)
+    results = np.empty((4, games, 2))
+    left = kernels.over_games(
+        kernel, games, 4e-9 * rows * columns, payoffs, x, y, step, TINY, ORDINARY[1], results
+    )
+    return None if left else results.reshape(4, *batch, 2)
+
+
+def _against(payoff: np.ndarray, profile: list[np.ndarray], player: int) -> np.ndarray:
+    """(..., A_i): expected payoffs of own actions when the others play their strategies."""
+    first = payoff.ndim - len(profile)
+    own = np.moveaxis(payoff, first + player, first)
+    others = profile[:player] + profile[player + 1 :]
+    for left, strategy in reversed(list(enumerate(others))):
+        # One axis for each player who is left, so that strategies of a batch broadcast.
+        lifted = strategy.reshape(*strategy.shape[:-1], *[1] * left, 1, strategy.shape[-1])
+        own = np.einsum("...k,...k->...", own, lifted)
+    return own
+
+
+def _certify_joint(game: NormalFormGame, policy: JointPolicy, concept: str) -> TableCertificate:
+    """Gains over a joint distribution, with ("ce") or without ("cce") hearing the own part."""
+    if policy.actions != game.actions:
+        raise ValueError(
+            f"policy: expected a joint distribution over {game.actions} actions, found "
+            f"{policy.actions}"
+        )
+    if concept == "nash":
+        return certify_normal_form(game, independent(policy), concept)
+    concept = "ce" if concept == "auto" else check_concept(concept)
+    players = game.players
+    joint_shape = policy.joint.shape[: policy.joint.ndim - players]
+    batch = joint_batch_shape(game.batch_shape, joint_shape)
+    step = EPS * (int(np.prod(game.actions)) + WEIGHTS + 8)
+    gains, upper, rounding, values = (np.empty((players, *batch)) for _ in range(4))
+    payoffs = np.moveaxis(np.asarray(game.payoffs, np.float64), -players - 1, 0)
+    for i, own_payoffs in enumerate(payoffs):
+        table = normalise(own_payoffs, players)
+        own, chances = (_own_first(a, i, players) for a in (table.scaled, policy.joint))
+        # [a, b]: what is earned by playing b whenever a is recommended.
+        swapped = np.matmul(chances, np.swapaxes(own, -1, -2))
+        size = np.matmul(chances, np.swapaxes(np.abs(own), -1, -2))
+        value = np.trace(swapped, axis1=-2, axis2=-1)
+        slack = step * np.trace(size, axis1=-2, axis2=-1) + table.tiny
+        if concept == "cce":
+            swapped, size = swapped.sum(-2, keepdims=True), size.sum(-2, keepdims=True)
+        gain = largest(swapped).sum(-1) - value
+        bound = np.maximum(largest(swapped + step * size).sum(-1) - value + slack, gain)
+        values[i] = table.restore_value(value)
+        gains[i], upper[i] = table.restore(gain), table.restore(bound, up=True)
+        rounding[i] = table.restore(step * largest(size).sum(-1) + slack, up=True)
+    last = (*range(1, gains.ndim), 0)
+    heard = "to each recommendation" if concept == "ce" else "before anything is recommended"
+    return TableCertificate(
+        gains=gains.transpose(last),
+        upper=upper.transpose(last),
+        value=values.transpose(last),
+        method=f"best reply {heard}",
+        concept=concept,
+        rounding=rounding.transpose(last),
+    )
+
+
+def _own_first(table: np.ndarray, player: int, players: int) -> np.ndarray:
+    """(..., A_1, ..., A_N) -> (..., A_i, cells of the others)."""
+    first = table.ndim - players
+    moved = np.moveaxis(table, first + player, first)
+    return moved.reshape(*moved.shape[: first + 1], -1)
+
+
+def independent(policy: JointPolicy) -> Profile:
+    """The strategies of a joint distribution whose players choose independently."""
+    profile = Profile([policy.marginal(i) for i in range(policy.players)])
+    away = float(np.abs(JointPolicy.of(profile).joint - policy.joint).max())
+    if away > 1e-12:
+        raise ValueError(
+            'concept: expected "ce" or "cce" for a joint distribution, found "nash", which is '
+            f"said of independent players; this one is {away:.2g} from the product of its marginals"
+        )
+    return profile
 
 
 def as_profile(policy: Any, shapes: Sequence[tuple[int, ...]], names: Sequence[str]) -> list[Any]:

@@ -121,6 +121,7 @@ def print_solution(record: Record, more: Sequence[tuple[str, Any]] = ()) -> None
     for name, table in record.tables.items():
         print_table(cut(table), name.replace("_", " ").capitalize())
     known = ("agents", "games", "games solved", "value", "welfare", "bound")
+    known += ("objective", "bound on the objective")
     words = {"bound": "largest gain promised"}
     facts = [(words.get(n, n), record.scalars[n]) for n in known if n in record.scalars]
     solution: Any = record.solution

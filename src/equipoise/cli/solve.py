@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import equipoise as eq
 from equipoise.cli._inputs import (
     check_folder,
@@ -22,14 +24,16 @@ from equipoise.cli._output import (
     print_json,
     print_pairs,
     print_solution,
+    print_table,
     solution_document,
     write_run_page,
 )
 from equipoise.cli._parsing import COMMON, CommonOptions, Game, Settings, check_names
 from equipoise.core.errors import InputError
-from equipoise.report import RunFolder, page_of, record_of
-from equipoise.runs import Record, Run
+from equipoise.report import RunFolder, format_value, page_of, record_of
+from equipoise.runs import Record, Run, Table
 from equipoise.runs.environment import describe_environment
+from equipoise.solvers import KINDS
 
 #: The file of the policy in a run folder.
 POLICY = "policy.json"
@@ -37,13 +41,16 @@ POLICY = "policy.json"
 
 @dataclass(frozen=True)
 class Solve:
-    """Solve a game exactly, and certify the answer.
+    """Solve a game, and certify the answer.
 
-    Zero-sum matrix games and zero-sum Markov games, one or a batch, and pure near-equilibria of
-    aggregative games. The exit code is 0 when every game met the tolerance, and 1 otherwise.
+    Every kind of game: an equilibrium of zero-sum and general-sum games, one or a batch, correlated
+    equilibria with an objective, and pure near-equilibria of aggregative games. The exit code is 0
+    when every game met the tolerance, and 1 otherwise.
 
     Examples:
       equipoise solve colonel-blotto
+      equipoise solve game.nfg --concept ce --objective welfare
+      equipoise solve battle-of-the-sexes --all
       equipoise solve colonel-blotto --out policy.json --report report.html
       equipoise solve two-roads --set agents=1000 --option objective=welfare
       equipoise solve two-roads --option objective=welfare --option sense=min --option spacing=0.01
@@ -56,6 +63,17 @@ class Solve:
     #: What counts as solved: no player can gain more than this, in units of reward. A small part of
     #: the range of payoffs if not given.
     tolerance: float | None = None
+    #: Which equilibrium of a general-sum game: nash, ce (correlated), cce (coarse correlated), or
+    #: logit (quantal response, with --option rationality=NUMBER). Default: nash, and cce for games
+    #: of many agents.
+    concept: str | None = None
+    #: What the equilibrium is best for: welfare, egalitarian, entropy, or one weight for each
+    #: player as [1, 2]; of aggregative games welfare, loss or regret. Any if not given.
+    objective: str | None = None
+    #: Seconds after which the best policy so far is returned.
+    time_limit: float | None = None
+    #: List all extreme equilibria of two players, or all pure ones of more.
+    all: bool = False
     #: Save the policy to this .json or .npz file.
     out: Path | None = None
     #: Write an HTML report to this file.
@@ -64,7 +82,8 @@ class Solve:
     run: Path | None = None
     #: Set a parameter of a named game; may be repeated.
     set: Settings = ()
-    #: Set an option of the solver; may be repeated. Of Markov games: max_sweeps=NUMBER. Of
+    #: Set an option of the solver; may be repeated. Of Markov games: max_sweeps=NUMBER. Of normal
+    #: forms: method=logit, start=LABEL (Lemke-Howson), rationality=NUMBER (with concept logit). Of
     #: aggregative games: objective=regret (any equilibrium), welfare or loss; sense=max or min
     #: (with welfare: the best or the worst); spacing=NUMBER, the side of the cells, and with it how
     #: near to Nash; epsilon=NUMBER, seek among all epsilon-Nash profiles; welfare=ARRAY or
@@ -81,7 +100,13 @@ class Solve:
         if self.run is not None:
             check_folder(self.run)
         game = find_game(self.game, self.set)
+        if self.all:
+            return self._show_all(game)
         options = dict(setting(text, "option") for text in self.option)
+        for name in ("concept", "objective", "time_limit"):
+            if (value := getattr(self, name)) is not None:
+                check_names(name, [name], _options_of(game), f"none for a {game.kind} game")
+                options[name] = setting(f"{name}={value}")[1]
         _check_options(game, options)
         if self.tolerance is not None:
             options["tolerance"] = self.tolerance
@@ -104,7 +129,8 @@ class Solve:
         if self.run is None:
             return record_of(game, _solve(game, options), name=name), False
         config = {"game": self.game, "set": self.set, "option": self.option}
-        config |= {"tolerance": self.tolerance}
+        config |= {"tolerance": self.tolerance, "concept": self.concept}
+        config |= {"objective": self.objective, "time_limit": self.time_limit}
         if self.game not in eq.games.names():  # another file of that name is another game
             with open(self.game, "rb") as file:
                 config["game_sha256"] = hashlib.file_digest(file, "sha256").hexdigest()
@@ -120,6 +146,41 @@ class Solve:
             record = run.finish(record, seconds_before=time.perf_counter() - begun)
         write_run_page(self.run)
         return record, False
+
+    def _show_all(self, game: Any) -> int:
+        """Print every equilibrium of a small game, certified, with its component."""
+        single = ("tolerance", "concept", "objective", "out", "report", "run")
+        for name in single:
+            if getattr(self, name) is not None:
+                raise InputError(name, "nothing beside --all", getattr(self, name))
+        limits = {} if self.time_limit is None else {"time_limit": self.time_limit}
+        found = eq.equilibria(game, **limits)
+        component = {k: c for c, part in enumerate(found.components) for k in part}
+        if self.common.json:
+            equilibria = [
+                {"component": component[k]} | solution.to_plain()
+                for k, solution in enumerate(found)
+            ]
+            about = {"game": self.game, "kind": game.kind, "status": found.status.to_plain()}
+            about |= {"components": found.components, "subsets": found.subsets}
+            print_json({**about, "equilibria": equilibria})
+        else:
+            names = [game.labels.player(i) for i in range(game.players)]
+            columns = ("equilibrium", "component", *names, "values", "largest gain")
+            rows = [
+                (
+                    str(k),
+                    str(component[k]),
+                    *(format_value(np.asarray(own), 4) for own in solution.policy),
+                    format_value(solution.certificate.value, 4),
+                    float(solution.certificate.max_gain),
+                )
+                for k, solution in enumerate(found)
+            ]
+            print(f"{self.game}: {game.describe()}")
+            print_table(Table(columns, rows), "Equilibria")
+            print_pairs([("status", str(found.status))])
+        return 0 if found.status.ok else 1
 
     def _show(self, game: Any, record: Record, known: bool, seconds: float) -> None:
         """Print the solution, and what was written where."""
@@ -148,16 +209,17 @@ def _solve(game: Any, options: dict[str, Any]) -> Any:
     return eq.solve(game, **options)
 
 
+def _options_of(game: Any) -> list[str]:
+    """What can be set of the solver of a game."""
+    known = list(inspect.signature(KINDS[game.kind]()).parameters)[1:]
+    return [name for name in known if name not in ("tolerance", "progress")]
+
+
 def _check_options(game: Any, options: Mapping[str, Any]) -> None:
     """Refuse options that the solver does not have, or that would change nothing."""
-    from equipoise import solvers
-
-    solver = solvers.KINDS[game.kind]
-    if isinstance(solver, str) or not options:  # `solve` says what to do instead
+    check_names("option", options, _options_of(game), f"options of the solver of {game.kind} games")
+    if not game.kind.startswith("aggregative"):
         return
-    known = list(inspect.signature(solver()).parameters)[1:]
-    known.remove("tolerance")
-    check_names("option", options, known, f"options of the solver of {game.kind} games")
     objective = options.get("objective", "regret")
     valued, found = objective in ("welfare", "loss"), f"objective={objective}"
     rounding, slack = options.get("rounding", "vertex"), options.get("slack")

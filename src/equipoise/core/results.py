@@ -5,11 +5,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, Generic, TypeVar, final
 
 import numpy as np
 
 from equipoise.core.reductions import largest, total
+
+#: The kind of policy of a solution.
+P = TypeVar("P")
 
 #: A certificate is exact when its two sides differ by at most this part of the gain.
 EXACT = 1e-6
@@ -166,6 +169,11 @@ def _as_numbers(name: str, value: Any) -> np.ndarray:
 
 
 def _same(first: Any, second: Any) -> bool:
+    """Whether two plain values are equal: arrays entry by entry, NaN like NaN."""
+    if isinstance(first, Mapping) and isinstance(second, Mapping):
+        return first.keys() == second.keys() and all(_same(first[k], second[k]) for k in first)
+    if isinstance(first, list | tuple) and isinstance(second, list | tuple):
+        return len(first) == len(second) and all(map(_same, first, second))
     if isinstance(first, str) or first is None or second is None:
         return first is second or (isinstance(second, str) and first == second)
     return np.array_equal(first, second, equal_nan=True)
@@ -381,9 +389,11 @@ class Status:
         return f"{self.name}: {self.message}"
 
 
-@dataclass(frozen=True)
-class Solution:
+@dataclass(frozen=True, eq=False)
+class Solution(Generic[P]):
     """A policy, what it is worth, and what anybody could still gain by leaving it.
+
+    Two solutions are equal when their plain forms are: seconds do not count.
 
     **Example**
 
@@ -396,8 +406,10 @@ class Solution:
     """
 
     #: A `games.Policy`: a `Profile` of one array per player, or the policy of the game's kind.
-    policy: Any
-    #: (...) or (..., states): value to the first player of a zero-sum game.
+    policy: P
+    #: What the policy is worth, with the game's batch axes, and a last axis of states in Markov
+    #: games: to the first player of a zero-sum game, to every player (on the last axis) of a
+    #: general-sum game, and to the mean agent of a crowd.
     value: np.ndarray
     certificate: Certificate
     status: Status
@@ -407,6 +419,13 @@ class Solution:
     #: What the solver counted on the way: iterations, fallbacks, seconds.
     stats: dict[str, Any] = field(default_factory=dict)
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Solution):
+            return NotImplemented
+        return _same(self.to_plain(), other.to_plain())
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+
     def to_plain(self) -> dict[str, Any]:
         """Words, numbers and arrays by name; `certificates.solution_from_plain` reads them.
 
@@ -415,7 +434,7 @@ class Solution:
         stats = {k: v for k, v in self.stats.items() if not k.endswith("seconds")}
         return {
             "version": 1,
-            "policy": self.policy.to_plain(),
+            "policy": self.policy.to_plain(),  # pyright: ignore[reportAttributeAccessIssue]
             "certificate": self.certificate.to_plain(),
             "status": self.status.to_plain(),
             "value": np.asarray(self.value),

@@ -5,7 +5,7 @@ ends with a certificate and the lines of Python that did it. A `Stage` is the fo
 demo: it plays the acts and makes the page from their records.
 """
 
-from equipoise.demo._acts import ACTS, Act, Settings
-from equipoise.demo._stage import Stage
+from equipoise.demo._acts import Act, Settings
+from equipoise.demo._stage import ACTS, Stage
 
 __all__ = ["ACTS", "Act", "Settings", "Stage"]

@@ -1,12 +1,11 @@
 """The demo's act about a family of similar games: a frozen player meets games it has never seen."""
 
-import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 import equipoise as eq
+from equipoise.demo._acts import Act, Settings, Tell, timed
 from equipoise.report import Curve, Report, figures, format_value
 from equipoise.runs import Record, Run, Table
 
@@ -23,56 +22,100 @@ ROUNDS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 FAR = (*ROUNDS, *(2**k for k in range(9, 17)))
 
 
-STEPS = ("the player, compiling", "the player", *LEARNERS)
-
-
-def play_in_context(config: dict[str, Any], run: Run, tell: Callable[[str], None]) -> Record:
+class InContext(Act):
     """The player that comes with the package, against itself, and learners on the same games."""
-    players = eq.incontext.load(config["players"])
-    games = eq.incontext.family_of(config["players"]).sample(config["games"], key=config["seed"])
-    key, rounds = config["seed"] + 1, ROUNDS[-1]
 
-    def play(step: str) -> tuple[eq.dynamics.Trace, float]:
-        tell(step)
-        start = time.perf_counter()
-        episode = eq.incontext.play(players, games, rounds=rounds, key=key, record=ROUNDS)
-        return episode, time.perf_counter() - start
+    name = "in-context"
+    steps = ("the player, compiling", "the player", *LEARNERS)
 
-    _, first_seconds = play(STEPS[0])
-    episode, seconds = play(STEPS[1])
-    certificate = eq.certify(games, episode.last)
-    curves, far, paths = {OURS: np.asarray(episode.curve)}, np.zeros(0), np.zeros((0, 3))
-    shown, nash = _typical(games, curves[OURS][-1])
-    for name, (make, which) in LEARNERS.items():
-        tell(name)
-        record = FAR if name == FIRST else ROUNDS
-        trace = eq.dynamics.play(games, make(), make(), rounds=record[-1], key=key, record=record)
-        curve = np.asarray(getattr(trace, which))
-        if name == FIRST:
-            far, paths = curve.mean(1), trace.recorded.last[0][: len(ROUNDS), shown]
-        curves[name] = curve[: len(ROUNDS)]
-    arrays = {
-        "rounds": np.asarray(ROUNDS),
-        "far": far,
-        "path": _from_uniform(episode.recorded.last[0][:, shown]),
-        "path_of_learner": _from_uniform(paths),
-        "nash": nash,
-    } | {f"gap/{name}": curve for name, curve in curves.items()}
-    last = {name: float(curve[-1].mean()) for name, curve in curves.items()}
-    rows = [(name, *(float(g) for g in c.mean(1)[[4, 6, 8]])) for name, c in curves.items()]
-    table = Table(("who", "after 16 rounds", "after 64", "after 256"), rows)
-    scalars = {
-        "game": f"{config['games']} unseen 3x3 games, {rounds} rounds",
-        "seconds": seconds,
-        "first_seconds": first_seconds,
-        "as announced": last[OURS] < min(last[name] for name in LEARNERS),
-    }
-    message = f"{rounds} rounds were played in each of {config['games']} games"
-    status = eq.Status(eq.Outcome.LEARNED, message, np.zeros(games.batch_shape, bool))
-    value = certificate.value[..., 0]
-    solution = eq.Solution(eq.Profile(episode.last), value, certificate, status)
-    plain = solution.to_plain()
-    return Record("in-context", config, scalars, arrays, {"gaps": table}, plain)
+    def config(self, settings: Settings) -> dict[str, Any]:
+        """The players, and how many games they meet."""
+        return {"players": "iid3", "games": settings.games, "seed": settings.seed}
+
+    def play(self, config: dict[str, Any], run: Run, tell: Tell) -> Record:
+        """The player against itself, and learners on the same games."""
+        players = eq.incontext.load(config["players"])
+        family = eq.incontext.family_of(config["players"])
+        games = family.sample(config["games"], key=config["seed"])
+        key, rounds = config["seed"] + 1, ROUNDS[-1]
+
+        def play() -> eq.dynamics.Trace:
+            return eq.incontext.play(players, games, rounds=rounds, key=key, record=ROUNDS)
+
+        tell(self.steps[0])
+        _, first_seconds = timed(play)
+        tell(self.steps[1])
+        episode, seconds = timed(play)
+        certificate = eq.certify(games, episode.last)
+        curves, far, paths = {OURS: np.asarray(episode.curve)}, np.zeros(0), np.zeros((0, 3))
+        shown, nash = _typical(games, curves[OURS][-1])
+        for name, (make, which) in LEARNERS.items():
+            tell(name)
+            record = FAR if name == FIRST else ROUNDS
+            trace = eq.dynamics.play(
+                games, make(), make(), rounds=record[-1], key=key, record=record
+            )
+            curve = np.asarray(getattr(trace, which))
+            if name == FIRST:
+                far, paths = curve.mean(1), trace.recorded.last[0][: len(ROUNDS), shown]
+            curves[name] = curve[: len(ROUNDS)]
+        arrays = {
+            "rounds": np.asarray(ROUNDS),
+            "far": far,
+            "path": _from_uniform(episode.recorded.last[0][:, shown]),
+            "path_of_learner": _from_uniform(paths),
+            "nash": nash,
+        } | {f"gap/{name}": curve for name, curve in curves.items()}
+        last = {name: float(curve[-1].mean()) for name, curve in curves.items()}
+        rows = [(name, *(float(g) for g in c.mean(1)[[4, 6, 8]])) for name, c in curves.items()]
+        table = Table(("who", "after 16 rounds", "after 64", "after 256"), rows)
+        scalars = {
+            "game": f"{config['games']} unseen 3x3 games, {rounds} rounds",
+            "seconds": seconds,
+            "first_seconds": first_seconds,
+            "as announced": last[OURS] < min(last[name] for name in LEARNERS),
+        }
+        message = f"{rounds} rounds were played in each of {config['games']} games"
+        status = eq.Status(eq.Outcome.LEARNED, message, np.zeros(games.batch_shape, bool))
+        value = certificate.value[..., 0]
+        solution = eq.Solution(eq.Profile(episode.last), value, certificate, status)
+        plain = solution.to_plain()
+        return Record("in-context", config, scalars, arrays, {"gaps": table}, plain)
+
+    def outcome(self, record: Record) -> str:
+        """The player beside the best learner at equal rounds, and when mirror descent is there."""
+        last = {name: float(record.arrays[f"gap/{name}"][-1].mean()) for name in (OURS, *LEARNERS)}
+        ours = last.pop(OURS)
+        best = min(last, key=last.__getitem__)
+        reached = [t for t, gap in zip(FAR, record.arrays["far"], strict=True) if gap <= ours]
+        when = f"needs {reached[0]:,} rounds" if reached else f"needs more than {FAR[-1]:,} rounds"
+        least = format_value(last[best], 2)
+        return (
+            f"After {ROUNDS[-1]} rounds the player's mean NashConv is {format_value(ours, 2)}, "
+            f"that of the best learner ({best}) {least}; mirror descent {when} to reach the same "
+            "NashConv."
+        )
+
+    def show(self, page: Report, record: Record) -> None:
+        """The gap against rounds beside the learners', and two paths in one game."""
+        curves = {name: record.arrays[f"gap/{name}"] for name in (OURS, *LEARNERS)}
+        page.table(record.tables["gaps"], caption="Mean NashConv, certified on the true games.")
+        page.figure(
+            figures.compared_curves(
+                {name: Curve.of(ROUNDS, curve.T) for name, curve in curves.items()},
+                title="NashConv at equal rounds",
+            ),
+            alt="NashConv against rounds of the in-context player, the lowest, and three learners",
+            caption="Means over games, with two standard errors.",
+        )
+        for name, title in (("path", OURS), ("path_of_learner", "mirror descent")):
+            page.figure(
+                figures.simplex_plot(
+                    record.arrays[name], equilibrium=record.arrays["nash"], title=title
+                ),
+                alt=f"Path of the row player's policy in one game, by {title}, and the Nash point",
+                caption=f"The row player in a typical mixed game, {ROUNDS[-1]} rounds.",
+            )
 
 
 def _typical(games: eq.MatrixGame, gaps: np.ndarray) -> tuple[int, np.ndarray]:
@@ -85,46 +128,3 @@ def _typical(games: eq.MatrixGame, gaps: np.ndarray) -> tuple[int, np.ndarray]:
 
 def _from_uniform(path: Any) -> np.ndarray:
     return np.concatenate([np.full((1, 3), 1 / 3), path])
-
-
-def in_context_outcome(record: Record) -> str:
-    """The player beside the best learner at equal rounds, and when mirror descent is there."""
-    last = {name: float(record.arrays[f"gap/{name}"][-1].mean()) for name in (OURS, *LEARNERS)}
-    ours = last.pop(OURS)
-    best = min(last, key=last.__getitem__)
-    reached = [t for t, gap in zip(FAR, record.arrays["far"], strict=True) if gap <= ours]
-    when = f"needs {reached[0]:,} rounds" if reached else f"needs more than {FAR[-1]:,} rounds"
-    return (
-        f"After {ROUNDS[-1]} rounds the player's mean NashConv is {format_value(ours, 2)}, that of "
-        f"the best learner ({best}) {format_value(last[best], 2)}; mirror descent {when} to "
-        "reach the same NashConv."
-    )
-
-
-def show_in_context(page: Report, record: Record) -> None:
-    """The gap against rounds beside the learners', and two paths in one game."""
-    curves = {name: record.arrays[f"gap/{name}"] for name in (OURS, *LEARNERS)}
-    page.text(
-        "A transformer was trained once, on games drawn from a family; its weights are frozen now. "
-        f"It sits on both sides of {record.config['games']} games that it has never seen. Each "
-        "side sees its own actions and rewards and nothing else: neither the game, nor what the "
-        "other does. Learners that know nothing of the family meet themselves on the same games, "
-        "for as many rounds. What is compared is the exact NashConv of the policies they hold."
-    )
-    page.table(record.tables["gaps"], caption="Mean NashConv, certified on the true games.")
-    page.figure(
-        figures.compared_curves(
-            {name: Curve.of(ROUNDS, curve.T) for name, curve in curves.items()},
-            title="NashConv at equal rounds",
-        ),
-        alt="NashConv against rounds of the in-context player, the lowest, and of three learners",
-        caption="Means over games, with two standard errors.",
-    )
-    for name, title in (("path", OURS), ("path_of_learner", "mirror descent")):
-        page.figure(
-            figures.simplex_plot(
-                record.arrays[name], equilibrium=record.arrays["nash"], title=title
-            ),
-            alt=f"Path of the row player's policy in one game, by {title}, and the Nash point",
-            caption=f"The row player in a typical game that must be mixed, {ROUNDS[-1]} rounds.",
-        )

@@ -8,10 +8,14 @@ import numpy as np
 
 from equipoise.core.errors import InputError
 from equipoise.core.plain import differences, read_json
-from equipoise.demo._acts import ACTS, Act, Settings
+from equipoise.demo._acts import Act, LogAct, Prologue, Settings
+from equipoise.demo._crowd import Crowd
+from equipoise.demo._in_context import InContext
 from equipoise.report import Report, certificate_of, concept_of
 from equipoise.runs import Record, Run, Table, progress
 
+#: The demo, in order: a prologue and three acts, one for each structure the library knows.
+ACTS: tuple[Act, ...] = (Prologue(), InContext(), LogAct(), Crowd())
 _PAGE = "report.html"
 
 
@@ -37,7 +41,8 @@ class Stage:
     def __init__(self, folder: str | Path, settings: Settings):
         self.folder, self.settings = Path(folder), settings
         self._check_files()
-        if self._complete():
+        records = (self.folder / act.name / "record.json" for act in ACTS)
+        if (self.folder / _PAGE).exists() and all(record.exists() for record in records):
             # All at once: a demo that is interrupted now has the new settings everywhere.
             (self.folder / _PAGE).unlink()
             for act in ACTS:
@@ -69,8 +74,7 @@ class Stage:
         run.log(1, act=act.name, max_gain=worst)
         return run.finish(record)
 
-    @staticmethod
-    def summary(records: Mapping[str, Record]) -> Table:
+    def summary(self, records: Mapping[str, Record]) -> Table:
         """What was certified and how long it took, act by act."""
         rows = []
         for act in ACTS:
@@ -88,16 +92,18 @@ class Stage:
         """Write the page about the records of all acts, and return where it is."""
         sessions = read_json(self.folder / ACTS[0].name / "environment.json", "sessions")
         options = f"--games {self.settings.games} --seed {self.settings.seed}"
-        page = _page(records).reproduce(
-            f"equipoise demo --run {self.folder} {options}", sessions["sessions"][-1]
+        page = Report(
+            "equipoise: a demonstration",
+            "Games of many self-interested agents are hopeless in general, and tractable with "
+            "structure. Three structures in three acts; each ends with a certificate, computed "
+            "from the game alone, of how much any player could still gain by leaving the policy.",
         )
-        page.write(self.folder / _PAGE)
+        page.table(self.summary(records), digits=3)
+        for act in ACTS:
+            _add_act(page, act, records[act.name])
+        command = f"equipoise demo --run {self.folder} {options}"
+        page.reproduce(command, sessions["sessions"][-1]).write(self.folder / _PAGE)
         return self.folder / _PAGE
-
-    def _complete(self) -> bool:
-        return (self.folder / _PAGE).exists() and all(
-            (self.folder / act.name / "record.json").exists() for act in ACTS
-        )
 
     def _check_files(self) -> None:
         """Refuse a folder that holds anything but a demo."""
@@ -109,12 +115,9 @@ class Stage:
         other = sorted(entry.name for entry in self.folder.iterdir() if entry.name not in known)
         if other:
             more = f" and {len(other) - 3} more" if len(other) > 3 else ""
-            raise InputError(
-                "folder",
-                "a new or empty one, or that of a demo of this version",
-                f"{', '.join(other[:3])}{more} in {self.folder}",
-                "choose another folder",
-            )
+            wanted = "a new or empty one, or that of a demo of this version"
+            found = f"{', '.join(other[:3])}{more} in {self.folder}"
+            raise InputError("folder", wanted, found, "choose another folder")
 
     def _check_acts(self) -> None:
         """Refuse a folder with acts that cannot go on."""
@@ -129,41 +132,23 @@ class Stage:
                 continue
             found = differences(read_json(place / "config.json"), act.config(self.settings))
             if found:
-                raise InputError(
-                    "folder",
-                    "an unfinished demo of the same settings and version",
-                    f"other values of {', '.join(found)} in {place}",
-                    f"choose another folder, or remove {self.folder}",
-                )
+                wanted = "an unfinished demo of the same settings and version"
+                values = f"other values of {', '.join(found)} in {place}"
+                advice = f"choose another folder, or remove {self.folder}"
+                raise InputError("folder", wanted, values, advice)
             if (place / "record.json").exists():
                 Record.load(place)  # what is broken is found before anything is played
 
 
-def _page(records: Mapping[str, Record]) -> Report:
-    page = Report(
-        "equipoise: a demonstration",
-        "Games of many self-interested agents are hopeless in general, and tractable with "
-        "structure. Three structures in three acts; each ends with a certificate, computed from "
-        "the game alone, of how much any player could still gain by leaving the policy.",
-    )
-    page.table(Stage.summary(records), digits=3)
-    for act in ACTS:
-        record = records[act.name]
-        page.section(act.heading)
-        act.show(page, record)
-        page.text(act.outcome(record))
-        _add_certificate(page, record)
-        page.text("The lines that did it:")
-        page.code(act.code(record.config))
-        page.config(record.config)
-    return page
-
-
-def _add_certificate(page: Report, record: Record) -> None:
-    """What an act ends with."""
+def _add_act(page: Report, act: Act, record: Record) -> None:
+    """What an act shows; it ends with its certificate and the lines that did it."""
     certificate = certificate_of(record)
-    games = certificate.nash_conv.size
+    page.section(act.heading)
+    page.text(act.text("lead", record))
+    act.show(page, record)
+    page.text(act.outcome(record))
     page.text("The certificate:")
+    games = certificate.nash_conv.size
     facts: dict[str, Any] = {
         "concept": concept_of(certificate),
         "largest gain of anybody": float(np.max(certificate.max_gain)),
@@ -173,3 +158,6 @@ def _add_certificate(page: Report, record: Record) -> None:
     facts |= {"players": certificate.players, "games": games, "exact": certificate.exact}
     page.facts(facts)
     page.text(f"How it was found: {certificate.method}.")
+    page.text("The lines that did it:")
+    page.code(act.code(record.config))
+    page.config(record.config)

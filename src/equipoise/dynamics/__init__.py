@@ -1,5 +1,7 @@
 """No-regret learners under bandit or full feedback, and the one loop that plays them."""
 
+from types import ModuleType as _Module
+
 from equipoise.dynamics import loop as loop
 from equipoise.dynamics._learner import NOISES as NOISES
 from equipoise.dynamics._learner import Bandit as Bandit
@@ -63,5 +65,6 @@ from equipoise.dynamics._trace import PlayState as PlayState
 from equipoise.dynamics._trace import Recorded as Recorded
 from equipoise.dynamics._trace import Trace as Trace
 
-#: Everything imported above.
-__all__ = sorted(name for name in vars() if not name.startswith("_"))  # pyright: ignore[reportUnsupportedDunderAll]
+#: Everything imported above; modules are listed by name.
+_NAMES = [n for n, v in vars().items() if n[0] != "_" and not isinstance(v, _Module)]
+__all__ = sorted(["loop", *_NAMES])  # pyright: ignore[reportUnsupportedDunderAll]

@@ -159,7 +159,7 @@ class Online:
         if (next_state is None) != (states is None):
             expected = "None, since there are no states" if states is None else "a state"
             raise ValueError(f"next_state: expected {expected}, found {next_state}")
-        then = 0 if next_state is None else check_below("next_state", next_state, states)
+        then = 0 if states is None else check_below("next_state", next_state, states)
         if self.rounds == self._room and isinstance(self._learner, ContextLearner):
             self._grow(self._learner)
         if self._range is None:

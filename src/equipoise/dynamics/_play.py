@@ -146,6 +146,8 @@ def check_learners(games: Any, row: Any, column: Any) -> tuple[Learner, Learner]
     """The learners of both seats; refuses those that the kind of game cannot inform."""
     if not isinstance(games, MatrixGame | MarkovGame):
         raise InputError("games", "a MatrixGame or MarkovGame", type(games).__name__)
+    if isinstance(games, MarkovGame):
+        games.check_stationary_zero_sum("games")
     pairs = {id(who): who.learners() for who in (row, column) if isinstance(who, Pair)}
     row, column = (
         pairs[id(who)][own] if id(who) in pairs else who for own, who in enumerate((row, column))

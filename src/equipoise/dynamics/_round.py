@@ -229,12 +229,14 @@ class Seats(eqx.Module):
     def update(self, states: Any, t: Any, seen: tuple[Seen, Seen]) -> Any:
         """Tell every seat what its learner may see of the round."""
         if self.column is not None:
-            return self._over_seats(lambda *each: _inform_games(*each, t), states, seen)
+            return self._over_seats(
+                lambda who, state, own: _inform_games(who, state, own, t), states, seen
+            )
         where = seen[0].state, seen[0].next_state
         both = [jnp.stack([getattr(s, name) for s in seen]) for name in ("action", "reward")]
 
-        def one(learner: Learner, state: Any, *own: Any) -> Any:
-            return _inform_games(learner, state, Seen(*own, *where), t)
+        def one(learner: Learner, state: Any, action: Any, reward: Any) -> Any:
+            return _inform_games(learner, state, Seen(action, reward, *where), t)
 
         return self._over_seats(one, states, *both)
 

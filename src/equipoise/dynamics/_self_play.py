@@ -312,6 +312,6 @@ def _record(
         scalars["drawn"] = {"what": what}
         if solution is not None:
             gap = np.asarray(solution.certificate.nash_conv)[_DRAWN]
-            scalars["drawn"]["gap"] = float(gap)
+            scalars["drawn"] |= {"gap": float(gap)}
     plain = None if solution is None else solution.to_plain()
     return Record("self-play", config, scalars, arrays, {"curve": table}, solution=plain)

@@ -228,10 +228,10 @@ def remember(
     kept = None
     if records:
         like = (upcoming(tables, seats, state.round, state.learners), state.sums)
-        kept = jax.tree.map(lambda leaf: jnp.zeros((records, *leaf.shape), leaf.dtype), like)
+        kept = jax.tree.map(lambda leaf: jnp.zeros((records + 1, *leaf.shape), leaf.dtype), like)
     first = state.round
     ts = jnp.arange(1, rounds + 1, dtype=jnp.int32)
-    slots = jnp.full(rounds, records) if slots is None else jnp.asarray(slots)
+    slots = jnp.full(rounds, records) if slots is None else jnp.minimum(slots, records)
 
     def body(who: Seats, carry: Any, moment: Any) -> tuple[Any, Any]:
         state, kept = carry
@@ -241,13 +241,11 @@ def remember(
         sums = state.sums
         if records:
             sums = sums.add(tally(tables, event)).fold(t % BLOCK == 0)
-
-            def keep(kept: Any) -> Any:
-                now = (upcoming(tables, who, t, states), sums)
-                put = jax.lax.dynamic_update_index_in_dim
-                return jax.tree.map(lambda all_, new: put(all_, new, slot, 0), kept, now)
-
-            kept = jax.lax.cond(slot < records, keep, lambda kept: kept, kept)
+            kept = jax.tree.map(
+                lambda all_, new: jax.lax.dynamic_update_index_in_dim(all_, new, slot, 0),
+                kept,
+                (upcoming(tables, who, t, states), sums),
+            )
         return (LoopState(t, states, place, sums), kept), (event, expected(tables, event))
 
     segments = SEGMENTS if seats.in_context and rounds > SHORT else 1

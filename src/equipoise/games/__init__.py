@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from equipoise.games._normal import NormalFormGame as NormalFormGame
     from equipoise.games._policies import AggregativePolicy as AggregativePolicy
     from equipoise.games._policies import ContinuousPolicy as ContinuousPolicy
+    from equipoise.games._policies import JointPolicy as JointPolicy
     from equipoise.games._policies import Mixture as Mixture
     from equipoise.games._policies import Policy as Policy
     from equipoise.games._policies import Profile as Profile
@@ -61,6 +62,7 @@ _PUBLIC: dict[str, str | None] = {
     # what is played
     "Policy": "equipoise.games._policies",
     "Profile": "equipoise.games._policies",
+    "JointPolicy": "equipoise.games._policies",
     "Mixture": "equipoise.games._policies",
     "ContinuousPolicy": "equipoise.games._policies",
     "AggregativePolicy": "equipoise.games._policies",

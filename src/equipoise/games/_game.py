@@ -200,11 +200,6 @@ class BatchedGame(Game):
 
     labels: eqx.AbstractVar[Labels]
 
-    @property
-    def players(self) -> int:
-        """Two."""
-        return 2
-
     @abstractmethod
     def __getitem__(self: _Batch, index: Any) -> _Batch:
         """One game of a batch, or a slice of it."""

@@ -1,4 +1,4 @@
-"""Two-player zero-sum discounted Markov games, one or many at once."""
+"""Markov games: two zero-sum players, one game or many at once, or any number with own rewards."""
 
 from typing import Any, ClassVar
 
@@ -8,18 +8,25 @@ import numpy as np
 from jaxtyping import Float
 
 from equipoise.core import checks
+from equipoise.core.errors import InputError
 from equipoise.core.values import frozen, read_only
 from equipoise.games._game import BatchedGame, Labels
 
 
 class MarkovGame(BatchedGame):
-    """A zero-sum stochastic game with discount (Shapley, 1953).
+    """A stochastic game (Shapley, 1953), zero-sum or general-sum.
 
-    In state `s`, after actions `a` and `b`, the row player receives `reward[s, a, b]`, the
-    column player minus it, and the next state is drawn from `transition[s, a, b]`. Rewards are
-    discounted by `discount` per step. Leading axes are batch axes, the same for both arrays;
-    the discount is one number for the whole batch. `labels` names the players, their actions and
-    the states.
+    In state `s`, after actions `a` and `b`, the next state is drawn from `transition[s, a, b]`.
+    Any number of players have an axis of actions each: `transition` is (states, A_1, ..., A_n,
+    states).
+
+    - One reward, `reward[s, a, b]`: two players, of whom the first receives it and the second
+      minus it. Leading axes are batch axes, the same for both arrays.
+    - One reward a player, `reward[i, s, a_1, ..., a_n]`: a single general-sum game.
+
+    Rewards are discounted by `discount` per step. The game goes on for ever, or, with `horizon`,
+    for that many steps; then the discount may be one, and is so unless given. `labels` names the
+    players, their actions and the states.
 
     **Example**
 
@@ -28,55 +35,112 @@ class MarkovGame(BatchedGame):
     >>> game = eq.MarkovGame(reward=np.ones((2, 2, 2)), transition=stay, discount=0.5)
     >>> game.states, game.actions
     (2, (2, 2))
+    >>> both = eq.MarkovGame(reward=np.ones((2, 2, 2, 2)), transition=stay, horizon=3)
+    >>> both.describe()
+    'general-sum Markov game, 2 states, 3 steps, 2 x 2'
     """
 
     kind: ClassVar[str] = "markov"
-    reward: Float[np.ndarray | jax.Array, "*batch states rows columns"]
-    transition: Float[np.ndarray | jax.Array, "*batch states rows columns states"]
+    reward: Float[np.ndarray | jax.Array, "..."]
+    transition: Float[np.ndarray | jax.Array, "..."]
     discount: float = eqx.field(static=True)
+    horizon: int | None = eqx.field(static=True)
     labels: Labels = eqx.field(static=True)
 
-    def __init__(self, reward: Any, transition: Any, discount: float, *, labels: Any = None):
+    def __init__(
+        self,
+        reward: Any,
+        transition: Any,
+        discount: float | None = None,
+        *,
+        horizon: int | None = None,
+        labels: Any = None,
+    ):
         reward = read_only("reward", reward)
         transition = read_only("transition", transition)
-        checks.check_ndim("reward", reward, 3, "(..., states, rows, columns)")
-        checks.check_shape(
-            "transition",
-            transition,
-            (*reward.shape, reward.shape[-3]),
-            "the shape of reward followed by the number of states",
-        )
+        _check_shapes(reward, transition)
         checks.check_finite("reward", reward)
         transition = checks.check_probabilities("transition", transition)
-        checks.check_range("discount", discount, 0.0, 1.0, high_open=True)
+        self.horizon = None if horizon is None else checks.check_count("horizon", horizon)
+        if discount is None and horizon is None:
+            raise InputError("discount", "one of [0, 1) for a game without horizon", None)
+        discount = 1.0 if discount is None else discount
+        checks.check_range("discount", discount, 0.0, 1.0, high_open=horizon is None)
         self.reward = reward
         self.transition = frozen(transition)
         self.discount = float(discount)
-        states, *actions = reward.shape[-3:]
-        self.labels = Labels.of(labels, players=2, actions=actions, states=states)
+        names = {"players": self.players, "actions": self.actions, "states": self.states}
+        self.labels = Labels.of(labels, **names)
+
+    @property
+    def zero_sum(self) -> bool:
+        """Whether there is one reward, which the first player receives from the second."""
+        return self.reward.ndim < self.transition.ndim
+
+    @property
+    def players(self) -> int:
+        """Number of players."""
+        return 2 if self.zero_sum else self.reward.shape[0]
 
     @property
     def states(self) -> int:
         """Number of states."""
-        return self.reward.shape[-3]
+        return self.transition.shape[-1]
 
     @property
-    def actions(self) -> tuple[int, int]:
-        """Number of actions of the row player and of the column player."""
-        rows, columns = self.reward.shape[-2:]
-        return rows, columns
+    def actions(self) -> tuple[int, ...]:
+        """Number of actions of each player."""
+        return tuple(self.transition.shape[-1 - self.players : -1])
 
     @property
     def batch_shape(self) -> tuple[int, ...]:
         """Shape of the batch; `()` for a single game."""
-        return tuple(self.reward.shape[:-3])
+        return tuple(self.reward.shape[:-3]) if self.zero_sum else ()
+
+    def rewards(self) -> np.ndarray:
+        """(players, states, A_1, ..., A_n): one reward a player, of a single game."""
+        reward = np.asarray(self.reward, np.float64)
+        return np.stack([reward, 0.0 - reward]) if self.zero_sum else reward
+
+    def check_stationary_zero_sum(self, name: str) -> None:
+        """Refuse a general-sum game and one that ends, where only the others are handled."""
+        if not self.zero_sum or self.horizon is not None:
+            expected = "a zero-sum game without horizon"
+            raise InputError(name, expected, f"a {self.describe()}", "`solve` takes it")
 
     def describe(self) -> str:
         """The game in a few words."""
-        text = f"{self._counted('zero-sum Markov game')}, {self.states} states"
-        return f"{text}, discount {self.discount:g}, {' x '.join(map(str, self.actions))}"
+        kind = "zero-sum" if self.zero_sum else "general-sum"
+        text = f"{self._counted(f'{kind} Markov game')}, {self.states} states"
+        if self.horizon is not None:
+            text += f", {self.horizon} steps"
+        if self.horizon is None or self.discount < 1.0:
+            text += f", discount {self.discount:g}"
+        return f"{text}, {' x '.join(map(str, self.actions))}"
 
     def __getitem__(self, index: Any) -> "MarkovGame":
         """One game of a batch, or a slice of it."""
         reward, transition = (self._take(a, index) for a in (self.reward, self.transition))
-        return MarkovGame(reward, transition, self.discount, labels=self.labels)
+        options: dict[str, Any] = {"horizon": self.horizon, "labels": self.labels}
+        return MarkovGame(reward, transition, self.discount, **options)
+
+
+def _check_shapes(reward: Any, transition: Any) -> None:
+    """Refuse rewards and transitions that do not go together."""
+    if reward.ndim and reward.ndim == transition.ndim and transition.ndim >= 3:
+        shape, players = transition.shape[:-1], transition.ndim - 2
+        if reward.shape[1:] == shape and shape[0] == transition.shape[-1]:
+            if reward.shape[0] != players:
+                raise InputError(
+                    "reward",
+                    f"one table for each of the {players} players whose actions `transition` has",
+                    f"{reward.shape[0]} tables",
+                )
+            return
+    checks.check_ndim("reward", reward, 3, "(..., states, rows, columns)")
+    checks.check_shape(
+        "transition",
+        transition,
+        (*reward.shape, reward.shape[-3]),
+        "the shape of reward followed by the number of states",
+    )

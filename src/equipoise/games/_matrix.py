@@ -39,6 +39,11 @@ class MatrixGame(BatchedGame):
         self.labels = Labels.of(labels, players=2, actions=payoff.shape[-2:])
 
     @property
+    def players(self) -> int:
+        """Two."""
+        return 2
+
+    @property
     def actions(self) -> tuple[int, int]:
         """Number of actions of the row player and of the column player."""
         rows, columns = self.payoff.shape[-2:]

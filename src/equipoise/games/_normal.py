@@ -1,4 +1,4 @@
-"""General-sum normal-form games of any number of players, as files and small conversions give."""
+"""General-sum normal-form games of any number of players, one or many at once."""
 
 from typing import Any, ClassVar
 
@@ -9,15 +9,17 @@ from jaxtyping import Float
 
 from equipoise.core import checks
 from equipoise.core.values import read_only
-from equipoise.games._game import Labels, SingleGame
+from equipoise.games._game import BatchedGame, Labels
 from equipoise.games._matrix import MatrixGame
 
 
-class NormalFormGame(SingleGame):
+class NormalFormGame(BatchedGame):
     """An N-player game as a full payoff table: `payoffs[i, a_1, ..., a_N]` goes to player i.
 
     Its size is exponential in the number of players: it is the meeting point with files and
-    other libraries, not a structure that scales. `labels` names the players and their actions.
+    other libraries, not a structure that scales. With `players`, leading axes are batch axes:
+    payoffs of shape (1000, 2, 3, 3) with `players=2` are a thousand bimatrix games. `labels` names
+    the players and their actions.
 
     **Example**
 
@@ -27,46 +29,67 @@ class NormalFormGame(SingleGame):
     (2, (2, 2))
     >>> eq.certify(dilemma, ([0, 1], [0, 1])).max_gain
     np.float64(0.0)
+    >>> eq.NormalFormGame([dilemma.payoffs] * 10, players=2).batch_shape
+    (10,)
     """
 
     kind: ClassVar[str] = "normal-form"
-    payoffs: Float[np.ndarray | jax.Array, "players *actions"]
+    payoffs: Float[np.ndarray | jax.Array, "..."]
+    player_count: int = eqx.field(static=True)
     labels: Labels = eqx.field(static=True)
 
-    def __init__(self, payoffs: Any, *, labels: Any = None):
+    def __init__(self, payoffs: Any, *, players: int | None = None, labels: Any = None):
         payoffs = read_only("payoffs", payoffs)
         checks.check_ndim("payoffs", payoffs, 2, "(players, actions of each player...)")
-        if payoffs.shape[0] != payoffs.ndim - 1 or 0 in payoffs.shape:
+        count = payoffs.shape[0] if players is None else checks.check_count("players", players)
+        batch = payoffs.ndim - 1 - count
+        given = players is not None and batch >= 0
+        shape = payoffs.shape[max(batch, 0) :]
+        if (batch and not given) or shape[0] != count or 0 in shape:
+            leading = "" if players is None else "..., "
             raise ValueError(
-                "payoffs: expected shape (N, A_1, ..., A_N) with one axis per player; "
+                f"payoffs: expected shape ({leading}N, A_1, ..., A_N) with one axis per player; "
                 f"found {tuple(payoffs.shape)}"
+                + ("; `players=` takes leading axes as a batch" if players is None else "")
             )
         checks.check_finite("payoffs", payoffs)
         self.payoffs = payoffs
-        players, *actions = payoffs.shape
-        self.labels = Labels.of(labels, players=players, actions=actions)
+        self.player_count = count
+        self.labels = Labels.of(labels, players=count, actions=shape[1:])
 
     @property
     def players(self) -> int:
         """Number of players."""
-        return self.payoffs.shape[0]
+        return self.player_count
 
     @property
     def actions(self) -> tuple[int, ...]:
         """Number of actions of each player."""
-        return tuple(self.payoffs.shape[1:])
+        return tuple(self.payoffs.shape[self.payoffs.ndim - self.players :])
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        """Shape of the batch; `()` for a single game."""
+        return tuple(self.payoffs.shape[: self.payoffs.ndim - self.players - 1])
 
     def describe(self) -> str:
         """The game in a few words."""
-        return f"normal-form game, {' x '.join(map(str, self.actions))}"
+        return f"{self._counted('normal-form game')}, {' x '.join(map(str, self.actions))}"
+
+    def __getitem__(self, index: Any) -> "NormalFormGame":
+        """One game of a batch, or a slice of it."""
+        payoffs = self._take(self.payoffs, index)
+        return NormalFormGame(payoffs, players=self.players, labels=self.labels)
 
     def is_zero_sum(self) -> bool:
         """Whether there are two players whose payoffs sum to exactly zero everywhere."""
-        payoffs = np.asarray(self.payoffs)
-        return self.players == 2 and np.array_equal(payoffs[0], -payoffs[1])
+        if self.players != 2:
+            return False
+        first, second = np.moveaxis(np.asarray(self.payoffs), -3, 0)
+        return np.array_equal(first, -second)
 
     def as_matrix_game(self) -> MatrixGame:
         """The same game as a `MatrixGame`; refuses a game that is not two-player zero-sum."""
         if not self.is_zero_sum():
             raise ValueError("payoffs: expected a two-player zero-sum game, found another")
-        return MatrixGame(self.payoffs[0], labels=self.labels)
+        return MatrixGame(self.payoffs[..., 0, :, :], labels=self.labels)

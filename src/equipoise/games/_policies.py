@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, ClassVar, TypeVar
 
+import equinox as eqx
 import numpy as np
 
 from equipoise.core import checks
@@ -155,6 +156,72 @@ def _strategy(name: str, value: Any) -> Any:
     if array.min() >= 0.0 and not (abs(total(array) - 1.0) > 1e-14).any():
         return array
     return frozen(checks.check_probabilities(name, array))
+
+
+class JointPolicy(Policy):
+    """A joint distribution over actions: somebody draws from it and tells each player its part.
+
+    `joint[a_1, ..., a_N]` is the chance of those actions. The last `players` axes are those of the
+    players, all axes when not given; leading ones are batch axes, or (steps, states) in a Markov
+    game. `certify` says whether it is a correlated ("ce") or coarse correlated ("cce")
+    equilibrium.
+
+    **Example**
+
+    Two drivers at a crossing with a traffic light:
+
+    >>> import equipoise as eq
+    >>> light = eq.JointPolicy([[0.0, 0.5], [0.5, 0.0]])
+    >>> light.players, light.marginal(0).tolist()
+    (2, [0.5, 0.5])
+    >>> crossing = eq.NormalFormGame([[[-10, 2], [0, 1]], [[-10, 0], [2, 1]]])
+    >>> eq.certify(crossing, light, concept="ce").gains.tolist()
+    [0.0, 0.0]
+    """
+
+    kind: ClassVar[str] = "joint"
+    joint: np.ndarray
+    players: int = eqx.field(static=True)
+
+    def __init__(self, joint: Any, players: Any = None):
+        joint = read_only("joint", joint)
+        checks.check_ndim("joint", joint, 1, "(..., actions of each player...)")
+        if isinstance(players, np.ndarray) and not players.ndim:
+            players = players.item()  # as files have it
+        self.players = joint.ndim if players is None else checks.check_count("players", players)
+        if self.players > joint.ndim:
+            raise ValueError(
+                f"joint: expected an axis for each of {self.players} players, found {joint.shape}"
+            )
+        flat = joint.reshape(*joint.shape[: joint.ndim - self.players], -1)
+        self.joint = frozen(checks.check_probabilities("joint", flat).reshape(joint.shape))
+
+    @property
+    def actions(self) -> tuple[int, ...]:
+        """Number of actions of each player."""
+        return tuple(self.joint.shape[self.joint.ndim - self.players :])
+
+    def marginal(self, player: int) -> np.ndarray:
+        """(..., actions): what one player does, seen alone."""
+        first = self.joint.ndim - self.players
+        others = tuple(first + i for i in range(self.players) if i != player)
+        return self.joint.sum(others)
+
+    @classmethod
+    def of(cls, profile: Any) -> "JointPolicy":
+        """The joint distribution of players who choose independently.
+
+        **Example**
+
+        >>> import equipoise as eq
+        >>> eq.JointPolicy.of(([0.5, 0.5], [1.0, 0.0])).joint.tolist()
+        [[0.5, 0.0], [0.5, 0.0]]
+        """
+        strategies = [np.asarray(s, np.float64) for s in Profile(profile)]
+        joint = strategies[0]
+        for k, own in enumerate(strategies[1:], 1):
+            joint = joint[..., None] * own.reshape(*own.shape[:-1], *[1] * k, own.shape[-1])
+        return cls(joint, len(strategies))
 
 
 class Mixture(Policy):
@@ -378,10 +445,15 @@ class AggregativePolicy(Policy):
 
 #: The kinds of policies, by the word in their plain form.
 POLICIES: dict[str, type[Policy]] = {
-    cls.kind: cls for cls in (Profile, Mixture, ContinuousPolicy, AggregativePolicy)
+    cls.kind: cls for cls in (Profile, JointPolicy, Mixture, ContinuousPolicy, AggregativePolicy)
 }
 #: The first part of each kind, by which a plain form without `kind` is known.
-_MARKS = {"strategies": Profile, "policies": Mixture, "points": ContinuousPolicy}
+_MARKS = {
+    "strategies": Profile,
+    "joint": JointPolicy,
+    "policies": Mixture,
+    "points": ContinuousPolicy,
+}
 
 
 def policy_from_plain(plain: Mapping[str, Any]) -> Policy:

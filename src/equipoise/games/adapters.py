@@ -15,12 +15,15 @@ from equipoise.core.extras import import_extra
 from equipoise.games._game import labels_of
 from equipoise.games._matrix import MatrixGame
 from equipoise.games._normal import NormalFormGame
+from equipoise.games._policies import Profile
 
 __all__ = [
     "from_gambit",
+    "from_gambit_profile",
     "from_openspiel",
     "from_quantecon",
     "to_gambit",
+    "to_gambit_profile",
     "to_openspiel",
     "to_quantecon",
 ]
@@ -151,6 +154,54 @@ def from_gambit(game: Any) -> MatrixGame | NormalFormGame:
     _check_size([len(own) for own in strategies])
     payoffs = np.array(game.to_arrays(dtype=float), np.float64)
     return _from_payoffs(payoffs, list(game.players), strategies)
+
+
+def to_gambit_profile(policy: Any, game: Any) -> Any:
+    """A profile of strategies as a mixed strategy profile of a `pygambit` game.
+
+    `game` is what `to_gambit` made, or any game whose players have as many strategies.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> game = eq.games.load("battle-of-the-sexes")
+    >>> theirs = eq.games.adapters.to_gambit(game)
+    >>> profile = eq.games.adapters.to_gambit_profile(eq.solve(game).policy, theirs)
+    >>> float(profile.max_regret())
+    0.0
+    """
+    pygambit = import_extra("pygambit", "Gambit", "gambit")
+    if not isinstance(game, pygambit.Game):
+        raise ValueError(f"game: expected a pygambit.Game, found {type(game).__name__}")
+    strategies = [np.asarray(own, np.float64) for own in Profile(policy)]
+    counts = [len(game.get_strategies(player)) for player in game.players]
+    if [own.shape for own in strategies] != [(count,) for count in counts]:
+        shapes = [own.shape for own in strategies]
+        raise ValueError(f"policy: expected strategies of {counts} actions, found shapes {shapes}")
+    return game.mixed_strategy_profile([own.tolist() for own in strategies])
+
+
+def from_gambit_profile(profile: Any) -> Profile:
+    """The strategies of a mixed strategy profile of `pygambit`, in the order of its players.
+
+    **Example**
+
+    >>> import pygambit, equipoise as eq
+    >>> theirs = pygambit.StrategicGame.from_arrays([[3, 0], [5, 1]], [[3, 5], [0, 1]])
+    >>> found = pygambit.nash.lcp_solve(theirs).equilibria[0]
+    >>> [own.tolist() for own in eq.games.adapters.from_gambit_profile(found)]
+    [[0.0, 1.0], [0.0, 1.0]]
+    """
+    game = getattr(profile, "game", None)
+    if game is None or not hasattr(profile, "strategy_values"):
+        found = type(profile).__name__
+        raise ValueError(f"profile: expected a mixed strategy profile of pygambit, found {found}")
+    return Profile(
+        [
+            [float(profile[player][own]) for own in game.get_strategies(player)]
+            for player in game.players
+        ]
+    )
 
 
 def to_quantecon(game: MatrixGame | NormalFormGame) -> Any:

@@ -292,9 +292,11 @@ def perturbed(base: MatrixGame | MarkovGame, scale: float = 0.1) -> Family:
     draw = PerturbedRewards(rewards, float(scale))
     if isinstance(base, MatrixGame):
         return Family("perturbed", base.actions, draw, base=base)
+    base.check_stationary_zero_sum("base")
+    rows, columns = base.actions
     return Family(
         "perturbed",
-        base.actions,
+        (rows, columns),
         draw,
         states=base.states,
         discount=base.discount,

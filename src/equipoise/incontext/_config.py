@@ -220,7 +220,8 @@ class Config:
         unknown = sorted(set(plain) - set(defaults))
         if unknown:
             raise InputError("config", "fields of Config", unknown)
-        return cls(**{**plain, **_meaningless(defaults | plain)})
+        values = {k: tuple(v) if isinstance(v, list) else v for k, v in plain.items()}
+        return cls(**{**values, **_meaningless(defaults | values)})
 
 
 def check_config(config: Any, default: Callable[[], Config]) -> Config:

@@ -92,8 +92,9 @@ class Player(ContextLearner):
 
     def update(self, state: PlayerState, feedback: Bandit | MarkovBandit) -> PlayerState:
         """Read the tokens of the round."""
-        markov, t = isinstance(feedback, MarkovBandit), feedback.round
-        places = (feedback.state, feedback.next_state) if markov else (None, None)
+        t, places = feedback.round, (None, None)
+        if isinstance(feedback, MarkovBandit):
+            places = (feedback.state, feedback.next_state)
         tokens = self.tokens.round(t, feedback.action, feedback.reward, *places)
         before = self.tokens.length(0) + self.tokens.per_round * (t - 1)
         reach = None if self.reach is None else self.tokens.length(self.reach)
@@ -191,8 +192,15 @@ class Players(Pair):
     ) -> tuple[Player, Player]:
         """Players with these models, whose arrays have an axis of seats in front."""
 
-        shape = (self.actions[0], self.states, self.reading)
-        row = Player(pick(models, 0), self.tokens, exploration, *shape, fading=fading)
+        row = Player(
+            model=pick(models, 0),
+            tokens=self.tokens,
+            exploration=exploration,
+            actions=self.actions[0],
+            states=self.states,
+            reading=self.reading,
+            fading=fading,
+        )
         # Seats that share a model share its arrays, by which they are recognised.
         model = row.model if self.seats == 1 else pick(models, 1)
         return row, replace(row, model=model, actions=self.actions[1])
@@ -378,3 +386,5 @@ def check_games(games: Any, name: str = "games", also: str = "") -> None:
         raise ValueError(
             f"{name}: expected {also}a MatrixGame or MarkovGame, found {type(games).__name__}"
         )
+    if isinstance(games, MarkovGame):
+        games.check_stationary_zero_sum(name)

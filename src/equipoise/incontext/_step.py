@@ -59,7 +59,7 @@ class Trainer(eqx.Module):
 
     def start(self) -> Learned:
         """Before the first step; with copies of the weights, since steps use theirs up."""
-        models = copied(self.players.models)
+        models: Any = copied(self.players.models)
         return Learned(models, jax.vmap(make_optimiser(self.config).init)(models))
 
     def cycle(self, learned: Learned, key: jax.Array) -> tuple[Learned, dict[str, Array]]:
@@ -79,8 +79,9 @@ class Trainer(eqx.Module):
             loss, metrics, gradient = self._gradient(learned.models, *batch)
             if self.mask is not None:
                 gradient = jax.tree.map(jnp.multiply, gradient, self.mask)
-            change, memory = optimiser.update(gradient, learned.optimiser, learned.models)
-            after = Learned(optax.apply_updates(learned.models, change), memory)
+            weights: Any = learned.models
+            change, memory = optimiser.update(gradient, learned.optimiser, weights)
+            after = Learned(eqx.apply_updates(weights, change), memory)
             return after, {"loss": loss, **metrics}
 
         return jax.lax.scan(update, learned, jnp.arange(self.config.play_ahead))

@@ -392,8 +392,8 @@ def _group(
 ) -> list[Trainer]:
     """The trainers of one config, which share a program."""
     sizes = [config.training_games] * len(families) if training_games is None else training_games
-    made = zip(families, sizes, keys, strict=True)
-    trainers = _equal_sets([_trainer(family, config, *own) for family, *own in made])
+    made = [_trainer(f, config, n, k) for f, n, k in zip(families, sizes, keys, strict=True)]
+    trainers = _equal_sets(made)
     _check_alike(trainers)
     return trainers
 

@@ -4,6 +4,7 @@
 scale of a figure and `Config.quick()` one of minutes. Modules are imported when they are used.
 """
 
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -17,14 +18,10 @@ from equipoise.runs import Record, Run, Table
 
 __all__ = ["FIGURES", "PAPERS", "SCALES", "Figure", "figures_of"]
 
+#: The papers and their figures; what the fields of a figure mean is said by `Figure`.
+_LISTED = tomllib.loads((Path(__file__).parent / "figures.toml").read_text(encoding="utf-8"))
 #: Name on the command line -> title.
-PAPERS = {
-    "in-context": "Provable strategic in-context learning of transformers",
-    "interaction-rank": (
-        "Exploiting structure in offline multi-agent RL: the benefits of low interaction rank"
-    ),
-    "aggregative": "Provably efficient reinforcement learning for large aggregative Markov games",
-}
+PAPERS: dict[str, str] = _LISTED["papers"]
 SCALES = ("quick", "full")
 
 
@@ -84,104 +81,10 @@ class Figure:
         return self.load().plot(record)
 
 
-FIGURES = (
-    Figure(
-        "in-context",
-        "1",
-        "Figure 1",
-        "Gap against rounds: the paper's players and ours, beside learners and static policies",
-        "in_context",
-        {"quick": "15 min", "full": "on a GPU"},
-        in_parts=True,
-    ),
-    Figure(
-        "in-context",
-        "last-iterate",
-        "Algorithm 1, Theorems 4.2, 4.4",
-        "Last policies of all learners under bandit feedback, the printed constants among them",
-        "last_iterate",
-        {"quick": "2 min", "full": "40 min"},
-    ),
-    Figure(
-        "in-context",
-        "construction",
-        "Theorems 4.1 and 4.3",
-        "Hand-built transformers: size against the distance from the learner they stand for",
-        "construction",
-        {"quick": "30 s", "full": "2 min"},
-    ),
-    Figure(
-        "interaction-rank",
-        "discrete",
-        "Theorems 1 to 3, Table 1",
-        "Exact gaps of 1-IR, 2-IR and joint critics against agents, samples and lambda",
-        "interaction_rank",
-        {"quick": "75 s", "full": "18 min"},
-    ),
-    Figure(
-        "interaction-rank",
-        "1",
-        "Figure 1",
-        "The networks of one agent: critics of rank 1, of rank 2, and of all actions at once",
-        "interaction_networks",
-        {"quick": "1 s", "full": "1 s"},
-    ),
-    Figure(
-        "interaction-rank",
-        "2",
-        "Figure 2",
-        "Gap of 1-IR, 2-IR and joint critics with continuous actions, against the size of the log",
-        "interaction_rank_deep",
-        {"quick": "3 min", "full": "on a GPU"},
-        {"figures": ("2",)},
-        in_parts=True,
-    ),
-    Figure(
-        "interaction-rank",
-        "3",
-        "Figure 3",
-        "The same for every architecture of Appendix B",
-        "interaction_rank_deep",
-        {"quick": "2 min", "full": "on a GPU"},
-        {"figures": ("3",)},
-        in_parts=True,
-    ),
-    Figure(
-        "interaction-rank",
-        "4",
-        "Figure 4",
-        "Every architecture where rewards are of the own action alone",
-        "interaction_rank_deep",
-        {"quick": "2 min", "full": "on a GPU"},
-        {"figures": ("4",)},
-        in_parts=True,
-    ),
-    Figure(
-        "interaction-rank",
-        "ablations",
-        "Section 6",
-        "What decides the order of critics: one change at a time",
-        "interaction_rank_deep",
-        {"quick": "2 min", "full": "on a GPU"},
-        {"figures": ("ablations",)},
-        in_parts=True,
-    ),
-    Figure(
-        "aggregative",
-        "planning",
-        "Theorems 3.1, 4.1, 4.2 and C.1",
-        "Gaps, time and welfare against agents: as printed, and corrected",
-        "aggregative_planning",
-        {"quick": "4 s", "full": "45 s"},
-    ),
-    Figure(
-        "aggregative",
-        "learning",
-        "Theorems 5.1, 5.2 and D.1",
-        "Gaps, certificates and welfare against episodes: as printed, and completed",
-        "aggregative_learning",
-        {"quick": "18 s", "full": "4 min"},
-    ),
+FIGURES = tuple(
+    # Settings of a config are tuples.
+    Figure(**(entry | {"changes": {k: tuple(v) for k, v in entry.get("changes", {}).items()}}))
+    for entry in _LISTED["figures"]
 )
 
 
@@ -222,6 +125,5 @@ def figures_of(paper: str, names: tuple[str, ...] | list[str] = ()) -> list[Figu
         if name not in known:
             close = get_close_matches(name, known, n=1)
             hint = f"did you mean {close[0]}?" if close else ""
-            wanted = f"for {paper} some of {', '.join(known)}"
-            raise InputError("figure", wanted, repr(name), hint)
+            raise InputError("figure", f"for {paper} some of {', '.join(known)}", repr(name), hint)
     return [figure for name, figure in known.items() if not names or name in names]

@@ -14,6 +14,7 @@ import numpy as np
 from equipoise import aggregative
 from equipoise.certificates import certify
 from equipoise.games import AggregativeMarkovGame
+from equipoise.papers._drawing import draw_band, finish, make_panels
 from equipoise.runs import Record, Table
 
 __all__ = ["LEARNERS", "Config", "coverage", "plot", "run", "small_game"]
@@ -29,6 +30,9 @@ LEARNERS: dict[str, dict[str, Any]] = {
     "unknown, welfare": {"rewards": "unknown", "objective": "welfare"},
     "unknown, noise 0.3": {"rewards": "unknown", "noise": 0.3},
 }
+
+#: Of which learners the claims are checked.
+COVERED = ("known", "known, welfare", "unknown, scouts", "unknown, noise 0.3")
 
 #: What is recorded of a learner.
 MEASURES = ("gap", "certificate", "bound", "welfare")
@@ -113,48 +117,32 @@ def run(config: Config, key: int = 0) -> Record:
         found = np.empty((len(MEASURES), len(stops), config.seeds))
         for j, game in enumerate(games):
             for i, episodes in enumerate(stops):
-                found[:, i, j] = _learn(game, episodes, config, key + j, LEARNERS[name])
+                learned = _learn(game, episodes, config, key + j, name)
+                exact: Any = certify(game, learned.policy)
+                welfare = float(np.mean(exact.mean_value))
+                found[:, i, j] = float(exact.max_gain), learned.width, learned.bound, welfare
         arrays[f"{name}/episodes"] = np.array(stops)
         arrays |= {f"{name}/{m}": found[i] for i, m in enumerate(MEASURES)}
         for i, episodes in enumerate(stops):
             means = {m: float(found[k, i].mean()) for k, m in enumerate(MEASURES)}
-            largest = float(found[0, i].max())
-            rows.append(
-                {
-                    "learner": name,
-                    "episodes": episodes,
-                    "seeds": config.seeds,
-                    **means,
-                    "largest gap": largest,
-                }
-            )
-    arrays["planned/gap"], arrays["planned/welfare"] = _planned(games, config)
-    return Record(
-        "aggregative-learning", config, {"key": key}, arrays, {"results": Table.from_dicts(rows)}
-    )
+            row = {"learner": name, "episodes": episodes, "seeds": config.seeds, **means}
+            rows.append(row | {"largest gap": float(found[0, i].max())})
+    # Beside them, planning with the whole game known, for the best welfare.
+    options: dict[str, Any] = {"objective": "welfare", "spacing": config.spacing}
+    plans = [aggregative.solve_aggregative_markov(game, **options) for game in games]
+    arrays["planned/gap"] = np.array([float(plan.certificate.max_gain) for plan in plans])
+    arrays["planned/welfare"] = np.array([float(np.mean(plan.value)) for plan in plans])
+    tables = {"results": Table.from_dicts(rows)}
+    return Record("aggregative-learning", config, {"key": key}, arrays, tables)
 
 
 def _learn(
-    game: AggregativeMarkovGame, episodes: int, config: Config, key: int, options: dict[str, Any]
-) -> tuple[float, float, float, float]:
-    """Exact gap, certificate, proven bound and exact welfare of what one learner returns."""
+    game: AggregativeMarkovGame, episodes: int, config: Config, key: int, name: str, **options: Any
+) -> aggregative.Learned:
+    """What one learner returns."""
+    options |= LEARNERS[name]
     env = aggregative.Simulator(game, key, noise=options.get("noise", 0.0))
-    learned = aggregative.learn(env, episodes, spacing=config.spacing, **options)
-    exact: Any = certify(game, learned.policy)
-    welfare = float(np.mean(exact.mean_value))
-    return float(exact.max_gain), learned.width, learned.bound, welfare
-
-
-def _planned(games: list[AggregativeMarkovGame], config: Config) -> tuple[np.ndarray, np.ndarray]:
-    """Gap and welfare of planning with the whole game known, for the best welfare."""
-    gaps, worth = [], []
-    for game in games:
-        plan = aggregative.solve_aggregative_markov(
-            game, objective="welfare", spacing=config.spacing
-        )
-        gaps.append(float(plan.certificate.max_gain))
-        worth.append(float(np.mean(plan.value)))
-    return np.array(gaps), np.array(worth)
+    return aggregative.learn(env, episodes, spacing=config.spacing, **options)
 
 
 def coverage(
@@ -162,12 +150,7 @@ def coverage(
     runs: int = 60,
     episodes: int = 100,
     *,
-    learners: tuple[str, ...] = (
-        "known",
-        "known, welfare",
-        "unknown, scouts",
-        "unknown, noise 0.3",
-    ),
+    learners: tuple[str, ...] = COVERED,
     bonus: float = 1.0,
     key: int = 0,
 ) -> Table:
@@ -185,14 +168,10 @@ def coverage(
     """
     rows = []
     for name in learners:
-        options = LEARNERS[name]
         wrong = np.zeros((runs, 2), bool)
         for k in range(runs):
             game = small_game(config, key + k)
-            env = aggregative.Simulator(game, key + k, noise=options.get("noise", 0.0))
-            learned = aggregative.learn(
-                env, episodes, spacing=config.spacing, bonus=bonus, history=True, **options
-            )
+            learned = _learn(game, episodes, config, key + k, name, bonus=bonus, history=True)
             for _, policy, bounds in learned.history:
                 exact: Any = certify(game, policy)
                 value, gains = exact.class_value.T, exact.class_gains.T
@@ -212,31 +191,24 @@ def plot(record: Record) -> Any:
     >>> len(paper.plot(paper.run(small)).axes)
     3
     """
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(13.2, 4.2), layout="constrained")
+    figure, every = make_panels(3, 3, 4.4, 4.2)
     panels = {
         "gap": "exact gap (1e-5 where less)",
         "certificate": "upper minus lower value",
         "welfare": "welfare, less that of planning",
     }
     best = record.arrays["planned/welfare"]
-    for i, (measure, label) in enumerate(panels.items()):
-        axes = figure.add_subplot(1, 3, i + 1)
+    for axes, (measure, label) in zip(every, panels.items(), strict=True):
         for name in record.config["learners"]:
             values = record.arrays[f"{name}/{measure}"]
             values = values - best if measure == "welfare" else np.maximum(values, 1e-5)
             t, mean = record.arrays[f"{name}/episodes"], values.mean(1)
-            style = "--" if name == "printed" else "-"
-            (line,) = axes.plot(t, mean, style, marker=".", lw=1.3, label=name)
+            dash = "--" if name == "printed" else "-"
             error = values.std(1) / np.sqrt(values.shape[1])
             low = mean - error if measure == "welfare" else np.maximum(mean - error, 1e-5)
-            axes.fill_between(t, low, mean + error, color=line.get_color(), alpha=0.15, lw=0)
-        axes.set(xscale="log", xlabel="episodes", ylabel=label)
+            draw_band(axes, t, mean, low, mean + error, dash, marker=".", lw=1.3, label=name)
+        finish(axes, xscale="log", yscale="log", xlabel="episodes", ylabel=label)
         if measure == "welfare":
             axes.set_yscale("symlog", linthresh=0.01)
-        else:
-            axes.set_yscale("log")
-        axes.grid(True, alpha=0.25, lw=0.6)
-    figure.axes[0].legend(fontsize=7, frameon=False)
+    every[0].legend(fontsize=7, frameon=False)
     return figure

@@ -18,6 +18,7 @@ from equipoise import aggregative
 from equipoise.aggregative import theory
 from equipoise.games import load
 from equipoise.papers import aggregative_learning, rows_of
+from equipoise.papers._drawing import finish, make_panels
 from equipoise.runs import Record, Table
 
 __all__ = ["FORMS", "Config", "plot", "run"]
@@ -94,13 +95,8 @@ def run(config: Config, key: int = 0) -> Record:
     markov = [row for n in config.agents for row in _markov(config, n, key)]
     worth = [_worth(name, max(config.agents), config.spacing) for name in config.games]
     tables = {"normal": normal, "markov": markov, "welfare": worth}
-    return Record(
-        "aggregative-planning",
-        config,
-        {"key": key},
-        {},
-        {name: Table.from_dicts(rows) for name, rows in tables.items()},
-    )
+    tables = {name: Table.from_dicts(rows) for name, rows in tables.items()}
+    return Record("aggregative-planning", config, {"key": key}, {}, tables)
 
 
 def _plan(form: tuple[str, dict[str, Any]], game: Any, spacing: float, key: int) -> dict[str, Any]:
@@ -112,8 +108,16 @@ def _plan(form: tuple[str, dict[str, Any]], game: Any, spacing: float, key: int)
     solution = solve(game, spacing=spacing, key=key, **options)
     seconds = time.process_time() - begun
     bound = solution.stats["bound"]
-    if bound is None:
-        bound = _printed_bound(game, spacing, options)
+    if bound is None:  # Theorem 3.1 or 4.1 as printed; in games of one step both are Theorem C.1
+        state_wise = not markov or options.get("method") == "state-wise"
+        given = {n: getattr(game, n) for n in ("lipschitz", "delta", "agents")}
+        bound = (theory.printed_statewise_gap if state_wise else theory.printed_gap)(
+            spacing=spacing,
+            actions=game.actions[0],
+            horizon=game.horizon if markov else 1,
+            transition_lipschitz=game.transition_lipschitz if markov else 0.0,
+            **given,
+        )
     return {
         "form": name,
         "gap": float(solution.certificate.max_gain),
@@ -121,21 +125,6 @@ def _plan(form: tuple[str, dict[str, Any]], game: Any, spacing: float, key: int)
         "welfare": float(np.mean(solution.value)),
         "seconds": seconds,
     }
-
-
-def _printed_bound(game: Any, spacing: float, options: dict[str, Any]) -> float:
-    """Theorem 3.1 or 4.1 as printed; in games of one step both are Theorem C.1."""
-    state_wise = options.get("method") == "state-wise" or not hasattr(game, "horizon")
-    bound = theory.printed_statewise_gap if state_wise else theory.printed_gap
-    return bound(
-        lipschitz=game.lipschitz,
-        transition_lipschitz=getattr(game, "transition_lipschitz", 0.0),
-        spacing=spacing,
-        delta=game.delta,
-        agents=game.agents,
-        actions=game.actions[0],
-        horizon=getattr(game, "horizon", 1),
-    )
 
 
 def _markov(config: Config, agents: int, key: int) -> list[dict[str, Any]]:
@@ -202,17 +191,13 @@ def plot(record: Record) -> Any:
     >>> len(paper.plot(paper.run(small)).axes)
     4
     """
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(17.0, 4.0), layout="constrained")
-    normal, markov, clock, worth = (figure.add_subplot(1, 4, i) for i in (1, 2, 3, 4))
+    figure, (normal, markov, clock, worth) = make_panels(4, 4, 4.25, 4.0)
     _draw_normal(normal, rows_of(record.tables["normal"]))
     rows = rows_of(record.tables["markov"])
     for axes, measure in ((markov, "gap"), (clock, "seconds")):
         _draw_markov(axes, rows, measure)
     for axes in (normal, markov, clock):
-        axes.set(xscale="log", yscale="log", xlabel="agents")
-        axes.grid(True, alpha=0.25, lw=0.6)
+        finish(axes, xscale="log", yscale="log", xlabel="agents")
     normal.set(title="one step (mean over games)", ylabel="largest gain of any agent")
     markov.set(title="Markov games", ylabel="largest gain of any agent")
     clock.set(title="time of a plan", ylabel="processor seconds")

@@ -15,6 +15,7 @@ from equipoise.certificates import certify
 from equipoise.games import families
 from equipoise.incontext import construct
 from equipoise.papers import rows_of
+from equipoise.papers._drawing import finish, make_panels
 from equipoise.runs import Record, Table
 
 __all__ = ["Config", "plot", "run"]
@@ -44,12 +45,7 @@ class Config:
         30
         """
         return cls(
-            actions=(2,),
-            units=(1, 4, 16),
-            newton_steps=(0,),
-            fitted_units=(16, 64, 256),
-            rounds=30,
-            games=16,
+            actions=(2,), units=(1, 4, 16), newton_steps=(0,), fitted_units=(16, 64, 256), rounds=30
         )
 
 
@@ -113,10 +109,7 @@ def plot(record: Record) -> Any:
     >>> len(construction.plot(construction.run(tiny)).axes)
     3
     """
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(13.2, 3.8), layout="constrained")
-    error, play, fit = (figure.add_subplot(1, 3, i) for i in (1, 2, 3))
+    figure, (error, play, fit) = make_panels(3, 3, 4.4, 3.8)
     sizes, fitted = (rows_of(record.tables[name]) for name in ("sizes", "fitted"))
     for i, actions in enumerate(dict.fromkeys(row["actions"] for row in sizes)):
         color = f"C{i}"
@@ -137,8 +130,7 @@ def plot(record: Record) -> Any:
     play.set(title="play (dotted: the learner)", ylabel="mean duality gap of the last policies")
     fit.set(title="a fitted sum of ReLUs for one step", ylabel="mean distance to the step")
     for axes, name in ((error, "linear pieces N"), (play, "linear pieces N"), (fit, "ReLUs M")):
-        axes.set(xscale="log", yscale="log", xlabel=name)
-        axes.grid(True, alpha=0.25, lw=0.6)
+        finish(axes, xscale="log", yscale="log", xlabel=name)
     play.set_yscale("linear")
     error.legend(fontsize=8, frameon=False)
     return figure

@@ -13,13 +13,14 @@ from typing import Any
 from equipoise.core import checks
 from equipoise.offline.deep import ARCHITECTURES
 from equipoise.papers import rows_of
+from equipoise.papers._drawing import make_panels
 from equipoise.runs import Record, Table
 
-#: Rank -> what a kind is called in the figure, and its formula.
+#: Kinds of critics, and their formulas.
 _KINDS = {
-    1: ("1-IR", r"$\hat r_i(a) = f_i(a_i)$"),
-    2: ("2-IR", r"$\hat r_i(a) = \sum_j f_{ij}(a_i, a_j)$"),
-    "joint": ("joint", r"$\hat r_i(a) = f_i(a_1, \ldots, a_N)$"),
+    "1-IR": r"$\hat r_i(a) = f_i(a_i)$",
+    "2-IR": r"$\hat r_i(a) = \sum_j f_{ij}(a_i, a_j)$",
+    "joint": r"$\hat r_i(a) = f_i(a_1, \ldots, a_N)$",
 }
 
 
@@ -89,57 +90,48 @@ def plot(record: Record) -> Any:
     >>> len(figure.plot(figure.run(figure.Config())).axes)
     3
     """
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10.5, 3.4), layout="constrained")
+    figure, every = make_panels(3, 3, 3.5, 3.4)
     rows = rows_of(record.tables["networks"])
-    for number, (kind, formula) in enumerate(_KINDS.values()):
-        axes = figure.add_subplot(1, 3, number + 1)
+    for axes, (kind, formula) in zip(every, _KINDS.items(), strict=True):
         own = [row["weights"] for row in rows if row["critic"].startswith(kind)]
         sizes = f"{min(own):,} to {max(own):,} weights an agent" if own else ""
         axes.set_title(f"{kind} critic of agent i\n{formula}", fontsize=10)
         axes.text(0.5, -0.02, sizes, ha="center", va="top", fontsize=8)
-        axes.set_xlim(-0.05, 1.05)
-        axes.set_ylim(-0.1, 1.05)
+        axes.set(xlim=(-0.05, 1.05), ylim=(-0.1, 1.05))
         axes.axis("off")
-        {"1-IR": _own, "2-IR": _pairs, "joint": _joint}[kind](axes)
+        _draw(axes, kind)
     return figure
 
 
-def _box(axes: Any, x: float, y: float, text: str, colour: str = "C0") -> None:
-    style = {"boxstyle": "round,pad=0.35", "facecolor": colour, "alpha": 0.25, "edgecolor": colour}
-    axes.text(x, y, text, ha="center", va="center", fontsize=9, bbox=style)
+def _draw(axes: Any, kind: str) -> None:
+    """Inputs on the left, networks in the middle, the estimate on the right."""
 
+    def box(x: float, y: float, text: str, colour: str = "C0") -> None:
+        style = {"boxstyle": "round,pad=0.35", "facecolor": colour, "edgecolor": colour}
+        axes.text(x, y, text, ha="center", va="center", fontsize=9, bbox=style | {"alpha": 0.25})
 
-def _arrow(axes: Any, start: tuple[float, float], end: tuple[float, float]) -> None:
-    axes.annotate("", end, start, arrowprops={"arrowstyle": "->", "color": "0.4", "lw": 0.9})
+    def arrow(start: tuple[float, float], end: tuple[float, float]) -> None:
+        axes.annotate("", end, start, arrowprops={"arrowstyle": "->", "color": "0.4", "lw": 0.9})
 
-
-def _own(axes: Any) -> None:
-    _box(axes, 0.05, 0.5, "$a_i$", "0.5")
-    _arrow(axes, (0.12, 0.5), (0.4, 0.5))
-    _box(axes, 0.5, 0.5, "network")
-    _arrow(axes, (0.62, 0.5), (0.87, 0.5))
-    _box(axes, 0.95, 0.5, r"$\hat r_i$", "C1")
-
-
-def _pairs(axes: Any) -> None:
-    for height, name in ((0.9, "1"), (0.6, "2"), (0.15, "N")):
-        _box(axes, 0.05, height, f"$a_i, a_{name}$", "0.5")
-        _arrow(axes, (0.15, height), (0.34, height))
-        _box(axes, 0.45, height, f"network $i{name}$")
-        _arrow(axes, (0.59, height), (0.7, 0.5 + 0.1 * (height - 0.5)))
-    axes.text(0.45, 0.38, "...", ha="center", va="center", rotation=90)
-    _box(axes, 0.76, 0.5, "+", "C2")
-    _arrow(axes, (0.81, 0.5), (0.89, 0.5))
-    _box(axes, 0.95, 0.5, r"$\hat r_i$", "C1")
-
-
-def _joint(axes: Any) -> None:
-    for height, name in ((0.9, "1"), (0.6, "2"), (0.15, "N")):
-        _box(axes, 0.05, height, f"$a_{name}$", "0.5")
-        _arrow(axes, (0.11, height), (0.39, 0.5 + 0.15 * (height - 0.5)))
-    axes.text(0.05, 0.38, "...", ha="center", va="center", rotation=90)
-    _box(axes, 0.5, 0.5, "network")
-    _arrow(axes, (0.62, 0.5), (0.87, 0.5))
-    _box(axes, 0.95, 0.5, r"$\hat r_i$", "C1")
+    inputs = ((0.9, "1"), (0.6, "2"), (0.15, "N"))
+    if kind == "1-IR":
+        box(0.05, 0.5, "$a_i$", "0.5")
+        arrow((0.12, 0.5), (0.4, 0.5))
+    elif kind == "2-IR":
+        for height, name in inputs:
+            box(0.05, height, f"$a_i, a_{name}$", "0.5")
+            arrow((0.15, height), (0.34, height))
+            box(0.45, height, f"network $i{name}$")
+            arrow((0.59, height), (0.7, 0.5 + 0.1 * (height - 0.5)))
+        axes.text(0.45, 0.38, "...", ha="center", va="center", rotation=90)
+        box(0.76, 0.5, "+", "C2")
+        arrow((0.81, 0.5), (0.89, 0.5))
+    else:
+        for height, name in inputs:
+            box(0.05, height, f"$a_{name}$", "0.5")
+            arrow((0.11, height), (0.39, 0.5 + 0.15 * (height - 0.5)))
+        axes.text(0.05, 0.38, "...", ha="center", va="center", rotation=90)
+    if kind != "2-IR":
+        box(0.5, 0.5, "network")
+        arrow((0.62, 0.5), (0.87, 0.5))
+    box(0.95, 0.5, r"$\hat r_i$", "C1")

@@ -14,7 +14,9 @@ network of all moves, is right and does not know it.
 """
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,7 @@ import numpy as np
 from equipoise import offline
 from equipoise.certificates import certify
 from equipoise.games import families
+from equipoise.papers._drawing import draw_band, finish, make_panels
 from equipoise.runs import Record, Table
 
 __all__ = ["Config", "plot", "run"]
@@ -96,13 +99,15 @@ def run(config: Config, key: int = 0) -> Record:
     for panel in config.panels:
         if panel not in PANELS:
             raise ValueError(f"panels: expected some of {PANELS}, found {panel!r}")
-        for game in range(config.games):
-            rows += _RUNS[panel](config, key + game)
+        for seed in range(key, key + config.games):
+            if panel == "strength":
+                rows += _strength(config, seed)
+                continue
+            for case in _cases(config, panel, seed):
+                rows += _learned(config, panel, *case, seed)
     for row in rows:
-        row.setdefault("seconds per iteration", float("nan"))
-        row.setdefault("on support", float("nan"))
-        row.setdefault("off support", float("nan"))
-        row.setdefault("estimated", float("nan"))
+        for name in ("seconds per iteration", "on support", "off support", "estimated"):
+            row.setdefault(name, float("nan"))
     return Record("interaction-rank", config, {"key": key}, {}, {"gaps": Table.from_dicts(rows)})
 
 
@@ -114,25 +119,20 @@ def _contextual(config: Config, agents: int, key: int) -> Any:
 
 
 def _learned(
-    config: Config, panel: str, at: float, game: Any, log: Any, key: int, joint: bool
+    config: Config, panel: str, at: float, game: Any, samples: int, joint: bool, key: int
 ) -> list[dict[str, Any]]:
     """One row for each critic, and for the behaviour policy."""
-    rows = []
-    for name, rank in (("1-IR", 1), ("2-IR", 2), ("joint", "joint")):
-        if rank == "joint" and not joint:
-            continue
-        model = (
-            offline.fit(log, "joint", kind="mlp", key=key)
-            if rank == "joint"
-            else offline.fit(log, rank, intervals=False)
-        )
-        options: dict[str, Any] = {
-            "iterations": config.iterations,
-            "simulations": config.simulations,
-        }
-        offline.solve(model, force=True, key=key, **options)  # compiled here, timed below
+    log = offline.collect(game, "uniform", samples=samples, key=key + 1000)
+    plain: dict[str, Any] = {"intervals": False}
+    critics = {"1-IR": (1, plain), "2-IR": (2, plain)}
+    critics |= {"joint": ("joint", {"kind": "mlp", "key": key})} if joint else {}
+    iterations, simulations, rows = config.iterations, config.simulations, []
+    for name, (rank, how) in critics.items():
+        model = offline.fit(log, rank, **how)
+        solve = partial(offline.solve, model, force=True, key=key, iterations=iterations)
+        solve(simulations=simulations)  # compiled here, timed below
         start = time.process_time()
-        solution = offline.solve(model, force=True, key=key, **options)
+        solution = solve(simulations=simulations)
         seconds = (time.process_time() - start) / config.iterations
         row = _row(panel, at, name, log, certify(game, solution.policy).max_gain)
         rows.append(row | {"seconds per iteration": seconds})
@@ -150,27 +150,26 @@ def _row(panel: str, at: float, critic: str, log: Any, gap: Any) -> dict[str, An
     }
 
 
-def _agents(config: Config, key: int) -> list[dict[str, Any]]:
-    rows = []
-    for agents in config.agents:
-        game = _contextual(config, agents, key)
-        columns = 1 + (agents - 1) * (config.actions - 1)
-        cells = config.actions * config.contexts
-        samples = int(config.samples_per_parameter * columns * cells)
-        log = offline.collect(game, "uniform", samples=samples, key=key + 1000)
-        joint = agents <= config.joint_agents
-        rows += _learned(config, "agents", agents, game, log, key, joint)
-    return rows
-
-
-def _samples(config: Config, key: int) -> list[dict[str, Any]]:
-    game = _contextual(config, config.fixed_agents, key)
-    rows = []
-    for samples in config.samples:
-        log = offline.collect(game, "uniform", samples=samples, key=key + 1000)
+def _cases(config: Config, panel: str, key: int) -> Iterator[tuple[float, Any, int, bool]]:
+    """Where on the axis, the game, rows of the log, and whether the joint critic is learned."""
+    if panel == "agents":
+        for agents in config.agents:
+            columns = 1 + (agents - 1) * (config.actions - 1)
+            cells = config.actions * config.contexts
+            samples = int(config.samples_per_parameter * columns * cells)
+            joint = agents <= config.joint_agents
+            yield agents, _contextual(config, agents, key), samples, joint
+    elif panel == "samples":
+        game = _contextual(config, config.fixed_agents, key)
         joint = config.fixed_agents <= config.joint_agents
-        rows += _learned(config, "samples", samples, game, log, key, joint)
-    return rows
+        yield from ((samples, game, samples, joint) for samples in config.samples)
+    else:
+        sizes = {"states": config.states, "horizon": config.horizon}
+        family = families.polymatrix(
+            config.markov_agents, 3, scale=config.scale, noise=config.noise, **sizes
+        )
+        game = family.sample(key=key)
+        yield from ((episodes, game, episodes, False) for episodes in config.episodes)
 
 
 def _strength(config: Config, key: int) -> list[dict[str, Any]]:
@@ -191,24 +190,6 @@ def _strength(config: Config, key: int) -> list[dict[str, Any]]:
     return rows + [_row("strength", s, "behaviour", log, gap) for s in config.strengths]
 
 
-def _markov(config: Config, key: int) -> list[dict[str, Any]]:
-    family = families.polymatrix(
-        config.markov_agents,
-        3,
-        states=config.states,
-        horizon=config.horizon,
-        scale=config.scale,
-        noise=config.noise,
-    )
-    game = family.sample(key=key)
-    rows = []
-    for episodes in config.episodes:
-        log = offline.collect(game, "uniform", samples=episodes, key=key + 1000)
-        rows += _learned(config, "markov", episodes, game, log, key, joint=False)
-    return rows
-
-
-_RUNS = {"agents": _agents, "samples": _samples, "strength": _strength, "markov": _markov}
 _LABELS = {
     "agents": "agents (fixed samples per parameter)",
     "samples": "samples",
@@ -230,41 +211,25 @@ def plot(record: Record) -> Any:
     >>> len(interaction_rank.plot(interaction_rank.run(small)).axes)
     1
     """
-    from matplotlib.figure import Figure
-
     table = record.tables["gaps"]
     panels = list(dict.fromkeys(table.column("panel")))
     kinds = [(panel, "gap") for panel in panels]
     if "agents" in panels:
         kinds.insert(1 + panels.index("agents"), ("agents", "seconds per iteration"))
-    columns = min(3, len(kinds))
-    lines = -(-len(kinds) // columns)
-    figure = Figure(figsize=(4.6 * columns, 3.6 * lines), layout="constrained")
-    for number, (panel, measure) in enumerate(kinds):
-        axes = figure.add_subplot(lines, columns, number + 1)
+    figure, every = make_panels(len(kinds), 3, 4.6, 3.6)
+    for axes, (panel, measure) in zip(every, kinds, strict=True):
         for critic in CRITICS:
             _draw(axes, table, panel, critic, measure)
         if panel == "strength":
             for part, style in (("on support", ":"), ("off support", "--")):
-                _draw(axes, table, panel, "2-IR", part, style, label=f"2-IR model: {part}")
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        axes.set_xlabel(_LABELS[panel])
-        axes.set_ylabel("max CCE gap" if measure == "gap" else "CPU seconds per iteration")
-        axes.grid(True, alpha=0.25, lw=0.6)
-        axes.legend(fontsize=7, frameon=False)
+                _draw(axes, table, panel, "2-IR", part, style)
+        what = "max CCE gap" if measure == "gap" else "CPU seconds per iteration"
+        finish(axes, 7, xscale="log", yscale="log", xlabel=_LABELS[panel], ylabel=what)
     return figure
 
 
-def _draw(
-    axes: Any,
-    table: Any,
-    panel: str,
-    critic: str,
-    measure: str,
-    style: str = "-",
-    label: str | None = None,
-) -> None:
+def _draw(axes: Any, table: Any, panel: str, critic: str, measure: str, style: str = "-") -> None:
+    """Mean and range over games; of parts of the model's gap, in another style, the mean alone."""
     columns = ("panel", "critic", "at", measure)
     found: dict[float, list[float]] = {}
     for own_panel, own_critic, at, value in zip(*map(table.column, columns), strict=True):
@@ -273,13 +238,11 @@ def _draw(
     if not found:
         return
     x = sorted(found)
-    mean = np.array([np.mean(found[at]) for at in x])
-    low, high = (np.array([extreme(found[at]) for at in x]) for extreme in (min, max))
     # What is at most zero is no gap at all, and has no place on a logarithmic axis.
     least = 1e-9 if measure.startswith("seconds") else 1e-4
-    colour = _COLOURS[critic]
-    axes.plot(x, np.maximum(mean, least), style, color=colour, lw=1.4, label=label or critic)
-    if label is None:
-        axes.fill_between(
-            x, np.maximum(low, least), np.maximum(high, least), color=colour, alpha=0.15, lw=0
-        )
+    mean, low, high = (
+        np.maximum([float(of(found[at])) for at in x], least) for of in (np.mean, np.min, np.max)
+    )
+    edges = (low, high) if style == "-" else (mean, mean)
+    label = critic if style == "-" else f"{critic} model: {measure}"
+    draw_band(axes, x, mean, *edges, style, color=_COLOURS[critic], lw=1.4, label=label)

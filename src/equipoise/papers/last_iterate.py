@@ -15,34 +15,18 @@ import numpy as np
 from equipoise import dynamics
 from equipoise.dynamics import NOISES, make_learner, record_rounds
 from equipoise.games import families
+from equipoise.papers._drawing import draw_band, finish, make_panels
 from equipoise.report.figures import fit_slope
 from equipoise.runs import Record, Table
 
 __all__ = ["MARKOV", "MATRIX", "Config", "plot", "run"]
 
-MATRIX = (
-    "omd",
-    "omd-vanishing",
-    "log-barrier",
-    "exp3-ix",
-    "exp3-ix (average)",
-    "cai-euclidean",
-    "entropic",
-    "omd-printed-constants",
-    "omd-printed-signs",
-    "optimistic",
-)
+_OMD, _EXP3 = ("omd", "omd-vanishing"), ("exp3-ix", "exp3-ix (average)")
+_PRINTED = ("omd-printed-constants", "omd-printed-signs")
+MATRIX = (*_OMD, "log-barrier", *_EXP3, "cai-euclidean", "entropic", *_PRINTED, "optimistic")
+MARKOV = (*_OMD, "entropic", "v-learning", "v-learning (average)", *_PRINTED)
 #: Learners that see more than their own rewards: drawn, but not what the axes are scaled for.
 FULL_INFORMATION = ("optimistic", "regret-matching")
-MARKOV = (
-    "omd",
-    "omd-vanishing",
-    "entropic",
-    "v-learning",
-    "v-learning (average)",
-    "omd-printed-constants",
-    "omd-printed-signs",
-)
 
 
 @dataclass(frozen=True)
@@ -89,7 +73,7 @@ def run(config: Config, key: int = 0) -> Record:
     ((3,), ('panel', 'learner'))
     """
     arrays: dict[str, np.ndarray] = {}
-    rows: list[dict[str, Any]] = []
+    rows: list[tuple[Any, ...]] = []
     for panel, games, names, rounds in _panels(config, key):
         stops = record_rounds(rounds)
         arrays[f"{panel}/rounds"] = np.array(stops)
@@ -103,17 +87,10 @@ def run(config: Config, key: int = 0) -> Record:
             mean, error = flat.mean(1), flat.std(1) / np.sqrt(flat.shape[1])
             arrays |= {f"{panel}/{name}/mean": mean, f"{panel}/{name}/error": error}
             slope = fit_slope(stops, mean)[0] if len(stops) > 1 else float("nan")
-            rows.append(
-                {
-                    "panel": panel,
-                    "learner": name,
-                    "rounds": rounds,
-                    "gap": float(mean[-1]),
-                    "error": float(error[-1]),
-                    "slope": slope,
-                }
-            )
-    return Record("last-iterate", config, {"key": key}, arrays, {"slopes": Table.from_dicts(rows)})
+            rows.append((panel, name, rounds, float(mean[-1]), float(error[-1]), slope))
+    columns = ("panel", "learner", "rounds", "gap", "error", "slope")
+    tables = {"slopes": Table(columns, rows)}
+    return Record("last-iterate", config, {"key": key}, arrays, tables)
 
 
 def _panels(config: Config, key: int) -> Any:
@@ -136,17 +113,10 @@ def _gaps(
     """(records, games, seeds); the averages of a learner are taken from the run of its last."""
     base = name.removesuffix(" (average)")
     if base not in traces:
-        markov = hasattr(games, "states")
-        learner = make_learner(base, markov=markov, rounds=stops[-1])
+        learner = make_learner(base, markov=hasattr(games, "states"), rounds=stops[-1])
+        how = {"seeds": config.seeds, "noise": NOISES[config.noise]}
         traces[base] = dynamics.play(
-            games,
-            learner,
-            learner,
-            rounds=stops[-1],
-            key=key + 1,
-            record=stops,
-            seeds=config.seeds,
-            noise=NOISES[config.noise],
+            games, learner, learner, rounds=stops[-1], key=key + 1, record=stops, **how
         )
     return traces[base].curve if base == name else traces[base].average_curve
 
@@ -163,20 +133,14 @@ def plot(record: Record) -> Any:
     >>> len(last_iterate.plot(last_iterate.run(small)).axes)
     1
     """
-    from matplotlib.figure import Figure
-
     panels = list(dict.fromkeys(record.tables["slopes"].column("panel")))
-    columns = min(4, len(panels))
-    lines = -(-len(panels) // columns)
-    figure = Figure(figsize=(4.4 * columns, 3.8 * lines), layout="constrained")
+    figure, every = make_panels(len(panels), 4, 4.4, 3.8)
     kinds: set[str] = set()
-    for i, panel in enumerate(panels):
-        axes = figure.add_subplot(lines, columns, i + 1)
+    for axes, panel in zip(every, panels, strict=True):
         lowest = _draw(axes, record, panel)
-        axes.set_title(panel)
-        axes.set(xscale="log", yscale="log", xlabel="round", ylabel="mean duality gap")
+        finish(axes, title=panel, xlabel="round", ylabel="mean duality gap")
+        axes.set(xscale="log", yscale="log")
         axes.set_ylim(bottom=lowest / 1.5)
-        axes.grid(True, alpha=0.25, lw=0.6)
         if panel[0] not in kinds:  # one legend for matrix games, one for Markov games
             axes.legend(fontsize=6, frameon=False, loc="lower left", ncols=2)
             axes.set_ylim(bottom=lowest / 8)
@@ -197,8 +161,7 @@ def _draw(axes: Any, record: Record, panel: str) -> float:
         mean = record.arrays[f"{panel}/{name}/mean"]
         error = record.arrays[f"{panel}/{name}/error"]
         informed = name in FULL_INFORMATION
-        (line,) = axes.plot(t, mean, "--" if informed else "-", lw=1.4, label=name)
-        low = np.maximum(mean - 1.96 * error, 1e-9)
-        axes.fill_between(t, low, mean + 1.96 * error, color=line.get_color(), alpha=0.2, lw=0)
+        low, high = np.maximum(mean - 1.96 * error, 1e-9), mean + 1.96 * error
+        draw_band(axes, t, mean, low, high, "--" if informed else "-", lw=1.4, label=name)
         lowest = lowest if informed else min(lowest, float(mean.min()))
     return lowest

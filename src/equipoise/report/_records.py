@@ -60,16 +60,48 @@ def _table_game(game: Any, solution: Solution) -> Parts:
         solved = solution.status.solved
         return Parts({"games": solved.size, "games solved": int(solved.sum())})
     arrays = {"payoff": np.asarray(game.payoff)} if game.kind == "matrix" else {}
-    policies = [np.asarray(strategy) for strategy in solution.policy]
-    names = player_names(len(policies), game.labels.players)
+    names = player_names(game.players, game.labels.players)
+    scalars = {}
+    if game.kind == "normal-form":
+        scalars = {f"value to {n}": float(v) for n, v in zip(names, solution.value, strict=True)}
+    attained = {"objective": "objective", "bound": "bound on the objective"}
+    scalars |= {name: solution.stats[n] for n, name in attained.items() if n in solution.stats}
     if game.kind == "markov":
-        rows = [
-            (game.labels.state(s), float(value), *(format_value(p[s], 3) for p in policies))
-            for s, value in enumerate(solution.value)
-        ]
-        columns = ("state", "value", *(f"{name} policy" for name in names))
-        return Parts({}, arrays, {"policy": Table(columns, rows)})
-    return Parts({}, arrays, {"policy": policy_table(policies, names, game.labels.actions)})
+        return Parts(scalars, arrays, {"policy": _markov_table(game, solution, names)})
+    if solution.policy.kind == "joint":
+        return Parts(scalars, arrays, {"policy": _joint_table(game, solution.policy.joint, names)})
+    policies = [np.asarray(strategy) for strategy in solution.policy]
+    table = policy_table(policies, names, game.labels.actions)
+    return Parts(scalars, arrays, {"policy": table})
+
+
+def _joint_table(game: Any, joint: np.ndarray, names: Sequence[str]) -> Table:
+    """Joint actions by their chance, those that are never played left out."""
+    cells = np.argwhere(joint > 0)
+    cells = cells[np.argsort(-joint[tuple(cells.T)], kind="stable")]
+    rows = [
+        (*(game.labels.action(i, a) for i, a in enumerate(cell)), float(joint[tuple(cell)]))
+        for cell in cells.tolist()
+    ]
+    return _cut((*names, "probability"), rows)
+
+
+def _markov_table(game: Any, solution: Solution, names: Sequence[str]) -> Table:
+    """Values and policies of all states, in the first step where policies depend on it."""
+    values = np.asarray(solution.value).reshape(game.states, -1)
+    heads = [f"value to {name}" for name in names] if values.shape[1] > 1 else ["value"]
+    if solution.policy.kind == "joint":
+        parts, what = [solution.policy.marginal(i) for i in range(game.players)], "marginal"
+    else:
+        parts, what = [np.asarray(own) for own in solution.policy], "policy"
+    first = [own if own.ndim == 2 else own[0] for own in parts]
+    if any(own.ndim == 3 for own in parts):
+        what += " in the first step"
+    rows = [
+        (game.labels.state(s), *map(float, values[s]), *(format_value(p[s], 3) for p in first))
+        for s in range(game.states)
+    ]
+    return Table(("state", *heads, *(f"{name} {what}" for name in names)), rows)
 
 
 def policy_table(

@@ -1,6 +1,7 @@
-"""Exact equilibria: one function, `solve`, for every kind of game that has them."""
+"""Equilibria of every kind of game: `solve` finds one, `equilibria` all of a normal form."""
 
+from equipoise.solvers._general import Equilibria, equilibria
 from equipoise.solvers._solve import KINDS as KINDS
 from equipoise.solvers._solve import solve
 
-__all__ = ["solve"]
+__all__ = ["Equilibria", "equilibria", "solve"]

@@ -26,9 +26,9 @@ from equipoise.core import checks, kernels
 from equipoise.core.mdp import best_response_value, policy_value
 from equipoise.core.results import Solution
 from equipoise.core.rounding import EPS, ORDINARY, normalise
-from equipoise.core.zerosum import SMALLEST, TOLERANCE, solve_batch
+from equipoise.core.zerosum import TOLERANCE, solve_batch
 from equipoise.games import MarkovGame, Profile
-from equipoise.solvers._matrix import make_status
+from equipoise.solvers._matrix import as_tolerance, make_status
 
 
 def solve_markov(
@@ -57,7 +57,7 @@ def solve_markov(
         value=value.reshape(*batch, states),
         certificate=certificate,
         status=make_status(
-            certificate.upper,
+            certificate.max_upper,
             allowed,
             f" after {sweeps} sweeps",
             "raise `max_sweeps`" if sweeps == max_sweeps else "raise `tolerance`",
@@ -92,11 +92,7 @@ def _solve(
         )  # fmt: skip
     horizon = 1.0 / (1.0 - discount)
     for g in np.flatnonzero(counts[:, 3]) if left else ():
-        low, high = reward[g].min(), reward[g].max()
-        # The range itself may be infinite.
-        default = 2.0 * TOLERANCE * horizon * (0.5 * high - 0.5 * low)
-        default = min(max(default, SMALLEST), _LARGEST) if high > low else 0.0
-        allowed[g] = tolerance or default
+        allowed[g] = as_tolerance(tolerance or None, reward[g].reshape(-1), (), horizon)
         table = normalise(reward[g], 3)
         goal = 0.25 * float(np.ldexp(allowed[g], -table.exponent)) / horizon
         # Stage policies at a residual r can be exploited by at most 2 r / (1 - discount).
@@ -106,9 +102,6 @@ def _solve(
         )
         value[g] = np.ldexp(found + table.offset * horizon, table.exponent)
     return x, y, value, allowed, counts, "JAX" if kernel is None else "Numba"
-
-
-_LARGEST = float(np.finfo(np.float64).max)
 
 
 def _iterate(

@@ -1,14 +1,15 @@
 """Nash equilibria of batches of zero-sum matrix games."""
 
 import time
+from typing import Any
 
 import numpy as np
 
 from equipoise.certificates import KINDS
 from equipoise.core import checks
-from equipoise.core.reductions import largest
+from equipoise.core.reductions import extremes
 from equipoise.core.results import Outcome, Solution, Status
-from equipoise.core.zerosum import STAGES, solve_batch
+from equipoise.core.zerosum import SMALLEST, STAGES, TOLERANCE, solve_batch
 from equipoise.games import MatrixGame, Profile
 
 
@@ -33,7 +34,7 @@ def solve_matrix(game: MatrixGame, *, tolerance: float | None = None) -> Solutio
         value=result.value.reshape(batch),
         certificate=certificate,
         status=make_status(
-            certificate.upper,
+            certificate.max_upper,
             allowed,
             f" ({', '.join(helped)})" if helped else "",
             "raise `tolerance`, or bring the payoffs to a smaller range, since float64 keeps about "
@@ -57,20 +58,30 @@ def _count(stage: np.ndarray) -> dict[str, int]:
     return dict(zip(STAGES, np.bincount(stage, minlength=len(STAGES)).tolist(), strict=True))
 
 
-def make_status(upper: np.ndarray, allowed: np.ndarray, how: str, advice: str) -> Status:
+def as_tolerance(
+    tolerance: float | None, payoff: np.ndarray, batch: tuple[int, ...], horizon: float = 1.0
+) -> np.ndarray:
+    """The largest gain allowed in each game of payoffs (games, ...); or the one given, checked."""
+    if tolerance is not None:
+        checks.check_range("tolerance", tolerance, 0.0, np.inf, low_open=True)
+        return np.full(batch, float(tolerance))
+    low, high = extremes(payoff)
+    allowed = 2.0 * TOLERANCE * horizon * (0.5 * high - 0.5 * low)  # the range may be infinite
+    allowed = np.where(high > low, np.maximum(allowed, SMALLEST), 0.0)
+    return np.minimum(allowed, np.finfo(np.float64).max).reshape(batch)
+
+
+def make_status(upper: Any, allowed: np.ndarray, how: str, advice: str) -> Status:
     """Say how many games met the tolerance: no player can gain more than `upper`, as proven."""
     if allowed.ndim == 0:  # in plain floats, which are quicker for one game
-        worst, most = max(upper.tolist()), allowed.item()
+        worst, most = float(upper), float(allowed)
         solved, missed = np.asarray(worst <= most), not worst <= most
         subject, limit = "the game", f"{most:g}"
     else:
-        each = largest(upper)
-        solved = each <= allowed
-        missed, worst = solved.size - np.count_nonzero(solved), each.max()
-        low, high = allowed.min(), allowed.max()
-        subject = (
-            "the game" if solved.size == 1 else f"{missed or solved.size} of {solved.size} games"
-        )
+        solved = upper <= allowed
+        games, missed = solved.size, solved.size - np.count_nonzero(solved)
+        worst, low, high = np.max(upper), allowed.min(), allowed.max()
+        subject = "the game" if games == 1 else f"{missed or games} of {games} games"
         limit = f"{low:g}" if low == high else f"{low:g} to {high:g}"
     if not missed:
         return Status(Outcome.SOLVED, f"{subject} met max_upper <= {limit}{how}", solved)

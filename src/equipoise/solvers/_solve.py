@@ -1,4 +1,4 @@
-"""One function solves any game of the library that can be solved exactly."""
+"""One function solves any game of the library."""
 
 import inspect
 from collections.abc import Callable
@@ -17,19 +17,15 @@ from equipoise.games import (
     NormalFormGame,
     kinds,
 )
-from equipoise.solvers._markov import solve_markov
-from equipoise.solvers._matrix import solve_matrix
-
-
-def solve_normal_form(game: NormalFormGame, *, tolerance: float | None = None) -> Solution:
-    """Solve a two-player zero-sum game as a matrix game; refuse any other."""
-    if not game.is_zero_sum():
-        raise ValueError(
-            "game: exact solutions exist here for two-player zero-sum games, found "
-            f"{game.players} players with general payoffs; `certify` takes any profile of it "
-            "(a constant-sum game becomes zero-sum by subtracting half the constant from both)"
-        )
-    return solve_matrix(game.as_matrix_game(), tolerance=tolerance)
+from equipoise.solvers._general import (
+    TIME_LIMIT,
+    Progress,
+    solve_continuous,
+    solve_markov_game,
+    solve_matrix_game,
+    solve_normal_form,
+    solve_structured,
+)
 
 
 def _aggregative() -> Callable[..., Solution]:
@@ -44,29 +40,51 @@ def _aggregative_markov() -> Callable[..., Solution]:
     return solve_aggregative_markov
 
 
-#: What gives the solver of each kind of game; or, where there is none, what to do instead.
-KINDS: dict[str, Callable[[], Callable[..., Solution]] | str] = {
-    "matrix": lambda: solve_matrix,
+#: What gives the solver of each kind of game.
+KINDS: dict[str, Callable[[], Callable[..., Solution]]] = {
+    "matrix": lambda: solve_matrix_game,
     "normal-form": lambda: solve_normal_form,
-    "markov": lambda: solve_markov,
+    "markov": lambda: solve_markov_game,
     "aggregative": _aggregative,
     "aggregative-markov": _aggregative_markov,
-    "contextual": (
-        "log it with `offline.collect` and learn from the log with `offline.solve`, or solve its "
-        "`to_normal_form()` where that is a two-player zero-sum game"
-    ),
-    "decoupled-markov": "log it with `offline.collect` and learn from the log with `offline.solve`",
-    "continuous": "log it with `offline.collect` and learn from the log with `offline.solve`",
+    "contextual": lambda: solve_structured,
+    "decoupled-markov": lambda: solve_structured,
+    "continuous": lambda: solve_continuous,
 }
 
 
 @overload
-def solve(game: MatrixGame, *, tolerance: float | None = None) -> Solution: ...
-@overload
-def solve(game: NormalFormGame, *, tolerance: float | None = None) -> Solution: ...
+def solve(
+    game: MatrixGame,
+    *,
+    tolerance: float | None = None,
+    concept: str = "nash",
+    objective: Any = None,
+    time_limit: float = TIME_LIMIT,
+) -> Solution: ...
 @overload
 def solve(
-    game: MarkovGame, *, tolerance: float | None = None, max_sweeps: int = 1000
+    game: NormalFormGame,
+    *,
+    concept: str = "nash",
+    objective: Any = None,
+    method: str = "auto",
+    start: int = 0,
+    rationality: float | None = None,
+    tolerance: float | None = None,
+    time_limit: float = TIME_LIMIT,
+    progress: Progress | None = None,
+) -> Solution: ...
+@overload
+def solve(
+    game: MarkovGame,
+    *,
+    tolerance: float | None = None,
+    max_sweeps: int = 1000,
+    concept: str = "nash",
+    objective: Any = None,
+    time_limit: float = TIME_LIMIT,
+    progress: Progress | None = None,
 ) -> Solution: ...
 @overload
 def solve(
@@ -100,11 +118,24 @@ def solve(
     tolerance: float | None = None,
 ) -> Solution: ...
 @overload
-def solve(game: ContextualGame) -> Solution: ...
+def solve(
+    game: ContextualGame | DecoupledMarkovGame,
+    *,
+    concept: str = "cce",
+    tolerance: float | None = None,
+    time_limit: float = TIME_LIMIT,
+    key: int = 0,
+    progress: Progress | None = None,
+) -> Solution: ...
 @overload
-def solve(game: DecoupledMarkovGame) -> Solution: ...
-@overload
-def solve(game: ContinuousGame) -> Solution: ...
+def solve(
+    game: ContinuousGame,
+    *,
+    tolerance: float | None = None,
+    time_limit: float = TIME_LIMIT,
+    key: int = 0,
+    progress: Progress | None = None,
+) -> Solution: ...
 
 
 def solve(game: Any, **options: Any) -> Solution:
@@ -118,11 +149,17 @@ def solve(game: Any, **options: Any) -> Solution:
     - `MarkovGame`: stationary equilibrium policies, by Shapley's iteration with safeguarded
       Newton steps. Options `tolerance`, 1e-8 of the range of rewards over one minus the discount
       unless given, and `max_sweeps`.
-    - `NormalFormGame`: only two-player zero-sum ones, as matrix games.
+      General-sum ones, and those with a horizon: `concept`, `objective` and `time_limit`, as for
+      normal forms; stage game by stage game.
+    - `NormalFormGame`: `concept="nash"`, `"ce"`, `"cce"` or `"logit"`, with an `objective` and a
+      `time_limit`; see the guide "My game is general-sum". The value has one entry a player. A
+      `MatrixGame` takes the same concepts and objectives.
     - `AggregativeGame`, `AggregativeMarkovGame`: a pure near-Nash policy of very many agents, any
       or the best for society; `equipoise.aggregative.solve_aggregative` and
       `solve_aggregative_markov` explain the options.
-    - Other kinds of games have no solver yet; the error says what to do instead.
+    - `ContextualGame`, `DecoupledMarkovGame`: a pure equilibrium where best replies find one, and
+      otherwise a coarse correlated one.
+    - `ContinuousGame`: a Nash equilibrium, by best replies, gradients or a double oracle.
 
     **Example**
 
@@ -132,15 +169,13 @@ def solve(game: Any, **options: Any) -> Solution:
     [0.333333, 0.333333, 0.333333]
     >>> bool(solution.certificate.max_upper <= solution.tolerance), str(solution.status.name)
     (True, 'solved')
+    >>> chicken = eq.NormalFormGame([[[6, 2], [7, 0]], [[6, 7], [2, 0]]])
+    >>> best = eq.solve(chicken, concept="ce", objective="welfare")
+    >>> best.policy.joint.round(6).tolist(), best.value.round(6).tolist()
+    ([[0.5, 0.25], [0.25, 0.0]], [5.25, 5.25])
     """
-    row = KINDS[kinds.kind_of(game)]
+    solver = KINDS[kinds.kind_of(game)]()
     checks.check_concrete("solve", "zero_sum", game)
-    if isinstance(row, str):
-        raise ValueError(
-            f"game: expected a kind of game that has a solver, found a {type(game).__name__}; "
-            f"{row}. `certify` takes any policy of it"
-        )
-    solver = row()
     if options:
         known = list(inspect.signature(solver).parameters)[1:]
         if unknown := sorted(set(options) - set(known)):

@@ -1,40 +1,79 @@
-"""Learn a near-equilibrium of very many agents from a simulator: the public call."""
+"""Learn a near-equilibrium of very many agents from a simulator: the public call and its result."""
 
 import os
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from equipoise.aggregative._subroutine import OBJECTIVES, as_options, as_worth
-from equipoise.aggregative.learning._grid import grids_of
-from equipoise.aggregative.learning._learner import LONGEST, PARTS, Best, Curves, Goal, Learner
-from equipoise.aggregative.learning._planner import Planner
+from equipoise.aggregative._subroutine import Options, as_worth
+from equipoise.aggregative.learning._learner import LONGEST, PARTS, Learner, Settings
+from equipoise.aggregative.learning._planner import Bounds, Planner
 from equipoise.aggregative.learning._printed import PrintedPlanner, printed_grids
-from equipoise.aggregative.learning._radii import Radii
-from equipoise.aggregative.learning._result import Learned, as_record, conclude, from_record
-from equipoise.aggregative.learning._samples import Samples
-from equipoise.aggregative.learning._spec import Spec, as_spec, check_rewards
-from equipoise.core import checks
-from equipoise.runs import Run, resumable
+from equipoise.aggregative.learning._samples import Radii, grids_of
+from equipoise.aggregative.learning._spec import Spec, as_spec
+from equipoise.core.results import Outcome, Status
+from equipoise.games import AggregativePolicy
+from equipoise.runs import Record, Run, resumable
+
+#: What of a result a record keeps as it is: numbers, and arrays beside those of the policy.
+_SCALARS, _ARRAYS = ("width", "bound", "confidence"), ("lower", "upper", "welfare")
+_POLICY = ("rows", "counts", "actions")
+#: What earlier versions called outcomes.
+_EARLIER = {"finished": "learned", "stopped": "interrupted", "inconsistent": "inexact"}
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What was asked for, checked; with the spec's numbers it is the config of a run."""
+class Learned:
+    """A policy learnt from samples, and what the samples prove of it.
 
-    episodes: int
-    rewards: str
-    objective: str
-    spacing: float
-    noise: float
-    pool: bool
-    scouts: int | None
-    bonus: float
-    failure: float
-    form: str
-    key: int
+    Everything here is the learner's own account, from samples alone. Who knows the game can ask
+    `equipoise.certify` instead.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> city = eq.games.load("demand-response", agents=100)
+    >>> run = eq.aggregative.learn(eq.aggregative.Simulator(city, key=0), episodes=50)
+    >>> bool(eq.certify(city, run.policy).max_gain <= run.bound)
+    True
+    >>> run.curve["width"].shape, bool((run.lower <= run.upper).all())
+    ((50,), True)
+    """
+
+    policy: AggregativePolicy
+    #: The largest upper minus lower value of any agent, over states that begin episodes.
+    width: float
+    #: What no agent can gain more than by leaving the policy, over those states.
+    bound: float
+    #: With what probability (or more) `lower`, `upper` and `bound` hold; 0 if nothing is proven.
+    confidence: float
+    #: (classes, states): what the value of the policy lies between, by class of its agents.
+    lower: np.ndarray
+    upper: np.ndarray
+    #: (2, states): what its mean welfare lies between.
+    welfare: np.ndarray
+    #: By episode: "width" and "bound", the smallest so far of any policy played; "regret",
+    #: a bound on the gains of the policy of the episode; "planned", whether it was a new one.
+    curve: dict[str, np.ndarray]
+    status: Status
+    stats: dict[str, Any] = field(default_factory=dict)
+    #: Policies played, with the episodes they began in; kept when asked for.
+    history: tuple[tuple[int, AggregativePolicy, Bounds], ...] = ()
+
+    @property
+    def episodes(self) -> int:
+        """Episodes played."""
+        return len(self.curve["regret"])
+
+    @property
+    def regret(self) -> np.ndarray:
+        """(episodes,): a bound on the sum of the largest gains of the policies played so far.
+
+        Scouts play what is not in the policy, and what that costs them is not counted.
+        """
+        return np.cumsum(self.curve["regret"])
 
 
 def learn(
@@ -89,60 +128,37 @@ def learn(
     (True, <Outcome.LEARNED: 'learned'>)
     """
     spec = as_spec(env, spec)
-    settings = _settings(
-        spec, episodes=episodes, rewards=rewards, objective=objective, spacing=spacing,
-        noise=noise, pool=pool, scouts=scouts, bonus=bonus, failure=failure, form=form, key=key,
-    )  # fmt: skip
+    worth = as_worth(spec, objective, welfare, loss)
+    settings = Settings(
+        episodes, rewards, objective, spacing, noise, pool, scouts, bonus, failure, form, key
+    ).checked(spec)
     if history and run is not None:
         raise ValueError("history: expected no run folder with it, found one")
-    learner = _make_learner(env, spec, settings, welfare, loss, history)
+    learner = _make_learner(env, spec, settings, worth, history)
     confidence = 1.0 - failure if bonus >= 1 and form == "corrected" else 0.0
     if run is None:
-        return _go(learner, settings, confidence, None)
-    config = {
-        **asdict(settings),
-        "game": _facts(spec, welfare, loss),
-        "env": getattr(env, "config", {}),
-    }
+        return _go(learner, confidence, None)
+    told = ("types", "agents", "actions", "dimensions", "horizon", "states")
+    told += ("lipschitz", "transition_lipschitz")
+    facts = {name: getattr(spec, name) for name in told}
+    facts |= {"bounds": list(spec.bounds), "starts": list(spec.starts)}
+    sums = {"influence": spec.influence, "welfare": welfare, "loss": loss}
+    facts |= {name: float(np.sum(value)) for name, value in sums.items() if value is not None}
+    # What tells one game from another, as far as it is declared.
+    config = {**asdict(settings), "game": facts, "env": getattr(env, "config", {})}
     with Run.start(run, config) as folder:
         if folder.finished:
             return from_record(folder.record())
-        learned = _go(learner, settings, confidence, folder)
+        learned = _go(learner, confidence, folder)
         if learned.episodes == settings.episodes:
             folder.finish(as_record(learned, config))
         return learned
 
 
-def _settings(spec: Spec, **given: Any) -> Settings:
-    episodes = checks.check_count("episodes", given["episodes"])
-    check_rewards(given["rewards"], spec)
-    if given["objective"] not in OBJECTIVES:
-        raise ValueError(f"objective: expected one of {OBJECTIVES}, found {given['objective']!r}")
-    for name, low in (("noise", 0.0), ("bonus", 0.0)):
-        checks.check_range(name, given[name], low, np.inf, high_open=True)
-    checks.check_range("failure", given["failure"], 0.0, 1.0, low_open=True, high_open=True)
-    if given["form"] not in ("corrected", "printed"):
-        raise ValueError(f"form: expected 'corrected' or 'printed', found {given['form']!r}")
-    if given["form"] == "printed" and given["rewards"] == "unknown":
-        raise ValueError("form: expected known rewards with 'printed', since no other is printed")
-    if given["scouts"] is not None:
-        checks.check_count("scouts", given["scouts"], at_least=0)
-    if given["scouts"] and not given["pool"]:
-        raise ValueError("scouts: expected pool=True with them, since they report to their type")
-    checks.check_count("key", given["key"], at_least=0)
-    if given["spacing"] is None:
-        boxes = [spec.box(h, s) for h in range(spec.horizon) for s in range(spec.states)]
-        given["spacing"] = 0.05 * max(float((high - low).max()) for low, high in boxes) or 1.0
-    checks.check_range("spacing", given["spacing"], 0.0, np.inf, low_open=True, high_open=True)
-    return Settings(**{**given, "episodes": episodes, "spacing": float(given["spacing"])})
-
-
 def _make_learner(
-    env: Any, spec: Spec, settings: Settings, welfare: Any, loss: Any, history: bool
+    env: Any, spec: Spec, settings: Settings, worth: np.ndarray | None, history: bool
 ) -> Learner:
     known, printed = settings.rewards == "known", settings.form == "printed"
-    shape = (spec.horizon, spec.states, spec.types, spec.actions)
-    worth = as_worth(settings.objective, welfare, loss, shape, "(horizon, states, agents, actions)")
     if worth is not None and settings.objective == "loss":
         worth = -worth
     spec, origin = spec if known else spec.unrewarded(), None
@@ -150,53 +166,25 @@ def _make_learner(
         origin = np.repeat(np.arange(spec.types), spec.counts)
         worth = None if worth is None else np.repeat(worth, spec.counts, axis=-2)
         spec = spec.one_by_one()
-    options = as_options(
-        max(float((high - low).max()) for low, high in [spec.box(0, 0)]),
-        objective=settings.objective if settings.objective == "regret" else "welfare",
-        sense="max", spacing=settings.spacing, epsilon=0.0,
-        slack="printed" if printed else None,
-        rounding="sample" if printed else "vertex", key=settings.key,
-    )  # fmt: skip
-    grids = (printed_grids if printed else grids_of)(spec, settings.spacing)
-    cells = max(len(grid.centres) for grid in grids.values())
-    planner: Any
+    selects = settings.objective != "regret"
+    options = Options("welfare" if selects else "regret", spacing=settings.spacing or 1.0)
     if printed:
-        planner = PrintedPlanner(
-            spec, grids, options, worth, episodes=settings.episodes, bonus=settings.bonus,
-            failure=settings.failure, key=settings.key,
-        )  # fmt: skip
+        grids = printed_grids(spec, options.spacing)
+        options = replace(options, slack="printed", rounding="sample")
+        planner = PrintedPlanner(spec, grids, options, worth, settings)
     else:
-        radii = Radii.of(
-            spec, cells, settings.episodes, noise=0.0 if known else settings.noise,
-            bonus=settings.bonus, failure=settings.failure,
-        )  # fmt: skip
+        grids = grids_of(spec, options.spacing)
+        cells = max(len(grid.centres) for grid in grids.values())
+        noise, bonus, failure = 0.0 if known else settings.noise, settings.bonus, settings.failure
+        radii = Radii.of(spec, cells, settings.episodes, noise=noise, bonus=bonus, failure=failure)
         planner = Planner(spec, grids, options, radii, worth, known=known)
-    stages = (spec.horizon, spec.states)
-    return Learner(
-        env=env,
-        spec=spec,
-        grids=grids,
-        planner=planner,
-        samples=Samples.empty(spec, cells, rewards=not known),
-        curves=Curves.empty(settings.episodes),
-        best=Best(
-            plays=np.zeros((*stages, spec.types, spec.actions), np.int64),
-            aggregate=np.zeros((*stages, spec.dimensions)),
-            cell=np.zeros(stages, np.int64),
-        ),
-        scouts=settings.scouts,
-        goal=Goal(learns_rewards=not known, selects=settings.objective != "regret" and not printed),
-        eager=printed,
-        planned_credit=not printed,
-        origin=origin,
-        history=[] if history else None,
-    )
+    return Learner(env, spec, grids, planner, settings, origin, [] if history else None)
 
 
-def _go(learner: Learner, settings: Settings, confidence: float, folder: Run | None) -> Learned:
+def _go(learner: Learner, confidence: float, folder: Run | None) -> Learned:
     """Play the episodes that are missing; what is kept on disk is kept between parts."""
     started = time.perf_counter()
-    part = min(-(-settings.episodes // PARTS), LONGEST)
+    part = min(-(-learner.settings.episodes // PARTS), LONGEST)
     if folder is not None and folder.step:
         learner.restore(folder.restore(learner.state()))
     seek = getattr(learner.env, "seek", None)
@@ -208,36 +196,101 @@ def _go(learner: Learner, settings: Settings, confidence: float, folder: Run | N
             # From here on all is a function of the samples: this is a place to resume from.
             learner.replan(all_menus=True)
         learner.play()
-        width, bound = learner.curves.width[step], learner.curves.bound[step]
-        return learner.state(), {"width": width, "bound": bound, "plans": learner.plans}
+        metrics = {name: learner.curves[name][step] for name in ("width", "bound")}
+        return learner.state(), {**metrics, "plans": learner.plans}
 
-    resumable(
-        folder,
-        learner.state(),
-        play,
-        settings.episodes,
-        name="learning",
-        marks=part,
-        anywhere=False,
-    )
-    return conclude(learner, settings.episodes, confidence, time.perf_counter() - started)
+    options: dict[str, Any] = {"name": "learning", "marks": part, "anywhere": False}
+    resumable(folder, learner.state(), play, learner.settings.episodes, **options)
+    return _conclude(learner, confidence, started)
 
 
-def _facts(spec: Spec, welfare: Any, loss: Any) -> dict[str, Any]:
-    """What tells one game from another in the config of a run, as far as it is declared."""
-    given = {"welfare": welfare, "loss": loss}
-    worth = {k: float(np.sum(np.asarray(v))) for k, v in given.items() if v is not None}
-    return {
+def _conclude(learner: Learner, confidence: float, started: float) -> Learned:
+    """The result of a learner, now."""
+    bounds = learner.conclude()
+    spec, best, done = learner.spec, learner.best, learner.episode
+    grid = next(iter(learner.grids.values()))
+    pairs = spec.horizon * (spec.horizon - 1) / 2
+    # What moving the transitions can bring, in lemma B.
+    moving = spec.delta * spec.transition_lipschitz * spec.spread * pairs
+    stats = {
+        "plans": learner.plans,
+        "cells": len(grid.centres),
+        "spacing": grid.side,
+        "planning_bound": float(learner.planner.stage_bound + moving),
+        "relaxed": learner.planner.relaxed,
+        "aggregate": best.aggregate,
+        "sample_bytes": learner.samples.nbytes,
+        "visited_cells": int((learner.samples.visits > 0).sum()),
         "types": spec.types,
-        "agents": spec.agents,
-        "actions": spec.actions,
-        "dimensions": spec.dimensions,
-        "horizon": spec.horizon,
-        "states": spec.states,
-        "lipschitz": spec.lipschitz,
-        "transition_lipschitz": spec.transition_lipschitz,
-        "bounds": list(spec.bounds),
-        "starts": list(spec.starts),
-        "influence": float(np.sum(spec.influence)),
-        **worth,
+        "seconds": time.perf_counter() - started,
     }
+
+    def policy(found: Bounds) -> AggregativePolicy:
+        """With the rows of the game, also where agents learnt apart."""
+        own, origin = found.policy, learner.origin
+        rows = own.rows if origin is None else origin[own.rows]
+        return AggregativePolicy(rows, own.counts, own.actions)
+
+    return Learned(
+        policy=policy(bounds),
+        width=best.width,
+        bound=best.bound,
+        confidence=confidence,
+        lower=bounds.lower,
+        upper=bounds.upper,
+        welfare=bounds.welfare,
+        curve={name: values[:done] for name, values in learner.curves.items()},
+        status=make_status(learner),
+        stats=stats,
+        history=tuple((k, policy(found), found) for k, _, found in learner.history or ()),
+    )
+
+
+def make_status(learner: Learner) -> Status:
+    """Whether all episodes were played and nothing contradicts what was declared."""
+    done, episodes, relaxed = learner.episode, learner.settings.episodes, learner.planner.relaxed
+    name, message = Outcome.LEARNED, f"{done:,} episodes were played"
+    if done < episodes:
+        name = Outcome.INTERRUPTED
+        message = f"{done:,} of {episodes:,} episodes were played; the best so far is returned"
+    if not learner.consistent:
+        name = Outcome.INEXACT
+        message += (
+            "; what was seen contradicts the Lipschitz constants or the noise that were given, or "
+            "a bonus below 1: nothing is proven"
+        )
+    elif relaxed > 1:
+        message += (
+            f"; no cell was feasible until its slack was multiplied by {relaxed:g}: the Lipschitz "
+            "constant given is too small"
+        )
+    return Status(name, message, np.asarray(name == Outcome.LEARNED and relaxed <= 1))
+
+
+def as_record(learned: Learned, config: dict[str, Any]) -> Record:
+    """What is kept of a finished run; seconds are not: they differ from run to run."""
+    status, stats = learned.status, dict(learned.stats)
+    del stats["seconds"]
+    arrays = {"aggregate": stats.pop("aggregate")}
+    arrays |= {name: getattr(learned.policy, name) for name in _POLICY}
+    arrays |= {name: getattr(learned, name) for name in _ARRAYS}
+    arrays |= {f"curve/{name}": values for name, values in learned.curve.items()}
+    said = {"name": str(status.name), "message": status.message, "ok": status.ok}
+    scalars = {name: getattr(learned, name) for name in _SCALARS}
+    scalars |= {"status": said, "stats": stats}
+    return Record("aggregative-learning", config, scalars, arrays)
+
+
+def from_record(record: Record) -> Learned:
+    """What `as_record` kept."""
+    scalars, arrays = record.scalars, record.arrays
+    said = scalars["status"]
+    name = _EARLIER.get(str(said["name"]), str(said["name"]))
+    return Learned(
+        policy=AggregativePolicy(*(arrays[name] for name in _POLICY)),
+        **{name: scalars[name] for name in _SCALARS},
+        **{name: arrays[name] for name in _ARRAYS},
+        curve={k.removeprefix("curve/"): v for k, v in arrays.items() if k.startswith("curve/")},
+        status=Status(name, said["message"], np.asarray(said["ok"])),
+        stats={**scalars["stats"], "aggregate": arrays["aggregate"], "seconds": 0.0},
+    )

@@ -5,59 +5,66 @@ type, a scout, tries the action, which moves the aggregate by its influence at m
 that might bring the largest gain come first; those that cannot pay are left alone.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from equipoise.aggregative.learning._grid import Grid
+from equipoise.aggregative._solve import widest_side
+from equipoise.aggregative._subroutine import check_choice
 from equipoise.aggregative.learning._planner import Bounds, Evaluation, Joint
-from equipoise.aggregative.learning._samples import Samples
+from equipoise.aggregative.learning._samples import Grid, Samples
 from equipoise.aggregative.learning._spec import Spec
+from equipoise.core import checks
 
 #: In how many parts a run is cut, at least, and how long they are, at most; at the end of each all
 #: is planned anew, and may be kept.
 PARTS, LONGEST = 20, 500
 
 
-@dataclass
-class Curves:
-    """What is recorded of every episode."""
-
-    #: (episodes,) smallest upper minus lower value of a policy played so far.
-    width: np.ndarray
-    #: (episodes,) smallest bound on the gains of a policy played so far.
-    bound: np.ndarray
-    #: (episodes,) bound on the gains of the policy of the episode: its regret is at most that.
-    regret: np.ndarray
-    #: (episodes,) whether a new plan was made for the episode.
-    planned: np.ndarray
-
-    @classmethod
-    def empty(cls, episodes: int) -> "Curves":
-        """Nothing yet."""
-        nothing = np.full(episodes, np.nan)
-        planned = np.zeros(episodes, bool)
-        return cls(nothing.copy(), nothing.copy(), nothing.copy(), planned)
-
-
 @dataclass(frozen=True)
-class Goal:
-    """Which of the policies played is to be returned.
+class Settings:
+    """What was asked for; with the spec's numbers it is the config of a run."""
 
-    As printed, that whose values are known best. Where rewards are to be learnt the gains are
-    what matters, and where there is a choice of equilibria so is the welfare that is certain.
-    """
+    episodes: int
+    rewards: str
+    objective: str
+    spacing: float | None
+    noise: float
+    pool: bool
+    scouts: int | None
+    bonus: float
+    failure: float
+    form: str
+    key: int
 
-    learns_rewards: bool
-    selects: bool
-
-    def score(self, bounds: Bounds, starts: tuple[int, ...]) -> float:
-        """The smaller the better."""
-        certain = bounds.mean_welfare(starts)[0] if self.selects else 0.0
-        if self.learns_rewards:
-            return bounds.largest_gain(starts) - certain
-        return -certain if self.selects else bounds.width(starts)
+    def checked(self, spec: Spec) -> "Settings":
+        """The same with the default spacing, or an error that names what is wrong."""
+        episodes = checks.check_count("episodes", self.episodes)
+        check_choice("rewards", self.rewards, "known", "unknown")
+        check_choice("form", self.form, "corrected", "printed")
+        if self.rewards == "known" and spec.reward is None:
+            raise ValueError("rewards: expected 'unknown', since the spec has no reward(h, s, x)")
+        checks.check_finite("bounds", np.array(spec.bounds))
+        for name in ("noise", "bonus"):
+            checks.check_range(name, getattr(self, name), 0.0, np.inf, high_open=True)
+        checks.check_range("failure", self.failure, 0.0, 1.0, low_open=True, high_open=True)
+        if self.form == "printed" and self.rewards == "unknown":
+            raise ValueError(
+                "form: expected known rewards with 'printed', since no other is printed"
+            )
+        if self.scouts is not None:
+            checks.check_count("scouts", self.scouts, at_least=0)
+        if self.scouts and not self.pool:
+            raise ValueError(
+                "scouts: expected pool=True with them, since they report to their type"
+            )
+        checks.check_count("key", self.key, at_least=0)
+        spacing = self.spacing
+        if spacing is None:
+            spacing = 0.05 * widest_side(spec) or 1.0
+        checks.check_range("spacing", spacing, 0.0, np.inf, low_open=True, high_open=True)
+        return replace(self, episodes=episodes, spacing=float(spacing))
 
 
 @dataclass
@@ -69,20 +76,8 @@ class Best:
     cell: np.ndarray
     width: float = np.inf
     bound: float = np.inf
+    #: The smaller the better.
     score: float = np.inf
-
-    def offer(self, joint: Joint, bounds: Bounds, starts: tuple[int, ...], goal: "Goal") -> None:
-        """Take a policy if it is better by the goal."""
-        score = goal.score(bounds, starts)
-        if score <= self.score:
-            self.plays, self.aggregate, self.cell = joint.plays, joint.aggregate, joint.cell
-            self.width, self.bound = bounds.width(starts), bounds.largest_gain(starts)
-            self.score = score
-
-    @property
-    def joint(self) -> Joint:
-        """The policy."""
-        return Joint(self.plays, self.aggregate, self.cell)
 
 
 @dataclass
@@ -93,36 +88,38 @@ class Learner:
     spec: Spec
     grids: dict[tuple[int, int], Grid]
     planner: Any
-    samples: Samples
-    curves: Curves
-    best: Best
-    #: Scouts at once; None for as many as move the aggregate little, 0 for none.
-    scouts: int | None
-    goal: Goal
-    eager: bool = False
-    #: Whether samples count for the cell that was planned, or for the nearest, as printed.
-    planned_credit: bool = True
+    settings: Settings
     #: (rows,) the row of the game that each row of the spec belongs to, where agents are apart.
     origin: np.ndarray | None = None
     history: list[tuple[int, Joint, Bounds]] | None = None
     episode: int = 0
     plans: int = 0
     consistent: bool = True
+    samples: Samples = field(init=False)
+    #: By episode: what `Learned.curve` documents.
+    curves: dict[str, np.ndarray] = field(init=False)
+    best: Best = field(init=False)
     joint: Joint = field(init=False)
     evaluation: Evaluation = field(init=False)
     bounds: Bounds = field(init=False)
 
     def __post_init__(self) -> None:
-        self._rows = np.repeat(np.arange(self.spec.types), self.spec.counts)
+        spec, episodes = self.spec, self.settings.episodes
+        self.learns_rewards = self.settings.rewards == "unknown"
+        # As printed: a plan for every episode, samples credited to the nearest cell.
+        self.printed = self.settings.form == "printed"
+        #: Whether there is a choice of equilibria, by their welfare.
+        self.selects = self.settings.objective != "regret" and not self.printed
+        cells = max(len(grid.centres) for grid in self.grids.values())
+        self.samples = Samples.empty(spec, cells, rewards=self.learns_rewards)
+        self.curves = {n: np.full(episodes, np.nan) for n in ("width", "bound", "regret")}
+        self.curves["planned"] = np.zeros(episodes, bool)
+        self.best = Best(**vars(Joint.empty(spec)))
+        self._rows = np.repeat(np.arange(spec.types), spec.counts)
         self._visits_then = np.zeros_like(self.samples.visits)
         self._seen_then = np.zeros_like(self.samples.seen)
         self._errands: dict[tuple[int, int], tuple[Errands, int]] = {}
         self._due, self._new = True, True
-
-    @property
-    def learns_rewards(self) -> bool:
-        """Whether rewards are unknown."""
-        return self.samples.seen.shape[3] > 0
 
     def replan(self, *, all_menus: bool = False) -> None:
         """Plan from all samples so far, evaluate the plan, and keep it if it is the best."""
@@ -132,7 +129,7 @@ class Learner:
         self.joint, self.evaluation = self.planner.plan(self.samples)
         self.bounds = self.evaluation.bounds(self.joint)
         self.consistent &= self.bounds.consistent
-        self.best.offer(self.joint, self.bounds, self._starts, self.goal)
+        self._offer(self.joint, self.bounds)
         if self.history is not None:
             self.history.append((self.episode, self.joint, self.bounds))
         self._visits_then[...] = self.samples.visits
@@ -140,129 +137,110 @@ class Learner:
         self._due, self._new = False, True
         self.plans += 1
 
+    def _offer(self, joint: Joint, bounds: Bounds) -> None:
+        """Keep a policy if it is better.
+
+        As printed, that whose values are known best. Where rewards are to be learnt the gains are
+        what matters, and where there is a choice of equilibria so is the welfare that is certain.
+        """
+        certain = bounds.certain_welfare if self.selects else 0.0
+        score = -certain if self.selects else bounds.width
+        if self.learns_rewards:
+            score = bounds.largest_gain - certain
+        if score <= self.best.score:
+            width, gain = bounds.width, bounds.largest_gain
+            self.best = Best(**vars(joint), width=width, bound=gain, score=score)
+
     def conclude(self) -> Bounds:
         """Plan from everything, with guesses instead of hopes too, and judge the best again."""
         self.replan(all_menus=True)
-        if self.goal.learns_rewards or self.goal.selects:
+        best = self.best
+        if self.learns_rewards or self.selects:
             likely = self.planner.likely(self.evaluation)
             if likely is not None:
-                self.best.offer(likely, self.evaluation.bounds(likely), self._starts, self.goal)
-        bounds = self.evaluation.bounds(self.best.joint)
+                self._offer(likely, self.evaluation.bounds(likely))
+                best = self.best
+        bounds = self.evaluation.bounds(Joint(best.plays, best.aggregate, best.cell))
         # Of one policy, what was proven before still holds.
-        self.best.width = min(self.best.width, bounds.width(self._starts))
-        self.best.bound = min(self.best.bound, bounds.largest_gain(self._starts))
+        best.width = min(best.width, bounds.width)
+        best.bound = min(best.bound, bounds.largest_gain)
         return bounds
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from what was kept."""
-        self.samples = Samples(**state["samples"])
-        self.curves = Curves(**state["curves"])
-        self.best = Best(**state["best"])
-        self.episode, self.plans = state["episode"], state["plans"]
-        self.consistent = state["consistent"]
-        self._visits_then = np.zeros_like(self.samples.visits)
-        self._seen_then = np.zeros_like(self.samples.seen)
+        self.samples, self.best = Samples(**state["samples"]), Best(**state["best"])
+        self.curves, self.episode = state["curves"], state["episode"]
+        self.plans, self.consistent = state["plans"], state["consistent"]
 
     def state(self) -> dict[str, Any]:
         """All that a plan is made from."""
-        return {
-            "samples": dict(vars(self.samples)),
-            "curves": dict(vars(self.curves)),
-            "best": dict(vars(self.best)),
-            "episode": self.episode,
-            "plans": self.plans,
-            "consistent": self.consistent,
-        }
+        names = ("curves", "episode", "plans", "consistent")
+        kept = {name: getattr(self, name) for name in names}
+        return {"samples": dict(vars(self.samples)), "best": dict(vars(self.best)), **kept}
 
     def play(self) -> None:
         """One episode, and what it says of whether to plan again."""
         if self._due:
             self.replan()
-        self._note()
-        state = self.env.reset()
+        k, curves, bounds = self.episode, self.curves, self.bounds
+        before = max(k - 1, 0)
+        curves["width"][k] = np.fmin(bounds.width, curves["width"][before])
+        curves["bound"][k] = np.fmin(bounds.largest_gain, curves["bound"][before])
+        curves["regret"][k], curves["planned"][k] = bounds.largest_gain, self._new
+        self._new = False
+        state = self._as_state(self.env.reset())
         for h in range(self.spec.horizon):
             state = self._step(h, state)
         self.episode += 1
-        self._due |= self.eager
+        self._due |= self.printed
 
-    @property
-    def _starts(self) -> tuple[int, ...]:
-        return tuple(self.spec.starts)
-
-    def _note(self) -> None:
-        k, curves = self.episode, self.curves
-        before = k - 1 if k else k
-        width = self.bounds.width(self._starts)
-        gain = self.bounds.largest_gain(self._starts)
-        curves.width[k] = np.fmin(width, curves.width[before])
-        curves.bound[k] = np.fmin(gain, curves.bound[before])
-        curves.regret[k], curves.planned[k] = gain, self._new
-        self._new = False
+    def _as_state(self, found: Any) -> int:
+        if not (isinstance(found, int | np.integer) and 0 <= found < self.spec.states):
+            last = self.spec.states - 1
+            raise ValueError(f"env: expected states from 0 to {last}, found {found!r}")
+        return int(found)
 
     def _step(self, h: int, s: int) -> int:
-        spec = self.spec
-        if not (isinstance(s, int | np.integer) and 0 <= s < spec.states):
-            raise ValueError(f"env: expected states from 0 to {spec.states - 1}, found {s!r}")
+        """Play a step, take in what is seen, and return the next state."""
+        spec, grid = self.spec, self.grids[h, s]
         plan, cell = self.joint.plays[h, s], int(self.joint.cell[h, s])
         plays = self._with_scouts(h, s, plan)
         actions = np.repeat(np.tile(np.arange(spec.actions), spec.types), plays.ravel())
-        flat = spec.influences(h, s).reshape(-1, spec.dimensions)
-        x = spec.scale * (plays.ravel().astype(np.float64) @ flat)
-        following, rewards = self.env.step(actions)
-        grid = self.grids[h, s]
+        x = spec.aggregate(h, s, plays)
+        found, rewards = self.env.step(actions)
+        following = self._as_state(found)
         # The planned cell is credited although rounding and scouts may have left it by a little:
         # otherwise a cell whose plan always ends next door would never seem visited.
         reach = 0.5 * grid.side + spec.delta * (spec.dimensions + np.abs(plays - plan).sum() / 2)
         away = float(np.abs(x - grid.centres[cell]).max())
-        if not self.planned_credit or away > reach + 1e-12:
+        if self.printed or away > reach + 1e-12:
             cell = grid.nearest(x)
-        where = (h, int(s), cell)
-        if not 0 <= following < spec.states:
-            raise ValueError(
-                f"env: expected states from 0 to {spec.states - 1}, found {following!r}"
-            )
-        self.samples.add(where, x, int(following))
+        where = (h, s, cell)
+        self.samples.add(where, x, following)
         if self.learns_rewards:
-            self._see(where, x, plan, plays, actions, rewards)
+            rewards = np.asarray(rewards, np.float64)
+            if rewards.shape != (spec.agents,) or not np.isfinite(rewards).all():
+                found = f"found shape {rewards.shape}"
+                raise ValueError(f"env: expected {spec.agents} finite rewards, {found}")
+            cells = self._rows * spec.actions + actions
+            sums = np.bincount(cells, weights=rewards, minlength=plays.size)
+            self.samples.add_rewards(where, x, plays, sums.reshape(plays.shape))
+            seen, then = self.samples.seen[where], self._seen_then[where]
+            if (seen[plan > 0] >= 2 * then[plan > 0]).any():
+                self._due = True
+                self.planner.forget((h, s))
+                self._seen_then[h, s] = self.samples.seen[h, s]
         visits = self.samples.visits[where]
         self._due |= bool(visits >= max(1, 2 * self._visits_then[where]))
         return following
 
-    def _see(
-        self,
-        where: tuple[int, int, int],
-        x: np.ndarray,
-        plan: np.ndarray,
-        plays: np.ndarray,
-        actions: np.ndarray,
-        rewards: Any,
-    ) -> None:
-        """Take in the rewards of a step."""
-        spec = self.spec
-        rewards = np.asarray(rewards, np.float64)
-        if rewards.shape != (spec.agents,) or not np.isfinite(rewards).all():
-            raise ValueError(
-                f"env: expected {spec.agents} finite rewards, found shape {rewards.shape}"
-            )
-        sums = np.bincount(
-            self._rows * spec.actions + actions, weights=rewards, minlength=plays.size
-        )
-        self.samples.add_rewards(where, x, plays, sums.reshape(plays.shape))
-        seen, then = self.samples.seen[where], self._seen_then[where]
-        if (seen[plan > 0] >= 2 * then[plan > 0]).any():
-            self._due = True
-            self.planner.forget(where[:2])
-            self._seen_then[where[:2]] = self.samples.seen[where[:2]]
-
     def _with_scouts(self, h: int, s: int, plan: np.ndarray) -> np.ndarray:
-        if self.scouts == 0 or not self.learns_rewards:
+        if self.settings.scouts == 0 or not self.learns_rewards:
             return plan
         if (h, s) not in self._errands:
-            low, high = self.evaluation.reward_bounds(h, s, self.joint.aggregate[h, s])
-            errands = find_errands(
-                self.spec, (h, s), plan, low, high,
-                most=self.scouts, shift=0.25 * self.grids[h, s].side,
-            )  # fmt: skip
+            bounds = self.evaluation.reward_bounds(h, s, self.joint.aggregate[h, s])
+            shift = 0.25 * self.grids[h, s].side
+            errands = find_errands(self.spec, plan, *bounds, most=self.settings.scouts, shift=shift)
             self._errands[h, s] = (errands, 0)
         errands, visit = self._errands[h, s]
         self._errands[h, s] = (errands, visit + 1)
@@ -279,27 +257,23 @@ class Errands:
     #: How many of them are run in one visit.
     at_once: int
 
-    def turn(self, visit: int) -> np.ndarray:
-        """Indices of the errands of the given visit, counted from 0: each has its turn."""
-        if not len(self.rows):
-            return np.zeros(0, np.int64)
-        return (visit * self.at_once + np.arange(self.at_once)) % len(self.rows)
-
     def send(self, plays: np.ndarray, visit: int) -> np.ndarray:
-        """The plays with scouts in them; agents are taken from what most of their type play."""
+        """The plays with the scouts of the given visit, counted from 0, in them.
+
+        Each errand has its turn; agents are taken from what most of their type play.
+        """
         plays = plays.copy()
-        for index in self.turn(visit):
-            row = self.rows[index]
+        for index in range(visit * self.at_once, (visit + 1) * self.at_once):
+            row, action = self.rows[index % len(self.rows)], self.actions[index % len(self.rows)]
             source = plays[row].argmax()
             if plays[row, source] > 1:
                 plays[row, source] -= 1
-                plays[row, self.actions[index]] += 1
+                plays[row, action] += 1
         return plays
 
 
 def find_errands(
     spec: Spec,
-    place: tuple[int, int],
     plays: np.ndarray,
     low: np.ndarray,
     high: np.ndarray,

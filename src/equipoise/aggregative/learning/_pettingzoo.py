@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.aggregative.learning._simulator import Simulator
-from equipoise.aggregative.learning._spec import Spec
+from equipoise.aggregative.learning._spec import Simulator, Spec
 from equipoise.core import checks
 
 
@@ -33,8 +32,7 @@ class Wrapped:
                     f"found {env.action_space(agent)}"
                 )
         self.config = {"key": key}
-        self._episode = 0
-        self._last = 0
+        self._episode = self._last = 0
 
     def seek(self, episode: int) -> None:
         """Make the next `reset` begin this episode, counted from 0."""
@@ -114,11 +112,7 @@ def from_pettingzoo(
             raise ValueError(f"env: expected a PettingZoo ParallelEnv, found no {name} in it")
     spec = Spec(influence, horizon, states, lipschitz, transition_lipschitz, **declared)
     first = env.possible_agents[0]
-
-    def observed(observations: Any, infos: Any) -> Any:
-        return observations[first]
-
-    return Wrapped(env, spec, observed if state is None else state, key)
+    return Wrapped(env, spec, state or (lambda observations, infos: observations[first]), key)
 
 
 def to_pettingzoo(simulator: Any) -> Any:
@@ -169,7 +163,7 @@ def to_pettingzoo(simulator: Any) -> Any:
             if seed is not None:
                 simulator.seek(int(seed))
             self.agents, self._step = list(agents), 0
-            return self._all(simulator.reset()), {agent: {} for agent in agents}
+            return dict.fromkeys(agents, np.int64(simulator.reset())), {a: {} for a in agents}
 
         def step(self, actions: dict[str, Any]) -> tuple[Any, Any, Any, Any, Any]:
             state, rewards = simulator.step(np.array([int(actions[a]) for a in agents]))
@@ -177,16 +171,11 @@ def to_pettingzoo(simulator: Any) -> Any:
             over = self._step == spec.horizon
             self.agents = [] if over else list(agents)
             earned = dict(zip(agents, rewards.tolist(), strict=True))
-            infos = {agent: {} for agent in agents}
-            return self._all(state), earned, self._each(False), self._each(over), infos
+            same = (dict.fromkeys(agents, value) for value in (np.int64(state), False, over))
+            observations, ended, truncated = same
+            return observations, earned, ended, truncated, {agent: {} for agent in agents}
 
         def state(self) -> np.ndarray:
             return np.array([simulator.state])
-
-        def _all(self, state: int) -> dict[str, Any]:
-            return self._each(np.int64(state))
-
-        def _each(self, value: Any) -> dict[str, Any]:
-            return dict.fromkeys(agents, value)
 
     return Crowd()

@@ -7,18 +7,31 @@ and a bound on what any agent could gain. What differs from print is listed in
 docs/theory/aggregative-learning.md.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from equipoise.aggregative._classes import Roster, alone
-from equipoise.aggregative._subroutine import Options
-from equipoise.aggregative.learning._continuation import Continuation
-from equipoise.aggregative.learning._grid import Grid
-from equipoise.aggregative.learning._menu import Menu, make_menu, stage_of
-from equipoise.aggregative.learning._radii import Radii
-from equipoise.aggregative.learning._rewards import KnownRewards, RewardBounds, Rewards
-from equipoise.aggregative.learning._samples import Samples
+from equipoise.aggregative._cells import Stage, feasible_cells, solve_cell, stage_of
+from equipoise.aggregative._classes import alone, policy_of
+from equipoise.aggregative._subroutine import (
+    Options,
+    Plan,
+    cell_weights,
+    descend,
+    make_plan,
+    relax,
+    seek,
+    stage_slack,
+)
+from equipoise.aggregative.learning._samples import (
+    Continuation,
+    Grid,
+    KnownRewards,
+    Radii,
+    RewardBounds,
+    Samples,
+)
 from equipoise.aggregative.learning._spec import Spec
 from equipoise.games import AggregativePolicy
 
@@ -34,6 +47,13 @@ class Joint:
     #: (horizon, states) the cell that each stage was planned for.
     cell: np.ndarray
 
+    @classmethod
+    def empty(cls, spec: Spec) -> "Joint":
+        """Nobody does anything yet."""
+        stages = (spec.horizon, spec.states)
+        plays = np.zeros((*stages, spec.types, spec.actions), np.int64)
+        return cls(plays, np.zeros((*stages, spec.dimensions)), np.zeros(stages, np.int64))
+
 
 @dataclass(frozen=True)
 class Bounds:
@@ -47,21 +67,85 @@ class Bounds:
     gain: np.ndarray
     #: (2, states): what the mean welfare lies between.
     welfare: np.ndarray
+    #: States that begin episodes.
+    starts: list[int]
     #: Whether no envelope crossed another, as they would if a constant were wrong.
-    consistent: bool
+    consistent: bool = True
 
-    def width(self, starts: tuple[int, ...]) -> float:
+    @property
+    def width(self) -> float:
         """The largest upper minus lower value of any agent, over states that begin episodes."""
-        return float((self.upper - self.lower)[:, list(starts)].max())
+        return float((self.upper - self.lower)[:, self.starts].max())
 
-    def largest_gain(self, starts: tuple[int, ...]) -> float:
-        """The largest bound on a gain."""
-        return float(self.gain[:, list(starts)].max())
+    @property
+    def largest_gain(self) -> float:
+        """The largest bound on a gain, over those states."""
+        return float(self.gain[:, self.starts].max())
 
-    def mean_welfare(self, starts: tuple[int, ...]) -> tuple[float, float]:
-        """What the mean welfare lies between, over states that begin episodes."""
-        low, high = self.welfare[:, list(starts)].mean(1)
-        return float(low), float(high)
+    @property
+    def certain_welfare(self) -> float:
+        """The least that the mean welfare may be, over those states."""
+        return float(self.welfare[0, self.starts].mean())
+
+
+@dataclass(frozen=True)
+class Menu:
+    """Pure profiles of one step and state that the grid tells apart, to choose from.
+
+    What lies ahead is a constant of each cell and does not change what is best within it. So the
+    programs of a stage are solved once for given rewards, and replanning only compares what their
+    solutions are worth now plus what lies ahead.
+    """
+
+    #: (entries, types, actions)
+    plays: np.ndarray
+    #: (entries, d)
+    aggregate: np.ndarray
+    #: (entries,) the cell that each was planned for.
+    cell: np.ndarray
+    #: (entries,) mean worth of the step.
+    worth: np.ndarray
+    #: Upper bound on any agent's gain in this step (lemma A), if the rewards are right.
+    bound: float
+    #: How much the slack had to grow before a cell was feasible; 1 under lemma A.
+    relaxed: float
+
+
+def make_menu(stage: Stage, options: Options, grid: Grid) -> Menu:
+    """Every feasible cell's plan; or, where any equilibrium will do, the one of least regret."""
+    if options.objective == "regret":
+        found = [(seek(stage, options), -1)]
+    else:
+        found = relax(lambda relaxed: _programs(stage, options, grid, relaxed))
+    plans = [plan for plan, _ in found]
+    plays = np.stack([plan.plays for plan in plans])
+    aggregate = np.stack([plan.aggregate for plan in plans])
+    cells = [cell if cell >= 0 else grid.nearest(plan.aggregate) for plan, cell in found]
+    worth = np.zeros(len(plans))
+    if options.objective != "regret":
+        rewards = stage.rewards(aggregate) if stage.welfare is None else stage.welfare
+        worth = (plays * rewards).sum((1, 2)) / stage.agents
+    bound, relaxed = max(plan.bound for plan in plans), max(plan.relaxed for plan in plans)
+    return Menu(plays, aggregate, np.array(cells), worth, bound, relaxed)
+
+
+def _programs(
+    stage: Stage, options: Options, grid: Grid, relaxed: float
+) -> list[tuple[Plan, int]] | None:
+    """Plans and their cells, -1 for that of the aggregate; None if no cell is feasible."""
+    slack = stage_slack(stage, options, grid.side, relaxed)
+    found = []
+    for index, rewards, allowed in feasible_cells(stage, grid.centres, grid.half, slack):
+        weights = cell_weights(stage, options, rewards)
+        vertex = solve_cell(stage, weights, allowed, grid.centres[index], grid.half)
+        if vertex is not None:
+            plan = make_plan(stage, options, vertex, grid.half, slack, relaxed=relaxed)
+            found.append((plan, index))
+    if not found:
+        return None
+    # An equilibrium as exact as can be may be worth more than any program's solution.
+    exact = descend(stage, options, (grid.centres[[index for _, index in found]], grid.half))
+    return found if exact is None else [*found, (replace(exact, bound=found[0][0].bound), -1)]
 
 
 class Planner:
@@ -83,19 +167,16 @@ class Planner:
 
     def forget(self, place: tuple[int, int] | None = None) -> None:
         """Make the menu of one step and state, or all of them, anew in the next plan."""
-        if self.known:  # what is known does not change
-            return
-        if place is None:
-            self._menus.clear()
-        else:
-            self._menus.pop(place, None)
+        for known in list(self._menus):
+            if not self.known and place in (None, known):  # what is known does not change
+                del self._menus[known]
 
     def plan(self, samples: Samples) -> tuple[Joint, "Evaluation"]:
         """The optimistic joint policy, and how to evaluate policies with the same samples."""
         evaluation = Evaluation(self, samples)
         for place in self.grids:
             if place not in self._menus:
-                self._menus[place] = self._menu(evaluation.rewards[place].upper, *place)
+                self._menus[place] = self._menu(evaluation.rewards[place].upper, place)
         return self._backward(self._menus, evaluation, 1.0), evaluation
 
     def likely(self, evaluation: "Evaluation") -> Joint:
@@ -104,7 +185,7 @@ class Planner:
         menus = self._menus
         if not self.known:
             menus = {
-                place: self._menu(rewards.estimate, *place)
+                place: self._menu(rewards.estimate, place)
                 for place, rewards in evaluation.rewards.items()
             }
         return self._backward(menus, evaluation, 0.5)
@@ -113,11 +194,7 @@ class Planner:
         self, menus: dict[tuple[int, int], Menu], evaluation: "Evaluation", hope: float
     ) -> Joint:
         """The entries that promise the most, with what lies ahead so far between its bounds."""
-        spec = self.spec
-        shape = (spec.horizon, spec.states)
-        plays = np.zeros((*shape, spec.types, spec.actions), np.int64)
-        aggregate = np.zeros((*shape, spec.dimensions))
-        cell = np.zeros(shape, np.int64)
+        spec, joint = self.spec, Joint.empty(self.spec)
         ahead = np.zeros(spec.states)
         for h in reversed(range(spec.horizon)):
             now = np.zeros(spec.states)
@@ -132,10 +209,10 @@ class Planner:
                     promise = menu.worth + later
                     entry = int(promise.argmax())
                     now[s] = promise[entry]
-                plays[h, s], aggregate[h, s] = menu.plays[entry], menu.aggregate[entry]
-                cell[h, s] = menu.cell[entry]
+                for name in ("plays", "aggregate", "cell"):
+                    getattr(joint, name)[h, s] = getattr(menu, name)[entry]
             ahead = now
-        return Joint(plays, aggregate, cell)
+        return joint
 
     @property
     def relaxed(self) -> float:
@@ -145,13 +222,12 @@ class Planner:
     @property
     def stage_bound(self) -> float:
         """Sum over steps of what nobody gains more than in a step, for the rewards planned with."""
-        steps = range(self.spec.horizon)
-        states = range(self.spec.states)
-        return sum(max(self._menus[h, s].bound for s in states) for h in steps)
+        bounds = [self._menus[place].bound for place in self.spec.places]
+        return float(np.reshape(bounds, (-1, self.spec.states)).max(1).sum())
 
-    def _menu(self, rewards: Rewards, h: int, s: int) -> Menu:
-        stage = stage_of(self.spec, h, s, rewards, self.worth)
-        return make_menu(stage, self.options, self.grids[h, s])
+    def _menu(self, rewards: Callable[[np.ndarray], np.ndarray], place: tuple[int, int]) -> Menu:
+        stage = stage_of(self.spec, place, worth=self.worth, rewards=rewards)
+        return make_menu(stage, self.options, self.grids[place])
 
 
 class Evaluation:
@@ -160,16 +236,15 @@ class Evaluation:
     def __init__(self, planner: Planner, samples: Samples):
         self.spec = spec = planner.spec
         self.worth = planner.worth
-        places = [(h, s) for h in range(spec.horizon) for s in range(spec.states)]
         self.rewards: dict[tuple[int, int], KnownRewards | RewardBounds] = {
             (h, s): KnownRewards(spec, h, s)
             if planner.known
             else RewardBounds.of(spec, samples, h, s, planner.radii)
-            for h, s in places
+            for h, s in spec.places
         }
         slope = spec.transition_lipschitz
         self.following = {
-            (h, s): Continuation.of(samples, h, s, planner.radii, slope) for h, s in places
+            (h, s): Continuation.of(samples, h, s, planner.radii, slope) for h, s in spec.places
         }
 
     def reward_bounds(self, h: int, s: int, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -181,7 +256,7 @@ class Evaluation:
     def bounds(self, joint: Joint) -> Bounds:
         """Backward over the steps, for every class of agents at once."""
         spec = self.spec
-        policy = policy_of(spec, joint.plays)
+        policy = policy_of(alone(spec.counts), joint.plays)
         k = policy.classes
         #: (states, functions): upper values, minus lower values, gains, welfare as values.
         later = np.zeros((spec.states, 3 * k + 2))
@@ -192,55 +267,38 @@ class Evaluation:
                 x, played = joint.aggregate[h, s], policy.actions[:, h, s].astype(np.int64)
                 low, high = self.reward_bounds(h, s, x)
                 consistent &= bool((low <= high + 1e-9).all())
-                step = np.empty(3 * k + 2)
-                step[:k], step[k : 2 * k] = high[policy.rows, played], -low[policy.rows, played]
-                step[2 * k : 3 * k] = self._gains(h, s, low, high)[policy.rows, played]
-                step[3 * k], step[3 * k + 1] = self._welfare(joint, h, s, low, high)
-                now[s] = step + self.following[h, s].upper(later, x)
+                own = (high, -low, self._gains(h, s, low, high))
+                step = [values[policy.rows, played] for values in own]
+                step.append(self._welfare(joint, h, s, low, high))
+                now[s] = np.concatenate(step) + self.following[h, s].upper(later, x)
             most = spec.spread * (spec.horizon - h)
             now[:, 2 * k : 3 * k] = np.minimum(now[:, 2 * k : 3 * k], most)
             later = now
         upper, lower, gain = later[:, :k].T, -later[:, k : 2 * k].T, later[:, 2 * k : 3 * k].T
         welfare = np.stack([-later[:, 3 * k + 1], later[:, 3 * k]])
         consistent &= bool((lower <= upper + 1e-9).all())
-        return Bounds(policy, lower, upper, gain, welfare, consistent)
+        return Bounds(policy, lower, upper, gain, welfare, list(spec.starts), consistent)
 
     def _gains(self, h: int, s: int, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        """Gains of one step, and what moving the transitions may bring later (lemma B)."""
+        """(types, actions): the most that who plays an action could gain by another one.
+
+        Deviating moves the aggregate by one agent's influence, and rewards with it; and it moves
+        the transitions, which may bring something later (lemma B).
+        """
         spec = self.spec
-        moving = spec.delta * spec.transition_lipschitz * spec.spread * (spec.horizon - 1 - h)
-        return deviation_gains(spec, h, s, low, high) + moving
+        influence = spec.influences(h, s)
+        moved = spec.scale * np.abs(influence[:, :, None] - influence[:, None]).max(-1)
+        better = high[:, None] + spec.lipschitz * moved - low[:, :, None]
+        same = np.arange(spec.actions)
+        better[:, same, same] = 0.0
+        later = spec.delta * spec.transition_lipschitz * spec.spread * (spec.horizon - 1 - h)
+        return better.max(2) + later
 
     def _welfare(
         self, joint: Joint, h: int, s: int, low: np.ndarray, high: np.ndarray
-    ) -> tuple[float, float]:
-        """The most that the mean welfare of a step may be, and minus the least."""
+    ) -> np.ndarray:
+        """(2,): the most that the mean welfare of a step may be, and minus the least."""
+        if self.worth is not None:
+            low = high = self.worth if self.worth.ndim == 2 else self.worth[h, s]
         plays = joint.plays[h, s] / self.spec.agents
-        if self.worth is None:
-            return float((plays * high).sum()), -float((plays * low).sum())
-        worth = self.worth if self.worth.ndim == 2 else self.worth[h, s]
-        earned = float((plays * worth).sum())
-        return earned, -earned
-
-
-def deviation_gains(spec: Spec, h: int, s: int, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """(types, actions): the most that who plays an action could gain in one step.
-
-    Deviating moves the aggregate by one agent's influence, and rewards with it.
-    """
-    influence = spec.influences(h, s)
-    scale = spec.scale
-    moved = scale * np.abs(influence[:, :, None] - influence[:, None]).max(-1)
-    better = high[:, None] + spec.lipschitz * moved - low[:, :, None]
-    same = np.arange(spec.actions)
-    better[:, same, same] = 0.0
-    return better.max(2)
-
-
-def policy_of(spec: Spec, plays: np.ndarray) -> AggregativePolicy:
-    """The policy of (horizon, states, types, actions) numbers of agents, by classes."""
-    roster = Roster(alone(spec.counts), spec.horizon, spec.states, spec.actions)
-    for h in range(spec.horizon):
-        for s in range(spec.states):
-            roster.assign(h, s, plays[h, s])
-    return roster.policy()
+        return np.array([(plays * high).sum(), -(plays * low).sum()])

@@ -7,27 +7,28 @@ bonus, and a plan for every episode. Where no sample is the paper says nothing: 
 initialised, H above and 0 below.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from equipoise.aggregative import theory
-from equipoise.aggregative._cells import Stage, printed_grid
+from equipoise.aggregative._cells import Stage, printed_grid, stage_of
+from equipoise.aggregative._classes import alone, policy_of
 from equipoise.aggregative._subroutine import Options, select
-from equipoise.aggregative.learning._grid import Grid
-from equipoise.aggregative.learning._planner import Bounds, Joint, policy_of
-from equipoise.aggregative.learning._samples import Samples
+from equipoise.aggregative.learning._planner import Bounds, Joint
+from equipoise.aggregative.learning._samples import Grid, Samples
 from equipoise.aggregative.learning._spec import Spec
 
 
 def printed_grids(spec: Spec, spacing: float) -> dict[tuple[int, int], Grid]:
     """Multiples of the spacing, for every step and state."""
     grids = {}
-    for h in range(spec.horizon):
-        for s in range(spec.states):
-            points, _ = printed_grid(*spec.box(h, s), spacing)
-            shape = tuple(len(np.unique(points[:, k])) for k in range(spec.dimensions))
-            grids[h, s] = Grid(points, spacing, shape)
+    for place in spec.places:
+        points, _ = printed_grid(*spec.box(*place), spacing)
+        shape = tuple(len(np.unique(points[:, k])) for k in range(spec.dimensions))
+        grids[place] = Grid(points, spacing, shape)
     return grids
 
 
@@ -42,30 +43,20 @@ class PrintedPlanner:
         grids: dict[tuple[int, int], Grid],
         options: Options,
         worth: np.ndarray | None,
-        *,
-        episodes: int,
-        bonus: float,
-        failure: float,
-        key: int,
+        settings: Any,
     ):
         self.spec, self.grids, self.options, self.worth = spec, grids, options, worth
-        self.bonus, self.key = bonus, key
-        size = spec.states * spec.actions * episodes * spec.horizon
-        self.log = float(np.log(size / failure))
+        self.bonus, self.key = settings.bonus, settings.key
+        size = spec.states * spec.actions * settings.episodes * spec.horizon
+        self.log = float(np.log(size / settings.failure))
 
     @property
     def stage_bound(self) -> float:
         """Theorem 4.1 as printed, without what transitions add."""
         spec = self.spec
-        return theory.printed_gap(
-            lipschitz=spec.lipschitz,
-            transition_lipschitz=spec.transition_lipschitz,
-            spacing=self.options.spacing,
-            delta=spec.delta,
-            agents=spec.agents,
-            actions=spec.actions,
-            horizon=spec.horizon,
-        )
+        names = ("lipschitz", "transition_lipschitz", "delta", "agents", "actions", "horizon")
+        given = {name: getattr(spec, name) for name in names}
+        return theory.printed_gap(spacing=self.options.spacing, **given)
 
     def forget(self, place: tuple[int, int] | None = None) -> None:
         """Nothing is kept from plan to plan."""
@@ -75,26 +66,40 @@ class PrintedPlanner:
 
     def plan(self, samples: Samples) -> tuple[Joint, "PrintedEvaluation"]:
         """One backward pass: values, programs and draws together."""
-        spec = self.spec
-        shape = (spec.horizon, spec.states)
+        joint = Joint.empty(self.spec)
         # A function of the samples, so that a plan can be made again.
         rng = np.random.default_rng((self.key, int(samples.visits.sum())))
         options = replace(self.options, rng=rng)
-        plays = np.zeros((*shape, spec.types, spec.actions), np.int64)
-        aggregate, cell = np.zeros((*shape, spec.dimensions)), np.zeros(shape, np.int64)
-        upper, lower = np.zeros((2, spec.types, spec.states))
-        ahead = np.zeros(spec.states)
+
+        def choose(h: int, s: int, sheet: "_Sheet") -> float:
+            plan = select(self._stage(h, s, sheet), options)
+            joint.plays[h, s], joint.aggregate[h, s] = plan.plays, plan.aggregate
+            joint.cell[h, s] = self.grids[h, s].nearest(plan.aggregate)
+            return plan.objective
+
+        self.values(samples, joint, choose)
+        return joint, PrintedEvaluation(self, samples)
+
+    def values(
+        self,
+        samples: Samples,
+        joint: Joint,
+        choose: Callable[[int, int, "_Sheet"], float] = lambda *_: 0.0,
+    ) -> np.ndarray:
+        """(2, agents, states): upper and lower values of a joint policy, backward.
+
+        `choose` may set what is done in a step and state, and says what the welfare ahead is.
+        """
+        spec = self.spec
+        later, ahead = np.zeros((2, spec.types, spec.states)), np.zeros(spec.states)
         for h in reversed(range(spec.horizon)):
-            now = [np.empty_like(upper), np.empty_like(lower), np.empty_like(ahead)]
+            now, welfare = np.empty_like(later), np.empty_like(ahead)
             for s in range(spec.states):
-                sheet = self.sheet(samples, h, s, upper, lower, ahead)
-                plan = select(self._stage(h, s, sheet), options)
-                now[0][:, s], now[1][:, s] = sheet.values(plan.aggregate, plan.plays)
-                now[2][s] = plan.objective
-                plays[h, s], aggregate[h, s] = plan.plays, plan.aggregate
-                cell[h, s] = self.grids[h, s].nearest(plan.aggregate)
-            upper, lower, ahead = now
-        return Joint(plays, aggregate, cell), PrintedEvaluation(self, samples)
+                sheet = self.sheet(samples, h, s, later[0], later[1], ahead)
+                welfare[s] = choose(h, s, sheet)
+                now[:, :, s] = sheet.values(joint.aggregate[h, s], joint.plays[h, s])
+            later, ahead = now, welfare
+        return later
 
     def sheet(
         self,
@@ -128,21 +133,14 @@ class PrintedPlanner:
 
     def _stage(self, h: int, s: int, sheet: "_Sheet") -> Stage:
         """The stage of a program: Q as rewards, scaled by its own Lipschitz constant."""
-        low, high = self.spec.box(h, s)
-        own = self.worth if self.worth is None or self.worth.ndim == 2 else self.worth[h, s]
-        return Stage(
-            influence=self.spec.influences(h, s),
-            counts=self.spec.counts,
-            scale=self.spec.scale,
-            low=low,
-            high=high,
-            lipschitz=sheet.slope,
-            delta=self.spec.delta,
-            rewards=lambda points: sheet.upper[sheet.nearest(points)],
-            welfare=own,
-            # Without other weights the sum of Q is the objective, and has what is ahead in it.
-            ahead=None if own is None else lambda points: sheet.ahead[sheet.nearest(points)],
-        )
+        changes: dict[str, Any] = {
+            "lipschitz": sheet.slope,
+            "rewards": lambda points: sheet.upper[sheet.nearest(points)],
+        }
+        # Without other weights the sum of Q is the objective, and has what is ahead in it.
+        if self.worth is not None:
+            changes["ahead"] = lambda points: sheet.ahead[sheet.nearest(points)]
+        return stage_of(self.spec, (h, s), worth=self.worth, **changes)
 
 
 @dataclass(frozen=True)
@@ -177,14 +175,9 @@ class PrintedEvaluation:
     def bounds(self, joint: Joint) -> Bounds:
         """Backward over the steps; the gain is what Theorem 5.1 adds up to."""
         planner, spec = self.planner, self.planner.spec
-        upper, lower = np.zeros((2, spec.types, spec.states))
-        for h in reversed(range(spec.horizon)):
-            now = [np.empty_like(upper), np.empty_like(lower)]
-            for s in range(spec.states):
-                sheet = planner.sheet(self.samples, h, s, upper, lower, np.zeros(spec.states))
-                now[0][:, s], now[1][:, s] = sheet.values(joint.aggregate[h, s], joint.plays[h, s])
-            upper, lower = now
+        upper, lower = planner.values(self.samples, joint)
         gain = upper - lower + planner.stage_bound
         welfare = np.stack([lower.mean(0), upper.mean(0)])
         # One class for each agent, in their order: `policy_of` has no counts to split.
-        return Bounds(policy_of(spec, joint.plays), lower, upper, gain, welfare, True)
+        policy = policy_of(alone(spec.counts), joint.plays)
+        return Bounds(policy, lower, upper, gain, welfare, list(spec.starts))

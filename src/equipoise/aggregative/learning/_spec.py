@@ -1,8 +1,7 @@
-"""What a learner is told before it begins, and what it may ask of an environment."""
+"""What a learner is told before it begins, what it may ask of an environment, and a simulator."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -71,33 +70,30 @@ class Spec:
     reward: Callable[..., Any] | None = None
 
     def __post_init__(self) -> None:
+        shape, states = np.shape(self.influence)[-3:-1], self.states
+
+        def nothing(h: int, s: int, x: np.ndarray) -> np.ndarray:
+            return np.full(np.broadcast_shapes(shape, np.shape(x)[:-1]), self.bounds[0])
+
+        def stay(h: int, s: int, x: np.ndarray) -> np.ndarray:
+            return np.broadcast_to(np.eye(states)[s], (*np.shape(x)[:-1], states))
+
+        same = ("lipschitz", "transition_lipschitz", "scale", "bounds")
         shell = AggregativeMarkovGame(  # checks everything that a game would
             self.influence,
-            self.reward or partial(_nothing, np.shape(self.influence)[-3:-1], self.bounds[0]),
-            partial(_stay, self.states),
-            self.horizon,
-            self.states,
-            self.counts,
-            lipschitz=self.lipschitz,
-            transition_lipschitz=self.transition_lipschitz,
-            scale=self.scale,
-            bounds=self.bounds,
+            self.reward or nothing,
+            stay,
+            *(self.horizon, states, self.counts),
+            **{name: getattr(self, name) for name in same},
         )
         starts = tuple(range(shell.states)) if self.starts is None else tuple(self.starts)
         if not starts or not all(0 <= s < shell.states for s in starts):
             raise ValueError(
                 f"starts: expected states from 0 to {shell.states - 1}, found {self.starts}"
             )
-        facts = {
-            "influence": shell.influence,
-            "counts": shell.counts,
-            "scale": shell.scale,
-            "bounds": shell.bounds,
-            "starts": starts,
-            "delta": shell.delta,
-            "_shell": shell,
-        }
-        for name, value in facts.items():
+        kept = ("influence", "counts", "scale", "bounds", "delta")
+        facts = {name: getattr(shell, name) for name in kept}
+        for name, value in (facts | {"starts": starts, "_shell": shell}).items():
             object.__setattr__(self, name, value)
 
     #: The most by which one agent can move the aggregate.
@@ -115,18 +111,8 @@ class Spec:
         >>> spec.agents, hasattr(spec, "transition")
         (100, False)
         """
-        return cls(
-            game.influence,
-            game.horizon,
-            game.states,
-            game.lipschitz,
-            game.transition_lipschitz,
-            game.counts,
-            game.scale,
-            game.bounds,
-            starts,
-            game.reward,
-        )
+        told = {f.name: getattr(game, f.name) for f in fields(cls) if f.init and f.name != "starts"}
+        return cls(**told, starts=starts)
 
     @property
     def types(self) -> int:
@@ -149,6 +135,11 @@ class Spec:
         return self.influence.shape[-1]
 
     @property
+    def places(self) -> list[tuple[int, int]]:
+        """All steps and states, in order."""
+        return [(h, s) for h in range(self.horizon) for s in range(self.states)]
+
+    @property
     def spread(self) -> float:
         """Difference between the largest and the smallest reward of one step."""
         return self.bounds[1] - self.bounds[0]
@@ -156,6 +147,11 @@ class Spec:
     def influences(self, h: int, s: int) -> np.ndarray:
         """(types, actions, d): the influences in one step and state."""
         return self.influence[h, s] if self.influence.ndim == 5 else self.influence
+
+    def aggregate(self, h: int, s: int, plays: np.ndarray) -> np.ndarray:
+        """(d,): the aggregate of numbers of agents by type and action."""
+        flat = self.influences(h, s).reshape(-1, self.dimensions)
+        return self.scale * (plays.ravel().astype(np.float64) @ flat)
 
     def box(self, h: int, s: int) -> tuple[np.ndarray, np.ndarray]:
         """The least and the largest aggregate that can be reached in one step and state."""
@@ -172,12 +168,14 @@ class Spec:
         if (self.counts == 1).all():
             return self
         reward, rows = self.reward, np.repeat(np.arange(self.types), self.counts)
-        return replace(
-            self,
-            influence=np.repeat(self.influence, self.counts, axis=-3),
-            counts=None,
-            reward=None if reward is None else partial(_spread_rows, reward, rows),
-        )
+
+        def spread(h: int, s: int, x: np.ndarray) -> np.ndarray:
+            if np.ndim(x) > 1:
+                raise ValueError("x: expected one aggregate")
+            return np.asarray(reward(h, s, x))[rows]  # pyright: ignore[reportOptionalCall]
+
+        influence = np.repeat(self.influence, self.counts, axis=-3)
+        return replace(self, influence=influence, counts=None, reward=reward and spread)
 
     def unrewarded(self) -> "Spec":
         """The same without the rewards: what a learner of unknown rewards is handed."""
@@ -198,26 +196,112 @@ def as_spec(env: Any, spec: Any) -> Spec:
     return spec
 
 
-def _nothing(shape: tuple[int, int], value: float, h: int, s: int, x: np.ndarray) -> np.ndarray:
-    return np.full(np.broadcast_shapes(shape, np.shape(x)[:-1]), value)
+class Simulator:
+    """Plays episodes of a game: `reset()` and `step(actions)`, and a `spec` of what is declared.
+
+    - `key`: where randomness begins. Episode k is a function of the key and k alone, so that a
+      learner that was stopped goes on as if it had not been (`seek`).
+    - `start`: the state in which episodes begin, or probabilities of the states; all alike
+      unless given.
+    - `noise`: standard deviation of Gaussian noise in the rewards that are seen.
+
+    **Example**
+
+    >>> import numpy as np, equipoise as eq
+    >>> env = eq.aggregative.Simulator(eq.games.load("demand-response", agents=100), key=0, start=1)
+    >>> env.reset()
+    1
+    >>> state, rewards = env.step(np.zeros(100, int))
+    >>> state in (0, 1, 2), rewards.shape
+    (True, (100,))
+    """
+
+    #: What a learner is told.
+    spec: Spec
+
+    def __init__(self, game: Any, key: int = 0, *, start: Any = None, noise: float = 0.0):
+        if not isinstance(game, AggregativeMarkovGame):
+            raise ValueError(
+                f"game: expected an AggregativeMarkovGame, found {type(game).__name__}"
+            )
+        checks.check_range("noise", noise, 0.0, np.inf, high_open=True)
+        self._key = checks.check_count("key", key, at_least=0)
+        self._start = _as_start(start, game.states)
+        self._noise = float(noise)
+        # Bound once: looking up attributes of games is slow, and steps are many.
+        self._rewards, self._transitions = game.rewards, game.transitions
+        self._rows = np.repeat(np.arange(game.types), game.counts)
+        starts = np.flatnonzero(self._start > 0)
+        self.spec = Spec.of(game, None if len(starts) == game.states else starts.tolist())
+        self._episode, self._h, self._state = 0, game.horizon, 0
+        self._rng = np.random.default_rng(0)
+
+    @property
+    def state(self) -> int:
+        """The state the agents are in."""
+        return self._state
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """What tells one simulator from another: a run is not resumed with another."""
+        total = 0.0
+        weights = np.cos(np.arange(self.spec.states))
+        for h, s in self.spec.places:
+            low, high = self.spec.box(h, s)
+            x = low + 0.37 * (high - low)
+            total += float(self._rewards(h, s, x).sum() + self._transitions(h, s, x) @ weights)
+        own = {"key": self._key, "noise": self._noise, "start": self._start.tolist()}
+        return own | {"game fingerprint": round(total, 9)}
+
+    def seek(self, episode: int) -> None:
+        """Make the next `reset` begin this episode, counted from 0."""
+        self._episode = checks.check_count("episode", episode, at_least=0)
+
+    def reset(self) -> int:
+        """Begin the next episode; returns its first state."""
+        self._rng = np.random.default_rng((self._key, self._episode))
+        self._episode += 1
+        self._h, self._state = 0, _draw(self._rng, self._start)
+        return self._state
+
+    def step(self, actions: Any) -> tuple[int, np.ndarray]:
+        """Take (agents,) actions; returns the next state and (agents,) rewards as seen.
+
+        The state after the last step is one that nobody acts in.
+        """
+        spec, h, s = self.spec, self._h, self._state
+        if h >= spec.horizon:
+            raise ValueError(f"step: expected reset() after {spec.horizon} steps, found a step")
+        actions = np.asarray(actions)
+        m = spec.actions
+        checks.check_shape("actions", actions, (len(self._rows),), "one for each agent")
+        if actions.dtype.kind not in "iu" or actions.min() < 0 or actions.max() >= m:
+            raise ValueError(f"actions: expected whole numbers from 0 to {m - 1}")
+        cells = self._rows * m + actions
+        x = spec.aggregate(h, s, np.bincount(cells, minlength=spec.types * m))
+        rewards = self._rewards(h, s, x).ravel()[cells]
+        if self._noise:
+            rewards = rewards + self._noise * self._rng.standard_normal(len(cells))
+        self._state = _draw(self._rng, self._transitions(h, s, x))
+        self._h += 1
+        return self._state, rewards
 
 
-def _stay(states: int, h: int, s: int, x: np.ndarray) -> np.ndarray:
-    return np.broadcast_to(np.eye(states)[s], (*np.shape(x)[:-1], states))
+def _as_start(start: Any, states: int) -> np.ndarray:
+    """(states,): the chances of first states."""
+    if start is None:
+        return np.full(states, 1.0 / states)
+    if np.ndim(start) == 0:
+        state = checks.check_count("start", start, at_least=0)
+        if state >= states:
+            raise ValueError(f"start: expected a state from 0 to {states - 1}, found {start}")
+        return np.eye(states)[state]
+    chances = checks.as_float_array("start", start)
+    checks.check_shape("start", chances, (states,), "a chance for each state")
+    return np.asarray(checks.check_probabilities("start", chances))
 
 
-def _spread_rows(reward: Any, rows: np.ndarray, h: int, s: int, x: np.ndarray) -> np.ndarray:
-    """Rewards of agents one by one, from those of their types at one aggregate."""
-    if np.ndim(x) > 1:
-        raise ValueError("x: expected one aggregate")
-    return np.asarray(reward(h, s, x))[rows]
-
-
-def check_rewards(rewards: str, spec: Spec) -> str:
-    """Refuse anything but "known", with rewards in the spec, and "unknown"."""
-    if rewards not in ("known", "unknown"):
-        raise ValueError(f"rewards: expected 'known' or 'unknown', found {rewards!r}")
-    if rewards == "known" and spec.reward is None:
-        raise ValueError("rewards: expected 'unknown', since the spec has no reward(h, s, x)")
-    checks.check_finite("bounds", np.array(spec.bounds))
-    return rewards
+def _draw(rng: np.random.Generator, chances: np.ndarray) -> int:
+    """One state, by one uniform number."""
+    drawn = int(np.searchsorted(np.cumsum(chances), rng.random(), side="right"))
+    return min(drawn, len(chances) - 1)

@@ -27,6 +27,8 @@ _KERNELS = {
     "matrix_gains": "_gains",
     "solve_markov": "_markov",
     "markov_gains": "_markov_gains",
+    "lemke_howson": "bimatrix",
+    "bimatrix_gains": "bimatrix",
 }
 #: Seconds of work from which threads are worth their start.
 _THREADS_FROM = 1e-3

@@ -5,8 +5,8 @@ The names of the arrays say what the file holds:
 | game | arrays |
 |---|---|
 | `MatrixGame` | `payoff` |
-| `NormalFormGame` | `payoffs` |
-| `MarkovGame` | `reward`, `transition`, `discount` |
+| `NormalFormGame` | `payoffs`; of a batch also `players` |
+| `MarkovGame` | `reward`, `transition`, `discount`; `horizon` where it ends |
 | `ContinuousGame` of polynomial terms | `own`, and what else `PolynomialTerms` and the game take |
 | `ContextualGame` | `agents`, `scopes_K` and `tables_K` of every order K |
 | `DecoupledMarkovGame` | the same, `transitions` and `initial` |
@@ -81,14 +81,28 @@ def _number(name: str, array: np.ndarray | None, default: float) -> float:
     return array.item()
 
 
+def _normal_arrays(game: Any) -> Arrays:
+    # A single game needs no number of players, and reads in older versions.
+    players = {"players": np.int64(game.players)} if game.batch_shape else {}
+    return {"payoffs": game.payoffs} | players
+
+
+def _normal(arrays: Arrays, labels: Any) -> NormalFormGame:
+    players = arrays["players"].item() if "players" in arrays else None
+    return NormalFormGame(arrays["payoffs"], players=players, labels=labels)
+
+
 def _markov_arrays(game: Any) -> Arrays:
-    discount = np.float64(game.discount)
-    return {"reward": game.reward, "transition": game.transition, "discount": discount}
+    arrays = {"reward": game.reward, "transition": game.transition}
+    arrays["discount"] = np.float64(game.discount)
+    return arrays if game.horizon is None else arrays | {"horizon": np.int64(game.horizon)}
 
 
 def _markov(arrays: Arrays, labels: Any) -> MarkovGame:
     discount = _number("discount", arrays["discount"], 0.0)
-    return MarkovGame(arrays["reward"], arrays["transition"], discount, labels=labels)
+    horizon = arrays["horizon"].item() if "horizon" in arrays else None
+    options: dict[str, Any] = {"horizon": horizon, "labels": labels}
+    return MarkovGame(arrays["reward"], arrays["transition"], discount, **options)
 
 
 def _continuous_arrays(game: Any) -> Arrays:
@@ -181,7 +195,7 @@ def _terms(arrays: Arrays, labels: Any) -> ContextualGame | DecoupledMarkovGame:
 #: Class of game -> what its file holds.
 _TO_ARRAYS: dict[type[Game], Callable[[Any], Arrays]] = {
     MatrixGame: lambda game: {"payoff": game.payoff},
-    NormalFormGame: lambda game: {"payoffs": game.payoffs},
+    NormalFormGame: _normal_arrays,
     MarkovGame: _markov_arrays,
     ContinuousGame: _continuous_arrays,
     ContextualGame: _terms_arrays,
@@ -198,10 +212,13 @@ _FROM_ARRAYS: dict[tuple[str, ...], tuple[re.Pattern[str], Callable[[Arrays, Any
         lambda arrays, labels: MatrixGame(arrays["payoff"], labels=labels),
     ),
     ("payoffs",): (
-        re.compile("payoffs"),
-        lambda arrays, labels: NormalFormGame(arrays["payoffs"], labels=labels),
+        re.compile("payoffs|players"),
+        _normal,
     ),
-    ("reward", "transition", "discount"): (re.compile("reward|transition|discount"), _markov),
+    ("reward", "transition", "discount"): (
+        re.compile("reward|transition|discount|horizon"),
+        _markov,
+    ),
     ("own",): (
         re.compile(
             rf"own|effects|horizon|{_SHARED}"

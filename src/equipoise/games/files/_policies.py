@@ -1,5 +1,6 @@
 """Policies in files: JSON for reading and writing by hand, `.npz` for batches."""
 
+import inspect
 import os
 import re
 from collections.abc import Mapping
@@ -32,6 +33,8 @@ _LISTS = {
     "aggregative": lambda plain, game: AggregativePolicy.of_agents(plain, game.counts),
     "aggregative-markov": lambda plain, game: AggregativePolicy.of_agents(plain, game.counts),
 }
+#: The array by which each kind of policy is known in a `.npz` file.
+_MARKS = {"joint": "joint", "policies": "mixture", "points": "continuous", "rows": "aggregative"}
 _PLAYER = re.compile(r"(?:policy|arr)_(\d{1,6})")
 
 
@@ -94,13 +97,13 @@ def _from_arrays(arrays: Mapping[str, np.ndarray]) -> Policy:
     players = {int(match[1]): a for name, a in arrays.items() if (match := _PLAYER.fullmatch(name))}
     if players:
         return Profile.from_plain({"strategies": {str(i): a for i, a in players.items()}})
-    for mark, kind in (("policies", "mixture"), ("points", "continuous"), ("rows", "aggregative")):
+    for mark, kind in _MARKS.items():
         if mark in arrays:
-            names = ("rows", "counts", "actions") if mark == "rows" else (mark, "weights")
+            names = inspect.signature(POLICIES[kind]).parameters
             parts = {name: arrays[name] for name in names if name in arrays}
             return POLICIES[kind].from_plain(parts)
     found = ", ".join(sorted(arrays))[:200] or "nothing"
-    expected = "arrays policy_0, policy_1, ...; policies; points; or rows, counts and actions"
+    expected = "arrays policy_0, policy_1, ...; joint; policies; points; or rows, counts, actions"
     raise InputError("policy", expected, found)
 
 

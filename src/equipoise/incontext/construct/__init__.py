@@ -1,5 +1,7 @@
 """Transformers built by hand: the weights that the in-context paper's theorems speak of."""
 
+from types import ModuleType as _Module
+
 from equipoise.incontext.construct._arithmetic import Reciprocal as Reciprocal
 from equipoise.incontext.construct._hand_built import HandBuilt as HandBuilt
 from equipoise.incontext.construct._hand_built import PositionTokens as PositionTokens
@@ -16,5 +18,6 @@ from equipoise.incontext.construct._surrogate import (
 from equipoise.incontext.construct._surrogate import surrogate_bound as surrogate_bound
 from equipoise.incontext.construct._surrogate import surrogate_step as surrogate_step
 
-#: Everything imported above.
-__all__ = sorted(name for name in vars() if not name.startswith("_"))  # pyright: ignore[reportUnsupportedDunderAll]
+#: Everything imported above; modules are listed by name.
+_NAMES = [n for n, v in vars().items() if n[0] != "_" and not isinstance(v, _Module)]
+__all__ = sorted(_NAMES)  # pyright: ignore[reportUnsupportedDunderAll]

@@ -41,7 +41,7 @@ class Critic:
     2
     >>> eq.offline.deep.Critic(rank=0)
     Traceback (most recent call last):
-    ValueError: rank: expected a whole number >= 1 or "joint", found 0
+    equipoise.core.errors.InputError: rank: expected a whole number >= 1 or "joint", found 0
     """
 
     rank: int | str = 2

@@ -16,16 +16,209 @@ Every part leaves a record of its own in the run folder, and one that is there i
 """
 
 import os
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
+import equinox as eqx
+import jax
 import numpy as np
 
+from equipoise import dynamics, incontext
+from equipoise.certificates import certify
+from equipoise.core import checks
+from equipoise.core.randomness import as_key
+from equipoise.games import MarkovGame, MatrixGame, families
+from equipoise.games.families import Family
+from equipoise.incontext import Config as Training
 from equipoise.papers import kept
-from equipoise.papers.in_context._parts import Config, run_part, summary
-from equipoise.runs import Record
+from equipoise.papers.in_context._plot import plot
+from equipoise.runs import Record, Table
 
 __all__ = ["Config", "plot", "run"]
+
+#: The name of the family in which nothing is shared between games.
+IID = "iid"
+PRESETS = ("paper", "ours")
+#: Stands for fresh games where there is the size of a training set.
+FRESH = 0
+
+
+@dataclass(frozen=True)
+class Config:
+    """What is trained; `Config.quick()` takes some minutes on two cores.
+
+    **Example**
+
+    >>> from equipoise.papers import in_context
+    >>> in_context.Config().parts[:3], in_context.Config.quick().seeds
+    (('matrix-2', 'matrix-3', 'matrix-5'), 2)
+    """
+
+    #: Actions of the matrix games, one part for each.
+    actions: tuple[int, ...] = (2, 3, 5)
+    #: States of the Markov games, one part for each, and their actions.
+    states: tuple[int, ...] = (2, 3, 5)
+    markov_actions: int = 3
+    discount: float = 0.9
+    #: The paper's rho: how far games are from their base.
+    scales: tuple[float, ...] = (0.1, 0.3, 1.0)
+    seeds: int = 5
+    rounds: int = 256
+    markov_rounds: int = 128
+    #: Shorter trajectories that players are trained at, in a part of its own (3 actions).
+    lengths: tuple[int, ...] = (16, 64)
+    #: (layers, width) of the models of a part of its own; MLPs have four times the width.
+    sizes: tuple[tuple[int, int], ...] = ((1, 32), (2, 64), (4, 128))
+    #: Sizes of the training set in a part of its own; fresh games are added.
+    training_games: tuple[int, ...] = (5, 50, 500)
+    steps: int = 400
+    #: Of the products of matrices: see `equipoise.incontext.Config`.
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    #: Games of a step with our preset, and with the paper's.
+    batch: int = 64
+    paper_batch: int = 32
+    #: Unseen games that players are measured on, for every family and seed.
+    test_games: int = 128
+    #: Games that static policies are made from.
+    memory_games: int = 500
+    #: Parts to run; see `all_parts`.
+    only: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("seeds", "rounds", "markov_rounds", "steps", "test_games", "memory_games"):
+            checks.check_count(name, getattr(self, name))
+        unknown = sorted(set(self.only) - set(self.all_parts))
+        if unknown:
+            raise ValueError(f"only: expected parts among {self.all_parts}, found {unknown}")
+
+    @property
+    def all_parts(self) -> tuple[str, ...]:
+        """Every part there is: one for each panel of the figure, and three beside it."""
+        matrix = tuple(f"matrix-{count}" for count in self.actions)
+        markov = tuple(f"markov-{count}" for count in self.states)
+        return (*matrix, *markov, "lengths", "sizes", "games", "baselines")
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The parts that `run` runs."""
+        return self.only or self.all_parts
+
+    @classmethod
+    def quick(cls, **changes: Any) -> "Config":
+        """The same parts at reduced size.
+
+        >>> Config.quick().rounds
+        32
+        """
+        small = cls(
+            scales=(0.1,),
+            seeds=2,
+            rounds=32,
+            markov_rounds=32,
+            lengths=(8, 16),
+            sizes=((1, 32), (2, 64)),
+            training_games=(5, 50),
+            steps=100,
+            precision="float32",
+            batch=16,
+            paper_batch=16,
+            test_games=64,
+            memory_games=200,
+        )
+        return replace(small, **changes)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """The games of one panel.
+
+    >>> Panel(3, None, 0.0, 256).title
+    'A=3'
+    """
+
+    actions: int
+    states: int | None
+    discount: float
+    #: The length of the trajectories.
+    rounds: int
+
+    @property
+    def title(self) -> str:
+        """As it stands above the axes."""
+        return f"A={self.actions}" if self.states is None else f"S={self.states}"
+
+    def family(self, name: str, seed: int, key: Any) -> Family:
+        """A family by its name: `rho=0.1` around the base game of this seed, or `iid`.
+
+        All are made by one function, so that one program serves all: independent rewards are
+        those within .5 of .5, and transitions are independent of a base that weighs 1e-6.
+        """
+        if name != IID:
+            more = {} if self.states is None else {"states": self.states, "discount": self.discount}
+            uniform = families.uniform(self.actions, **more)
+            base = uniform.sample(key=make_key(key, self.title, "base", seed))
+            return families.perturbed(base, float(name.removeprefix("rho=")))
+        if self.states is None:
+            return families.perturbed(MatrixGame(np.full((self.actions,) * 2, 0.5)), 0.5)
+        shape = (self.states, self.actions, self.actions)
+        even = np.full((*shape, self.states), 1.0 / self.states)
+        near = families.perturbed(MarkovGame(np.full(shape, 0.5), even, self.discount), 0.5)
+        return eqx.tree_at(lambda f: f.transitions.scale, near, 1e6)
+
+    def test_games(self, name: str, seed: int, count: int, key: Any) -> Any:
+        """Unseen games of a family: the same for all players, and for the baselines."""
+        own = make_key(key, self.title, name, "test", seed)
+        return self.family(name, seed, key).sample(count, key=own)
+
+
+def make_panel(config: Config, part: str) -> Panel:
+    """The games of a part; of three actions where it is about something else.
+
+    >>> make_panel(Config(), "markov-5").title
+    'S=5'
+    """
+    kind, _, count = part.partition("-")
+    if kind == "markov":
+        return Panel(config.markov_actions, int(count), config.discount, config.markov_rounds)
+    return Panel(int(count) if count else 3, None, 0.0, config.rounds)
+
+
+def family_names(config: Config) -> tuple[str, ...]:
+    """Names of the families, from similar games to independent ones.
+
+    >>> family_names(Config.quick())
+    ('rho=0.1', 'iid')
+    """
+    return (*(f"rho={scale:g}" for scale in config.scales), IID)
+
+
+def training(config: Config, preset: str, rounds: int, **changes: Any) -> Training:
+    """How players are trained: as the paper does, or as we do; of the paper's size.
+
+    >>> training(Config(), "ours", 64).loss, training(Config(), "paper", 64).tokens
+    ('exploitability', 'vocabulary')
+    """
+    common: dict[str, Any] = {"steps": config.steps, "held_out": 8, "precision": config.precision}
+    if jax.default_backend() != "cpu":
+        common["micro_batch"] = 32  # many pairs at once: tables of attention must fit in memory
+    if preset == "paper":
+        made = Training.paper(rounds=rounds, batch=config.paper_batch, patience=None, **common)
+    else:
+        warmup = min(100, config.steps // 5)
+        made = Training(rounds=rounds, batch=config.batch, shared=False, warmup=warmup, **common)
+    return replace(made, **changes)
+
+
+def make_key(key: Any, *words: Any) -> jax.Array:
+    """A key for a purpose, named by words.
+
+    >>> bool((make_key(0, "a") == make_key(0, "a")).all())
+    True
+    """
+    return jax.random.fold_in(as_key(key), zlib.crc32(repr(words).encode()))
 
 
 def run(config: Config, key: int = 0, folder: str | os.PathLike[str] | None = None) -> Record:
@@ -55,131 +248,162 @@ def run(config: Config, key: int = 0, folder: str | os.PathLike[str] | None = No
     return Record("in-context", config, {"key": key}, arrays, {"gaps": summary(arrays)})
 
 
-#: Colour and dash of everybody that is drawn.
-STYLES: dict[str, dict[str, Any]] = {
-    "ours": {"color": "#2b8cc4", "lw": 2.0, "marker": "o", "ms": 3},
-    "paper": {"color": "#d55e00", "lw": 2.0, "marker": "s", "ms": 3},
-    "omd": {"color": "#00a878", "lw": 1.3},
-    "exp3-ix (average)": {"color": "#8a7fd1", "lw": 1.3},
-    "v-learning": {"color": "#b07a3c", "lw": 1.3},
-    "uniform": {"color": "#7f8790", "lw": 1.0, "ls": ":"},
-    "base Nash": {"color": "#c65d9c", "lw": 1.0, "ls": "--"},
-    "mean Nash": {"color": "#e08a00", "lw": 1.0, "ls": "-."},
-    "best static": {"color": "#303030", "lw": 1.0, "ls": "--"},
-}
-#: What the axes of the panels beside the figure are about.
-BESIDE = {
-    "lengths": "rounds trained at and played",
-    "sizes": "round",
-    "games": "training games",
-}
+def run_part(config: Config, part: str, key: Any) -> Record:
+    """One part; arrays are named `panel|family|player` and hold (seeds, x), means over games."""
+    kind = part.partition("-")[0]
+    own = {"lengths": _lengths, "sizes": _sizes, "games": _games, "baselines": _baselines}
+    measure: Callable[[Config, str, Any], dict[str, np.ndarray]] = own.get(kind, _curves)
+    arrays = measure(config, part, key)
+    return Record("in-context", config, {"part": part}, arrays, {"gaps": summary(arrays)})
 
 
-def plot(record: Record) -> Any:
-    """A row of panels for each family, a column for each kind of game, all on the same axes.
+def summary(arrays: dict[str, np.ndarray]) -> Table:
+    """Mean over seeds, and the standard deviation between them, of every curve at every x."""
+    rows = []
+    for name, values in arrays.items():
+        panel, _, rest = name.partition("|")
+        family, _, player = rest.partition("|")
+        if player:
+            spread = values.std(0, ddof=1) if len(values) > 1 else np.zeros(values.shape[1])
+            for x, mean, between in zip(arrays[f"{panel}|x"], values.mean(0), spread, strict=True):
+                rows.append((panel, family, player, int(x), float(mean), float(between)))
+    return Table(("panel", "family", "player", "x", "gap", "between seeds"), rows)
 
-    Below them, players trained at shorter trajectories, models of several sizes, and the number
-    of training games. Bands are one standard deviation between seeds.
 
-    **Example**
+def record_rounds(rounds: int) -> np.ndarray:
+    """Powers of two up to the last round.
 
-    >>> from equipoise.papers import in_context
-    >>> from equipoise.runs import Record
-    >>> arrays = {"A=2|x": [1, 2, 4], "A=2|iid|ours": [[0.3, 0.2, 0.1]]}
-    >>> len(in_context.plot(Record("in-context", arrays=arrays)).axes)
-    1
+    >>> record_rounds(20).tolist()
+    [1, 2, 4, 8, 16, 20]
     """
-    from matplotlib.figure import Figure
-
-    keys = [name.split("|") for name in record.arrays if name.count("|") == 2]
-    columns = [p for p in dict.fromkeys(k[0] for k in keys) if p not in BESIDE]
-    columns.sort(key=lambda panel: (panel[0], int(panel[2:])))
-    rows = list(dict.fromkeys(family for panel, family, _ in keys if panel not in BESIDE))
-    rows.sort(key=lambda family: (family == "iid", family))
-    extra = [panel for panel in BESIDE if any(k[0] == panel for k in keys)]
-    wide, tall = max(len(columns), len(extra), 1), len(rows) + bool(extra)
-    figure = Figure(figsize=(2.1 * wide, 1.9 * max(tall, 1)), layout="constrained")
-    first: Any = None
-    for i, family in enumerate(rows):
-        for j, panel in enumerate(columns):
-            axes = figure.add_subplot(tall, wide, 1 + i * wide + j, sharex=first, sharey=first)
-            first = first or axes
-            _draw(axes, record, panel, family)
-            axes.set_title(f"{panel}, {family}", fontsize=9)
-            # The axes of all panels are the same: they are labelled at the edges.
-            axes.tick_params(labelleft=j == 0, labelbottom=i == len(rows) - 1, labelsize=8)
-            axes.set_ylabel("gap" if j == 0 else "")
-            axes.set_xlabel("round" if i == len(rows) - 1 else "")
-    if first is not None:
-        first.set(xscale="log", yscale="log")
-        _legend(figure)
-    for j, panel in enumerate(extra):
-        axes = figure.add_subplot(tall, wide, 1 + len(rows) * wide + j)
-        _draw_beside(axes, record, panel)
-    return figure
+    powers = [2**k for k in range(31) if 2**k < rounds]
+    return np.array([*powers, rounds])
 
 
-def _draw(axes: Any, record: Record, panel: str, family: str) -> None:
-    if f"{panel}|x" not in record.arrays:
-        return
-    x = record.arrays[f"{panel}|x"]
-    for who, style in STYLES.items():
-        values = record.arrays.get(f"{panel}|{family}|{who}")
-        if values is not None:
-            _band(axes, x, values, label=who, **style)
-    axes.grid(True, alpha=0.25, lw=0.6)
+def mean_gap(panel: Panel, games: Any, policies: Any) -> float:
+    """The mean of `nash_conv`; in Markov games in units of 1/(1 - discount)."""
+    return float(np.mean(certify(games, policies).nash_conv) * (1.0 - panel.discount))
 
 
-def _band(axes: Any, x: np.ndarray, values: np.ndarray, **style: Any) -> None:
-    mean, spread = values.mean(0), values.std(0, ddof=1) if len(values) > 1 else 0.0
-    (line,) = axes.plot(x, mean, **style)
-    low = np.maximum(mean - spread, mean / 10)
-    axes.fill_between(x, low, mean + spread, color=line.get_color(), alpha=0.15, lw=0)
+def _curves(config: Config, part: str, key: Any) -> dict[str, np.ndarray]:
+    """Every family with both presets: the gap at every recorded round."""
+    panel, names = make_panel(config, part), family_names(config)
+    arrays = {f"{panel.title}|x": record_rounds(panel.rounds)}
+    for preset in PRESETS:
+        how = training(config, preset, panel.rounds)
+        found = zip(names, _train(config, panel, names, how, key, (part, preset)), strict=True)
+        arrays |= {f"{panel.title}|{name}|{preset}": gaps for name, gaps in found}
+    return arrays
 
 
-def _draw_beside(axes: Any, record: Record, panel: str) -> None:
-    x = record.arrays[f"{panel}|x"]
-    places = x if panel != "games" else np.arange(1, len(x) + 1)
-    for name, values in record.arrays.items():
-        at, _, who = name.partition("|")
-        if at == panel and "|" in who:
-            family, player = who.split("|")
-            style = {"lw": 1.5, "marker": "o", "ms": 3}
-            if player in STYLES:
-                style |= {"color": STYLES[player]["color"], "ls": "-" if family == "iid" else "--"}
-            own = (places, values)
-            if panel == "lengths":
-                own = _with_whole(record, *own, f"{family}|{player}")
-            _band(axes, *own, label=f"{player}, {family}", **style)
-    if panel == "games":
-        axes.set_xticks(places, [str(n) if n else "fresh" for n in x])
+def _lengths(config: Config, part: str, key: Any) -> dict[str, np.ndarray]:
+    """Players trained at shorter trajectories, after their last round."""
+    panel = make_panel(config, part)
+    names = (family_names(config)[0], IID)
+    found: dict[str, list[np.ndarray]] = {}
+    for length in config.lengths:
+        for preset in PRESETS:
+            how = training(config, preset, length)
+            trained = _train(config, panel, names, how, key, (part, length, preset))
+            for name, gaps in zip(names, trained, strict=True):
+                found.setdefault(f"{part}|{name}|{preset}", []).append(gaps[:, -1])
+    arrays = {name: np.stack(columns, 1) for name, columns in found.items()}
+    return {f"{part}|x": np.array(config.lengths), **arrays}
+
+
+def _sizes(config: Config, part: str, key: Any) -> dict[str, np.ndarray]:
+    """Models of several sizes on independent games, with our preset."""
+    panel = make_panel(config, part)
+    arrays = {f"{part}|x": record_rounds(config.rounds)}
+    for layers, width in config.sizes:
+        size = {"layers": layers, "width": width, "hidden": 4 * width}
+        how = training(config, "ours", config.rounds, **size)
+        (gaps,) = _train(config, panel, (IID,), how, key, (part, layers, width))
+        arrays[f"{part}|{IID}|{layers} x {width}"] = gaps
+    return arrays
+
+
+def _games(config: Config, part: str, key: Any) -> dict[str, np.ndarray]:
+    """Training sets of several sizes, and fresh games, on independent games."""
+    panel = make_panel(config, part)
+    arrays = {f"{part}|x": np.array([*config.training_games, FRESH])}
+    for preset in PRESETS:
+        how = training(config, preset, config.rounds, training_games=None)
+        counts = np.repeat(config.training_games, config.seeds)
+        names = [IID] * len(config.training_games)
+        words = (part, preset)
+        columns = _train(config, panel, names, how, key, words, counts.tolist())
+        columns += _train(config, panel, [IID], how, key, (*words, "fresh"))
+        arrays[f"{part}|{IID}|{preset}"] = np.stack([gaps[:, -1] for gaps in columns], 1)
+    return arrays
+
+
+def _train(
+    config: Config,
+    panel: Panel,
+    names: Sequence[str],
+    how: Any,
+    key: Any,
+    words: Any,
+    training_games: list[int] | None = None,
+) -> list[np.ndarray]:
+    """(seeds, recorded rounds) of every name: train, play unseen games, and certify.
+
+    A seed has its own base game, training set, weights and luck.
+    """
+    pairs = [(name, seed) for name in names for seed in range(config.seeds)]
+    made = [panel.family(name, seed, key) for name, seed in pairs]
+    players = incontext.sweep(
+        made, how, key=make_key(key, "train", *words), training_games=training_games
+    )
+    curves = []
+    for (name, seed), pair in zip(pairs, players, strict=True):
+        games = panel.test_games(name, seed, config.test_games, key)
+        options = {"key": make_key(key, "play", seed), "precision": config.precision}
+        record = record_rounds(how.rounds).tolist()
+        episode = incontext.play(pair, games, rounds=how.rounds, record=record, **options)
+        policies = zip(*episode.recorded.last, strict=True)
+        curves.append([mean_gap(panel, games, policy) for policy in policies])
+    return list(np.array(curves).reshape(len(names), config.seeds, -1))
+
+
+def _baselines(config: Config, part: str, key: Any) -> dict[str, np.ndarray]:
+    """What does not adapt, and what learns without having been trained."""
+    arrays: dict[str, np.ndarray] = {}
+    for name in (n for n in config.all_parts if n.startswith(("matrix", "markov"))):
+        panel = make_panel(config, name)
+        x = record_rounds(panel.rounds)
+        arrays[f"{panel.title}|x"] = x
+        for family in family_names(config):
+            found: dict[str, list[Any]] = {}
+            for seed in range(config.seeds):
+                games = panel.test_games(family, seed, config.test_games, key)
+                base = panel.family(family, seed, key)
+                memory = base.sample(
+                    config.memory_games, key=make_key(key, panel.title, family, "memory")
+                )
+                static = incontext.static_policies(memory, None if family == IID else base)
+                for who, pair in static.items():
+                    gap = np.full(len(x), mean_gap(panel, games, pair))
+                    found.setdefault(who, []).append(gap)
+                for who, curve in _learners(panel, games, x, seed, key).items():
+                    found.setdefault(who, []).append(curve)
+            for who, curves in found.items():
+                arrays[f"{panel.title}|{family}|{who}"] = np.stack(curves)
+    return arrays
+
+
+def _learners(
+    panel: Panel, games: Any, rounds: np.ndarray, seed: int, key: Any
+) -> dict[str, np.ndarray]:
+    if panel.states is None:
+        learners = {"omd": dynamics.OMD(), "exp3-ix (average)": dynamics.EXP3IX()}
     else:
-        axes.set_xscale("log", base=2 if panel == "lengths" else 10)
-    axes.set(yscale="log", xlabel=BESIDE[panel], ylabel="gap")
-    axes.tick_params(which="both", labelsize=7)
-    axes.set_title(f"A=3: {panel}", fontsize=9)
-    axes.grid(True, alpha=0.25, lw=0.6)
-    axes.legend(fontsize=6, frameon=False)
-
-
-def _with_whole(
-    record: Record, x: np.ndarray, values: np.ndarray, name: str
-) -> tuple[np.ndarray, np.ndarray]:
-    """Gaps against the length of training, with those of whole trajectories from the main panel."""
-    if f"A=3|{name}" not in record.arrays:
-        return x, values
-    whole, last = record.arrays["A=3|x"][-1], record.arrays[f"A=3|{name}"][:, -1:]
-    return np.append(x, whole), np.concatenate([values, last], 1)
-
-
-def _legend(figure: Any) -> None:
-    """One for all panels."""
-    found: dict[str, Any] = {}
-    for axes in figure.axes:
-        handles, labels = axes.get_legend_handles_labels()
-        found |= {label: h for h, label in zip(handles, labels, strict=True) if label in STYLES}
-    ordered = [label for label in STYLES if label in found]
-    figure.legend(
-        [found[label] for label in ordered], ordered, loc="outside upper center", ncols=9,
-        fontsize=8, frameon=False,
-    )  # fmt: skip
+        learners = {"omd": dynamics.MarkovOMD(), "v-learning": dynamics.VLearning()}
+    curves = {}
+    for name, learner in learners.items():
+        how = {"key": make_key(key, "play", seed), "record": rounds.tolist()}
+        trace = dynamics.play(games, learner, learner, rounds=int(rounds[-1]), **how)
+        gaps = trace.average_curve if name.endswith("(average)") else trace.curve
+        curves[name] = np.asarray(gaps).mean(1) * (1.0 - panel.discount)
+    return curves

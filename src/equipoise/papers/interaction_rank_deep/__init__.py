@@ -15,22 +15,142 @@ Every part leaves a record of its own in the run folder, and one that is there i
 """
 
 import os
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from equipoise.certificates import certify
+from equipoise.games import ContinuousPolicy, load
+from equipoise.offline import collect, deep
+from equipoise.offline.deep import ARCHITECTURES, TD3BC, Critic, LinearCritic
 from equipoise.papers import kept, rows_of
-from equipoise.papers.interaction_rank_deep._parts import (
-    ABLATIONS,
-    FIGURES,
-    Config,
-    parts,
-    run_part,
-)
+from equipoise.papers.interaction_networks import count_weights
+from equipoise.papers.interaction_rank_deep._plot import plot
 from equipoise.runs import Record, Table
 
 __all__ = ["ABLATIONS", "FIGURES", "Config", "plot", "run"]
+
+#: What `--figure` may name.
+FIGURES = ("2", "3", "4", "ablations")
+#: Ways to train: ours, and what is printed in Table 2.
+RECIPES = ("ours", "printed")
+LINEAR = "2-IR-linear"
+#: What is changed, one thing at a time, from our recipe: settings of critics and of actors, or
+#: another recipe for them, and the rows of the log.
+ABLATIONS: dict[str, dict[str, Any]] = {
+    "ours": {},
+    "normaliser: policy": {"actors": {"normaliser": "policy"}},
+    "alpha: 2.5": {"actors": {"alpha": 2.5}},
+    "alpha: 1": {"actors": {"alpha": 1.0}},
+    "others: data": {"actors": {"others": "data"}},
+    "start: shared": {"actors": {"shared_start": True}},
+    "actors: printed": {"actors": "printed"},
+    "patience: 20 steps": {"critics": {"patience_unit": "steps"}},
+    "critic rate: 1e-4": {"critics": {"learning_rate": 1e-4}},
+    "rewards: as they are": {"critics": {"standardise": False}},
+    "critics: printed": {"critics": "printed"},
+    "rows: 10 per agent": {"rows": 10},
+}
+#: What an Adam step keeps of every weight, in bytes: itself, its gradient, two moments, the best
+#: so far, and something to work with.
+_BYTES = 24
+
+
+@dataclass(frozen=True)
+class Config:
+    """What is run. `Config.quick()` is for a CPU, `Config()` for a GPU.
+
+    >>> Config().agents, Config.quick().agents
+    (50, 20)
+    """
+
+    figures: tuple[str, ...] = FIGURES
+    agents: int = 50
+    noise: float = 1.0
+    trials: int = 10
+    #: Critics of Figure 2 and of the ablations.
+    critics: tuple[str, ...] = ("1-IR-128", "2-IR-64", "joint-2x512", LINEAR)
+    #: Critics of Figures 3 and 4.
+    architectures: tuple[str, ...] = (*ARCHITECTURES, LINEAR)
+    recipes: tuple[str, ...] = RECIPES
+    #: Rows of the log for each agent: of Figure 2, and of all else. The paper's rule is 10.
+    rows_per_agent: tuple[int, ...] = (5, 10, 20, 50, 100)
+    fixed_rows_per_agent: int = 20
+    ablations: tuple[str, ...] = tuple(ABLATIONS)
+    #: Steps of actors in our recipe; the printed one has 500 epochs.
+    steps: int = 3000
+    #: At most so many steps of actors in the printed recipe; the policies have long settled.
+    most_steps: int = 20_000
+    snapshots: int = 25
+    #: Bytes of weights, gradients and moments that are on the device at a time.
+    room: float = 60e9
+
+    def __post_init__(self) -> None:
+        for name, values, known in (
+            ("figures", self.figures, FIGURES),
+            ("critics", self.critics, (*ARCHITECTURES, LINEAR)),
+            ("architectures", self.architectures, (*ARCHITECTURES, LINEAR)),
+            ("recipes", self.recipes, RECIPES),
+            ("ablations", self.ablations, tuple(ABLATIONS)),
+        ):
+            for value in values:
+                if value not in known:
+                    raise ValueError(f"{name}: expected some of {known}, found {value!r}")
+        if "ablations" in self.figures and not set(self.critics) - {LINEAR}:
+            raise ValueError(
+                f"critics: expected a network among those of ablations, found {self.critics}"
+            )
+
+    @classmethod
+    def quick(cls, **changes: Any) -> "Config":
+        """Fewer agents, trials, architectures and sizes: a minute or two for Figure 2 on a CPU.
+
+        >>> Config.quick(figures=("2",)).trials
+        3
+        """
+        quick: dict[str, Any] = {
+            "agents": 20,
+            "trials": 3,
+            "critics": ("1-IR-128", "2-IR-64", "joint-2x128", LINEAR),
+            "architectures": ("1-IR-128", "1-IR-256", "2-IR-64", "joint-2x128", LINEAR),
+            "rows_per_agent": (10, 20, 50),
+            "ablations": ("ours", "normaliser: policy", "others: data", "patience: 20 steps"),
+            "recipes": ("ours",),
+            "steps": 1500,
+            "snapshots": 12,
+        }
+        return cls(**(quick | changes))
+
+
+def critic_of(name: str, recipe: str) -> Critic | LinearCritic:
+    """A critic by name, trained by a recipe."""
+    if name == LINEAR:
+        return Critic.linear(rank=2)
+    return Critic.paper(name) if recipe == "printed" else Critic.named(name)
+
+
+def method_of(config: Config, recipe: str, samples: int) -> TD3BC:
+    """How actors improve, by a recipe."""
+    if recipe == "ours":
+        return TD3BC(steps=config.steps)
+    paper = TD3BC.paper()
+    return TD3BC.paper(steps=min(paper.steps_for(samples), config.most_steps))
+
+
+def recipe_of(
+    config: Config, name: str, samples: int, recipe: str = "ours", change: str = "ours"
+) -> tuple[Critic | LinearCritic, TD3BC]:
+    """A critic and how actors improve, by a recipe, with one thing changed."""
+    critics, actors = (ABLATIONS[change].get(what, {}) for what in ("critics", "actors"))
+    critic = critic_of(name, "printed" if critics == "printed" else recipe)
+    method = method_of(config, "printed" if actors == "printed" else recipe, samples)
+    critic = critic if isinstance(critics, str) else replace(critic, **critics)
+    return critic, method if isinstance(actors, str) else replace(method, **actors)
 
 
 def run(config: Config, key: int = 0, folder: str | os.PathLike[str] | None = None) -> Record:
@@ -72,137 +192,148 @@ def summary(gaps: Table) -> Table:
     names = ("figure", "critic", "recipe", "change", "rows per agent")
     for named in rows_of(gaps):
         groups.setdefault(tuple(named[n] for n in names), []).append(named)
-    rows = []
-    for group, found in groups.items():
-        worst = np.array([r["max gap"] for r in found])
-        error = worst.std(ddof=1) / np.sqrt(len(worst)) if len(worst) > 1 else np.nan
-        rows.append(
-            dict(zip(names, group, strict=True))
-            | {"trials": len(found), "max gap": float(worst.mean()), "error": float(error)}
-            | {n: float(np.mean([r[n] for r in found])) for n in ("median gap", "validation")}
-            | {n: float(np.mean([r[n] for r in found])) for n in ("explained", "rounds")}
-            | {n: float(found[0][n]) for n in ("fit seconds", "improve seconds")}
-        )
+    rows = [
+        dict(zip(names, group, strict=True)) | {"trials": len(found)} | _means(found)
+        for group, found in groups.items()
+    ]
     return Table.from_dicts(rows)
 
 
-_COLOURS = {"1-IR": "C3", "2-IR": "C0", "joint": "C1"}
-_TITLES = {
-    "2": "Figure 2: pairwise rewards",
-    "3": "Figure 3: pairwise rewards, all architectures",
-    "4": "Figure 4: rewards of the own action, all architectures",
-    "ablations": "Pairwise rewards, one change at a time",
-}
+def _means(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Means over trials, and the standard error of the largest gap."""
+    worst = np.array([row["max gap"] for row in rows])
+    error = worst.std(ddof=1) / np.sqrt(len(worst)) if len(worst) > 1 else np.nan
+    names = ("median gap", "validation", "explained", "rounds", "fit seconds", "improve seconds")
+    means = {name: float(np.mean([row[name] for row in rows])) for name in names}
+    return {"max gap": float(worst.mean()), "error": float(error), **means}
 
 
-def plot(record: Record) -> Any:
-    """A panel for each figure in the record; for Figure 2 also gaps along training and losses.
+@dataclass(frozen=True)
+class Part:
+    """A critic and a recipe, in one of the figures; of the ablations, a critic."""
 
-    **Example**
+    figure: str
+    critic: str
+    recipe: str
 
-    >>> from equipoise.papers import interaction_rank_deep as figures
-    >>> small = figures.Config.quick(
-    ...     figures=("2",), agents=4, critics=("2-IR-linear",), rows_per_agent=(50,), steps=300
-    ... )
-    >>> len(figures.plot(figures.run(small)).axes)
-    3
+    @property
+    def name(self) -> str:
+        """A name for a folder."""
+        return f"figure-{self.figure}-{self.critic}-{self.recipe}".replace("figure-abl", "abl")
+
+
+def parts(config: Config) -> Iterator[Part]:
+    """All parts that a config asks for."""
+    for figure in config.figures:
+        if figure == "ablations":
+            # A linear critic has next to nothing that could be changed.
+            networks = (critic for critic in config.critics if critic != LINEAR)
+            yield from (Part(figure, critic, "ours") for critic in networks)
+            continue
+        names = config.critics if figure == "2" else config.architectures
+        for name in names:
+            recipes = ("ours",) if name == LINEAR else config.recipes
+            yield from (Part(figure, name, recipe) for recipe in recipes)
+
+
+def run_part(config: Config, part: Part, key: int) -> Record:
+    """Fit, improve and certify; a row for each trial, and the gaps along the way."""
+    # Rewards are of rank 2; in Figure 4 of rank 1.
+    name = "square-continuous" if part.figure == "4" else "pairwise-continuous"
+    game = load(name, agents=config.agents, noise=config.noise)
+    rows: dict[tuple[int, str], list[dict[str, Any]]] = {}
+    curves: dict[str, list[np.ndarray]] = {}
+    arrays: dict[str, np.ndarray] = {}
+    for group in _groups(config, part.critic):
+        critics: dict[Any, Any] = {}
+        for ratio, change in _cases(config, part):
+            found, actors = _learn(config, part, game, ratio, change, group, key, critics)
+            rows.setdefault((ratio, change), []).extend(found)
+            if part.figure != "ablations":
+                label = "|".join((part.figure, part.critic, part.recipe, str(ratio)))
+                past = actors.points[None] if actors.history is None else actors.history
+                curve = [_gaps(game, [ContinuousPolicy(p) for p in points]) for points in past]
+                curves.setdefault(f"gap|{label}", []).append(np.array(curve).max(2))
+                arrays[f"steps|{label}"] = actors.recorded
+    arrays |= {label: np.concatenate(found, 1) for label, found in curves.items()}
+    table = Table.from_dicts(row for found in rows.values() for row in found)
+    return Record("interaction-rank-deep", config, {"key": key}, arrays, {"gaps": table})
+
+
+def _cases(config: Config, part: Part) -> list[tuple[int, str]]:
+    """Rows of the log for each agent, and what is changed."""
+    fixed = config.fixed_rows_per_agent
+    if part.figure == "ablations":
+        return [(ABLATIONS[change].get("rows", fixed), change) for change in config.ablations]
+    return [(ratio, "") for ratio in (config.rows_per_agent if part.figure == "2" else (fixed,))]
+
+
+def _groups(config: Config, name: str) -> list[range]:
+    """Trials that fit on the device together; all groups are of one size."""
+    together = config.trials
+    if name != LINEAR:
+        needed = _BYTES * config.agents * count_weights(name, config.agents)[2]
+        fitting = [n for n in range(1, config.trials + 1) if config.trials % n == 0]
+        together = max([n for n in fitting if n * needed <= config.room], default=1)
+    return [range(k, k + together) for k in range(0, config.trials, together)]
+
+
+def _learn(
+    config: Config,
+    part: Part,
+    game: Any,
+    ratio: int,
+    change: str,
+    group: range,
+    key: int,
+    known: dict[Any, Any],
+) -> tuple[list[dict[str, Any]], Any]:
+    """A row for each trial, and the actors; of ablations, critics that do not change are kept."""
+    samples = ratio * config.agents
+    logs = [collect(game, "uniform", samples=samples, key=1000 * key + t) for t in group]
+    critic, method = recipe_of(config, part.critic, samples, part.recipe, change or "ours")
+    most = {"2": max(config.rows_per_agent), "ablations": max(10, config.fixed_rows_per_agent)}
+    capacity = config.agents * most[part.figure] if part.figure in most else None
+    seed, ablation = 100 * key + group.start, part.figure == "ablations"
+    began = time.perf_counter()
+    if (critic, ratio) not in known:
+        if not ablation:
+            known.clear()
+        known[critic, ratio] = deep.fit(logs, critic, key=seed, capacity=capacity)
+    critics = known[critic, ratio]
+    fitted = time.perf_counter()
+    snapshots = 0 if ablation else config.snapshots
+    actors = deep.improve(
+        critics, logs, method, key=seed + 1, capacity=capacity, snapshots=snapshots
+    )
+    seconds = {"fit seconds": fitted - began, "improve seconds": time.perf_counter() - fitted}
+    gaps = _gaps(game, actors.policies)
+    rows = [
+        {
+            **vars(part),
+            "change": change,
+            "rows per agent": ratio,
+            "trial": trial,
+            "max gap": float(gaps[k].max()),
+            "median gap": float(np.median(gaps[k])),
+            "validation": float(critics.validation[k].mean()),
+            "explained": float(critics.explained[k].mean()),
+            "rounds": float(critics.rounds[k].mean()),
+            "parameters": int(critics.parameters),
+            **seconds,
+        }
+        for k, trial in enumerate(group)
+    ]
+    told = ", ".join(f"{name} {value:.3f}" for name, value in _means(rows).items())
+    words = f"figure {part.figure} {part.critic} {part.recipe} {change} M/N {ratio}"
+    print(f"{words} trials {group.start}-{group.stop - 1}: {told}", file=sys.stderr, flush=True)
+    return rows, actors
+
+
+def _gaps(game: Any, policies: list[ContinuousPolicy]) -> np.ndarray:
+    """(trials, agents): gains in the paper's units, root N times rewards where those are divided.
+
+    The paper's metric leaves out the division by root N of its pairwise rewards.
     """
-    from matplotlib.figure import Figure
-
-    rows = rows_of(record.tables["summary"])
-    panels = []
-    for figure in dict.fromkeys(row["figure"] for row in rows):
-        own = [row for row in rows if row["figure"] == figure]
-        if figure == "2":
-            panels += [
-                lambda axes, own=own: _against_rows(axes, own, "max gap"),
-                lambda axes: _curves(axes, record),
-                lambda axes, own=own: _against_rows(axes, own, "validation"),
-            ]
-        else:
-            panels.append(lambda axes, own=own, figure=figure: _bars(axes, own, figure))
-    columns = min(3, len(panels))
-    lines = -(-len(panels) // columns)
-    figure = Figure(figsize=(5.4 * columns, 4.2 * lines), layout="constrained")
-    for number, draw in enumerate(panels):
-        draw(figure.add_subplot(lines, columns, number + 1))
-    return figure
-
-
-def _colour(critic: str) -> str:
-    if critic.endswith("linear"):
-        return "C2"
-    return next(colour for kind, colour in _COLOURS.items() if critic.startswith(kind))
-
-
-def _against_rows(axes: Any, rows: list[dict[str, Any]], measure: str) -> None:
-    """Means over trials against the size of the log, with standard errors of gaps."""
-    for critic, recipe in dict.fromkeys((r["critic"], r["recipe"]) for r in rows):
-        own = [r for r in rows if (r["critic"], r["recipe"]) == (critic, recipe)]
-        own.sort(key=lambda r: r["rows per agent"])
-        x = [r["rows per agent"] for r in own]
-        mean = np.array([r[measure] for r in own])
-        style = "-" if recipe == "ours" else ":"
-        colour = _colour(critic)
-        axes.plot(x, mean, style, color=colour, marker=".", label=f"{critic}, {recipe}")
-        if measure == "max gap":
-            error = np.nan_to_num([r["error"] for r in own])
-            low, high = np.maximum(mean - error, 0.0), mean + error
-            axes.fill_between(x, low, high, color=colour, alpha=0.15, lw=0)
-    axes.set_xscale("log")
-    if measure == "max gap":
-        axes.set_yscale("symlog", linthresh=0.01)
-        axes.set_ylim(0.0, None)
-        axes.set_title(_TITLES["2"], fontsize=9)
-    axes.set_xlabel("rows of the log for each agent (the paper's rule: 10)")
-    axes.set_ylabel("max gap" if measure == "max gap" else "held-out mean squared error")
-    axes.grid(True, alpha=0.25, lw=0.6)
-    axes.legend(fontsize=6, frameon=False)
-
-
-def _curves(axes: Any, record: Record) -> None:
-    """Gaps while actors learn, at the middle size of the log, with our recipe."""
-    found: dict[str, list[tuple[int, str]]] = {}
-    for name in record.arrays:
-        kind, *label = name.split("|")
-        if kind == "gap" and label[0] == "2" and label[2] == "ours":
-            found.setdefault(label[1], []).append((int(label[3]), "|".join(label)))
-    for critic, sizes in found.items():
-        sizes.sort()
-        ratio, label = sizes[(len(sizes) - 1) // 2]
-        gaps = record.arrays[f"gap|{label}"]
-        mean, colour = gaps.mean(1), _colour(critic)
-        error = gaps.std(1, ddof=1) / np.sqrt(gaps.shape[1]) if gaps.shape[1] > 1 else 0.0 * mean
-        steps = record.arrays[f"steps|{label}"]
-        axes.plot(steps, mean, color=colour, label=f"{critic}, {ratio} rows per agent")
-        axes.fill_between(
-            steps, np.maximum(mean - error, 0.0), mean + error, color=colour, alpha=0.15, lw=0
-        )
-    axes.set_xscale("log")
-    axes.set_yscale("symlog", linthresh=0.01)
-    axes.set_ylim(0.0, None)
-    axes.set_xlabel("steps of the actors")
-    axes.set_ylabel("max gap")
-    axes.grid(True, alpha=0.25, lw=0.6)
-    axes.legend(fontsize=6, frameon=False)
-
-
-def _bars(axes: Any, rows: list[dict[str, Any]], figure: str) -> None:
-    """Means over trials and standard errors, architecture by architecture."""
-    labels = [r["change"] or r["recipe"] for r in rows]
-    names = [f"{r['critic']}, {label}" for r, label in zip(rows, labels, strict=True)]
-    places = np.arange(len(rows))
-    worst = [r["max gap"] for r in rows]
-    errors = np.nan_to_num([r["error"] for r in rows])
-    # The printed recipe is pale.
-    colours = [(_colour(r["critic"]), 0.35 if r["recipe"] == "printed" else 0.8) for r in rows]
-    axes.barh(places, worst, xerr=errors, color=colours, height=0.7)
-    axes.plot([r["median gap"] for r in rows], places, "k|", ms=7, label="median agent")
-    axes.set_yticks(places, names, fontsize=5)
-    axes.invert_yaxis()
-    axes.set_xscale("symlog", linthresh=0.01)
-    axes.set_xlim(0.0, None)
-    axes.set_xlabel("max gap")
-    axes.set_title(_TITLES[figure], fontsize=9)
-    axes.grid(True, axis="x", alpha=0.25, lw=0.6)
-    axes.legend(fontsize=6, frameon=False)
+    scale = np.sqrt(game.agents) if game.rank > 1 else 1.0
+    return np.array([np.asarray(certify(game, policy).gains) for policy in policies]) * scale

@@ -1,0 +1,141 @@
+"""Nash equilibria of batches of general-sum bimatrix games, by Lemke and Howson's algorithm.
+
+Payoffs of both players are independent and uniform on [0, 1]. Every contender starts from one NumPy
+array (games, 2, rows, columns) and ends with both players' strategies of every game.
+"""
+
+import importlib
+from collections.abc import Callable
+
+import numpy as np
+
+from benchmarks.harness import Answer, Arrays, Case, Contender
+from benchmarks.harness.measures import as_policy
+
+#: (actions, games) of each case.
+SIZES = ((3, 100_000), (10, 10_000))
+QUICK_SIZES = ((3, 2_000), (10, 200))
+
+
+def ours(data: Arrays) -> Callable[[int], Answer]:
+    """The whole public call: validation, solution, certificate, NumPy in and out."""
+    import equipoise as eq
+
+    payoffs = data["payoffs"]
+
+    def run(count: int) -> Answer:
+        x, y = eq.solve(eq.NormalFormGame(payoffs[:count], players=2)).policy
+        return {"x": x, "y": y}
+
+    return run
+
+
+def ours_pivots(data: Arrays) -> Callable[[int], Answer]:
+    """The pivots beneath it: no game object, no certificate."""
+    from equipoise.core.kernels.lemke_howson import lemke_howson
+
+    payoffs = data["payoffs"]
+
+    def run(count: int) -> Answer:
+        x, y, *_ = lemke_howson(payoffs[:count], 0)
+        return {"x": x, "y": y}
+
+    return run
+
+
+def quantecon(data: Arrays) -> Callable[[int], Answer]:
+    """`lemke_howson` called from Python, its `NormalFormGame` made in the call."""
+    from quantecon.game_theory import NormalFormGame, Player, lemke_howson
+
+    payoffs = data["payoffs"]
+
+    def run(count: int) -> Answer:
+        pairs = []
+        for a, b in payoffs[:count]:
+            game = NormalFormGame((Player(a), Player(np.ascontiguousarray(b.T))))
+            pairs.append(lemke_howson(game))
+        return {"x": [pair[0] for pair in pairs], "y": [pair[1] for pair in pairs]}
+
+    return run
+
+
+def quantecon_loop(data: Arrays) -> Callable[[int], Answer]:
+    """The functions that `lemke_howson` is made of, called from a compiled loop over the games."""
+    import numba
+
+    # `lemke_howson` itself is a function of the package, and hides the module of that name.
+    module = importlib.import_module("quantecon.game_theory.lemke_howson")
+    initialise, pivot = module._initialize_tableaux, module._lemke_howson_tbl
+    strategies = module._get_mixed_actions
+
+    @numba.njit
+    def loop(first, second, x, y):
+        games, m, n = first.shape
+        for g in range(games):
+            tableaux = (np.empty((n, m + n + 1)), np.empty((m, m + n + 1)))
+            bases = (np.empty(n, np.int_), np.empty(m, np.int_))
+            initialise((first[g], second[g]), tableaux, bases)
+            pivot(tableaux, bases, 0, 1_000_000)
+            x[g], y[g] = strategies(tableaux, bases)
+
+    first = np.ascontiguousarray(data["payoffs"][:, 0])
+    second = np.ascontiguousarray(data["payoffs"][:, 1].transpose(0, 2, 1))
+
+    def run(count: int) -> Answer:
+        x, y = (np.empty((count, own.shape[1])) for own in (first, second))
+        loop(first[:count], second[:count], x, y)
+        return {"x": x, "y": y}
+
+    return run
+
+
+def measure(data: Arrays, answer: Answer) -> float:
+    """The largest gain of a player in any game that a contender solved."""
+    x, y = np.asarray(answer["x"]), np.asarray(answer["y"])
+    payoffs = data["payoffs"][: len(x)]
+    x = as_policy("x", x, (len(payoffs), payoffs.shape[2]))
+    y = as_policy("y", y, (len(payoffs), payoffs.shape[3]))
+    rows = np.einsum("gij,gj->gi", payoffs[:, 0], y)
+    columns = np.einsum("gij,gi->gj", payoffs[:, 1], x)
+    gains = rows.max(1) - (rows * x).sum(1), columns.max(1) - (columns * y).sum(1)
+    return float(np.maximum(*gains).max())
+
+
+def cases(quick: bool) -> list[Case]:
+    """One case per size."""
+    needs = ("quantecon", "numba")
+    contenders = (
+        Contender(
+            "ours, one core", ours, ours=True, batched=True, how="one batched call",
+            compiles=True, notes="with certificate", timeout=300.0,
+        ),
+        Contender(
+            "ours, all cores", ours, ours=True, batched=True, how="one batched call",
+            compiles=True, notes="with certificate", timeout=300.0, cores=None,
+        ),
+        Contender(
+            "ours, pivots alone", ours_pivots, ours=True, batched=True, how="one batched call",
+            compiles=True, timeout=300.0,
+        ),
+        Contender(
+            "QuantEcon lemke_howson, compiled loop", quantecon_loop, needs=needs,
+            how="compiled loop", compiles=True, timeout=300.0,
+        ),
+        Contender(
+            "QuantEcon lemke_howson", quantecon, needs=needs, how="Python call per game",
+            compiles=True, notes="game object built in the call", timeout=300.0,
+        ),
+    )  # fmt: skip
+
+    def case(actions: int, games: int) -> Case:
+        shape = (games, 2, actions, actions)
+        return Case(
+            name=f"{actions}x{actions}, {games:,} games",
+            unit="game",
+            items=games,
+            data=lambda: {"payoffs": np.random.default_rng(actions).random(shape)},
+            contenders=contenders,
+            measure=measure,
+        )
+
+    return [case(*size) for size in (QUICK_SIZES if quick else SIZES)]

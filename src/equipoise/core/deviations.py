@@ -1,0 +1,143 @@
+"""What joint play of a Markov game is worth, and what the best deviation from it is.
+
+A policy is a joint distribution over actions for each step and state; product policies are the
+special case in which the actions are independent. A player who deviates faces a decision process:
+
+- "nash" and "cce": it ignores recommendations. The others play the marginal of the joint
+  distribution, and its states are those of the game;
+- "ce": it hears its own recommendation in every step and may reply to it. Its states are pairs of
+  a state and a recommendation.
+
+Finite horizons and the steps before a policy becomes stationary are solved by backward induction,
+the stationary rest of a discounted game by policy iteration.
+"""
+
+import numpy as np
+
+from equipoise.core.mdp import bracket_best_response, bracket_policy
+from equipoise.core.rounding import EPS, WEIGHTS, normalise
+
+
+def joint_markov_values(
+    reward: np.ndarray,
+    transition: np.ndarray,
+    joint: np.ndarray,
+    *,
+    discount: float = 1.0,
+    finite: bool = True,
+    concept: str = "nash",
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """(states, players) each: the value of the policy, that of each player's best deviation, how
+    far their difference can be off, and the largest sum of rewards that can be reached.
+
+    `reward` is (players, states, A_1, ..., A_n), `transition` (states, A_1, ..., A_n, states) and
+    `joint` (steps, states, A_1, ..., A_n). A finite game ends after the last step of `joint`; in
+    one that does not, the last step is repeated for ever.
+
+    >>> reward = np.array([[[[3.0, 0], [5, 1]]], [[[3, 5], [0, 1]]]])
+    >>> both_defect = np.array([[[[0.0, 0], [0, 1]]]])
+    >>> value, best, *_ = joint_markov_values(
+    ...     reward, np.ones((1, 2, 2, 1)), both_defect, discount=0.5, finite=False
+    ... )
+    >>> value.tolist(), best.tolist()
+    ([[2.0, 2.0]], [[2.0, 2.0]])
+    """
+    players, states = reward.shape[:2]
+    steps = len(joint) if finite else len(joint) - 1
+    operations = int(np.prod(reward.shape[2:])) + states + 4 * WEIGHTS + 16
+    found = np.zeros((4, states, players))
+    for i in range(players):
+        table = normalise(reward[i], reward.ndim - 1)
+        own = _own_first(table.scaled, i)
+        moves = np.moveaxis(transition, 1 + i, 1).reshape(*own.shape, states)
+        chances = _own_first_steps(joint, i)
+        value, best, slack, reach = np.zeros((4, states))
+        total = 0.0 if finite else 1.0 / (1.0 - discount)
+        if not finite:
+            value, best, slack, reach = _for_ever(
+                own, moves, chances[-1], discount, concept, operations
+            )
+        most = float(np.abs(own).max())
+        for t in reversed(range(steps)):
+            mean, chain = _chain(own, moves, chances[t])
+            value = mean + discount * chain @ value
+            best = _best_now(own + discount * moves @ best, chances[t], concept)
+            total = 1.0 + discount * total
+            reach = np.full(states, most + discount * float(reach.max()))
+            # What is off at the next step, and the rounding of both sums of this one.
+            slack = discount * (1.0 + operations * EPS) * slack.max() + 4 * operations * EPS * reach
+        found[0, :, i] = table.restore(value + table.offset * total)
+        found[1, :, i] = found[0, :, i] + table.restore(best - value)
+        found[2, :, i] = table.restore(slack + 8 * EPS * reach, up=True)
+        found[2, :, i] += 2 * EPS * np.abs(found[:2, :, i]).max()
+        found[3, :, i] = table.restore(reach)
+    return found[0], found[1], found[2], found[3]
+
+
+def _for_ever(
+    own: np.ndarray,
+    moves: np.ndarray,
+    chances: np.ndarray,
+    discount: float,
+    concept: str,
+    operations: int,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Of a stationary policy: value, best reply, how far they can be off, what can be reached."""
+    size = np.abs(own).max((1, 2))
+    mean, chain = _chain(own, moves, chances)
+    kept = bracket_policy(mean, chain, discount, size, operations)
+    reward, following, start = _process(own, moves, chances, concept)
+    sizes = np.repeat(size, len(reward) // len(size))
+    reply = bracket_best_response(reward, following, discount, sizes, operations)
+
+    def first(array: np.ndarray) -> np.ndarray:
+        return (start * array.reshape(start.shape)).sum(-1)
+
+    value, best = kept.value + kept.rest, first(reply.value + reply.rest)
+    reach = np.maximum(kept.reach, reply.reach.reshape(start.shape).max(-1))
+    slack = kept.above + first(reply.above) + 16 * operations * EPS * reach
+    return value, best, slack, reach
+
+
+def _own_first(table: np.ndarray, player: int) -> np.ndarray:
+    """(states, A_1, ..., A_n) -> (states, A_i, actions of the others)."""
+    moved = np.moveaxis(table, 1 + player, 1)
+    return moved.reshape(*moved.shape[:2], -1)
+
+
+def _own_first_steps(joint: np.ndarray, player: int) -> np.ndarray:
+    moved = np.moveaxis(joint, 2 + player, 2)
+    return moved.reshape(*moved.shape[:3], -1)
+
+
+def _chain(
+    own: np.ndarray, moves: np.ndarray, chances: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Expected rewards and transitions when everybody follows the policy."""
+    return np.einsum("sab,sab->s", own, chances), np.einsum("sab,sabt->st", chances, moves)
+
+
+def _best_now(worth: np.ndarray, chances: np.ndarray, concept: str) -> np.ndarray:
+    """(states,): what the best deviation earns if `worth` (states, own, others) is at stake."""
+    if concept == "ce":
+        return np.matmul(chances, worth.swapaxes(1, 2)).max(2).sum(1)
+    return np.einsum("sab,sb->sa", worth, chances.sum(1)).max(1)
+
+
+def _process(
+    own: np.ndarray, moves: np.ndarray, chances: np.ndarray, concept: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The deviator's decision process: rewards, transitions, and how its states begin in each."""
+    states, actions = own.shape[:2]
+    if concept != "ce":
+        others = chances.sum(1)
+        reward = np.einsum("sab,sb->sa", own, others)
+        return reward, np.einsum("sabt,sb->sat", moves, others), np.ones((states, 1))
+    heard = chances.sum(2)
+    # Given a recommendation; what is never recommended may be anything.
+    given = chances / np.where(heard > 0, heard, 1.0)[..., None]
+    given = np.where(heard[..., None] > 0, given, 1.0 / given.shape[2])
+    reward = np.matmul(given, own.swapaxes(1, 2)).reshape(states * actions, actions)
+    reached = np.einsum("sab,scbt->sact", given, moves)
+    following = np.einsum("sact,td->sactd", reached, heard)
+    return reward, following.reshape(states * actions, actions, states * actions), heard

@@ -1,0 +1,71 @@
+"""Bimatrix games, compiled: equilibria by Lemke and Howson's algorithm, and their gains."""
+
+import numpy as np
+from numba import types
+
+from equipoise.core.kernels._compile import READ, WRITE, compiled
+from equipoise.core.kernels.lemke_howson import lemke_howson_loop
+
+_INDEX = types.Array(types.int64, 1, "C")
+
+lemke_howson = compiled(
+    types.intp(
+        READ[4], types.Array(types.int64, 1, "C", readonly=True), types.int64,
+        WRITE[2], WRITE[2], _INDEX, WRITE[1], types.intp, types.intp,
+    )
+)(lemke_howson_loop)  # fmt: skip
+
+
+@compiled(
+    types.intp(
+        READ[4], READ[2], READ[2], types.float64, types.float64, types.float64,
+        WRITE[3], types.intp, types.intp,
+    )
+)  # fmt: skip
+def bimatrix_gains(payoffs, x, y, step, tiny, ordinary, results, first, last):
+    """Gains, bounds on them, values and the size of rounding, as `results` (4, games, 2).
+
+    `payoffs` is (games, 2, rows, columns). The arithmetic is that of `certificates`. Returns how
+    many games this is not made for: payoffs that are very large or small, or far from zero.
+    """
+    _, _, m, n = payoffs.shape
+    own, size = np.empty(max(m, n)), np.empty(max(m, n))
+    left = 0
+    for g in range(first, last):
+        for player in range(2):
+            low = high = payoffs[g, player, 0, 0]
+            count = m if player == 0 else n
+            for k in range(count):
+                own[k] = size[k] = 0.0
+            for i in range(m):
+                row, row_size, weight = 0.0, 0.0, x[g, i]
+                for j in range(n):
+                    e = payoffs[g, player, i, j]
+                    low, high = min(low, e), max(high, e)
+                    if player == 0:
+                        row += e * y[g, j]
+                        row_size += abs(e) * y[g, j]
+                    else:
+                        own[j] += e * weight
+                        size[j] += abs(e) * weight
+                if player == 0:
+                    own[i], size[i] = row, row_size
+            most = max(-low, high)
+            near = max(min(high, 0.0), low)
+            if most > ordinary or most * ordinary < 1.0 or abs(near) > 16.0 * (high - low):
+                left += 1
+            value = expected = reach = 0.0
+            best = above = -np.inf
+            for k in range(count):
+                weight = x[g, k] if player == 0 else y[g, k]
+                value += own[k] * weight
+                expected += size[k] * weight
+                best = max(best, own[k])
+                above = max(above, own[k] + step * size[k])
+                reach = max(reach, size[k])
+            slack = step * expected + tiny * (1.0 + most)
+            results[0, g, player] = best - value
+            results[1, g, player] = max(above - value + slack, best - value)
+            results[2, g, player] = value
+            results[3, g, player] = step * reach + slack
+    return left

@@ -1,0 +1,326 @@
+"""Nash equilibria of two-player games: one, by pivots; all, by exact vertex enumeration.
+
+`nash` runs Lemke and Howson's algorithm on a batch and repairs the few games in which rounding
+got the better of it. `as_zero_sum` recognises games that are zero-sum up to positive scaling and
+terms that do not matter to the player who receives them.
+
+`extreme_equilibria` enumerates the vertices of both best-reply polytopes in exact integer
+arithmetic and pairs those that carry all labels (Mangasarian, 1964; Avis, Rosenberg, Savani and
+von Stengel, 2010). Every equilibrium of a degenerate game is a mixture of such pairs: maximal
+sets of vertices that are all equilibria with one another are the maximal Nash subsets, and
+subsets that share a vertex form a connected component.
+"""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from math import lcm
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from equipoise.core.kernels.lemke_howson import lemke_howson
+from equipoise.solvers._nplayer import Replies, polish
+
+#: Share of a term that may be rounding where a game is recognised as zero-sum.
+_ROUNDING = 1e-12
+#: Maximal Nash subsets that are listed at most.
+_SUBSETS = 100_000
+
+
+def as_zero_sum(a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
+    """The row player's payoffs of a zero-sum game with the same equilibria; None if there is none.
+
+    Best replies do not change when a player's payoffs are scaled by a positive number, or when a
+    term that depends only on the other player's action is added. A game that becomes zero-sum
+    that way is strategically zero-sum (Moulin and Vial, 1978). With rows and columns centred,
+    this holds where one player's payoffs are a negative multiple of the other's.
+
+    >>> a = np.array([[1.0, -1], [-1, 1]])
+    >>> as_zero_sum(a, 7 - 2 * a).tolist()
+    [[1.0, -1.0], [-1.0, 1.0]]
+    >>> as_zero_sum(a, a) is None
+    True
+    """
+    centred = [p - p.mean(0) - p.mean(1, keepdims=True) + p.mean() for p in (a, b)]
+    size = [float(np.abs(c).max()) for c in centred]
+    level = [_ROUNDING * max(float(np.abs(p).max()), 1e-300) for p in (a, b)]
+    if size[0] <= level[0] and size[1] <= level[1]:
+        ratio = 0.0  # each player has a dominant action, whatever the other does
+    elif size[0] <= level[0] or size[1] <= level[1]:
+        return None
+    else:
+        where = np.unravel_index(int(np.abs(centred[1]).argmax()), a.shape)
+        ratio = -float(centred[0][where] / centred[1][where])
+        if ratio <= 0.0:
+            return None
+    if np.abs(centred[0] + ratio * centred[1]).max() > level[0] + abs(ratio) * level[1]:
+        return None
+    if ratio == 0.0:
+        # The rows' own worth minus the columns' own worth has a saddle point at both best.
+        return a.mean(1, keepdims=True) - b.mean(0)
+    total = a + ratio * b
+    return a - (total.mean(0) - total.mean())
+
+
+def nash(
+    payoffs: np.ndarray, start: int = 0, tolerance: float = 1e-10
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """One equilibrium of each game: strategies (games, m), (games, n) and pivots (games,).
+
+    `payoffs` (games, 2, m, n) are those of the row and the column player; `start` is the label
+    dropped first. Games whose largest gain exceeds `tolerance` of the payoff range are repaired.
+
+    >>> x, y, _ = nash(np.array([[[[2.0, 0], [0, 1]], [[1.0, 0], [0, 2]]]]), start=0)
+    >>> x.tolist(), y.tolist()
+    ([[1.0, 0.0]], [[1.0, 0.0]])
+    """
+    x, y, pivots, spread = lemke_howson(payoffs, start)
+    allowed = tolerance * spread
+    repair(payoffs, x, y, np.flatnonzero(~(_gain(payoffs, x, y) <= allowed)), start, allowed)
+    return x, y, pivots
+
+
+def repair(
+    payoffs: np.ndarray,
+    x: np.ndarray,
+    y: np.ndarray,
+    games: np.ndarray,
+    start: int,
+    allowed: np.ndarray,
+) -> None:
+    """Replace the strategies of some games, in which rounding got the better of pivots.
+
+    Supports are polished by Newton's method, and pivots begun from the other labels, until the
+    largest gain is within `allowed` (games,); the best of them is kept.
+    """
+    labels = payoffs.shape[2] + payoffs.shape[3]
+    for g in games:
+        one, best = payoffs[g, None], (np.inf, x[g], y[g])
+        for label in range(labels):
+            found_x, found_y, *_ = lemke_howson(one, (start + label) % labels)
+            for pair in _repaired(payoffs[g], found_x[0], found_y[0]):
+                gain = float(_gain(one, pair[0][None], pair[1][None])[0])
+                best = (gain, *pair) if gain < best[0] else best
+            if best[0] <= allowed[g]:
+                break
+        x[g], y[g] = best[1:]
+
+
+def _gain(payoffs: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """(games,): the largest gain of a player; infinite where there is no strategy."""
+    rows = np.einsum("gij,gj->gi", payoffs[:, 0], y)
+    columns = np.einsum("gij,gi->gj", payoffs[:, 1], x)
+    gain = np.maximum(rows.max(1) - (rows * x).sum(1), columns.max(1) - (columns * y).sum(1))
+    return np.where((x.sum(1) > 0) & (y.sum(1) > 0), gain, np.inf)
+
+
+def _repaired(
+    payoffs: np.ndarray, x: np.ndarray, y: np.ndarray
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    if not (x.sum() > 0 and y.sum() > 0):
+        return
+    yield x, y
+    found = polish(Replies(payoffs), [x, y], np.concatenate([x, y]) > 1e-9)
+    if found is not None:
+        yield found[0], found[1]
+
+
+@dataclass(frozen=True)
+class Extreme:
+    """The extreme equilibria of a game, and how they hang together."""
+
+    #: (equilibria, m) and (equilibria, n): strategies of both players.
+    x: np.ndarray
+    y: np.ndarray
+    #: Equilibria of each connected component.
+    components: list[list[int]]
+    #: Equilibria of each maximal Nash subset: all mixtures of it are equilibria.
+    subsets: list[list[int]]
+    #: Whether all vertices were visited in time.
+    complete: bool
+
+
+def extreme_equilibria(a: np.ndarray, b: np.ndarray, time_limit: float = np.inf) -> Extreme:
+    """All extreme equilibria of one bimatrix game with payoffs (m, n), exactly.
+
+    Payoffs are taken as the simplest fractions that round to them, and everything up to the last
+    division is done in integers: ties and degenerate games are no special case.
+
+    >>> found = extreme_equilibria(np.array([[2, 0], [0, 1]]), np.array([[1, 0], [0, 2]]))
+    >>> [[float(round(p, 4)) for p in x] for x in found.x]
+    [[0.0, 1.0], [0.6667, 0.3333], [1.0, 0.0]]
+    """
+    deadline = time.monotonic() + time_limit
+    m, n = a.shape
+    # Labels 0..m-1: an action of the row player is not used, or is a best reply.
+    columns, done_x = _vertices(np.asarray(b).T, deadline)
+    rows, done_y = _vertices(np.asarray(a), deadline)
+    xs = [(_swap(labels, m, n, first=True), point) for labels, point in columns.items()]
+    ys = [(_swap(labels, n, m, first=False), point) for labels, point in rows.items()]
+    xs, ys = [v for v in xs if any(v[1])], [v for v in ys if any(v[1])]
+    full = (1 << (m + n)) - 1
+    by_words = m + n <= 63
+    masks = np.array([v[0] for v in ys], np.uint64 if by_words else object)
+    pairs = []
+    for k, (labels, _) in enumerate(xs):
+        missing = full & ~labels
+        needed = np.uint64(missing) if by_words else missing
+        pairs += [(k, int(j)) for j in np.flatnonzero((masks & needed) == needed)]
+    points = [(_normal(xs[k][1]), _normal(ys[j][1])) for k, j in pairs]
+    order = sorted(range(len(pairs)), key=lambda e: (tuple(points[e][0]), tuple(points[e][1])))
+    pairs = [pairs[e] for e in order]
+    return Extreme(
+        x=np.array([points[e][0] for e in order]).reshape(-1, m),
+        y=np.array([points[e][1] for e in order]).reshape(-1, n),
+        components=_components(pairs, len(xs), len(ys)),
+        subsets=_subsets(pairs),
+        complete=done_x and done_y,
+    )
+
+
+def _swap(labels: int, own: int, other: int, *, first: bool) -> int:
+    """Labels as the row player numbers them; a polytope numbers its own player's actions first."""
+    if first:
+        return labels
+    return (labels >> own) | ((labels & ((1 << own) - 1)) << other)
+
+
+def _normal(point: list[int]) -> list[float]:
+    total = sum(point)
+    return [float(Fraction(value, total)) for value in point]
+
+
+def _simplest(value: float) -> Fraction:
+    """The fraction that was meant: a small one, a short decimal, or the binary number itself."""
+    found = Fraction(value).limit_denominator(1000)
+    if float(found) == value:
+        return found
+    short = repr(value)
+    return Fraction(short) if len(short) < 14 else Fraction(value)
+
+
+def _vertices(payoff: np.ndarray, deadline: float) -> tuple[dict[int, list[int]], bool]:
+    """Vertices of {z >= 0, payoff z <= 1} for payoffs (k, d) brought above zero.
+
+    Returns labels -> point, a multiple of the vertex in integers, and whether all were visited.
+    Label i < d says that z_i is zero; label d + j that row j is tight. The walk goes over the
+    lexicographically feasible bases, which are the vertices of a simple polytope nearby: it is
+    connected and meets every vertex. Integers stay short because one division by the last pivot
+    is exact (Edmonds; Bareiss, 1968).
+    """
+    k, d = payoff.shape
+    exact = [[_simplest(float(v)) for v in row] for row in payoff]
+    low = min(min(row) for row in exact)
+    table = []
+    for row in exact:
+        shifted = [v - low + 1 for v in row]
+        unit = lcm(*(v.denominator for v in shifted))
+        table.append([int(v * unit) for v in shifted] + [unit])
+    basis, others = list(range(d, d + k)), list(range(d))
+    start = _mask(basis)
+    seen, stack = {start}, [(table, 1, basis, others)]
+    found: dict[int, list[int]] = {}
+    while stack:
+        if time.monotonic() > deadline:
+            return found, False
+        table, scale, basis, others = stack.pop()
+        labels, point = _mask(others), [0] * d
+        for row, label in zip(table, basis, strict=True):
+            if row[d] == 0:
+                labels |= 1 << label
+            elif label < d:
+                point[label] = row[d]
+        found[labels] = point
+        place = {label: r for r, label in enumerate(basis)}
+        column_of = {label: c for c, label in enumerate(others)}
+        for c in range(d):
+            r = _leaving(table, scale, c, place, column_of, d, k)
+            key = _mask(basis) ^ (1 << basis[r]) ^ (1 << others[c])
+            if key not in seen:
+                seen.add(key)
+                new_basis, new_others = list(basis), list(others)
+                new_basis[r], new_others[c] = others[c], basis[r]
+                stack.append((*_exchange(table, scale, r, c), new_basis, new_others))
+    return found, True
+
+
+def _mask(labels: list[int]) -> int:
+    return sum(1 << label for label in labels)
+
+
+def _leaving(
+    table: list[list[int]], scale: int, c: int, place: dict, column_of: dict, d: int, k: int
+) -> int:
+    """The row with the lexicographically smallest ratio of column c."""
+    best = -1
+    for r, row in enumerate(table):
+        p = row[c]
+        if p <= 0:
+            continue
+        if best < 0:
+            best = r
+            continue
+        q, other = table[best][c], table[best]
+        difference = row[d] * q - other[d] * p
+        slack = d
+        while difference == 0 and slack < d + k:
+            at = column_of.get(slack)
+            if at is not None:
+                difference = row[at] * q - other[at] * p
+            elif place[slack] == r:
+                difference = scale * q
+            elif place[slack] == best:
+                difference = -scale * p
+            slack += 1
+        if difference < 0:
+            best = r
+    return best
+
+
+def _exchange(table: list[list[int]], scale: int, r: int, c: int) -> tuple[list[list[int]], int]:
+    """Swap a basic and a non-basic variable; entries are over the new scale."""
+    pivot_row = table[r]
+    pivot = pivot_row[c]
+    result = []
+    for i, row in enumerate(table):
+        if i == r:
+            new = list(pivot_row)
+            new[c] = scale
+        else:
+            factor = row[c]
+            new = [(v * pivot - factor * w) // scale for v, w in zip(row, pivot_row, strict=True)]
+            new[c] = -factor
+        result.append(new)
+    return result, pivot
+
+
+def _components(pairs: list[tuple[int, int]], xs: int, ys: int) -> list[list[int]]:
+    """Equilibria that are connected through common strategies of a player."""
+    if not pairs:
+        return []
+    first, second = np.array(pairs).T
+    graph = coo_array((np.ones(len(pairs)), (first, second + xs)), shape=(xs + ys, xs + ys))
+    names = connected_components(graph, directed=False)[1][first]
+    return [np.flatnonzero(names == name).tolist() for name in dict.fromkeys(names.tolist())]
+
+
+def _subsets(pairs: list[tuple[int, int]]) -> list[list[int]]:
+    """Maximal sets of strategies of both players that are all equilibria with one another."""
+    number = {pair: e for e, pair in enumerate(pairs)}
+    replies: dict[int, frozenset[int]] = {}
+    for k, j in pairs:
+        replies[k] = replies.get(k, frozenset()) | {j}
+    closed: set[frozenset[int]] = set()
+    for own in replies.values():
+        closed |= {own} | {own & other for other in closed}
+        closed.discard(frozenset())
+        if len(closed) > _SUBSETS:
+            return []
+    found = []
+    for columns in closed:
+        rows = [k for k, own in replies.items() if columns <= own]
+        found.append(sorted(number[k, j] for k in rows for j in columns))
+    return sorted(found)

@@ -1,0 +1,416 @@
+"""Solutions of general-sum games: normal forms, Markov games, many agents, continuous actions.
+
+Each function here asks a solver of plain arrays, makes a policy of its answer, and lets the
+certificate decide whether the game is solved.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, overload
+
+import numpy as np
+
+from equipoise.certificates import certify
+from equipoise.core import checks
+from equipoise.core.errors import InputError
+from equipoise.core.kernels.lemke_howson import lemke_howson
+from equipoise.core.results import Outcome, Solution, Status, TableCertificate
+from equipoise.games import (
+    ContextualGame,
+    ContinuousGame,
+    DecoupledMarkovGame,
+    JointPolicy,
+    MarkovGame,
+    MatrixGame,
+    Mixture,
+    NormalFormGame,
+    Profile,
+)
+from equipoise.solvers import _bimatrix, _nplayer
+from equipoise.solvers._continuous import solve_continuous as find_continuous
+from equipoise.solvers._markov import solve_markov
+from equipoise.solvers._markov_general import solve_discounted, solve_finite
+from equipoise.solvers._matrix import TOLERANCE, as_tolerance, make_status, solve_matrix
+from equipoise.solvers._normal_form import CONCEPTS, solve_table
+from equipoise.solvers._structured import solve_structured as find_structured
+
+Progress = Callable[[dict[str, Any]], None]
+#: Seconds within which games of three and more players are solved, unless told.
+TIME_LIMIT = 60.0
+
+_OUTCOMES = {"time": Outcome.OUT_OF_TIME, "interrupted": Outcome.INTERRUPTED}
+
+
+def solve_matrix_game(
+    game: MatrixGame,
+    *,
+    tolerance: float | None = None,
+    concept: str = "nash",
+    objective: Any = None,
+    time_limit: float = TIME_LIMIT,
+) -> Solution:
+    """Zero-sum matrix games; other concepts of a single one as of the normal form that it is."""
+    if concept == "nash" and objective is None:
+        return solve_matrix(game, tolerance=tolerance)
+    payoff = np.asarray(game.payoff, np.float64)
+    both = NormalFormGame(np.stack([payoff, -payoff], -3), players=2, labels=game.labels)
+    options: dict[str, Any] = {"concept": concept, "objective": objective}
+    found = solve_normal_form(both, tolerance=tolerance, time_limit=time_limit, **options)
+    return replace(found, value=found.value[..., 0])
+
+
+def solve_normal_form(
+    game: NormalFormGame,
+    *,
+    concept: str = "nash",
+    objective: Any = None,
+    method: str = "auto",
+    start: int = 0,
+    rationality: float | None = None,
+    tolerance: float | None = None,
+    time_limit: float = TIME_LIMIT,
+    progress: Progress | None = None,
+) -> Solution:
+    """An equilibrium of a normal form, or of each of a batch of bimatrix games.
+
+    Args:
+        game: One game of any number of players, or a batch of games of two.
+        concept: "nash"; "ce" or "cce", a correlated or coarse correlated equilibrium, whose policy
+            is a `JointPolicy`; "logit", the quantal response equilibrium at `rationality`.
+        objective: Which equilibrium: any when not given; "welfare" (largest sum of values),
+            "egalitarian" (largest smallest value), "entropy", one weight for each player, or a
+            table of what each cell is worth. `stats["objective"]` is what was attained, and
+            `stats["bound"]` what no equilibrium exceeds.
+        method: "auto", or "logit" to follow the logit path even where a pure equilibrium exists.
+        start: The label that Lemke and Howson's algorithm drops first: an action of the row
+            player, or their number plus one of the column player.
+        rationality: Of a quantal response equilibrium, in units of one over payoff.
+        tolerance: The largest gain allowed, in units of payoff; 1e-8 of the range of payoffs.
+        time_limit: Seconds after which the best policy found so far is returned.
+        progress: Called with a dictionary of numbers now and then.
+    """
+    if concept not in CONCEPTS:
+        raise InputError("concept", f"one of {', '.join(CONCEPTS)}", repr(concept))
+    if method not in ("auto", "logit"):
+        raise InputError("method", "auto or logit", repr(method))
+    if (concept == "logit") != (rationality is not None):
+        raise InputError("rationality", 'a number with concept="logit" alone', rationality)
+    if rationality is not None:
+        checks.check_range("rationality", rationality, 0.0, np.inf)
+    checks.check_range("time_limit", time_limit, 0.0, np.inf)
+    begun = time.perf_counter()
+    start = checks.check_count("start", start, 0)
+    if start >= sum(game.actions):
+        raise InputError("start", f"a label from 0 to {sum(game.actions) - 1}", start)
+    if game.batch_shape:
+        return _solve_batch(game, concept, objective, start, tolerance)
+    payoffs = np.asarray(game.payoffs, np.float64)
+    allowed = as_tolerance(tolerance, _ranges(payoffs), ())
+    spread = max(float(np.ptp(payoffs, tuple(range(1, payoffs.ndim))).max()), 1e-300)
+    answer = solve_table(
+        payoffs,
+        concept,
+        objective,
+        method=method,
+        start=start,
+        rationality=np.inf if rationality is None else rationality,
+        tolerance=min(max(0.1 * float(allowed) / spread, 1e-12), 1e-3),
+        time_limit=time_limit,
+        progress=progress,
+    )
+    profile = answer.profile
+    policy = JointPolicy(answer.joint) if profile is None else Profile(profile)
+    stats = {"method": answer.method, **answer.stats, "seconds": time.perf_counter() - begun}
+    if concept == "logit":
+        certificate = certify(game, policy)
+        message = f"quantal response equilibrium at rationality {rationality:g}, not a Nash one"
+        status = Status(Outcome.SOLVED, message, np.array(answer.ended == "solved"))
+        if answer.ended != "solved":
+            status = _status(np.array(np.inf), np.array(0.0), answer.ended, answer.method)
+        return Solution(policy, certificate.value, certificate, status, np.nan, stats)
+    certificate = certify(game, policy, concept=concept)
+    upper = np.asarray(certificate.max_upper)
+    status = _status(upper, allowed, answer.ended, answer.method)
+    return Solution(policy, certificate.value, certificate, status, allowed, stats)
+
+
+def _ranges(payoffs: np.ndarray) -> np.ndarray:
+    """(1, 2): zero and the largest range of a player's payoffs, which sets the tolerance."""
+    return np.array([[0.0, np.ptp(payoffs.reshape(len(payoffs), -1), -1).max()]])
+
+
+def _status(upper: np.ndarray, allowed: np.ndarray, ended: str, method: str) -> Status:
+    """By the certificate; where it misses the tolerance, by what ended the search."""
+    advice = "raise `tolerance`"
+    if ended == "time":
+        advice = "raise `time_limit`"
+    elif ended == "interrupted":
+        advice = "this is the best policy found until then"
+    status = make_status(upper, allowed, f" ({method})", advice)
+    if status.ok or ended not in _OUTCOMES:
+        return status
+    return Status(_OUTCOMES[ended], status.message, status.solved)
+
+
+def _solve_batch(
+    game: NormalFormGame, concept: str, objective: Any, start: int, tolerance: float | None
+) -> Solution:
+    """Nash equilibria of many bimatrix games at once."""
+    if game.players != 2 or concept != "nash" or objective is not None:
+        raise InputError(
+            "game",
+            'two players, concept="nash" and no objective for a batch',
+            f"{game.players} players and concept {concept!r}",
+            "solve the games one by one",
+        )
+    begun = time.perf_counter()
+    batch, (rows, columns) = game.batch_shape, game.actions
+    payoffs = np.asarray(game.payoffs, np.float64).reshape(-1, 2, rows, columns)
+    if not len(payoffs):
+        raise InputError("game", "at least one game", f"a batch of shape {batch}")
+    x, y, pivots, spread = lemke_howson(payoffs, start)
+    given = as_tolerance(tolerance, np.zeros((1, 1)), ())
+    allowed = TOLERANCE * spread if tolerance is None else np.full(len(payoffs), float(given))
+
+    def certified() -> tuple[Profile, TableCertificate, np.ndarray]:
+        policy = Profile((x.reshape(*batch, rows), y.reshape(*batch, columns)))
+        certificate = certify(game, policy)
+        return policy, certificate, np.asarray(certificate.max_upper)
+
+    lost = ~(x.sum(1) > 0.5)
+    x[lost], y[lost] = 1.0 / rows, 1.0 / columns
+    policy, certificate, upper = certified()
+    missed = np.flatnonzero(~(upper.reshape(-1) <= allowed))
+    if len(missed):
+        x, y = np.array(x), np.array(y)
+        _bimatrix.repair(payoffs, x, y, missed, start, 0.1 * allowed)
+        policy, certificate, upper = certified()
+    allowed = allowed.reshape(batch)
+    status = make_status(upper, allowed, " (Lemke-Howson)", "raise `tolerance`")
+    stats = {"pivots": pivots.reshape(batch), "seconds": time.perf_counter() - begun}
+    return Solution(policy, certificate.value, certificate, status, allowed, stats)
+
+
+def solve_markov_game(
+    game: MarkovGame,
+    *,
+    tolerance: float | None = None,
+    max_sweeps: int = 1000,
+    concept: str = "nash",
+    objective: Any = None,
+    time_limit: float = TIME_LIMIT,
+    progress: Progress | None = None,
+) -> Solution:
+    """An equilibrium of a Markov game.
+
+    Zero-sum games without horizon get stationary policies, by Shapley's iteration of at most
+    `max_sweeps`. The other options are for all others.
+
+    With `horizon`, backward induction on stage games gives policies (steps, states, actions). A
+    discounted game gets a stationary policy where an iteration finds one, and otherwise one that
+    is played for a truncated horizon, after which its last step is repeated;
+    `stats["truncation"]` bounds what that costs. The objective is that of each stage game.
+    """
+    if concept not in ("nash", "ce", "cce"):
+        raise InputError("concept", "one of nash, ce, cce", repr(concept))
+    if game.zero_sum and game.horizon is None and concept == "nash":
+        if objective is not None:
+            raise InputError(
+                "objective", "none for a zero-sum game, which has one value", objective
+            )
+        return solve_markov(game, tolerance=tolerance, max_sweeps=max_sweeps)
+    checks.check_range("time_limit", time_limit, 0.0, np.inf)
+    if game.batch_shape:
+        raise InputError("game", "a single game", f"a batch of {game.batch_shape}")
+    begun = time.perf_counter()
+    reward, transition = game.rewards(), np.asarray(game.transition, np.float64)
+    steps = float(game.horizon or np.inf)
+    discount = game.discount
+    total = steps if discount == 1.0 else (1.0 - discount**steps) / (1.0 - discount)
+    allowed = as_tolerance(tolerance, _ranges(reward), (), total)
+    options: dict[str, Any] = {"concept": concept, "objective": objective}
+    options |= {"time_limit": time_limit, "progress": progress}
+    if game.horizon is not None:
+        answer = solve_finite(reward, transition, game.horizon, discount=discount, **options)
+    else:
+        answer = solve_discounted(
+            reward, transition, discount, tolerance=0.5 * float(allowed), **options
+        )
+    first = answer.method == "stationary"
+    if answer.profile is None:
+        policy = JointPolicy(answer.joint[0] if first else answer.joint, game.players)
+    else:
+        policy = Profile([own[0] if first else own for own in answer.profile])
+    certificate = certify(game, policy, concept=concept)
+    ended = "solved" if answer.ended == "stuck" else answer.ended
+    status = _status(np.asarray(certificate.max_upper), allowed, ended, answer.method)
+    stats: dict[str, Any] = {"method": answer.method, "steps": len(answer.joint)}
+    if answer.truncation:
+        stats["truncation"] = answer.truncation
+    stats["seconds"] = time.perf_counter() - begun
+    return Solution(policy, certificate.value, certificate, status, allowed, stats)
+
+
+def solve_structured(
+    game: ContextualGame | DecoupledMarkovGame,
+    *,
+    concept: str = "cce",
+    tolerance: float | None = None,
+    time_limit: float = TIME_LIMIT,
+    key: int = 0,
+    progress: Progress | None = None,
+) -> Solution:
+    """A coarse correlated equilibrium of many agents with true rewards, pure Nash if one is found.
+
+    Best replies come first; they end in a pure equilibrium of a potential game. Then no-regret
+    play and linear programs over its iterates. With `concept="nash"`, best replies and, in games
+    of pairs, the linear program of zero-sum games alone. `tolerance` is 1e-8 of the range of
+    rewards when not given; `key` seeds the order of best replies.
+    """
+    if concept not in ("nash", "cce"):
+        raise InputError("concept", "nash or cce", repr(concept))
+    checks.check_range("time_limit", time_limit, 0.0, np.inf)
+    begun = time.perf_counter()
+    tables = [np.asarray(t, np.float64) for t in game.interactions.tables.values()]
+    spread = sum(float(np.ptp(t)) for t in tables) or 1.0
+    horizon = float(getattr(game, "horizon", 1))
+    allowed = as_tolerance(tolerance, np.array([[0.0, spread]]), (), horizon)
+    found = find_structured(
+        game,
+        concept=concept,
+        tolerance=0.5 * float(allowed),
+        time_limit=time_limit,
+        seed=key,
+        progress=progress,
+    )
+    policy = Mixture(found.policies, found.weights)
+    certificate = certify(game, policy)
+    status = _status(np.asarray(certificate.max_upper), allowed, found.ended, found.method)
+    stats = {"method": found.method, "programs": found.rounds}
+    stats["seconds"] = time.perf_counter() - begun
+    return Solution(policy, certificate.value, certificate, status, allowed, stats)
+
+
+def solve_continuous(
+    game: ContinuousGame,
+    *,
+    tolerance: float | None = None,
+    time_limit: float = TIME_LIMIT,
+    key: int = 0,
+    progress: Progress | None = None,
+) -> Solution:
+    """A Nash equilibrium of a game with continuous actions, pure if one is found.
+
+    Best replies, extragradient steps and, for two or three agents, a double oracle are tried in
+    turn. `tolerance` is 1e-6 when not given: rewards of such games have no table whose range
+    could be taken.
+    """
+    checks.check_range("time_limit", time_limit, 0.0, np.inf)
+    begun = time.perf_counter()
+    allowed = np.asarray(1e-6 if tolerance is None else tolerance)
+    checks.check_range("tolerance", float(allowed), 0.0, np.inf, low_open=True)
+    found = find_continuous(
+        game, tolerance=0.1 * float(allowed), time_limit=time_limit, seed=key, progress=progress
+    )
+    certificate = certify(game, found.policy)
+    status = _status(np.asarray(certificate.max_upper), allowed, found.ended, found.method)
+    stats = {"method": found.method, "seconds": time.perf_counter() - begun}
+    return Solution(found.policy, certificate.value, certificate, status, allowed, stats)
+
+
+@dataclass(frozen=True)
+class Equilibria(Sequence[Solution]):
+    """Equilibria of one game, each certified; see `equilibria`.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> found = eq.equilibria(eq.games.load("stag-hunt"))
+    >>> isinstance(found, eq.solvers.Equilibria), len(found.subsets)
+    (True, 3)
+    """
+
+    solutions: tuple[Solution, ...]
+    #: Equilibria of each connected component, by number.
+    components: tuple[tuple[int, ...], ...]
+    #: Equilibria of each maximal Nash subset, by number: every mixture of the strategies that a
+    #: subset has for each player is an equilibrium.
+    subsets: tuple[tuple[int, ...], ...]
+    #: What was found: all extreme equilibria, or which of them.
+    status: Status
+
+    def __len__(self) -> int:
+        return len(self.solutions)
+
+    @overload
+    def __getitem__(self, index: int) -> Solution: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Solution]: ...
+    def __getitem__(self, index: int | slice) -> Solution | Sequence[Solution]:
+        """One equilibrium, or several."""
+        return self.solutions[index]
+
+    def __iter__(self) -> Iterator[Solution]:
+        return iter(self.solutions)
+
+
+def equilibria(game: NormalFormGame | MatrixGame, *, time_limit: float = TIME_LIMIT) -> Equilibria:
+    """All extreme Nash equilibria of a game of two players, or all pure ones of more.
+
+    Extreme equilibria are found in exact arithmetic; every equilibrium is a mixture of those of
+    one maximal Nash subset. Where time runs out, `status` says that some may be missing.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> found = eq.equilibria(eq.games.load("battle-of-the-sexes"))
+    >>> len(found), len(found.components), str(found.status.name)
+    (3, 3, 'solved')
+    >>> [[round(float(p), 4) for p in s.policy[0]] for s in found]
+    [[0.0, 1.0], [0.6, 0.4], [1.0, 0.0]]
+    """
+    checks.check_range("time_limit", time_limit, 0.0, np.inf)
+    if not isinstance(game, NormalFormGame | MatrixGame) or game.batch_shape:
+        batch = getattr(game, "batch_shape", ())
+        found = f"a batch of {batch}" if batch else type(game).__name__
+        raise InputError("game", "a single NormalFormGame or MatrixGame", found)
+    if isinstance(game, MatrixGame):
+        payoffs = np.stack([np.asarray(game.payoff), -np.asarray(game.payoff)])
+    else:
+        payoffs = np.asarray(game.payoffs, np.float64)
+    if len(payoffs) == 2:
+        all_of = _bimatrix.extreme_equilibria(*payoffs, time_limit=time_limit)
+        profiles: list[Any] = list(zip(all_of.x, all_of.y, strict=True))
+        components, subsets, complete = all_of.components, all_of.subsets, all_of.complete
+        what = f"{len(profiles)} extreme equilibria in {len(components)} components"
+    else:
+        pure = _nplayer.pure_equilibria(payoffs)
+        profiles = [
+            [np.eye(a)[k] for a, k in zip(payoffs.shape[1:], own, strict=True)] for own in pure
+        ]
+        components = subsets = [[k] for k in range(len(profiles))]
+        complete = True
+        what = (
+            f"{len(profiles)} pure equilibria; of more than two players mixed ones are not listed"
+        )
+    solutions = tuple(_certified(game, payoffs, profile) for profile in profiles)
+    solved = np.array(complete and all(s.status.ok for s in solutions))
+    name = Outcome.SOLVED if solved else Outcome.INEXACT if complete else Outcome.OUT_OF_TIME
+    if not complete:
+        what += "; time ran out, and more may exist: raise `time_limit`"
+    return Equilibria(
+        solutions,
+        tuple(tuple(part) for part in components),
+        tuple(tuple(part) for part in subsets),
+        Status(name, what, solved),
+    )
+
+
+def _certified(game: Any, payoffs: np.ndarray, profile: Any) -> Solution:
+    policy = Profile(profile)
+    certificate = certify(game, policy)
+    allowed = as_tolerance(None, _ranges(payoffs), ())
+    status = make_status(np.asarray(certificate.max_upper), allowed, "", "raise `tolerance`")
+    value = certificate.value[..., 0] if isinstance(game, MatrixGame) else certificate.value
+    return Solution(policy, value, certificate, status, allowed)
