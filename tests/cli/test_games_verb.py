@@ -46,7 +46,7 @@ def test_the_name_is_optional_and_said_to_be(capsys):
 def test_what_is_shown_is_true(capsys):
     assert main(["games", "colonel-blotto"]) == 0
     out = capsys.readouterr().out
-    for expected in ("14/9", "4/9, 0, 1/9, 0, 4/9", "Borel", "row 4", "column 3", "first=4"):
+    for expected in ("14/9", "0-4: 4/9, 1-3: 0, 2-2: 1/9", "Borel", "3-0", "first=4"):
         assert expected in out
 
 
@@ -69,3 +69,12 @@ def test_a_game_is_written(capsys, tmp_path):
     assert main(["games", "colonel-blotto", "--write", str(path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["written"] == str(path)
     assert path.exists()
+
+
+def test_a_game_is_shown_with_its_labels(capsys):
+    assert main(["games", "rock-paper-scissors"]) == 0
+    out = capsys.readouterr().out
+    for expected in ("row \\ column", "rock: 1/3, paper: 1/3, scissors: 1/3"):
+        assert expected in out
+    assert "row 0" not in out
+    assert "player 0" not in out

@@ -189,3 +189,20 @@ def test_maps_of_many_agents_are_cut_to_those_who_matter():
     rng = np.random.default_rng(0)
     record = Record("x", {}, {}, {"strength_total": rng.random((60, 60))})
     assert "The 40 agents who matter most" in page_of(record).html()
+
+
+def test_agents_are_called_by_the_names_in_the_log(capsys, tmp_path):
+    game = eq.games.families.polymatrix(agents=3, actions=2).sample(key=0)
+    log = eq.offline.collect(game, "uniform", samples=500, key=1)
+    names = {"players": ["Ann", "Bob", "Cyd"]}
+    named = eq.offline.Log(log.contexts, log.actions, log.rewards, labels=names)
+    named.write(tmp_path / "log.npz")
+    run = tmp_path / "run"
+    words = ["offline", str(tmp_path / "log.npz"), "--rank", "2", "--bootstrap", "0"]
+    assert main([*words, "--run", str(run)]) == 0
+    assert "Ann" in capsys.readouterr().out
+    assert "Ann" in (run / "report.html").read_text(encoding="utf-8")
+    record = eq.runs.Record.load(run)
+    rows = eq.report.tables_of(record)["agents"].rows
+    assert [row[0] for row in rows] == ["Ann", "Bob", "Cyd"]
+    assert eq.read_policy(run / "policy.json") == eq.read_policy(run / "policy.json", game)

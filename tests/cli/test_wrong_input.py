@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 
+import equipoise as eq
 from equipoise.cli import main
 
 GARBAGE = bytes(range(256)) * 8
@@ -262,3 +263,28 @@ def test_a_real_process_shows_no_traceback(tmp_path):
     assert done.stdout == ""
     assert done.stderr.startswith("equipoise: error: ")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ("solve two-roads --option spacing=-1", "--option spacing: expected"),
+        ("solve two-roads --option objective=loss", "--option loss: expected an array"),
+        ("solve two-roads --set agents=-4", "--set agents: expected"),
+        ("solve battle-of-the-sexes", "GAME: expected a two-player zero-sum game"),
+        ("solve square-continuous", "GAME: expected a kind of game that has a solver"),
+        ("pretrain --steps -1", "--steps: expected a whole number >= 1, found -1"),
+        ("pretrain --actions 1000000", "--actions: expected arrays of at most half"),
+    ],
+)
+def test_errors_name_what_the_user_typed(capsys, tmp_path, monkeypatch, words, named):
+    monkeypatch.chdir(tmp_path)
+    assert f"equipoise: error: {named}" in refused(capsys, *words.split())
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_policy_of_another_game_is_the_policys_fault(capsys, tmp_path):
+    path = tmp_path / "policy.json"
+    eq.write_policy(path, eq.Profile([[1.0, 0.0, 0.0]] * 2))
+    error = refused(capsys, "certify", "colonel-blotto", path)
+    assert "error: POLICY[0]: expected probabilities of shape (..., 5)" in error

@@ -1,69 +1,22 @@
 """One test body for every kind of game and every kind of policy.
 
-A new kind is a line in `GAMES` or `POLICIES`; the first tests fail until it is there.
+A new kind needs a sample in `kind_samples.py`; the first test fails until it is there.
 """
 
 import copy
 import dataclasses
 import multiprocessing
-from functools import cache
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import jax
 import numpy as np
 import pytest
+from kind_samples import games, policies
 
 import equipoise as eq
 from equipoise.games import kinds
 from equipoise.games._policies import POLICIES as POLICY_KINDS
-
-
-def labelled(game: Any, **labels: Any) -> Any:
-    """The same game with labels."""
-    fields = {f.name: getattr(game, f.name) for f in dataclasses.fields(game)}
-    fields = {name: value for name, value in fields.items() if name != "labels"}
-    if "action_counts" in fields:
-        fields["actions"] = fields.pop("action_counts")
-    return type(game)(**fields, labels=labels)
-
-
-@cache
-def games() -> dict[str, Any]:
-    """A small game of every kind, with labels, by kind."""
-    family = eq.games.families.polymatrix
-    agents = ["a", "b", "c"]
-    return {
-        "matrix": eq.games.load("rock-paper-scissors"),
-        "normal-form": eq.games.load("battle-of-the-sexes"),
-        "markov": eq.games.load("hide-or-run"),
-        "aggregative": eq.games.load("two-roads", agents=100),
-        "aggregative-markov": eq.games.load("bus-or-car", agents=100, horizon=2),
-        "contextual": labelled(
-            family(agents=3, actions=2, contexts=2).sample(key=0),
-            players=agents,
-            actions=[["left", "right"]],
-        ),
-        "decoupled-markov": labelled(
-            family(agents=3, actions=2, states=2, horizon=2).sample(key=0),
-            players=agents,
-            states=["rested", "tired"],
-        ),
-        "continuous": labelled(eq.games.load("stamina-continuous", agents=3), players=agents),
-    }
-
-
-@cache
-def policies() -> dict[str, Any]:
-    """A policy of every kind, by kind."""
-    return {
-        "profile": eq.Profile([[0.1, 0.9], np.full((2, 3), 1 / 3)]),
-        "joint": eq.JointPolicy(np.full((3, 2, 2), 0.25), 2),
-        "mixture": eq.Mixture(np.full((2, 1, 3, 2), 0.5), [0.1, 0.9]),
-        "continuous": eq.ContinuousPolicy([[[1.0, -1 / 3]]], [[[0.3, 0.7]]]),
-        "aggregative": eq.AggregativePolicy([0, 0, 1], [2, 1, 3], [0, 1, 1]),
-    }
-
 
 GAME = pytest.mark.parametrize("kind", list(kinds.KINDS))
 POLICY = pytest.mark.parametrize("kind", list(POLICY_KINDS))

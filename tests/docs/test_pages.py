@@ -1,10 +1,13 @@
 """Every snippet of the README and the documentation runs, in the order of its page.
 
-Python blocks share one namespace per page; blocks with `>>>` must print what they show. Of the
+Python blocks share one namespace per page; blocks with `>>>` must print what they show, and in
+the others a number that a comment begins with must be that of the expression before it. Of the
 shell blocks, the commands of equipoise are run. Everything happens in a temporary folder.
 """
 
+import ast
 import doctest
+import json
 import os
 import re
 import shlex
@@ -13,6 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from support import peer
 
@@ -20,6 +24,9 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^```(python|pycon|sh|console)\n(.*?)^```$", re.M | re.S)
 COMMAND = Path(sys.executable).with_name("equipoise")
+NUMBER = r"-?\d(?:[\d_]|,\d{3})*(?:\.\d+)?(?:e-?\d+)?"
+#: A comment that begins with a number or a list of numbers: `< 1e-9`, `about 0.015; ...`, `[0, 1]`.
+STATED = re.compile(rf"(<=|<|about )? ?({NUMBER}|\[{NUMBER}(?:, {NUMBER})*\])(?![\w/]|\.\d)(.*)")
 OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 
@@ -35,7 +42,14 @@ def snippets(page: Path) -> list[tuple[str, int, str]]:
 def run_python(text: str, page: Path, line: int, names: dict[str, Any]) -> None:
     if ">>>" not in text:
         # Padding makes the line numbers of an error those of the page.
-        exec(compile("\n" * line + text, str(page), "exec"), names)
+        padded = "\n" * line + text
+        comments = [part.partition("  # ")[2] for part in padded.splitlines()]
+        for node in ast.parse(padded, str(page)).body:
+            if isinstance(node, ast.Expr):
+                value = eval(compile(ast.Expression(node.value), str(page), "eval"), names)
+                check_number(value, comments[(node.end_lineno or node.lineno) - 1], page)
+            else:
+                exec(compile(ast.Module([node], []), str(page), "exec"), names)
         return
     report: list[str] = []
     runner = doctest.DocTestRunner(optionflags=OPTIONS)
@@ -43,6 +57,35 @@ def run_python(text: str, page: Path, line: int, names: dict[str, Any]) -> None:
     runner.run(test, out=report.append, clear_globs=False)
     names.update(test.globs)
     assert runner.summarize(verbose=False).failed == 0, "".join(report)
+
+
+def check_number(value: Any, comment: str, page: Path) -> None:
+    """Compare a value with the number that its comment begins with, if it begins with one.
+
+    `<` and `<=` are limits. A plain number must be the value, rounded to the digits shown; "about"
+    allows a fifth. A mean "over many games" is of other games than the few of a page: it allows a
+    factor of two.
+    """
+    stated = STATED.match(comment)
+    if stated is None or value is None:  # what is printed, is no value
+        return
+    relation, number, rest = stated.groups()
+    expected = np.array(json.loads(number if "[" in number else re.sub("[,_]", "", number)), float)
+    found = np.asarray(value, float)
+    if relation == "<":
+        holds = found < expected
+    elif relation == "<=":
+        holds = found <= expected
+    elif "over many" in rest:
+        holds = (expected / 2 <= found) & (found <= expected * 2)
+    elif relation:
+        holds = np.abs(found - expected) <= 0.2 * np.abs(expected)
+    else:
+        mantissa, _, exponent = number.partition("e")
+        decimals = len(mantissa.partition(".")[2].rstrip("]")) if expected.ndim == 0 else 9
+        holds = np.abs(found - expected) <= 0.500001 * 10.0 ** (int(exponent or 0) - decimals)
+    assert found.shape == expected.shape, f"{page.name}: {comment!r} is said of {value}"
+    assert np.all(holds), f"{page.name}: {comment!r} is said of {value}"
 
 
 def run_shell(text: str) -> None:
@@ -72,6 +115,47 @@ def test_snippets_run(page, tmp_path, monkeypatch):
             run_python(text, page, line, names)
         else:
             run_shell(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x  # < 1e-9: nothing",
+        "x  # <= 1e-8, all of them",
+        "x  # 0.008; uniform play has 0.29",
+        "x  # about 0.01; uniform play has 0.29",
+        "x  # 0.015 over many games; OMD has 0.12 there",
+        "[0, x]  # [0, 1]: always rock loses one to paper",
+        "[0, x]  # 0.007; another shape",
+        "y = 1\n(\n    x\n)  # 7e-4",
+    ],
+)
+def test_a_wrong_number_of_a_comment_is_noticed(text):
+    with pytest.raises(AssertionError, match="is said of"):
+        run_python(text, PAGES[0], 3, {"x": 0.0071})
+
+
+def test_right_numbers_of_comments_are_accepted():
+    text = """
+x  # < 1e-2: little
+x  # 0.007; more in words
+x  # 7.1e-3
+x  # about 0.008; more in words
+x  # 0.0136 over many games
+[0, 1]  # [0, 1]: both
+x  # exact best responses, worst state
+x  # 3rd of all
+x  # 3/7 and 4/7
+1234  # 1,234. More in words
+"""
+    run_python(text, PAGES[0], 3, {"x": 0.0071})
+
+
+def test_numbers_of_the_readme_are_compared():
+    """Comments that are worded otherwise would be passed over."""
+    lines = "".join(text for language, _, text in snippets(PAGES[0]) if language == "python")
+    comments = [line.partition("  # ")[2] for line in lines.splitlines()]
+    assert sum(STATED.match(comment) is not None for comment in comments) >= 6
 
 
 def test_every_fence_names_its_language():

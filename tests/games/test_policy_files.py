@@ -1,7 +1,9 @@
 """Policies in files: every form that is read, what is refused, and what a file may cost."""
 
 import contextlib
+import inspect
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -173,3 +175,14 @@ class TestProfiles:
         x = np.array([0.5, 0.5])
         x.setflags(write=False)
         assert eq.Profile([x, x])[0] is x
+
+
+def test_arguments_in_the_wrong_place_are_explained(tmp_path):
+    profile = eq.Profile([[0.5, 0.5], [0.5, 0.5]])
+    write: Any = inspect.unwrap(eq.write_policy)  # without the type checks of the tests
+    with pytest.raises(ValueError, match=r"path: .* found Profile; the path comes first"):
+        write(profile, tmp_path / "policy.json")
+    with pytest.raises(ValueError, match=r"strategies: .* found 2 arguments; use Profile"):
+        eq.Profile([0.5, 0.5], [0.5, 0.5])
+    with pytest.raises(ValueError, match=r"actions: .* found rows of different lengths"):
+        eq.AggregativePolicy.of_agents([[0, 1], [1]], [2])

@@ -336,9 +336,3 @@ def test_columns_of_certificates_that_say_nothing_are_left_out(tmp_path):
     assert table([[0.0, 0.5], [0.1, 0.1]]) == [*one[:2], "games", "max gain", "worst", *one[3:]]
     gap = {"gap": 0.5, "interval": [0.5, 0.5], "level": None, "resampled": [0.5, 0.5]}
     assert "interval" in table([0.0, 0.5], method="m, in the fitted model", gap=gap)
-
-
-def test_every_kind_of_game_has_a_row():
-    import equipoise as eq
-
-    assert set(eq.report.KINDS) == set(eq.games.kinds.KINDS)

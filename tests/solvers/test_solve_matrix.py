@@ -1,8 +1,6 @@
 """`solve` on matrix games: against other libraries, on random games and on the catalogue."""
 
 import itertools
-import subprocess
-import sys
 from fractions import Fraction
 
 import hypothesis
@@ -15,7 +13,6 @@ from scipy.optimize import linprog
 from support import peer
 
 import equipoise as eq
-from equipoise import solvers
 
 
 def value_by_scipy(payoff: np.ndarray) -> float:
@@ -173,34 +170,6 @@ def test_zero_sum_normal_forms_are_solved() -> None:
 def test_what_is_not_a_game_is_refused() -> None:
     with pytest.raises(ValueError, match=r"game: expected one of MatrixGame, .*; found list"):
         eq.solve([[1, 2], [3, 4]])
-
-
-@pytest.mark.parametrize(
-    "game",
-    [
-        eq.games.families.polymatrix(agents=3, actions=2).sample(key=0),
-        eq.games.families.polymatrix(agents=2, actions=2, states=2, horizon=2).sample(key=0),
-        eq.games.load("pairwise-continuous", agents=3),
-    ],
-    ids=lambda game: game.kind,
-)
-def test_kinds_without_a_solver_say_what_to_do(game) -> None:
-    with pytest.raises(ValueError, match=f"found a {type(game).__name__}; log it with"):
-        eq.solve(game)
-
-
-def test_each_kind_of_game_has_a_row_and_an_overload() -> None:
-    kinds = list(eq.games.kinds.KINDS)
-    assert set(solvers.KINDS) == set(kinds) == set(eq.certificates.KINDS)
-    # Apart, since the type checks of this suite wrap functions, and overloads are lost by that.
-    program = (
-        "import typing, equipoise as eq\n"
-        "for verb in (eq.solve, eq.certify):\n"
-        "    hints = map(typing.get_type_hints, typing.get_overloads(verb))\n"
-        "    print(*sorted(hint['game'].kind for hint in hints))\n"
-    )
-    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert found.stdout.splitlines() == [" ".join(sorted(kinds))] * 2, found.stderr
 
 
 def test_inside_of_jax_transformations_one_line_says_so() -> None:

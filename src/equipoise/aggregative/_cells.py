@@ -17,6 +17,7 @@ from equipoise.aggregative._classes import Groups, alone
 from equipoise.aggregative._knapsack import Vertex, solve_knapsack
 from equipoise.aggregative._program import Program, solve_dual
 from equipoise.core import checks
+from equipoise.core.errors import InputError
 
 #: How many rewards are held at once.
 CHUNK = 3_000_000
@@ -111,15 +112,14 @@ def check_cells(low: np.ndarray, high: np.ndarray, spacing: float) -> None:
     >>> check_cells(np.zeros(2), np.ones(2), 1e-4)
     Traceback (most recent call last):
     ...
-    ValueError: spacing: expected at most 4,000,000 cells, found 0.0001, that makes about 1e+08
+    equipoise.core.errors.InputError: spacing: expected at most 4,000,000 cells, found 0.0001,
+    that makes about 1e+08
     """
     with np.errstate(over="ignore"):
         cells = float(np.prod(np.maximum((high - low) / spacing, 1.0)))
     if cells > MOST_CELLS * (1 + 1e-6):
-        raise ValueError(
-            f"spacing: expected at most {MOST_CELLS:,} cells, found {spacing:g}, that makes about "
-            f"{cells:.3g}"
-        )
+        found = f"{spacing:g}, that makes about {cells:.3g}"
+        raise InputError("spacing", f"at most {MOST_CELLS:,} cells", found)
 
 
 def tile(low: np.ndarray, high: np.ndarray, spacing: float) -> tuple[np.ndarray, np.ndarray]:

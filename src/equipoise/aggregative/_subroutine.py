@@ -26,6 +26,7 @@ from equipoise.aggregative._cells import (
 from equipoise.aggregative._knapsack import Vertex
 from equipoise.aggregative.theory import printed_zeta
 from equipoise.core import checks
+from equipoise.core.errors import InputError
 
 #: How often a slack that leaves no cell feasible is doubled.
 _DOUBLINGS = 60
@@ -336,17 +337,15 @@ def as_options(
     check_choice("sense", sense, "max", "min")
     check_choice("rounding", rounding, "vertex", "sample")
     if isinstance(slack, str) and slack != "printed":
-        raise ValueError(f"slack: expected a number or 'printed', found {slack!r}")
+        raise InputError("slack", "a number or 'printed'", repr(slack))
     if slack is not None and slack != "printed":
         checks.check_range("slack", slack, 0.0, np.inf)
     checks.check_range("epsilon", epsilon, 0.0, np.inf, high_open=True)
     if sense == "min" and objective != "welfare":
-        raise ValueError(f"sense: expected objective='welfare' with 'min', found {objective!r}")
+        raise InputError("sense", "objective='welfare' with 'min'", repr(objective))
     if epsilon > 0 and (objective == "regret" or slack is not None):
-        raise ValueError(
-            "epsilon: expected objective='welfare' or 'loss' with it and no slack, which "
-            f"would replace it; found {objective!r} and {slack!r}"
-        )
+        expected = "objective='welfare' or 'loss' with it and no slack, which would replace it"
+        raise InputError("epsilon", expected, f"{objective!r} and {slack!r}")
     if spacing is None:  # cells that are halved may begin large
         spacing = (0.25 if objective == "regret" and slack is None else 0.05) * width or 1.0
     checks.check_range("spacing", spacing, 0.0, np.inf, low_open=True, high_open=True)
@@ -359,14 +358,13 @@ def as_options(
 def check_choice(name: str, value: Any, *known: str) -> None:
     """Refuse a word that is none of those known."""
     if value not in known:
-        expected = " or ".join(map(repr, known))
-        raise ValueError(f"{name}: expected {expected}, found {value!r}")
+        raise InputError(name, " or ".join(map(repr, known)), repr(value))
 
 
 def as_worth(game: Any, objective: str, welfare: Any, loss: Any) -> np.ndarray | None:
     """The weights of the objective, or None for the agents' own rewards."""
     if objective not in OBJECTIVES:
-        raise ValueError(f"objective: expected one of {OBJECTIVES}, found {objective!r}")
+        raise InputError("objective", f"one of {OBJECTIVES}", repr(objective))
     full, meaning = game.influence.shape[-3:-1], "(agents, actions)"
     shape = full
     if hasattr(game, "horizon"):
@@ -374,16 +372,14 @@ def as_worth(game: Any, objective: str, welfare: Any, loss: Any) -> np.ndarray |
     given = {"welfare": welfare, "loss": loss}
     for name, value in given.items():
         if value is not None and objective != name:
-            raise ValueError(f"{name}: expected objective={name!r} with it, found {objective!r}")
+            raise InputError(name, f"objective={name!r} with it", repr(objective))
     if objective == "loss" and loss is None:
-        raise ValueError(f"loss: expected an array of shape {shape}, {meaning}; found None")
+        raise InputError("loss", f"an array of shape {shape}, {meaning}", None)
     value = given.get(objective)
     if value is None:
         return None
     array = np.asarray(checks.as_float_array(objective, value), np.float64)
     if array.shape not in (full, shape):
-        raise ValueError(
-            f"{objective}: expected shape {full} or {shape}, {meaning}; found {array.shape}"
-        )
+        raise InputError(objective, f"shape {full} or {shape}, {meaning}", array.shape)
     checks.check_finite(objective, array)
     return array

@@ -12,12 +12,14 @@ from equipoise.certificates._interactions import certify_contextual, certify_dec
 from equipoise.certificates._markov import certify_markov
 from equipoise.certificates._tables import certify_matrix, certify_normal_form
 from equipoise.core import checks
+from equipoise.core.errors import InputError
 from equipoise.core.results import (
     AggregativeCertificate,
     Certificate,
     Solution,
     Status,
     TableCertificate,
+    certificate_from_plain,
 )
 from equipoise.games import (
     AggregativeGame,
@@ -48,9 +50,6 @@ KINDS: dict[str, Callable[[Any, Any, str], Certificate]] = {
     "decoupled-markov": certify_decoupled,
     "continuous": certify_continuous,
 }
-
-#: Kinds of certificates, by the word of their plain form.
-_CERTIFICATES = {kind.kind: kind for kind in (TableCertificate, AggregativeCertificate)}
 
 #: One array of probabilities per player.
 Strategies = Profile | tuple[Any, ...] | list[Any]
@@ -134,24 +133,6 @@ def certify(game: Any, policy: Any, *, concept: str = "auto") -> Certificate:
     return KINDS[kind](game, policy, concept)
 
 
-def certificate_from_plain(plain: Mapping[str, Any]) -> Certificate:
-    """The certificate that `Certificate.to_plain` described.
-
-    **Example**
-
-    >>> import equipoise as eq
-    >>> certificate = eq.certify(eq.MatrixGame([[1, -1], [-1, 1]]), ([1, 0], [1, 0]))
-    >>> eq.certificates.certificate_from_plain(certificate.to_plain()) == certificate
-    True
-    """
-    kind = plain.get("kind")
-    if kind not in _CERTIFICATES:
-        raise ValueError(
-            f"certificate: expected a kind among {', '.join(_CERTIFICATES)}, found {kind!r}"
-        )
-    return _CERTIFICATES[kind].from_plain(plain)
-
-
 def solution_from_plain(plain: Mapping[str, Any]) -> Solution:
     """The solution that `Solution.to_plain` described.
 
@@ -164,10 +145,10 @@ def solution_from_plain(plain: Mapping[str, Any]) -> Solution:
     (True, [0.5, 0.5])
     """
     if plain.get("version") != 1:
-        raise ValueError(f"solution: expected version 1, found {plain.get('version')!r}")
+        raise InputError("solution", "version 1", repr(plain.get("version")))
     expected = ("policy", "certificate", "status", "value", "tolerance")
     if missing := [name for name in expected if name not in plain]:
-        raise ValueError(f"solution: expected the keys {expected}, found no {missing}")
+        raise InputError("solution", f"the keys {expected}", f"no {missing}")
     status = plain["status"]
     return Solution(
         policy=policy_from_plain(plain["policy"]),

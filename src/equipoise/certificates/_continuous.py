@@ -26,6 +26,7 @@ import jax
 import numpy as np
 
 from equipoise.core import polynomials
+from equipoise.core.errors import InputError
 from equipoise.core.results import TableCertificate
 from equipoise.core.rounding import EPS, WEIGHTS, Normalised, normalise
 from equipoise.games import ContinuousGame, ContinuousPolicy, PolynomialTerms, RewardFunction
@@ -49,7 +50,7 @@ def certify_continuous(game: ContinuousGame, policy: Any, concept: str) -> Table
     metric of its appendix B.
     """
     if concept not in ("auto", "nash"):
-        raise ValueError(f'concept: expected "nash" for a ContinuousGame, found {concept!r}')
+        raise InputError("concept", '"nash" for a ContinuousGame', repr(concept))
     policy = game.as_policy(policy)
     if not isinstance(game.terms, PolynomialTerms):
         return _certify_function(game, game.terms, policy)
@@ -250,9 +251,11 @@ def _profiles(policy: ContinuousPolicy) -> tuple[np.ndarray, np.ndarray]:
     mixed = np.flatnonzero((weights > 0).sum(-1).max(0) > 1)
     count = float(support) ** len(mixed)
     if count > MOST_PROFILES:
-        raise ValueError(
-            f"policy: expected at most {MOST_PROFILES} joint choices, over which a reward that is "
-            f"a function is averaged one by one; found {support}^{len(mixed)}"
+        raise InputError(
+            "policy",
+            f"at most {MOST_PROFILES} joint choices, over which a reward that is a function is "
+            "averaged one by one",
+            f"{support}^{len(mixed)}",
         )
     grid = np.indices((support,) * len(mixed)).reshape(len(mixed), int(count))
     chosen = np.broadcast_to(weights.argmax(-1)[:, :, None], (contexts, agents, grid.shape[1]))

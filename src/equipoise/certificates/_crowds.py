@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.core import checks
+from equipoise.core.errors import InputError
 from equipoise.core.results import AggregativeCertificate
 from equipoise.core.rounding import EPS, TINY, WEIGHTS
 from equipoise.games import AggregativeGame, AggregativeMarkovGame, AggregativePolicy
@@ -129,7 +130,7 @@ def as_given(
 ) -> Given:
     """A policy as users give it: an `AggregativePolicy`, or the actions of every agent."""
     if concept not in ("auto", "nash"):
-        raise ValueError(f'concept: expected "nash" for a {type(game).__name__}, found {concept!r}')
+        raise InputError("concept", f'"nash" for a {type(game).__name__}', repr(concept))
     if isinstance(policy, AggregativePolicy):
         given = Given(policy)
     else:
@@ -137,7 +138,7 @@ def as_given(
         meaning = "one action for each agent" + (", step and state" if stages else "")
         checks.check_shape("policy", array, (game.agents, *stages), meaning)
         if array.dtype.kind not in "iu":
-            raise ValueError(f"policy: expected whole numbers, found dtype {array.dtype}")
+            raise InputError("policy", "whole numbers", f"dtype {array.dtype}")
         given = _from_agents(game.counts, array)
     _check_policy(game, given.policy, stages)
     return given
@@ -150,23 +151,18 @@ def _check_policy(
 ) -> None:
     """Refuse a policy for other agents, actions, steps or states than the game has."""
     if policy.actions.shape[1:] != stages:
-        raise ValueError(
-            f"policy: expected actions of shape {('classes', *stages)}, "
-            f"found {policy.actions.shape}"
-        )
+        expected = f"actions of shape {('classes', *stages)}"
+        raise InputError("policy", expected, policy.actions.shape)
     if policy.rows.max() >= game.types:
-        raise ValueError(f"policy: expected rows below {game.types}, found {policy.rows.max()}")
+        raise InputError("policy", f"rows below {game.types}", policy.rows.max())
     low, high = policy.actions.min(), policy.actions.max()
     if low < 0 or high >= game.actions[0]:
-        raise ValueError(
-            f"policy: expected actions from 0 to {game.actions[0] - 1}, found {low} to {high}"
-        )
+        raise InputError("policy", f"actions from 0 to {game.actions[0] - 1}", f"{low} to {high}")
     present = np.bincount(policy.rows, weights=policy.counts, minlength=game.types)
     if not np.array_equal(present, game.counts):
         row = int(np.argmax(present != game.counts))
-        raise ValueError(
-            f"policy: expected {game.counts[row]} agents of row {row}, found {present[row]:.0f}"
-        )
+        expected = f"{game.counts[row]} agents of row {row}"
+        raise InputError("policy", expected, f"{present[row]:.0f}")
 
 
 def _from_agents(counts: np.ndarray, actions: np.ndarray) -> Given:

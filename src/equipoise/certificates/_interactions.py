@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from equipoise.core import checks
+from equipoise.core.errors import InputError
 from equipoise.core.results import TableCertificate
 from equipoise.core.rounding import EPS, WEIGHTS, Normalised, nearest_to_zero, normalise
 from equipoise.games import (
@@ -192,9 +193,7 @@ def _certificate(
 def as_terms(game: MatrixGame | NormalFormGame) -> ContextualGame:
     """A game of one payoff table as one of interaction terms, of which there are mixtures."""
     if game.batch_shape:
-        raise ValueError(
-            f"game: expected a single game for a mixture, found a batch of {game.batch_shape}"
-        )
+        raise InputError("game", "a single game for a mixture", f"a batch of {game.batch_shape}")
     zero_sum = isinstance(game, MatrixGame)
     payoffs = np.stack([game.payoff, -game.payoff]) if zero_sum else np.asarray(game.payoffs)
     # Nobody reads what is added: the game says how many actions there are.
@@ -217,15 +216,13 @@ def as_mixture(game: ContextualGame | DecoupledMarkovGame, policy: Any) -> Mixtu
         axes = "(contexts, agents, actions)"
         if isinstance(game, DecoupledMarkovGame):
             axes = "(contexts, horizon, agents, states, actions)"
-        raise ValueError(
-            f"{name}: expected a product policy of shape {shape}, {axes}; "
-            f"found {tuple(policies.shape[1:])}"
-        )
+        expected = f"a product policy of shape {shape}, {axes}"
+        raise InputError(name, expected, tuple(policies.shape[1:]))
     policies = checks.check_probabilities(name, policies)
     extra = policies * ~own_actions(game)
     if extra.any():
         where = list(checks.first_index(extra > 0))
-        raise ValueError(f"{name}: expected no chance of actions an agent lacks, found at {where}")
+        raise InputError(name, "no chance of actions an agent lacks", f"one at {where}")
     return Mixture(policies, weights)
 
 
@@ -241,12 +238,11 @@ def check_concept(concept: str, mixture: Mixture | None = None) -> str:
     if concept == "auto":
         return "cce" if several else "nash"
     if concept not in CONCEPTS:
-        raise ValueError(f"concept: expected one of auto, {', '.join(CONCEPTS)}, found {concept!r}")
+        raise InputError("concept", f"one of {('auto', *CONCEPTS)}", repr(concept))
     if concept == "nash" and several:
-        raise ValueError(
-            'concept: expected "cce" or "ce" for a mixture, found "nash", which is said of '
-            "product policies; certify policy.marginal() for that"
-        )
+        found = '"nash", which is said of product policies'
+        hint = "certify policy.marginal() for that"
+        raise InputError("concept", '"cce" or "ce" for a mixture', found, hint)
     return concept
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from equipoise.certificates._interactions import as_terms, certify_contextual, check_concept
 from equipoise.core import checks, kernels
+from equipoise.core.errors import InputError
 from equipoise.core.reductions import largest, smallest
 from equipoise.core.results import TableCertificate
 from equipoise.core.rounding import EPS, ORDINARY, TINY, WEIGHTS, normalise
@@ -282,24 +283,23 @@ def as_profile(policy: Any, shapes: Sequence[tuple[int, ...]], names: Sequence[s
     axes, broadcast against the game's later. A profile with a player missing is refused: its
     gains would mean nothing.
     """
-    expectation = f"policy: expected one array of probabilities per player, {len(shapes)} in all"
+    expected = f"one array of probabilities per player, {len(shapes)} in all"
     if not isinstance(policy, list | tuple):
         policy = getattr(policy, "strategies", policy)  # a `games.Profile`
     if not isinstance(policy, list | tuple):
-        raise ValueError(f"{expectation}, as a tuple or list; found {type(policy).__name__}")
+        raise InputError("policy", f"{expected}, as a tuple or list", type(policy).__name__)
     if len(policy) != len(shapes):
-        raise ValueError(f"{expectation}; found {len(policy)}")
+        raise InputError("policy", expected, len(policy))
     profile = []
     for i, (part, shape, meaning) in enumerate(zip(policy, shapes, names, strict=True)):
         name = f"policy[{i}]"
         if part is None:
-            raise ValueError(f"{name}: expected probabilities of shape {shape}, found None")
+            raise InputError(name, f"probabilities of shape {shape}", None)
         array = checks.as_float_array(name, part, copy=False)
         if tuple(array.shape[-len(shape) :]) != shape:
-            raise ValueError(
-                f"{name}: expected probabilities of shape (..., {', '.join(map(str, shape))}), "
-                f"{meaning}; found {tuple(array.shape)}"
-            )
+            axes = f"(..., {', '.join(map(str, shape))})"
+            found = tuple(array.shape)
+            raise InputError(name, f"probabilities of shape {axes}, {meaning}", found)
         profile.append(checks.check_probabilities(name, array))
     return profile
 
@@ -309,7 +309,5 @@ def joint_batch_shape(game_batch: tuple[int, ...], *policy_batches: tuple[int, .
     try:
         return np.broadcast_shapes(game_batch, *policy_batches)
     except ValueError:
-        raise ValueError(
-            f"policy: expected batch axes that broadcast with the game's {game_batch}; "
-            f"found {policy_batches}"
-        ) from None
+        expected = f"batch axes that broadcast with the game's {game_batch}"
+        raise InputError("policy", expected, policy_batches) from None

@@ -2,8 +2,8 @@
 
 import json
 import os
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
@@ -42,9 +42,29 @@ def load_named(name: str, settings: Sequence[str]) -> Any:
     parameters, defaults = dict(map(setting, settings)), eq.games.describe(name).parameters
     check_names("set", parameters, defaults, f"parameters of {name}")
     try:
-        return eq.games.load(name, **parameters)
+        with naming("set", parameters):
+            return eq.games.load(name, **parameters)
     except TypeError as error:  # a parameter of another kind than its default
         raise InputError("set", f"values like {defaults}", parameters) from error
+
+
+@contextmanager
+def naming(flag: str, names: Collection[str]) -> Iterator[None]:
+    """Make errors about one of these names say after which flag it stands.
+
+    >>> with naming("option", ["spacing"]):
+    ...     raise InputError("spacing", "a number > 0", -1)
+    Traceback (most recent call last):
+    ...
+    equipoise.core.errors.InputError: --option spacing: expected a number > 0, found -1
+    """
+    try:
+        yield
+    except InputError as error:
+        if error.argument not in names:
+            raise
+        name = f"--{flag} {error.argument}"
+        raise InputError(name, error.expected, error.found, error.hint) from error
 
 
 def hint(name: str) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 import traceback
 import warnings
@@ -41,7 +42,6 @@ verbs:
 {verbs}
 
 All but completion take --json, and options from a file with --config; --print-config writes one.
-Players, actions, states, steps and agents are counted from 0, in tables as in files and JSON.
 Exit codes: 0 done, 1 a tolerance was missed or nothing was learned, 2 wrong usage or input,
 3 internal failure, 130 interrupted.
 """
@@ -149,7 +149,8 @@ def _flag_of(argument: str, verb: str) -> str:
     flags = {option.path[-1]: option.flag for option in options(kind)}
     # A config that is not that of a run folder is the wrong folder.
     flags |= {"config": "--run", **getattr(kind, "ARGUMENTS", {})}
-    return flags.get(argument, argument)
+    name = re.split(r"[\[.]", argument, maxsplit=1)[0]  # policy of policy[0]
+    return flags.get(name, name) + argument[len(name) :]
 
 
 def _line(kind: str, message: str, as_json: bool) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 
 from equipoise.core.plain import dumps
 from equipoise.report import (
+    CONCEPTS,
     FEW,
     RunFolder,
     certificate_of,
@@ -71,12 +72,6 @@ def write_run_page(folder: Path, *, anew: bool = False) -> Path | None:
     return page
 
 
-#: Concepts in words.
-CONCEPTS = {
-    "nash": "Nash: everybody plays independently",
-    "cce": "coarse correlated: whoever leaves decides before anything is drawn",
-    "ce": "correlated: whoever leaves has been told its own part",
-}
 #: Longer tables are cut on the screen, never in files and JSON.
 _ROWS = 20
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import redirect_stderr, suppress
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from difflib import get_close_matches
+from functools import partial
 from importlib import import_module
 from io import StringIO
 from itertools import pairwise
@@ -157,7 +158,8 @@ def parse(verb: str, words: list[str]) -> Any:
     base = None
     if hasattr(kind, "preset"):  # which decides what the other options are by default
         base = kind.starting(_given("--preset", words) or found.get("preset", kind.preset))
-    command = tyro.cli(
+    read = partial(
+        tyro.cli,
         kind,
         prog=f"equipoise {verb}",
         description=inspect.cleandoc(kind.__doc__),
@@ -165,6 +167,18 @@ def parse(verb: str, words: list[str]) -> Any:
         default=_default(kind, found, base),
         registry=_REGISTRY,
     )
+    try:
+        with redirect_stderr(StringIO()):
+            command = read()
+    except SystemExit as end:
+        error: BaseException | None = end
+        while error is not None and not isinstance(error, InputError):
+            error = error.__context__
+        if error is not None:  # a config refused its values: `main` names the flag
+            raise error from None
+        if not end.code:
+            raise
+        command = read()  # tyro says what is wrong, in colours where the screen has them
     if not hasattr(command, "common") or not command.common.print_config:
         return command
     sys.stdout.write(f"# equipoise {verb} --config FILE\n{write_config(command)}")

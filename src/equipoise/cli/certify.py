@@ -33,7 +33,7 @@ class Certify:
       equipoise certify auction.npz runs/bids --concept ce
     """
 
-    ARGUMENTS: ClassVar = {"path": "POLICY"}
+    ARGUMENTS: ClassVar = dict.fromkeys(("path", "strategies", "policies", "points"), "POLICY")
 
     #: A file (.nfg, .npz, .csv or .toml), or a name that `equipoise games` lists.
     game: Game

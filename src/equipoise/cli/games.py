@@ -12,7 +12,7 @@ from equipoise.cli._inputs import check_suffix, hint, load_named, make_folder_of
 from equipoise.cli._output import print_json, print_pairs, print_table
 from equipoise.cli._parsing import COMMON, CommonOptions, Settings
 from equipoise.core.errors import InputError
-from equipoise.report import format_value
+from equipoise.report import format_value, player_names
 from equipoise.runs import Table
 
 #: Larger payoff tables and policies are not shown in full.
@@ -29,6 +29,8 @@ _ARRAYS = {
         *("influence", "counts", "scale", "horizon", "states"),
         *("lipschitz", "transition_lipschitz"),
     ),
+    "contextual": ("agents", "contexts"),
+    "decoupled-markov": ("agents", "contexts", "states", "horizon"),
     "continuous": ("agents", "contexts", "states", "horizon", "rank", "noise"),
 }
 
@@ -123,7 +125,7 @@ def _print_game(name: str, game: Any, changed: Any) -> None:
     if payoffs is not None:
         print_table(payoffs, title="Payoffs")
     if not changed and entry.equilibrium is not None and max(game.actions) <= 3 * _LARGEST:
-        print_table(_equilibrium_table(entry.equilibrium), title="An equilibrium")
+        print_table(_equilibrium_table(game, entry.equilibrium), title="An equilibrium")
 
 
 def _entry_document(entry: Any) -> dict[str, Any]:
@@ -174,20 +176,34 @@ def _payoff_table(game: Any) -> Table | None:
     if kind == "normal-form":
         pairs = [zip(*rows, strict=True) for rows in zip(*values, strict=True)]
         values = [[", ".join(map(format_value, pair)) for pair in row] for row in pairs]
-    blocks = {f"state {s}, ": rows for s, rows in enumerate(values)}
+    blocks = {f"{_state(game, s)}, ": rows for s, rows in enumerate(values)}
+    own, others = ([_action(game, p, a) for a in range(game.actions[p])] for p in (0, 1))
     rows = [
-        (f"{where}row {i}", *row)
+        (where + own[i], *row)
         for where, block in (blocks if kind == "markov" else {"": values}).items()
         for i, row in enumerate(block)
     ]
-    return Table(("", *(f"column {j}" for j in range(game.actions[1]))), rows)
+    return Table((" \\ ".join(player_names(2, game.labels.players)), *others), rows)
 
 
-def _equilibrium_table(equilibrium: Any) -> Table:
-    rows = []
+def _action(game: Any, player: int, action: int) -> str:
+    """The name of an action, or its number among those of its player."""
+    name = game.labels.action(player, action)
+    return f"{('row', 'column')[player]} {name}" if game.labels.actions is None else name
+
+
+def _state(game: Any, state: int) -> str:
+    return f"state {game.labels.state(state)}"
+
+
+def _equilibrium_table(game: Any, equilibrium: Any) -> Table:
+    rows, names = [], player_names(len(equilibrium), game.labels.players)
     for player, strategy in enumerate(equilibrium):
         by_state = isinstance(strategy[0], tuple)
         for state, probabilities in enumerate(strategy if by_state else (strategy,)):
-            name = f"player {player}" + (f", state {state}" if by_state else "")
-            rows.append((name, ", ".join(str(_exact(p)) for p in probabilities)))
+            name = names[player] + (f", {_state(game, state)}" if by_state else "")
+            chances = map(_exact, probabilities)
+            if game.labels.actions is not None:
+                chances = (f"{game.labels.action(player, a)}: {p}" for a, p in enumerate(chances))
+            rows.append((name, ", ".join(map(str, chances))))
     return Table(("", "probabilities of the actions"), rows)

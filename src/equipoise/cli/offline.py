@@ -11,7 +11,6 @@ import equipoise as eq
 from equipoise.cli._inputs import check_counts, check_seed, check_suffix, in_run_folder
 from equipoise.cli._main import Interrupted
 from equipoise.cli._output import (
-    CONCEPTS,
     PAGE,
     cut,
     print_json,
@@ -22,7 +21,7 @@ from equipoise.cli._output import (
 )
 from equipoise.cli._parsing import COMMON, CommonOptions
 from equipoise.core.errors import InputError
-from equipoise.report import certificate_of, status_of, tables_of
+from equipoise.report import CONCEPTS, agents_of, certificate_of, status_of, tables_of
 from equipoise.runs import Record
 
 
@@ -124,7 +123,7 @@ class Offline:
             "agents": stats["agents"],
             "samples": stats["samples"],
             "actions of an agent": " to ".join(str(n) for n in {*counts[:1], *counts[-1:]}) or None,
-            "agents with a single action": ", ".join(map(str, alone[:10])) or None,
+            "agents with a single action": ", ".join(agents_of(record, alone[:10])) or None,
             "interaction rank": stats.get("rank"),
             "who matters to whom": None
             if stats.get("interactions") or "rank" not in stats

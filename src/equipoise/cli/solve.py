@@ -17,6 +17,7 @@ from equipoise.cli._inputs import (
     check_tolerance,
     find_game,
     make_folder_of,
+    naming,
     setting,
 )
 from equipoise.cli._output import (
@@ -204,9 +205,9 @@ class Solve:
 
 def _solve(game: Any, options: dict[str, Any]) -> Any:
     """A solution; of a crowd a study, which compares it with other equilibria."""
-    if game.kind.startswith("aggregative"):
-        return eq.aggregative.study(game, **options)
-    return eq.solve(game, **options)
+    solver = eq.aggregative.study if game.kind.startswith("aggregative") else eq.solve
+    with naming("option", _options_of(game)):
+        return solver(game, **options)
 
 
 def _options_of(game: Any) -> list[str]:

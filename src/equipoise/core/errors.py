@@ -23,8 +23,8 @@ class InputError(ValueError):
 
     def about(self, argument: str) -> str:
         """The message, with the argument called by another name."""
-        # A comma inside what was expected, but for those of shapes and intervals, needs more.
-        mark = ";" if "," in re.sub(r"[(\[{].*?[)\]}]", "", self.expected) else ","
+        # A comma inside what was expected needs more, but not in shapes, intervals and 1,000.
+        mark = ";" if "," in re.sub(r"[(\[{].*?[)\]}]|\d,(?=\d{3})", "", self.expected) else ","
         message = f"{argument}: expected {self.expected}{mark} found {self.found}"
         return f"{message}; {self.hint}" if self.hint else message
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Generic, TypeVar, final
 
 import numpy as np
 
+from equipoise.core.errors import InputError
 from equipoise.core.reductions import largest, total
 
 #: The kind of policy of a solution.
@@ -441,3 +442,23 @@ class Solution(Generic[P]):
             "tolerance": np.asarray(self.tolerance),
             "stats": stats,
         }
+
+
+#: Kinds of certificates, by the word of their plain form.
+_CERTIFICATES = {kind.kind: kind for kind in (TableCertificate, AggregativeCertificate)}
+
+
+def certificate_from_plain(plain: Mapping[str, Any]) -> Certificate:
+    """The certificate that `Certificate.to_plain` described.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> certificate = eq.certify(eq.MatrixGame([[1, -1], [-1, 1]]), ([1, 0], [1, 0]))
+    >>> eq.certificates.certificate_from_plain(certificate.to_plain()) == certificate
+    True
+    """
+    kind = plain.get("kind")
+    if kind not in _CERTIFICATES:
+        raise InputError("certificate", f"a kind among {', '.join(_CERTIFICATES)}", repr(kind))
+    return _CERTIFICATES[kind].from_plain(plain)

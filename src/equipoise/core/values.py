@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from equipoise.core import checks
+from equipoise.core.errors import InputError
 
 
 class _WriteOnce(type(eqx.Module)):
@@ -102,9 +103,13 @@ def read_only_integers(name: str, value: Any, dtype: Any = np.int64) -> np.ndarr
     >>> read_only_integers("rows", [0, 2])
     array([0, 2])
     """
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        found = "rows of different lengths"
+        raise InputError(name, "a rectangular array of whole numbers", found) from error
     if array.dtype.kind not in "iu":
-        raise ValueError(f"{name}: expected whole numbers, found dtype {array.dtype}")
+        raise InputError(name, "whole numbers", f"dtype {array.dtype}")
     own = array.astype(dtype, copy=False)
     fresh = own is not array or isinstance(value, list | tuple)
     return _freeze(own if fresh else _unshared(own))

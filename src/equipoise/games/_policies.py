@@ -13,6 +13,7 @@ import equinox as eqx
 import numpy as np
 
 from equipoise.core import checks
+from equipoise.core.errors import InputError
 from equipoise.core.reductions import total
 from equipoise.core.values import Value, frozen, read_only, read_only_integers
 
@@ -69,7 +70,8 @@ class Policy(Value):
         if plain.get("kind", cls.kind) != cls.kind:
             raise ValueError(f"kind: expected {cls.kind!r}, found {plain['kind']!r}")
         parts = {name: part for name, part in plain.items() if name != "kind"}
-        parameters = list(inspect.signature(cls).parameters.values())
+        parameters = inspect.signature(cls).parameters.values()
+        parameters = [p for p in parameters if p.kind is not p.VAR_POSITIONAL]
         unknown = sorted(set(parts) - {p.name for p in parameters})
         missing = [p.name for p in parameters if p.default is p.empty and p.name not in parts]
         if unknown or missing:
@@ -108,7 +110,12 @@ class Profile(Policy):
     kind: ClassVar[str] = "profile"
     strategies: tuple[Any, ...]
 
-    def __init__(self, strategies: Any):
+    def __init__(self, strategies: Any, *more: Any):
+        if more:
+            found = f"{1 + len(more)} arguments"
+            raise InputError(
+                "strategies", "one tuple or list of arrays", found, "use Profile([x, y])"
+            )
         if isinstance(strategies, np.ndarray) and strategies.ndim:
             strategies = tuple(strategies)
         if not isinstance(strategies, list | tuple | Profile) or not len(strategies):
@@ -163,8 +170,7 @@ class JointPolicy(Policy):
 
     `joint[a_1, ..., a_N]` is the chance of those actions. The last `players` axes are those of the
     players, all axes when not given; leading ones are batch axes, or (steps, states) in a Markov
-    game. `certify` says whether it is a correlated ("ce") or coarse correlated ("cce")
-    equilibrium.
+    game. `certify` says whether it is a correlated or coarse correlated equilibrium.
 
     **Example**
 
@@ -186,9 +192,8 @@ class JointPolicy(Policy):
     def __init__(self, joint: Any, players: Any = None):
         joint = read_only("joint", joint)
         checks.check_ndim("joint", joint, 1, "(..., actions of each player...)")
-        if isinstance(players, np.ndarray) and not players.ndim:
-            players = players.item()  # as files have it
-        self.players = joint.ndim if players is None else checks.check_count("players", players)
+        players = joint.ndim if players is None else np.asarray(players).item()  # files have arrays
+        self.players = checks.check_count("players", players)
         if self.players > joint.ndim:
             raise ValueError(
                 f"joint: expected an axis for each of {self.players} players, found {joint.shape}"

@@ -4,6 +4,8 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from equipoise.core.errors import InputError
+
 if TYPE_CHECKING:
     from equipoise.games._game import Game
 
@@ -50,5 +52,5 @@ def kind_of(game: Any) -> str:
     kind = getattr(type(game), "kind", None)
     if not isinstance(kind, str) or kind not in KINDS or not isinstance(game, class_of(kind)):
         classes = ", ".join(name for _, name in KINDS.values())
-        raise ValueError(f"game: expected one of {classes}; found {type(game).__name__}")
+        raise InputError("game", f"one of {classes}", type(game).__name__)
     return kind

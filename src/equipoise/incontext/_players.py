@@ -271,6 +271,9 @@ def initial_players(family: Family, config: Config, *, key: Any) -> Players:
             f"found {family.name!r} with {family.actions} actions; use shared=False"
         )
     most = max(family.actions)
+    # The held-out games, a batch of them and what is needed to draw them.
+    sizes = (8, 3, max(config.held_out, config.batch), *family.actions, (family.states or 1) ** 2)
+    checks.check_memory("actions", sizes, "the games", "use fewer actions, states or games")
     tokens: Tokens = RoundTokens(most, family.states)
     if config.tokens == "vocabulary":
         tokens = VocabularyTokens(most, family.states, config.reward_bins)

@@ -21,7 +21,7 @@ import numpy as np
 from equipoise.certificates import TableCertificate, certify, solution_from_plain
 from equipoise.core import InputError, Outcome, Solution, Status, checks
 from equipoise.core.randomness import as_key
-from equipoise.games import ContinuousPolicy, Mixture
+from equipoise.games import ContinuousPolicy, Mixture, write_policy
 from equipoise.offline import deep
 from equipoise.offline._coverage import behaviour_of, count_actions, coverage
 from equipoise.offline._fit import fit, too_large
@@ -136,7 +136,9 @@ def learn(
             return solution_from_plain(folder.record().solution or {})
         solution = pipeline(log, options, key, folder)
         if solution.status.name != Outcome.INTERRUPTED:
-            folder.finish(Record(name, folder.config, solution=solution.to_plain()))
+            write_policy(folder.path / "policy.json", solution.policy)
+            labels = {"labels": log.labels.to_plain()}
+            folder.finish(Record(name, folder.config, labels, solution=solution.to_plain()))
         return solution
 
 
@@ -188,9 +190,12 @@ def _learn_discrete(log: Log, options: dict[str, Any], key: jax.Array, run: Run 
             "about the others; log some variation first"
         )
     elif len(alone):
-        names = ", ".join(map(str, alone[:10])) + (", ..." if len(alone) > 10 else "")
+        names = ", ".join(map(log.labels.player, alone[:10].tolist())) + (
+            ", ..." if len(alone) > 10 else ""
+        )
+        who = f"agent {names} plays" if len(alone) == 1 else f"agents {names} play"
         facts["warnings"].append(
-            f"agents who play a single action throughout: {names}; the log does not show what "
+            f"{who} a single action throughout; the log does not show what "
             "others would earn, and gaps count no deviation to actions that it does not declare "
             "(`actions_per_agent`)"
         )

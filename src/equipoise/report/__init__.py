@@ -12,23 +12,28 @@ from equipoise.report._records import KINDS, record_of, tables_of
 from equipoise.report._run_curves import Curve, curves_of
 from equipoise.report._stories import status_of
 from equipoise.report._tables import (
+    CONCEPTS,
     FEW,
+    agents_of,
     certificate_of,
     certificate_table,
     concept_of,
     format_value,
     has_certificate,
+    labels_of,
     player_names,
     rounding_note,
     state_table,
 )
 
 __all__ = [
+    "CONCEPTS",
     "FEW",
     "KINDS",
     "Curve",
     "Report",
     "RunFolder",
+    "agents_of",
     "certificate_of",
     "certificate_table",
     "compare",
@@ -38,6 +43,7 @@ __all__ = [
     "find_runs",
     "format_value",
     "has_certificate",
+    "labels_of",
     "page_of",
     "player_names",
     "read_runs",

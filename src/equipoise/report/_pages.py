@@ -25,6 +25,7 @@ from equipoise.report._tables import (
     certificate_rows,
     certificate_table,
     has_certificate,
+    labels_of,
     player_names,
     rounding_note,
     state_table,
@@ -242,11 +243,11 @@ def _add_certificate(page: Report, record: Record) -> None:
     """Add the certificate of one record in full."""
     if not has_certificate(record):
         return
-    certificate, labels = certificate_of(record), record.scalars.get("labels", {})
-    names = player_names(certificate.players, labels.get("players"))
+    certificate = certificate_of(record)
+    names = player_names(certificate.players, labels_of(record, "players"))
     states = certificate.state_gains
     if certificate.gains.ndim == 1 and states is not None and states.size <= _CELLS:
-        table = state_table(certificate, names, labels.get("states"))
+        table = state_table(certificate, names, labels_of(record, "states"))
         page.table(table, caption="Value and gain in every state.")
     page.table(certificate_table(certificate, names))
     if note := rounding_note(certificate):
@@ -332,7 +333,8 @@ def _add_pictures(
     if not found:
         return
     page.section("Pictures")
-    if any(strength_of(run.record) is not None for run in runs):
+    drawn = [run.record for run in runs if run.record and strength_of(run.record) is not None]
+    if any(labels_of(record, "players") is None for record in drawn):
         page.text("Agents are counted from 0, here and in the tables, as the rows of arrays are.")
     for picture, name in found:
         caption = f"{name}: {picture.caption}" if picture.caption else name

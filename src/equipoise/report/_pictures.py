@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.report import figures
-from equipoise.report._tables import format_value, player_names
+from equipoise.report._tables import agents_of, format_value, labels_of, player_names
 from equipoise.runs import Record
 
 #: Policies of more actions than this, and maps of more steps or states, are not drawn.
@@ -51,23 +51,15 @@ def strength_of(record: Record | None) -> np.ndarray | None:
     return np.asarray(strength) if drawn else None
 
 
-def _labels(record: Record, which: str, player: int = 0) -> Any:
-    """Names of the actions of a player, or of the states."""
-    found = record.scalars.get("labels", {}).get(which)
-    if found is None or which != "actions":
-        return found
-    return found[player if len(found) > 1 else 0]
-
-
 def _payoff(record: Record) -> list[Picture]:
     payoff = record.arrays.get("payoff")
     if payoff is None or payoff.ndim != 2 or max(payoff.shape) > _LARGEST:
         return []
-    row, column = player_names(2, record.scalars.get("labels", {}).get("players"))
+    row, column = player_names(2, labels_of(record, "players"))
     figure = figures.heat_map(
         payoff,
-        rows=_labels(record, "actions", 0),
-        columns=_labels(record, "actions", 1),
+        rows=labels_of(record, "actions", 0),
+        columns=labels_of(record, "actions", 1),
         title=f"payoff to {row}",
         xlabel=column,
         ylabel=row,
@@ -105,12 +97,12 @@ def _policies(record: Record) -> list[Picture]:
     policies = [np.asarray(found["strategies"][str(i)]) for i in range(len(found["strategies"]))]
     if any(p.size == 0 or max(p.shape) > _LARGEST for p in policies):
         return []
-    names = player_names(len(policies), record.scalars.get("labels", {}).get("players"))
+    names = player_names(len(policies), labels_of(record, "players"))
     shown = dict(zip(names, policies, strict=True))
     if all(policy.ndim == 1 for policy in policies):
         told = "; ".join(f"{name}: {_numbers(p)}" for name, p in shown.items())
         alt = f"bars of the probabilities of each action. {told}"
-        actions = _labels(record, "actions")
+        actions = labels_of(record, "actions")
         same = len({p.size for p in policies}) == 1 and len(actions or ()) == policies[0].size
         bars = figures.policy_bars(shown, actions=actions if same else None, title="policy")
         return [Picture(bars, alt), *_triangle(record, shown)]
@@ -120,8 +112,8 @@ def _policies(record: Record) -> list[Picture]:
         Picture(
             figures.heat_map(
                 policy,
-                rows=_labels(record, "states"),
-                columns=_labels(record, "actions", player),
+                rows=labels_of(record, "states"),
+                columns=labels_of(record, "actions", player),
                 title=name,
                 xlabel="action",
                 ylabel="state",
@@ -138,7 +130,7 @@ def _triangle(record: Record, shown: Mapping[str, np.ndarray]) -> list[Picture]:
     if not points:
         return []
     places = "; ".join(f"{name} at {_numbers(point)}" for name, point in points.items())
-    game, actions = record.scalars.get("game"), _labels(record, "actions")
+    game, actions = record.scalars.get("game"), labels_of(record, "actions")
     names = {"actions": actions} if actions is not None and len(actions) == 3 else {}
     return [
         Picture(
@@ -178,7 +170,7 @@ def _shares(record: Record) -> list[Picture]:
     if not shares:
         return []
     told = "; ".join(f"{name}: {_numbers(p)}" for name, p in shares.items())
-    actions = _labels(record, "actions")
+    actions = labels_of(record, "actions")
     figure = figures.policy_bars(shares, actions=actions, title="share of each type that plays it")
     return [Picture(figure, f"bars of the shares of each type that play each action. {told}")]
 
@@ -187,12 +179,14 @@ def _interactions(record: Record) -> list[Picture]:
     strength = strength_of(record)
     if strength is None:
         return []
-    i, j = np.unravel_index(int(strength.argmax()), strength.shape)
+    strongest = np.unravel_index(int(strength.argmax()), strength.shape)
+    i, j = agents_of(record, [int(at) for at in strongest])
+    counted = "" if labels_of(record, "players") else ", agents counted from 0"
     note = f" The {_LARGEST} agents who matter most are shown." * (len(strength) > _LARGEST)
     return [
         Picture(
-            figures.interaction_map(strength, most=_LARGEST),
-            "heat map of interaction, agents counted from 0; strongest is how much the action of "
+            figures.interaction_map(strength, names=labels_of(record, "players"), most=_LARGEST),
+            f"heat map of interaction{counted}; strongest is how much the action of "
             f"agent {j} matters to the reward of agent {i}",
             f"standard deviation of what an agent's action adds to another's reward.{note}",
         )

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.core import Solution
-from equipoise.report._tables import format_value, player_names
+from equipoise.report._tables import agents_of, format_value, player_names
 from equipoise.runs import Record, Table
 
 #: Longer tables of very many agents are cut; the solution holds all.
@@ -233,18 +233,19 @@ def tables_of(record: Record) -> dict[str, Table]:
     if stats.get("interactions"):
         rows = [
             (
-                *(str(one["reward_of"]), ", ".join(map(str, one["with"]))),
+                *agents_of(record, [one["reward_of"]]),
+                ", ".join(agents_of(record, one["with"])),
                 *(one[name] for name in ("strength", "lower", "upper")),
             )
             for one in stats["interactions"]
         ]
         found["interactions"] = Table(("reward of", "with", "strength", "lower", "upper"), rows)
     if "own_gap" in stats and record.solution is not None:
-        found["agents"] = _agents(record.solution)
+        found["agents"] = _agents(record, record.solution)
     return found
 
 
-def _agents(solution: Any) -> Table:
+def _agents(record: Record, solution: Any) -> Table:
     """What every agent of a log gets, and could gain in the fitted model."""
     certificate, stats = solution["certificate"], solution["stats"]
     columns = {"value": certificate["value"], "gain in the model": certificate["gains"]}
@@ -257,5 +258,6 @@ def _agents(solution: Any) -> Table:
     columns |= {name: np.asarray(x) for name, x in more.items() if x is not None}
     count = len(certificate["gains"])
     kept = {name: np.asarray(x) for name, x in columns.items() if np.shape(x) == (count,)}
-    rows = [(str(i), *(float(x[i]) for x in kept.values())) for i in range(count)]
+    names = agents_of(record, range(count))
+    rows = [(names[i], *(float(x[i]) for x in kept.values())) for i in range(count)]
     return Table(("agent", *kept), rows)

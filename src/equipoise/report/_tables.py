@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.core.errors import InputError
-from equipoise.core.results import AggregativeCertificate, Certificate, TableCertificate
+from equipoise.core.results import Certificate, certificate_from_plain
 from equipoise.report._folders import RunFolder
 from equipoise.runs import Record, Table
 
@@ -73,20 +73,20 @@ def certificate_table(certificate: Certificate, players: Sequence[str] | None = 
         return Table(
             ("measure", "mean", "median", "worst"), [*rows, ("max gain, at most", *proven)]
         )
+    names = _numbered(count) if players is None else players
+    if len(names) != count:
+        raise InputError("players", f"{count} names", len(names))
     if count > FEW:
         worst = int(certificate.gains.argmax())
         pair = (certificate.gains, certificate.upper)
         rows = [
-            (f"largest, agent {worst}", float(certificate.max_gain), float(certificate.max_upper)),
+            (f"largest, {names[worst]}", float(certificate.max_gain), float(certificate.max_upper)),
             *((f"{f.__name__} agent", *(float(f(x)) for x in pair)) for f in (np.median, np.mean)),
         ]
         if certificate.concept == "nash":
             sums = ("all agents together (NashConv)", *(float(x.sum()) for x in pair))
             rows.append(sums)
         return Table((f"gains of {count:,} agents", "gain", "at most"), rows)
-    if players is not None and len(players) != count:
-        raise InputError("players", f"{count} names", len(players))
-    names = [f"player {i}" for i in range(count)] if players is None else players
     # The value of a Markov game depends on the state: `state_table` shows it.
     by_state = certificate.state_gains is not None
     values = [None] * count if by_state else [float(v) for v in certificate.value]
@@ -155,7 +155,7 @@ def state_table(
     """
     if certificate.state_gains is None or certificate.state_gains.ndim != 2:
         raise InputError("certificate", "that of one Markov game", "no gains by state")
-    names = [f"player {i}" for i in range(certificate.players)] if players is None else players
+    names = _numbered(certificate.players) if players is None else players
     columns = [f"{word} {name}" for name in names for word in ("value to", "gain of")]
     rows = []
     for state, gains in enumerate(certificate.state_gains):
@@ -173,14 +173,43 @@ def player_names(count: int, names: Sequence[str] | None = None) -> Sequence[str
     """
     if names is not None:
         return names
-    return ("row", "column") if count == 2 else tuple(f"player {i}" for i in range(count))
+    return ("row", "column") if count == 2 else _numbered(count)
 
 
-#: Concepts by their short names, as `equipoise.certify` takes them.
-_CONCEPTS = {"nash": "Nash", "cce": "coarse correlated", "ce": "correlated"}
+def _numbered(count: int) -> tuple[str, ...]:
+    word = "agent" if count > FEW else "player"
+    return tuple(f"{word} {i}" for i in range(count))
+
+
+def labels_of(record: Record, which: str, player: int = 0) -> Sequence[str] | None:
+    """The names of the players or states of a record, or of a player's actions; None without.
+
+    >>> labels_of(Record("x", scalars={"labels": {"players": ["Ann", "Bob"]}}), "players")
+    ['Ann', 'Bob']
+    """
+    found = record.scalars.get("labels", {}).get(which)
+    if found is None or which != "actions":
+        return found
+    return found[player if len(found) > 1 else 0]
+
+
+def agents_of(record: Record, agents: Sequence[int]) -> list[str]:
+    """The names of some agents of a record; the numbers of agents without names.
+
+    >>> agents_of(Record("x", scalars={"labels": {"players": ["Ann", "Bob"]}}), [1])
+    ['Bob']
+    """
+    names = labels_of(record, "players")
+    return [str(i) if names is None else names[i] for i in agents]
+
+
+#: Concept, as `equipoise.certify` takes it -> its name and what it means.
+CONCEPTS = {
+    "nash": "Nash: everybody plays independently",
+    "cce": "coarse correlated: whoever leaves decides before anything is drawn",
+    "ce": "correlated: whoever leaves has been told its own part",
+}
 IN_MODEL = "in the fitted model"
-#: Kind of certificate -> its class.
-_KINDS = {kind.kind: kind for kind in (TableCertificate, AggregativeCertificate)}
 
 
 def certificate_of(record: Record) -> Certificate:
@@ -197,7 +226,7 @@ def certificate_of(record: Record) -> Certificate:
     found = (record.solution or {}).get("certificate")
     if found is None:
         raise InputError("record", "a solution with its certificate", "none")
-    return _KINDS[found["kind"]].from_plain(found)
+    return certificate_from_plain(found)
 
 
 def has_certificate(record: Record | None) -> bool:
@@ -223,7 +252,11 @@ def concept_of(certificate: Certificate) -> str:
     >>> concept_of(eq.solve(eq.games.load("matching-pennies")).certificate)
     'Nash equilibrium'
     """
-    return f"{_CONCEPTS[certificate.concept]} equilibrium"
+    return f"{_name_of(certificate)} equilibrium"
+
+
+def _name_of(certificate: Certificate) -> str:
+    return CONCEPTS[certificate.concept].partition(":")[0]
 
 
 def certificate_rows(run: RunFolder) -> list[dict[str, Any]]:
@@ -254,7 +287,7 @@ def _row(record: Record) -> dict[str, Any]:
     certificate, how = certificate_of(record), certificate_of(record).method
     proven = float(np.max(certificate.max_upper))
     row: dict[str, Any] = {
-        "concept": _CONCEPTS.get(certificate.concept, certificate.concept),
+        "concept": _name_of(certificate),
         "games": np.size(certificate.nash_conv),
         "max gain": float(np.mean(certificate.max_gain)),
         "worst": float(np.max(certificate.max_gain)),

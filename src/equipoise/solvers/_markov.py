@@ -23,6 +23,7 @@ import numpy as np
 
 from equipoise.certificates import KINDS
 from equipoise.core import checks, kernels
+from equipoise.core.errors import InputError
 from equipoise.core.mdp import best_response_value, policy_value
 from equipoise.core.results import Solution
 from equipoise.core.rounding import EPS, ORDINARY, normalise
@@ -42,7 +43,7 @@ def solve_markov(
     reward, transition, discount = game.reward, game.transition, game.discount
     batch, (states, rows, columns) = reward.shape[:-3], reward.shape[-3:]
     if 0 in batch:
-        raise ValueError(f"game: expected at least one game, found a batch of shape {batch}")
+        raise InputError("game", "at least one game", f"a batch of shape {batch}")
     reward = np.ascontiguousarray(reward, np.float64).reshape(-1, states, rows, columns)
     transition = np.ascontiguousarray(transition, np.float64).reshape(*reward.shape, states)
     x, y, value, allowed, counts, engine = _solve(

@@ -7,6 +7,7 @@ import numpy as np
 
 from equipoise.certificates import KINDS
 from equipoise.core import checks
+from equipoise.core.errors import InputError
 from equipoise.core.reductions import extremes
 from equipoise.core.results import Outcome, Solution, Status
 from equipoise.core.zerosum import SMALLEST, STAGES, TOLERANCE, solve_batch
@@ -19,7 +20,7 @@ def solve_matrix(game: MatrixGame, *, tolerance: float | None = None) -> Solutio
     payoff = np.asarray(game.payoff, np.float64)
     batch, (rows, columns) = payoff.shape[:-2], payoff.shape[-2:]
     if 0 in batch:
-        raise ValueError(f"game: expected at least one game, found a batch of shape {batch}")
+        raise InputError("game", "at least one game", f"a batch of shape {batch}")
     if tolerance is not None:
         checks.check_range("tolerance", tolerance, 0.0, np.inf, low_open=True)
         tolerance = float(tolerance)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any, overload
 
 from equipoise.core import checks
+from equipoise.core.errors import InputError
 from equipoise.core.results import Solution
 from equipoise.games import (
     AggregativeGame,
@@ -179,7 +180,5 @@ def solve(game: Any, **options: Any) -> Solution:
     if options:
         known = list(inspect.signature(solver).parameters)[1:]
         if unknown := sorted(set(options) - set(known)):
-            raise ValueError(
-                f"options: expected for a {type(game).__name__} some of {known}, found {unknown}"
-            )
+            raise InputError("options", f"for a {type(game).__name__} some of {known}", unknown)
     return solver(game, **options)

@@ -133,24 +133,24 @@ def _pivot(t: _Tableau) -> _Tableau:
     inverse = jnp.where(active, 1.0 / _pick(is_row, column), 0.0)
     entering_cost = jnp.where(active, _pick(is_column, t.cost), 0.0)
     step = _pick(is_row, t.right) * inverse
-    inverse, entering_cost, step = _materialise((inverse, entering_cost, step))
+    inverse, entering_cost, step = _materialise((inverse[None], entering_cost[None], step[None]))
     # With these two vectors the exchange of row and column is one rank-one update.
     u = jnp.where(is_row, column - 1.0, column)
     v = jnp.where(is_column, row + 1.0, row) * inverse
     u, v = _materialise((u, v))
     if devex:
-        entering_norm = _pick(is_column, norms)
+        entering_norm = _pick(is_column, norms)[None]
         exchanged = jnp.maximum(entering_norm * inverse * inverse, 1.0)
         norms = jnp.where(is_column, exchanged, jnp.maximum(norms, v * v * entering_norm))
     cost = t.cost - entering_cost * v
-    exchange_row, exchange_column = is_row & active, is_column & active
+    exchange_row, exchange_column = is_row & active[None], is_column & active[None]
     row_label, column_label = _pick(is_row, t.row_label), _pick(is_column, t.column_label)
     return _Tableau(
         body=t.body - u[:, None] * v[None],
         right=t.right - u * step,
         cost=jnp.where(exchange_column, -entering_cost * inverse, cost),
-        row_label=jnp.where(exchange_row, column_label, t.row_label),
-        column_label=jnp.where(exchange_column, row_label, t.column_label),
+        row_label=jnp.where(exchange_row, column_label[None], t.row_label),
+        column_label=jnp.where(exchange_column, row_label[None], t.column_label),
         norms=norms if devex else t.norms,
         active=active,
         pivots=t.pivots + active,
@@ -206,8 +206,8 @@ def pivot_to_optimum(
     spread = high - low
     scale = jnp.where(spread > 0, 1.0 / spread, 1.0)
     # Differences of payoffs are compared, so that a large offset costs no digits.
-    shifted = payoff - low
-    scaled = _materialise(1.0 + shifted * scale)
+    shifted = payoff - low[None, None]
+    scaled = _materialise(1.0 + shifted * scale[None, None])
     limit = PIVOT_LIMIT * (rows + columns)
     start = _initial(scaled.astype(dtype or payoff.dtype), perturbation)
     t = jax.lax.while_loop(lambda t: jnp.any(t.active) & (jnp.max(t.pivots) < limit), _pivot, start)
@@ -218,7 +218,7 @@ def pivot_to_optimum(
     for _ in range(refinements):
         w, u = _refine(scaled, t, w, u)
     x, y = jnp.maximum(u, 0.0), jnp.maximum(w, 0.0)
-    x, y = x / x.sum(0), y / y.sum(0)
+    x, y = x / x.sum(0, keepdims=True), y / y.sum(0, keepdims=True)
     row_values = (shifted * y[None]).sum(1)
     column_values = (shifted * x[:, None]).sum(0)
     return Optimum(

@@ -122,6 +122,9 @@ def write_policy(path: str | os.PathLike[str], policy: Any) -> None:
     ...     eq.read_policy(path) == policy
     True
     """
+    if not isinstance(path, str | os.PathLike):
+        hint = "the path comes first: write_policy(path, policy)"
+        raise InputError("path", "the name of a file", type(path).__name__, hint)
     path = Path(path)
     _check_suffix(path)
     policy = policy if isinstance(policy, Policy) else Profile(policy)
