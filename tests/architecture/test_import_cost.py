@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 
-HEAVY = ["jax", "equinox", "scipy", "matplotlib", "numpy"]
+HEAVY = ["jax", "equinox", "scipy", "matplotlib", "numpy", "numba"]
 #: Modules that the import loads beyond those of a bare interpreter; a limit on its cost that does
 #: not depend on how busy the machine is.
 MODULES = 40

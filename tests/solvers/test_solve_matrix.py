@@ -1,6 +1,5 @@
 """`solve` on matrix games: against other libraries, on random games and on the catalogue."""
 
-import dataclasses
 import itertools
 from fractions import Fraction
 
@@ -247,7 +246,7 @@ def test_small_payoffs_are_judged_by_their_spread(monkeypatch) -> None:
 
     def sabotaged(payoff, tolerance):
         result = honest(payoff, tolerance)
-        return dataclasses.replace(result, x=np.full_like(result.x, 1 / result.x.shape[1]))
+        return result._replace(x=np.full_like(result.x, 1 / result.x.shape[1]))
 
     monkeypatch.setattr(_matrix, "solve_batch", sabotaged)
     game = eq.MatrixGame(1e-10 * np.random.default_rng(0).normal(size=(4, 4)))

@@ -5,16 +5,21 @@ iteration finds a best response; the advantages that are left in all states boun
 any other policy can be. `core.mdp` has the argument.
 """
 
+import math
 from typing import Any
 
 import numpy as np
 
 from equipoise.certificates._markov_joint import certify_joint_markov
-from equipoise.certificates._tables import as_profile, joint_batch_shape
+from equipoise.certificates._tables import as_profile, is_plain, joint_batch_shape
+from equipoise.core import kernels
 from equipoise.core.mdp import bracket_best_response, bracket_policy
 from equipoise.core.results import TableCertificate
-from equipoise.core.rounding import EPS, WEIGHTS, normalise
+from equipoise.core.rounding import EPS, ORDINARY, TINY, WEIGHTS, normalise
 from equipoise.games import JointPolicy, MarkovGame, Profile
+
+#: Up to this discount the compiled kernel, whose values are single floats, is precise enough.
+_SHORT = 0.99
 
 
 def certify_markov(game: MarkovGame, policy: Any, concept: str) -> TableCertificate:
@@ -22,16 +27,66 @@ def certify_markov(game: MarkovGame, policy: Any, concept: str) -> TableCertific
     stationary = game.zero_sum and game.horizon is None and concept in ("auto", "nash")
     if not stationary or _has_steps(game, policy):
         return certify_joint_markov(game, policy, concept)
-    states, (rows, columns) = game.states, game.actions
+    reward, transition = (np.asarray(part, np.float64) for part in (game.reward, game.transition))
+    found = _compiled_gains(reward, transition, game.discount, policy)
+    if found is None:
+        found = _markov_gains(reward, transition, game.discount, policy)
+    (gains, upper, rounding), (state_gains, state_upper, value) = found
+    return TableCertificate(
+        gains=gains,
+        upper=upper,
+        value=value,
+        method="best responses by policy iteration, worst state",
+        state_gains=state_gains,
+        state_upper=state_upper,
+        rounding=rounding,
+    )
+
+
+def _compiled_gains(
+    reward: np.ndarray, transition: np.ndarray, discount: float, policy: Any
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """(3, ..., 2): gains, bounds and rounding; (3, ..., states, 2): gains, bounds and values.
+
+    None where the general way is needed: for policies that broadcast, rewards of unusual size,
+    values that are many times a reward, and whatever is to be refused.
+    """
+    kernel = kernels.load("markov_gains")
+    strategies = getattr(policy, "strategies", policy)
+    if kernel is None or type(strategies) not in (list, tuple) or len(strategies) != 2:
+        return None
+    (x, y), batch, (states, rows, columns) = strategies, reward.shape[:-3], reward.shape[-3:]
+    if discount > _SHORT or not all(map(is_plain, (reward, transition, x, y))):
+        return None
+    if x.shape != (*batch, states, rows) or y.shape != (*batch, states, columns):
+        return None
+    games, chances = math.prod(batch), states * rows * columns * states
+    results, by_state = np.empty((3, games, 2)), np.empty((3, games, states, 2))
+    left = kernels.over_games(
+        kernel, games, 1e-9 * chances,
+        reward.reshape(games, states, rows, columns),
+        transition.reshape(games, states, rows, columns, states), discount,
+        x.reshape(games, states, rows), y.reshape(games, states, columns),
+        rows + columns + 3 * WEIGHTS, TINY, ORDINARY[1], results, by_state,
+    )  # fmt: skip
+    if left:
+        return None
+    return results.reshape(3, *batch, 2), by_state.reshape(3, *batch, states, 2)
+
+
+def _markov_gains(
+    reward: np.ndarray, transition: np.ndarray, discount: float, policy: Any
+) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
+    """The same for any policy and any rewards, in NumPy, with values to twice the precision."""
+    states, rows, columns = reward.shape[-3:]
     x, y = as_profile(
         policy,
         [(states, rows), (states, columns)],
         ["(states, actions) of the row player", "(states, actions) of the column player"],
     )
-    batch = joint_batch_shape(game.batch_shape, x.shape[:-2], y.shape[:-2])
-    table = normalise(np.asarray(game.reward, np.float64), 3)
+    batch = joint_batch_shape(reward.shape[:-3], x.shape[:-2], y.shape[:-2])
+    table = normalise(reward, 3)
     reward, size = table.scaled, np.abs(table.scaled)
-    transition, discount = np.asarray(game.transition, np.float64), game.discount
     # One sum over the other's actions, and one over the own: of rewards and of transitions.
     operations = rows + columns + 3 * WEIGHTS
     row_reward, row_next = against_column(reward, transition, y)
@@ -61,15 +116,8 @@ def certify_markov(game: MarkovGame, policy: Any, concept: str) -> TableCertific
     rounding = np.take_along_axis(rounding, worst, -2)[..., 0, :]
     state_gains = table.restore(state_gains, 2)
     state_upper = np.maximum(table.restore(state_upper, 2, up=True), state_gains)
-    return TableCertificate(
-        gains=state_gains.max(-2),
-        upper=state_upper.max(-2),
-        value=np.stack([value, -value], -1),
-        method="best responses by policy iteration, worst state",
-        state_gains=state_gains,
-        state_upper=state_upper,
-        rounding=table.restore(rounding, 1, up=True),
-    )
+    largest = state_gains.max(-2), state_upper.max(-2), table.restore(rounding, 1, up=True)
+    return largest, (state_gains, state_upper, np.stack([value, -value], -1))
 
 
 def _has_steps(game: MarkovGame, policy: Any) -> bool:

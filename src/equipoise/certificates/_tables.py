@@ -16,28 +16,75 @@ from equipoise.core import checks, kernels
 from equipoise.core.errors import InputError
 from equipoise.core.reductions import largest, smallest
 from equipoise.core.results import TableCertificate
-from equipoise.core.rounding import EPS, TINY, WEIGHTS, normalise
+from equipoise.core.rounding import EPS, ORDINARY, TINY, WEIGHTS, normalise
 from equipoise.games import JointPolicy, MatrixGame, Mixture, NormalFormGame, Profile
 
-#: Batches with so many payoffs are worth loading the compiled kernel, up to games of this size.
-_COMPILED_FROM = 20_000
+#: Up to this many payoffs compiled kernels are ahead of NumPy's products.
 _COMPILED_UP_TO = 4096
-#: Payoffs that the kernel takes lie between one over this and this.
-_LARGE = 1e140
+#: Batches of bimatrix games with so many payoffs are worth loading the kernel.
+_COMPILED_FROM = 20_000
 
 
 def certify_matrix(game: MatrixGame, policy: Any, concept: str) -> TableCertificate:
     """Gains of both players: the best pure reply to each strategy, minus its value."""
-    if isinstance(policy, Mixture):
-        return certify_contextual(as_terms(game), policy, concept)
-    if isinstance(policy, JointPolicy):
-        payoff = np.asarray(game.payoff, np.float64)
-        both = NormalFormGame(np.stack([payoff, -payoff], -3), players=2)
-        return _certify_joint(both, policy, concept)
-    rows, columns = game.actions
+    payoff = np.asarray(game.payoff, np.float64)
+    found = _compiled_gains(payoff, policy)
+    if found is None:
+        if isinstance(policy, Mixture):
+            return certify_contextual(as_terms(game), policy, concept)
+        if isinstance(policy, JointPolicy):
+            both = NormalFormGame(np.stack([payoff, -payoff], -3), players=2)
+            return _certify_joint(both, policy, concept)
+        found = _matrix_gains(payoff, policy)
+    gains, upper, value, rounding = found
+    return TableCertificate(
+        gains=gains,
+        upper=upper,
+        value=value,
+        method="best pure reply to each strategy",
+        concept=check_concept(concept),
+        rounding=rounding,
+    )
+
+
+def _compiled_gains(payoff: np.ndarray, policy: Any) -> np.ndarray | None:
+    """(4, ..., 2): gains, bounds, values and rounding; None where the general way is needed.
+
+    That is for policies that broadcast, payoffs of unusual size, and whatever is to be refused.
+    """
+    kernel = kernels.load("matrix_gains")
+    strategies = getattr(policy, "strategies", policy)
+    if kernel is None or type(strategies) not in (list, tuple) or len(strategies) != 2:
+        return None
+    (x, y), batch, (rows, columns) = strategies, payoff.shape[:-2], payoff.shape[-2:]
+    if not (is_plain(payoff) and is_plain(x) and is_plain(y)):
+        return None
+    if x.shape != (*batch, rows) or y.shape != (*batch, columns):
+        return None
+    size = rows * columns
+    if size > _COMPILED_UP_TO:
+        return None
+    games = payoff.size // size
+    results = np.empty((4, games, 2))
+    left = kernels.over_games(
+        kernel, games, 1e-8 + 3e-9 * size,
+        payoff.reshape(games, rows, columns), x.reshape(games, rows), y.reshape(games, columns),
+        2.0 * EPS * (rows + columns + 2 * WEIGHTS + 8), TINY, ORDINARY[1], results,
+    )  # fmt: skip
+    return None if left else results.reshape(4, *batch, 2)
+
+
+def is_plain(array: Any) -> bool:
+    """Whether kernels take an array as it is."""
+    return type(array) is np.ndarray and array.dtype.char == "d" and array.flags.c_contiguous
+
+
+def _matrix_gains(payoff: np.ndarray, policy: Any) -> tuple[np.ndarray, ...]:
+    """Gains, bounds, values and rounding for any policy and any payoffs."""
+    batch, (rows, columns) = payoff.shape[:-2], payoff.shape[-2:]
     x, y = as_profile(policy, [(rows,), (columns,)], ["the row player's", "the column player's"])
-    batch = joint_batch_shape(game.batch_shape, x.shape[:-1], y.shape[:-1])
-    table = normalise(np.asarray(game.payoff, np.float64), 2)
+    batch = joint_batch_shape(batch, x.shape[:-1], y.shape[:-1])
+    table = normalise(payoff, 2)
     payoff = table.scaled
     row_values = _times(payoff, y)
     column_values = _times(np.swapaxes(payoff, -1, -2), x)
@@ -55,14 +102,8 @@ def certify_matrix(game: MatrixGame, policy: Any, concept: str) -> TableCertific
         reach = _reach(payoff, x, y, reach, far)
     slack = 2.0 * step * reach + table.tiny
     last = (*range(1, gains.ndim), 0)  # players were first, so that batches are contiguous
-    return TableCertificate(
-        gains=table.restore(gains).transpose(last),
-        upper=table.restore(gains + slack, up=True).transpose(last),
-        value=values.transpose(last),
-        method="best pure reply to each strategy",
-        concept=check_concept(concept),
-        rounding=table.restore(slack, up=True).transpose(last),
-    )
+    upper, rounding = (table.restore(part, up=True) for part in (gains + slack, slack))
+    return tuple(part.transpose(last) for part in (table.restore(gains), upper, values, rounding))
 
 
 def _reach(
@@ -156,7 +197,7 @@ def _compiled_bimatrix(
     x, y = (np.ascontiguousarray(s).reshape(games, -1) for s in profile)
     results = np.empty((4, games, 2))
     left = kernels.over_games(
-        kernel, games, 4e-9 * rows * columns, payoffs, x, y, step, TINY, _LARGE, results
+        kernel, games, 4e-9 * rows * columns, payoffs, x, y, step, TINY, ORDINARY[1], results
     )
     return None if left else results.reshape(4, *batch, 2)
 

@@ -7,10 +7,13 @@ Values that are being traced by JAX cannot be looked at; their shapes are checke
 values are not.
 """
 
+import dataclasses
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.core
 import jax.numpy as jnp
@@ -31,11 +34,34 @@ def is_traced(x: Any) -> bool:
 
 def check_concrete(verb: str, pure: str, *values: Any) -> None:
     """Refuse games and policies inside a JAX transformation, whose entries cannot be read."""
-    if any(is_traced(leaf) for leaf in jax.tree.leaves(values)):
+    if not all(map(_is_concrete, values)):
         raise ValueError(
             f"game: expected concrete numbers, found traced ones; `{verb}` does not work inside "
             f"`jax.jit`, `jax.vmap` or `jax.grad`: use `equipoise.pure.{pure}` there"
         )
+
+
+def _is_concrete(value: Any) -> bool:
+    """Whether no leaf is traced; what games and policies are made of takes no walk of JAX's."""
+    kind = type(value)
+    if kind in _CONCRETE:
+        return True
+    if kind is tuple:
+        return all(map(_is_concrete, value))
+    if isinstance(value, eqx.Module):
+        content = vars(value)
+        return all(_is_concrete(content[name]) for name in _leaves(kind))
+    return not any(map(is_traced, jax.tree.leaves(value)))
+
+
+_CONCRETE = frozenset((np.ndarray, float, int, bool, str, type(None)))
+
+
+@functools.cache
+def _leaves(kind: type) -> tuple[str, ...]:
+    """Names of the fields that JAX sees."""
+    parts: Any = kind
+    return tuple(f.name for f in dataclasses.fields(parts) if not f.metadata.get("static"))
 
 
 def check_known(name: str, values: Any, expected: str = "concrete numbers") -> None:
@@ -177,3 +203,40 @@ def check_memory(name: str, factors: Sequence[float], what: str, advice: str) ->
     if not size <= memory() / 2:
         limit = "arrays of at most half of this machine's memory"
         raise InputError(name, limit, f"{size:.3g} bytes for {what}", advice)
+
+
+def plain_numbers(name: str, value: Any, depth: int = 8) -> Any:
+    """Numbers of a plain form: an array as it is, a list checked, parts by number as a list."""
+    if isinstance(value, Mapping):
+        if sorted(map(str, value)) != sorted(map(str, range(len(value)))):
+            raise ValueError(f"{name}: expected parts 0, 1, ..., found {sorted(map(str, value))}")
+        return [plain_numbers(f"{name}[{i}]", value[str(i)]) for i in range(len(value))]
+    if isinstance(value, list | tuple) and name == "strategies":
+        return [plain_numbers(f"{name}[{i}]", part) for i, part in enumerate(value)]
+    if isinstance(value, list | tuple):
+        _check_numbers(name, value, depth)
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise ValueError(f"{name}: expected rows of one length, found several") from error
+    if array.dtype.kind not in "fiu":
+        raise ValueError(f"{name}: expected numbers, found {_in_words(array)}")
+    return array
+
+
+def _check_numbers(name: str, value: Sequence[Any], depth: int) -> None:
+    """Refuse nested lists that hold anything but numbers; True is no number."""
+    for item in value:
+        if isinstance(item, list | tuple):
+            if not depth:
+                raise ValueError(f"{name}: expected an array, found lists nested too deeply")
+            _check_numbers(name, item, depth - 1)
+        elif isinstance(item, bool) or not isinstance(item, int | float | np.number | np.ndarray):
+            raise ValueError(f"{name}: expected numbers, found {str(item)[:40]!r}")
+
+
+def _in_words(array: np.ndarray) -> str:
+    """What an array without numbers holds."""
+    if array.dtype.kind in "US" and array.size:
+        return f"words, such as {str(array.flat[0])[:40]!r}"
+    return {"b": "true and false", "c": "complex numbers"}.get(array.dtype.kind, "no number")

@@ -182,6 +182,13 @@ def _same(first: Any, second: Any) -> bool:
     return np.array_equal(first, second, equal_nan=True)
 
 
+def _check_one_shape(one: str, array: Any, other: str, found: Any) -> None:
+    if np.shape(found) != np.shape(array):
+        raise ValueError(
+            f"{other}: expected {np.shape(array)}, the shape of {one}; found {np.shape(found)}"
+        )
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class TableCertificate(Certificate):
@@ -210,10 +217,9 @@ class TableCertificate(Certificate):
     rounding: np.ndarray | float = 0.0
 
     def __post_init__(self) -> None:
-        for one, other in (("gains", "upper"), ("state_gains", "state_upper")):
-            shape, found = (np.shape(getattr(self, name)) for name in (one, other))
-            if found != shape:
-                raise ValueError(f"{other}: expected {shape}, the shape of {one}; found {found}")
+        _check_one_shape("gains", self.gains, "upper", self.upper)
+        if self.state_gains is not self.state_upper:
+            _check_one_shape("state_gains", self.state_gains, "state_upper", self.state_upper)
 
     def __getitem__(self, index: Any) -> "TableCertificate":
         """The certificate of one game of a batch, or of a slice of it."""

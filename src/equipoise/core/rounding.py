@@ -23,7 +23,7 @@ WEIGHTS = 66
 #: Added to every bound of payoffs of ordinary size: what products below 1e-308 can lose.
 TINY = 1e-300
 #: Payoffs whose largest lies in this range are not scaled.
-_ORDINARY = (1e-140, 1e140)
+ORDINARY = (1e-140, 1e140)
 
 
 class Normalised(NamedTuple):
@@ -86,11 +86,11 @@ def normalise(payoff: np.ndarray, axes: int) -> Normalised:
         low, high = float(payoff.min()), float(payoff.max())
         size = max(-low, high)
         far = max(min(high, 0.0), low)
-        if _ORDINARY[0] <= size <= _ORDINARY[1] and abs(far) <= 16.0 * (high - low):
+        if ORDINARY[0] <= size <= ORDINARY[1] and abs(far) <= 16.0 * (high - low):
             return Normalised(payoff, np.zeros(()), 0, size, TINY * (1.0 + size))
     low, high = extremes(payoff.reshape(*payoff.shape[: payoff.ndim - axes], -1))
     size = np.maximum(-low, high)
-    ordinary = (size >= _ORDINARY[0]) & (size <= _ORDINARY[1]) | (size == 0.0)
+    ordinary = (size >= ORDINARY[0]) & (size <= ORDINARY[1]) | (size == 0.0)
     exponent: np.ndarray | int = 0
     if not np.all(ordinary):
         exponent = np.where(ordinary, 0, np.frexp(size)[1])

@@ -31,6 +31,9 @@ class Value(eqx.Module, metaclass=_WriteOnce):
     A field can be set once, in the constructor.
     """
 
+    # Equinox makes a pytree of every method that is looked up, which takes 20 us.
+    __getattribute__ = object.__getattribute__
+
     def __setattr__(self, name: str, content: Any) -> None:
         if name in self.__dict__ or name not in type(self).__dataclass_fields__:
             raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")

@@ -5,7 +5,7 @@ one table of kinds. Plain tuples and arrays are taken wherever a policy is.
 """
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import Any, ClassVar, TypeVar
 
@@ -79,7 +79,7 @@ class Policy(Value):
                 f"policy: expected {', '.join(p.name for p in parameters)} of a policy of kind "
                 f"{cls.kind}, found {', '.join(sorted(map(str, parts))) or 'nothing'}"
             )
-        return cls(**{name: _numbers(name, part) for name, part in parts.items()})
+        return cls(**{name: checks.plain_numbers(name, part) for name, part in parts.items()})
 
 
 def _shown(array: Any, prefix: str) -> str:
@@ -124,6 +124,18 @@ class Profile(Policy):
                 f"list; found {type(strategies).__name__}"
             )
         self.strategies = tuple(_strategy(f"strategies[{i}]", s) for i, s in enumerate(strategies))
+
+    @classmethod
+    def computed(cls, *strategies: np.ndarray) -> "Profile":
+        """A profile of arrays that a solver made, which are not checked again, only frozen.
+
+        Certificates check what they are given.
+        """
+        for array in strategies:
+            array.setflags(write=False)
+        profile = object.__new__(cls)
+        object.__setattr__(profile, "strategies", strategies)
+        return profile
 
     def __len__(self) -> int:
         return len(self.strategies)
@@ -468,40 +480,3 @@ def policy_from_plain(plain: Mapping[str, Any]) -> Policy:
         return POLICIES[plain["kind"]].from_plain(plain)
     kind = next((cls for mark, cls in _MARKS.items() if mark in plain), AggregativePolicy)
     return kind.from_plain(plain)
-
-
-def _numbers(name: str, value: Any, depth: int = 8) -> Any:
-    """Numbers of a plain form: an array as it is, a list checked, parts by number as a list."""
-    if isinstance(value, Mapping):
-        if sorted(map(str, value)) != sorted(map(str, range(len(value)))):
-            raise ValueError(f"{name}: expected parts 0, 1, ..., found {sorted(map(str, value))}")
-        return [_numbers(f"{name}[{i}]", value[str(i)]) for i in range(len(value))]
-    if isinstance(value, list | tuple) and name == "strategies":
-        return [_numbers(f"{name}[{i}]", part) for i, part in enumerate(value)]
-    if isinstance(value, list | tuple):
-        check_numbers(name, value, depth)
-    try:
-        array = np.asarray(value)
-    except ValueError as error:
-        raise ValueError(f"{name}: expected rows of one length, found several") from error
-    if array.dtype.kind not in "fiu":
-        raise ValueError(f"{name}: expected numbers, found {_in_words(array)}")
-    return array
-
-
-def check_numbers(name: str, value: Sequence[Any], depth: int) -> None:
-    """Refuse nested lists that hold anything but numbers; True is no number."""
-    for item in value:
-        if isinstance(item, list | tuple):
-            if not depth:
-                raise ValueError(f"{name}: expected an array, found lists nested too deeply")
-            check_numbers(name, item, depth - 1)
-        elif isinstance(item, bool) or not isinstance(item, int | float | np.number | np.ndarray):
-            raise ValueError(f"{name}: expected numbers, found {str(item)[:40]!r}")
-
-
-def _in_words(array: np.ndarray) -> str:
-    """What an array without numbers holds."""
-    if array.dtype.kind in "US" and array.size:
-        return f"words, such as {str(array.flat[0])[:40]!r}"
-    return {"b": "true and false", "c": "complex numbers"}.get(array.dtype.kind, "no number")

@@ -1,5 +1,6 @@
 """The registry of kinds of games: one row for each, which imports nothing until it is used."""
 
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ KINDS = {
 }
 
 
+@cache
 def class_of(kind: str) -> "type[Game]":
     """The class of a kind of game, imported on first use.
 

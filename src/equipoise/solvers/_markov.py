@@ -2,7 +2,7 @@
 
 Shapley's operator maps a value function v to the values of the stage games with payoffs
 `reward + discount * transition @ v`; its fixed point is the value of the game. One sweep solves
-all stage games of all states and games of a batch at once. Between sweeps, values move by
+the stage games of all states. Between sweeps, values move by
 
 1. a *Newton* step (Pollatschek and Avi-Itzhak, 1969): the exact value of the pair of policies
    that the stage games gave. It converges in a few sweeps, but not always: it is trusted while
@@ -11,19 +11,23 @@ all stage games of all states and games of a batch at once. Between sweeps, valu
    column player's stage policy. They are monotone from the second on, and converge no slower
    than Shapley's own iteration. Newton is tried again after 1, 2, 4, ... of them, so that a game
    on which it keeps failing is left to the method that cannot fail.
+
+`core.kernels` has this method, compiled. What is here serves where Numba is not installed,
+rewards of unusual size, and games with a stage that needs the whole cascade of `core.zerosum`.
 """
 
 import time
+from typing import Any
 
 import numpy as np
 
-from equipoise.certificates import certify
-from equipoise.core import checks
+from equipoise.certificates import KINDS
+from equipoise.core import checks, kernels
 from equipoise.core.errors import InputError
 from equipoise.core.mdp import best_response_value, policy_value
 from equipoise.core.results import Solution
-from equipoise.core.rounding import normalise
-from equipoise.core.zerosum import solve_batch
+from equipoise.core.rounding import EPS, ORDINARY, normalise
+from equipoise.core.zerosum import TOLERANCE, solve_batch
 from equipoise.games import MarkovGame, Profile
 from equipoise.solvers._matrix import as_tolerance, make_status
 
@@ -32,125 +36,100 @@ def solve_markov(
     game: MarkovGame, *, tolerance: float | None = None, max_sweeps: int = 1000
 ) -> Solution:
     """Solve every game of the batch; the certificate, not the solver, decides the status."""
-    max_sweeps = checks.check_count("max_sweeps", max_sweeps)
     started = time.perf_counter()
-    states, (rows, columns), batch = game.states, game.actions, game.batch_shape
-    reward = np.asarray(game.reward, np.float64).reshape(-1, states, rows, columns)
-    transition = np.asarray(game.transition, np.float64).reshape(*reward.shape, states)
-    if not len(reward):
+    max_sweeps = checks.check_count("max_sweeps", max_sweeps)
+    if tolerance is not None:
+        checks.check_range("tolerance", tolerance, 0.0, np.inf, low_open=True)
+    reward, transition, discount = game.reward, game.transition, game.discount
+    batch, (states, rows, columns) = reward.shape[:-3], reward.shape[-3:]
+    if 0 in batch:
         raise InputError("game", "at least one game", f"a batch of shape {batch}")
-    horizon = 1.0 / (1.0 - game.discount)
-    allowed = as_tolerance(tolerance, reward.reshape(len(reward), -1), batch, horizon)
-    table = normalise(reward, 3)
-    goal = allowed.reshape(-1)
-    if not isinstance(table.exponent, int):
-        goal = np.ldexp(goal, -table.exponent)
-    x, y, value, sweeps, steps = _iterate(table.scaled, transition, game.discount, goal, max_sweeps)
-    policy = Profile((x.reshape(*batch, states, rows), y.reshape(*batch, states, columns)))
-    certificate = certify(game, policy)
-    advice = "raise `max_sweeps`" if sweeps == max_sweeps else "raise `tolerance`"
-    value = table.restore(value + table.offset[:, None] * horizon, 1)
+    reward = np.ascontiguousarray(reward, np.float64).reshape(-1, states, rows, columns)
+    transition = np.ascontiguousarray(transition, np.float64).reshape(*reward.shape, states)
+    x, y, value, allowed, counts, engine = _solve(
+        reward, transition, discount, float(tolerance or 0.0), max_sweeps
+    )
+    policy = Profile.computed(x.reshape(*batch, states, rows), y.reshape(*batch, states, columns))
+    certificate = KINDS["markov"](game, policy, "nash")
+    sweeps, (newton, hoffman_karp) = int(counts[:, 0].max()), counts[:, 1:3].sum(0).tolist()
+    allowed = allowed.reshape(batch)
     return Solution(
         policy=policy,
         value=value.reshape(*batch, states),
         certificate=certificate,
         status=make_status(
-            np.asarray(certificate.max_upper), allowed, f" after {sweeps} sweeps", advice
+            certificate.max_upper,
+            allowed,
+            f" after {sweeps} sweeps",
+            "raise `max_sweeps`" if sweeps == max_sweeps else "raise `tolerance`",
         ),
         tolerance=allowed,
-        stats={"sweeps": sweeps, "steps": steps, "seconds": time.perf_counter() - started},
+        stats={
+            "sweeps": sweeps,
+            "steps": {"newton": newton, "hoffman_karp": hoffman_karp},
+            "engine": engine,
+            "seconds": time.perf_counter() - started,
+        },
     )
 
 
-def _stage_payoffs(reward: np.ndarray, transition: np.ndarray, value: np.ndarray, discount: float):
-    """Payoffs of all stage games when the future is worth `value`."""
-    games, states = value.shape
-    ahead = np.matmul(transition.reshape(games, -1, states), value[:, :, None])
-    return reward + discount * ahead.reshape(reward.shape)
+def _solve(
+    reward: np.ndarray, transition: np.ndarray, discount: float, tolerance: float, max_sweeps: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, str]:
+    """Policies, values, tolerances, counts of sweeps and of steps, and what computed them.
 
-
-def _newton_value(reward, transition, x: np.ndarray, y: np.ndarray, discount: float) -> np.ndarray:
-    """Exact values of the stage policies."""
+    A tolerance of zero stands for the default.
+    """
     games, states, rows, columns = reward.shape
-    joint = (x[..., :, None] * y[..., None, :]).reshape(games, states, 1, rows * columns)
-    chain = np.matmul(joint, transition.reshape(games, states, rows * columns, states))
-    expected = np.matmul(joint, reward.reshape(games, states, rows * columns, 1))
-    return policy_value(expected[..., 0, 0], chain[..., 0, :], discount)
-
-
-def _hoffman_karp_value(reward, transition, y: np.ndarray, discount: float) -> np.ndarray:
-    """Values of the row player's best responses to the column player's stage policies."""
-    own_reward = np.matmul(reward, y[..., None])[..., 0]
-    own_next = np.matmul(y[..., None, None, :], transition)[..., 0, :]
-    return best_response_value(own_reward, own_next, discount)
+    x, y = np.empty((games, states, rows)), np.empty((games, states, columns))
+    value, allowed = np.empty((games, states)), np.empty(games)
+    counts = np.full((games, 4), -1)
+    kernel, left = kernels.load("solve_markov"), games
+    if kernel is not None:
+        left = kernels.over_games(
+            kernel, games, 2e-9 * transition[0].size + 1e-6 * states,
+            reward, transition, discount, tolerance, TOLERANCE, ORDINARY[1], max_sweeps,
+            x, y, value, allowed, counts,
+        )  # fmt: skip
+    horizon = 1.0 / (1.0 - discount)
+    for g in np.flatnonzero(counts[:, 3]) if left else ():
+        allowed[g] = as_tolerance(tolerance or None, reward[g].reshape(-1), (), horizon)
+        table = normalise(reward[g], 3)
+        goal = 0.25 * float(np.ldexp(allowed[g], -table.exponent)) / horizon
+        # Stage policies at a residual r can be exploited by at most 2 r / (1 - discount).
+        target = max(goal, 16 * EPS * float(table.size) * horizon)
+        x[g], y[g], found, counts[g] = _iterate(
+            table.scaled, transition[g], discount, target, max_sweeps
+        )
+        value[g] = np.ldexp(found + table.offset * horizon, table.exponent)
+    return x, y, value, allowed, counts, "JAX" if kernel is None else "Numba"
 
 
 def _iterate(
-    reward: np.ndarray,
-    transition: np.ndarray,
-    discount: float,
-    tolerance: np.ndarray,
-    max_sweeps: int,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, int, dict[str, int]]:
-    """Sweep until every game's residual guarantees its tolerance, or rounding stops it."""
-    games, states, rows, columns = reward.shape
-    rounding = np.finfo(np.float64).eps * np.abs(reward).max((1, 2, 3)) / (1 - discount)
-    # Stage policies at a residual r can be exploited by at most 2 r / (1 - discount).
-    target = np.maximum(0.25 * tolerance * (1 - discount), 16 * rounding)
-    value = np.zeros((games, states))
-    x, y = np.zeros((games, states, rows)), np.zeros((games, states, columns))
-    residual = np.full(games, np.inf)
-    guard = _Guard(games, max(discount, 0.5))
-    going, sweep = np.arange(games), 0
-    while len(going) and sweep < max_sweeps:
-        sweep += 1
-        r, p = _some(reward, going), _some(transition, going)
-        stage = _stage_payoffs(r, p, value[going], discount).reshape(-1, rows, columns)
-        solved = solve_batch(stage, np.repeat(0.1 * target[going], states))
-        x[going] = solved.x.reshape(-1, states, rows)
-        y[going] = solved.y.reshape(-1, states, columns)
-        new = solved.value.reshape(-1, states)
-        residual[going] = np.abs(new - value[going]).max(1)
-        value[going] = new
-        going = going[residual[going] > target[going]]
-        newton, monotone = guard.split(going, residual)
-        if len(newton):
-            r, p = _some(reward, newton), _some(transition, newton)
-            value[newton] = _newton_value(r, p, x[newton], y[newton], discount)
-        if len(monotone):
-            r, p = _some(reward, monotone), _some(transition, monotone)
-            value[monotone] = _hoffman_karp_value(r, p, y[monotone], discount)
-    return x, y, value, sweep, guard.steps
-
-
-class _Guard:
-    """Decides, game by game, between Newton's step and Hoffman and Karp's."""
-
-    def __init__(self, games: int, contraction: float):
-        self.contraction = contraction
-        self.last = np.full(games, np.inf)
-        #: Monotone steps still to make before Newton is tried again, and how many last time.
-        self.waiting = np.zeros(games, int)
-        self.patience = np.zeros(games, int)
-        self.steps = {"newton": 0, "hoffman_karp": 0}
-
-    def split(self, going: np.ndarray, residual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The games to move by Newton's step, and those to move by the monotone one."""
-        trusted = self.waiting[going] == 0
-        failed = going[trusted & (residual[going] > self.contraction * self.last[going])]
-        self.patience[failed] = np.maximum(1, 2 * self.patience[failed])
-        self.waiting[failed] = self.patience[failed]
-        self.last[going] = residual[going]
-        monotone = going[self.waiting[going] > 0]
-        self.waiting[monotone] -= 1
-        # The first residual after monotone steps judges nothing: Newton starts afresh from it.
-        self.last[monotone[self.waiting[monotone] == 0]] = np.inf
-        newton = np.setdiff1d(going, monotone, assume_unique=True)
-        self.steps["newton"] += len(newton)
-        self.steps["hoffman_karp"] += len(monotone)
-        return newton, monotone
-
-
-def _some(array: np.ndarray, which: np.ndarray) -> np.ndarray:
-    """The games that are still going; no copy while that is all of them."""
-    return array if len(which) == len(array) else array[which]
+    reward: np.ndarray, transition: np.ndarray, discount: float, target: float, max_sweeps: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[int]]:
+    """Sweep until the residual of a game meets its target."""
+    value, last_residual = np.zeros(len(reward)), np.inf
+    waiting = patience = sweeps = newton = hoffman_karp = 0
+    while True:
+        sweeps += 1
+        stage: Any = solve_batch(reward + discount * transition @ value, 0.1 * target)
+        x, y = stage.x, stage.y
+        residual = np.abs(stage.value - value).max()
+        if residual <= target or sweeps == max_sweeps:
+            return x, y, stage.value, [sweeps, newton, hoffman_karp, 0]
+        if waiting == 0 and residual > max(discount, 0.5) * last_residual:
+            waiting = patience = max(1, 2 * patience)
+        last_residual = residual
+        own_reward = np.matmul(reward, y[..., None])[..., 0]
+        own_next = np.matmul(y[:, None, None, :], transition)[:, :, 0]
+        if waiting == 0:
+            newton += 1
+            chain = np.matmul(x[:, None, :], own_next)[:, 0]
+            value = policy_value((own_reward * x).sum(-1), chain, discount)
+            continue
+        hoffman_karp += 1
+        waiting -= 1
+        if waiting == 0:  # the first residual after monotone steps judges nothing
+            last_residual = np.inf
+        value = best_response_value(own_reward, own_next, discount)

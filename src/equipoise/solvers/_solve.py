@@ -177,7 +177,8 @@ def solve(game: Any, **options: Any) -> Solution:
     """
     solver = KINDS[kinds.kind_of(game)]()
     checks.check_concrete("solve", "zero_sum", game)
-    known = list(inspect.signature(solver).parameters)[1:]
-    if unknown := sorted(set(options) - set(known)):
-        raise InputError("options", f"for a {type(game).__name__} some of {known}", unknown)
+    if options:
+        known = list(inspect.signature(solver).parameters)[1:]
+        if unknown := sorted(set(options) - set(known)):
+            raise InputError("options", f"for a {type(game).__name__} some of {known}", unknown)
     return solver(game, **options)

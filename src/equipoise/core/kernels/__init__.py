@@ -20,11 +20,13 @@ from typing import Any
 
 from equipoise.core.machine import cores
 
+__all__ = ["load", "over_games"]
+
 _KERNELS = {
-    "solve_games": "zerosum",
-    "matrix_gains": "gains",
-    "solve_markov": "markov",
-    "markov_gains": "markov_gains",
+    "solve_games": "_zerosum",
+    "matrix_gains": "_gains",
+    "solve_markov": "_markov",
+    "markov_gains": "_markov_gains",
     "lemke_howson": "bimatrix",
     "bimatrix_gains": "bimatrix",
 }

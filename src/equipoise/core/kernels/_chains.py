@@ -25,8 +25,7 @@ def dot(a, i, b, j, size):
 @compiled()
 def add_scaled(out, i, weight, a, j, size):
     """`out[i : i + size] += weight * a[j : j + size]`."""
-    t = 0
-    weights = full(weight)
+    t, weights = 0, full(weight)
     while t + WIDTH <= size:
         store(out, i + t, load(out, i + t) + weights * load(a, j + t))
         t += WIDTH
@@ -54,15 +53,15 @@ def solve_chain(matrix, value, states):
 
 
 @compiled()
-def range_of(rewards):
-    """Smallest and largest reward, the offset to subtract, and the largest absolute rest.
+def range_of(rewards, start, size):
+    """Smallest and largest of `size` rewards, the offset to subtract, and the largest that is left.
 
     As in `core.rounding`: the offset is the reward that is nearest to zero, if it is many times
     the range.
     """
-    low, high = rewards[0], rewards[0]
-    for reward in rewards:
-        low, high = min(low, reward), max(high, reward)
+    low, high = rewards[start], rewards[start]
+    for i in range(start, start + size):
+        low, high = min(low, rewards[i]), max(high, rewards[i])
     near = high if high < 0.0 else max(low, 0.0)
     if abs(near) > 16.0 * (high - low):
         return low, high, near, high - low
@@ -73,3 +72,13 @@ def range_of(rewards):
 def usual(size, ordinary):
     """Whether rewards of that size can be computed with as they are."""
     return 1.0 / ordinary <= size <= ordinary or size == 0.0
+
+
+@compiled()
+def is_distribution(weights, start, size):
+    """Whether `checks.check_probabilities` takes weights without a change."""
+    total_weight, least = 0.0, 0.0
+    for i in range(start, start + size):
+        total_weight += weights[i]
+        least = min(least, weights[i])
+    return abs(total_weight - 1.0) < 64 * 2.0**-52 and least == 0.0

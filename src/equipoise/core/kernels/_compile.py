@@ -25,7 +25,7 @@ WRITE = {n: types.Array(types.float64, n, "C") for n in range(1, 6)}
 
 _HERE = Path(__file__).parent
 _CONFIG: Any = config
-#: No reassociation: `a - b - c` stays what it says. Products may be fused into sums.
+#: Products may be fused into sums; sums keep their order unless a kernel says otherwise.
 _OPTIONS = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
 
 
@@ -54,13 +54,15 @@ _FOLDER = _cache_folder()
 def compiled(signature: Any = None, **options: Any) -> Callable[[Any], Any]:
     """Compile a function for `signature` now, or load it; without one, as part of its callers."""
 
+    options = _OPTIONS | options
+
     def decorate(function: Any) -> Any:
         function = inspect.unwrap(function)  # tests wrap functions to check their types
         if signature is None or _FOLDER is None:
-            return numba.njit(signature, **_OPTIONS, **options)(function)
+            return numba.njit(signature, **options)(function)
         before, _CONFIG.CACHE_DIR = _CONFIG.CACHE_DIR, str(_FOLDER)
         try:
-            return numba.njit(signature, **_OPTIONS, **options, cache=True)(function)
+            return numba.njit(signature, **options, cache=True)(function)
         finally:
             _CONFIG.CACHE_DIR = before
 

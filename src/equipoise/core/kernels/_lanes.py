@@ -6,23 +6,22 @@ it wants: arithmetic, comparisons and selection act on eight numbers at once. On
 vectors are shorter, LLVM splits them.
 """
 
-import inspect
 import operator
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, lower_builtin, models, register_model, type_callable
 
 #: Numbers in a value.
 WIDTH = 8
+#: The number of each lane.
+LANES = np.arange(float(WIDTH))
 
-_INT32, _INT64 = ir.IntType(32), ir.IntType(64)
-_VECTOR = {
-    "float64": ir.VectorType(ir.DoubleType(), WIDTH),
-    "bool": ir.VectorType(ir.IntType(1), WIDTH),
-}
+_INT64, _DOUBLE = ir.IntType(64), ir.DoubleType()
+_VECTOR, _MASK = ir.VectorType(_DOUBLE, WIDTH), ir.VectorType(ir.IntType(1), WIDTH)
 _FLAGS = ("contract", "nsz")
 
 
@@ -30,7 +29,6 @@ class Lanes(types.Type):
     """Numba's type of eight numbers, or of eight truth values."""
 
     def __init__(self, kind: str):
-        self.kind = kind
         super().__init__(name=f"Lanes({kind})")
 
 
@@ -40,7 +38,7 @@ NUMBERS, TRUTHS = Lanes("float64"), Lanes("bool")
 @register_model(Lanes)
 class _Model(models.PrimitiveModel):
     def __init__(self, manager: Any, lanes: Lanes):
-        super().__init__(manager, lanes, _VECTOR[lanes.kind])
+        super().__init__(manager, lanes, _VECTOR if lanes == NUMBERS else _MASK)
 
 
 def _define(function: Any, argument: Lanes, result: Lanes, build: Callable[..., Any]) -> None:
@@ -64,140 +62,115 @@ _define(operator.eq, NUMBERS, TRUTHS, lambda b, x, y: b.fcmp_ordered("==", x, y)
 _define(operator.and_, TRUTHS, TRUTHS, lambda b, x, y: b.and_(x, y))
 
 
-def _instruction(function: Any) -> Any:
-    return intrinsic(inspect.unwrap(function))  # tests wrap functions to check their types
+def _instruction(build: Callable[..., Any], result: Any, *arguments: Any) -> Any:
+    """A function for kernels: `build` emits it, given a builder, pointers for arrays, and values.
+
+    `arguments` are the types of its arguments; None stands for an array of float64.
+    """
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        values = [
+            context.make_array(kind)(context, builder, value).data if wanted is None else value
+            for kind, wanted, value in zip(signature.args, arguments, args, strict=True)
+        ]
+        made = build(builder, *values)
+        return context.get_dummy_value() if result == types.void else made
+
+    def type_(*found: Any) -> Any:
+        wanted = [kind or given for kind, given in zip(arguments, found, strict=True)]
+        return result(*wanted), emit
+
+    # Numba counts the parameters.
+    return intrinsic(
+        [
+            lambda typing, a: type_(a),
+            lambda typing, a, b: type_(a, b),
+            lambda typing, a, b, c: type_(a, b, c),
+            lambda typing, a, b, c, d: type_(a, b, c, d),
+        ][len(arguments) - 1]
+    )
 
 
-@_instruction
-def where(typing: Any, mask: Any, a: Any, b: Any) -> Any:
-    """`a` where the mask is true, else `b`."""
-    return NUMBERS(mask, a, b), lambda context, builder, signature, args: builder.select(*args)
+def _lane(number: int) -> Any:
+    return ir.Constant(ir.IntType(32), number)
 
 
-@_instruction
-def full(typing: Any, number: Any) -> Any:
-    """The same number eight times."""
-
-    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        one = _insert(builder, ir.Constant(_VECTOR["float64"], ir.Undefined), args[0], 0)
-        return builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(_INT32, WIDTH), None))
-
-    return NUMBERS(types.float64), build
+def _broadcast(b: Any, number: Any) -> Any:
+    one = b.insert_element(ir.Constant(_VECTOR, ir.Undefined), number, _lane(0))
+    return b.shuffle_vector(one, one, ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), None))
 
 
-@_instruction
-def load(typing: Any, array: Any, start: Any) -> Any:
-    """`array[start : start + 8]`."""
-
-    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        at = _address(context, builder, signature, args, args[1])
-        return builder.load(builder.bitcast(at, _VECTOR["float64"].as_pointer()), align=8)
-
-    return NUMBERS(array, types.intp), build
+def _at(b: Any, array: Any, start: Any) -> Any:
+    return b.bitcast(b.gep(array, [start]), _VECTOR.as_pointer())
 
 
-@_instruction
-def store(typing: Any, array: Any, start: Any, value: Any) -> Any:
-    """`array[start : start + 8] = value`."""
-
-    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        at = _address(context, builder, signature, args, args[1])
-        builder.store(args[2], builder.bitcast(at, _VECTOR["float64"].as_pointer()), align=8)
-        return context.get_dummy_value()
-
-    return types.void(array, types.intp, value), build
+def _collect(b: Any, pointers: Any) -> Any:
+    value = ir.Constant(_VECTOR, ir.Undefined)
+    for lane, pointer in enumerate(pointers):
+        value = b.insert_element(value, b.load(pointer), _lane(lane))
+    return value
 
 
-@_instruction
-def gather(typing: Any, array: Any, start: Any, step: Any, lanes: Any) -> Any:
-    """`array[start + l * step]` for each lane l of the first `lanes`, whose last fills the rest."""
-
-    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        value, offset = ir.Constant(_VECTOR["float64"], ir.Undefined), ir.Constant(_INT64, 0)
-        for lane in range(WIDTH):
-            at = _address(context, builder, signature, args, builder.add(args[1], offset))
-            value = _insert(builder, value, builder.load(at), lane)
-            more = builder.icmp_signed("<", ir.Constant(_INT64, lane + 1), args[3])
-            offset = builder.select(more, builder.add(offset, args[2]), offset)
-        return value
-
-    return NUMBERS(array, types.intp, types.intp, types.intp), build
-
-
-@_instruction
-def take(typing: Any, array: Any, start: Any, index: Any) -> Any:
-    """`array[start + index[l] + l]` for each lane l; the index is in whole float64 numbers."""
-
-    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        value = ir.Constant(_VECTOR["float64"], ir.Undefined)
-        for lane, at in enumerate(_addresses(context, builder, signature, args)):
-            value = _insert(builder, value, builder.load(at), lane)
-        return value
-
-    return NUMBERS(array, types.intp, index), build
-
-
-@_instruction
-def put(typing: Any, array: Any, start: Any, index: Any, value: Any) -> Any:
-    """`array[start + index[l] + l] = value[l]` for each lane l."""
-
-    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        for lane, at in enumerate(_addresses(context, builder, signature, args)):
-            builder.store(builder.extract_element(args[3], ir.Constant(_INT32, lane)), at)
-        return context.get_dummy_value()
-
-    return types.void(array, types.intp, index, value), build
-
-
-@_instruction
-def some(typing: Any, mask: Any) -> Any:
-    """Whether any of eight truth values is true."""
-
-    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        bits = builder.bitcast(args[0], ir.IntType(WIDTH))
-        return builder.icmp_unsigned("!=", bits, ir.Constant(ir.IntType(WIDTH), 0))
-
-    return types.boolean(mask), build
-
-
-def _reduction(name: str, *start: float) -> Any:
-    @_instruction
-    def reduce(typing: Any, value: Any) -> Any:
-        def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return builder.call(
-                builder.module.declare_intrinsic(
-                    f"llvm.vector.reduce.{name}.v{WIDTH}f64",
-                    (),
-                    ir.FunctionType(
-                        ir.DoubleType(), [ir.DoubleType() for _ in start] + [_VECTOR["float64"]]
-                    ),
-                ),
-                [*(ir.Constant(ir.DoubleType(), number) for number in start), *args],
-                fastmath=("nnan", "nsz", "reassoc"),
-            )
-
-        return types.float64(value), build
-
-    return reduce
-
-
-#: The largest and the smallest of eight numbers, and their sum.
-largest, smallest, total = _reduction("fmax"), _reduction("fmin"), _reduction("fadd", 0.0)
-
-
-def _insert(builder: Any, vector: Any, number: Any, lane: int) -> Any:
-    return builder.insert_element(vector, number, ir.Constant(_INT32, lane))
-
-
-def _address(context: Any, builder: Any, signature: Any, args: Any, index: Any) -> Any:
-    array = context.make_array(signature.args[0])(context, builder, args[0])
-    return builder.gep(array.data, [index])
-
-
-def _addresses(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    """The address in each lane of `array[start + index[l] + l]`."""
-    index = builder.fptosi(args[2], ir.VectorType(_INT64, WIDTH))
+def _strided(b: Any, array: Any, start: Any, step: Any, lanes: Any) -> Any:
     for lane in range(WIDTH):
-        offset = builder.extract_element(index, ir.Constant(_INT32, lane))
-        offset = builder.add(builder.add(offset, args[1]), ir.Constant(_INT64, lane))
-        yield _address(context, builder, signature, args, offset)
+        yield b.gep(array, [start])
+        more = b.icmp_signed("<", ir.Constant(_INT64, lane + 1), lanes)
+        start = b.select(more, b.add(start, step), start)
+
+
+def _indexed(b: Any, array: Any, start: Any, index: Any) -> Any:
+    index = b.fptosi(index, ir.VectorType(_INT64, WIDTH))
+    for lane in range(WIDTH):
+        offset = b.add(b.extract_element(index, _lane(lane)), ir.Constant(_INT64, lane))
+        yield b.gep(array, [b.add(start, offset)])
+
+
+def _scatter(b: Any, array: Any, start: Any, index: Any, value: Any) -> None:
+    for lane, pointer in enumerate(_indexed(b, array, start, index)):
+        b.store(b.extract_element(value, _lane(lane)), pointer)
+
+
+def _any(b: Any, mask: Any) -> Any:
+    bits = ir.IntType(WIDTH)
+    return b.icmp_unsigned("!=", b.bitcast(mask, bits), ir.Constant(bits, 0))
+
+
+def _reduce(name: str, *start: Any) -> Callable[..., Any]:
+    def build(b: Any, value: Any) -> Any:
+        kind = ir.FunctionType(_DOUBLE, [_DOUBLE for _ in start] + [_VECTOR])
+        name_ = f"llvm.vector.reduce.{name}.v{WIDTH}f64"
+        function = b.module.declare_intrinsic(name_, (), kind)
+        return b.call(function, [*start, value], fastmath=("nnan", "nsz", "reassoc"))
+
+    return build
+
+
+#: `where(mask, a, b)`: `a` where the mask is true, else `b`.
+where = _instruction(lambda b, *args: b.select(*args), NUMBERS, TRUTHS, NUMBERS, NUMBERS)
+#: `full(number)`: the same number eight times.
+full = _instruction(_broadcast, NUMBERS, types.float64)
+#: `load(array, start)`: `array[start : start + 8]`.
+load = _instruction(lambda b, *at: b.load(_at(b, *at), align=8), NUMBERS, None, types.intp)
+#: `store(array, start, value)`: `array[start : start + 8] = value`.
+store = _instruction(
+    lambda b, array, start, value: b.store(value, _at(b, array, start), align=8),
+    types.void, None, types.intp, NUMBERS,
+)  # fmt: skip
+#: `gather(array, start, step, lanes)`: `array[start + l * step]` in each lane l of the first
+#: `lanes`, whose last fills the rest.
+gather = _instruction(
+    lambda b, *at: _collect(b, _strided(b, *at)),
+    NUMBERS, None, types.intp, types.intp, types.intp,
+)  # fmt: skip
+#: `take(array, start, index)`: `array[start + index[l] + l]` in each lane l; whole floats.
+take = _instruction(
+    lambda b, *at: _collect(b, _indexed(b, *at)), NUMBERS, None, types.intp, NUMBERS
+)
+#: `put(array, start, index, value)`: `array[start + index[l] + l] = value[l]` for each lane l.
+put = _instruction(_scatter, types.void, None, types.intp, NUMBERS, NUMBERS)
+#: `some(mask)`: whether any of eight truth values is true.
+some = _instruction(_any, types.boolean, TRUTHS)
+#: The largest and the smallest of eight numbers, and their sum.
+largest = _instruction(_reduce("fmax"), types.float64, NUMBERS)
+smallest = _instruction(_reduce("fmin"), types.float64, NUMBERS)
+total = _instruction(_reduce("fadd", ir.Constant(_DOUBLE, 0.0)), types.float64, NUMBERS)

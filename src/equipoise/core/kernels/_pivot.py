@@ -31,6 +31,7 @@ import numpy as np
 
 from equipoise.core.kernels._compile import compiled
 from equipoise.core.kernels._lanes import (
+    LANES,
     WIDTH,
     full,
     largest,
@@ -49,7 +50,6 @@ COST_TOLERANCE = 16 * 2.0**-52
 PIVOT_TOLERANCE = 512 * 2.0**-52
 #: Pivots allowed, per row plus column, before a game counts as cycling.
 PIVOT_LIMIT = 12
-_LANES = np.arange(float(WIDTH))
 
 
 @compiled()
@@ -78,7 +78,7 @@ def pivot_columns(t, right, cost, norms, u, v, row_label, column_label, m, n):
     """
     k = padded(n)
     zero, one, infinite = full(0.0), full(1.0), full(np.inf)
-    lanes = load(_LANES, 0)
+    lanes = load(LANES, 0)
     limit = PIVOT_LIMIT * (m + n)
     for count in range(limit):
         best, index = zero, zero

@@ -1,18 +1,20 @@
 """Exact equilibria of batches of zero-sum matrix games.
 
-`solve_batch` runs a cascade: a batched simplex method on the accelerator or the CPU, the same
-with a perturbed right-hand side and in double precision for the games that missed their
-tolerance, then, one game at a time, HiGHS, and exact rational arithmetic for small games whose
-payoffs float64 cannot handle. What each game needed is reported.
+`solve_batch` runs a cascade: the simplex method, compiled by Numba for the CPU (`core.kernels`) or,
+where that is not installed, by JAX; the same with a perturbed right-hand side for the games that
+missed their tolerance; then, one game at a time, HiGHS, and exact rational arithmetic for small
+games whose payoffs float64 cannot handle. What each game needed is reported.
 """
 
-from equipoise.core.zerosum._cascade import STAGES, ZeroSum, solve_batch
+from equipoise.core.zerosum._cascade import SMALLEST, STAGES, TOLERANCE, ZeroSum, solve_batch
 from equipoise.core.zerosum._highs import solve_with_highs
 from equipoise.core.zerosum._pivot import Optimum, pivot_to_optimum
 from equipoise.core.zerosum._rational import solve_with_rationals
 
 __all__ = [
+    "SMALLEST",
     "STAGES",
+    "TOLERANCE",
     "Optimum",
     "ZeroSum",
     "pivot_to_optimum",

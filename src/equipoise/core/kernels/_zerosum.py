@@ -110,11 +110,10 @@ def _solve_one(payoff, x_out, y_out, tables, vectors):
     m, n = payoff.shape
     k, rows = padded(n), padded(m)
     s, t = tables[0], tables[1]
-    cost, norms, v, y, right, u = (
-        vectors[0], vectors[1], vectors[2], vectors[3], vectors[4], vectors[5],
-    )  # fmt: skip
-    x, z, residual = vectors[6], vectors[7], vectors[8]
-    row_label, column_label = vectors[9], vectors[10]
+    # The first two vectors keep the results of games in lanes.
+    cost, norms, v, y = vectors[2], vectors[3], vectors[4], vectors[5]
+    right, u, x, z = vectors[6], vectors[7], vectors[8], vectors[9]
+    residual, row_label, column_label = vectors[10], vectors[11], vectors[12]
     low, high = payoff[0, 0], payoff[0, 0]
     for i in range(m):
         for j in range(n):
@@ -247,32 +246,32 @@ def _solve_eight(flat, start, games, m, n, tables, vectors):
     return pivots
 
 
+@compiled()
+def workspace(m, n, games):
+    """Arrays for games of that shape: tables, and vectors of one number a row or column."""
+    table, vector = m * padded(n), padded(m + n)
+    if m * n <= _LANES_UP_TO and games >= _LANES_FROM:
+        table, vector = max(table, (m + 1) * (n + 1) * WIDTH), (m + n + 2) * WIDTH
+    return np.empty((2, table)), np.empty((13, vector))
+
+
 @compiled(
     types.intp(
         READ[3], types.float64, types.float64, WRITE[2], WRITE[2], WRITE[2],
-        types.Array(types.int32, 2, "C"), types.intp, types.intp,
+        types.Array(types.int32, 2, "C"), types.intp, types.intp, WRITE[2], WRITE[2],
     )
 )  # fmt: skip
-def solve_games(payoff, absolute, relative, x, y, measures, counts, first, last):
-    """Solve the games `first` to `last`; returns how many missed their tolerance.
-
-    The tolerance of the gap is `absolute`, or `relative` times the spread if that is more. Written
-    are strategies; `measures` (4, games): value, gap, spread, tolerance; `counts` (2, games):
-    pivots and the attempt it took, 0 or 1.
-    """
+def solve_range(payoff, absolute, relative, x, y, measures, counts, first, last, tables, vectors):
+    """`solve_games` in a given workspace."""
     _, m, n = payoff.shape
-    flat, size = payoff.reshape(payoff.size), m * n
+    flat, size, missed = payoff.reshape(payoff.size), m * n, 0
+    z, results = vectors[0], vectors[1]
     lanes = size <= _LANES_UP_TO and last - first >= _LANES_FROM
-    tables, vectors = np.empty((2, m * padded(n))), np.empty((11, padded(m + n)))
-    eight_tables = np.empty((2, (m + 1) * (n + 1) * WIDTH if lanes else 0))
-    eight_vectors = np.empty((7, (m + n + 2) * WIDTH if lanes else 0))
-    z, results = eight_vectors[0], eight_vectors[1]
-    missed = 0
     for game in range(first, last, WIDTH):
         games, pivots = min(WIDTH, last - game), 0
         side_by_side = lanes and games >= _LANES_FROM
         if side_by_side:
-            pivots = _solve_eight(flat, game * size, games, m, n, eight_tables, eight_vectors)
+            pivots = _solve_eight(flat, game * size, games, m, n, tables, vectors)
         for lane in range(games):
             g = game + lane
             if side_by_side and results[WIDTH + lane] <= _rounding(m, n):
@@ -293,3 +292,22 @@ def solve_games(payoff, absolute, relative, x, y, measures, counts, first, last)
             measures[3, g] = allowed if measures[2, g] > 0.0 else 0.0
             missed += not measures[1, g] <= measures[3, g]
     return missed
+
+
+@compiled(
+    types.intp(
+        READ[3], types.float64, types.float64, WRITE[2], WRITE[2], WRITE[2],
+        types.Array(types.int32, 2, "C"), types.intp, types.intp,
+    )
+)  # fmt: skip
+def solve_games(payoff, absolute, relative, x, y, measures, counts, first, last):
+    """Solve the games `first` to `last`; returns how many missed their tolerance.
+
+    The tolerance of the gap is `absolute`, or `relative` times the spread if that is more. Written
+    are strategies; `measures` (4, games): value, gap, spread, tolerance; `counts` (2, games):
+    pivots and the attempt it took, 0 or 1.
+    """
+    tables, vectors = workspace(payoff.shape[1], payoff.shape[2], last - first)
+    return solve_range(
+        payoff, absolute, relative, x, y, measures, counts, first, last, tables, vectors
+    )

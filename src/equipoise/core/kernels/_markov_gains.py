@@ -9,7 +9,14 @@ equilibrium needs. One pass over the transitions makes the decision processes of
 import numpy as np
 from numba import types
 
-from equipoise.core.kernels._chains import add_scaled, dot, range_of, solve_chain, usual
+from equipoise.core.kernels._chains import (
+    add_scaled,
+    dot,
+    is_distribution,
+    range_of,
+    solve_chain,
+    usual,
+)
 from equipoise.core.kernels._compile import READ, WRITE, compiled
 
 _EPS = 2.0**-52
@@ -18,14 +25,15 @@ _MOST_ROUNDS = 1000
 
 
 @compiled()
-def _evaluate(reward, following, discount, matrix, value, states):
-    """Value of a chain whose rows are (states, states)."""
+def _evaluate(reward, following, choice, discount, matrix, value):
+    """Value of the chain that `choice`, a row for each state, takes from a decision process."""
+    states = len(choice)
     k = states + 1
     for s in range(states):
         for t in range(states):
-            matrix[s * k + t] = -discount * following[s * states + t]
+            matrix[s * k + t] = -discount * following[choice[s] * states + t]
         matrix[s * k + s] += 1.0
-        matrix[s * k + states] = reward[s]
+        matrix[s * k + states] = reward[choice[s]]
     solve_chain(matrix, value, states)
 
 
@@ -76,17 +84,13 @@ def _discounted(error, following, actions, discount, states):
 
 
 @compiled()
-def _reply(reward, following, actions, discount, value, size, operations, tiny, matrix, above):
+def best_reply(reward, following, actions, discount, value, size, operations, tiny, matrix, above):
     """Value of a best reply, from that of the policy on, in place; false if rounds ran out."""
     states = len(value)
-    advantage, error = np.empty(states * actions), np.empty(states)
-    chosen_reward, chosen = np.empty(states), np.empty(states * states)
-    choice = np.full(states, -1)
+    advantage, error, choice = np.empty(states * actions), np.empty(states), np.full(states, -1)
     space = advantage, error, np.empty(states)
     for _ in range(_MOST_ROUNDS):
-        _advantages(
-            reward, following, actions, discount, value, size, operations, tiny, space
-        )  # fmt: skip
+        _advantages(reward, following, actions, discount, value, size, operations, tiny, space)
         moved = False
         for s in range(states):
             best = s * actions
@@ -103,22 +107,16 @@ def _reply(reward, following, actions, discount, value, size, operations, tiny, 
         for s in range(states):
             if choice[s] < 0:  # the policy has no single action: take the best
                 choice[s] = s * actions + np.argmax(advantage[s * actions : (s + 1) * actions])
-            chosen_reward[s] = reward[choice[s]]
-            for t in range(states):
-                chosen[s * states + t] = following[choice[s] * states + t]
-        _evaluate(chosen_reward, chosen, discount, matrix, value, states)
+        _evaluate(reward, following, choice, discount, matrix, value)
     return False
 
 
 @compiled()
-def _processes(reward, offset, transition, x, y, rewards, sizes, following, chain):
+def decision_processes(reward, offset, transition, x, y, rewards, sizes, following, chain):
     """The decision process of each player, in the row player's rewards, and the chain of both."""
     states, m, n = reward.shape
-    for part in (rewards, sizes):
-        for array in part:
-            array[:] = 0.0
-    for array in following:
-        array[:] = 0.0
+    for i in range(2):
+        rewards[i][:], sizes[i][:], following[i][:] = 0.0, 0.0, 0.0
     chain[:] = 0.0
     p = 0
     for s in range(states):
@@ -139,25 +137,12 @@ def _processes(reward, offset, transition, x, y, rewards, sizes, following, chai
 
 
 @compiled()
-def _largest(values, actions, states):
+def largest_of_states(values, actions, states):
+    """The largest number of each state."""
     result = np.empty(states)
     for s in range(states):
         result[s] = values[s * actions : (s + 1) * actions].max()
     return result
-
-
-@compiled()
-def _are_probabilities(policy):
-    """Whether rows are taken without a change by `checks.check_probabilities`."""
-    for row in policy:
-        total = 0.0
-        for p in row:
-            if not p >= 0.0:
-                return False
-            total += p
-        if not abs(total - 1.0) < 64 * _EPS:
-            return False
-    return True
 
 
 @compiled(
@@ -185,19 +170,25 @@ def markov_gains(
     own, value, above = np.empty(states), np.empty(states), np.empty(states)
     off, reach = np.empty(states), np.empty(states)
     space = np.empty(states), np.empty(states), np.empty(states)
-    left = 0
+    flat, flat_x, flat_y = rewards.reshape(rewards.size), xs.reshape(xs.size), ys.reshape(ys.size)
+    each, left = np.arange(states), 0
     for g in range(first, last):
         x, y = xs[g], ys[g]
-        _, _, offset, most = range_of(rewards[g].reshape(states * m * n))
-        if not (usual(most, ordinary) and _are_probabilities(x) and _are_probabilities(y)):
+        _, _, offset, most = range_of(flat, g * states * m * n, states * m * n)
+        fine = usual(most, ordinary)
+        for s in range(g * states, (g + 1) * states):
+            fine &= is_distribution(flat_x, s * m, m) and is_distribution(flat_y, s * n, n)
+        if not fine:
             left += 1
             continue
         transition = transitions[g].reshape(transitions[g].size)
-        _processes(rewards[g], offset, transition, x, y, own_rewards, sizes, following, chain)
+        decision_processes(
+            rewards[g], offset, transition, x, y, own_rewards, sizes, following, chain
+        )
         for s in range(states):
             reward[s] = dot(own_rewards[0], s * m, x[s], 0, m)
             size[s] = dot(sizes[0], s * m, x[s], 0, m)
-        _evaluate(reward, chain, discount, matrix, own, states)
+        _evaluate(reward, chain, each, discount, matrix, own)
         least = tiny * (1.0 + most) if most > 0.0 else 0.0
         _advantages(reward, chain, 1, discount, own, size, operations, least, space)
         for s in range(states):
@@ -213,8 +204,8 @@ def markov_gains(
                 own_rewards[i][p] *= sign
             for s in range(states):
                 value[s] = sign * own[s]
-            far = _largest(sizes[i], actions, states)
-            left += not _reply(
+            far = largest_of_states(sizes[i], actions, states)
+            left += not best_reply(
                 own_rewards[i], following[i], actions, discount, value, far, operations, least,
                 matrix, above,
             )  # fmt: skip

@@ -10,7 +10,12 @@ from numba import types
 
 from equipoise.core.kernels._chains import add_scaled, dot, range_of, solve_chain, usual
 from equipoise.core.kernels._compile import READ, WRITE, compiled
-from equipoise.core.kernels.zerosum import solve_games
+from equipoise.core.kernels._markov_gains import (
+    best_reply,
+    decision_processes,
+    largest_of_states,
+)
+from equipoise.core.kernels._zerosum import solve_range, workspace
 
 _EPS = 2.0**-52
 #: Nothing is asked beyond this part of the spread of payoffs.
@@ -38,46 +43,17 @@ def _pair_value(reward, transition, discount, x, y, matrix, value):
 
 
 @compiled()
-def _reply_value(reward, transition, discount, y, matrix, value):
-    """Value of the row player's best reply to `y`, by policy iteration."""
+def _reply_value(reward, transition, discount, x, y, matrix, value):
+    """Value of the row player's best reply to `y`, by policy iteration from that of the pair."""
     states, m, n = reward.shape
-    k = states + 1
-    own_reward, own_next = np.zeros((states, m)), np.zeros(states * m * states)
-    scale = 0.0
-    for s in range(states):
-        for a in range(m):
-            for b in range(n):
-                if y[s, b] != 0.0:
-                    own_reward[s, a] += y[s, b] * reward[s, a, b]
-                    at = ((s * m + a) * n + b) * states
-                    add_scaled(own_next, (s * m + a) * states, y[s, b], transition, at, states)
-            scale = max(scale, abs(own_reward[s, a]))
-    margin = 32 * _EPS * scale / (1.0 - discount)
-    choice = np.zeros(states, np.int64)
-    for s in range(states):
-        choice[s] = np.argmax(own_reward[s])
-    moved = True
-    while moved:
-        for s in range(states):
-            at = (s * m + choice[s]) * states
-            for t in range(states):
-                matrix[s * k + t] = -discount * own_next[at + t]
-            matrix[s * k + s] += 1.0
-            matrix[s * k + states] = own_reward[s, choice[s]]
-        solve_chain(matrix, value, states)
-        moved = False
-        for s in range(states):
-            best, action = -np.inf, 0
-            current = 0.0
-            for a in range(m):
-                ahead = dot(own_next, (s * m + a) * states, value, 0, states)
-                q = own_reward[s, a] + discount * ahead
-                if a == choice[s]:
-                    current = q
-                if q > best:
-                    best, action = q, a
-            if best > current + margin:
-                choice[s], moved = action, True
+    rewards = np.empty(states * m), np.empty(states * n)
+    sizes = np.empty(states * m), np.empty(states * n)
+    following = np.empty(states * m * states), np.empty(states * n * states)
+    chain, above = np.empty(states * states), np.empty(states)
+    decision_processes(reward, 0.0, transition, x, y, rewards, sizes, following, chain)
+    _pair_value(reward, transition, discount, x, y, matrix, value)
+    size = largest_of_states(sizes[0], m, states)
+    best_reply(rewards[0], following[0], m, discount, value, size, m, 0.0, matrix, above)
 
 
 @compiled(
@@ -99,12 +75,14 @@ def solve_markov(
     between 1 / `ordinary` and `ordinary` are left alone; then the last count is -1.
     """
     _, states, m, n = rewards.shape
+    flat = rewards.reshape(rewards.size)
     horizon, contraction, left = 1.0 / (1.0 - discount), max(discount, 0.5), 0
     matrix = np.empty(states * (states + 1))
     reward, stage, before = np.empty((states, m, n)), np.empty((states, m, n)), np.empty(states)
+    tables, vectors = workspace(m, n, states)
     measures, pivots = np.empty((4, states)), np.empty((2, states), np.int32)
     for g in range(first, last):
-        low, high, offset, size = range_of(rewards[g].reshape(states * m * n))
+        low, high, offset, size = range_of(flat, g * states * m * n, states * m * n)
         allowed[g] = absolute if absolute > 0.0 else relative * (high - low) * horizon
         if not usual(size, ordinary):
             counts[g], left = -1, left + 1
@@ -130,8 +108,8 @@ def solve_markov(
                         p += states
                 before[s] = value[s]
             counts[g, 0] = sweep + 1
-            counts[g, 3] = solve_games(
-                stage, 0.1 * target, _ROUNDING, x, y, measures, pivots, 0, states
+            counts[g, 3] = solve_range(
+                stage, 0.1 * target, _ROUNDING, x, y, measures, pivots, 0, states, tables, vectors
             )
             residual = 0.0
             for s in range(states):
@@ -152,7 +130,7 @@ def solve_markov(
                 waiting -= 1
                 if waiting == 0:  # the first residual after monotone steps judges nothing
                     last_residual = np.inf
-                _reply_value(reward, transition, discount, y, matrix, value)
+                _reply_value(reward, transition, discount, x, y, matrix, value)
         left += counts[g, 3] > 0
         for s in range(states):
             value[s] += offset * horizon
