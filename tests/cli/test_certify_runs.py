@@ -104,5 +104,3 @@ def test_what_does_not_fit_is_refused_in_a_line(learned, tmp_path, capsys):
         err = capsys.readouterr().err
         assert message in err
         assert err.count("\n") == 1
-    assert main(["solve", str(place / "game.npz")]) == 2
-    assert "learn from the log" in capsys.readouterr().err

@@ -8,7 +8,7 @@ import pytest
 from equipoise import incontext
 from equipoise.cli import main
 from equipoise.games import families
-from equipoise.incontext.evaluation import Measured
+from equipoise.incontext import evaluation
 from equipoise.runs import Record
 
 SMALL = ["--games", "4", "--rounds", "32", "--search", "20", "--opponent-games", "2"]
@@ -28,16 +28,15 @@ def measured(players, games, rounds, key, **more):
     """What an evaluation finds, made up."""
     stops, count = np.array([16, rounds]), len(games)
     gaps = {name: np.full((1, 2, count), gap) for name, gap in CURVES.items()}
-    found = Measured(
-        rounds=stops,
-        curves=gaps,
-        statics={"uniform": np.full(count, 0.3), "best static": np.full(count, 0.29)},
-        needed={"OMD": (None, np.array([[more["search"], 0.2]]))},
-        search=more["search"],
-        distances={"OMD": np.full((count, rounds), 0.25)},
-        opponents={("best responder", "row"): 2 * (np.full((count, rounds), -0.01),)},
+    return evaluation._record(
+        {"rounds": rounds, "games": count, "seeds": 1, "search": more["search"]},
+        stops,
+        gaps,
+        {"uniform": np.full(count, 0.3), "best static": np.full(count, 0.29)},
+        {"OMD": (None, np.array([[more["search"], 0.2]]))},
+        {"OMD": np.full((count, rounds), 0.25)},
+        {("best responder", "row"): 2 * [np.full((count, rounds), -0.01)]},
     )
-    return found.record({})
 
 
 CURVES = {"in-context players": 0.1, "OMD": 0.2, "EXP3-IX, average": 0.25}

@@ -38,7 +38,8 @@ def test_every_kind_has_an_overload():
         "import typing, equipoise as eq\n"
         "for verb in (eq.solve, eq.certify):\n"
         "    hints = map(typing.get_type_hints, typing.get_overloads(verb))\n"
-        "    print(*sorted(hint['game'].kind for hint in hints))\n"
+        "    games = (typing.get_args(hint['game']) or (hint['game'],) for hint in hints)\n"
+        "    print(*sorted({game.kind for union in games for game in union}))\n"
     )
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert found.stdout.splitlines() == [" ".join(sorted(kinds.KINDS))] * 2, found.stderr
@@ -46,7 +47,11 @@ def test_every_kind_has_an_overload():
 
 def test_policies_of_every_kind_are_certified():
     assert list(plans()) == list(kinds.KINDS)
-    assert {policy.kind for policy in plans().values()} == set(POLICY_KINDS)
+    joint = eq.JointPolicy.of(plans()["normal-form"])
+    assert {policy.kind for policy in (*plans().values(), joint)} == set(POLICY_KINDS)
+    game, profile = games()["normal-form"], plans()["normal-form"]
+    together = eq.certify(game, joint, concept="cce")
+    np.testing.assert_allclose(together.gains, eq.certify(game, profile).gains, atol=1e-12)
 
 
 @KIND

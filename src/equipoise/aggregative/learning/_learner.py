@@ -169,7 +169,9 @@ class Learner:
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from what was kept."""
         self.samples, self.best = Samples(**state["samples"]), Best(**state["best"])
-        self.curves, self.episode = state["curves"], state["episode"]
+        # JAX sorts the keys of dictionaries; files keep their order.
+        self.curves = {name: state["curves"][name] for name in self.curves}
+        self.episode = state["episode"]
         self.plans, self.consistent = state["plans"], state["consistent"]
 
     def state(self) -> dict[str, Any]:
