@@ -58,7 +58,7 @@ def test_what_was_learned_from_a_log_is_an_estimate(tmp_path):
     (row,) = re.findall(r"<tr><td>run</td><td>coarse correlated, in the fitted model.*?</tr>", html)
     assert re.search(r"<td>range of 3: \S+ to \S+</td>", row)
     assert "<td>not exact: best fixed reply" in row
-    assert row.count("–") == 2  # neither NashConv nor exploitability
+    assert row.count("–") == 3  # no proven bound, neither NashConv nor exploitability
 
 
 def test_a_figure_of_a_paper_is_drawn_as_there(tmp_path):

@@ -271,8 +271,6 @@ def test_a_real_process_shows_no_traceback(tmp_path):
         ("solve two-roads --option spacing=-1", "--option spacing: expected"),
         ("solve two-roads --option objective=loss", "--option loss: expected an array"),
         ("solve two-roads --set agents=-4", "--set agents: expected"),
-        ("solve battle-of-the-sexes", "GAME: expected a two-player zero-sum game"),
-        ("solve square-continuous", "GAME: expected a kind of game that has a solver"),
         ("pretrain --steps -1", "--steps: expected a whole number >= 1, found -1"),
         ("pretrain --actions 1000000", "--actions: expected arrays of at most half"),
     ],

@@ -17,7 +17,7 @@ from equipoise.core.errors import InputError
 
 #: Verb -> what it does, in a line. The file of the same name is imported when the verb is used.
 VERBS = {
-    "solve": "Solve a game exactly, and certify the answer.",
+    "solve": "Solve a game, and certify the answer.",
     "certify": "Say how much each player could gain by leaving a given policy.",
     "games": "List the named games, show one, or write it to a file.",
     "play": "Let two learners play random games, each seeing only its own actions and rewards.",

@@ -223,6 +223,7 @@ def write_config(command: Any) -> str:
     >>> print(write_config(Solve("oneill", tolerance=1e-6, set=("a=1",))), end="")
     game = "oneill"
     tolerance = 1e-06
+    all = false
     set = ["a=1"]
     option = []
     json = false

@@ -206,7 +206,7 @@ class Solve:
 def _solve(game: Any, options: dict[str, Any]) -> Any:
     """A solution; of a crowd a study, which compares it with other equilibria."""
     solver = eq.aggregative.study if game.kind.startswith("aggregative") else eq.solve
-    with naming("option", _options_of(game)):
+    with naming("option", set(_options_of(game)) - {"concept", "objective", "time_limit"}):
         return solver(game, **options)
 
 

@@ -88,7 +88,8 @@ def upper_bound(
         if going.sum() > _MOST * len(flat):
             going[:] = False
         np.maximum.at(bound, which[~going], top[~going])
-        which, left, right, low, high = (a[going] for a in (which, left, right, low, high))
+        which = which[going]
+        left, right, low, high = (a[going] for a in (left, right, low, high))
         middle = 0.5 * (left + right)
         value = evaluate(flat[which], middle)
         which = np.tile(which, 2)

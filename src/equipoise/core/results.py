@@ -179,7 +179,7 @@ def _same(first: Any, second: Any) -> bool:
         return len(first) == len(second) and all(map(_same, first, second))
     if isinstance(first, str) or first is None or second is None:
         return first is second or (isinstance(second, str) and first == second)
-    return np.array_equal(first, second, equal_nan=True)
+    return np.array_equal(np.asarray(first), np.asarray(second), equal_nan=True)
 
 
 def _check_one_shape(one: str, array: Any, other: str, found: Any) -> None:

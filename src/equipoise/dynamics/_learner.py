@@ -89,7 +89,7 @@ class Bandit(eqx.Module):
     >>> Bandit(round=0, action=1, reward=0.5)
     Traceback (most recent call last):
         ...
-    ValueError: round: expected a whole number >= 1, found 0
+    equipoise.core.errors.InputError: round: expected a whole number >= 1, found 0
     """
 
     #: 1, 2, ...

@@ -99,7 +99,7 @@ def begin(
     >>> from equipoise.core.streams import game_words
     >>> from equipoise.dynamics.loop import Tables, begin, seat
     >>> tables = Tables.of(eq.games.families.uniform(actions=3).sample(16, key=0))
-    >>> words = game_words(jax.random.split(jax.random.key(1), 16))
+    >>> words = jax.numpy.asarray(game_words(jax.random.split(jax.random.key(1), 16)))
     >>> seats = seat(eq.dynamics.Uniform(), eq.dynamics.Uniform())
     >>> int(begin(tables, seats, eq.dynamics.Exact(), words).round)
     0
@@ -215,7 +215,7 @@ def remember(
     >>> from equipoise.core.streams import game_words
     >>> from equipoise.dynamics.loop import Tables, remember, seat
     >>> tables = Tables.of(eq.games.families.uniform(actions=3).sample(16, key=0))
-    >>> words = game_words(jax.random.split(jax.random.key(1), 16))
+    >>> words = jax.numpy.asarray(game_words(jax.random.split(jax.random.key(1), 16)))
     >>> seats = seat(eq.dynamics.OMD(), eq.dynamics.Uniform())
     >>> with jax.numpy_rank_promotion("allow"):  # learners broadcast over games
     ...     found = remember(tables, seats, words, rounds=5)
