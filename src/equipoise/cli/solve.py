@@ -34,7 +34,6 @@ from equipoise.core.errors import InputError
 from equipoise.report import RunFolder, format_value, page_of, record_of
 from equipoise.runs import Record, Run, Table
 from equipoise.runs.environment import describe_environment
-from equipoise.solvers import KINDS
 
 #: The file of the policy in a run folder.
 POLICY = "policy.json"
@@ -212,6 +211,8 @@ def _solve(game: Any, options: dict[str, Any]) -> Any:
 
 def _options_of(game: Any) -> list[str]:
     """What can be set of the solver of a game."""
+    from equipoise.solvers import KINDS  # imports JAX: not for the help alone
+
     known = list(inspect.signature(KINDS[game.kind]()).parameters)[1:]
     return [name for name in known if name not in ("tolerance", "progress")]
 
