@@ -243,7 +243,7 @@ MARKOV = games.families.uniform(actions=2, states=2).sample(2, key=0)
         ({"column": Fixed([0.5, 0.5])}, "probabilities: expected shape"),
         ({"row": BestResponder(), "column": BestResponder()}, "column: expected a learner"),
         ({"noise": "bernoulli"}, r"noise: expected Exact\(\), .*; found 'bernoulli'"),
-        ({"noise": Bernoulli}, "noise: expected .*, found the class Bernoulli"),
+        ({"noise": Bernoulli}, "noise: expected .*; found the class Bernoulli"),
         ({"record": "5"}, "record: expected a whole number >= 1, found '5'"),
         ({"record": 2.5}, "record: expected a whole number >= 1, found 2.5"),
         ({"start": 0.5}, "start: expected a whole number >= 0, found 0.5"),

@@ -155,12 +155,6 @@ def test_catalogue_values() -> None:
     assert checked >= 20
 
 
-def test_general_sum_games_are_refused_in_words() -> None:
-    dilemma = eq.NormalFormGame([[[3, 0], [5, 1]], [[3, 5], [0, 1]]])
-    with pytest.raises(ValueError, match="two-player zero-sum"):
-        eq.solve(dilemma)
-
-
 def test_zero_sum_normal_forms_are_solved() -> None:
     pennies = np.array([[1.0, -1.0], [-1.0, 1.0]])
     solution = eq.solve(eq.NormalFormGame([pennies, -pennies]))
@@ -234,7 +228,7 @@ def test_bad_tolerances_are_refused(tolerance: float) -> None:
 
 
 def test_unknown_options_are_refused_in_words() -> None:
-    with pytest.raises(ValueError, match=r"options: .* \['tolerance'\], found \['tol'\]"):
+    with pytest.raises(ValueError, match=r"options: .*'tolerance'.*, found \['tol'\]"):
         eq.solve(eq.MatrixGame([[1.0]]), tol=1e-3)
 
 
