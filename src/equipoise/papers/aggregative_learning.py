@@ -207,7 +207,8 @@ def plot(record: Record) -> Any:
             error = values.std(1) / np.sqrt(values.shape[1])
             low = mean - error if measure == "welfare" else np.maximum(mean - error, 1e-5)
             draw_band(axes, t, mean, low, mean + error, dash, marker=".", lw=1.3, label=name)
-        finish(axes, xscale="log", yscale="log", xlabel="episodes", ylabel=label)
+        scale = "linear" if measure == "welfare" else "log"
+        finish(axes, xscale="log", yscale=scale, xlabel="episodes", ylabel=label)
         if measure == "welfare":
             axes.set_yscale("symlog", linthresh=0.01)
     every[0].legend(fontsize=7, frameon=False)
