@@ -95,7 +95,7 @@ def test_another_seed_or_scale_is_not_taken_for_the_first(small, tmp_path, capsy
         ([], "PAPER: expected one of in-context, interaction-rank, aggregative; found none"),
         (["aggregative", "--figure", "planing"], "did you mean planning?"),
         (["in-context", "--figure", "2"], "expected for in-context some of 1"),
-        (["--list", "--figure", "1"], "--figure: expected"),
+        (["--list", "--figure", "1"], "PAPER: expected one of in-context"),
         (["aggregative", "--seed", "-1"], "--seed: expected"),
     ],
 )
