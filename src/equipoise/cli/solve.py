@@ -53,7 +53,7 @@ class Solve:
       equipoise solve battle-of-the-sexes --all
       equipoise solve colonel-blotto --out policy.json --report report.html
       equipoise solve two-roads --set agents=1000 --option objective=welfare
-      equipoise solve two-roads --option objective=welfare --option sense=min --option spacing=0.01
+      equipoise solve two-roads --option objective=welfare --option sense=min --tolerance 0.05
       equipoise solve public-good --run runs/public-good
       equipoise solve batch.npz --json > solution.json
     """
