@@ -1,24 +1,31 @@
 """What every other part stands on: simplex steps, schedules, linear programs, checks, results.
 
-This package imports third-party libraries only.
+This package imports third-party libraries only. Its names load on first use, so that an error can
+be raised without importing NumPy.
 """
 
-from equipoise.core.errors import InputError
-from equipoise.core.results import (
-    AggregativeCertificate,
-    Certificate,
-    Outcome,
-    Solution,
-    Status,
-    TableCertificate,
-)
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "AggregativeCertificate",
-    "Certificate",
-    "InputError",
-    "Outcome",
-    "Solution",
-    "Status",
+from equipoise._lazy import load_on_first_use
+
+if TYPE_CHECKING:
+    from equipoise.core.errors import InputError as InputError
+    from equipoise.core.results import AggregativeCertificate as AggregativeCertificate
+    from equipoise.core.results import Certificate as Certificate
+    from equipoise.core.results import Outcome as Outcome
+    from equipoise.core.results import Solution as Solution
+    from equipoise.core.results import Status as Status
+    from equipoise.core.results import TableCertificate as TableCertificate
+
+_RESULTS = (
+    *("AggregativeCertificate", "Certificate", "Outcome", "Solution", "Status"),
     "TableCertificate",
-]
+)
+_PUBLIC: dict[str, str | None] = {
+    "InputError": "equipoise.core.errors",
+    **dict.fromkeys(_RESULTS, "equipoise.core.results"),
+}
+
+__all__ = sorted(_PUBLIC)  # pyright: ignore[reportUnsupportedDunderAll]
+
+__getattr__, __dir__ = load_on_first_use(__name__, _PUBLIC)
