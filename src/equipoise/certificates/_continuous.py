@@ -116,7 +116,7 @@ def _certify_once(
     step = EPS * (_operations(terms, points.shape[-1]) + 2 * WEIGHTS)
     slack = 2.0 * step * _sizes(terms, points, chances, constant=False)[..., 0]
     return _certificate(
-        game, frame, value + constant, best[..., 0] - value, top + slack, slack,
+        game, frame, value + constant, best[..., 0] - value, top + slack, 2.0 * slack,
         method="best reply in every context: the maximum of a polynomial on [-1, 1]",
     )  # fmt: skip
 
@@ -154,7 +154,7 @@ def _certify_steps(
     )
     slack = 2.0 * EPS * count * (np.array(game.initial) * size).sum(-1)
     return _certificate(
-        game, frame, value, best - value, best - value + missed + slack, slack,
+        game, frame, value, best - value, best - value + missed + slack, 2.0 * slack,
         method="best replies by dynamic programming, each the maximum of a polynomial on [-1, 1]",
     )  # fmt: skip
 
@@ -180,7 +180,7 @@ def _certificate(
         upper=frame.restore(upper, up=True),
         value=frame.restore(contexts @ value),
         method=method,
-        rounding=frame.restore(rounding + polynomials.PRECISION * np.abs(gains), up=True),
+        rounding=frame.restore(rounding, up=True),
     )
 
 

@@ -9,7 +9,7 @@ from jaxtyping import Float
 #: Halvings of an interval of length at most 2, until it is as narrow as rounding.
 _HALVINGS = 56
 #: How near `upper_bound` comes to the maximum, as a part of the sum of absolute coefficients.
-PRECISION = 1e-12
+PRECISION = 2.0**-46
 #: Intervals of the first division of `upper_bound`, and intervals that are divided at most.
 _FIRST, _MOST = 16, 256
 
