@@ -18,6 +18,7 @@ def test_a_list_of_actions_is_certified(capsys, tmp_path):
     document = json.loads(capsys.readouterr().out)
     assert document["gains"] == pytest.approx([0.0, 0.0, 0.0, 3.0])
     assert document["upper"] == pytest.approx(document["gains"])
+    assert document["exact"]
     assert main(["certify", *GAME[:1], str(path), *GAME[1:], "--tolerance", "0.1"]) == 1
     out = " ".join(capsys.readouterr().out.split())
     assert "player 3" in out
