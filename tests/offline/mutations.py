@@ -26,30 +26,6 @@ def bytes_of(log: eq.offline.Log, path: Path) -> bytes:
     return path.read_bytes()
 
 
-def damage(rng: np.random.Generator, data: bytes) -> bytes:
-    """Flip, overwrite, cut, repeat or insert some bytes."""
-    array = bytearray(data)
-    for _ in range(rng.integers(1, 5)):
-        at = int(rng.integers(len(array))) if array else 0
-        match rng.integers(6):
-            case 0 if array:
-                array[at] ^= 1 << int(rng.integers(8))
-            case 1:
-                array[at : at + 1] = bytes([int(rng.integers(256))])
-            case 2:
-                width = int(rng.integers(1, 9))
-                array[at : at + width] = bytes([int(rng.choice([0, 255, 127, 128]))]) * width
-            case 3 if rng.random() < 0.3:
-                del array[at:]
-            case 4:
-                piece = array[at : at + int(rng.integers(1, 40))]
-                other = int(rng.integers(len(array) + 1))
-                array[other : other + len(piece)] = piece
-            case _:
-                array[at:at] = rng.bytes(int(rng.integers(1, 4)))
-    return bytes(array)
-
-
 def tables_of(log: eq.offline.Log) -> dict[str, np.ndarray]:
     """The tables of a log, and what it says beside them."""
     names = ("contexts", "actions", "rewards", "states", "next_states", "steps", "episodes")

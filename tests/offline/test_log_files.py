@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mutations import bytes_of, damage, garble, small_logs, tables_of
-from support import peer
+from mutations import bytes_of, garble, small_logs, tables_of
+from support import damage, peer
 
 import equipoise as eq
 from equipoise.offline import Log

@@ -12,38 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from support import damage
 
 import equipoise as eq
 from equipoise.runs import Record, Run, read_metrics
-
-#: Words that break parsers: they are inserted at random places of text files.
-WORDS = (b"NaN", b"1e999", b"9" * 400, b"[" * 3000, b"{" * 3000, b"true", b"null", b"-1", b'"')
-
-
-def damage(rng: np.random.Generator, data: bytes) -> bytes:
-    """Flip, overwrite, cut, repeat or insert some bytes."""
-    array = bytearray(data)
-    for _ in range(rng.integers(1, 5)):
-        at = int(rng.integers(len(array))) if array else 0
-        match rng.integers(7):
-            case 0 if array:
-                array[at] ^= 1 << int(rng.integers(8))
-            case 1:
-                array[at : at + 1] = bytes([int(rng.integers(256))])
-            case 2:
-                width = int(rng.integers(1, 9))
-                array[at : at + width] = bytes([int(rng.choice([0, 255, 127, 128]))]) * width
-            case 3 if rng.random() < 0.3:
-                del array[at:]
-            case 4:
-                piece = array[at : at + int(rng.integers(1, 40))]
-                other = int(rng.integers(len(array) + 1))
-                array[other : other + len(piece)] = piece
-            case 5:
-                array[at:at] = WORDS[int(rng.integers(len(WORDS)))]
-            case _:
-                array[at:at] = rng.bytes(int(rng.integers(1, 4)))
-    return bytes(array)
 
 
 def _game(name: str, suffix: str, **parameters: object) -> Callable[[Path], Path]:
