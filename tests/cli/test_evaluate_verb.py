@@ -26,8 +26,8 @@ def players(tmp_path_factory):
 
 def measured(players, games, rounds, key, **more):
     """What an evaluation finds, made up."""
-    stops, count = np.array([16, rounds]), len(games)
-    gaps = {name: np.full((1, 2, count), gap) for name, gap in CURVES.items()}
+    stops, count = np.array(sorted({min(16, rounds), rounds})), len(games)
+    gaps = {name: np.full((1, len(stops), count), gap) for name, gap in CURVES.items()}
     return evaluation._record(
         {"rounds": rounds, "games": count, "seeds": 1, "search": more["search"]},
         stops,

@@ -138,7 +138,7 @@ def test_agents_with_a_single_action_are_named(log):
     actions[:, 1] = 0
     found = eq.offline.learn(eq.offline.Log(None, actions, log.rewards), **QUICK)
     assert found.stats["single_action"] == [1]
-    assert found.stats["warnings"][0].startswith("agents who play a single action throughout: 1;")
+    assert found.stats["warnings"][0].startswith("agent 1 plays a single action throughout;")
 
 
 @pytest.mark.parametrize("step", [2, 9, 10, 11])

@@ -52,7 +52,7 @@ def test_theorem_2_bounds_the_sum_of_certificates():
     game = small_game(CONFIG, 0)
     run = learn(Simulator(game, 0), 200, history=True)
     began = [k for k, _, _ in run.history]
-    widths = np.array([bounds.width((0, 1, 2)) for _, _, bounds in run.history])
+    widths = np.array([bounds.width for _, _, bounds in run.history])
     lasted = np.diff([*began, 200])
     bound = theory.learning_certificates(
         horizon=3,

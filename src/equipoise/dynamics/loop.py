@@ -95,10 +95,11 @@ def begin(
 
     **Example**
 
-    >>> import jax, equipoise as eq
+    >>> import jax, numpy as np, equipoise as eq
     >>> from equipoise.core.streams import game_words
     >>> from equipoise.dynamics.loop import Tables, begin, seat
-    >>> tables = Tables.of(eq.games.families.uniform(actions=3).sample(16, key=0))
+    >>> games = eq.games.families.uniform(actions=3).sample(16, key=0)
+    >>> tables = Tables.of(games).on_device(np.arange(16))
     >>> words = jax.numpy.asarray(game_words(jax.random.split(jax.random.key(1), 16)))
     >>> seats = seat(eq.dynamics.Uniform(), eq.dynamics.Uniform())
     >>> int(begin(tables, seats, eq.dynamics.Exact(), words).round)
@@ -131,10 +132,11 @@ def advance(
 
     **Example**
 
-    >>> import jax, equipoise as eq
+    >>> import jax, numpy as np, equipoise as eq
     >>> from equipoise.core.streams import game_words
     >>> from equipoise.dynamics.loop import Tables, advance, begin, seat
-    >>> tables = Tables.of(eq.games.families.uniform(actions=3).sample(16, key=0))
+    >>> games = eq.games.families.uniform(actions=3).sample(16, key=0)
+    >>> tables = Tables.of(games).on_device(np.arange(16))
     >>> words = jax.numpy.asarray(game_words(jax.random.split(jax.random.key(1), 16)))
     >>> seats = seat(eq.dynamics.Uniform(), eq.dynamics.Uniform())
     >>> who = (tables, seats, eq.dynamics.Exact(), words)
@@ -211,10 +213,11 @@ def remember(
 
     **Example**
 
-    >>> import jax, equipoise as eq
+    >>> import jax, numpy as np, equipoise as eq
     >>> from equipoise.core.streams import game_words
     >>> from equipoise.dynamics.loop import Tables, remember, seat
-    >>> tables = Tables.of(eq.games.families.uniform(actions=3).sample(16, key=0))
+    >>> games = eq.games.families.uniform(actions=3).sample(16, key=0)
+    >>> tables = Tables.of(games).on_device(np.arange(16))
     >>> words = jax.numpy.asarray(game_words(jax.random.split(jax.random.key(1), 16)))
     >>> seats = seat(eq.dynamics.OMD(), eq.dynamics.Uniform())
     >>> with jax.numpy_rank_promotion("allow"):  # learners broadcast over games
