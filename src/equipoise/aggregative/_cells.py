@@ -26,7 +26,7 @@ CHUNK = 3_000_000
 MOST_CELLS = 4_000_000
 
 #: Types times actions up to which Lipschitz constants are sampled cell by cell.
-SAMPLED = 2_000
+SAMPLED = 50_000
 
 #: Rounding allowed in comparisons of rewards.
 SLACK = 1e-11

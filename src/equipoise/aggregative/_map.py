@@ -169,7 +169,9 @@ def _overlap(found: list[Equilibrium], k: int) -> str:
     if not others:
         return ""
     number = "s" * (len(others) > 1)
-    return f"the region overlaps that of equilibrium{number} {', '.join(others)}: use a finer spacing"
+    return (
+        f"the region overlaps that of equilibrium{number} {', '.join(others)}: use a finer spacing"
+    )
 
 
 def regions(stage: Stage, spacing: float) -> list[tuple[np.ndarray, np.ndarray]]:

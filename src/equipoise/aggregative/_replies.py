@@ -16,11 +16,12 @@ worse.
 """
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from equipoise.aggregative._cells import Stage
+from equipoise.aggregative._structure import has_potential, row_max
 
 #: What counts as a gain, as a part of the largest absolute reward: less may be rounding.
 ROUNDING = 1e-13
@@ -28,6 +29,8 @@ ROUNDING = 1e-13
 _STEP = 1e-5
 #: Entries of the table of slopes, at most: larger games go without the model.
 _MOST_SLOPES = 60_000_000
+#: Agents of a sample that is moved before all are, in games of many more.
+_SAMPLE = 4_000
 #: Rewards that `settle` may look at, in all.
 _SETTLING = 30_000_000
 
@@ -60,8 +63,8 @@ class Profile:
 class Replies:
     """Moves of the agents of one stage, until a time on the clock of `time.perf_counter`."""
 
-    def __init__(self, stage: Stage, until: float = np.inf, potential: bool = False):
-        self.stage, self.until, self.potential = stage, until, potential
+    def __init__(self, stage: Stage, until: float = np.inf, potential: bool | None = None):
+        self.stage, self.until, self._potential = stage, until, potential
         self.plain = bool((stage.counts == 1).all())
         #: How many tables of rewards were looked at, and may be.
         self.evaluations, self.most = 0, np.inf
@@ -69,9 +72,22 @@ class Replies:
         self.least = ROUNDING * max(float(size), 1e-300)
 
     @property
+    def potential(self) -> bool:
+        """Whether the game has a potential, declared or recognised, so that replies must end."""
+        if self._potential is None:
+            self._potential = has_potential(self.stage)
+        return self._potential
+
+    @property
     def late(self) -> bool:
         """Whether the time is up, or all that may be looked at was."""
         return self.evaluations >= self.most or time.perf_counter() >= self.until
+
+    @property
+    def work(self) -> int:
+        """Numbers looked at in one evaluation of all gains."""
+        size = self.stage.influence.size
+        return max(size if self.plain else size * self.stage.influence.shape[1], 1)
 
     def allow(self, more: int | None) -> None:
         """Allow so many more evaluations; None for as many as there is time for."""
@@ -111,18 +127,31 @@ class Replies:
         plays[np.arange(len(plays)), best] = self.stage.counts
         return plays
 
+    def middle(self) -> np.ndarray:
+        """(rows, actions): replies to the aggregate at which every action is played alike."""
+        stage = self.stage
+        mean = stage.counts.astype(np.float64) @ stage.influence.mean(1)
+        return self.start(stage.scale * mean)
+
     def improve(self, plays: np.ndarray, target: float = 0.0) -> Profile:
         """All three steps; the best profile of all that were seen."""
         first = self.profile(plays)
         if first.gain <= target:
             return first
-        near = self.settle(first, target)
-        if near.gain <= target:
-            return near
+        near = first
+        if first.gain <= self._close:  # perhaps one that best replies would run away from
+            near = self.settle(first, target)
+            if near.gain <= target:
+                return near
         found = self.reply(self.approach(first.plays), target)
         if found.gain > target:
             found = self.settle(found, target)
         return min(first, near, found, key=lambda one: one.gain)
+
+    @property
+    def _close(self) -> float:
+        """Gains that rounding a few agents can make."""
+        return 2.0 * (self.stage.dimensions + 2) * self.stage.lipschitz * self.stage.delta
 
     # By tangents
 
@@ -131,11 +160,14 @@ class Replies:
         stage = self.stage
         if stage.influence.size > _MOST_SLOPES:
             return plays
+        if self.plain and len(plays) > 2 * _SAMPLE:
+            plays = self._from_sample(plays)
         x = stage.aggregate(plays)
         table = self.rewards(x)
         regret = self._mean_regret(table, plays)
+        enough = max(self.least, 1e-4 * stage.lipschitz * stage.delta)
         for _ in range(rounds):
-            if self.late or regret <= self.least:
+            if self.late or regret <= enough:
                 break
             wanted = self._model(plays, x, table, self.slopes(x, table))
             moved = wanted - plays
@@ -156,15 +188,34 @@ class Replies:
                 break
         return plays
 
+    def _from_sample(self, plays: np.ndarray) -> np.ndarray:
+        """What everybody replies to the aggregate that a sample of the agents ends at."""
+        stage = self.stage
+        rows = np.arange(0, len(plays), len(plays) // _SAMPLE)
+        few = replace(
+            stage,
+            influence=stage.influence[rows],
+            counts=np.ones(len(rows), np.int64),
+            scale=stage.scale * len(plays) / len(rows),
+            rewards=lambda points: stage.rewards(points)[:, rows],
+            own=None,
+            slopes=None,
+        )
+        sample = Replies(few, self.until)
+        found = self.start(few.aggregate(sample.approach(plays[rows])))
+        tables = [self.rewards(stage.aggregate(one)) for one in (plays, found)]
+        regrets = [self._mean_regret(*one) for one in zip(tables, (plays, found), strict=True)]
+        return found if regrets[1] < regrets[0] else plays
+
     def partly(self, plays: np.ndarray, moved: np.ndarray, part: float) -> np.ndarray:
         """The plays after a part of some moves: of the rows, or of the agents of each row."""
         if part == 1.0:
             return plays + moved
         if self.plain:
             rows = np.flatnonzero(moved.any(1))
-            chosen = rows[np.floor(np.arange(1, len(rows) + 1) * part) > np.floor(
-                np.arange(len(rows)) * part
-            )]
+            chosen = rows[
+                np.floor(np.arange(1, len(rows) + 1) * part) > np.floor(np.arange(len(rows)) * part)
+            ]
             trial = plays.copy()
             trial[chosen] += moved[chosen]
             return trial
@@ -176,7 +227,7 @@ class Replies:
 
     def _mean_regret(self, table: np.ndarray, plays: np.ndarray) -> float:
         """At the aggregate itself, nobody's own influence counted."""
-        short = table.max(1, keepdims=True) - table
+        short = row_max(table)[:, None] - table
         return float((plays * short).sum() / self.stage.agents)
 
     def slopes(self, x: np.ndarray, table: np.ndarray) -> np.ndarray:
@@ -196,52 +247,77 @@ class Replies:
     def _model(
         self, plays: np.ndarray, x: np.ndarray, table: np.ndarray, slopes: np.ndarray
     ) -> np.ndarray:
-        """The plays that agents end at when rewards are `table + slopes (x' - x)`."""
-        stage, plays, now = self.stage, plays.copy(), x.copy()
-        flat = slopes.reshape(-1, stage.dimensions)
-        actions = plays.shape[1]
-        least = np.inf
-        for _ in range(60):
+        """The plays that agents end at when rewards are `table + slopes (x' - x)`.
+
+        Most agents are far from indifferent, and are looked at only when the others are done.
+        """
+        plays, now = plays.copy(), x.copy()
+        flat = slopes.reshape(-1, len(x))
+        first = None
+        for _ in range(6):
+            values = table + (flat @ (now - x)).reshape(table.shape)
+            top = row_max(values)
+            regret = row_max(np.where(plays > 0, top[:, None] - values, 0.0))
+            worst = float(regret.max())
+            first = worst if first is None else first
+            if worst <= max(self.least, 1e-3 * first) or self.late:
+                break
+            rows = np.arange(len(plays))
+            if self.plain and len(rows) > _SAMPLE:
+                second = np.partition(values, -2, axis=1)[:, -2]
+                near = np.where(regret > 0, 0.0, top - second)
+                rows = np.flatnonzero(near <= 2.0 * worst)
+            part = (plays[rows], now, x, table[rows], slopes[rows], self.stage.influence[rows])
+            plays[rows], now = self._cycle(*part)
+        return plays
+
+    def _cycle(self, plays, now, x, table, slopes, influence) -> tuple[np.ndarray, np.ndarray]:
+        """Moves of some rows, one change of action after the other, while the mean regret falls."""
+        flat, actions = slopes.reshape(-1, len(x)), plays.shape[1]
+        kept, least, since = (plays, now), np.inf, 0
+        first = None
+        for _ in range(100):
             values = table + (flat @ (now - x)).reshape(table.shape)
             best = values.argmax(1)
             top = np.take_along_axis(values, best[:, None], 1)
             rows, left = np.nonzero((plays > 0) & (top - values > self.least))
-            if not len(rows) or self.late:
-                break
             mean = float((plays[rows, left] * (top[rows, 0] - values[rows, left])).sum())
-            if mean >= least:  # moves against each other: the caller takes a part of them
+            first = mean if first is None else first
+            since += 1
+            if mean < least:
+                kept, least, since = (plays.copy(), now.copy()), mean, 0
+            if least <= 1e-3 * first or self.late or since > 8:
                 break
-            least = mean
             pairs = left * actions + best[rows]
             for pair in np.unique(pairs):
-                self._move_pair(plays, now, x, table, slopes, rows[pairs == pair], divmod(pair, actions))
-        return plays
+                chosen = rows[pairs == pair]
+                a, b = divmod(int(pair), actions)
+                tilt = slopes[chosen, b] - slopes[chosen, a]
+                gains = table[chosen, b] - table[chosen, a] + tilt @ (now - x)
+                shift = self.stage.scale * (influence[chosen, b] - influence[chosen, a])
+                now = now + self._move_pair(plays, a, b, chosen, gains, tilt, shift)
+        return kept
 
-    def _move_pair(self, plays, now, x, table, slopes, rows, pair) -> None:
-        """Agents of some rows who gain by one and the same change of action move, best first."""
-        stage, (a, b) = self.stage, pair
-        tilt = slopes[rows, b] - slopes[rows, a]
-        gains = table[rows, b] - table[rows, a] + tilt @ (now - x)
+    def _move_pair(self, plays, a, b, rows, gains, tilt, shift) -> np.ndarray:
+        """Agents of some rows who gain by the same change of action move, best first.
+
+        Each still gains when its turn comes. Returns by how much that moves the aggregate.
+        """
         kept = np.flatnonzero(gains > self.least)
         kept = kept[np.argsort(-gains[kept], kind="stable")]
-        rows, tilt, gains = rows[kept], tilt[kept], gains[kept]
-        if not len(rows):
-            return
+        rows, gains, tilt, shift = rows[kept], gains[kept], tilt[kept], shift[kept]
         counts = plays[rows, a]
-        shift = stage.scale * (stage.influence[rows, b] - stage.influence[rows, a])
         whole = counts[:, None] * shift
-        before = np.cumsum(whole, 0) - whole
-        gains = gains + (tilt * before).sum(1)
+        gains = gains + (tilt * (np.cumsum(whole, 0) - whole)).sum(1)
         loss = -(tilt * shift).sum(1)  # of the next agent of the row, for each that moves
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             wanted = np.where(loss > 0, np.ceil(gains / loss), np.inf)
         wanted = np.where(gains > self.least, np.minimum(wanted, counts), 0).astype(np.int64)
         short = np.flatnonzero(wanted < counts)
         last = short[0] + 1 if len(short) else len(rows)
-        rows, wanted, shift = rows[:last], wanted[:last], shift[:last]
-        plays[rows, a] -= wanted
-        plays[rows, b] += wanted
-        now += wanted @ shift
+        plays[rows[:last], a] -= wanted[:last]
+        plays[rows[:last], b] += wanted[:last]
+        return wanted[:last] @ shift[:last]
 
     # By exact gains
 
@@ -253,9 +329,10 @@ class Replies:
             since += 1
             if found.largest < best.gain:
                 best, since = Profile(plays, found.largest), 0
+            if best.gain <= max(target, self.least) or self.late:
+                return best
             # Without a potential replies may go round in circles.
-            patience = 1_000_000 if self.potential else 100 + 4 * min(len(found.rows), 1000)
-            if best.gain <= max(target, self.least) or self.late or since > patience:
+            if since > 100 + 4 * min(len(found.rows), 1000) and not self.potential:
                 return best
             plays = self._block(plays, found)
 
@@ -294,13 +371,12 @@ class Replies:
             trial = (low + high + 1) // 2
         return moved(low)
 
-    def settle(self, first: Profile, target: float = 0.0, rounds: int = 16) -> Profile:
+    def settle(self, first: Profile, target: float = 0.0, rounds: int = 6) -> Profile:
         """Single moves of agents near indifference that lower the largest gain."""
         actions = self.stage.influence.shape[1]
-        work = self.stage.influence.size * (1 if self.plain else actions)
         tries = 3 * actions * (actions - 1)
         best = first
-        for _ in range(min(rounds, _SETTLING // (work * tries))):
+        for _ in range(min(rounds, _SETTLING // max(self.work * tries, 1))):
             if best.gain <= max(target, self.least) or self.late:
                 break
             found, before = self.deviations(best.plays), best

@@ -25,7 +25,9 @@ from equipoise.aggregative._replies import Profile, Replies
 from equipoise.aggregative._subroutine import round_vertex
 
 #: Games of no more profiles are enumerated.
-PROFILES = 1_500
+PROFILES = 300
+#: Rewards looked at to bound what cells can hold, at most.
+_WORK = 150_000_000
 #: How often agents reply to each other from a candidate that is no equilibrium yet.
 _TRIES = 12
 
@@ -119,11 +121,13 @@ class _Search:
         self.worth, self.method = -np.inf, "cells"
         self.tries, self.offered = 0, 0
         self.seen: set[bytes] = set()
-        worths = stage.welfare if stage.welfare is not None else stage.rewards(
-            np.stack([stage.low, (stage.low + stage.high) / 2, stage.high])
+        worths = (
+            stage.welfare
+            if stage.welfare is not None
+            else stage.rewards(np.stack([stage.low, (stage.low + stage.high) / 2, stage.high]))
         )
         #: Differences of worth that do not matter.
-        self.gap = max(1e-6 * float(np.ptp(worths)), 1e-12)
+        self.gap = max(1e-5 * float(np.ptp(worths)), 1e-12)
 
     def offer(self, plays: np.ndarray, *, tries: bool = False) -> None:
         """Take a profile if it is better; with `tries`, let agents reply until it is one."""
@@ -208,39 +212,47 @@ class _Search:
             self._keep(self.replies.profile(plays), "enumeration")
         best, met = self.best, self.best.gain <= self.tolerance
         bound = self.worth if met else -np.inf
-        return Chosen(best.plays, best.gain, self.worth, bound, "enumeration", {"candidates": number})
+        return Chosen(
+            best.plays, best.gain, self.worth, bound, "enumeration", {"candidates": number}
+        )
 
     def branch(self, spacing: float, programs: int) -> tuple[float, int, int, int]:
-        """Cut the most promising cell until none is left that could hold anything better."""
+        """Cut the most promising cell until none is left that could hold anything better.
+
+        What agents earn near an equilibrium is nearly the best they can, so that programs hardly
+        tighten what cells promise of rewards: there, only the smallest cells have theirs solved.
+        """
         stage, order = self.stage, count()
         finest = max(0.25 * stage.delta, 1e-10 * float((stage.high - stage.low).max()), 1e-300)
+        one = stage.influence.shape[0] * stage.influence.shape[1]
+        most = _WORK // (one * (1 + 4 * stage.dimensions * stage.sampled))
+        tight = stage.welfare is not None or self.aim.free or stage.dimensions == 1
         heap: list[tuple[float, int, Cell]] = []
         feasible, cells, used, left = 0, 0, 0, -np.inf
-        todo = tile(stage.low, stage.high, spacing)
-        coarsest = 2.0 * float(todo[1].max())
-        limit = np.inf
+        todo, limit = tile(stage.low, stage.high, spacing), np.inf
         while True:
             cells += len(todo[0])
             for cell in self._cells(*todo, limit):
-                if cell.promise > self.worth + self.gap or self.best.gain > self.tolerance:
+                if not self._beaten(cell.promise):
                     heapq.heappush(heap, (-cell.promise, next(order), cell))
                     feasible += 1
             todo = (np.zeros((0, stage.dimensions)), stage.high - stage.low)
-            if not heap or (self.best.gain <= self.tolerance and -heap[0][0] <= self.worth + self.gap):
+            if not heap or self._beaten(-heap[0][0]):
                 heap = []
                 break
-            if used >= programs or self.replies.late:
+            if used >= programs or cells >= most or self.replies.late:
                 break
-            cell = heapq.heappop(heap)[2]
-            vertex = solve_cell(stage, self._weights(cell.rewards, cell), cell.allowed, cell.centre, cell.half)
-            used += 1
-            if vertex is None:
-                continue
-            limit = min(cell.promise, self._promise(cell, vertex.objective / stage.agents))
-            side = 2.0 * float(cell.half.max())
-            last = side <= finest
-            plays = round_vertex(vertex, stage.influence, stage.counts)
-            self.offer(plays, tries=last or side >= 0.5 * coarsest)
+            cell, limit = heapq.heappop(heap)[2], np.inf
+            last = 2.0 * float(cell.half.max()) <= finest
+            if tight or last:
+                weights = self._weights(cell.rewards, cell)
+                vertex = solve_cell(stage, weights, cell.allowed, cell.centre, cell.half)
+                used += 1
+                if vertex is None:
+                    continue
+                limit = self._promise(cell, vertex.objective / stage.agents)
+                self.offer(round_vertex(vertex, stage.influence, stage.counts), tries=True)
+            limit = min(cell.promise, limit)
             if last:
                 left = max(left, limit)
             else:
@@ -248,6 +260,10 @@ class _Search:
         promised = max([left, *(-one[0] for one in heap)])
         met = self.best.gain <= self.tolerance
         return max(promised, self.worth if met else -np.inf), feasible, cells, used
+
+    def _beaten(self, promise: float) -> bool:
+        """Whether a cell cannot hold anything better than what was found."""
+        return self.best.gain <= self.tolerance and promise <= self.worth + self.gap
 
     def _cells(self, centres: np.ndarray, half: np.ndarray, limit: float) -> Iterator[Cell]:
         """The cells that can hold an equilibrium, each with its promise."""

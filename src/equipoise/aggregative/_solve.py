@@ -235,7 +235,9 @@ def prices(stage: Stage, options: Options, plan: Plan) -> dict[str, Any]:
         if same and not options.free and name != "optimum":
             found[name] = plan.objective, plan.gain
         else:
-            aim = replace(options, objective="welfare", programs=_BESIDE, **{"free": False} | changes)
+            aim = replace(
+                options, objective="welfare", programs=_BESIDE, **{"free": False} | changes
+            )
             other = best_equilibrium(stage, aim)
             found[name] = other.objective, other.gain
     best = max(found["optimum"][0], found["best"][0])

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from equipoise.aggregative._cells import MOST_CELLS, Stage, feasible_cells
+from equipoise.aggregative._cells import MOST_CELLS, Stage, tile
 from equipoise.aggregative._replies import Profile, Replies
 from equipoise.aggregative._select import Aim, choose
-from equipoise.aggregative._structure import has_potential, project
-from equipoise.aggregative._subroutine import Options, Plan, seek, select
+from equipoise.aggregative._structure import project
+from equipoise.aggregative._subroutine import Options, Plan, descend, seek, select
 
 #: Coordinates up to which cells are ever made.
 CELLS_UP_TO = 6
@@ -51,9 +51,9 @@ def plan_cells(stage: Stage, options: Options) -> Cells:
     if options.spacing is None and number > MOST_CELLS:
         return Cells(None, np.inf)
     begun = time.perf_counter()
-    middle = ((stage.low + stage.high) / 2)[None]
-    list(feasible_cells(stage, middle, widths / 2, 0.0, 1.0))
-    one = time.perf_counter() - begun
+    stage.rewards(((stage.low + stage.high) / 2)[None])
+    # The rewards of a cell, and the sums of allowed influences in each direction.
+    one = (time.perf_counter() - begun) * (2.0 + 3.0**live)
     finest = max(0.25 * stage.delta, 1e-10 * width, 1e-300)
     levels = max(np.log2(max(spacing / finest, 1.0)), 1.0)
     # Halving keeps the few cells around an equilibrium, all of whose parts are looked at.
@@ -75,46 +75,51 @@ def solve_stage(stage: Stage, options: Options) -> Plan:
 
 def any_equilibrium(stage: Stage, options: Options) -> Plan:
     """The profile of the smallest gain that the methods find, in turn, until the tolerance is met."""
-    replies = make_replies(stage, options)
+    replies = Replies(stage, options.until, options.potential)
     cells = plan_cells(stage, options)
     plan = None
     if cells.spacing is not None and (stage.high > stage.low).sum() <= 1:
-        plan = polish(stage, options, seek(stage, replace(options, spacing=cells.spacing)), replies)
-        if plan.gain <= options.tolerance:
+        plan = descend(stage, options, tile(stage.low, stage.high, cells.spacing))
+        plan = None if plan is None else polish(stage, options, plan, replies)
+        if plan is not None and plan.gain <= options.tolerance:
             return replace(plan, estimate=cells.estimate)
     for name, start in (("best replies", _middle), ("projection", _projected)):
-        found = replies.improve(start(stage, options, replies))
+        found = refine(options, replies, start(stage, options, replies))
         if plan is None or found.gain < plan.gain:
-            plan = _plan_of(stage, found, name) if plan is None else _moved(stage, plan, found, name)
+            plan = (
+                _plan_of(stage, found, name) if plan is None else _moved(stage, plan, found, name)
+            )
         if plan.gain <= options.tolerance or replies.late:
             break
     assert plan is not None
-    if plan.gain > options.tolerance and plan.method != "cells" and cells.spacing is not None:
-        other = polish(stage, options, seek(stage, replace(options, spacing=cells.spacing)), replies)
+    if plan.gain > options.tolerance and plan.relaxed == 1 and cells.spacing is not None:
+        other = polish(
+            stage, options, seek(stage, replace(options, spacing=cells.spacing)), replies
+        )
         plan = other if other.gain < plan.gain else plan
     return replace(plan, estimate=cells.estimate, evaluations=replies.evaluations)
-
-
-def make_replies(stage: Stage, options: Options) -> Replies:
-    """Best replies that know whether the game has a potential, declared or recognised."""
-    potential = options.potential
-    return Replies(stage, options.until, has_potential(stage) if potential is None else potential)
 
 
 def polish(stage: Stage, options: Options, plan: Plan, replies: Replies) -> Plan:
     """The plan after agents replied to each other: never a larger gain, so the bound holds."""
     first = replies.profile(plan.plays)
-    found = first
-    if first.gain > replies.least:
-        work = stage.influence.size * (1 if replies.plain else stage.influence.shape[1])
-        met = first.gain <= options.tolerance
-        replies.allow(_POLISH // work if met else None)
-        found = replies.improve(plan.plays, 0.0)
-        replies.allow(None)
+    found = refine(options, replies, plan.plays)
     if found.gain >= first.gain:
         return replace(plan, gain=first.gain)
     method = plan.method if first.gain <= options.tolerance else f"{plan.method}, then best replies"
     return _moved(stage, plan, found, method)
+
+
+def refine(options: Options, replies: Replies, plays: np.ndarray) -> Profile:
+    """Best replies until the tolerance is met, and some more towards an exact equilibrium."""
+    found = replies.improve(plays, options.tolerance)
+    more = _POLISH // replies.work
+    if found.gain <= replies.least or found.gain > options.tolerance or more < 50:
+        return found
+    replies.allow(more)
+    better = replies.improve(found.plays, 0.0)
+    replies.allow(None)
+    return min(found, better, key=lambda one: one.gain)
 
 
 def _moved(stage: Stage, plan: Plan, found: Profile, method: str) -> Plan:
@@ -139,7 +144,7 @@ def _plan_of(stage: Stage, found: Profile, method: str) -> Plan:
 
 
 def _middle(stage: Stage, options: Options, replies: Replies) -> np.ndarray:
-    return replies.start((stage.low + stage.high) / 2)
+    return replies.middle()
 
 
 def _projected(stage: Stage, options: Options, replies: Replies) -> np.ndarray:
@@ -172,16 +177,16 @@ def best_equilibrium(stage: Stage, options: Options) -> Plan:
     function = options.objective if callable(options.objective) else None
     name = "welfare" if name == "regret" else name
     aim = Aim(name, 1.0 if options.maximise else -1.0, function, options.free)
-    replies = make_replies(stage, options)
+    replies = Replies(stage, options.until, options.potential)
     rng = np.random.default_rng(3)
     share = rng.random((2 if cells.spacing is not None else _STARTS, stage.dimensions))
     points = [stage.low, stage.high, *(stage.low + share * (stage.high - stage.low))]
     starts = [replies.start(x) for x in points]
     if stage.influence.size * len(starts) > 20_000_000:
         starts = starts[-1:]
-    found = choose(
-        stage, aim, replies, options.tolerance, cells.spacing, options.programs, tuple(starts)
-    )
+    single = (stage.high > stage.low).sum() <= 1  # its programs take no time
+    programs = options.programs if single else options.programs // 8
+    found = choose(stage, aim, replies, options.tolerance, cells.spacing, programs, tuple(starts))
     if found.gain > options.tolerance and not options.free:
         # Among those that are none, the one of the least gain is the most honest answer.
         plan = any_equilibrium(stage, replace(options, objective="regret", spacing=None))

@@ -21,7 +21,7 @@ def has_potential(stage: Stage, cycles: int = 12) -> bool:
     types, actions = stage.influence.shape[:2]
     if actions < 2 or stage.agents < 2:
         return True
-    cycles = cycles if types * actions < 100_000 else 3
+    cycles = cycles if types * actions < 100_000 else 2
     for _ in range(cycles):
         i, j = rng.integers(0, types, 2)
         if i == j and stage.counts[i] < 2:
@@ -31,7 +31,10 @@ def has_potential(stage: Stage, cycles: int = 12) -> bool:
             plays = np.zeros((types, actions), np.int64)
             plays[np.arange(types), rng.integers(0, actions, types)] = stage.counts
             a, c = plays[i].argmax(), plays[j].argmax()
-            b, e = (a + rng.integers(1, actions)) % actions, (c + rng.integers(1, actions)) % actions
+            b, e = (
+                (a + rng.integers(1, actions)) % actions,
+                (c + rng.integers(1, actions)) % actions,
+            )
             f, x = stage.scale * stage.influence, stage.aggregate(plays)
             by_i, by_j = f[i, b] - f[i, a], f[j, e] - f[j, c]
             at = [stage.rewards(p[None])[0] for p in (x, x + by_i, x + by_i + by_j, x + by_j)]
@@ -97,3 +100,15 @@ def project_rows(points: np.ndarray) -> np.ndarray:
     excess = (np.cumsum(ordered, 1) - 1.0) / np.arange(1, points.shape[1] + 1)
     last = (ordered > excess).sum(1) - 1
     return np.maximum(points - np.take_along_axis(excess, last[:, None], 1), 0.0)
+
+
+def row_max(values: np.ndarray) -> np.ndarray:
+    """The largest number of each row: quicker than `max(1)` for many short rows.
+
+    >>> row_max(np.array([[1.0, 3.0], [2.0, 0.0]])).tolist()
+    [3.0, 2.0]
+    """
+    best = values[:, 0]
+    for a in range(1, values.shape[1]):
+        best = np.maximum(best, values[:, a])
+    return best
