@@ -23,6 +23,9 @@ from equipoise.games import AggregativeGame, AggregativeMarkovGame, AggregativeP
 #: Cells along each coordinate unless told, by the number of coordinates.
 _CELLS = {1: 96, 2: 24, 3: 10}
 
+#: Rewards in the first cells of a map beside a solution, at most.
+_REWARDS = 20_000_000
+
 #: Cells at once, at most: regions are cut no finer.
 _MOST = 20_000
 
@@ -168,10 +171,8 @@ def _overlap(found: list[Equilibrium], k: int) -> str:
     ]
     if not others:
         return ""
-    number = "s" * (len(others) > 1)
-    return (
-        f"the region overlaps that of equilibrium{number} {', '.join(others)}: use a finer spacing"
-    )
+    named = f"equilibrium {others[0]}" if len(others) == 1 else f"equilibria {', '.join(others)}"
+    return f"the region overlaps that of {named}: use a finer spacing"
 
 
 def regions(stage: Stage, spacing: float) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -216,6 +217,8 @@ class Compared:
     gain: float
     #: To the mean agent, over starting states in a Markov game.
     value: float
+    #: "stable", "unstable" or nothing, and warnings.
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -231,7 +234,7 @@ class Study:
     """
 
     solution: Solution
-    #: Of a game in normal form; empty for a Markov game.
+    #: Of a game in normal form that is small enough to map; empty for a Markov game.
     equilibria: tuple[Equilibrium, ...]
     comparison: tuple[Compared, ...]
 
@@ -258,13 +261,26 @@ def study(game: AggregativeGame | AggregativeMarkovGame, **options: Any) -> Stud
         named = {"this solution": solution, "best for society found": best, "worst found": worst}
         return Study(solution, (), tuple(_compared(*each) for each in named.items()))
     solution = solve_aggregative(game, **options)
-    found = equilibria(game)
+    found = equilibria(game) if _can_be_mapped(game) else ()
     own = _compared("this solution", solution, solution.stats["aggregate"])
     others = (
-        Compared(f"equilibrium {k}", one.aggregate, one.gain, one.welfare)
+        Compared(f"equilibrium {k}", one.aggregate, one.gain, one.welfare, _note(one))
         for k, one in enumerate(found)
     )
     return Study(solution, found, (own, *others))
+
+
+def _note(one: Equilibrium) -> str:
+    kind = {True: "stable", False: "unstable", None: ""}[one.stable]
+    return "; ".join(word for word in (kind, one.note) if word)
+
+
+def _can_be_mapped(game: AggregativeGame) -> bool:
+    """Whether there are few enough coordinates and rewards for a map beside a solution."""
+    low, high = game.box
+    live = int((high > low).sum())
+    cells = _CELLS.get(live, 4) ** max(live, 1)
+    return live <= 3 and cells * game.types * game.actions[0] <= _REWARDS
 
 
 def _compared(name: str, solution: Solution, aggregate: np.ndarray | None = None) -> Compared:

@@ -16,7 +16,9 @@ worse.
 """
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -63,8 +65,15 @@ class Profile:
 class Replies:
     """Moves of the agents of one stage, until a time on the clock of `time.perf_counter`."""
 
-    def __init__(self, stage: Stage, until: float = np.inf, potential: bool | None = None):
+    def __init__(
+        self,
+        stage: Stage,
+        until: float = np.inf,
+        potential: bool | None = None,
+        progress: Callable[[dict[str, Any]], None] | None = None,
+    ):
         self.stage, self.until, self._potential = stage, until, potential
+        self._progress, self._told = progress, time.perf_counter()
         self.plain = bool((stage.counts == 1).all())
         #: How many tables of rewards were looked at, and may be.
         self.evaluations, self.most = 0, np.inf
@@ -88,6 +97,13 @@ class Replies:
         """Numbers looked at in one evaluation of all gains."""
         size = self.stage.influence.size
         return max(size if self.plain else size * self.stage.influence.shape[1], 1)
+
+    def tell(self, **found: Any) -> None:
+        """Report how far a search has come, once a second."""
+        now = time.perf_counter()
+        if self._progress is not None and now - self._told >= 1.0:
+            self._told = now
+            self._progress(found)
 
     def allow(self, more: int | None) -> None:
         """Allow so many more evaluations; None for as many as there is time for."""
@@ -331,6 +347,7 @@ class Replies:
                 best, since = Profile(plays, found.largest), 0
             if best.gain <= max(target, self.least) or self.late:
                 return best
+            self.tell(gain=best.gain)
             # Without a potential replies may go round in circles.
             if since > 100 + 4 * min(len(found.rows), 1000) and not self.potential:
                 return best

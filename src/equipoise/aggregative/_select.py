@@ -28,8 +28,8 @@ from equipoise.aggregative._subroutine import round_vertex
 PROFILES = 300
 #: Rewards looked at to bound what cells can hold, at most.
 _WORK = 150_000_000
-#: How often agents reply to each other from a candidate that is no equilibrium yet.
-_TRIES = 12
+#: For so many programs, agents reply once to each other from a candidate that is no equilibrium.
+_TRIES = 30
 
 #: An objective of the user's: (types, actions) numbers of agents, and the aggregate, to a number.
 Objective = Callable[[np.ndarray, np.ndarray], float]
@@ -97,7 +97,7 @@ def choose(
 
     `starts` are profiles to begin with. Without a spacing no cells are made.
     """
-    search = _Search(stage, aim, replies, tolerance)
+    search = _Search(stage, aim, replies, tolerance, programs)
     if _profiles(stage) <= PROFILES and stage.influence.size <= 2_000:
         return search.enumerate()
     for plays in starts:
@@ -114,12 +114,12 @@ def choose(
 class _Search:
     """The incumbent, and how it is bettered."""
 
-    def __init__(self, stage: Stage, aim: Aim, replies: Replies, tolerance: float):
+    def __init__(self, stage: Stage, aim: Aim, replies: Replies, tolerance: float, programs: int):
         self.stage, self.aim, self.replies = stage, aim, replies
         self.tolerance = np.inf if aim.free else tolerance
         self.best = Profile(np.zeros((0, 0), np.int64), np.inf)
         self.worth, self.method = -np.inf, "cells"
-        self.tries, self.offered = 0, 0
+        self.tries, self.offered = max(programs // _TRIES, 3), 0
         self.seen: set[bytes] = set()
         worths = (
             stage.welfare
@@ -137,8 +137,8 @@ class _Search:
         self.seen.add(key)
         self.offered += 1
         found, method = self.replies.profile(plays), "cells"
-        if found.gain > self.tolerance and tries and self.tries < _TRIES:
-            self.tries += 1
+        if found.gain > self.tolerance and tries and self.tries > 0:
+            self.tries -= 1
             found, method = self.replies.improve(plays, self.tolerance), "best replies"
         if self.aim.free:
             found, method = self._climb(found), "local search"
@@ -242,6 +242,7 @@ class _Search:
                 break
             if used >= programs or cells >= most or self.replies.late:
                 break
+            self.replies.tell(cells=cells, gain=self.best.gain)
             cell, limit = heapq.heappop(heap)[2], np.inf
             last = 2.0 * float(cell.half.max()) <= finest
             if tight or last:

@@ -44,7 +44,7 @@ _SHARES = 10_000_000
 
 #: Programs that the equilibria and the optimum beside a selection may take, and those of a stage of
 #: a Markov game.
-_BESIDE, _STAGE = 120, 80
+_BESIDE, _STAGE = 120, 40
 
 #: Told how far a long search has come.
 Progress = Callable[[dict[str, Any]], None]
@@ -299,7 +299,7 @@ def make_status(
         message.append("cells would have taken too long, or are not made for so many coordinates")
     if game.lipschitz_estimated and stats["cells"]:
         message.append("the Lipschitz constant was estimated, not given")
-    if relaxed > 1 and not solved:
+    if relaxed > 1:
         message.append(
             f"no cell was feasible until the slack grew {relaxed:g} times: give a larger "
             "`lipschitz`, or leave `slack` to its default"
@@ -347,7 +347,9 @@ class Planner:
             tolerance = TOLERANCE * float(self.ranges.max(1).sum())
         self.tolerance = float(tolerance)
         #: What stages may leave of the tolerance; the rest is for what moving transitions brings.
-        own = tolerance if horizon == 1 else 0.5 * tolerance / horizon
+        own = tolerance if places == [()] else 0.5 * tolerance / horizon
+        if places != [()]:  # lemma A promises no less of so many agents
+            own = max(own, game.lipschitz * (game.dimensions + 1) * game.delta)
         programs = options.programs if len(places) == 1 else _STAGE
         self.options = replace(options, tolerance=own, programs=programs)
         sizes = (*shape, len(groups.first), actions)

@@ -1,9 +1,9 @@
 """How one stage is solved: which method answers, after what estimate, and within what time.
 
-For any equilibrium of an aggregate with one coordinate, cells are halved and the plan is polished by
-best replies. With more coordinates best replies come first, projections next, and cells last, if
-there is time for them; with more than `CELLS_UP_TO` coordinates there are no cells. To choose among
-equilibria, those found so are where branch and bound begins.
+To find any equilibrium of an aggregate with one coordinate, cells are halved and the plan is
+polished by best replies. With more coordinates best replies come first, projections next, and cells
+last, if there is time for them; with more than `CELLS_UP_TO` coordinates there are no cells. To
+choose among equilibria, branch and bound begins where best replies from some aggregates end.
 """
 
 import time
@@ -74,9 +74,11 @@ def solve_stage(stage: Stage, options: Options) -> Plan:
 
 
 def any_equilibrium(stage: Stage, options: Options) -> Plan:
-    """The profile of the smallest gain that the methods find, in turn, until the tolerance is met."""
-    replies = Replies(stage, options.until, options.potential)
+    """The profile of the smallest gain of the methods in turn, until the tolerance is met."""
+    replies = Replies(stage, options.until, options.potential, options.progress)
     cells = plan_cells(stage, options)
+    if options.progress is not None and cells.estimate > 5.0:
+        options.progress({"seconds_of_cells": cells.estimate})
     plan = None
     if cells.spacing is not None and (stage.high > stage.low).sum() <= 1:
         plan = descend(stage, options, tile(stage.low, stage.high, cells.spacing))
@@ -86,16 +88,13 @@ def any_equilibrium(stage: Stage, options: Options) -> Plan:
     for name, start in (("best replies", _middle), ("projection", _projected)):
         found = refine(options, replies, start(stage, options, replies))
         if plan is None or found.gain < plan.gain:
-            plan = (
-                _plan_of(stage, found, name) if plan is None else _moved(stage, plan, found, name)
-            )
+            plan = _moved(stage, plan or _plan_of(stage, found, name), found, name)
         if plan.gain <= options.tolerance or replies.late:
             break
     assert plan is not None
     if plan.gain > options.tolerance and plan.relaxed == 1 and cells.spacing is not None:
-        other = polish(
-            stage, options, seek(stage, replace(options, spacing=cells.spacing)), replies
-        )
+        other = seek(stage, replace(options, spacing=cells.spacing))
+        other = polish(stage, options, other, replies)
         plan = other if other.gain < plan.gain else plan
     return replace(plan, estimate=cells.estimate, evaluations=replies.evaluations)
 
@@ -177,7 +176,7 @@ def best_equilibrium(stage: Stage, options: Options) -> Plan:
     function = options.objective if callable(options.objective) else None
     name = "welfare" if name == "regret" else name
     aim = Aim(name, 1.0 if options.maximise else -1.0, function, options.free)
-    replies = Replies(stage, options.until, options.potential)
+    replies = Replies(stage, options.until, options.potential, options.progress)
     rng = np.random.default_rng(3)
     share = rng.random((2 if cells.spacing is not None else _STARTS, stage.dimensions))
     points = [stage.low, stage.high, *(stage.low + share * (stage.high - stage.low))]
