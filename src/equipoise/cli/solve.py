@@ -69,7 +69,7 @@ class Solve:
     #: optimum, the social optimum. Default: nash, and cce for games of many agents.
     concept: str | None = None
     #: What the equilibrium is best for: welfare, egalitarian, entropy, or one weight for each
-    #: player as [1, 2]; of aggregative games welfare, egalitarian, loss or regret. Any if not given.
+    #: player as [1, 2]; of aggregative games welfare, egalitarian, loss or regret. Any by default.
     objective: str | None = None
     #: Seconds after which the best policy so far is returned.
     time_limit: float | None = None
@@ -85,7 +85,7 @@ class Solve:
     set: Settings = ()
     #: Set an option of the solver; may be repeated. Of Markov games: max_sweeps=NUMBER. Of normal
     #: forms: method=logit, start=LABEL (Lemke-Howson), rationality=NUMBER (with concept logit). Of
-    #: aggregative games: objective=regret (any equilibrium), welfare, egalitarian or loss; sense=max
+    #: aggregative games: objective=regret (any one), welfare, egalitarian or loss; sense=max
     #: or min (the best or the worst); welfare=ARRAY or loss=ARRAY, worth by type and action;
     #: spacing=NUMBER, the side of the first cells; potential=true or false; method=backward or
     #: state-wise (Markov games). To compare with the paper: slack=NUMBER, lemma or printed, with

@@ -68,8 +68,8 @@ def _crowd(record: Record, others: str) -> Story:
 
 _ONE_STEP = (
     "Every equilibrium lies in a feasible cell of the grid of aggregates. One was sought, rounded "
-    "to whole agents and certified in every region of such cells. It is stable if best replies lead "
-    "back to it after a small push."
+    "to whole agents and certified in every region of such cells. It is stable if best replies "
+    "lead back to it after a small push."
 )
 _MARKOV = "The same game solved for the largest and for the smallest mean reward."
 
@@ -139,6 +139,16 @@ def _evaluation(record: Record) -> Story:
     )
 
 
+def _designed(record: Record) -> Story:
+    return Story(
+        title="Incentives",
+        lead="Each point is a game of its own, solved and certified; equilibria that missed their "
+        "tolerance are left out.",
+        text=f"What the search says: {status_of(record)}.",
+        captions={"tried": "The best parameters tried."},
+    )
+
+
 #: Kind of a record -> what is said of it.
 STORIES: dict[str, Callable[[Record], Story]] = {
     "matrix": _solved,
@@ -148,6 +158,7 @@ STORIES: dict[str, Callable[[Record], Story]] = {
     "aggregative-markov": lambda record: _crowd(record, _MARKOV),
     "offline": _offline,
     "evaluate": _evaluation,
+    "design": _designed,
 }
 
 #: Names in records and configs -> words; names that are not here are shown as they are.

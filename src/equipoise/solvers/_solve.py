@@ -162,8 +162,8 @@ def solve(game: Any, **options: Any) -> Solution:
       `time_limit`; see the guide "My game is general-sum". The value has one entry a player. A
       `MatrixGame` takes the same concepts and objectives.
     - `AggregativeGame`, `AggregativeMarkovGame`: a pure equilibrium of very many agents, any or
-      the best for an objective, or the social optimum; `equipoise.aggregative.solve_aggregative` and
-      `solve_aggregative_markov` explain the options.
+      the best for an objective, or the social optimum;
+      `equipoise.aggregative.solve_aggregative` and `solve_aggregative_markov` explain the options.
     - `ContextualGame`, `DecoupledMarkovGame`: a pure equilibrium where best replies find one, and
       otherwise a coarse correlated one.
     - `ContinuousGame`: a Nash equilibrium, by best replies, gradients or a double oracle.
