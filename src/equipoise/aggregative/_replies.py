@@ -349,7 +349,7 @@ class Replies:
                 return best
             self.tell(gain=best.gain)
             # Without a potential replies may go round in circles.
-            if since > 100 + 4 * min(len(found.rows), 1000) and not self.potential:
+            if since > 100 + 2 * min(len(found.rows), 500) and not self.potential:
                 return best
             plays = self._block(plays, found)
 

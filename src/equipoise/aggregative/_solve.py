@@ -46,6 +46,9 @@ _SHARES = 10_000_000
 #: a Markov game.
 _BESIDE, _STAGE = 120, 40
 
+#: Evaluations of gains to polish a stage of a Markov game.
+_POLISH = 60
+
 #: Told how far a long search has come.
 Progress = Callable[[dict[str, Any]], None]
 
@@ -352,6 +355,8 @@ class Planner:
             own = max(own, game.lipschitz * (game.dimensions + 1) * game.delta)
         programs = options.programs if len(places) == 1 else _STAGE
         self.options = replace(options, tolerance=own, programs=programs)
+        if len(places) > 1:
+            self.options = replace(self.options, polish=_POLISH)
         sizes = (*shape, len(groups.first), actions)
         #: (horizon, states, types, actions): shares before rounding; None for very many types.
         self.shares = np.zeros(sizes) if len(places) == 1 or np.prod(sizes) <= _SHARES else None
@@ -376,6 +381,8 @@ class Planner:
         plan = solve_stage(stage, options)
         self.roster.assign(h, s, plan.plays)
         self.aggregate[h, s], self.bounds[h, s] = plan.aggregate, plan.bound
+        if place and not np.isfinite(plan.bound):  # no cell promised anything: the gain as it is
+            self.bounds[h, s] = plan.gain
         if self.shares is not None:
             self.shares[h, s] = plan.shares
         rewards = stage.rewards(plan.aggregate[None])[0]

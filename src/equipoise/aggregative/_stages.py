@@ -112,7 +112,7 @@ def polish(stage: Stage, options: Options, plan: Plan, replies: Replies) -> Plan
 def refine(options: Options, replies: Replies, plays: np.ndarray) -> Profile:
     """Best replies until the tolerance is met, and some more towards an exact equilibrium."""
     found = replies.improve(plays, options.tolerance)
-    more = _POLISH // replies.work
+    more = min(_POLISH // replies.work, options.polish)
     if found.gain <= replies.least or found.gain > options.tolerance or more < 50:
         return found
     replies.allow(more)

@@ -61,6 +61,8 @@ class Options:
     free: bool = False
     #: Programs of cells that a choice among equilibria may take.
     programs: int = 400
+    #: Evaluations of gains to make a plan that meets the tolerance more exact.
+    polish: int = 3000
     #: Told how far a search has come.
     progress: Callable[[dict[str, Any]], None] | None = None
 
