@@ -78,7 +78,7 @@ class TestExactness:
 
 class TestTime:
     def test_the_best_so_far_is_returned_when_time_is_up(self):
-        game = crowd(40, 3, seed=3, slope=0.9)
+        game = crowd(40, 3, seed=3)
         solution = eq.solve(game, time_limit=0.0, tolerance=0.0)
         assert solution.policy.counts.sum() == 40
         assert solution.status.name in ("out of time", "solved")
@@ -111,7 +111,7 @@ class TestParts:
         for name in ("two-roads", "parallel-roads", "cournot", "braess", "el-farol"):
             assert has_potential(stage_of(eq.games.load(name, agents=60)))
         assert has_potential(stage_of(roads(50, 4)))  # hurry weighs it
-        assert not has_potential(stage_of(crowd(30, 2, slope=0.9)))
+        assert not has_potential(stage_of(crowd(30, 2)))
 
     def test_a_declared_potential_is_taken_at_its_word(self):
         game = eq.games.load("parallel-roads", agents=200)

@@ -28,7 +28,7 @@ def enumerated(game, tolerance):
 @pytest.mark.parametrize("seed", range(100, 104))
 def test_choices_against_enumeration(counts, seed):
     """Held-out games, too many profiles for the solver's own enumeration and few enough."""
-    game = crowd(3, actions=2, seed=seed, counts=counts, slope=0.9)
+    game = crowd(3, actions=2, seed=seed, counts=counts)
     tolerance = 0.02
     stable, mean, least = enumerated(game, tolerance)
     assert (len(stable) > PROFILES) == (counts[0] > 3)
@@ -103,11 +103,8 @@ def test_an_epidemic_is_not_called_solved_at_a_bad_point():
 
 def test_nothing_within_the_tolerance_is_not_solved():
     """No pure profile of this game has gain zero; the least gain is returned, and said so."""
-    game = next(
-        one
-        for one in (crowd(3, actions=2, seed=s, counts=[3, 2, 2], slope=0.9) for s in range(200, 400))
-        if not enumerated(one, 1e-6)[0].any()
-    )  # fmt: skip
+    games = (crowd(3, actions=2, seed=s, counts=[3, 2, 2]) for s in range(200, 400))
+    game = next(one for one in games if not enumerated(one, 1e-6)[0].any())
     solution = eq.solve(game, objective="welfare", tolerance=1e-6)
     assert not solution.status.ok
     assert "above the tolerance" in solution.status.message
@@ -190,7 +187,7 @@ class TestLipschitz:
         for _ in range(20):
             there = stage.rewards(centres + rng.uniform(-0.02, 0.02, (20, 2)))
             assert (np.abs(there - at) <= change + 1e-9).all()
-        assert change.max() < 0.2 * 0.02 * game.lipschitz
+        assert change.max() < 0.5 * 0.02 * game.lipschitz
 
     def test_wrong_ones_are_refused(self):
         for wrong in ([[1.0, 2.0, 3.0]], [[-1.0, 0.0]], lambda low, high: np.ones(7)):

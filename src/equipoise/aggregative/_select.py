@@ -128,6 +128,8 @@ class _Search:
         )
         #: Differences of worth that do not matter.
         self.gap = max(1e-5 * float(np.ptp(worths)), 1e-12)
+        if stage.welfare is None and np.isfinite(tolerance):
+            self.gap = max(self.gap, 0.25 * tolerance)
 
     def offer(self, plays: np.ndarray, *, tries: bool = False) -> None:
         """Take a profile if it is better; with `tries`, let agents reply until it is one."""

@@ -44,7 +44,7 @@ _SHARES = 10_000_000
 
 #: Programs that the equilibria and the optimum beside a selection may take, and those of a stage of
 #: a Markov game.
-_BESIDE, _STAGE = 120, 40
+_BESIDE, _STAGE = 80, 40
 
 #: Evaluations of gains to polish a stage of a Markov game.
 _POLISH = 60
@@ -282,7 +282,8 @@ def make_status(
         known = f"no profile has more than {stats['best_possible']:.6g}"
         message = [f"the optimum found is {stats['objective']:.6g}, and {known}"]
         message.append(f"as a policy of agents who choose, it leaves a gain of {gain:.3g}")
-        return Status(Outcome.SOLVED if solved else Outcome.INEXACT, "; ".join(message), solved)
+        outcome = Outcome.SOLVED if solved else Outcome.INEXACT
+        return Status(outcome, "; ".join(message), np.asarray(solved))
     solved = upper <= tolerance
     kept = bound is not None and gain <= bound + 1e-12 and relaxed == 1
     outcome = Outcome.SOLVED if solved else Outcome.WITHIN_BOUND if kept else Outcome.INEXACT

@@ -60,7 +60,7 @@ class Options:
     #: Whether any profile will do: the social optimum.
     free: bool = False
     #: Programs of cells that a choice among equilibria may take.
-    programs: int = 400
+    programs: int = 240
     #: Evaluations of gains to make a plan that meets the tolerance more exact.
     polish: int = 3000
     #: Told how far a search has come.

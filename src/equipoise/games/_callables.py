@@ -182,7 +182,8 @@ def as_lipschitz(
 
     def checked(found: Any) -> np.ndarray:
         array = np.asarray(checks.as_float_array("lipschitz", found), np.float64)
-        if np.broadcast_shapes(array.shape, shape) != shape:
+        alike = zip(array.shape[::-1], shape[::-1], strict=False)
+        if array.ndim > 2 or any(own not in (1, full) for own, full in alike):
             expected = f"a number, or an array that broadcasts to {shape}, {meaning}"
             raise InputError("lipschitz", expected, f"shape {array.shape}")
         checks.check_finite("lipschitz", array)
