@@ -143,6 +143,11 @@ class TestQuantEcon:
         row, column = self.quantecon.lemke_howson(theirs)
         np.testing.assert_allclose([row[0], column[0]], 7 / 12)
 
+    def test_its_solver_takes_general_sum_games(self):
+        game = random_game((3, 3))
+        strategies = self.quantecon.lemke_howson(adapters.to_quantecon(game))
+        assert certify(game, strategies).max_gain < 1e-12
+
 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_a_missing_library_names_the_extra(library, monkeypatch):
