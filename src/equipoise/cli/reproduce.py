@@ -65,8 +65,13 @@ class Reproduce:
         name = f"{self.paper}-{self.scale}" + (f"-seed-{self.seed}" if self.seed else "")
         folder = Path("runs", name) if self.run is None else self.run
         check_folder(folder, _holds_figures)
+        made: Any = []
         try:
-            made = [self._make(figure, folder / figure.name) for figure in chosen]
+            with progress(f"figures of {self.paper}", total=len(chosen)) as bar:
+                for figure in chosen:
+                    bar.advance(0, figure=figure.name)
+                    made.append(self._make(figure, folder / figure.name))
+                    bar.advance(1)
         except KeyboardInterrupt as end:
             more = f"; what was done is kept in {folder}; to go on, give the same command again"
             raise Interrupted(more) from end
@@ -76,16 +81,14 @@ class Reproduce:
 
     def _make(self, figure: Any, folder: Path) -> dict[str, Any]:
         """Run one figure, unless it was run, and draw it."""
-        with progress(f"{figure.paper}: {figure.name}") as bar:
-            # Figures that take long tell how far they are; the standard output is for the result.
-            with redirect_stdout(sys.stderr):
-                record, known = figure.run(folder, self.scale, self.seed)
-            drawn = figure.plot(record)
-            files = [folder / f"{figure.name}.{kind}" for kind in ("svg", "png")]
-            for file in files:
-                with atomic_write(file) as temporary:
-                    drawn.savefig(temporary, dpi=110)
-            bar.advance(1)
+        # Figures that take long tell how far they are; the standard output is for the result.
+        with redirect_stdout(sys.stderr):
+            record, known = figure.run(folder, self.scale, self.seed)
+        drawn = figure.plot(record)
+        files = [folder / f"{figure.name}.{kind}" for kind in ("svg", "png")]
+        for file in files:
+            with atomic_write(file) as temporary:
+                drawn.savefig(temporary, dpi=110)
         run = RunFolder.read(folder)
         told = {"machine": _machines(run.sessions), "seconds": run.seconds}
         place = {"folder": folder, "files": files, "known": known, "told": told}
