@@ -129,7 +129,7 @@ def run(config: Config, key: int = 0) -> Record:
             rows.append(row | {"largest gap": float(found[0, i].max())})
     # Beside them, planning with the whole game known, for the best welfare.
     options: dict[str, Any] = {"objective": "welfare", "spacing": config.spacing}
-    plans = [aggregative.solve_aggregative_markov(game, **options) for game in games]
+    plans = [aggregative.solve_aggregative(game, **options) for game in games]
     arrays["planned/gap"] = np.array([float(plan.certificate.max_gain) for plan in plans])
     arrays["planned/welfare"] = np.array([float(np.mean(plan.value)) for plan in plans])
     tables = {"results": Table.from_dicts(rows)}
