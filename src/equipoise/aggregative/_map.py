@@ -156,7 +156,7 @@ class Study:
     """
 
     solution: Solution
-    #: Of a game in normal form; empty for a Markov game.
+    #: All equilibria of the map of a game in normal form; empty for a Markov game.
     equilibria: tuple[Equilibrium, ...]
     comparison: tuple[Compared, ...]
 

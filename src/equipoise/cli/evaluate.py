@@ -49,19 +49,19 @@ class Evaluate:
 
     #: A run folder of `equipoise pretrain`, or a name.
     players: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PLAYERS")]
-    #: How many games.
+    #: Number of games.
     games: int = 1000
-    #: How many rounds; those of training if not given, and 256 at most.
+    #: Number of rounds. Default: that of training, at most 256.
     rounds: int | None = None
-    #: Rounds that mirror descent may take to reach the players' final gap.
+    #: Most rounds in which mirror descent may reach the players' final gap.
     search: int = 1_000_000
-    #: In how many of the games opponents are met.
+    #: Number of games in which the players meet opponents.
     opponent_games: int = 256
-    #: What is seen of a reward.
+    #: How rewards are observed: exact, or with Bernoulli or Gaussian noise.
     noise: Literal["exact", "bernoulli", "gaussian"] = "exact"
-    #: Where randomness begins.
+    #: Random seed.
     seed: int = 1
-    #: Keep the record and a report here.
+    #: Folder for the record and a report.
     run: Path | None = None
     common: CommonOptions = COMMON
 

@@ -38,22 +38,22 @@ class Reproduce:
     paper: Annotated[
         Literal["in-context", "interaction-rank", "aggregative"] | None, tyro.conf.Positional
     ] = None
-    #: Make this figure, of those that --list shows; all if not given.
+    #: Make this figure, one of those that --list shows; may be repeated. Default: all.
     figure: Annotated[
         tuple[str, ...], tyro.conf.arg(metavar="NAME"), tyro.conf.UseAppendAction
     ] = ()
-    #: Minutes on a CPU, or all there is.
+    #: quick takes minutes on a CPU; full makes the whole figure.
     scale: Literal["quick", "full"] = "quick"
-    #: Say what there is, and how long it takes.
+    #: List the figures and how long they take.
     list: bool = False
-    #: Where randomness begins; the records in the documentation began at 0.
+    #: Random seed; the records in the documentation were made with 0.
     seed: int = 0
-    #: Where the run folders go; runs/PAPER-SCALE if not given.
+    #: Folder for the run folders. Default: runs/PAPER-SCALE.
     run: Path | None = None
     common: CommonOptions = COMMON
 
     def execute(self) -> int:
-        """List, or make one figure after the other, and the page."""
+        """List the figures, or make them and the page."""
         check_seed(self.seed)
         if self.paper is None and (self.figure or not self.list):
             hint = "--list shows what there is"

@@ -198,7 +198,7 @@ def _cycle_count(groups: list[list[Trainer]]) -> int:
 
 
 def _all_cycles(run: Run | None, first: Any, advance: Any, total: int, pairs: int) -> Any:
-    """What is learned in all cycles of a sweep."""
+    """Run all cycles of a sweep, and return what was learned."""
     reached = resumable(run, first, advance, total, name=f"training {pairs} pairs")
     if reached.step < total:
         raise KeyboardInterrupt

@@ -26,12 +26,12 @@ from equipoise.solvers import solve
 
 __all__ = ["evaluate", "evaluate_saved"]
 
-#: What was measured so far, by name; NaN what was not.
+#: What has been measured, by name; NaN where it has not been yet.
 Found = dict[str, np.ndarray]
 
 #: The row of the players in tables.
 PLAYERS = "in-context players"
-#: What is added to the name of a learner for the mean of its policies.
+#: Suffix of a learner's name in the row of its averaged policies.
 AVERAGE = ", average"
 #: Rounds of play, unless said otherwise, of players that were trained for more.
 LONGEST = 256

@@ -31,7 +31,7 @@ LEARNERS: dict[str, dict[str, Any]] = {
     "unknown, noise 0.3": {"rewards": "unknown", "noise": 0.3},
 }
 
-#: Of which learners the claims are checked.
+#: Learners whose claims are checked.
 COVERED = ("known", "known, welfare", "unknown, scouts", "unknown, noise 0.3")
 
 #: What is recorded of a learner.
@@ -154,7 +154,7 @@ def coverage(
     bonus: float = 1.0,
     key: int = 0,
 ) -> Table:
-    """In how many runs some claim about some policy played was false.
+    """The share of runs in which a claim about a policy that was played is false.
 
     Claims are lower and upper values of all agents, states and policies, and bounds on all gains;
     a run counts as failed if one of them is wrong. The theory allows a share of 0.05 of runs.

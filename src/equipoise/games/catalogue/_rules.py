@@ -60,7 +60,7 @@ def poker_endgame(win_probability: float, bet: float) -> dict[str, Any]:
 
 
 def _paul_wins_draws(paul: int, pierre: int, dealt: tuple[int, int]) -> int:
-    """Of the 50 cards that Pierre may draw, how many let Paul win."""
+    """How many of the 50 cards that Pierre may draw let Paul win."""
     wins = 0
     for rank in _RANKS:
         # A king drawn goes back, and Pierre keeps what he has. Pierre wins ties.
@@ -70,7 +70,7 @@ def _paul_wins_draws(paul: int, pierre: int, dealt: tuple[int, int]) -> int:
 
 
 def _le_her_wins(paul: int, pierre: int) -> tuple[int, int, int]:
-    """Of the deals that begin with these cards, how many Paul wins.
+    """How many of the deals that begin with these cards Paul wins.
 
     When he switches; when both hold; when he holds and Pierre draws.
     """

@@ -78,7 +78,7 @@ class Config:
     #: Sizes of the training set in a part of its own; fresh games are added.
     training_games: tuple[int, ...] = (5, 50, 500)
     steps: int = 400
-    #: Of the products of matrices: see `equipoise.incontext.Config`.
+    #: Floating-point format of matrix products; see `equipoise.incontext.Config`.
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     #: Games of a step with our preset, and with the paper's.
     batch: int = 64
@@ -150,7 +150,7 @@ class Panel:
 
     @property
     def title(self) -> str:
-        """As it stands above the axes."""
+        """The title above the axes."""
         return f"A={self.actions}" if self.states is None else f"S={self.states}"
 
     def family(self, name: str, seed: int, key: Any) -> Family:
@@ -382,7 +382,7 @@ def _train(
 
 
 def _baselines(config: Config, part: str, key: Any, folder: Path | None) -> dict[str, np.ndarray]:
-    """What does not adapt, and what learns without having been trained."""
+    """Static policies, and learners that need no training."""
     arrays: dict[str, np.ndarray] = {}
     for name in (n for n in config.all_parts if n.startswith(("matrix", "markov"))):
         panel = make_panel(config, name)
