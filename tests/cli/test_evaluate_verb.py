@@ -68,7 +68,8 @@ def test_tables_are_printed_and_kept(capsys, tmp_path, players, monkeypatch):
 
 def test_what_was_done_before_an_interruption_is_kept(capsys, tmp_path, players, monkeypatch):
     def interrupted(*_, run, **more):
-        run.checkpoint(1, {"found": 0.5})
+        if run is not None:
+            run.checkpoint(1, {"found": 0.5})
         raise KeyboardInterrupt
 
     folder = tmp_path / "run"

@@ -65,13 +65,13 @@ def test_a_sweep_that_was_interrupted_goes_on_to_the_same_weights(train, tmp_pat
 
     def interrupted(key, done):
         if done == 2:
+            monkeypatch.setattr(_sweep, name, step)
             signal.raise_signal(signal.SIGINT)
         return step(key, done)
 
     monkeypatch.setattr(_sweep, name, interrupted)
     with Run.start(tmp_path / "run", {}) as run, pytest.raises(KeyboardInterrupt):
         train([_sweep._group(NEAR, config, None, keys)], keys, run)
-    monkeypatch.setattr(_sweep, name, step)
     with Run.start(tmp_path / "run", {}) as run:
         assert run.step == 2
         resumed = train([_sweep._group(NEAR, config, None, keys)], keys, run)

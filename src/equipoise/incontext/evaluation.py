@@ -1,7 +1,7 @@
 """One record of how good players are: against equilibrium, learners, memory and opponents."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -146,7 +146,7 @@ class _Evaluation:
             for name, opponent in make_opponents(self.few, 1 - own).items()
         }
         self.parts: list[tuple[Callable[[Found, int], None], int]] = [
-            *((self._play, seed) for seed in range(len(players))),
+            *((self._play, seed) for seed in range(len(self.players))),
             *((self._learn, i) for i in range(len(self.learners))),
             (self._certify_static, 0),
             *((self._search, i) for i in range(len(REFERENCES))),
@@ -432,7 +432,7 @@ def _record(
     statics: dict[str, np.ndarray],
     needed: dict[str, tuple[int | None, np.ndarray]],
     apart: dict[str, np.ndarray],
-    met: Mapping[tuple[str, str], Sequence[np.ndarray]],
+    met: dict[tuple[str, str], Any],
 ) -> Record:
     """The record of what `evaluate` found.
 
