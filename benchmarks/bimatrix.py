@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from benchmarks.harness import Answer, Arrays, Case, Contender
+from benchmarks.harness import Answer, Arrays, Case, Contender, our_batched
 from benchmarks.harness.measures import as_policy
 
 #: (actions, games) of each case.
@@ -105,14 +105,7 @@ def cases(quick: bool) -> list[Case]:
     """One case per size."""
     needs = ("quantecon", "numba")
     contenders = (
-        Contender(
-            "ours, one core", ours, ours=True, batched=True, how="one batched call",
-            compiles=True, notes="with certificate", timeout=300.0,
-        ),
-        Contender(
-            "ours, all cores", ours, ours=True, batched=True, how="one batched call",
-            compiles=True, notes="with certificate", timeout=300.0, cores=None,
-        ),
+        *our_batched(ours),
         Contender(
             "ours, pivots alone", ours_pivots, ours=True, batched=True, how="one batched call",
             compiles=True, timeout=300.0,
