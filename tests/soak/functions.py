@@ -63,7 +63,7 @@ def crowd(rng: np.random.Generator, awkward: bool) -> Case:
     )
     rows, size, played = [], [], []
     for row in range(types):
-        split = rng.multinomial(int(counts[row]), strategies(rng, (actions,), awkward))
+        split = rng.multinomial(int(counts[row]), rng.dirichlet(np.ones(actions)))
         for action in np.flatnonzero(split):
             rows.append(row), size.append(int(split[action])), played.append(int(action))
     certificate = eq.certify(game, eq.AggregativePolicy(rows, size, played))
@@ -298,12 +298,12 @@ _EPS = float(np.finfo(float).eps)
 def _sines(number: int) -> tuple[eq.ContinuousGame, np.ndarray, np.ndarray, np.ndarray, float]:
     """Agent i of a context earns size * sin(w_i a_i + sum_j v_ij a_j), v_ii = 0."""
     rng = np.random.default_rng(number)
-    agents, contexts, size = 2, 3, float(10.0 ** rng.integers(-3, 4))
+    agents, contexts, size = 2, 2, float(10.0 ** rng.integers(-3, 4))
     w = rng.uniform(0.5, 12.0, size=(contexts, agents))
     v = rng.uniform(-3.0, 3.0, size=(contexts, agents, agents))
     v[:, np.arange(agents), np.arange(agents)] = 0.0
     slope = size * float(w.max()) * (1.0 + 1e-9)
-    bent = {"curvature": slope * float(w.max())} if number % 2 else {"lipschitz": slope}
+    bent = {"curvature": slope * float(w.max())} if number else {"lipschitz": slope}
 
     def reward(a: Any, context: Any) -> Any:
         return size * jnp.sin(jnp.asarray(w)[context] * a + jnp.asarray(v)[context] @ a)

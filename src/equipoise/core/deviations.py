@@ -27,8 +27,8 @@ def joint_markov_values(
     finite: bool = True,
     concept: str = "nash",
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """(states, players) each: the value of the policy, the gain of each player's best deviation, how
-    much more any deviation can gain, and the size of rounding for rewards that can be reached.
+    """(states, players) each: the value of the policy, the gain of each player's best deviation,
+    how much more any deviation can gain, and the size of rounding for rewards that can be reached.
 
     `reward` is (players, states, A_1, ..., A_n), `transition` (states, A_1, ..., A_n, states) and
     `joint` (steps, states, A_1, ..., A_n). A finite game ends after the last step of `joint`; in
