@@ -6,6 +6,7 @@ given by tables must be as narrow as promised. `main` runs many cases; the suite
 """
 
 import itertools
+import time
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any
@@ -15,7 +16,8 @@ import numpy as np
 from soak import functions, processes, tables
 from soak.exact import Case
 
-KINDS: dict[str, Callable[[np.random.Generator, bool], Case]] = {
+#: Games given by tables, against exact rationals.
+TABLES: dict[str, Callable[[np.random.Generator, bool], Case]] = {
     "matrix": tables.matrix,
     "normal-form": tables.normal_form,
     "joint": tables.joint,
@@ -24,12 +26,16 @@ KINDS: dict[str, Callable[[np.random.Generator, bool], Case]] = {
     "general-sum markov": processes.general_markov,
     "contextual": tables.contextual,
     "decoupled-markov": tables.decoupled,
-    "aggregative": functions.crowd,
-    "aggregative-markov": functions.crowd_markov,
-    "continuous": functions.polynomial,
-    "continuous with states": functions.polynomial_steps,
-    "continuous function": functions.function,
 }
+#: Crowds and continuous actions, which take longer: one of each after so many tables.
+FUNCTIONS: dict[str, tuple[Callable[[np.random.Generator, bool], Case], int]] = {
+    "aggregative": (functions.crowd, 10),
+    "aggregative-markov": (functions.crowd_markov, 20),
+    "continuous": (functions.polynomial, 20),
+    "continuous with states": (functions.polynomial_steps, 20),
+    "continuous function": (functions.function, 100),
+}
+KINDS = TABLES | {kind: make for kind, (make, _) in FUNCTIONS.items()}
 
 
 def check(kind: str, seed: int, awkward: bool) -> tuple[float, bool]:
@@ -56,30 +62,36 @@ def check(kind: str, seed: int, awkward: bool) -> tuple[float, bool]:
 
 
 def cases(count: int, adversarial: int, seed: int) -> Iterator[tuple[str, int, bool]]:
-    """Kinds in turn, with seeds of their own."""
-    kinds = itertools.cycle(KINDS)
+    """So many random and adversarial tables, kinds in turn, and functions now and then."""
+    turns = itertools.cycle(TABLES)
     for number in range(count + adversarial):
-        yield next(kinds), seed + number, number >= count
+        awkward = number >= count
+        yield next(turns), seed + number, awkward
+        for kind, (_, rarely) in FUNCTIONS.items():
+            if number % rarely == 0:
+                yield kind, seed + number, awkward
 
 
-def main(cases_: int = 10_000, seed: int = 0) -> dict[str, Any]:
+def main(count: int, seed: int) -> dict[str, Any]:
     """Check many cases, and a tenth as many adversarial ones; an under-report is a failure."""
-    adversarial = cases_ // 10
-    share_used, brackets = dict.fromkeys(KINDS, 0.0), dict.fromkeys(KINDS, 0)
-    failures = []
-    for kind, number, awkward in cases(cases_, adversarial, seed):
+    failures: list[str] = []
+    counts, used, brackets = (dict.fromkeys(KINDS, 0) for _ in range(3))
+    began = time.monotonic()
+    for done, (kind, number, awkward) in enumerate(cases(count, count // 10, seed)):
+        if done % 1000 == 0:
+            print(f"{done} cases, {time.monotonic() - began:.0f} s", flush=True)
         try:
-            used, exact = check(kind, number, awkward)
+            share, exact = check(kind, number, awkward)
         except AssertionError as error:
             failures.append(str(error))
             print(error, flush=True)
             continue
-        share_used[kind] = max(share_used[kind], used)
+        counts[kind] += 1
+        used[kind] = round(max(used[kind], share), 3)
         brackets[kind] += not exact
     return {
         "failures": failures,
-        "random": cases_,
-        "adversarial": adversarial,
-        "share_used": {kind: round(used, 3) for kind, used in share_used.items()},
+        "cases": counts,
+        "share of the bracket used": used,
         "not exact": {kind: number for kind, number in brackets.items() if number},
     }
