@@ -248,9 +248,10 @@ def _toml(value: Any) -> str:
 
 def read_config(kind: type, path: Path) -> dict[str, Any]:
     """The options in a file, by key; refuses keys and values that the command does not take."""
+    from equipoise.core.files import read_bytes
     from equipoise.core.plain import parse_toml
 
-    found = parse_toml(path.read_bytes(), f"--config: {path}")
+    found = parse_toml(read_bytes(path), f"--config: {path}")
     known = {option.key: option for option in options(kind) if option.key not in _OUTSIDE}
     check_names(f"--config: {path}", found, known, "options of this command")
     return {key: known[key].read(value, path) for key, value in found.items()}

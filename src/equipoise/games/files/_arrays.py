@@ -77,7 +77,7 @@ def _number(name: str, array: np.ndarray | None, default: float) -> float:
     if array is None:
         return default
     if array.shape != () or array.dtype.kind not in "fiu":
-        raise ValueError(f"{name}: expected one number, found {str(array)[:60]}")
+        raise ValueError(f"{name}: expected one number, found {array.dtype} of {array.shape}")
     return array.item()
 
 
