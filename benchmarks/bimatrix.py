@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from benchmarks.harness import Answer, Arrays, Case, Contender
+from benchmarks.harness import Answer, Arrays, Case, Contender, our_batched
 from benchmarks.harness.measures import as_policy
 
 #: (actions, games) of each case.
@@ -106,23 +106,17 @@ def measure(data: Arrays, answer: Answer) -> float:
 def cases(quick: bool) -> list[Case]:
     """Two cases per size: beside calls from Python, and beside a compiled loop."""
     needs = ("quantecon", "numba")
-    one_core = Contender(
-        "ours, one core", ours, ours=True, batched=True, how="one batched call",
-        compiles=True, notes="with certificate", timeout=300.0,
-    )  # fmt: skip
+    ours_alone, ours_together = our_batched(ours)
     called = (
-        one_core,
+        ours_alone,
         Contender(
             "QuantEcon lemke_howson", quantecon, needs=needs, how="Python call per game",
             compiles=True, notes="game object built in the call", timeout=300.0,
         ),
     )  # fmt: skip
     compiled = (
-        one_core,
-        Contender(
-            "ours, all cores", ours, ours=True, batched=True, how="one batched call",
-            compiles=True, notes="with certificate", timeout=300.0, cores=None,
-        ),
+        ours_alone,
+        ours_together,
         Contender(
             "ours, pivots alone", ours_pivots, ours=True, batched=True, how="one batched call",
             compiles=True, timeout=300.0,

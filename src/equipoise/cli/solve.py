@@ -242,7 +242,7 @@ def _check_options(game: Any, options: Mapping[str, Any]) -> None:
     }
     for name, (has_effect, condition, instead) in needed.items():
         value = options.get(name)
-        # What no solver would take is refused by the solver, which says why.
+        # The solver itself refuses values that are wrong in every case, and says why.
         wrong = name in ("epsilon", "key") and not (isinstance(value, int | float) and value >= 0)
         if name in options and not has_effect and not wrong:
             raise InputError(f"--option {name}", f"only with {condition}", instead)

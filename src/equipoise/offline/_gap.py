@@ -53,7 +53,7 @@ class GapEstimate:
 
     #: The largest gain of any agent in the model; negative for some correlated mixtures.
     gap: float
-    #: Of the agent with that gain: its gain by deviations on support, and what is left of it.
+    #: The part of that gain by deviations on the support of the log, and the rest.
     on_support: float
     off_support: float
     #: (agents,): gains of all deviations, and of those on support.

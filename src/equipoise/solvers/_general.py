@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, overload
 
+import jax
 import numpy as np
 
 from equipoise.certificates import certify
@@ -25,6 +26,7 @@ from equipoise.games import (
     MatrixGame,
     Mixture,
     NormalFormGame,
+    PolynomialTerms,
     Profile,
 )
 from equipoise.solvers import _bimatrix, _nplayer
@@ -34,6 +36,7 @@ from equipoise.solvers._markov_general import solve_discounted, solve_finite
 from equipoise.solvers._matrix import TOLERANCE, as_tolerance, make_status, solve_matrix
 from equipoise.solvers._normal_form import CONCEPTS, Answer, solve_table
 from equipoise.solvers._structured import solve_structured as find_structured
+from equipoise.solvers._units import in_usual_units
 
 Progress = Callable[[dict[str, Any]], None]
 #: Seconds within which games of three and more players are solved, unless told.
@@ -60,6 +63,7 @@ def solve_matrix_game(
     return replace(found, value=found.value[..., 0])
 
 
+@in_usual_units
 def solve_normal_form(
     game: NormalFormGame,
     *,
@@ -222,6 +226,7 @@ def _solve_bimatrices(
     return Solution(policy, certificate.value, certificate, status, allowed, stats)
 
 
+@in_usual_units
 def solve_markov_game(
     game: MarkovGame,
     *,
@@ -333,13 +338,14 @@ def solve_continuous(
     """A Nash equilibrium of a game with continuous actions, pure if one is found.
 
     Best replies, extragradient steps and, for two or three agents, a double oracle are tried in
-    turn. `tolerance` is 1e-6 when not given: rewards of such games have no table whose range
-    could be taken.
+    turn. `tolerance` is 1e-6 when not given, or 1e-6 of the largest reward that polynomial terms
+    can give, if that is less than one.
     """
     checks.check_range("time_limit", time_limit, 0.0, np.inf)
     begun = time.perf_counter()
-    allowed = np.asarray(1e-6 if tolerance is None else tolerance)
-    checks.check_range("tolerance", float(allowed), 0.0, np.inf, low_open=True)
+    allowed = np.asarray(1e-6 * _largest_reward(game) if tolerance is None else tolerance)
+    if tolerance is not None:
+        checks.check_range("tolerance", float(allowed), 0.0, np.inf, low_open=True)
     found = find_continuous(
         game, tolerance=0.1 * float(allowed), time_limit=time_limit, seed=key, progress=progress
     )
@@ -347,6 +353,19 @@ def solve_continuous(
     status = _status(np.asarray(certificate.max_upper), allowed, found.ended, found.method)
     stats = {"method": found.method, "seconds": time.perf_counter() - begun}
     return Solution(found.policy, certificate.value, certificate, status, allowed, stats)
+
+
+def _largest_reward(game: ContinuousGame) -> float:
+    """A bound on the rewards of polynomial terms, at most one; one where it is not known."""
+    if not isinstance(game.terms, PolynomialTerms):
+        return 1.0
+    terms: Any = jax.tree.map(np.abs, game.terms)
+    states, ones = np.arange(terms.states), np.ones((terms.states, terms.agents))
+    each = [
+        terms.rewards(ones, np.full(terms.states, context), states[:, None])
+        for context in range(terms.contexts)
+    ]
+    return min(1.0, float(np.max(each)))
 
 
 @dataclass(frozen=True)
