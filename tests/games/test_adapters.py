@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from support import peer
 
+from equipoise.certificates import certify
 from equipoise.games import MarkovGame, MatrixGame, NormalFormGame, adapters, load
 
 SHAPES = [(2, 3), (1, 4), (3, 2), (2, 3, 4), (4, 1, 2), (2, 3, 2, 3)]

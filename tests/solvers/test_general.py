@@ -72,6 +72,7 @@ class TestNormalForms:
         one = eq.solve(game[1, 0], concept=concept, objective=objective)
         assert solution.value[1, 0] == pytest.approx(one.value)
         assert solution.certificate[1, 0].concept == concept
+        assert solution.certificate.exact
         if objective:
             assert solution.stats["bound"][1, 0] == pytest.approx(one.stats["bound"])
 
