@@ -158,7 +158,7 @@ class Solve:
         component = {k: c for c, part in enumerate(found.components) for k in part}
         if self.common.json:
             equilibria = [
-                {"component": component[k]} | solution.to_plain()
+                {"component": component.get(k)} | solution.to_plain()
                 for k, solution in enumerate(found)
             ]
             about = {"game": self.game, "kind": game.kind, "status": found.status.to_plain()}
@@ -170,7 +170,7 @@ class Solve:
             rows = [
                 (
                     str(k),
-                    str(component[k]),
+                    str(component.get(k, "-")),
                     *(format_value(np.asarray(own), 4) for own in solution.policy),
                     format_value(solution.certificate.value, 4),
                     float(solution.certificate.max_gain),
