@@ -84,7 +84,7 @@ def _for_ever(
     concept: str,
     operations: int,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Of a stationary policy: value, best reply, how far they can be off, what can be reached."""
+    """Value and best reply of a stationary policy, their error bound, and the largest return."""
     size = np.abs(own).max((1, 2))
     mean, chain = _chain(own, moves, chances)
     kept = bracket_policy(mean, chain, discount, size, operations)

@@ -38,7 +38,7 @@ from equipoise.games._matrix import MatrixGame
 from equipoise.games._normal import NormalFormGame
 
 Arrays = dict[str, Any]
-#: So many agents may be without anything of their own in a file.
+#: The most agents of a file that holds nothing for each of them.
 _FEW = 1_000_000
 
 
