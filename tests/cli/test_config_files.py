@@ -82,6 +82,8 @@ def test_what_is_required_may_be_in_either_place(tmp_path, capsys):
         ("tolerence = 1", "did you mean tolerance?"),
         ("quite-other = 1", "there are game, tolerance"),
         ("tolerance = ", "expected TOML"),
+        ("tolerance = " + "[" * 3000, "expected TOML"),
+        ("tolerance = " + "9" * 400, "beyond float64"),
         ("tolerance = true", "tolerance: expected what --tolerance takes, found True"),
         ("tolerance = [1]", "tolerance: expected what --tolerance takes, found [1]"),
         ('set = "a=1"', "set: expected a list, found 'a=1'"),

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.aggregative._solve import solve_aggregative, solve_aggregative_markov
+from equipoise.aggregative._solve import solve_aggregative
 from equipoise.core import checks
 from equipoise.core.errors import InputError
 from equipoise.core.results import Outcome, Solution, Status
-from equipoise.games import AggregativeGame, AggregativeMarkovGame
+from equipoise.games import AggregativeGame
 from equipoise.runs import Record, Table
 
 #: Parameters at once, and points along each in the first grid.
@@ -111,10 +111,7 @@ def design(
         if point not in tried:
             values = dict(zip(names, point, strict=True))
             made = make(values)
-            solver = solve_aggregative
-            if isinstance(made, AggregativeMarkovGame):
-                solver = solve_aggregative_markov
-            solution = solver(made, **options)
+            solution = solve_aggregative(made, **options)
             tried[point] = _worth(made, solution, objective, charges(values)), solution
         return tried[point]
 

@@ -11,7 +11,7 @@ from scipy.spatial import cKDTree
 from equipoise.aggregative._cells import Stage, children, feasible_cells, stage_of, tile
 from equipoise.aggregative._classes import group_agents, policy_of
 from equipoise.aggregative._replies import Replies
-from equipoise.aggregative._solve import mean_worth, solve_aggregative, solve_aggregative_markov
+from equipoise.aggregative._solve import mean_worth, solve_aggregative
 from equipoise.aggregative._stages import CELLS_UP_TO
 from equipoise.aggregative._subroutine import Options, Plan, as_worth, descend, reward_range
 from equipoise.certificates import certify
@@ -234,7 +234,7 @@ class Study:
     """
 
     solution: Solution
-    #: Of a game in normal form that is small enough to map; empty for a Markov game.
+    #: All equilibria of the map of a game in normal form that is small enough; otherwise empty.
     equilibria: tuple[Equilibrium, ...]
     comparison: tuple[Compared, ...]
 
@@ -252,15 +252,13 @@ def study(game: AggregativeGame | AggregativeMarkovGame, **options: Any) -> Stud
     >>> [(one.name, round(one.value, 3)) for one in found.comparison]
     [('this solution', 0.0), ('equilibrium 0', 0.6), ('equilibrium 1', 0.0), ('equilibrium 2', 0.0)]
     """
+    solution = solve_aggregative(game, **options)
     if isinstance(game, AggregativeMarkovGame):
-        solution = solve_aggregative_markov(game, **options)
         best, worst = (
-            solve_aggregative_markov(game, objective="welfare", sense=sense)
-            for sense in ("max", "min")
+            solve_aggregative(game, objective="welfare", sense=sense) for sense in ("max", "min")
         )
         named = {"this solution": solution, "best for society found": best, "worst found": worst}
         return Study(solution, (), tuple(_compared(*each) for each in named.items()))
-    solution = solve_aggregative(game, **options)
     found = equilibria(game) if _can_be_mapped(game) else ()
     own = _compared("this solution", solution, solution.stats["aggregate"])
     others = (

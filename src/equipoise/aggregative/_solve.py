@@ -54,13 +54,14 @@ Progress = Callable[[dict[str, Any]], None]
 
 
 def solve_aggregative(
-    game: AggregativeGame,
+    game: AggregativeGame | AggregativeMarkovGame,
     *,
     concept: str = "nash",
     objective: Any = "regret",
     welfare: Any = None,
     loss: Any = None,
     sense: str = "max",
+    method: str | None = None,
     spacing: float | None = None,
     potential: bool | None = None,
     epsilon: float = 0.0,
@@ -73,6 +74,8 @@ def solve_aggregative(
 ) -> Solution:
     """A pure equilibrium of very many agents: any, or the best or the worst for an objective.
 
+    In a Markov game it is an equilibrium of the rewards in every step and state.
+
     - `tolerance`: the largest gain of what counts as an equilibrium, in units of reward; 1e-4 of
       the range of rewards at some reachable aggregates unless given. The status is "solved" if the
       certificate proves that the profile meets it.
@@ -82,8 +85,12 @@ def solve_aggregative(
       a function of (types, actions) numbers of agents and the aggregate. `sense="min"` is the
       worst instead of the best. `stats["best_possible"]` is what no equilibrium exceeds, and
       `stats["price_of_anarchy"]` and `stats["price_of_stability"]` compare with the social optimum.
+      In a Markov game: "regret", "welfare" or "loss", whose arrays may depend on step and state,
+      (horizon, states, agents or types, actions).
+    - `method`, for Markov games alone: "backward" (Algorithm 2, the default) or "state-wise"
+      (Algorithm 1). The two differ in the welfare that they reach.
     - `concept="optimum"`: the social optimum, which need not be an equilibrium. It is solved if it
-      is proven to be within the tolerance of the best.
+      is proven to be within the tolerance of the best. Not for Markov games.
     - `time_limit`: seconds after which the best profile so far is returned. `progress` is told
       about long searches. `stats["method"]` says which method answered.
     - `potential`: whether the game has a potential, so that best replies must end; found out from
@@ -99,8 +106,20 @@ def solve_aggregative(
     >>> solution = eq.aggregative.solve_aggregative(town)
     >>> solution.status.ok, bool(solution.certificate.max_upper <= solution.tolerance)
     (True, True)
+    >>> grid = eq.games.load("demand-response", agents=1000)
+    >>> solution = eq.aggregative.solve_aggregative(grid)
+    >>> solution.status.ok, solution.stats["aggregate"].shape
+    (True, (8, 3, 1))
     """
     check_choice("concept", concept, "nash", "optimum")
+    if isinstance(game, AggregativeMarkovGame):
+        method = "backward" if method is None else method
+        check_choice("method", method, "backward", "state-wise")
+        check_choice("concept", concept, "nash")
+        if objective not in ("regret", "welfare", "loss"):
+            raise InputError("objective", "'regret', 'welfare' or 'loss'", repr(objective))
+    elif method is not None:
+        raise InputError("method", "none for a game without states", repr(method))
     worth = as_worth(game, objective, welfare, loss)
     given = (spacing, epsilon, slack, rounding, key)
     options = replace(
@@ -108,45 +127,6 @@ def solve_aggregative(
     )
     if options.free and objective not in ("regret", "welfare", "egalitarian"):
         raise InputError("objective", "'welfare' or 'egalitarian' of an optimum", repr(objective))
-    return _solve(game, worth, options, tolerance, time_limit, progress)
-
-
-def solve_aggregative_markov(
-    game: AggregativeMarkovGame,
-    *,
-    objective: str = "regret",
-    welfare: Any = None,
-    loss: Any = None,
-    sense: str = "max",
-    method: str = "backward",
-    spacing: float | None = None,
-    epsilon: float = 0.0,
-    slack: float | str | None = None,
-    rounding: str = "vertex",
-    key: int = 0,
-    tolerance: float | None = None,
-    time_limit: float = TIME_LIMIT,
-    progress: Progress | None = None,
-) -> Solution:
-    """A pure policy that is an equilibrium in every step and state, certified.
-
-    Options are those of `solve_aggregative`; `welfare` and `loss` are (agents or types, actions)
-    or that by step and state, (horizon, states, agents or types, actions). `method` is "backward"
-    (Algorithm 2) or "state-wise" (Algorithm 1), which differ in the welfare they reach.
-
-    **Example**
-
-    >>> import equipoise as eq
-    >>> grid = eq.games.load("demand-response", agents=1000)
-    >>> solution = eq.aggregative.solve_aggregative_markov(grid)
-    >>> solution.status.ok, solution.stats["aggregate"].shape
-    (True, (8, 3, 1))
-    """
-    check_choice("method", method, "backward", "state-wise")
-    if objective not in ("regret", "welfare", "loss"):
-        raise InputError("objective", "'regret', 'welfare' or 'loss'", repr(objective))
-    worth = as_worth(game, objective, welfare, loss)
-    options = _options(game, objective, sense, spacing, epsilon, slack, rounding, key)
     backward = method == "backward"
     return _solve(game, worth, options, tolerance, time_limit, progress, backward=backward)
 
@@ -175,7 +155,7 @@ def _solve(
     time_limit: float,
     progress: Progress | None,
     *,
-    backward: bool = False,
+    backward: bool,
 ) -> Solution:
     started = time.perf_counter()
     checks.check_range("time_limit", time_limit, 0.0, np.inf)

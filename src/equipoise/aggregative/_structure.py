@@ -78,10 +78,10 @@ def project(stage: Stage, until: float, precision: float, rounds: int = 20_000) 
             best, least = shares, regret
         if least <= precision * stage.agents or time.perf_counter() >= until:
             break
-        for _ in range(60):
+        while True:
             ahead = project_rows(shares + step * table)
             there = rewards(ahead)
-            if step * norm(there - table) <= 0.9 * norm(ahead - shares) or step < 1e-300:
+            if step * norm(there - table) <= 0.9 * norm(ahead - shares) or step < 1e-30:
                 break
             step *= 0.5
         shares = project_rows(shares + step * there)

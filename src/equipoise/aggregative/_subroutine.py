@@ -67,6 +67,11 @@ class Options:
     progress: Callable[[dict[str, Any]], None] | None = None
 
     @property
+    def side(self) -> float:
+        """Side of the cells, where there must be one."""
+        return 1.0 if self.spacing is None else self.spacing
+
+    @property
     def as_paper(self) -> bool:
         """Whether the paper's subroutine was asked for: one spacing, one slack."""
         return self.slack is not None or self.rounding == "sample"
@@ -194,7 +199,7 @@ def seek(stage: Stage, options: Options) -> Plan:
     A cell that holds a fixed point of the exact best replies stays feasible at every size, so
     halving feasible cells alone always ends in one smaller than an agent's influence.
     """
-    cells, counted = tile(stage.low, stage.high, options.spacing), Counter[str]()
+    cells, counted = tile(stage.low, stage.high, options.side), Counter[str]()
     return relax(lambda relaxed: descend(stage, options, cells, relaxed, counted))
 
 
@@ -245,7 +250,7 @@ def descend(
 def select(stage: Stage, options: Options) -> Plan:
     """The best of all feasible cells at one spacing, for welfare or for the sum of regrets."""
     printed = options.slack == "printed"
-    cells = (printed_grid if printed else tile)(stage.low, stage.high, options.spacing)
+    cells = (printed_grid if printed else tile)(stage.low, stage.high, options.side)
     # The paper's spacing is half the width of its bands.
     side = (1.0 if printed else 2.0) * float(cells[1].max())
 
@@ -433,7 +438,7 @@ def as_worth(game: Any, objective: Any, welfare: Any, loss: Any) -> np.ndarray |
     if objective == "loss" and loss is None:
         raise InputError("loss", f"an array of shape {shape}, {meaning}", None)
     value = None if callable(objective) else given.get(objective)
-    if value is None:
+    if value is None or callable(objective):
         return None
     array = np.asarray(checks.as_float_array(objective, value), np.float64)
     if array.shape not in (full, shape):

@@ -58,6 +58,15 @@ def pure_equilibria(payoffs: np.ndarray) -> np.ndarray:
     return np.argwhere(best)
 
 
+def pure_profile(payoffs: np.ndarray, pure: np.ndarray) -> tuple[np.ndarray, ...]:
+    """One strategy a player: all on the action given.
+
+    >>> [s.tolist() for s in pure_profile(np.zeros((2, 2, 3)), np.array([1, 0]))]
+    [[0.0, 1.0], [1.0, 0.0, 0.0]]
+    """
+    return tuple(np.eye(a)[k] for a, k in zip(payoffs.shape[1:], pure, strict=True))
+
+
 class Replies:
     """Expected payoffs of own actions, and how they change with one other player's strategy."""
 
@@ -205,7 +214,10 @@ class _Walk:
         right = np.zeros(self.total + 1)
         right[-1] = 1.0
         bordered = np.vstack([matrix, last])
-        found = np.linalg.solve(bordered, right)
+        try:
+            found = np.linalg.solve(bordered, right)
+        except np.linalg.LinAlgError:  # a bifurcation: a shorter step passes by it
+            return last, 0.0
         return found / np.linalg.norm(found), float(np.linalg.slogdet(bordered)[0])
 
     def correct(
@@ -223,7 +235,10 @@ class _Walk:
             if size < max(1e-11, scale):
                 return point, matrix, iteration
             last = size
-            step = np.linalg.solve(np.vstack([matrix, along]), np.append(-error, 0.0))
+            try:
+                step = np.linalg.solve(np.vstack([matrix, along]), np.append(-error, 0.0))
+            except np.linalg.LinAlgError:
+                return None
             if np.abs(step).max() > 50.0 + 0.5 * np.abs(point).max():
                 return None
             point = point + step
@@ -336,6 +351,8 @@ class _Best:
             if key in self.tried:
                 continue
             self.tried.add(key)
+            if not all(own.any() for own in self.replies.split(used)):
+                continue
             found = polish(self.replies, profile, used)
             if found is None:
                 continue
