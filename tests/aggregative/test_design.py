@@ -13,7 +13,7 @@ def town():
 
 
 def test_a_toll_makes_the_optimum_an_equilibrium(town):
-    """Pigou: the best toll is what a driver costs the others, (.6 x - .2 (1 - x)) at the optimum."""
+    """Pigou: the best toll is what a driver costs the others at the optimum."""
     found = design(town, {"motorway": (0.0, 0.4)})
     share = 0.375  # of least total time
     optimum = -(share * (0.1 + 0.6 * share) + (1 - share) * (0.3 + 0.2 * (1 - share)))
