@@ -170,7 +170,7 @@ FAULTS: list[Fault] = [
         "src/equipoise/certificates/_continuous.py",
         "best[..., 0] - value, top + slack, 2.0 * slack",
         "best[..., 0] - value, top, 2.0 * slack",
-        f"{_EXACTLY}[continuous]",
+        f"{_IDLE}[continuous]",
     ),
     Fault(  # a tenth of the stated slope of a function
         "src/equipoise/certificates/_continuous.py",
