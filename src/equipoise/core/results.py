@@ -104,8 +104,9 @@ class Certificate(ABC):
     @property
     def exact(self) -> bool:
         """Whether both sides of every gain agree, up to 1e-6 of the gain or to rounding."""
-        slack = np.maximum(EXACT * np.abs(self.gains), self.rounding) + SMALLEST
-        return bool(np.all(self.upper - self.gains <= slack))
+        gains, upper = np.asarray(self.gains), np.asarray(self.upper)
+        slack = np.maximum(EXACT * np.abs(gains), self.rounding) + SMALLEST
+        return bool(np.all(upper - gains <= slack))
 
     @property
     def max_gain(self) -> np.ndarray | np.float64:
@@ -125,7 +126,7 @@ class Certificate(ABC):
     @property
     def exploitability(self) -> np.ndarray | np.float64:
         """`nash_conv` divided by the number of players."""
-        return self.nash_conv / self.players
+        return np.divide(self.nash_conv, self.players)
 
     @abstractmethod
     def __getitem__(self, index: Any) -> "Certificate":
@@ -135,7 +136,11 @@ class Certificate(ABC):
         """Words, numbers and arrays by name; `certificates.certificate_from_plain` reads them."""
         stored: Any = self
         content = {f.name: getattr(self, f.name) for f in fields(stored)}
-        return {"kind": self.kind} | {k: v for k, v in content.items() if v is not None}
+        return {"kind": self.kind} | {
+            name: np.asarray(value) if hasattr(value, "devices") else value
+            for name, value in content.items()
+            if value is not None
+        }
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> "Certificate":
@@ -370,7 +375,8 @@ class Status:
         except ValueError:
             known = ", ".join(Outcome)
             raise ValueError(f"name: expected one of {known}, found {self.name!r}") from None
-        object.__setattr__(self, "solved", np.asarray(self.solved, bool))
+        if not hasattr(self.solved, "devices"):  # an array of JAX's stays on its device
+            object.__setattr__(self, "solved", np.asarray(self.solved, bool))
 
     @property
     def ok(self) -> bool:

@@ -7,19 +7,15 @@ reads the game and the policy, never what a solver knows. In vectors of eight ga
 """
 
 import numpy as np
-from numba import types
 
 from equipoise.core.kernels._chains import is_distribution, range_of, usual
-from equipoise.core.kernels._compile import READ, WRITE, compiled
+from equipoise.core.kernels._compile import compiled
 
 
 @compiled(
-    types.intp(
-        READ[3], READ[2], READ[2], types.float64, types.float64, types.float64,
-        WRITE[3], types.intp, types.intp,
-    ),
+    "read3 read2 read2 float float float write3 index index",
     fastmath={"contract", "nsz", "reassoc"},  # bounds on sums hold in any order
-)  # fmt: skip
+)
 def matrix_gains(payoff, x, y, step, tiny, ordinary, results, first, last):
     """Gains, bounds on them, values and the size of rounding, as `results` (4, games, 2).
 

@@ -32,7 +32,7 @@ RATIONAL_UP_TO = 400
 
 #: With JAX: bytes of the tableaux of games in lockstep. On a CPU they should stay in its cache.
 _CPU_BYTES = 2**18
-_ACCELERATOR_BYTES = 2**28
+ACCELERATOR_BYTES = 2**28
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -51,8 +51,13 @@ class ZeroSum(NamedTuple):
     #: Index into `STAGES`: which stage each answer comes from.
     stage: Int[np.ndarray, " games"]
     pivots: Int[np.ndarray, " games"]
-    #: What made the pivots: "Numba" or, where that is not installed, "JAX".
+    #: What made the pivots: "Numba", "Python" before that is loaded, or "JAX" without it.
     engine: str
+
+
+def limits(tolerance: float | None) -> tuple[float, float]:
+    """The gap that is allowed: in units of payoff, and, if that is more, as a part of the spread."""
+    return (SMALLEST, TOLERANCE) if tolerance is None else (float(tolerance), 16 * _EPS)
 
 
 def solve_batch(
@@ -72,19 +77,21 @@ def solve_batch(
     (True, {0})
     """
     payoff = np.ascontiguousarray(payoff, np.float64)
-    limits = (SMALLEST, TOLERANCE) if tolerance is None else (float(tolerance), 16 * _EPS)
-    kernel = kernels.load("solve_games")
+    absolute, relative = limits(tolerance)
+    games, rows, columns = payoff.shape
+    seconds = 5e-8 + 2e-10 * rows * columns * min(rows, columns)
+    kernel, engine = kernels.choose("solve_games", games * seconds)
     if kernel is None:
-        result, missed = _solve_by_jax(payoff, *limits)
+        result, missed = _solve_by_jax(payoff, absolute, relative)
     else:
-        games, rows, columns = payoff.shape
         x, y = np.empty((games, rows)), np.empty((games, columns))
         measures, counts = np.empty((4, games)), np.empty((2, games), np.int32)
-        seconds = 5e-8 + 2e-10 * rows * columns * min(rows, columns)
-        missed = kernels.over_games(kernel, games, seconds, payoff, *limits, x, y, measures, counts)
+        missed = kernels.over_games(
+            kernel, games, seconds, payoff, absolute, relative, x, y, measures, counts
+        )
         value, gap, spread, allowed = measures
         pivots, stage = counts
-        result = ZeroSum(x, y, value, gap, spread, allowed, stage, pivots, "Numba")
+        result = ZeroSum(x, y, value, gap, spread, allowed, stage, pivots, engine)
     if missed:
         _last_resorts(payoff, result)
     return result
@@ -169,7 +176,7 @@ def _solve_stage(
 ) -> Optimum:
     """Solve a batch by calls of a fixed shape; the last is padded."""
     games, rows, columns = payoff.shape
-    budget = _CPU_BYTES if jax.default_backend() == "cpu" else _ACCELERATOR_BYTES
+    budget = _CPU_BYTES if jax.default_backend() == "cpu" else ACCELERATOR_BYTES
     most = max(1, budget // (rows * columns * (4 if single else 8)))
     chunk = 2 ** math.ceil(math.log2(min(games, 2 ** int(math.log2(most)))))
 
