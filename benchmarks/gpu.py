@@ -183,7 +183,9 @@ def contenders() -> tuple[Contender, ...]:
         Contender("ours, kernel on the device", on_device, **options),
         Contender("ours, kernel with transfers", with_transfers, **options),
         Contender(
-            "ours, equipoise.solve on the device", whole_call_there, notes="with certificate",
+            "ours, equipoise.solve on the device",
+            whole_call_there,
+            notes="with certificate",
             **options,
         ),
         Contender(

@@ -48,7 +48,7 @@ def device_gains(payoff: Any, policy: Any) -> tuple[Any, np.ndarray] | None:
 
 
 @jax.jit
-def _gains(payoff: jax.Array, x: jax.Array, y: jax.Array, step: float) -> tuple[jax.Array, ...]:
+def _gains(payoff: jax.Array, x: jax.Array, y: jax.Array, step: Any) -> tuple[jax.Array, ...]:
     """Whether each game is one that this is made for; gains, bounds, values and rounding."""
     games = jnp.moveaxis(payoff, 0, -1)
     x, y = x.T, y.T

@@ -84,9 +84,7 @@ def frozen(tree: Any) -> Any:
     return jax.tree.map(_freeze, tree)
 
 
-def read_only(
-    name: str, value: Any, *, booleans: bool = True, on_device: bool = False
-) -> Any:
+def read_only(name: str, value: Any, *, booleans: bool = True, on_device: bool = False) -> Any:
     """`value` as a read-only float64 array; a JAX tracer is kept as it is.
 
     With `on_device`, an array on an accelerator stays there.

@@ -83,7 +83,7 @@ def as_tolerance(
     return np.minimum(allowed, np.finfo(np.float64).max).reshape(batch)
 
 
-def make_status(upper: Any, allowed: np.ndarray, how: str, advice: str) -> Status:
+def make_status(upper: Any, allowed: Any, how: str, advice: str) -> Status:
     """Say how many games met the tolerance: no player can gain more than `upper`, as proven."""
     if allowed.ndim == 0:  # in plain floats, which are quicker for one game
         worst, most = float(upper), float(allowed)

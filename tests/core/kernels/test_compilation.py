@@ -70,7 +70,9 @@ def nothing_loaded(monkeypatch):
     monkeypatch.setattr(kernels, "load", lambda name: kernels._source(name))
 
 
-@pytest.mark.parametrize(("kept", "seconds"), [(True, kernels._LOADING), (False, kernels._COMPILING)])
+@pytest.mark.parametrize(
+    ("kept", "seconds"), [(True, kernels._LOADING), (False, kernels._COMPILING)]
+)
 def test_machine_code_is_loaded_once_waiting_has_cost_as_much(
     kept, seconds, nothing_loaded, monkeypatch
 ):
@@ -95,7 +97,10 @@ FOLDER = (
 def test_code_is_kept_in_the_users_folder_and_named_after_the_sources(tmp_path):
     (tmp_path / "kernel.py").write_text("a = 1")
     home = str(tmp_path / "home")
-    code, places = FOLDER.format(here=str(tmp_path)), {"XDG_CACHE_HOME": home, "NUMBA_CACHE_DIR": ""}
+    code, places = (
+        FOLDER.format(here=str(tmp_path)),
+        {"XDG_CACHE_HOME": home, "NUMBA_CACHE_DIR": ""},
+    )
     first = Path(run(code, **places).strip())
     assert first.parent == tmp_path / "home" / "equipoise"
     assert first.is_dir()

@@ -52,7 +52,7 @@ _KERNELS = {
     "bimatrix_gains": _Kernel("bimatrix", "bimatrix", 6.0, 5e-5, False),
 }
 #: Seconds that loading a group of kernels takes, and compiling it.
-_LOADING, _COMPILING = 0.4, 6.0
+_LOADING, _COMPILING = 0.4, 8.0
 #: Where there is no Numba: seconds of Python from which other ways are worth a compilation by JAX.
 _PATIENCE = 0.5
 #: Seconds of work from which threads are worth their start.

@@ -57,7 +57,8 @@ def code_folder() -> Path | None:
     made_by = f"{version('numba')} {sys.implementation.cache_tag} {sys.platform}"
     digest = hashlib.sha256(made_by.encode())
     for source in sorted(_HERE.glob("*.py")):
-        digest.update(source.read_bytes())
+        if not source.stem.startswith("__"):  # what loads kernels is not part of them
+            digest.update(source.read_bytes())
     for home in _homes():
         folder = home / f"kernels-{digest.hexdigest()[:16]}"
         try:

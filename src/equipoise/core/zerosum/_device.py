@@ -56,9 +56,7 @@ def solve_on_device(payoff: jax.Array, tolerance: float | None = None) -> ZeroSu
 
 
 @functools.partial(jax.jit, static_argnames="single")
-def _solve_piece(
-    payoff: jax.Array, absolute: float, relative: float, single: bool
-) -> tuple[Any, ...]:
+def _solve_piece(payoff: jax.Array, absolute: Any, relative: Any, single: bool) -> tuple[Any, ...]:
     """Whether each game met its tolerance, and the fields of `ZeroSum` but the stage."""
     games, rows, columns = payoff.shape
     # Transpose once, rather than inside every operation that reads the payoffs.
@@ -80,7 +78,5 @@ def _finish(
 ) -> ZeroSum:
     """Solve what is left on the host, and put it in its place."""
     rest = solve_batch(np.asarray(payoff[missed]), tolerance)
-    fields = (
-        old.at[missed].set(new) for old, new in zip(result[:-1], rest[:-1], strict=True)
-    )
+    fields = (old.at[missed].set(new) for old, new in zip(result[:-1], rest[:-1], strict=True))
     return ZeroSum(*fields, result.engine)
