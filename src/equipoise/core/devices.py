@@ -16,7 +16,6 @@ import numpy as np
 
 from equipoise.core.precision import double_precision
 
-
 #: Platforms whose arrays NumPy reads in place.
 _HOSTS = {"cpu"}
 #: Slices that one program works off: starting one takes as long as thousands of small games.

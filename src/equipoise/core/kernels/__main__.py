@@ -1,4 +1,4 @@
-"""Compile all kernels: `python -m equipoise.core.kernels`, as when an image of a machine is built."""
+"""Compile all kernels: `python -m equipoise.core.kernels`, as when an image is built."""
 
 import time
 

@@ -7,7 +7,7 @@ import inspect
 import operator
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, ClassVar
 
 import numba
 from llvmlite import ir
@@ -209,7 +209,7 @@ class _Locator(_CacheLocator):
 
 
 class _Files(CompileResultCacheImpl):
-    _locator_classes = [_Locator]
+    _locator_classes: ClassVar[list[Any]] = [_Locator]
 
 
 class _Cache(FunctionCache):

@@ -56,7 +56,7 @@ class ZeroSum(NamedTuple):
 
 
 def limits(tolerance: float | None) -> tuple[float, float]:
-    """The gap that is allowed: in units of payoff, and, if that is more, as a part of the spread."""
+    """The gap that is allowed: in units of payoff or, if that is more, as a part of the spread."""
     return (SMALLEST, TOLERANCE) if tolerance is None else (float(tolerance), 16 * _EPS)
 
 
