@@ -20,8 +20,9 @@ from equipoise.core.results import TableCertificate
 from equipoise.core.rounding import EPS, ORDINARY, TINY, WEIGHTS, normalise
 from equipoise.games import JointPolicy, MatrixGame, Mixture, NormalFormGame, Profile
 
-#: Up to this many payoffs compiled kernels are ahead of NumPy's products.
-_COMPILED_UP_TO = 4096
+#: Up to this many payoffs compiled kernels are ahead of products of matrices: for many policies in
+#: one game, and for bimatrix games.
+_SHARED_UP_TO, _BIMATRIX_UP_TO = 400, 4096
 
 
 def certify_matrix(game: MatrixGame, policy: Any, concept: str) -> TableCertificate:
@@ -72,7 +73,8 @@ def _gains_there(payoff: Any, policy: Any) -> list[Any] | None:
 def _compiled_gains(payoff: np.ndarray, policy: Any) -> np.ndarray | None:
     """(4, ..., 2): gains, bounds, values and rounding; None where the general way is needed.
 
-    That is for policies that broadcast, payoffs of unusual size, and whatever is to be refused.
+    That is for batches that broadcast along some of several axes, one large game that many policies
+    meet, payoffs of unusual size, and whatever is to be refused.
     """
     strategies = getattr(policy, "strategies", policy)
     if type(strategies) not in (list, tuple) or len(strategies) != 2:
@@ -80,19 +82,25 @@ def _compiled_gains(payoff: np.ndarray, policy: Any) -> np.ndarray | None:
     (x, y), batch, (rows, columns) = strategies, payoff.shape[:-2], payoff.shape[-2:]
     if not (is_plain(payoff) and is_plain(x) and is_plain(y)):
         return None
-    if x.shape != (*batch, rows) or y.shape != (*batch, columns):
+    if x.shape[-1:] != (rows,) or y.shape[-1:] != (columns,):
         return None
-    size = rows * columns
-    if size > _COMPILED_UP_TO:
-        return None
-    games, seconds = payoff.size // size, 1e-8 + 3e-9 * size
+    size, games = rows * columns, payoff.size // (rows * columns)
+    if x.shape[:-1] != batch or y.shape[:-1] != batch:
+        counts = {part.size // n for part, n in ((payoff, size), (x, rows), (y, columns))}
+        games = max(counts)
+        if len(counts - {1}) != 1 or (payoff.ndim == 2 and size > _SHARED_UP_TO):
+            return None  # products of matrices are ahead if one large game is met by many policies
+        batch = joint_batch_shape(batch, x.shape[:-1], y.shape[:-1])
+        if math.prod(batch) != games:
+            return None
+    seconds = 1e-8 + 1.5e-9 * size
     kernel, _ = kernels.choose("matrix_gains", games * seconds)
     if kernel is None:
         return None
     results = np.empty((4, games, 2))
     left = kernels.over_games(
         kernel, games, seconds,
-        payoff.reshape(games, rows, columns), x.reshape(games, rows), y.reshape(games, columns),
+        payoff.reshape(-1, rows, columns), x.reshape(-1, rows), y.reshape(-1, columns),
         2.0 * EPS * (rows + columns + 2 * WEIGHTS + 8), TINY, ORDINARY[1], results,
     )  # fmt: skip
     return None if left else results.reshape(4, *batch, 2)
@@ -208,7 +216,7 @@ def _compiled_bimatrix(
 ) -> np.ndarray | None:
     """(4, ..., 2): gains, bounds, values and rounding of many bimatrix games; None for others."""
     batch, (rows, *others) = game.batch_shape, game.actions
-    if game.players != 2 or math.prod(game.actions) > _COMPILED_UP_TO:
+    if game.players != 2 or math.prod(game.actions) > _BIMATRIX_UP_TO:
         return None
     if any(strategy.shape[:-1] != batch for strategy in profile):
         return None

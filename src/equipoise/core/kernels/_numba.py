@@ -221,6 +221,8 @@ class _Cache(FunctionCache):
         try:
             return super().load_overload(sig, target_context)
         except Exception:  # whatever pickle raises on damaged bytes
+            with suppress(OSError):
+                self.flush()
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
