@@ -36,21 +36,20 @@ class _Kernel(NamedTuple):
     module: str
     #: Kernels that are loaded together.
     group: str
-    #: How many times as long it takes without Numba, and seconds that each call adds to that.
+    #: How many times as long Python takes as machine code.
     slowdown: float
-    call: float
-    #: Whether Python runs it; the caller has another way otherwise.
-    interpreted: bool
 
 
 _KERNELS = {
-    "solve_games": _Kernel("_zerosum", "matrix", 4000.0, 2e-4, True),
-    "matrix_gains": _Kernel("_gains", "matrix", 6.0, 5e-5, False),
-    "solve_markov": _Kernel("_markov", "markov", 3000.0, 2e-4, True),
-    "markov_gains": _Kernel("_markov_gains", "markov", 20.0, 2e-4, False),
-    "lemke_howson_loop": _Kernel("lemke_howson", "bimatrix", 250.0, 2e-5, True),
-    "bimatrix_gains": _Kernel("bimatrix", "bimatrix", 6.0, 5e-5, False),
+    "solve_games": _Kernel("_zerosum", "matrix", 4000.0),
+    "matrix_gains": _Kernel("_gains", "matrix", 1000.0),
+    "solve_markov": _Kernel("_markov", "markov", 2000.0),
+    "markov_gains": _Kernel("_markov_gains", "markov", 2000.0),
+    "lemke_howson_loop": _Kernel("lemke_howson", "bimatrix", 250.0),
+    "bimatrix_gains": _Kernel("bimatrix", "bimatrix", 400.0),
 }
+#: Seconds that a call takes in Python besides.
+_CALL = 1e-4
 #: Seconds that loading a group of kernels takes, and compiling it.
 _LOADING, _COMPILING = 0.4, 8.0
 #: Where there is no Numba: seconds of Python from which other ways are worth a compilation by JAX.
@@ -92,7 +91,8 @@ def _source(name: str) -> Callable[..., int]:
 def choose(name: str, seconds: float) -> tuple[Callable[..., int] | None, str]:
     """The kernel for a call that takes so long compiled, and what runs it: "Numba" or "Python".
 
-    None, and "JAX" or "NumPy", where the caller has a better way than Python.
+    Their answers are the same to the last bit. None, and "JAX", where there is no Numba and Python
+    would take too long.
 
     >>> kernel, engine = choose("solve_games", 1e-6)
     >>> engine in ("Numba", "Python")
@@ -101,17 +101,17 @@ def choose(name: str, seconds: float) -> tuple[Callable[..., int] | None, str]:
     if name in _loaded:
         return _loaded[name], "Numba"
     kernel = _KERNELS[name]
-    slow = kernel.call + seconds * kernel.slowdown
+    slow = _CALL + seconds * kernel.slowdown
     if _is_installed():
         spent = _spent[kernel.group] = _spent.get(kernel.group, 0.0) + slow
         if spent > _COMPILING or (spent > _LOADING and _compile.is_kept(name)):
-            for other, (_, group, *_) in _KERNELS.items():
-                if group == kernel.group:
+            for other, row in _KERNELS.items():
+                if row.group == kernel.group:
                     load(other)
             return load(name), "Numba"
     elif slow > _PATIENCE:
         return None, "JAX"
-    return (partial(_interpret, _source(name)), "Python") if kernel.interpreted else (None, "NumPy")
+    return partial(_interpret, _source(name)), "Python"
 
 
 def _interpret(kernel: Callable[..., int], *arrays: Any) -> int:

@@ -1,12 +1,15 @@
 """Kernels as Python functions, and where their machine code is kept.
 
 A kernel is plain Python over NumPy arrays. Python can run it as it is (`_lanes` stands in for
-vector instructions), and Numba can compile it (`_numba`), which is imported only then. Machine code
-is kept in the user's cache folder, in a folder whose name is a digest of the sources of all
-kernels, of Numba's version and of the interpreter. An edit or an upgrade of either compiles anew,
-nothing stale is ever loaded, and neither an upgrade of equipoise that leaves the kernels alone nor
-a new virtual environment compiles anything. Any number of processes may read and write the folder:
-files are replaced as a whole.
+vector instructions), and Numba can compile it (`_numba`), which is imported only then. Both give
+the same bits, on every machine: sums have an order, and products are not fused into them, which
+would make nothing measurably faster.
+
+Machine code is kept in the user's cache folder, in a folder whose name is a digest of the sources
+of all kernels, of Numba's version and of the interpreter. An edit or an upgrade of either compiles
+anew, nothing stale is ever loaded, and neither an upgrade of equipoise that leaves the kernels
+alone nor a new virtual environment compiles anything. Any number of processes may read and write
+the folder: files are replaced as a whole.
 """
 
 import hashlib
@@ -21,15 +24,12 @@ from pathlib import Path
 from typing import Any
 
 _HERE = Path(__file__).parent
-#: Products may be fused into sums; sums keep their order unless a kernel says otherwise.
-_OPTIONS = {"error_model": "numpy", "fastmath": {"contract", "nsz"}}
-
-#: Functions that are compiled as parts of kernels, and kernels with their signatures; with options.
-PARTS: list[tuple[Callable[..., Any], dict[str, Any]]] = []
-KERNELS: dict[Callable[..., Any], tuple[str, dict[str, Any]]] = {}
+#: Functions that are compiled as parts of kernels, and kernels with their signatures.
+PARTS: list[Callable[..., Any]] = []
+KERNELS: dict[Callable[..., Any], str] = {}
 
 
-def compiled(signature: str = "", **options: Any) -> Callable[[Any], Any]:
+def compiled(signature: str = "") -> Callable[[Any], Any]:
     """Mark a function for Numba: as a kernel with that signature, or as a part of kernels.
 
     A signature is a word for each argument, such as "float", "index", "read3" and "write2": arrays
@@ -39,9 +39,9 @@ def compiled(signature: str = "", **options: Any) -> Callable[[Any], Any]:
     def decorate(function: Any) -> Any:
         function = inspect.unwrap(function)  # tests wrap functions to check their types
         if signature:
-            KERNELS[function] = signature, _OPTIONS | options
+            KERNELS[function] = signature
         else:
-            PARTS.append((function, _OPTIONS | options))
+            PARTS.append(function)
         return function
 
     return decorate

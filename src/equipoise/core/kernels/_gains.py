@@ -13,10 +13,7 @@ from equipoise.core.kernels._compile import compiled
 from equipoise.core.kernels._lanes import WIDTH, full, load, store, total, where
 
 
-@compiled(
-    "read3 read2 read2 float float float write3 index index",
-    fastmath={"contract", "nsz", "reassoc"},  # bounds on sums hold in any order
-)
+@compiled("read3 read2 read2 float float float write3 index index")
 def matrix_gains(payoff, x, y, step, tiny, ordinary, results, first, last):
     """Gains, bounds on them, values and the size of rounding, as `results` (4, games, 2).
 

@@ -69,5 +69,7 @@ def smallest(value: Any) -> Any:
 
 
 def total(value: Any) -> Any:
-    """The sum of eight numbers."""
-    return value.sum()
+    """The sum of eight numbers, by halves."""
+    four = value[:4] + value[4:]
+    two = four[:2] + four[2:]
+    return two[0] + two[1]

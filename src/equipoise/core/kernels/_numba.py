@@ -28,7 +28,6 @@ from equipoise.core.kernels._lanes import WIDTH
 
 _INT64, _DOUBLE = ir.IntType(64), ir.DoubleType()
 _VECTOR, _MASK = ir.VectorType(_DOUBLE, WIDTH), ir.VectorType(ir.IntType(1), WIDTH)
-_FLAGS = ("contract", "nsz")
 
 
 class Lanes(types.Type):
@@ -84,10 +83,10 @@ def _define(function: Any, result: Any, *arguments: Any) -> Callable[[Any], None
 
 
 _BOTH = NUMBERS, NUMBERS
-_define(operator.add, NUMBERS, *_BOTH)(lambda b, x, y: b.fadd(x, y, flags=_FLAGS))
-_define(operator.sub, NUMBERS, *_BOTH)(lambda b, x, y: b.fsub(x, y, flags=_FLAGS))
-_define(operator.mul, NUMBERS, *_BOTH)(lambda b, x, y: b.fmul(x, y, flags=_FLAGS))
-_define(operator.truediv, NUMBERS, *_BOTH)(lambda b, x, y: b.fdiv(x, y, flags=_FLAGS))
+_define(operator.add, NUMBERS, *_BOTH)(lambda b, x, y: b.fadd(x, y))
+_define(operator.sub, NUMBERS, *_BOTH)(lambda b, x, y: b.fsub(x, y))
+_define(operator.mul, NUMBERS, *_BOTH)(lambda b, x, y: b.fmul(x, y))
+_define(operator.truediv, NUMBERS, *_BOTH)(lambda b, x, y: b.fdiv(x, y))
 _define(operator.lt, TRUTHS, *_BOTH)(lambda b, x, y: b.fcmp_ordered("<", x, y))
 _define(operator.eq, TRUTHS, *_BOTH)(lambda b, x, y: b.fcmp_ordered("==", x, y))
 _define(operator.and_, TRUTHS, TRUTHS, TRUTHS)(lambda b, x, y: b.and_(x, y))
@@ -159,19 +158,31 @@ def _some(b: Any, mask: Any) -> Any:
     return b.icmp_unsigned("!=", b.bitcast(mask, bits), ir.Constant(bits, 0))
 
 
-def _reduce(name: str, *start: Any) -> Callable[..., Any]:
+def _extreme(name: str) -> Callable[..., Any]:
     def build(b: Any, value: Any) -> Any:
-        kind = ir.FunctionType(_DOUBLE, [_DOUBLE for _ in start] + [_VECTOR])
+        kind = ir.FunctionType(_DOUBLE, [_VECTOR])
         name_ = f"llvm.vector.reduce.{name}.v{WIDTH}f64"
         function = b.module.declare_intrinsic(name_, (), kind)
-        return b.call(function, [*start, value], fastmath=("nnan", "nsz", "reassoc"))
+        return b.call(function, [value], fastmath=("nnan", "nsz"))
 
     return build
 
 
-_define(_lanes.largest, types.float64, NUMBERS)(_reduce("fmax"))
-_define(_lanes.smallest, types.float64, NUMBERS)(_reduce("fmin"))
-_define(_lanes.total, types.float64, NUMBERS)(_reduce("fadd", ir.Constant(_DOUBLE, 0.0)))
+@_define(_lanes.total, types.float64, NUMBERS)
+def _total(b: Any, value: Any) -> Any:
+    width = WIDTH
+    while width > 1:
+        width //= 2
+        halves = (
+            b.shuffle_vector(value, value, ir.Constant(ir.VectorType(ir.IntType(32), width), lanes))
+            for lanes in (list(range(width)), list(range(width, 2 * width)))
+        )
+        value = b.fadd(*halves)
+    return b.extract_element(value, _lane(0))
+
+
+_define(_lanes.largest, types.float64, NUMBERS)(_extreme("fmax"))
+_define(_lanes.smallest, types.float64, NUMBERS)(_extreme("fmin"))
 
 
 def _type_of(word: str) -> Any:
@@ -235,12 +246,12 @@ _REGISTERED: set[Any] = set()
 
 def machine_code(function: Any) -> Any:
     """A kernel compiled, or loaded from its folder."""
-    for part, options in PARTS:
+    for part in PARTS:
         if part not in _REGISTERED:
             _REGISTERED.add(part)
-            register_jitable(**options)(part)
-    words, options = KERNELS[function]
-    kernel: Any = numba.njit(nogil=True, no_cfunc_wrapper=True, **options)(function)
+            register_jitable(error_model="numpy")(part)
+    words = KERNELS[function]
+    kernel: Any = numba.njit(nogil=True, no_cfunc_wrapper=True, error_model="numpy")(function)
     if code_folder() is not None:
         kernel._cache = _Cache(function)
     kernel.compile(types.intp(*map(_type_of, words.split())))

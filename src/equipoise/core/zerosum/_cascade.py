@@ -51,7 +51,7 @@ class ZeroSum(NamedTuple):
     #: Index into `STAGES`: which stage each answer comes from.
     stage: Int[np.ndarray, " games"]
     pivots: Int[np.ndarray, " games"]
-    #: What made the pivots: "Numba", "Python" before that is loaded, or "JAX" without it.
+    #: What made the pivots: "Numba"; "Python" before that is loaded; or "JAX" without it.
     engine: str
 
 
