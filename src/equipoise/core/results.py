@@ -106,8 +106,9 @@ class Certificate(ABC):
     @property
     def exact(self) -> bool:
         """Whether both sides of every gain agree, up to 1e-6 of the gain or to rounding."""
+        # Where the bracket is as wide as rounding, its own width is rounded too.
         gains, upper = np.asarray(self.gains), np.asarray(self.upper)
-        slack = np.maximum(EXACT * np.abs(gains), self.rounding) + SMALLEST
+        slack = np.maximum(EXACT * np.abs(gains), np.multiply(1.0625, self.rounding)) + SMALLEST
         return bool(np.all(upper - gains <= slack))
 
     @property
