@@ -28,7 +28,7 @@ _SHARED_UP_TO, _BIMATRIX_UP_TO = 400, 4096
 def certify_matrix(game: MatrixGame, policy: Any, concept: str) -> TableCertificate:
     """Gains of both players: the best pure reply to each strategy, minus its value."""
     found = _gains_there(game.payoff, policy)
-    payoff = game.payoff if found else np.asarray(game.payoff, np.float64)
+    payoff: Any = game.payoff if found else np.asarray(game.payoff, np.float64)
     if found is None:
         found = _compiled_gains(payoff, policy)
     if found is None:

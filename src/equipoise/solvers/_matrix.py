@@ -20,7 +20,7 @@ def solve_matrix(game: MatrixGame, *, tolerance: float | None = None) -> Solutio
     """Solve every game of the batch; the certificate, not the solver, decides the status."""
     started = time.perf_counter()
     there = on_accelerator(game.payoff)
-    payoff = game.payoff if there else np.asarray(game.payoff, np.float64)
+    payoff: Any = game.payoff if there else np.asarray(game.payoff, np.float64)
     batch, (rows, columns) = payoff.shape[:-2], payoff.shape[-2:]
     if 0 in batch:
         raise InputError("game", "at least one game", f"a batch of shape {batch}")

@@ -13,7 +13,7 @@ import numba
 from llvmlite import ir
 from numba import types
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
-from numba.core.typing import signature as make_signature
+from numba.core.typing.templates import signature as make_signature
 from numba.extending import (
     lower_builtin,
     models,
@@ -205,13 +205,13 @@ def _type_of(word: str) -> Any:
 class _Locator(_CacheLocator):
     """One folder for all kernels, whose name changes with their sources."""
 
-    def get_cache_path(self) -> str:
+    def get_cache_path(self) -> Any:
         return str(code_folder())
 
-    def get_source_stamp(self) -> str:
+    def get_source_stamp(self) -> Any:
         return "named after the sources"
 
-    def get_disambiguator(self) -> str:
+    def get_disambiguator(self) -> Any:
         return "kernel"
 
     @classmethod
@@ -251,7 +251,8 @@ def machine_code(function: Any) -> Any:
             _REGISTERED.add(part)
             register_jitable(error_model="numpy")(part)
     words = KERNELS[function]
-    kernel: Any = numba.njit(nogil=True, no_cfunc_wrapper=True, error_model="numpy")(function)
+    options: Any = {"nogil": True, "no_cfunc_wrapper": True, "error_model": "numpy"}
+    kernel: Any = numba.njit(**options)(function)
     if code_folder() is not None:
         kernel._cache = _Cache(function)
     kernel.compile(types.intp(*map(_type_of, words.split())))

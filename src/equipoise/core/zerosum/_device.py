@@ -50,8 +50,8 @@ def solve_on_device(payoff: jax.Array, tolerance: float | None = None) -> ZeroSu
         met, *parts = in_pieces(
             _solve_piece, min(most, _LOCKSTEP), [payoff], *limits(tolerance), single=single
         )
-        stage = jnp.zeros(len(payoff), jnp.int32)
-        result = ZeroSum(*parts[:6], stage, parts[6], "JAX")
+        fields: Any = (*parts[:6], jnp.zeros(len(payoff), jnp.int32), parts[6], "JAX")
+        result = ZeroSum(*fields)
         if not bool(met.all()):
             result = _finish(payoff, result, np.flatnonzero(~np.asarray(met)), tolerance)
     return result
@@ -79,6 +79,7 @@ def _finish(
     payoff: jax.Array, result: ZeroSum, missed: np.ndarray, tolerance: float | None
 ) -> ZeroSum:
     """Solve what is left on the host, and put it in its place."""
-    rest = solve_batch(np.asarray(payoff[missed]), tolerance)
-    fields = (old.at[missed].set(new) for old, new in zip(result[:-1], rest[:-1], strict=True))
-    return ZeroSum(*fields, result.engine)
+    there: Any = result[:-1]
+    rest: Any = solve_batch(np.asarray(payoff[missed]), tolerance)
+    fields: Any = (old.at[missed].set(new) for old, new in zip(there, rest[:-1], strict=True))
+    return ZeroSum._make((*fields, result.engine))
