@@ -1,7 +1,6 @@
 """The cascade that brings every game of a batch to its tolerance, and says what it took."""
 
 import functools
-import math
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -12,6 +11,7 @@ from jaxtyping import Float, Int
 from scipy.optimize import linprog
 
 from equipoise.core import kernels
+from equipoise.core.devices import in_pieces
 from equipoise.core.precision import double_precision
 from equipoise.core.reductions import largest
 from equipoise.core.zerosum._pivot import Optimum, pivot_to_optimum
@@ -137,7 +137,7 @@ def _solve_by_jax(payoff: np.ndarray, absolute: float, relative: float) -> tuple
         tolerance = np.ldexp(absolute, -exponent)
         single = payoff[0].size >= SINGLE_PRECISION_FROM
         best = _solve_stage(payoff, single, 2 if single else 0, 0.0)
-        x, y, value, gap, spread, pivots = map(np.array, best)
+        x, y, value, gap, spread, pivots, _ = map(np.array, best)
         allowed = np.maximum(tolerance, relative * spread)
         stage = np.zeros(len(payoff), np.int32)
         missed = np.flatnonzero(~(gap <= allowed))
@@ -157,7 +157,7 @@ def _solve_by_jax(payoff: np.ndarray, absolute: float, relative: float) -> tuple
 
 
 @functools.partial(jax.jit, static_argnames=("single", "refinements", "perturbation"))
-def _solve_chunk(payoff: jax.Array, single: bool, refinements: int, perturbation: float) -> Optimum:
+def solve_piece(payoff: jax.Array, single: bool, refinements: int, perturbation: float) -> Optimum:
     """Solve (games, rows, columns) in lockstep."""
     games, rows, columns = payoff.shape
     # Transpose once, rather than inside every operation that reads the payoffs.
@@ -174,21 +174,13 @@ def _solve_chunk(payoff: jax.Array, single: bool, refinements: int, perturbation
 def _solve_stage(
     payoff: np.ndarray, single: bool, refinements: int, perturbation: float
 ) -> Optimum:
-    """Solve a batch by calls of a fixed shape; the last is padded."""
-    games, rows, columns = payoff.shape
+    """Solve a batch on JAX's default device, in pieces that fit."""
+    _, rows, columns = payoff.shape
     budget = _CPU_BYTES if jax.default_backend() == "cpu" else ACCELERATOR_BYTES
     most = max(1, budget // (rows * columns * (4 if single else 8)))
-    chunk = 2 ** math.ceil(math.log2(min(games, 2 ** int(math.log2(most)))))
-
-    def solve(start: int) -> Optimum:
-        part = payoff[start : start + chunk]
-        if len(part) < chunk:
-            part = np.concatenate([part, part[-1:].repeat(chunk - len(part), 0)])
-        with double_precision():
-            return jax.tree.map(np.asarray, _solve_chunk(part, single, refinements, perturbation))
-
-    parts = [solve(start) for start in range(0, games, chunk)]
-    return jax.tree.map(lambda *arrays: np.concatenate(arrays)[:games], *parts)
+    options = {"single": single, "refinements": refinements, "perturbation": perturbation}
+    with double_precision():
+        return jax.tree.map(np.asarray, in_pieces(solve_piece, most, [payoff], **options))
 
 
 def _exponents(payoff: np.ndarray) -> np.ndarray:

@@ -20,8 +20,8 @@ from equipoise.core.zerosum._cascade import (
     ZeroSum,
     limits,
     solve_batch,
+    solve_piece,
 )
-from equipoise.core.zerosum._pivot import pivot_to_optimum
 
 #: Games that pivot in lockstep: with more, more wait for the last one, and with fewer the device is
 #: not busy. Of 3 x 3 games an H200 solves 190 million a second with 2**18, 242 with 2**19 and 217
@@ -60,19 +60,11 @@ def solve_on_device(payoff: jax.Array, tolerance: float | None = None) -> ZeroSu
 @functools.partial(jax.jit, static_argnames="single")
 def _solve_piece(payoff: jax.Array, absolute: Any, relative: Any, single: bool) -> tuple[Any, ...]:
     """Whether each game met its tolerance, and the fields of `ZeroSum` but the stage."""
-    games, rows, columns = payoff.shape
-    # Transpose once, rather than inside every operation that reads the payoffs.
-    flat = jax.lax.optimization_barrier(payoff.reshape(games, rows * columns).T)
-    best = pivot_to_optimum(
-        flat.reshape(rows, columns, games),
-        dtype=jnp.dtype(jnp.float32) if single else None,
-        refinements=2 if single else 0,
-    )
-    size = jnp.abs(flat).max(0)
-    ordinary = (size >= ORDINARY[0]) & (size <= ORDINARY[1]) | (size == 0.0)
+    best = solve_piece(payoff, single, 2 if single else 0, 0.0)
+    ordinary = (best.size >= ORDINARY[0]) & (best.size <= ORDINARY[1]) | (best.size == 0.0)
     allowed = jnp.where(best.spread > 0.0, jnp.maximum(absolute, relative * best.spread), 0.0)
     met = (best.gap <= allowed) & ordinary
-    return met, best.x.T, best.y.T, best.value, best.gap, best.spread, allowed, best.pivots
+    return met, best.x, best.y, best.value, best.gap, best.spread, allowed, best.pivots
 
 
 def _finish(
