@@ -88,7 +88,7 @@ $(BIN)/python:
 $(VENV)/.run: EXTRAS =
 $(VENV)/.test: EXTRAS = [test]
 $(VENV)/.bench: EXTRAS = [bench]
-$(VENV)/.bench-deep: EXTRAS = [bench,bench-deep]
+$(VENV)/.bench-deep: EXTRAS = [bench,torch]
 $(VENV)/.run $(VENV)/.test $(VENV)/.bench $(VENV)/.bench-deep: pyproject.toml | $(BIN)/python
 	@echo "Installing equipoise$(EXTRAS) into $(VENV) (a minute or two the first time)"
 	@$(PIP) install --quiet --editable '.$(EXTRAS)'
