@@ -20,7 +20,7 @@ STEM = "players"
 WEIGHTS, DESCRIPTION, CARD = f"{STEM}.safetensors", f"{STEM}.json", "MODEL_CARD.md"
 
 #: Settings of training that descriptions of earlier players lack.
-_LATER = {"optimiser"}
+_LATER = {"optimiser", "noise", "watched", "largest", "stages"}
 
 #: Where the players that come with the package are.
 SHIPPED = Path(__file__).parent / "shipped"
@@ -59,6 +59,9 @@ def restore_family(described: dict[str, Any]) -> Family:
     True
     """
     rewards = {**described["rewards"]}
+    if rewards["kind"] == "MixedRewards":
+        sizes = tuple(described["actions"])
+        return families.mixture(sizes, kinds=dict(rewards["kinds"]), fewest=rewards["fewest"])
     transitions = {**described.get("transitions", {})}
     kind = rewards.pop("kind")
     if kind == "PerturbedRewards":
