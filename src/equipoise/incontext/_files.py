@@ -86,8 +86,12 @@ def save(
     config: Config,
     family: Family | dict[str, Any],
     results: dict[str, Any] | None = None,
+    *,
+    half: bool = False,
 ) -> None:
     """Write trained players: the weights, then the description, which completes them.
+
+    With `half`, weights are written in 16 bits (float16), and read back as float32.
 
     **Example**
 
@@ -108,7 +112,10 @@ def save(
         "seats": players.seats,
         "results": results or {},
     }
-    weights.write_weights(Path(folder), STEM, weights.named(players.models), described)
+    arrays = weights.named(players.models)
+    if half:
+        arrays = {name: np.asarray(array, np.float16) for name, array in arrays.items()}
+    weights.write_weights(Path(folder), STEM, arrays, described)
 
 
 def fingerprint(players: Players) -> str:
@@ -164,7 +171,7 @@ def load(name: str | os.PathLike[str]) -> Players:
         checks.check_shape(
             f"{folder / WEIGHTS}: {name}", tensors[name], leaf.shape, "of its config"
         )
-    arrays = [jax.numpy.asarray(tensors[name]) for name in names]
+    arrays = [jax.numpy.asarray(tensors[name], leaf.dtype) for name, leaf in names.items()]
     return like.with_models(jax.tree.unflatten(jax.tree.structure(like.models), arrays))
 
 

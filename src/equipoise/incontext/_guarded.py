@@ -27,6 +27,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from equipoise.core import InputError, checks
+from equipoise.core.fusion import collecting
 from equipoise.dynamics import (
     OMD,
     Bandit,
@@ -93,6 +94,10 @@ class GuardedPlayer(ContextLearner):
 
     def update(self, state: GuardState, feedback: Bandit) -> GuardState:
         """Estimate the losses, inform the part on duty, and relieve the player if it is time."""
+        with collecting(active=False):  # steps are mapped over games, and cannot leave the loop
+            return self._updated(state, feedback)
+
+    def _updated(self, state: GuardState, feedback: Bandit) -> GuardState:
         t, action = feedback.round, feedback.action
         advice, policy = self._advice(state), self.policy(state)
         here = jax.nn.one_hot(action, policy.shape[0])
