@@ -15,6 +15,7 @@ COMMANDS = {
     "certify": "oneill policy.json --tolerance 0.5 --json",
     "games": "oneill --write game.nfg",
     "play": "--states 2 --discount 0.5 --rounds 1e4 --row exp3-ix --noise bernoulli",
+    "duel": "iid3 pennies.nfg --seat column --rounds 5 --guarded",
     "learn": "demand-response --set agents=60 --scouts 3 --alone --noise 0.25 --run runs/town",
     "offline": "bids.npz --rank 2 --neighbours screen --strength 0.1 --force --seed 7",
     "pretrain": "--layers 3 --shared None --no-layer-norm --learners omd exp3-ix --clip 2",
