@@ -199,9 +199,34 @@ def _cut(columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> Table:
     return Table(columns, [*rows[:_ROWS], (rest, *[None] * (len(columns) - 1))])
 
 
+def _network(game: Any, solution: Solution) -> Parts:
+    """Flows on a network: the measures of planners, and its busiest links."""
+    flows, certificate = solution.policy.total, solution.certificate
+    scalars = {"links": game.links, "populations": len(game.demand)}
+    scalars |= {"total cost": game.total_cost(flows)}
+    if certificate.kind == "network":
+        names = ("relative_gap", "average_excess", "largest_excess")
+        scalars |= {name.replace("_", " "): float(getattr(certificate, name)) for name in names}
+    else:
+        scalars["drivers"] = game.players
+    scalars |= {"potential": solution.stats["potential"]} if "potential" in solution.stats else {}
+    part = np.where(game.capacity > 0.0, flows / np.where(game.capacity > 0, game.capacity, 1), 0.0)
+    busiest = np.argsort(-part, kind="stable").tolist()
+    cost = game.times(flows)
+    rows = [
+        (f"{game.tails[k]} to {game.heads[k]}", *(float(a[k]) for a in (flows, part, cost)))
+        for k in busiest
+    ]
+    tables = {"busiest_links": _cut(("link", "flow", "flow / capacity", "cost"), rows)}
+    arrays = {"network/tails": game.tails, "network/heads": game.heads, "network/load": part}
+    arrays |= {"network/tolls": game.tolls} if game.tolls.any() else {}
+    arrays |= {} if game.positions is None else {"network/positions": game.positions}
+    return Parts(scalars, arrays, tables)
+
+
 def _nothing(game: Any, solution: Solution) -> Parts:
     """Many agents, whose policies no table shows."""
-    return Parts({"agents": game.agents})
+    return Parts({"agents": getattr(game, "agents", game.players)})
 
 
 #: Kind of game -> what its record holds beside the solution.
@@ -214,6 +239,8 @@ KINDS: dict[str, Callable[[Any, Any], Parts]] = {
     "contextual": _nothing,
     "decoupled-markov": _nothing,
     "continuous": _nothing,
+    "network": _network,
+    "oracle": _nothing,
 }
 
 

@@ -1,4 +1,4 @@
-"""Kernels compiled by Numba for the CPU: zero-sum games, Markov games and their certificates.
+"""Kernels compiled by Numba for the CPU: zero-sum and Markov games, certificates, road networks.
 
 XLA is the wrong tool for calls on a CPU: it compiles every new shape for a second, a call costs
 tens of microseconds, and a simplex method whose games end at different times runs as long as the
@@ -29,6 +29,11 @@ _KERNELS = {
     "markov_gains": "_markov_gains",
     "lemke_howson": "bimatrix",
     "bimatrix_gains": "bimatrix",
+    "shortest_trees": "_routes",
+    "extend_paths": "_routes",
+    "shift_flows": "_routes",
+    "driver_replies": "_drivers",
+    "move_drivers": "_drivers",
 }
 #: Seconds of work from which threads are worth their start.
 _THREADS_FROM = 1e-3
