@@ -377,7 +377,7 @@ def best_capacities(
     nothing = np.zeros(len(open_to))
     added, _ = search.descend(lambda y: total(y, "nash")[:2], spend, nothing, budget, _LAST_STEPS)
     ideal, _ = search.descend(lambda y: total(y, "optimum")[:2], spend, added, budget, _LAST_STEPS)
-    best, slope, wider, optimum = total(ideal, "optimum")
+    _, slope, wider, optimum = total(ideal, "optimum")
     # Convex in flows and capacities together: the tangent at any point is below.
     low = _least_total(wider, optimum) + min(float(slope.min()), 0.0) * budget - slope @ ideal
     _, _, wider, solution = total(added, "nash")

@@ -21,10 +21,10 @@ from equipoise.core.precision import double_precision
 from equipoise.core.randomness import as_key
 from equipoise.core.simplex import project
 from equipoise.games import ContextualGame, DecoupledMarkovGame, Mixture
-from equipoise.offline._critics import Dynamics
 from equipoise.offline._fit import fit
 from equipoise.offline._log import Log
 from equipoise.offline._model import Model
+from equipoise.solvers.no_regret import Dynamics
 
 #: Fewer resampled logs than this have a range, but no confidence level.
 FEWEST = 20
@@ -53,7 +53,7 @@ class GapEstimate:
 
     #: The largest gain of any agent in the model; negative for some correlated mixtures.
     gap: float
-    #: Of the agent with that gain: its gain by deviations on support, and what is left of it.
+    #: The part of that gain by deviations on the support of the log, and the rest.
     on_support: float
     off_support: float
     #: (agents,): gains of all deviations, and of those on support.
