@@ -69,10 +69,12 @@ class Sensitivity:
         if not len(right) or not right.any():
             return np.zeros(len(right))
         scaled = self.paths @ diags(self.slopes) @ self.paths.T
-        scale = 1.0 / np.sqrt(np.maximum(scaled.diagonal(), 1e-300))
+        size = scaled.diagonal()
+        scale = np.where(size > 0.0, 1.0 / np.sqrt(np.where(size > 0.0, size, 1.0)), 1.0)
         matrix = diags(scale) @ scaled @ diags(scale)
-        found, _ = cg(matrix, scale * right, rtol=_ACCURACY, maxiter=20 * len(right) + 100)
-        off = np.abs(matrix @ found - scale * right).max()
+        with np.errstate(all="ignore"):  # whether there is a solution, its residual says
+            found, _ = cg(matrix, scale * right, rtol=_ACCURACY, maxiter=20 * len(right) + 100)
+            off = np.abs(matrix @ found - scale * right).max()
         if not off <= 1e-5 * np.abs(scale * right).max():
             expected = "flows that change smoothly"
             found = "used paths that differ in links of constant cost alone"

@@ -30,7 +30,8 @@ def pictures_of(record: Record | None) -> list[Picture]:
     where it should end; `share/WHO`, (actions,), is how many of a type play what; `strength_total`
     or `strength`, (agents, agents), is who matters to whom; `map/aggregate`, `map/welfare`,
     `map/gain` and `map/region` are equilibria, of which `map/chosen` is one; `aggregate`, (steps,
-    states, coordinates), is one.
+    states, coordinates), is one. `network/tails`, `network/heads`, `network/positions` and
+    `network/load` or `network/tolls` are a map of roads.
 
     >>> [picture.alt for picture in pictures_of(Record("x", arrays={"payoff": [[1, -1]]}))]
     ['heat map of the 1 by 2 payoff matrix']
@@ -38,6 +39,7 @@ def pictures_of(record: Record | None) -> list[Picture]:
     if record is None:
         return []
     drawers = (_payoff, _path, _policies, _values, _shares, _interactions, _equilibria, _aggregate)
+    drawers += (_network,)
     return [picture for draw in drawers for picture in draw(record)]
 
 
@@ -226,6 +228,27 @@ def _aggregate(record: Record) -> list[Picture]:
         options = {"title": f"aggregate{which}", "xlabel": "step", "ylabel": "state"}
         figure = figures.heat_map(aggregate[..., k].T, **options)
         found.append(Picture(figure, f"heat map of the aggregate by step and state{which}"))
+    return found
+
+
+def _network(record: Record) -> list[Picture]:
+    """Maps of a road network, by flow over capacity and by toll."""
+    arrays = {
+        name: record.arrays.get(f"network/{name}") for name in ("positions", "tails", "heads")
+    }
+    if any(array is None for array in arrays.values()):
+        return []
+    found = []
+    for name, what in (("load", "flow / capacity"), ("tolls", "toll")):
+        values = record.arrays.get(f"network/{name}")
+        if values is not None:
+            busiest = int(np.argmax(values))
+            ends = f"{arrays['tails'][busiest]} to {arrays['heads'][busiest]}"
+            figure = figures.network_map(**arrays, values=values, title=what, what=what)
+            alt = (
+                f"map of the network by {what}; the largest is {format_value(values[busiest], 3)} "
+            )
+            found.append(Picture(figure, f"{alt}from {ends}", f"Links coloured by {what}."))
     return found
 
 

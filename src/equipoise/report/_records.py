@@ -10,6 +10,8 @@ from equipoise.core import Solution
 from equipoise.report._tables import agents_of, format_value, player_names
 from equipoise.runs import Record, Table
 
+#: Networks of more nodes without positions are not drawn.
+_DRAWN = 1000
 #: Longer tables of very many agents are cut; the solution holds all.
 _ROWS = 24
 
@@ -220,8 +222,26 @@ def _network(game: Any, solution: Solution) -> Parts:
     tables = {"busiest_links": _cut(("link", "flow", "flow / capacity", "cost"), rows)}
     arrays = {"network/tails": game.tails, "network/heads": game.heads, "network/load": part}
     arrays |= {"network/tolls": game.tolls} if game.tolls.any() else {}
-    arrays |= {} if game.positions is None else {"network/positions": game.positions}
+    places = _places(game) if game.positions is None else game.positions
+    arrays |= {} if places is None else {"network/positions": places}
     return Parts(scalars, arrays, tables)
+
+
+def _places(game: Any) -> np.ndarray | None:
+    """Where to draw nodes without positions: by the slowest waves of the network (Hall 1970)."""
+    known = np.union1d(game.tails, game.heads)
+    if len(known) > _DRAWN:
+        return None
+    ends = np.searchsorted(known, game.tails), np.searchsorted(known, game.heads)
+    weights = np.zeros((len(known), len(known)))
+    weights[ends] = 1.0
+    weights = np.maximum(weights, weights.T)
+    np.fill_diagonal(weights, 0.0)
+    scale = 1.0 / np.sqrt(np.maximum(weights.sum(1), 1.0))
+    _, waves = np.linalg.eigh(np.eye(len(known)) - scale[:, None] * weights * scale)
+    places = np.zeros((game.nodes, 2))
+    places[known] = (scale[:, None] * waves[:, 1:3])[:, : min(2, len(known) - 1)]
+    return places
 
 
 def _nothing(game: Any, solution: Solution) -> Parts:
