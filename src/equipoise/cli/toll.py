@@ -1,7 +1,8 @@
 """`equipoise toll`: a road network in, tolls and their certified equilibrium out."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import equipoise as eq
 from equipoise.cli._inputs import (
@@ -11,7 +12,7 @@ from equipoise.cli._inputs import (
     find_game,
     make_folder_of,
 )
-from equipoise.cli._output import print_json, print_pairs, print_solution, print_table
+from equipoise.cli._output import cut, print_json, print_pairs, print_solution, print_table
 from equipoise.cli._parsing import COMMON, CommonOptions, Game, Settings, Trips
 from equipoise.core.errors import InputError
 from equipoise.core.files import write_text
@@ -65,7 +66,7 @@ class Toll:
         game = find_game(self.game, self.set, trips=self.trips)
         if game.kind != "network" or game.atomic:
             raise InputError("game", "a road network of travellers", f"a {game.describe()}")
-        limits = {"tolerance": self.tolerance, "time_limit": self.time_limit}
+        limits: dict[str, Any] = {"tolerance": self.tolerance, "time_limit": self.time_limit}
         if self.first_best:
             design = eq.networks.first_best_tolls(game, **limits)
         else:
@@ -78,23 +79,27 @@ class Toll:
         rows = [
             (e, *(float(a[k]) for a in values)) for e, k in zip(ends, design.links, strict=True)
         ]
-        record.tables["tolls"] = Table(("link", "toll", "flow", "cost"), rows)
+        table = Table(("link", "toll", "flow", "cost"), rows)
         facts = {
             "total cost without tolls": design.before,
             "total cost with tolls": design.total_cost,
             "lower bound for any tolls": design.lower_bound,
             "part of the possible saving": design.saved,
         }
-        record.scalars.update(facts)
+        shown = replace(
+            record,
+            scalars={**record.scalars, **facts},
+            tables={"tolls": table, **record.tables},
+        )
         if self.out is not None:
             write_text(make_folder_of(self.out), _lines(design))
         if self.report is not None:
-            page_of(record).write(make_folder_of(self.report))
+            page_of(shown).write(make_folder_of(self.report))
         if self.common.json:
             document = {"game": self.game, "tolls": charged.tolls, "links": design.links, **facts}
             print_json({**document, "solution": solution.to_plain()})
         else:
-            print_table(record.tables.pop("tolls"), "Tolls")
+            print_table(cut(table), "Tolls")
             print_solution(record, list(facts.items()))
             files = [("tolls", self.out), ("report", self.report)]
             print_pairs([(name, str(file)) for name, file in files if file is not None])

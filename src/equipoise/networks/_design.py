@@ -6,7 +6,7 @@ under it and a lower bound that no tolls, or no capacities within the budget, ca
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -90,7 +90,7 @@ def price_of_anarchy(
     >>> round(eq.networks.price_of_anarchy(eq.games.load("braess-network")).ratio, 6)
     1.108434
     """
-    options = {"tolerance": tolerance, "time_limit": time_limit}
+    options: dict[str, Any] = {"tolerance": tolerance, "time_limit": time_limit}
     equilibrium = solve_network(game, **options)
     optimum = solve_network(game, concept="optimum", **options)
     total = equilibrium.stats["total_cost"]
@@ -127,7 +127,7 @@ def first_best_tolls(
     if np.ptp(game.values_of_time) > 0.0:
         expected = "one for all classes: one toll cannot be right for several"
         raise InputError("values_of_time", expected, game.values_of_time)
-    options = {"tolerance": tolerance, "time_limit": time_limit}
+    options: dict[str, Any] = {"tolerance": tolerance, "time_limit": time_limit}
     untolled = game.replace(tolls=0.0)
     before = solve_network(untolled, **options)
     optimum = solve_network(untolled, concept="optimum", **options)
@@ -139,9 +139,8 @@ def first_best_tolls(
     certificate: Any = certify(charged, optimum.policy)
     mean = float(certificate.total_cost) / float(certificate.travellers)
     if float(certificate.max_upper) <= 2.0 * tolerance * mean:
-        parts = {"policy": optimum.policy, "certificate": certificate, "value": np.asarray(mean)}
-        solution = Solution(
-            **parts, status=solution.status, tolerance=solution.tolerance, stats=solution.stats
+        solution = replace(
+            solution, policy=optimum.policy, certificate=certificate, value=np.asarray(mean)
         )
     return Design(
         charged,
@@ -170,8 +169,8 @@ class _Search:
         """The equilibrium of the game with these arguments."""
         game = self.game.replace(**changes)
         left = max(self.until - time.perf_counter(), 1.0)
-        options = {"tolerance": self.tolerance, "time_limit": left, "concept": concept}
-        solution = solve_network(game, start=self.last, **options)
+        options: dict[str, Any] = {"tolerance": self.tolerance, "time_limit": left}
+        solution = solve_network(game, concept=concept, start=self.last, **options)
         self.last, self.solved = solution.policy, self.solved + 1
         if self.progress is not None:
             told = {"iteration": self.solved, "total_cost": solution.stats["total_cost"]}

@@ -18,6 +18,8 @@ from equipoise.networks._paths import Paths
 
 #: Excess of the flows that are rounded, as a part of the mean cost of a trip.
 _ROUGH = 2e-3
+#: Passes between two in which drivers look beyond the paths that are known.
+_SEARCH = 8
 #: What counts as better, as a part of the mean cost of a trip.
 _BETTER = 1e-12
 
@@ -83,18 +85,20 @@ def solve_drivers(
     about = (*paths.groups, tails, heads, *outgoing, into_start, into, paths.targets, first)
     about += (game.free_flow + game.fixed, game.rise, capacity, game.power, extra)
     moves = passes = 0
+    searching = True
     ended = "" if ended == "solved" else ended
     try:
         while not ended:
             found = np.zeros(2)
-            paths.run(kernel, about, _BETTER * mean, found)
+            paths.run(kernel, about, int(searching), _BETTER * mean, found)
             passes, moves = passes + 1, moves + int(found[0])
             if progress is not None:
                 told = {"iteration": passes, "moves": int(found[0]), "excess": found[1]}
                 progress(told | {"paths": paths.count, "seconds": time.perf_counter() - begun})
-            if found[0] == 0.0:
+            if found[0] == 0.0 and searching:
                 ended = "solved"
-            elif time.perf_counter() - begun > time_limit:
+            searching = found[0] == 0.0 or passes % _SEARCH == 0
+            if not ended and time.perf_counter() - begun > time_limit:
                 ended = "time"
             _forget(paths)
     except KeyboardInterrupt:

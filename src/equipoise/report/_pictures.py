@@ -233,11 +233,10 @@ def _aggregate(record: Record) -> list[Picture]:
 
 def _network(record: Record) -> list[Picture]:
     """Maps of a road network, by flow over capacity and by toll."""
-    arrays = {
-        name: record.arrays.get(f"network/{name}") for name in ("positions", "tails", "heads")
-    }
-    if any(array is None for array in arrays.values()):
+    names = ("positions", "tails", "heads")
+    if any(f"network/{name}" not in record.arrays for name in names):
         return []
+    arrays = {name: record.arrays[f"network/{name}"] for name in names}
     found = []
     for name, what in (("load", "flow / capacity"), ("tolls", "toll")):
         values = record.arrays.get(f"network/{name}")

@@ -414,7 +414,7 @@ def network_map(
     order = np.argsort(values, kind="stable")
     with canvas(6.5, 5.5) as (figure, axes):
         lines = LineCollection(
-            np.stack([begin + shift, end + shift], 1)[order],
+            list(np.stack([begin + shift, end + shift], 1)[order]),
             cmap="viridis_r",
             linewidths=0.5 + 2.5 * values[order] / most,
         )

@@ -113,18 +113,18 @@ def _shift(path, sign, path_start, path_links, flow, free, rise, capacity, power
     types.intp(
         INTS, INTS, INTS, INTS, INTS, INTS, INTS, INTS, INTS, INTS, INT, READ[1],
         READ[1], READ[1], READ[1], READ[2], WRITE[1], INTS_OUT, INTS_OUT, INTS_OUT, WRITE[1],
-        INTS_OUT, INTS_OUT, INTS_OUT, INT, types.float64, WRITE[1],
+        INTS_OUT, INTS_OUT, INTS_OUT, INT, INT, types.float64, WRITE[1],
     )
 )  # fmt: skip
 def move_drivers(
     group_origin, group_class, group_start, tails, heads, start, out, into_start, into, targets,
     first, free, rise, capacity, power, extra, flow, head, following, path_pair, path_flow,
-    path_start, path_links, counts, begin, least, found,
+    path_start, path_links, counts, begin, searching, least, found,
 ):  # fmt: skip
     """One pass of best replies over the drivers of every pair, each move at the costs it finds.
 
-    A driver moves if that saves more than `least`: first among the paths that its pair has, then
-    to the best path of all. Adds to `found` the number of moves and notes the largest saving.
+    A driver moves if that saves more than `least`: first among the paths that its pair has, then,
+    while `searching`, to the best path of all. Adds to `found` the number of moves and notes the largest saving.
     Returns the first group that memory was too short for, or how many there are.
     """
     links, nodes = len(tails), len(start) - 1
@@ -142,14 +142,17 @@ def move_drivers(
     for group in range(begin, len(group_origin)):
         origin, m = group_origin[group], group_class[group]
         own = extra[m]
-        for link in range(links):
-            paid[link] = now[link] + own[link]
-        tree(origin, paid, start, out, heads, first, distance, last, heap, place)
-        place[:] = -1
+        if searching:
+            for link in range(links):
+                paid[link] = now[link] + own[link]
+            tree(origin, paid, start, out, heads, first, distance, last, heap, place)
+            place[:] = -1
         for pair in range(group_start[group], group_start[group + 1]):
             path = head[pair]
+            if not searching and following[path] < 0:
+                continue
             while path >= 0:
-                searched = False
+                searched = not searching
                 while path_flow[path] > 0.0:
                     stamp += 1
                     for k in range(path_start[path], path_start[path + 1]):
