@@ -124,7 +124,8 @@ def move_drivers(
     """One pass of best replies over the drivers of every pair, each move at the costs it finds.
 
     A driver moves if that saves more than `least`: first among the paths that its pair has, then,
-    while `searching`, to the best path of all. Adds to `found` the number of moves and notes the largest saving.
+    while `searching`, to the best path of all. Adds to `found` the number of moves and notes the
+    largest saving.
     Returns the first group that memory was too short for, or how many there are.
     """
     links, nodes = len(tails), len(start) - 1
