@@ -29,8 +29,8 @@ def test_networks_without_numba(monkeypatch):
 
     game = city(rows=3, columns=3, zones=4, trips=300.0)
     expected = eq.solve(game)
-    monkeypatch.setattr(routes, "load", lambda name: None)
-    monkeypatch.setattr(_solve, "kernels_are_there", lambda: False)
+    monkeypatch.setattr(routes, "is_installed", lambda: False)
+    monkeypatch.setattr(_solve, "is_installed", lambda: False)
     for concept in ("nash", "optimum"):
         solution = eq.solve(game, concept=concept, tolerance=1e-8)
         assert solution.status.ok

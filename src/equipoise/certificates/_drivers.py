@@ -7,7 +7,7 @@ population on one path have the same gain, so the work is that of the paths.
 import numpy as np
 
 from equipoise.core.errors import InputError
-from equipoise.core.kernels import load, over_games
+from equipoise.core.kernels import choose, is_installed, over_games
 from equipoise.core.results import AggregativeCertificate
 from equipoise.core.rounding import EPS
 from equipoise.games import FlowPolicy, NetworkGame
@@ -62,7 +62,8 @@ def best_replies(
     order = np.lexsort((game.origins[pairs], game.classes[pairs]))
     key = game.classes[pairs[order]] * (game.nodes + 1) + game.origins[pairs[order]]
     firsts = np.flatnonzero(np.diff(key, prepend=-1))
-    kernel = load("driver_replies")
+    work = _SECONDS * len(pairs)
+    kernel = choose("driver_replies", work)[0] if is_installed() else None
     own, reply = np.empty(len(pairs)), np.empty(len(pairs))
     if kernel is None:
         _slow_replies(game, now, more, extra, pairs, np.split(links, ends[:-1]), own, reply)
@@ -76,7 +77,7 @@ def best_replies(
     over_games(
         kernel,
         len(firsts),
-        _SECONDS * len(pairs) / len(firsts),
+        work / len(firsts),
         game.origins[pairs[order][firsts]].astype(np.int32),
         game.classes[pairs[order][firsts]].astype(np.int32),
         np.append(firsts, len(pairs)).astype(np.int32),

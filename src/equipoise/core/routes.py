@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.core.kernels import load, over_games
+from equipoise.core.kernels import choose, is_installed, over_games
 
 __all__ = ["Graph"]
 
@@ -54,19 +54,20 @@ class Graph:
     @property
     def method(self) -> str:
         """What finds the paths, in words."""
-        return "SciPy (Numba is not installed)" if load("shortest_trees") is None else "Numba"
+        return "Dijkstra's algorithm" if is_installed() else "SciPy (Numba is not installed)"
 
     def trees(self, costs: object, origins: object) -> tuple[np.ndarray, np.ndarray]:
         """(origins, nodes): distances, infinite where there is no path, and last links, or -1."""
         costs = np.ascontiguousarray(costs, np.float64)
         origins = np.ascontiguousarray(origins, np.int32)
-        kernel = load("shortest_trees")
+        work = _NODE * self.nodes
+        kernel = choose("shortest_trees", work * len(origins))[0] if is_installed() else None
         if kernel is None:
             return self._scipy_trees(costs, origins)
         distance = np.empty((len(origins), self.nodes))
         last = np.empty((len(origins), self.nodes), np.int32)
         arrays = (origins, costs, *self.outgoing, self.ends[1], self.first, distance, last)
-        over_games(kernel, len(origins), _NODE * self.nodes, *arrays)
+        over_games(kernel, len(origins), work, *arrays)
         return distance, last
 
     def chunks(self, origins: np.ndarray) -> Iterator[slice]:

@@ -58,13 +58,14 @@ class Profile(Policy):
         self.strategies = tuple(_strategy(f"strategies[{i}]", s) for i, s in enumerate(strategies))
 
     @classmethod
-    def computed(cls, *strategies: np.ndarray) -> "Profile":
+    def computed(cls, *strategies: Any) -> "Profile":
         """A profile of arrays that a solver made, which are not checked again, only frozen.
 
         Certificates check what they are given.
         """
         for array in strategies:
-            array.setflags(write=False)
+            if isinstance(array, np.ndarray):  # those of JAX cannot be written to
+                array.setflags(write=False)
         profile = object.__new__(cls)
         object.__setattr__(profile, "strategies", strategies)
         return profile

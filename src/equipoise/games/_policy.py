@@ -48,7 +48,7 @@ class Policy(Value):
         for field in fields(self):
             part = getattr(self, field.name)
             if isinstance(part, tuple):
-                part = {str(i): array for i, array in enumerate(part)}
+                part = {str(i): np.asarray(array) for i, array in enumerate(part)}
             if part is not None:
                 plain[field.name] = part
         return plain

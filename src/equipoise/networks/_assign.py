@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.core.kernels import load
+from equipoise.core.kernels import choose
 from equipoise.games import FlowPolicy, NetworkGame
 from equipoise.networks._paths import Paths
 
@@ -26,10 +26,17 @@ _SWEEPS = 10
 _ENOUGH = 0.01
 #: Passes between two times that unused paths are dropped.
 _DROP = 8
+#: About what a node of a tree, and a population in a sweep, take compiled, in seconds.
+_NODE, _PAIR = 1e-7, 5e-7
 #: Passes without progress after which rounding is taken to be in the way.
 _PATIENCE = 40
 
 Progress = Callable[[dict[str, Any]], None]
+
+
+def _kernel(name: str, seconds: float) -> Any:
+    """A kernel as machine code, or as Python while little is asked of it."""
+    return choose(name, seconds)[0]
 
 
 class Costs:
@@ -87,20 +94,19 @@ def assign(
 ) -> tuple[FlowPolicy, str, dict[str, Any]]:
     """Path flows of an excess of at most `tolerance` mean trips; how it ended; counts."""
     begun = time.perf_counter()
-    extend: Any = load("extend_paths")
-    shift: Any = load("shift_flows")
     paths, costs = Paths(game), Costs(game, concept)
+    work = _NODE * game.nodes * len(paths.groups[0]) + _PAIR * len(paths.demand)
     about = (*paths.groups, paths.targets, paths.demand, *paths.network)
     sweeps = passes = stalled = 0
     least, ended = np.inf, ""
     try:
         if start is None or not paths.start_from(start):
             costs.tangent(paths.flow)
-            paths.run(extend, (*about, *costs.arrays), 1, np.zeros(3))
+            paths.run(_kernel("extend_paths", work), (*about, *costs.arrays), 1, np.zeros(3))
         while not ended:
             costs.tangent(paths.flow)
             found = np.zeros(3)
-            paths.run(extend, (*about, *costs.arrays), 0, found)
+            paths.run(_kernel("extend_paths", work), (*about, *costs.arrays), 0, found)
             passes += 1
             spent = _spent(paths, costs)
             excess, goal = found[1], tolerance * spent / float(paths.demand.sum())
@@ -122,6 +128,7 @@ def assign(
                     _drop(paths)
                 before = None if costs.exact else paths.flows[: paths.count].copy()
                 enough = _ENOUGH * min(excess, goal)
+                shift = _kernel("shift_flows", _SWEEPS * _PAIR * len(paths.demand))
                 sweeps += shift(paths.classes, *costs.arrays, *paths.arrays, _SWEEPS, enough)
                 if before is not None:
                     _shorten(paths, costs, before)
@@ -129,7 +136,7 @@ def assign(
         ended = "interrupted"
         if not paths.count or (paths.head < 0).any():
             raise
-    method = "gradient projection on paths, compiled by Numba"
+    method = "gradient projection on paths"
     return paths.policy(), ended, {"method": method, "passes": passes, "sweeps": sweeps}
 
 

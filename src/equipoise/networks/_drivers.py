@@ -10,7 +10,7 @@ import numpy as np
 
 from equipoise.certificates import certify
 from equipoise.core.errors import InputError
-from equipoise.core.kernels import load
+from equipoise.core.kernels import choose, is_installed
 from equipoise.core.results import Outcome, Solution, Status
 from equipoise.games import FlowPolicy, NetworkGame
 from equipoise.networks._assign import assign
@@ -20,6 +20,8 @@ from equipoise.networks._paths import Paths
 _ROUGH = 2e-3
 #: Passes between two in which drivers look beyond the paths that are known.
 _SEARCH = 8
+#: About what a driver takes in a pass, compiled, in seconds.
+_DRIVER = 2e-6
 #: What counts as better, as a part of the mean cost of a trip.
 _BETTER = 1e-12
 
@@ -66,8 +68,7 @@ def solve_drivers(
 ) -> Solution:
     """A path for every driver that none wants to leave."""
     begun = time.perf_counter()
-    kernel: Any = load("move_drivers")
-    if kernel is None:
+    if not is_installed():
         raise InputError("game", "Numba, which compiles best replies of drivers", "none installed")
     if game.cost is not None:
         raise InputError("game", "costs in the form of the class for whole drivers", "a function")
@@ -90,6 +91,7 @@ def solve_drivers(
     try:
         while not ended:
             found = np.zeros(2)
+            kernel: Any = choose("move_drivers", _DRIVER * float(paths.demand.sum()))[0]
             paths.run(kernel, about, int(searching), _BETTER * mean, found)
             passes, moves = passes + 1, moves + int(found[0])
             if progress is not None:

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.core.kernels import load
 from equipoise.games import FlowPolicy, NetworkGame
 
 
@@ -133,8 +132,3 @@ class Paths:
         flows = np.bincount(key, np.repeat(amounts, sizes), classes * count)
         flows = flows.reshape(classes, count) if classes > 1 else flows
         return FlowPolicy(flows, amounts, pairs, links, spans)
-
-
-def kernels_are_there() -> bool:
-    """Whether Numba is installed."""
-    return load("extend_paths") is not None

@@ -8,12 +8,12 @@ import numpy as np
 from equipoise.certificates import certify
 from equipoise.core import checks
 from equipoise.core.errors import InputError
+from equipoise.core.kernels import is_installed
 from equipoise.core.results import Outcome, Solution, Status
 from equipoise.games import FlowPolicy, NetworkGame
 from equipoise.networks._assign import Progress, assign
 from equipoise.networks._drivers import solve_drivers
 from equipoise.networks._oracle import assign_by_oracle
-from equipoise.networks._paths import kernels_are_there
 
 #: Relative gap that is asked for unless told.
 TOLERANCE = 1e-10
@@ -72,7 +72,7 @@ def solve_network(
             raise InputError("concept", "nash for whole drivers", repr(concept))
         return solve_drivers(game, tolerance, start, time_limit, progress)
     begun = time.perf_counter()
-    if not kernels_are_there():
+    if not is_installed():
         policy, ended, stats = assign_by_oracle(game, concept, tolerance, time_limit, progress)
     else:
         policy, ended, stats = assign(game, concept, tolerance, start, time_limit, progress)

@@ -30,16 +30,16 @@ def pictures_of(record: Record | None) -> list[Picture]:
     where it should end; `share/WHO`, (actions,), is how many of a type play what; `strength_total`
     or `strength`, (agents, agents), is who matters to whom; `map/aggregate`, `map/welfare`,
     `map/gain` and `map/region` are equilibria, of which `map/chosen` is one; `aggregate`, (steps,
-    states, coordinates), is one. `network/tails`, `network/heads`, `network/positions` and
-    `network/load` or `network/tolls` are a map of roads.
+    states, coordinates), is one; `design/outcome` is what each value of `design/PARAMETER` led to.
+    `network/load` and `network/tolls` are those of links from `network/tails` to `network/heads`.
 
     >>> [picture.alt for picture in pictures_of(Record("x", arrays={"payoff": [[1, -1]]}))]
     ['heat map of the 1 by 2 payoff matrix']
     """
     if record is None:
         return []
-    drawers = (_payoff, _path, _policies, _values, _shares, _interactions, _equilibria, _aggregate)
-    drawers += (_network,)
+    drawers = (_payoff, _path, _policies, _values, _shares, _interactions, _equilibria)
+    drawers += (_aggregate, _design, _network)
     return [picture for draw in drawers for picture in draw(record)]
 
 
@@ -248,6 +248,22 @@ def _network(record: Record) -> list[Picture]:
                 f"map of the network by {what}; the largest is {format_value(values[busiest], 3)} "
             )
             found.append(Picture(figure, f"{alt}from {ends}", f"Links coloured by {what}."))
+    return found
+
+
+def _design(record: Record) -> list[Picture]:
+    outcome = record.arrays.get("design/outcome")
+    if outcome is None or not len(outcome):
+        return []
+    found, best = [], int(np.argmax(outcome))
+    for key, values in record.arrays.items():
+        name = key.removeprefix("design/")
+        if name in (key, "outcome"):
+            continue
+        alt = f"outcome against {name}; the best is {format_value(float(outcome[best]), 4)} at "
+        alt += format_value(float(values[best]), 4)
+        caption = "Each point is a game that was solved and certified."
+        found.append(Picture(figures.outcomes(values, outcome, name=name), alt, caption))
     return found
 
 

@@ -1,4 +1,4 @@
-"""Whole drivers on paths, compiled by Numba: best replies that count the own car.
+"""Whole drivers on paths, for Numba: best replies that count the own car.
 
 A driver who leaves path p pays c(v) on links of p and c(v + 1) on all others. The best reply is
 sought backwards from the destination, in the order of the way so far plus the distance from the
@@ -7,13 +7,9 @@ Arrays are those of `_routes`; `into_start` and `into` list the links that enter
 """
 
 import numpy as np
-from numba import types
 
-from equipoise.core.kernels._compile import READ, WRITE, compiled
+from equipoise.core.kernels._compile import compiled
 from equipoise.core.kernels._routes import (
-    INT,
-    INTS,
-    INTS_OUT,
     path_cost,
     pop,
     price,
@@ -61,11 +57,10 @@ def _search(origin, target, limit, distance, now, more, extra, mark, stamp, into
 
 
 @compiled(
-    types.intp(
-        INTS, INTS, INTS, INTS, INTS, INTS, INTS, INTS, INTS, INTS, INT, READ[1],
-        READ[1], READ[2], INTS, INTS, INTS, WRITE[1], WRITE[1], INT, INT,
-    )
-)  # fmt: skip
+    "read_int32s1 read_int32s1 read_int32s1 read_int32s1 read_int32s1 read_int32s1 "
+    "read_int32s1 read_int32s1 read_int32s1 read_int32s1 index read1 read1 read2 "
+    "read_int32s1 read_int32s1 read_int32s1 write1 write1 index index"
+)
 def driver_replies(
     group_origin, group_class, group_start, tails, heads, start, out, into_start, into, targets,
     first, now, more, extra, path_pair, path_start, path_links, own, reply, begin, end,
@@ -110,12 +105,11 @@ def _shift(path, sign, path_start, path_links, flow, free, rise, capacity, power
 
 
 @compiled(
-    types.intp(
-        INTS, INTS, INTS, INTS, INTS, INTS, INTS, INTS, INTS, INTS, INT, READ[1],
-        READ[1], READ[1], READ[1], READ[2], WRITE[1], INTS_OUT, INTS_OUT, INTS_OUT, WRITE[1],
-        INTS_OUT, INTS_OUT, INTS_OUT, INT, INT, types.float64, WRITE[1],
-    )
-)  # fmt: skip
+    "read_int32s1 read_int32s1 read_int32s1 read_int32s1 read_int32s1 read_int32s1 "
+    "read_int32s1 read_int32s1 read_int32s1 read_int32s1 index read1 read1 read1 read1 "
+    "read2 write1 int32s1 int32s1 int32s1 write1 int32s1 int32s1 int32s1 index index "
+    "float write1"
+)
 def move_drivers(
     group_origin, group_class, group_start, tails, heads, start, out, into_start, into, targets,
     first, free, rise, capacity, power, extra, flow, head, following, path_pair, path_flow,

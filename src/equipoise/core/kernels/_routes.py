@@ -1,4 +1,4 @@
-"""Shortest paths and path flows, compiled by Numba.
+"""Shortest paths and path flows, for Numba.
 
 Links are arrays. `start` and `out` list the links that leave each node: those of node i are
 `out[start[i]:start[i + 1]]`. Nodes below `first` are zones: paths begin and end there and never
@@ -10,14 +10,8 @@ pays on top of it, `extra[m, l]`.
 """
 
 import numpy as np
-from numba import types
 
-from equipoise.core.kernels._compile import READ, WRITE, compiled
-
-INTS = types.Array(types.int32, 1, "C", readonly=True)
-INTS_OUT = types.Array(types.int32, 1, "C")
-TABLE_OUT = types.Array(types.int32, 2, "C")
-INT = types.intp
+from equipoise.core.kernels._compile import compiled
 
 
 @compiled()
@@ -75,7 +69,7 @@ def tree(origin, costs, start, out, heads, first, distance, last, heap, place):
         for k in range(start[node], start[node + 1]):
             link = out[k]
             to, length = heads[link], distance[node] + costs[link]
-            if length < distance[to]:
+            if length < distance[to] and place[to] != -2:  # rounding reopens no node
                 distance[to], last[to] = length, link
                 if place[to] == -1:
                     heap[size], place[to] = to, size
@@ -84,10 +78,8 @@ def tree(origin, costs, start, out, heads, first, distance, last, heap, place):
 
 
 @compiled(
-    types.intp(
-        INTS, READ[1], INTS, INTS, INTS, INT, WRITE[2], TABLE_OUT, INT, INT
-    )
-)  # fmt: skip
+    "read_int32s1 read1 read_int32s1 read_int32s1 read_int32s1 index write2 int32s2 index index"
+)
 def shortest_trees(origins, costs, start, out, heads, first, distance, last, begin, end):
     """The trees of shortest paths from origins `begin` to `end`."""
     nodes = distance.shape[1]
@@ -171,12 +163,10 @@ def _add_path(pair, origin, target, last, tails, head, following, path_pair, pat
 
 
 @compiled(
-    types.intp(
-        INTS, INTS, INTS, INTS, READ[1], INTS, INTS, INTS, INTS, INT, READ[1], READ[1],
-        READ[1], READ[1], READ[2], WRITE[1], INTS_OUT, INTS_OUT, INTS_OUT, WRITE[1], INTS_OUT,
-        INTS_OUT, INTS_OUT, INT, INT, WRITE[1],
-    )
-)  # fmt: skip
+    "read_int32s1 read_int32s1 read_int32s1 read_int32s1 read1 read_int32s1 read_int32s1 "
+    "read_int32s1 read_int32s1 index read1 read1 read1 read1 read2 write1 int32s1 int32s1 "
+    "int32s1 write1 int32s1 int32s1 int32s1 index index write1"
+)
 def extend_paths(
     group_origin, group_class, group_start, targets, demand, tails, heads, start, out, first, free,
     rise, capacity, power, extra, flow, head, following, path_pair, path_flow, path_start,
@@ -229,11 +219,9 @@ def extend_paths(
 
 
 @compiled(
-    types.intp(
-        INTS, READ[1], READ[1], READ[1], READ[1], READ[2], WRITE[1], INTS, INTS, INTS,
-        WRITE[1], INTS, INTS, INTS_OUT, INT, types.float64,
-    )
-)  # fmt: skip
+    "read_int32s1 read1 read1 read1 read1 read2 write1 read_int32s1 read_int32s1 "
+    "read_int32s1 write1 read_int32s1 read_int32s1 int32s1 index float"
+)
 def shift_flows(
     pair_class, free, rise, capacity, power, extra, flow, head, following, path_pair, path_flow,
     path_start, path_links, counts, sweeps, enough,
