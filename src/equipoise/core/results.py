@@ -471,6 +471,11 @@ def certificate_from_plain(plain: Mapping[str, Any]) -> Certificate:
     True
     """
     kind = plain.get("kind")
+    if kind == "network":
+        from equipoise.core.network_results import NetworkCertificate  # which imports this module
+
+        return NetworkCertificate.from_plain(plain)
     if kind not in _CERTIFICATES:
-        raise InputError("certificate", f"a kind among {', '.join(_CERTIFICATES)}", repr(kind))
+        expected = f"a kind among {', '.join(_CERTIFICATES)}, network"
+        raise InputError("certificate", expected, repr(kind))
     return _CERTIFICATES[kind].from_plain(plain)

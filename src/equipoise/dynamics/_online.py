@@ -182,7 +182,9 @@ class Online:
         t = np.int32(self.rounds + 1)
         with single_precision():
             happened = (np.int32(action), np.float32(scaled))
-            told = None if other is None else np.int32(checks.check_count("other", other, at_least=0))
+            told = (
+                None if other is None else np.int32(checks.check_count("other", other, at_least=0))
+            )
             found = self._step(self._memory, t, *happened, told, *places)
         self._read(*found)
         self.rounds, self._here, self._asked = self.rounds + 1, then, None

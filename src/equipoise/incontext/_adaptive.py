@@ -230,9 +230,7 @@ class AdaptiveTokens(Tokens):
         told = self._open(count, shown)[1 : 1 + 1 + self.actions - FEWEST + 1]
         missing = (count - seen) / self.actions
         numbers = jnp.stack([share, missing, *change])
-        return jnp.concatenate(
-            [jnp.zeros(1), told, numbers, by_slot.reshape(-1), beside, clock(t)]
-        )
+        return jnp.concatenate([jnp.zeros(1), told, numbers, by_slot.reshape(-1), beside, clock(t)])
 
 
 def _ranks(here: Float[Array, "rounds actions"]) -> Int[Array, " actions"]:

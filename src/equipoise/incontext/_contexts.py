@@ -336,9 +336,7 @@ def gaps(tables: Tables, x: Array, y: Array) -> Float[Array, "batch records"]:
     return game(tables.reward, tables.transition, tables.discount, x, y)
 
 
-def policies_after(
-    players: Players, models: Transformer, context: Context
-) -> tuple[Array, Array]:
+def policies_after(players: Players, models: Transformer, context: Context) -> tuple[Array, Array]:
     """Policies of both seats before every round of a context, and after the last."""
     rounds, tokens = context.actions.shape[2], players.tokens
     if isinstance(tokens, AdaptiveTokens):

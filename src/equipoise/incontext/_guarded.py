@@ -106,7 +106,9 @@ class GuardedPlayer(ContextLearner):
         losses = state.losses + loss * jnp.concatenate([advice[action][None], here])
         # All games are in the same round: beyond its training the player costs nothing.
         player = jax.lax.cond(
-            t <= self.rounds, lambda: self.player.update(state.player, feedback), lambda: state.player
+            t <= self.rounds,
+            lambda: self.player.update(state.player, feedback),
+            lambda: state.player,
         )
         quarter = (t > 0.75 * self.rounds) & (t <= self.rounds)
         late = state.late + jnp.where(quarter, self.player.policy(state.player), 0.0)

@@ -1,4 +1,4 @@
-"""Kernels for the CPU: zero-sum games, Markov games, bimatrix games and their certificates.
+"""Kernels for the CPU: zero-sum games, Markov games, bimatrix games, certificates, road networks.
 
 XLA is the wrong tool for calls on a CPU: it compiles every new shape for a second, a call costs
 tens of microseconds, and a simplex method whose games end at different times runs as long as the
@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 from equipoise.core.kernels import _compile
 from equipoise.core.machine import cores
 
-__all__ = ["choose", "compile_all", "load", "over_games"]
+__all__ = ["choose", "compile_all", "is_installed", "load", "over_games"]
 
 
 class _Kernel(NamedTuple):
@@ -47,6 +47,11 @@ _KERNELS = {
     "markov_gains": _Kernel("_markov_gains", "markov", 2000.0),
     "lemke_howson_loop": _Kernel("lemke_howson", "bimatrix", 250.0),
     "bimatrix_gains": _Kernel("bimatrix", "bimatrix", 400.0),
+    "shortest_trees": _Kernel("_routes", "trees", 200.0),
+    "extend_paths": _Kernel("_routes", "paths", 200.0),
+    "shift_flows": _Kernel("_routes", "paths", 200.0),
+    "driver_replies": _Kernel("_drivers", "drivers", 200.0),
+    "move_drivers": _Kernel("_drivers", "drivers", 200.0),
 }
 #: Seconds that a call takes in Python besides.
 _CALL = 1e-4
@@ -65,7 +70,12 @@ _loaded: dict[str, Callable[..., int]] = {}
 
 
 @cache
-def _is_installed() -> bool:
+def is_installed() -> bool:
+    """Whether Numba can be imported.
+
+    >>> is_installed()
+    True
+    """
     return find_spec("numba") is not None
 
 
@@ -76,7 +86,7 @@ def load(name: str) -> Callable[..., int] | None:
     >>> load("solve_games") is not None
     True
     """
-    if not _is_installed():
+    if not is_installed():
         return None
     from equipoise.core.kernels._numba import machine_code
 
@@ -102,7 +112,7 @@ def choose(name: str, seconds: float) -> tuple[Callable[..., int] | None, str]:
         return _loaded[name], "Numba"
     kernel = _KERNELS[name]
     slow = _CALL + seconds * kernel.slowdown
-    if _is_installed():
+    if is_installed():
         spent = _spent[kernel.group] = _spent.get(kernel.group, 0.0) + slow
         if spent > _COMPILING or (spent > _LOADING and _compile.is_kept(name)):
             for other, row in _KERNELS.items():

@@ -190,6 +190,8 @@ def _type_of(word: str) -> Any:
     plain = {
         "float": types.float64,
         "index": types.intp,
+        "int32s1": types.Array(types.int32, 1, "C"),
+        "read_int32s1": types.Array(types.int32, 1, "C", readonly=True),
         "int32s2": types.Array(types.int32, 2, "C"),
         "int64s1": types.Array(types.int64, 1, "C"),
         "int64s2": types.Array(types.int64, 2, "C"),
