@@ -199,7 +199,7 @@ def certify_normal_form(game: NormalFormGame, policy: Any, concept: str) -> Tabl
         gains[i] = table.restore(gain)
         bound = np.maximum(largest(own + step * size) - value + slack, gain)
         upper[i] = table.restore(bound, up=True)
-        rounding[i] = table.restore(step * largest(size) + slack, up=True)
+        rounding[i] = table.restore((step + 8 * EPS) * largest(size) + slack, up=True)
     last = (*range(1, gains.ndim), 0)
     return TableCertificate(
         gains=gains.transpose(last),
@@ -276,7 +276,7 @@ def _certify_joint(game: NormalFormGame, policy: JointPolicy, concept: str) -> T
         bound = np.maximum(largest(swapped + step * size).sum(-1) - value + slack, gain)
         values[i] = table.restore_value(value)
         gains[i], upper[i] = table.restore(gain), table.restore(bound, up=True)
-        rounding[i] = table.restore(step * largest(size).sum(-1) + slack, up=True)
+        rounding[i] = table.restore((step + 8 * EPS) * largest(size).sum(-1) + slack, up=True)
     last = (*range(1, gains.ndim), 0)
     heard = "to each recommendation" if concept == "ce" else "before anything is recommended"
     return TableCertificate(

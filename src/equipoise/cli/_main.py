@@ -21,6 +21,7 @@ VERBS = {
     "certify": "Say how much each player could gain by leaving a given policy.",
     "games": "List the named games, show one, or write it to a file.",
     "play": "Let two learners play random games, each seeing only its own actions and rewards.",
+    "duel": "Play a game against a player that learns it, and you, while it plays.",
     "learn": "Learn an equilibrium of very many agents from simulated episodes.",
     "offline": "Learn a near-equilibrium of many agents from a log, and say what it supports.",
     "pretrain": "Train players that learn an unseen game of a family while they play it.",

@@ -171,10 +171,10 @@ def _markov_crowd(game: Any, found: Any) -> Parts:
 def _others(found: Any) -> dict[str, Table]:
     """The solution beside the other equilibria of a study."""
     compared = getattr(found, "comparison", ())
-    rows = [(one.name, one.aggregate, one.gain, one.value) for one in compared]
-    columns = ("", "aggregate", "largest gain (ε)", "mean reward")
+    rows = [(one.name, one.aggregate, one.gain, one.value, one.note) for one in compared]
+    columns = ("", "aggregate", "largest gain (ε)", "mean reward", "after a small push")
     if all(row[1] is None for row in rows):  # in a Markov game there is one in every state
-        rows = [(row[0], *row[2:]) for row in rows]
+        rows = [(row[0], *row[2:4]) for row in rows]
         columns = ("", columns[2], "mean reward, over starting states")
     return {"against_other_equilibria": _cut(columns, rows)} if rows else {}
 

@@ -313,6 +313,33 @@ def interaction_map(
     )
 
 
+def outcomes(values: Any, outcome: Any, *, name: str = "parameter", title: str = "") -> Any:
+    """What each value of a parameter led to; the best is a star.
+
+    **Example**
+
+    >>> from equipoise.report import figures
+    >>> figure = figures.outcomes([0.0, 0.1, 0.2], [1.0, 3.0, 2.0], name="toll")
+    >>> figure.axes[0].get_xlabel()
+    'toll'
+    """
+    x, y = np.asarray(values, float), np.asarray(outcome, float)
+    if x.ndim != 1 or not x.size or x.shape != y.shape:
+        found = f"{x.shape} and {y.shape}"
+        raise ValueError(f"values: expected one number for each outcome, found shapes {found}")
+    order, best = np.argsort(x, kind="stable"), int(y.argmax())
+    with canvas(5.2, 3.4) as (figure, axes):
+        # With several parameters, several outcomes belong to one value.
+        line = "o-" if len(np.unique(x)) == len(x) else "o"
+        axes.plot(x[order], y[order], line, color=COLOURS[0], ms=4, lw=1.2, label="games solved")
+        axes.plot(x[best], y[best], "*", color=COLOURS[1], ms=15, label="best")
+        axes.set(xlabel=label(name), ylabel="outcome")
+        axes.set_title(label(title))
+        axes.grid(True, color="#808080", alpha=0.25, lw=0.6)
+        axes.legend(frameon=False)
+    return figure
+
+
 def equilibrium_map(
     aggregates: Any,
     welfare: Any,

@@ -85,16 +85,20 @@ def solve(
 def solve(
     game: AggregativeGame,
     *,
-    objective: str = "regret",
+    concept: str = "nash",
+    objective: Any = "regret",
     welfare: Any = None,
     loss: Any = None,
     sense: str = "max",
     spacing: float | None = None,
+    potential: bool | None = None,
     epsilon: float = 0.0,
     slack: float | str | None = None,
     rounding: str = "vertex",
     key: int = 0,
     tolerance: float | None = None,
+    time_limit: float = TIME_LIMIT,
+    progress: Progress | None = None,
 ) -> Solution: ...
 @overload
 def solve(
@@ -111,6 +115,8 @@ def solve(
     rounding: str = "vertex",
     key: int = 0,
     tolerance: float | None = None,
+    time_limit: float = TIME_LIMIT,
+    progress: Progress | None = None,
 ) -> Solution: ...
 @overload
 def solve(
@@ -149,8 +155,9 @@ def solve(game: Any, **options: Any) -> Solution:
     - `NormalFormGame`: `concept="nash"`, `"ce"`, `"cce"` or `"logit"`, with an `objective` and a
       `time_limit`; see the guide "My game is general-sum". The value has one entry a player. A
       `MatrixGame` takes the same concepts and objectives.
-    - `AggregativeGame`, `AggregativeMarkovGame`: a pure near-Nash policy of very many agents, any
-      or the best for society; `equipoise.aggregative.solve_aggregative` explains the options.
+    - `AggregativeGame`, `AggregativeMarkovGame`: a pure equilibrium of very many agents, any or
+      the best for an objective, or the social optimum; `equipoise.aggregative.solve_aggregative`
+      explains the options.
     - `ContextualGame`, `DecoupledMarkovGame`: a pure equilibrium where best replies find one, and
       otherwise a coarse correlated one.
     - `ContinuousGame`: a Nash equilibrium, by best replies, gradients or a double oracle.
