@@ -5,6 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from soak.certificates import KINDS, cases, check
+from soak.exact import exact
 from soak.processes import markov_gains
 from soak.tables import matrix_gains
 
@@ -37,6 +38,13 @@ def idle(kind: str, rng: np.random.Generator) -> tuple:
     if kind.startswith("markov"):
         game, x, y = idle_markov(rng, 0.9 if kind == "markov" else 0.999)
         return eq.certify(game, (x, y)), markov_gains(game, x, y)
+    if kind == "continuous":
+        weights, points = np.zeros((6, 6)), rng.uniform(0.1, 1.0, size=6)
+        weights[0, 1:], points[0] = rng.normal(size=5), 0.0
+        weights[0, 5] -= weights[0] @ points / points[5]
+        slope = abs(sum(exact(weights[0]) * exact(points)))
+        terms = eq.games.PolynomialTerms(6, pairs={(1, 1): weights})
+        return eq.certify(eq.ContinuousGame(terms), points), [slope, *[Fraction(0)] * 5]
     payoff, x, y = idle_matrix(rng, 1e150 if kind == "matrix of large numbers" else 1.0)
     both = np.stack([payoff, -payoff])
     truth = matrix_gains(payoff, x, y)
@@ -61,7 +69,7 @@ def idle(kind: str, rng: np.random.Generator) -> tuple:
     "kind",
     [
         *("matrix", "matrix of large numbers", "normal-form", "joint", "contextual", "decoupled"),
-        *("markov", "markov, patient", "steps"),
+        *("markov", "markov, patient", "steps", "continuous"),
     ],
 )
 def test_the_rounding_of_a_deviation_counts_where_the_policy_earns_nothing(kind: str) -> None:

@@ -136,12 +136,6 @@ FAULTS: list[Fault] = [
         "error[s] *= 1.0 + 8 * _EPS",
         f"{_EXACTLY}[batch]",
     ),
-    Fault(  # compiled policy iteration ends a thousand times too early
-        "src/equipoise/core/kernels/_markov_gains.py",
-        "if advantage[best] > here + 2.0 * error[s]:",
-        "if advantage[best] > here + 2e3 * error[s]:",
-        f"{_EXACTLY}[batch]",
-    ),
     Fault(  # backward induction without rounding
         "src/equipoise/core/deviations.py",
         "4 * operations * EPS * reach",
@@ -170,7 +164,7 @@ FAULTS: list[Fault] = [
         "src/equipoise/certificates/_continuous.py",
         "best[..., 0] - value, top + slack, 2.0 * slack",
         "best[..., 0] - value, top, 2.0 * slack",
-        f"{_EXACTLY}[continuous]",
+        f"{_IDLE}[continuous]",
     ),
     Fault(  # a tenth of the stated slope of a function
         "src/equipoise/certificates/_continuous.py",

@@ -29,7 +29,7 @@ from equipoise.cli._output import (
     solution_document,
     write_run_page,
 )
-from equipoise.cli._parsing import COMMON, CommonOptions, Game, Settings, check_names
+from equipoise.cli._parsing import COMMON, CommonOptions, Game, Settings, Trips, check_names
 from equipoise.core.errors import InputError
 from equipoise.report import RunFolder, format_value, page_of, record_of
 from equipoise.runs import Record, Run, Table, progress
@@ -57,16 +57,20 @@ class Solve:
       equipoise solve two-roads --concept optimum
       equipoise solve public-good --run runs/public-good
       equipoise solve batch.npz --json > solution.json
+      equipoise solve net.tntp trips.tntp --tolerance 1e-12 --out flows.tntp --report map.html
+      equipoise solve net.tntp trips.tntp --concept optimum
     """
 
-    #: A file (.nfg, .npz, .csv or .toml), or a name that `equipoise games` lists.
+    #: A file (.nfg, .npz, .csv, .toml or .tntp), or a name that `equipoise games` lists.
     game: Game
+    #: The trips of a road network whose links are in a .tntp file.
+    trips: Trips = None
     #: What counts as solved: no player can gain more than this, in units of reward. A small part of
-    #: the range of payoffs if not given.
+    #: the range of payoffs if not given. Of networks: the relative gap, 1e-10 if not given.
     tolerance: float | None = None
     #: Which equilibrium of a general-sum game: nash, ce (correlated), cce (coarse correlated), or
-    #: logit (quantal response, with --option rationality=NUMBER). Of an aggregative game: nash, or
-    #: optimum, the social optimum. Default: nash, and cce for games of many agents.
+    #: logit (quantal response, with --option rationality=NUMBER). Of an aggregative game or a
+    #: network: nash, or optimum, the social optimum. Default: nash, and cce for games of many agents.
     concept: str | None = None
     #: What the equilibrium is best for: welfare, egalitarian, entropy, or one weight for each
     #: player as [1, 2]; of aggregative games welfare, egalitarian, loss or regret. Any by default.
@@ -75,7 +79,7 @@ class Solve:
     time_limit: float | None = None
     #: List all extreme equilibria of two players, or all pure ones of more.
     all: bool = False
-    #: Save the policy to this .json or .npz file.
+    #: Save the policy to this .json or .npz file, or the flows of a network to a .tntp file.
     out: Path | None = None
     #: Write an HTML report to this file.
     report: Path | None = None
@@ -97,10 +101,12 @@ class Solve:
         """Solve, save, show."""
         check_tolerance(self.tolerance)
         check_suffix("report", self.report, ".html", ".htm")
-        check_suffix("out", self.out, ".json", ".npz")
+        check_suffix("out", self.out, ".json", ".npz", ".tntp")
         if self.run is not None:
             check_folder(self.run)
-        game = find_game(self.game, self.set)
+        game = find_game(self.game, self.set, trips=self.trips)
+        if game.kind != "network":
+            check_suffix("out", self.out, ".json", ".npz")
         if self.all:
             return self._show_all(game)
         options = dict(setting(text, "option") for text in self.option)
@@ -116,7 +122,10 @@ class Solve:
         seconds = time.perf_counter() - begun
         policy = eq.games.policy_from_plain((record.solution or {})["policy"])
         if self.out is not None:
-            eq.write_policy(make_folder_of(self.out), policy)
+            if self.out.suffix.lower() == ".tntp":
+                eq.games.write_flows(make_folder_of(self.out), game, policy)
+            else:
+                eq.write_policy(make_folder_of(self.out), policy)
         if self.report is not None:
             session = {"started": "", **describe_environment()}
             place = (Path(self.game), self.game, record.config, record, [], [session], seconds)
@@ -135,6 +144,10 @@ class Solve:
         if self.game not in eq.games.names():  # another file of that name is another game
             with open(self.game, "rb") as file:
                 config["game_sha256"] = hashlib.file_digest(file, "sha256").hexdigest()
+        if self.trips is not None:
+            with open(self.trips, "rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+                config |= {"trips": str(self.trips), "trips_sha256": digest}
         if (self.run / "config.json").exists():
             with Run.open(self.run, config) as run:  # refuses another run before any work
                 if run.finished:

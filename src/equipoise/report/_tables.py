@@ -208,6 +208,7 @@ CONCEPTS = {
     "nash": "Nash: everybody plays independently",
     "cce": "coarse correlated: whoever leaves decides before anything is drawn",
     "ce": "correlated: whoever leaves has been told its own part",
+    "optimum": "optimum: gains at marginal costs, which count what a traveller costs the others",
 }
 IN_MODEL = "in the fitted model"
 
