@@ -36,7 +36,7 @@ test: lint docs pytest
 pytest: $(VENV)/.test
 	EQUIPOISE_REQUIRE_PEERS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-# Damaged files, kills, planted faults, exhaustive checks of certificates: an hour or two.
+# Damaged files, kills, planted faults, exhaustive checks of certificates: about an hour.
 soak: $(VENV)/.test
 	PYTHONPATH=tests $(BIN)/python -m soak $(PARTS)
 

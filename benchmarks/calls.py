@@ -235,7 +235,7 @@ def figure(rows: Rows, path: Path) -> None:
     drawing, axes = pyplot.subplots(figsize=(6.4, 4.0), layout="constrained")
     labels = {
         "ours": "solve, with certificate",
-        "solver alone": "solver alone",
+        "certify": "of which the certificate",
         "peer": "QuantEcon minmax, compiled loop",
     }
     for (name, label), style in zip(labels.items(), ("o-", "o--", "s-"), strict=True):

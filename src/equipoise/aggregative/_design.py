@@ -196,8 +196,13 @@ def _maker(
     return make, charges
 
 
-def _worth(game: Any, solution: Solution, objective: Any, charge: np.ndarray | None) -> float:
-    if callable(objective):
+def _worth(
+    game: Any,
+    solution: Solution,
+    objective: str | Callable[[Solution], float],
+    charge: np.ndarray | None,
+) -> float:
+    if not isinstance(objective, str):
         return float(objective(solution))
     if objective == "egalitarian":
         return float(np.min(solution.certificate.value))

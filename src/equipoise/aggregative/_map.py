@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.spatial import cKDTree
+from scipy.spatial import KDTree
 
 from equipoise.aggregative._cells import Stage, children, feasible_cells, stage_of, tile
 from equipoise.aggregative._classes import group_agents, policy_of
@@ -192,7 +192,7 @@ def regions(stage: Stage, spacing: float) -> list[tuple[np.ndarray, np.ndarray]]
     if not len(centres):
         return []
     sides = np.where(half > 0, 2.0 * half, 1.0)
-    touching = cKDTree(centres / sides).query_pairs(1.5, p=np.inf, output_type="ndarray")
+    touching = KDTree(centres / sides).query_pairs(1.5, p=np.inf, output_type="ndarray")
     ones = np.ones(len(touching))
     graph = sparse.coo_array((ones, (touching[:, 0], touching[:, 1])), (len(centres),) * 2)
     number, labels = sparse.csgraph.connected_components(graph, directed=False)

@@ -105,7 +105,7 @@ def choose(
     bound, feasible, cells, used = np.inf, 0, 0, 0
     if spacing is not None:
         bound, feasible, cells, used = search.branch(spacing, programs)
-    best = search.best
+    best = search.replies.profile(search.best.plays)
     counted = {"cells": cells, "feasible": feasible, "programs": used}
     counted |= {"candidates": search.offered}
     return Chosen(best.plays, best.gain, search.worth, bound, search.method, counted)
@@ -138,12 +138,15 @@ class _Search:
             return
         self.seen.add(key)
         self.offered += 1
+        if self.aim.free:  # gains do not matter
+            self.tries -= 1
+            plays = self._climb(plays) if self.tries >= 0 else plays
+            self._keep(Profile(plays, 0.0), "cells and local search")
+            return
         found, method = self.replies.profile(plays), "cells"
         if found.gain > self.tolerance and tries and self.tries > 0:
             self.tries -= 1
             found, method = self.replies.improve(plays, self.tolerance), "best replies"
-        if self.aim.free:
-            found, method = self._climb(found), "local search"
         self._keep(found, method)
 
     def _keep(self, found: Profile, method: str) -> None:
@@ -155,14 +158,14 @@ class _Search:
             return
         self.best, self.worth, self.method = found, worth, method
 
-    def _climb(self, found: Profile) -> Profile:
+    def _climb(self, plays: np.ndarray) -> np.ndarray:
         """Agents move as if they were charged what they do to the others, while the aim gains.
 
         Those charges make a social optimum an equilibrium (Pigou). A part of the agents who would
         move does, as large as helps the most (Frank and Wolfe), and in the end single ones.
         """
         stage, aim = self.stage, self.aim
-        plays, worth = found.plays, aim.worth(stage, found.plays)
+        worth = aim.worth(stage, plays)
         for _ in range(60):
             wanted = self._charged(plays)
             trials = [self.replies.partly(plays, wanted - plays, 0.5**k) for k in range(14)]
@@ -171,7 +174,7 @@ class _Search:
             if worths[best] <= worth + 1e-15 * abs(worth) or self.replies.late:
                 break
             plays, worth = trials[best], worths[best]
-        return self.replies.profile(self._single_moves(plays, worth))
+        return self._single_moves(plays, worth)
 
     def _charged(self, plays: np.ndarray) -> np.ndarray:
         """What everybody would play at charges for what they do to the others' welfare."""
@@ -225,7 +228,9 @@ class _Search:
         tighten what cells promise of rewards: there, only the smallest cells have theirs solved.
         """
         stage, order = self.stage, count()
-        finest = max(0.25 * stage.delta, 1e-10 * float((stage.high - stage.low).max()), 1e-300)
+        width = float((stage.high - stage.low).max())
+        # An optimum is bounded by programs that mix; equilibria are no nearer than agents allow.
+        finest = max(0.0 if self.aim.free else 0.25 * stage.delta, 1e-10 * width, 1e-300)
         one = stage.influence.shape[0] * stage.influence.shape[1]
         most = _WORK // (one * (1 + 4 * stage.dimensions * stage.sampled))
         tight = stage.welfare is not None or self.aim.free or stage.dimensions == 1
@@ -235,14 +240,14 @@ class _Search:
         while True:
             cells += len(todo[0])
             for cell in self._cells(*todo, limit):
-                if not self._beaten(cell.promise):
+                feasible += 1
+                if self._beaten(cell.promise):
+                    left = max(left, cell.promise)  # perhaps better by what does not matter
+                else:
                     heapq.heappush(heap, (-cell.promise, next(order), cell))
-                    feasible += 1
             todo = (np.zeros((0, stage.dimensions)), stage.high - stage.low)
-            if not heap or self._beaten(-heap[0][0]):
-                heap = []
-                break
-            if used >= programs or cells >= most or self.replies.late:
+            over = used >= programs or cells >= most or self.replies.late
+            if over or not heap or self._beaten(-heap[0][0]):
                 break
             self.replies.tell(cells=cells, gain=self.best.gain)
             cell, limit = heapq.heappop(heap)[2], np.inf

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+_NUMPY = np.ndarray, np.generic
 #: Axes shorter than this are worth the copy.
 SHORT = 16
 
@@ -18,7 +19,7 @@ def _batch_last(values: np.ndarray) -> np.ndarray:
 
 def _is_elsewhere(values: Any) -> bool:
     """Whether an array is on an accelerator; no array of NumPy's needs JAX to say so."""
-    if isinstance(values, np.ndarray | np.generic):
+    if isinstance(values, _NUMPY):
         return False
     from equipoise.core.devices import on_accelerator
 

@@ -378,7 +378,7 @@ class Status:
         except ValueError:
             known = ", ".join(Outcome)
             raise ValueError(f"name: expected one of {known}, found {self.name!r}") from None
-        if not hasattr(self.solved, "devices"):  # an array of JAX's stays on its device
+        if type(self.solved) is np.ndarray or not hasattr(self.solved, "devices"):
             object.__setattr__(self, "solved", np.asarray(self.solved, bool))
 
     @property

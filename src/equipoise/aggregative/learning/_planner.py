@@ -159,19 +159,18 @@ def _programs(
 
 
 def polished(stage: Stage, found: list[tuple[Plan, int]]) -> list[tuple[Plan, int]]:
-    """The distinct equilibria that best replies lead to from some plans."""
+    """The distinct equilibria that best replies lead to from some plans, as exact as lemma A."""
+    enough = stage.lipschitz * (stage.dimensions + 1) * stage.delta
     replies, known = Replies(stage), {}
-    for plan, _ in found:
+    for plan, cell in found:
         replies.allow(_REPLIES)
-        profile = replies.improve(plan.plays)
-        if profile.plays.tobytes() not in known:
-            where = {"plays": profile.plays, "aggregate": stage.aggregate(profile.plays)}
-            bound = min(profile.gain, plan.bound)
-            known[profile.plays.tobytes()] = replace(plan, **where, gain=profile.gain, bound=bound)
-    # Lemma A promises no less, so that something is left.
-    least = min(plan.gain for plan in known.values())
-    enough = max(least, stage.lipschitz * (stage.dimensions + 1) * stage.delta)
-    return [(plan, -1) for plan in known.values() if plan.gain <= enough]
+        profile = replies.improve(plan.plays, enough)
+        cell = cell if np.array_equal(profile.plays, plan.plays) else -1
+        where = {"plays": profile.plays, "aggregate": stage.aggregate(profile.plays)}
+        after = replace(plan, **where, gain=profile.gain, bound=min(profile.gain, plan.bound))
+        known.setdefault((profile.plays.tobytes(), cell), (after, cell))
+    least = min(plan.gain for plan, _ in known.values())
+    return [one for one in known.values() if one[0].gain <= max(enough, least)]
 
 
 class Planner:

@@ -3,7 +3,7 @@
 A kernel is plain Python over NumPy arrays. Python can run it as it is (`_lanes` stands in for
 vector instructions), and Numba can compile it (`_numba`), which is imported only then. Both give
 the same bits, on every machine: sums have an order, and products are not fused into them, which
-would make nothing measurably faster.
+would make pivots no faster, and Markov games of a hundred states by a tenth or so.
 
 Machine code is kept in the user's cache folder, in a folder whose name is a digest of the sources
 of all kernels, of Numba's version and of the interpreter. An edit or an upgrade of either compiles
