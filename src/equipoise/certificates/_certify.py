@@ -15,14 +15,13 @@ from equipoise.certificates._oracles import certify_oracle
 from equipoise.certificates._tables import certify_matrix, certify_normal_form
 from equipoise.core import checks
 from equipoise.core.errors import InputError
-from equipoise.core.network_results import NetworkCertificate
+from equipoise.core.network_results import NetworkCertificate, certificate_from_plain
 from equipoise.core.results import (
     AggregativeCertificate,
     Certificate,
     Solution,
     Status,
     TableCertificate,
-    certificate_from_plain,
 )
 from equipoise.games import (
     AggregativeGame,

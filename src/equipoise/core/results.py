@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, final
 
 import numpy as np
 
-from equipoise.core.errors import InputError
 from equipoise.core.reductions import largest, total
 
 #: An array of NumPy's, or one of JAX's on an accelerator.
@@ -454,28 +453,3 @@ class Solution(Generic[P]):
             "tolerance": np.asarray(self.tolerance),
             "stats": stats,
         }
-
-
-#: Kinds of certificates, by the word of their plain form.
-_CERTIFICATES = {kind.kind: kind for kind in (TableCertificate, AggregativeCertificate)}
-
-
-def certificate_from_plain(plain: Mapping[str, Any]) -> Certificate:
-    """The certificate that `Certificate.to_plain` described.
-
-    **Example**
-
-    >>> import equipoise as eq
-    >>> certificate = eq.certify(eq.MatrixGame([[1, -1], [-1, 1]]), ([1, 0], [1, 0]))
-    >>> eq.certificates.certificate_from_plain(certificate.to_plain()) == certificate
-    True
-    """
-    kind = plain.get("kind")
-    if kind == "network":
-        from equipoise.core.network_results import NetworkCertificate  # which imports this module
-
-        return NetworkCertificate.from_plain(plain)
-    if kind not in _CERTIFICATES:
-        expected = f"a kind among {', '.join(_CERTIFICATES)}, network"
-        raise InputError("certificate", expected, repr(kind))
-    return _CERTIFICATES[kind].from_plain(plain)

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from equipoise.core.errors import InputError
-from equipoise.core.results import Certificate, certificate_from_plain
+from equipoise.core.network_results import certificate_from_plain
+from equipoise.core.results import Certificate
 from equipoise.report._folders import RunFolder
 from equipoise.runs import Record, Table
 
