@@ -183,7 +183,7 @@ def best_equilibrium(stage: Stage, options: Options) -> Plan:
     starts = [replies.start(x) for x in points]
     if stage.influence.size * len(starts) > 20_000_000:
         starts = starts[-1:]
-    single = (stage.high > stage.low).sum() <= 1  # its programs take no time
+    single = bool((stage.high > stage.low).sum() <= 1)  # its programs take no time
     programs = options.programs // 8
     if options.free or single:
         programs = options.programs * (10 if single and options.free else 1) // (2 - single)
