@@ -244,12 +244,11 @@ class Online:
             made = _restore(told["learner"]) if made is None else made
             known = made is not None and digest(made).tobytes().hex() == told["digest"]
         if made is None:
-            raise ValueError(
-                "learner: expected the players or the learner that was saved, since the file "
-                "does not describe them, found None"
-            )
+            hint = "pass it again: Online.load(path, learner, seat=...)"
+            expected = "the players or learner that played, which the file does not hold"
+            raise InputError("learner", expected, None, hint)
         if not known:
-            raise ValueError(f"learner: expected the one that was saved in {path}, found another")
+            raise InputError("learner", f"the one that was saved in {path}", "another")
         with as_described(Path(path)):
             return cls._restored(made, told, arrays)
 
