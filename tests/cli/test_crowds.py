@@ -188,7 +188,7 @@ def test_a_policy_in_no_known_format_is_refused_by_the_name_of_the_flag(capsys, 
 WRONG = {
     "spacing=nan": "spacing: expected a number in (0.0, inf), found 'nan'",
     "spacing=inf": "spacing: expected a number in (0.0, inf), found 'inf'",
-    "spacing=NaN": "spacing: expected a number in (0.0, inf), found nan",
+    "spacing=NaN": "spacing: expected a number in (0.0, inf), found 'NaN'",
     "spacing=[1]": "spacing: expected a number in (0.0, inf), found [1]",
     "spacing=true": "spacing: expected a number in (0.0, inf), found True",
     "spacing=1e-9": "spacing: expected at most 4,000,000 cells, found 1e-09",
