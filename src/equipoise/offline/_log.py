@@ -13,6 +13,8 @@ from equipoise.core import checks
 from equipoise.games import Labels
 from equipoise.offline import _checks, _formats
 
+#: The states of agents that are missing from some rows.
+PRESENCE = ("present", "absent")
 #: The tables that rows keep when they are taken out of their episodes.
 _PER_ROW = tuple(name for name in _formats.TABLES if name != "episodes")
 
@@ -118,6 +120,7 @@ class Log:
             players=agents,
             actions=fields["actions_per_agent"],
             states=None if fields["states"] is None else fields["states_count"],
+            contexts=fields["contexts_count"],
         )
         for name, value in fields.items():
             object.__setattr__(self, name, value)
@@ -148,6 +151,11 @@ class Log:
     def agents(self) -> int:
         """Number of agents."""
         return self.actions.shape[1]
+
+    @property
+    def absences(self) -> bool:
+        """Whether the only local state beside the first says that an agent is absent."""
+        return self.horizon == 1 and self.labels.states == PRESENCE
 
     @property
     def policy_shape(self) -> tuple[int, ...]:

@@ -101,8 +101,8 @@ class Model:
     """A game fitted to a log, whose rewards have the given interaction rank.
 
     `game` is what `equipoise.certify` and `equipoise.offline.solve` take; `interactions` says
-    who matters to whom. Of a joint critic that is a network there is no such game: `game` is then
-    None, and `rewards` the network.
+    who matters to whom. Of an aggregate, and of a joint critic that is a network, there is no such
+    game: `game` is then None, and `rewards` the table of own move by aggregate, or the network.
 
     **Example**
 
@@ -115,9 +115,9 @@ class Model:
     """
 
     game: ContextualGame | DecoupledMarkovGame | None
-    #: 1, 2, 3, ... or "joint".
+    #: 1, 2, 3, ..., "sum", "histogram" or "joint".
     rank: int | str
-    #: Standardised terms and their strengths; None for joint critics.
+    #: Standardised terms and their strengths; None for aggregates and joint critics.
     interactions: InteractionMap | None
     #: Behaviour policy, given with the log or estimated from it.
     behaviour: np.ndarray
@@ -140,6 +140,9 @@ class Model:
     rewards: Any = None
     #: (state, action) pairs of agents that were never seen; their transitions are uniform.
     unseen_transitions: int = 0
+    #: How local states begin and go on, and how often each transition was seen.
+    dynamics: Any = None
+    transition_counts: np.ndarray | None = None
 
     @property
     def markov(self) -> bool:
