@@ -22,7 +22,7 @@ from equipoise.offline._log import Log
 from equipoise.offline._select import ROUNDING, Comparison, RankSelection, standard_error
 
 #: Agents whose held-out errors are averaged, at most.
-JUDGES = 8
+JUDGES = 6
 #: Designs with more features than this are not tried; neighbours are then screened first.
 LARGEST = 400
 #: A class is beaten where another's error is lower by so many paired standard errors.
@@ -55,7 +55,7 @@ class Structure:
     """
 
     chosen: int | str
-    #: One dictionary for each class: `name`, `error` and `standard_error` (parts of the variance
+    #: One dictionary for each class: `class` (as `fit` takes it), `name`, `error` and `standard_error` (parts of the variance
     #: of rewards, None where it was not tried), `explained` (part of what can be explained),
     #: `samples_per_parameter` and `note`.
     classes: list[dict[str, Any]]
@@ -88,13 +88,14 @@ class Structure:
         return cls(**{f.name: plain[f.name] for f in fields(cls)})
 
     def __str__(self) -> str:
-        lines = [f"{'class':<30}  held-out error    explained"]
+        width = max(len(one["name"]) for one in self.classes)
+        lines = [f"{'class':<{width}}  held-out error    explained"]
         for one in self.classes:
-            mark = "  <- chosen" if one["name"] == name_of(self.chosen) else ""
+            mark = "  <- chosen" if one["class"] == self.chosen else ""
             told = one["note"] or "not tried"
             if one["error"] is not None:
                 told = f"{one['error']:.4f} +- {one['standard_error']:.4f}  {one['explained']:6.1%}"
-            lines.append(f"{one['name']:<30}  {told}{mark}")
+            lines.append(f"{one['name']:<{width}}  {told}{mark}")
         lines.append(f"{self.floor:.1%} of the variance is noise, by {self.floor_from}")
         lines += [f"refused: {self.refusal}"] if self.refusal else []
         return "\n".join([*lines, *self.warnings])
@@ -188,11 +189,14 @@ def structure_of(
     explainable = max(1.0 - floor, 1e-12)
     classes = [
         {
+            "class": name,
             "name": name_of(name),
             "error": float(error) if np.isfinite(error) else None,
-            "standard_error": float(spread),
-            "explained": float(np.clip((1.0 - error) / explainable, 0.0, 1.0)),
-            "samples_per_parameter": float(rows),
+            "standard_error": float(spread) if np.isfinite(spread) else None,
+            "explained": float(np.clip((1.0 - error) / explainable, 0.0, 1.0))
+            if np.isfinite(error)
+            else None,
+            "samples_per_parameter": float(rows) if np.isfinite(rows) else None,
             "note": plan.notes.get(name, ""),
         }
         for name, error, spread, rows in zip(

@@ -33,7 +33,7 @@ HELD_OUT, BATCH = 0.1, 256
 KINDS = ("table", "kernel", "mlp")
 #: Rows that kernel regression is trained on, at most; distances at which similarity falls by e,
 #: as parts of that of two random joint moves; and penalties, as parts of the diagonal.
-KERNEL_ROWS = 1_200
+KERNEL_ROWS = 800
 KERNEL_WIDTHS, KERNEL_RIDGES = (0.25, 1.0), (0.03, 0.3, 3.0)
 
 
@@ -168,35 +168,41 @@ def joint_kind(log: Log, kind: str, otherwise: str = "kernel") -> str:
     return kind if kind != "auto" else "table" if few else otherwise
 
 
-def predict_joint(train: Log, held: Log, kind: str, key: jax.Array) -> np.ndarray:
-    """(held rows, agents): rewards that a joint critic of the training rows predicts."""
+def predict_joint(
+    train: Log, held: Log, kind: str, key: jax.Array, setting: list[float]
+) -> np.ndarray:
+    """(held rows, agents): rewards that a joint critic of the training rows predicts.
+
+    `setting` keeps the width and the penalty of kernel regression from one call to the next.
+    """
     if kind == "table":
         return joint_table(train)[held.contexts, joint_code(held)]
     if kind == "kernel":
-        return _predict_kernel(train, held)
+        return _predict_kernel(train, held, setting)
     network = fit_joint(train, kind="mlp", key=key).rewards
     inputs = jnp.asarray(held.contexts, jnp.int32), jnp.asarray(held.actions, jnp.int32)
     return np.asarray(network(*inputs))
 
 
-def _predict_kernel(train: Log, held: Log) -> np.ndarray:
+def _predict_kernel(train: Log, held: Log, setting: list[float]) -> np.ndarray:
     """Kernel ridge regression, with width and penalty by a fifth of the rows held out."""
     rows = np.unique(np.linspace(0, train.samples - 1, KERNEL_ROWS).round().astype(int))
     own, rewards = _hot(train)[rows], np.asarray(train.rewards[rows], np.float64)
     mean = rewards.mean(0)
     apart = train.agents + 1.0 - own @ own.T
+    usual, rewards = max(float(apart.mean()), 1e-12), rewards - mean
+    if not setting:
+        out = np.arange(len(rows)) % 5 == 0
+        found = {}
+        for width in KERNEL_WIDTHS:
+            alike = np.exp(-apart / (width * usual))
+            for ridge in KERNEL_RIDGES:
+                weights = _kernel_weights(alike[~out][:, ~out], rewards[~out], ridge)
+                found[width, ridge] = ((rewards[out] - alike[out][:, ~out] @ weights) ** 2).mean()
+        setting.extend(min(found, key=lambda one: found[one]))
+    width, ridge = setting
+    weights = _kernel_weights(np.exp(-apart / (width * usual)), rewards, ridge)
     across = train.agents + 1.0 - _hot(held) @ own.T
-    usual = max(float(apart.mean()), 1e-12)
-    inside, outside = np.arange(len(rows)) % 5 > 0, np.arange(len(rows)) % 5 == 0
-    best = (np.inf, KERNEL_WIDTHS[0], KERNEL_RIDGES[0])
-    for width in KERNEL_WIDTHS:
-        alike = np.exp(-apart / (width * usual))
-        for ridge in KERNEL_RIDGES:
-            weights = _kernel_weights(alike[np.ix_(inside, inside)], (rewards - mean)[inside], ridge)
-            left = (rewards - mean)[outside] - alike[np.ix_(outside, inside)] @ weights
-            best = min(best, (float((left**2).mean()), width, ridge))
-    _, width, ridge = best
-    weights = _kernel_weights(np.exp(-apart / (width * usual)), rewards - mean, ridge)
     return mean + np.exp(-across / (width * usual)) @ weights
 
 

@@ -8,6 +8,8 @@ The work is a sequence of steps that do not depend on when they are done. Ctrl-C
 of them, and a run folder keeps the results of those that are done.
 """
 
+import csv
+import io
 import os
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -19,6 +21,7 @@ import numpy as np
 
 from equipoise.certificates import TableCertificate, certify, solution_from_plain
 from equipoise.core import InputError, Outcome, Solution, Status, checks
+from equipoise.core.files import write_text
 from equipoise.core.randomness import as_key
 from equipoise.games import ContinuousPolicy, Mixture, write_policy
 from equipoise.offline import deep
@@ -157,9 +160,8 @@ def learn(
     >>> bool(low <= eq.certify(game, advice.policy).max_gain <= high)
     True
     """
-    name, declared = "log", {} if critic is None else {"continuous": True}
     if isinstance(log, str | os.PathLike):
-        name, log = Path(log).name, Log.read(log, **declared)
+        log = Log.read(log, **({} if critic is None else {"continuous": True}))
     if not isinstance(log, Log):
         raise InputError("log", "a Log or a path", type(log).__name__)
     options = {
@@ -172,15 +174,17 @@ def learn(
     if run is None:
         return _advice(pipeline(log, options, key, None))
     words = np.asarray(jax.random.key_data(key))
-    config = {"log": name, "fingerprint": log.fingerprint(), **options, "key": words}
+    config = {"log": log.name, "fingerprint": log.fingerprint(), **options, "key": words}
     with Run.start(run, config) as folder:
         if folder.finished:
             return _advice(solution_from_plain(folder.record().solution or {}))
         solution = pipeline(log, options, key, folder)
         if solution.status.name != Outcome.INTERRUPTED:
             write_policy(folder.path / "policy.json", solution.policy)
+            if isinstance(solution.policy, Mixture):
+                _write_table(folder.path / "policy.csv", log, solution.policy)
             labels = {"labels": log.labels.to_plain()}
-            folder.finish(Record(name, folder.config, labels, solution=solution.to_plain()))
+            folder.finish(Record(log.name, folder.config, labels, solution=solution.to_plain()))
         return _advice(solution)
 
 
@@ -332,7 +336,9 @@ class _Discrete:
         if structure.chosen in KINDS:
             return fit(log, structure.chosen)
         rank = int(str(structure.chosen).split()[0])
-        return fit(log, rank, neighbours=structure.neighbours, intervals=intervals)
+        ridge = "evidence" if intervals else self.model.ridge
+        sets = structure.neighbours
+        return fit(log, rank, neighbours=sets, ridge=ridge, intervals=intervals)
 
     @cached_property
     def model(self) -> Model:
@@ -450,6 +456,24 @@ def _promise(found: Bounds, log: Log) -> str:
     )
 
 
+def _write_table(path: Path, log: Log, policy: Mixture) -> None:
+    """How often each agent plays what, in the log's labels."""
+    labels = log.labels
+    chances = policy.marginal().reshape(log.contexts_count, log.horizon, log.agents, -1)
+    chances = chances.reshape(*chances.shape[:3], log.states_count, max(log.actions_per_agent))
+    shown = chances[:, :, :, :1] if log.absences else chances
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(("agent", "context", "step", "state", "action", "probability"))
+    for i in range(log.agents):
+        for c, h, s in np.ndindex(shown[:, :, i, :, 0].shape):
+            for a in range(log.actions_per_agent[i]):
+                place = (labels.player(i), labels.context(c), h, labels.state(s))
+                chance = round(float(shown[c, h, i, s, a]), 6)
+                rows.writerow((*place, labels.action(i, a), chance))
+    write_text(path, text.getvalue())
+
+
 def _unknown(log: Log, places: np.ndarray) -> list[str]:
     """Deviations that the log never shows, in the user's words."""
     told = []
@@ -520,6 +544,7 @@ def _facts(log: Log) -> dict[str, Any]:
         "contexts": log.contexts_count,
         "actions": list(log.actions_per_agent),
         "labels": log.labels.to_plain(),
+        "notes": list(log.notes),
         "warnings": [],
     }
 

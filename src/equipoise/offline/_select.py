@@ -1,7 +1,7 @@
 """Which interaction rank a log supports: held-out error of each, and the smallest that fits."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -14,9 +14,15 @@ from equipoise.offline._aggregate import aggregate_note, fit_aggregate, scores_o
 from equipoise.offline._coverage import count_moves, sizes_of
 from equipoise.offline._fit import neighbour_sets, too_large
 from equipoise.offline._joint import KINDS, joint_kind, predict_joint
-from equipoise.offline._least_squares import bases_of, cells_of, coefficients, evidence
+from equipoise.offline._least_squares import (
+    bases_of,
+    cells_of,
+    evidence,
+    orders_of,
+    penalties_of,
+)
 from equipoise.offline._log import Log
-from equipoise.offline._moments import Design, Moments, add_agent, columns_of
+from equipoise.offline._moments import Design, Moments, add_agent, columns_of, to_orthonormal
 from equipoise.offline.parameters import TOO_LITTLE
 
 #: Ranks whose sums, of one agent and all folds, take more bytes than this are not tried.
@@ -213,6 +219,7 @@ class Comparison:
         self.notes: dict[int | str, str] = {}
         self.rows_per_parameter: dict[int | str, float] = {}
         self._ridges: dict[int | str, dict[int, float]] = {}
+        self._known: dict[int, np.ndarray] = {}
         self._largest, least = largest, isinstance(neighbours, str)
         for rank in tried:
             self._add(rank, rank, self.sets, least)
@@ -301,13 +308,12 @@ class Comparison:
                 return self._joint_errors()
             return self._aggregate_errors(self.aggregates[number])
         name = list(self.entries)[at]
-        agent = int(self.judges[which])
-        folded = self._moments(self.entries[name], agent)
-        total = _sum(folded)
-        left = [_held_out(total.minus(held), held, self._ridge(name)) for held in folded]
-        sums = total.sums[0].sum(0)
-        mean, square = sums[[0, -1], -1] / sums[0, 0]
-        return np.array(left) / max(float(square - mean**2), 1e-300)
+        entry, agent = self.entries[name], int(self.judges[which])
+        sums = self._sums(entry, agent)
+        left = _held_out(sums, entry.designs[agent], self._bases(entry), self._ridge(name))
+        total = sums.sum((0, 1))
+        mean, square = total[[0, -1], -1] / total[0, 0]
+        return left / max(float(square - mean**2), 1e-300)
 
     def by_fold(self, errors: np.ndarray) -> dict[int | str, np.ndarray]:
         """The errors of each class that was tried, fold by fold, from those of all steps."""
@@ -349,27 +355,35 @@ class Comparison:
         """The rows of each fold."""
         return [np.flatnonzero(self.fold == f) for f in range(self.folds)]
 
-    def _moments(self, entry: Entry, agent: int) -> list[Moments]:
-        """Those of one agent, fold by fold."""
-        reward, found, moves = _centred(self.log, agent), [], self.size[1]
+    def _sums(self, entry: Entry, agent: int) -> np.ndarray:
+        """(folds, cells, columns + 1, columns + 1): moments of one agent, fold by fold."""
+        reward, size = _centred(self.log, agent), (entry.situations, self.size[1])
+        found = []
         for rows in self._parts:
-            size = (entry.situations, moves)
             part = Moments.empty([entry.designs[agent]], [agent], self.log.agents, *size)
             where, by_agent = entry.where[rows], self.by_agent[:, rows]
-            part.counts[:] = count_moves(where, by_agent, *size)
             add_agent(part, 0, where, by_agent, reward[rows], np.float64)
-            found.append(part)
-        return found
+            found.append(part.sums[0])
+        return np.stack(found)
+
+    def _bases(self, entry: Entry) -> np.ndarray:
+        """Those of all rows, which serve all folds: they say what a penalty means, no more."""
+        if entry.situations not in self._known:
+            counts = count_moves(entry.where, self.by_agent, entry.situations, self.size[1])
+            self._known[entry.situations] = bases_of(counts)
+        return self._known[entry.situations]
 
     def _ridge(self, name: int | str) -> dict[int, float]:
         """The penalties of a class, from all folds but the first; computed once."""
         if name not in self._ridges:
             entry, rank = self.entries[name], int(str(name).split()[0])
             columns = max(design.columns(self.size[1]) for design in entry.designs)
-            cells = []
+            cells, size = [], (entry.situations, self.size[1])
             for i in _evidence_agents(self.log.agents, columns) if rank > 1 else ():
-                train = _sum(self._moments(entry, int(i))[1:])
-                cells.append(cells_of(train, 0, bases_of(train.counts)))
+                design, agent = entry.designs[i], int(i)
+                train = Moments.empty([design], [agent], self.log.agents, *size)
+                train.sums[0][:] = self._sums(entry, agent)[1:].sum(0)
+                cells.append(cells_of(train, 0, self._bases(entry)))
             self._ridges[name] = evidence(cells, rank) if rank > 1 else {}
         return self._ridges[name]
 
@@ -394,10 +408,10 @@ class Comparison:
             raise InputError("joint", expected, repr(self.joint))
         log, kind = self.log, joint_kind(self.log, "auto" if self.joint is True else self.joint)
         variance = np.maximum(log.rewards.var(0, dtype=np.float64), 1e-300)
-        errors = np.full(self.folds, np.nan)
+        errors, setting = np.full(self.folds, np.nan), list[Any]()
         for f in range(1 if kind == "mlp" else self.folds):
             held, train = log.take(self.fold == f), log.take(self.fold != f)
-            predicted = predict_joint(train, held, kind, self.key)
+            predicted = predict_joint(train, held, kind, self.key, setting)
             left = ((held.rewards - predicted) ** 2).mean(0) / variance
             errors[f] = left[self.judges].mean()
         return errors
@@ -453,23 +467,37 @@ def _evidence_agents(agents: int, columns: int) -> np.ndarray:
     return np.unique(np.linspace(0, agents - 1, max(2, count)).round().astype(int))
 
 
-def _held_out(train: Moments, held: Moments, ridge: dict[int, float]) -> float:
-    """Mean squared error on the rows of `held` of the fit to `train`, from their moments."""
-    cells = cells_of(train, 0, bases_of(train.counts))
-    fitted = coefficients(cells, ridge)
-    moves, sums = held.moves, held.sums[0]
-    squares = 0.0
-    for at, own in enumerate(fitted):
-        weights = np.append(cells.to_raw[at // moves] @ own, -1.0)
-        squares += float(weights @ sums[at] @ weights)
-    return max(squares, 0.0) / max(float(sums[:, 0, 0].sum()), 1.0)
+def _held_out(
+    sums: np.ndarray, design: Design, bases: np.ndarray, ridge: dict[int, float]
+) -> np.ndarray:
+    """(folds,): mean squared errors of the fits to all folds but one, from their moments."""
+    folds, cells, size, _ = sums.shape
+    columns, orders = size - 1, orders_of(design, bases.shape[2])
+    penalty = penalties_of(orders, ridge)
+    errors = np.zeros(folds)
+    for s in range(len(bases)):
+        turn = np.eye(size)
+        turn[:columns, :columns] = to_orthonormal(design, bases[s]).toarray()
+        own = slice(s * (cells // len(bases)), (s + 1) * (cells // len(bases)))
+        held = turn.T @ sums[:, own] @ turn
+        train = held.sum(0) - held
+        rows = train[..., 0, 0].sum(1)
+        mean = (train[..., 0, -1].sum(1) / np.maximum(rows, 1.0))[:, None]
+        gram = train[..., :columns, :columns].copy()
+        gram[..., np.arange(columns), np.arange(columns)] += penalty
+        target = train[..., :columns, -1] - mean[..., None] * train[..., :columns, 0]
+        weights = _solved(gram, target)
+        weights[..., 0] += mean
+        full = np.concatenate([weights, np.full((*weights.shape[:-1], 1), -1.0)], -1)
+        errors += np.einsum("fcp,fcpq,fcq->f", full, held, full)
+    return np.maximum(errors, 0.0) / np.maximum(sums[..., 0, 0].sum(1), 1.0)
 
 
-def _sum(parts: list[Moments]) -> Moments:
-    """One after the other, so that no more than the total is held beside them."""
-    total = parts[0]
-    sums, counts = total.sums[0].copy(), total.counts.copy()
-    for part in parts[1:]:
-        sums += part.sums[0]
-        counts += part.counts
-    return replace(total, sums=[sums], counts=counts)
+def _solved(gram: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """Solutions after one step of refinement: columns may nearly agree."""
+    try:
+        weights = np.linalg.solve(gram, target[..., None])
+        rest = target[..., None] - gram @ weights
+        return (weights + np.linalg.solve(gram, rest))[..., 0]
+    except np.linalg.LinAlgError:
+        return (np.linalg.pinv(gram, hermitian=True) @ target[..., None])[..., 0]
