@@ -18,8 +18,6 @@ import numpy as np
 
 import equipoise as eq
 from equipoise.offline._aggregate import Aggregate
-from equipoise.offline._bounds import best_reply, occupancies
-from equipoise.offline._critics import Dynamics
 
 
 @dataclass(frozen=True)
@@ -51,17 +49,17 @@ def _noisy(draw: Callable[[Any, np.ndarray], np.ndarray]) -> Any:
 
 
 def _skewed(seed: int) -> tuple[Any, eq.offline.Log]:
-    game = eq.games.families.polymatrix(6, 3, scale=0.25, noise=0.15).sample(key=seed)
+    game = eq.games.families.polymatrix(5, 3, scale=0.25, noise=0.15).sample(key=seed)
     rng = np.random.default_rng(seed + 30_000)
-    play = 0.1 + 0.7 * rng.dirichlet(np.full(3, 0.4), (1, 6))
+    play = 0.1 + 0.7 * rng.dirichlet(np.full(3, 0.4), (1, 5))
     return game, eq.offline.collect(game, play, samples=3_000, key=seed + 10_000)
 
 
 def _crowd(seed: int) -> tuple[Any, eq.offline.Log]:
     rng = np.random.default_rng(seed)
-    agents, cells = 12, np.arange(12)
+    agents, cells = 10, np.arange(10)
     table = np.zeros((1, agents, 2, agents))
-    limit = rng.integers(4, 8, agents)
+    limit = rng.integers(3, 7, agents)
     table[0, :, 1] = np.where(cells < limit[:, None], 1.0, -1.0) * rng.uniform(0.5, 1, (agents, 1))
     game = Aggregate(table, ((0,), (1,)), (agents,))
     actions = rng.integers(0, 2, (2_000, agents))
@@ -71,11 +69,11 @@ def _crowd(seed: int) -> tuple[Any, eq.offline.Log]:
 
 FAMILIES = {
     "dense pairs": Family(
-        _plain(eq.games.families.polymatrix, 1_500, agents=8, actions=3, scale=0.25, noise=0.15),
+        _plain(eq.games.families.polymatrix, 1_500, agents=6, actions=3, scale=0.25, noise=0.15),
         {"rank": 2, "neighbours": "all"},
     ),
     "sparse pairs": Family(
-        _plain(eq.games.families.network, 2_000, agents=10, actions=2, degree=2, scale=0.25),
+        _plain(eq.games.families.network, 2_000, agents=8, actions=2, degree=2, scale=0.25),
         {"rank": 2},
     ),
     "triples": Family(

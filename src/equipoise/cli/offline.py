@@ -162,8 +162,9 @@ class Offline:
             print_json({**where, "read_from_disk": known, **record_document(record)})
             return
         tables, stats = tables_of(record), (record.solution or {})["stats"]
-        advice = next(name for name in ("advice", "agents") if name in tables)
-        print_table(cut(tables[advice]), "advice" if advice == "advice" else "agents")
+        first = next((name for name in ("advice", "agents") if name in tables), None)
+        if first is not None:
+            print_table(cut(tables[first]), first)
         counts = sorted(set(stats["actions"]))
         alone, interval = stats.get("single_action", []), stats.get("own_interval")
         facts = {

@@ -182,7 +182,8 @@ class _Judge:
         known = self.counts > 0
         known = known.reshape(self.shape) & _available(log)
         seen = self.counts.reshape(self.shape).sum(-1, keepdims=True) > 0
-        missing = np.argwhere(seen & _available(log) & ~known)
+        unseen = seen & _available(log) & ~known
+        missing = np.argwhere(unseen[..., :1, :] if log.absences else unseen)
         rewards, spread = self.rewards.reshape(self.shape), self._spread().reshape(self.shape)
         devices = [best_reply(self.dynamics, rewards + c * spread, known)[0] for c in (0.0, 1.6)]
         for action in range(self.shape[-1]):

@@ -25,6 +25,7 @@ from jaxtyping import Array, Float, Int
 
 from equipoise.core.simplex import chi_squared_step, project
 from equipoise.games import ContextualGame, DecoupledMarkovGame, Interactions
+from equipoise.offline._aggregate import Aggregate
 
 #: Pairs are one matrix product for each situation where at least this part of them has a term.
 DENSE_SHARE = 0.25
@@ -81,7 +82,7 @@ class ExactCritic(Critic):
     """Expected rewards through the others' occupancies, then one backward pass per agent."""
 
     dynamics: Dynamics
-    terms: Interactions | None
+    terms: Interactions | Aggregate | None
     #: (situations, agents * moves, agents * moves) where pairs are dense, and own terms.
     pairs: Float[Array | np.ndarray, "situations rows columns"] | None
     own: Float[Array | np.ndarray, "situations agents moves"] | None

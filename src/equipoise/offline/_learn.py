@@ -392,7 +392,7 @@ class _Discrete:
         every = policies.reshape(-1, *self.shape[1:]) if learned else self.own[None]
         shown = every if log.states is not None else every[:, :, 0, :, 0]
         mixture = Mixture(shown)
-        certificate = _certificate(self.model, mixture, every)
+        certificate = _certificate(self.model, mixture, every, log.absences)
         if refusal is None:
             status = _status(Outcome.LEARNED, _promise(found, log))
         elif learned:
@@ -435,9 +435,11 @@ class _Discrete:
         return Solution(mixture, np.asarray(certificate.value), certificate, status, stats=stats)
 
 
-def _certificate(model: Model, mixture: Mixture, every: np.ndarray) -> TableCertificate:
-    """Gains in the fitted model."""
-    if model.game is not None:
+def _certificate(
+    model: Model, mixture: Mixture, every: np.ndarray, absences: bool
+) -> TableCertificate:
+    """Gains in the fitted model; agents that are absent have no choice."""
+    if model.game is not None and not absences:
         return in_model(certify(model.game, mixture))
     gains, value = model_gains(model, every)
     concept = "cce" if len(mixture) > 1 else "nash"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.core import Solution
-from equipoise.report._tables import agents_of, format_value, player_names
+from equipoise.report._tables import agents_of, format_value, labels_of, player_names
 from equipoise.runs import Record, Table
 
 #: Longer tables of very many agents are cut; the solution holds all.
