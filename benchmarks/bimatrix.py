@@ -9,12 +9,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from benchmarks.harness import Answer, Arrays, Case, Contender
+from benchmarks.harness import Answer, Arrays, Case, Contender, our_batched
 from benchmarks.harness.measures import as_policy
 
 #: (actions, games) of each case.
 SIZES = ((3, 100_000), (10, 10_000))
 QUICK_SIZES = ((3, 2_000), (10, 200))
+#: How many times as fast as calls from Python a batch should be, by actions.
+GOALS = {3: 10.0, 10: 3.0}
 
 
 def ours(data: Arrays) -> Callable[[int], Answer]:
@@ -102,17 +104,19 @@ def measure(data: Arrays, answer: Answer) -> float:
 
 
 def cases(quick: bool) -> list[Case]:
-    """One case per size."""
+    """Two cases per size: beside calls from Python, and beside a compiled loop."""
     needs = ("quantecon", "numba")
-    contenders = (
+    ours_alone, ours_together = our_batched(ours)
+    called = (
+        ours_alone,
         Contender(
-            "ours, one core", ours, ours=True, batched=True, how="one batched call",
-            compiles=True, notes="with certificate", timeout=300.0,
+            "QuantEcon lemke_howson", quantecon, needs=needs, how="Python call per game",
+            compiles=True, notes="game object built in the call", timeout=300.0,
         ),
-        Contender(
-            "ours, all cores", ours, ours=True, batched=True, how="one batched call",
-            compiles=True, notes="with certificate", timeout=300.0, cores=None,
-        ),
+    )  # fmt: skip
+    compiled = (
+        ours_alone,
+        ours_together,
         Contender(
             "ours, pivots alone", ours_pivots, ours=True, batched=True, how="one batched call",
             compiles=True, timeout=300.0,
@@ -121,21 +125,23 @@ def cases(quick: bool) -> list[Case]:
             "QuantEcon lemke_howson, compiled loop", quantecon_loop, needs=needs,
             how="compiled loop", compiles=True, timeout=300.0,
         ),
-        Contender(
-            "QuantEcon lemke_howson", quantecon, needs=needs, how="Python call per game",
-            compiles=True, notes="game object built in the call", timeout=300.0,
-        ),
     )  # fmt: skip
 
-    def case(actions: int, games: int) -> Case:
+    def case(actions: int, games: int, how: str, contenders: tuple[Contender, ...], goal: float):
         shape = (games, 2, actions, actions)
         return Case(
-            name=f"{actions}x{actions}, {games:,} games",
+            name=f"{actions}x{actions}, {games:,} games, {how}",
             unit="game",
             items=games,
             data=lambda: {"payoffs": np.random.default_rng(actions).random(shape)},
             contenders=contenders,
             measure=measure,
+            measured="max gain",
+            goal=goal,
         )
 
-    return [case(*size) for size in (QUICK_SIZES if quick else SIZES)]
+    found = []
+    for actions, games in QUICK_SIZES if quick else SIZES:
+        found.append(case(actions, games, "calls from Python", called, GOALS[actions]))
+        found.append(case(actions, games, "compiled loop", compiled, 1.0))
+    return found

@@ -15,7 +15,6 @@ of 128. Three ways to do a step:
 Times are processor times, so that other processes on the machine count less.
 """
 
-import time
 from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
@@ -24,22 +23,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.harness import Answer, Arrays, Case, Contender
+from benchmarks.harness.measures import processor_time
 from benchmarks.peers import deep_actor_critics as peers
 
 BATCH, WIDTH, STEPS = 256, 64, 4
 ACTOR_WIDTH, ACTOR_DEPTH = 128, 3
-
-
-def processor_time(work: Callable[[], float]) -> Callable[[int], Answer]:
-    """Report the processor time of the work, and the critics' loss that it ends with."""
-
-    def run(count: int) -> Answer:
-        wall, processor = time.perf_counter(), time.process_time()
-        loss = work()
-        wall, processor = time.perf_counter() - wall, time.process_time() - processor
-        return {"time_factor": np.float64(processor / wall), "loss": np.float64(loss)}
-
-    return run
 
 
 def _prepared(data: Arrays, depth: int) -> tuple[Any, Any, Any]:

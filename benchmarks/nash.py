@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from benchmarks.harness import Answer, Arrays, Case, Contender
+from benchmarks.harness import Answer, Arrays, Case, Contender, our_batched
 from benchmarks.harness.measures import as_policy, matrix_nash_conv
 
 #: (actions, games) of each case.
@@ -170,14 +170,7 @@ def contenders(actions: int) -> tuple[Contender, ...]:
     quantecon = ("quantecon", "numba")
     per_game = "Python call per game"
     return (
-        Contender(
-            "ours, one core", ours, ours=True, batched=True, how="one batched call",
-            compiles=True, notes="with certificate", timeout=300.0,
-        ),
-        Contender(
-            "ours, all cores", ours, ours=True, batched=True, how="one batched call",
-            compiles=True, notes="with certificate", timeout=300.0, cores=None,
-        ),
+        *our_batched(ours),
         Contender(
             "ours, solver alone", ours_kernel, ours=True, batched=True, how="one batched call",
             compiles=True, timeout=300.0,

@@ -6,13 +6,13 @@ it is given ready-made. Times are processor times, so that other processes on th
 less.
 """
 
-import time
 from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 
 from benchmarks.harness import Answer, Arrays, Case, Contender
+from benchmarks.harness.measures import processor_time
 
 #: Rounds of a game; the paper's vocabulary writes two tokens a round, after a start token.
 ROUNDS = 128
@@ -21,18 +21,6 @@ LENGTH = 1 + 2 * ROUNDS
 SEQUENCES, STEPS = 32, 4
 FEATURES, ACTIONS = 27, 3
 LEARNING_RATE = 1e-3
-
-
-def processor_time(work: Callable[[], float]) -> Callable[[int], Answer]:
-    """Report the processor time of the work, and the loss that it ends with."""
-
-    def run(count: int) -> Answer:
-        wall, processor = time.perf_counter(), time.process_time()
-        loss = work()
-        wall, processor = time.perf_counter() - wall, time.process_time() - processor
-        return {"time_factor": np.float64(processor / wall), "loss": np.float64(loss)}
-
-    return run
 
 
 def ours(micro_batch: int | None, data: Arrays) -> Callable[[int], Answer]:

@@ -9,16 +9,25 @@ commands that tests start read from a folder that lives as long as the tests do:
 code, so the same numbers, and never that of an earlier run.
 """
 
+import ctypes
 import os
+import resource
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 # A shell that starts the tests in the background (nohup make test &) makes them ignore Ctrl-C, and
 # everything they start inherits that. Python puts its own handler in place only if it is not so.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Processes that tests start import this checkout too, whatever is installed.
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    [str(Path(__file__).parents[1] / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
+)
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -84,11 +93,32 @@ def _write_axes_down(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
+#: Memory of a worker, in bytes, beyond which it forgets what it has compiled.
+ENOUGH = 1.2e9
+
+
+def _forget() -> None:
+    """Forget compiled programs, and give their memory back to the system."""
+    jax.clear_caches()
+    if sys.platform == "linux":
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _forget_programs() -> Iterator[None]:
     """Forget what a module has compiled: programs would pile up to gigabytes in each worker."""
     yield
-    jax.clear_caches()
+    _forget()
+
+
+@pytest.fixture(autouse=True)
+def _forget_programs_early() -> Iterator[None]:
+    """Forget them within a module, too, once there are very many."""
+    yield
+    if sys.platform == "linux":
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        if pages * resource.getpagesize() > ENOUGH:
+            _forget()
 
 
 @pytest.fixture

@@ -52,6 +52,17 @@ class Contender:
     skip: str = ""
 
 
+def our_batched(prepare: Callable[[Arrays], Callable[[int], Answer]]) -> tuple[Contender, ...]:
+    """Our solver in one batched call, certificate included, on one core and on all of them."""
+    return tuple(
+        Contender(
+            f"ours, {name}", prepare, ours=True, batched=True, how="one batched call",
+            compiles=True, notes="with certificate", timeout=300.0, cores=cores,
+        )
+        for name, cores in (("one core", 1), ("all cores", None))
+    )  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Case:
     """One table: the same data for every contender."""

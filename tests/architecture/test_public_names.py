@@ -24,7 +24,11 @@ WITHOUT_EXAMPLE = {
         *("CertifiedOutput", "History", "PlayState", "Recorded"),
         *("loop.Event", "loop.LoopState", "loop.Remembered", "loop.Seats", "loop.Seen"),
     )
-} | {"equipoise.runs.Interrupt", "equipoise.runs.Progress"}
+} | {
+    "equipoise.runs.Interrupt",
+    "equipoise.runs.Progress",
+    "equipoise.solvers.no_regret.Critic",
+}
 
 
 def test_nothing_but_public_names_is_shown():

@@ -66,6 +66,30 @@ def test_tables_are_printed_and_kept(capsys, tmp_path, players, monkeypatch):
     assert list(document["tables"]["gap"][0]) == ["who", "16", "32"]
 
 
+def test_what_was_done_before_an_interruption_is_kept(capsys, tmp_path, players, monkeypatch):
+    def interrupted(*_, run, **more):
+        if run is not None:
+            run.checkpoint(1, {"found": 0.5})
+        raise KeyboardInterrupt
+
+    folder = tmp_path / "run"
+    command = ["evaluate", str(players), *SMALL, "--run", str(folder)]
+    with monkeypatch.context() as patch:
+        patch.setattr("equipoise.incontext.evaluation.evaluate", interrupted)
+        assert main(command) == 130
+        assert f"kept in {folder}; to go on, give the same command" in capsys.readouterr().err
+        assert main(command[:-2]) == 130
+        assert capsys.readouterr().err == "interrupted\n"
+
+    def goes_on(*given, run, **more):
+        assert run.restore({"found": 0.0}) == {"found": 0.5}
+        return measured(*given, **more)
+
+    monkeypatch.setattr("equipoise.incontext.evaluation.evaluate", goes_on)
+    assert main(command) == 0
+    assert (folder / "report.html").exists()
+
+
 def test_the_unit_of_markov_gaps_is_told(capsys, monkeypatch):
     monkeypatch.setattr("equipoise.incontext.evaluation.evaluate", measured)
     for name, told in (("markov3", True), ("iid3", False)):

@@ -5,6 +5,7 @@ import json
 import pytest
 from matplotlib.figure import Figure
 
+from equipoise import runs
 from equipoise.cli import main
 from equipoise.papers import FIGURES, PAPERS, aggregative_learning, aggregative_planning
 from equipoise.runs import Record
@@ -78,6 +79,16 @@ def test_what_was_done_before_an_interruption_is_kept(small, tmp_path, capsys, m
     assert main([*command, "--json"]) == 0
     figures = json.loads(capsys.readouterr().out)["figures"]
     assert [figure["read_from_disk"] for figure in figures] == [True, False]
+
+
+def test_the_progress_line_counts_the_figures(small, tmp_path, monkeypatch):
+    lines = []
+    monkeypatch.setattr(
+        "equipoise.cli.reproduce.progress",
+        lambda *told, **options: lines.append((told, options)) or runs.progress(*told, **options),
+    )
+    assert main(["reproduce", "aggregative", "--run", str(tmp_path / "figures")]) == 0
+    assert lines == [(("figures of aggregative",), {"total": 2})]
 
 
 def test_another_seed_or_scale_is_not_taken_for_the_first(small, tmp_path, capsys):

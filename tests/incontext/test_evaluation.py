@@ -1,5 +1,7 @@
 """The evaluation of players: static policies, learners, opponents, one record."""
 
+import signal
+
 import numpy as np
 import pytest
 from sample_players import random_players
@@ -8,9 +10,10 @@ import equipoise as eq
 from equipoise import dynamics, incontext
 from equipoise.dynamics import Mean
 from equipoise.games import families
-from equipoise.incontext._static import best_static, static_policies
+from equipoise.incontext import evaluation, static_policies
+from equipoise.incontext._static import best_static
 from equipoise.incontext.evaluation import beyond_value, make_opponents, rounds_to_gap
-from equipoise.runs import Record
+from equipoise.runs import Record, Run
 
 FAMILY = families.uniform(3)
 GAMES = FAMILY.sample(8, key=1)  # as many as in the example of `evaluate`
@@ -46,6 +49,32 @@ def test_the_record_holds_everything(record, tmp_path):
     assert pairs == {(name, seat) for name in met for seat in ("row", "column")}
     record.save(tmp_path)
     assert Record.load(tmp_path).tables["gap"].rows == record.tables["gap"].rows
+
+
+def test_an_interrupted_evaluation_goes_on(record, tmp_path, monkeypatch):
+    players, search = random_players(seeds=2), evaluation.rounds_to_gap
+
+    def evaluate():
+        with Run.start(tmp_path / "run", {}) as run:
+            return incontext.evaluate(
+                *(players, GAMES, 20, 1), training=FAMILY, training_games=20, search=40,
+                opponent_games=4, run=run,
+            )  # fmt: skip
+
+    def interrupted(*given, **options):
+        signal.raise_signal(signal.SIGINT)
+        return search(*given, **options)
+
+    monkeypatch.setattr(evaluation, "rounds_to_gap", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        evaluate()
+    monkeypatch.setattr(evaluation, "rounds_to_gap", search)
+    monkeypatch.setattr(evaluation, "learner_curves", lambda *_: pytest.fail("played again"))
+    again = evaluate()
+    assert again.tables == record.tables
+    assert again.scalars == record.scalars
+    for name, array in record.arrays.items():
+        np.testing.assert_array_equal(again.arrays[name], array)
 
 
 def test_the_numbers_are_those_of_play(record):

@@ -1,5 +1,6 @@
 """Several families trained in one program: each as if alone."""
 
+import signal
 from dataclasses import replace
 
 import jax
@@ -7,8 +8,9 @@ import numpy as np
 import pytest
 
 import equipoise as eq
-from equipoise.incontext import _train
+from equipoise.incontext import _sweep
 from equipoise.incontext._attention import attend_in_chunks as attend
+from equipoise.runs import Run
 
 BASE = eq.games.families.uniform(actions=2).sample(key=0)
 NEAR = [eq.games.families.perturbed(BASE, scale) for scale in (0.1, 0.3)]
@@ -24,10 +26,10 @@ def leaves(players):
 def test_each_family_is_trained_as_if_alone_and_together_as_one_after_the_other():
     keys = [jax.random.fold_in(jax.random.key(0), i) for i in range(2)]
     alone = eq.incontext.sweep(NEAR, TINY, key=0)
-    trainers = [_train._trainer(f, TINY, None, k) for f, k in zip(NEAR, keys, strict=True)]
+    trainers = [_sweep._trainer(f, TINY, None, k) for f, k in zip(NEAR, keys, strict=True)]
     # No held-out value chooses among the weights of a single evaluation.
     single = eq.incontext.pretrain(trainers[1].family, TINY, key=keys[1])
-    (together,) = _train._together([trainers], keys)
+    (together,) = _sweep._together([trainers], keys)
     for mine, other in zip(leaves(alone[1]), leaves(single), strict=True):
         np.testing.assert_array_equal(mine, other)
     for one, other in zip(alone, together, strict=True):
@@ -41,8 +43,8 @@ def test_sizes_side_by_side_in_one_program_are_those_of_programs_of_their_own():
     sizes = [TINY, replace(TINY, width=16, hidden=4)]
     alone = eq.incontext.sweep(NEAR, sizes, key=0)
     keys = [jax.random.fold_in(jax.random.key(0), i) for i in range(2)]
-    groups = [_train._group(NEAR, config, None, keys) for config in sizes]
-    together = _train._together(groups, keys)
+    groups = [_sweep._group(NEAR, config, None, keys) for config in sizes]
+    together = _sweep._together(groups, keys)
     assert [each.models.embed.shape[-2] for some in alone for each in some] == [8, 8, 16, 16]
     for some, others in zip(alone, together, strict=True):
         for one, other in zip(some, others, strict=True):
@@ -54,11 +56,35 @@ def test_sizes_side_by_side_in_one_program_are_those_of_programs_of_their_own():
         eq.incontext.sweep(NEAR, [], key=0)
 
 
+@pytest.mark.parametrize("train", [_sweep._one_by_one, _sweep._together])
+def test_a_sweep_that_was_interrupted_goes_on_to_the_same_weights(train, tmp_path, monkeypatch):
+    config = replace(TINY, steps=6, play_ahead=2)
+    keys = [jax.random.fold_in(jax.random.key(0), i) for i in range(2)]
+    step, name = _sweep.step_key, "step_key"
+    whole = train([_sweep._group(NEAR, config, None, keys)], keys)
+
+    def interrupted(key, done):
+        if done == 2:
+            monkeypatch.setattr(_sweep, name, step)
+            signal.raise_signal(signal.SIGINT)
+        return step(key, done)
+
+    monkeypatch.setattr(_sweep, name, interrupted)
+    with Run.start(tmp_path / "run", {}) as run, pytest.raises(KeyboardInterrupt):
+        train([_sweep._group(NEAR, config, None, keys)], keys, run)
+    with Run.start(tmp_path / "run", {}) as run:
+        assert run.step == 2
+        resumed = train([_sweep._group(NEAR, config, None, keys)], keys, run)
+    for one, other in zip(whole[0], resumed[0], strict=True):
+        for mine, its in zip(leaves(one), leaves(other), strict=True):
+            np.testing.assert_array_equal(mine, its)
+
+
 def test_training_sets_of_several_sizes_are_repeated_to_one():
     keys = [jax.random.key(i) for i in range(2)]
     sizes = (2, 3)
-    made = [_train._trainer(f, TINY, n, k) for f, n, k in zip(NEAR, sizes, keys, strict=True)]
-    equal = _train._equal_sets(made)
+    made = [_sweep._trainer(f, TINY, n, k) for f, n, k in zip(NEAR, sizes, keys, strict=True)]
+    equal = _sweep._equal_sets(made)
     for trainer, size in zip(equal, sizes, strict=True):
         games = np.asarray(trainer.games.tables.reward).reshape(-1, 6).T
         _, counts = np.unique(games, axis=0, return_counts=True)

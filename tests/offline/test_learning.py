@@ -10,9 +10,9 @@ from support import peer
 import equipoise as eq
 from equipoise.core.precision import double_precision
 from equipoise.offline import parameters
-from equipoise.offline._critics import STEPS, ExactCritic
 from equipoise.offline._gap import covered_gains
 from equipoise.offline.theory import chi_squared
+from equipoise.solvers.no_regret import STEPS, ExactCritic
 
 
 def objective(name, p, policy, q, nu, step, strength):

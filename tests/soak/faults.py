@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
+#: Seconds that the tests of one fault may take.
+_LIMIT = 900
 
 
 class Fault(NamedTuple):
@@ -57,6 +59,12 @@ FAULTS: list[Fault] = [
         "t.cost < -16e3 * precision",
         "tests/core/test_zerosum.py",
     ),
+    Fault(  # compiled answers are refined a thousand times too little
+        "src/equipoise/core/kernels/_zerosum.py",
+        "return _EPS * (4.0 + 0.125 * (m + n))",
+        "return _EPS * (4e6 + 0.125 * (m + n))",
+        "tests/core/kernels/test_zero_sum_kernels.py",
+    ),
     Fault(  # a matrix game's certificate without rounding
         "src/equipoise/certificates/_tables.py",
         "slack = 2.0 * step * reach + table.tiny",
@@ -65,8 +73,8 @@ FAULTS: list[Fault] = [
     ),
     Fault(  # a normal form's certificate without rounding
         "src/equipoise/certificates/_tables.py",
-        "bound = max((own + step * size).max() - value + slack, own.max() - value)",
-        "bound = own.max() - value",
+        "bound = np.maximum(largest(own + step * size) - value + slack, gain)",
+        "bound = gain",
         "tests/certificates/test_certificates_exactly.py",
     ),
     Fault(  # the worst reply instead of the best
@@ -99,6 +107,84 @@ FAULTS: list[Fault] = [
         "_discounted(np.maximum(best, 0.0), reach[some], discount)",
         "tests/certificates/test_certificates_exactly.py",
     ),
+    Fault(  # the bound of a correlated policy without rounding
+        "src/equipoise/certificates/_tables.py",
+        "bound = np.maximum(largest(swapped + step * size).sum(-1) - value + slack, gain)",
+        "bound = gain",
+        "tests/certificates/test_certificates_exactly.py",
+    ),
+    Fault(  # the compiled bound of a matrix game without rounding
+        "src/equipoise/core/kernels/_gains.py",
+        "results[1, g, i] = results[0, g, i] + results[3, g, i]",
+        "results[1, g, i] = results[0, g, i]",
+        "tests/certificates/test_certificates_exactly.py",
+    ),
+    Fault(  # the compiled bound of a bimatrix game without rounding
+        "src/equipoise/core/kernels/bimatrix.py",
+        "results[1, g, player] = max(above - value + slack, best - value)",
+        "results[1, g, player] = best - value",
+        "tests/certificates/test_certificates_exactly.py",
+    ),
+    Fault(  # the compiled residual of one step instead of the sum over all
+        "src/equipoise/core/kernels/_markov_gains.py",
+        "error[s] *= (1.0 + 8 * _EPS) / (1.0 - discount)",
+        "error[s] *= 1.0 + 8 * _EPS",
+        "tests/certificates/test_certificates_exactly.py",
+    ),
+    Fault(  # compiled policy iteration ends a thousand times too early
+        "src/equipoise/core/kernels/_markov_gains.py",
+        "if advantage[best] > here + 2.0 * error[s]:",
+        "if advantage[best] > here + 2e3 * error[s]:",
+        "tests/certificates/test_certificates_exactly.py",
+    ),
+    Fault(  # backward induction without rounding
+        "src/equipoise/core/deviations.py",
+        "4 * operations * EPS * reach",
+        "0.0 * reach",
+        "tests/certificates/test_certificates_exactly.py",
+    ),
+    Fault(  # a deviation of an agent among many at the aggregate that it left
+        "src/equipoise/certificates/_crowds.py",
+        "return x + scale * (influence - left)",
+        "return x + 0.0 * (influence - left)",
+        "tests/certificates/test_certificates_exactly.py",
+    ),
+    Fault(  # the bound of an agent among many without the rounding of the aggregate
+        "src/equipoise/certificates/_crowds.py",
+        "slack = 2.0 * game.lipschitz * moved + 4 * EPS * np.abs(rewards).max(1)",
+        "slack = 0.0 * np.abs(rewards).max(1)",
+        "tests/certificates/test_certificates_exactly.py",
+    ),
+    Fault(  # a bound on a polynomial without its curvature
+        "src/equipoise/core/polynomials.py",
+        "top = np.maximum(low, high) + bend[which] * (right - left) ** 2",
+        "top = np.maximum(low, high)",
+        "tests/core/test_polynomials.py",
+    ),
+    Fault(  # the bound of a polynomial reward without rounding
+        "src/equipoise/certificates/_continuous.py",
+        "best[..., 0] - value, top + slack, 2.0 * slack",
+        "best[..., 0] - value, top, 2.0 * slack",
+        "tests/certificates/test_certificates_exactly.py",
+    ),
+    Fault(  # a tenth of the stated slope of a function
+        "src/equipoise/certificates/_continuous.py",
+        "0.5 * (low + high + reward.lipschitz * length)",
+        "0.5 * (low + high + 0.1 * reward.lipschitz * length)",
+        "tests/certificates/test_continuous_certificates.py",
+    ),
+    Fault(  # arrays of any size are allocated
+        "src/equipoise/core/arrays.py",
+        "if size != rest or cells > 1 << 48:",
+        "if False:",
+        "tests/core/test_arrays.py",
+    ),
+    Fault(  # a checkpoint of another step or run is taken
+        "src/equipoise/runs/_run.py",
+        "        _check_belongs(path, facts, config)\n",
+        "",
+        "tests/runs/test_checkpoints.py tests/runs/test_damaged_folders.py",
+    ),
     Fault(  # a damaged checkpoint is read
         "src/equipoise/runs/_checkpoint.py",
         "if told != _digest(manifest, arrays):",
@@ -129,9 +215,13 @@ def survives(fault: Fault) -> str | None:
         file.write_text(source.replace(fault.text, fault.instead, 1))
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
         environment = {**os.environ, "PYTHONPATH": str(tree / "src")}
-        done = subprocess.run(
-            [*command, *fault.tests.split()], cwd=tree, env=environment, capture_output=True
-        )
+        try:
+            done = subprocess.run(
+                [*command, *fault.tests.split()],
+                cwd=tree, env=environment, capture_output=True, timeout=_LIMIT,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return f"pytest did not end within {_LIMIT} s"
         # 1: some test failed. Anything else (no test, a broken import) proves nothing.
         return None if done.returncode == 1 else f"pytest ended with {done.returncode}"
 

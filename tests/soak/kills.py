@@ -4,36 +4,35 @@ A run that was killed and resumed must hold the same bytes as one that was never
 file but environment.json (the log of starts and stops) and the pages made from it.
 """
 
+import contextlib
 import hashlib
+import importlib
 import json
+import os
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import equipoise as eq
+from equipoise.cli import main as main_of_command
 
 #: Verb -> its arguments; {run} is the folder, {log} a discrete log.
 VERBS = {
-    "solve": ["solve", "bus-or-car", "--run", "{run}"],
-    "play": ["play", "--actions", "3", "--games", "8", "--rounds", "20000", "--run", "{run}"],
-    "learn": [
-        "learn",
-        "demand-response",
-        "--set",
-        "agents=60",
-        "--episodes",
-        "40",
-        "--run",
-        "{run}",
-    ],
-    "offline": ["offline", "{log}", "--run", "{run}"],
-    "pretrain": ["pretrain", "--steps", "12", "--rounds", "8", "--batch", "4", "--run", "{run}"],
+    verb: [verb, *words.split(), "--run", "{run}"]
+    for verb, words in {
+        "solve": "bus-or-car",
+        "play": "--actions 3 --games 8 --rounds 20000",
+        "learn": "demand-response --set agents=60 --episodes 40",
+        "offline": "{log}",
+        "pretrain": "--steps 12 --rounds 8 --batch 4",
+        "evaluate": "iid3 --games 4 --rounds 8 --search 64 --opponent-games 2",
+    }.items()
 }
 
 #: Seconds after which a command counts as hanging.
@@ -52,67 +51,106 @@ def digest(folder: Path) -> dict[str, str]:
     }
 
 
-def start(arguments: list[str], **places: Path) -> subprocess.Popen[bytes]:
-    """Start the command."""
-    filled = [argument.format(**places) for argument in arguments]
-    return subprocess.Popen(
-        [sys.executable, "-m", "equipoise", *filled],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-    )
+class Command:
+    """A command in a process of its own, forked from one that has imported everything.
+
+    Nothing has been computed before the fork, so that no thread of JAX is lost in it.
+    """
+
+    def __init__(self, arguments: list[str], **places: Path):
+        self._errors = places["run"].with_suffix(".err")
+        filled = [argument.format(**places) for argument in arguments]
+        sys.stdout.flush()
+        self.pid = os.fork()
+        if not self.pid:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            os.dup2(os.open(self._errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
+            code = 3
+            with contextlib.suppress(BaseException):
+                code = main_of_command(filled)
+                sys.stderr.flush()
+            os._exit(code)
+
+    def ended(self, seconds: float) -> bool:
+        """Wait at most so long; whether the command has ended."""
+        until = time.monotonic() + seconds
+        while not self._reaped():
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.002)
+        return True
+
+    def _reaped(self) -> bool:
+        if self.pid and os.waitpid(self.pid, os.WNOHANG)[0]:
+            self.pid = 0
+        return not self.pid
+
+    def kill(self) -> None:
+        """End it at once, and wait for that."""
+        if self.pid:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+            self.pid = 0
+
+    def complaint(self) -> str:
+        """The last words of its standard error, once it has ended; one that hangs is killed."""
+        if not self.ended(LIMIT):
+            self.kill()
+            return f"did not end within {LIMIT:g} s"
+        return self._errors.read_text(errors="replace").strip()[-200:]
 
 
-def ended(process: subprocess.Popen[bytes]) -> str:
-    """What a command wrote to its standard error; one that hangs is killed."""
-    try:
-        return process.communicate(timeout=LIMIT)[1].decode()
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.communicate()
-        return f"did not end within {LIMIT:g} s"
+def _write_log(path: Path) -> None:
+    """Write a log of a small game, in a process of its own: this one must not start JAX."""
+    pid = os.fork()
+    if not pid:
+        game = eq.games.families.polymatrix(agents=4, actions=3).sample(key=0)
+        eq.offline.collect(game, samples=600, key=0).write(path)
+        os._exit(0)
+    os.waitpid(pid, 0)
 
 
-def attack(verb: str, cases: int, seed: int) -> dict[str, object]:
-    """Kill one verb `cases` times at random moments of its run."""
+def attack(verb: str, cases: int, seed: int) -> dict[str, Any]:
+    """Kill one verb `cases` times at random moments of its run, some of them early."""
     rng = np.random.default_rng([seed, sorted(VERBS).index(verb)])
     wrong: list[str] = []
+    kills = early = 0
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         log = root / "log.npz"
-        game = eq.games.families.polymatrix(agents=4, actions=3).sample(key=0)
-        eq.offline.collect(game, samples=600, key=0).write(log)
+        _write_log(log)
         begun = time.perf_counter()
-        whole = start(VERBS[verb], run=root / "whole", log=log)
-        message = ended(whole)
+        message = Command(VERBS[verb], run=root / "whole", log=log).complaint()
         length = time.perf_counter() - begun
         if not (root / "whole" / "record.json").exists():
-            return {"kills": 0, "wrong": [f"{verb} did not finish: {message.strip()[-200:]}"]}
+            return {"kills": 0, "wrong": [f"{verb} did not finish: {message}"]}
         truth = digest(root / "whole")
-        kills = 0
-        for _ in range(cases):
+        for case in range(cases):
             broken = root / "broken"
             shutil.rmtree(broken, ignore_errors=True)
-            process = start(VERBS[verb], run=broken, log=log)
-            # From the first moment on: also before config.json is there.
-            time.sleep(float(rng.uniform(0.0, 1.0)) * length)
-            if process.poll() is None:
-                process.send_signal(signal.SIGKILL)
+            # Every fourth kill comes early, as a rule before config.json is there.
+            moment = float(rng.uniform(0.0, 0.02 if case % 4 == 0 else 1.0)) * length
+            command = Command(VERBS[verb], run=broken, log=log)
+            if not command.ended(moment):
+                command.kill()
                 kills += 1
-            ended(process)
-            message = ended(start(VERBS[verb], run=broken, log=log))
+                early += not (broken / "config.json").exists()
+            message = Command(VERBS[verb], run=broken, log=log).complaint()
             found = digest(broken) if broken.exists() else {}
             if found != truth:
                 differ = sorted(k for k in {*truth, *found} if truth.get(k) != found.get(k))
-                wrong.append(f"{', '.join(differ)[:150]} {message.strip()[-150:]}")
-    return {"kills": kills, "wrong": wrong}
+                wrong.append(f"{', '.join(differ)[:150]} {message}")
+    return {"kills": kills, "before config.json": early, "wrong": wrong}
 
 
-def main(cases: int, seed: int) -> dict[str, object]:
+def main(cases: int, seed: int) -> dict[str, Any]:
     """Attack every verb."""
+    for module in ("jax", "numba", *(f"equipoise.cli.{verb}" for verb in VERBS)):
+        importlib.import_module(module)
     failures, kills = 0, {}
     for verb in VERBS:
         found = attack(verb, cases, seed)
         failures += len(found["wrong"])
-        kills[verb] = found["kills"]
+        kills[verb] = [found["kills"], found.get("before config.json", 0)]
         print(json.dumps({"verb": verb, **found}), flush=True)
-    return {"failures": failures, "kills": kills}
+    return {"failures": failures, "kills, of which before config.json": kills}

@@ -61,6 +61,36 @@ class TestNormalForms:
                 ours, theirs = (getattr(c, name) for c in (solution.certificate[k], one))
                 assert ours == pytest.approx(theirs, rel=1e-9, abs=1e-14)
 
+    @pytest.mark.parametrize("concept", ["nash", "ce", "cce"])
+    def test_batches_of_more_players_and_other_concepts(self, concept):
+        game = eq.NormalFormGame(RNG.normal(size=(2, 2, 3, 2, 3, 2)), players=3)
+        objective = None if concept == "nash" else "welfare"
+        solution = eq.solve(game, concept=concept, objective=objective)
+        assert solution.status.ok
+        assert solution.value.shape == (2, 2, 3)
+        assert solution.tolerance.shape == (2, 2)
+        one = eq.solve(game[1, 0], concept=concept, objective=objective)
+        assert solution.value[1, 0] == pytest.approx(one.value)
+        assert solution.certificate[1, 0].concept == concept
+        if objective:
+            assert solution.stats["bound"][1, 0] == pytest.approx(one.stats["bound"])
+
+    def test_batches_of_other_kinds(self):
+        pairs = eq.NormalFormGame(RNG.normal(size=(3, 2, 3, 2)), players=2)
+        noisy = eq.solve(pairs, concept="logit", rationality=2.0)
+        assert noisy.status.solved.tolist() == [True] * 3
+        assert eq.solve(pairs, objective="welfare").status.ok
+        zero_sum = eq.MatrixGame(RNG.normal(size=(3, 2, 4)))
+        joint = eq.solve(zero_sum, concept="cce")
+        assert joint.value == pytest.approx(eq.solve(zero_sum).value)
+
+    def test_a_batch_keeps_to_its_time(self):
+        game = eq.NormalFormGame(RNG.normal(size=(4, 3, 9, 9, 9)), players=3)
+        for concept in ("nash", "ce"):
+            solution = eq.solve(game, concept=concept, time_limit=0.0)
+            assert solution.value.shape == (4, 3)
+            assert solution.status.solved.all() or solution.status.name == "out of time"
+
     def test_quantal_responses(self):
         solution = eq.solve(DILEMMA, concept="logit", rationality=0.5)
         assert solution.status.ok

@@ -71,9 +71,7 @@ def test_ours_are_below_the_printed_bounds():
 def test_what_algorithm_2_printed_would_do():
     """Its gap is within its bound, which is vacuous: rewards sum to at most H."""
     game = city(100, states=5, horizon=5)
-    printed = eq.solve(
-        game, objective="welfare", spacing=0.05, slack="printed", rounding="sample"
-    )
+    printed = eq.solve(game, objective="welfare", spacing=0.05, slack="printed", rounding="sample")
     bound = theory.printed_gap(
         lipschitz=0.5,
         transition_lipschitz=game.transition_lipschitz,

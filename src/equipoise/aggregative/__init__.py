@@ -9,7 +9,7 @@ from equipoise.aggregative import theory
 from equipoise.aggregative._cells import lipschitz_envelope
 from equipoise.aggregative._map import Compared, Equilibrium, Study, equilibria, study
 from equipoise.aggregative._mean_field import MeanField, from_mean_field, mean_field, sampled_gain
-from equipoise.aggregative._solve import solve_aggregative, solve_aggregative_markov
+from equipoise.aggregative._solve import solve_aggregative
 from equipoise.aggregative.learning._learn import Learned, learn
 from equipoise.aggregative.learning._pettingzoo import from_pettingzoo, to_pettingzoo
 from equipoise.aggregative.learning._spec import Environment, Simulator, Spec
@@ -31,7 +31,6 @@ __all__ = [
     "mean_field",
     "sampled_gain",
     "solve_aggregative",
-    "solve_aggregative_markov",
     "study",
     "theory",
     "to_pettingzoo",

@@ -1,4 +1,4 @@
-"""Who plays what over a whole Markov game: agents of a type in ranks, ranks in classes.
+"""Assignment of actions over a whole Markov game: agents of a type in ranks, ranks in classes.
 
 In every step and state, the agents of a type are put to actions by rank: the first so many play
 the first action, the next the second, and so on. Agents between the same thresholds everywhere

@@ -12,7 +12,6 @@ from equipoise.aggregative._solve import (
     exchange,
     mean_worth,
     solve_aggregative,
-    solve_aggregative_markov,
 )
 from equipoise.aggregative._subroutine import Options, as_worth, descend
 from equipoise.certificates import certify
@@ -157,7 +156,7 @@ class Study:
     """
 
     solution: Solution
-    #: Of a game in normal form; empty for a Markov game.
+    #: All equilibria of the map of a game in normal form; empty for a Markov game.
     equilibria: tuple[Equilibrium, ...]
     comparison: tuple[Compared, ...]
 
@@ -175,15 +174,13 @@ def study(game: AggregativeGame | AggregativeMarkovGame, **options: Any) -> Stud
     >>> [(one.name, round(one.value, 3)) for one in found.comparison]
     [('this solution', 0.0), ('equilibrium 0', 0.6), ('equilibrium 1', 0.0), ('equilibrium 2', 0.0)]
     """
+    solution = solve_aggregative(game, **options)
     if isinstance(game, AggregativeMarkovGame):
-        solution = solve_aggregative_markov(game, **options)
         best, worst = (
-            solve_aggregative_markov(game, objective="welfare", sense=sense)
-            for sense in ("max", "min")
+            solve_aggregative(game, objective="welfare", sense=sense) for sense in ("max", "min")
         )
         named = {"this solution": solution, "best for society found": best, "worst found": worst}
         return Study(solution, (), tuple(_compared(*each) for each in named.items()))
-    solution = solve_aggregative(game, **options)
     found = equilibria(game)
     own = _compared("this solution", solution, solution.stats["aggregate"])
     others = (

@@ -38,7 +38,7 @@ from equipoise.aggregative._subroutine import (
     worth_of,
 )
 from equipoise.certificates import certify
-from equipoise.core import checks
+from equipoise.core import InputError, checks
 from equipoise.core.results import Certificate, Outcome, Solution, Status
 from equipoise.games import AggregativeGame, AggregativeMarkovGame
 
@@ -59,12 +59,13 @@ _SHARES = 10_000_000
 
 
 def solve_aggregative(
-    game: AggregativeGame,
+    game: AggregativeGame | AggregativeMarkovGame,
     *,
     objective: str = "regret",
     welfare: Any = None,
     loss: Any = None,
     sense: str = "max",
+    method: str | None = None,
     spacing: float | None = None,
     epsilon: float = 0.0,
     slack: float | str | None = None,
@@ -72,12 +73,15 @@ def solve_aggregative(
     key: int = 0,
     tolerance: float | None = None,
 ) -> Solution:
-    """A pure profile in which no agent can gain more than `stats["bound"]`, certified.
+    """A pure policy in which no agent can gain more than `stats["bound"]`, certified.
 
     - `objective="regret"`: any equilibrium, as exact as the number of agents allows. "welfare":
       the near-equilibrium of the largest (or, with `sense="min"`, smallest) mean `welfare`, an
       array (agents or types, actions), or the agents' rewards without it; no pure
-      `epsilon`-Nash profile is better. "loss": the least mean `loss`.
+      `epsilon`-Nash profile is better. "loss": the least mean `loss`. In a Markov game, `welfare`
+      and `loss` may depend on step and state: (horizon, states, agents or types, actions).
+    - `method`, for Markov games alone: "backward" (Algorithm 2, the default) or "state-wise"
+      (Algorithm 1). The two differ in the welfare that they reach.
     - `spacing`: side of the cells, a twentieth of the widest side of the reachable aggregates
       unless given; where any equilibrium will do, that of the first cells, which are halved.
     - In small games agents then try other actions one at a time, and keep what lowers the largest
@@ -95,43 +99,16 @@ def solve_aggregative(
     >>> solution = eq.aggregative.solve_aggregative(town)
     >>> solution.status.ok, bool(solution.certificate.max_upper <= solution.tolerance)
     (True, True)
-    """
-    worth = as_worth(game, objective, welfare, loss)
-    width = widest_side(game)
-    options = as_options(width, objective, sense, spacing, epsilon, slack, rounding, key)
-    return _solve(game, worth, options, tolerance)
-
-
-def solve_aggregative_markov(
-    game: AggregativeMarkovGame,
-    *,
-    objective: str = "regret",
-    welfare: Any = None,
-    loss: Any = None,
-    sense: str = "max",
-    method: str = "backward",
-    spacing: float | None = None,
-    epsilon: float = 0.0,
-    slack: float | str | None = None,
-    rounding: str = "vertex",
-    key: int = 0,
-    tolerance: float | None = None,
-) -> Solution:
-    """A pure policy in which no agent can gain more than `stats["bound"]`, certified.
-
-    Options are those of `solve_aggregative`; `welfare` and `loss` are (agents or types, actions)
-    or that by step and state, (horizon, states, agents or types, actions). `method` is "backward"
-    (Algorithm 2) or "state-wise" (Algorithm 1), which differ in the welfare they reach.
-
-    **Example**
-
-    >>> import equipoise as eq
     >>> grid = eq.games.load("demand-response", agents=1000)
-    >>> solution = eq.aggregative.solve_aggregative_markov(grid)
+    >>> solution = eq.aggregative.solve_aggregative(grid)
     >>> solution.status.ok, solution.stats["aggregate"].shape
     (True, (8, 3, 1))
     """
-    check_choice("method", method, "backward", "state-wise")
+    if isinstance(game, AggregativeMarkovGame):
+        method = "backward" if method is None else method
+        check_choice("method", method, "backward", "state-wise")
+    elif method is not None:
+        raise InputError("method", "none for a game without states", repr(method))
     worth = as_worth(game, objective, welfare, loss)
     width = widest_side(game)
     options = as_options(width, objective, sense, spacing, epsilon, slack, rounding, key)

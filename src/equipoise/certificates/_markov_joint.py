@@ -7,7 +7,6 @@ import numpy as np
 from equipoise.certificates._tables import as_profile, independent
 from equipoise.core.deviations import joint_markov_values
 from equipoise.core.results import TableCertificate
-from equipoise.core.rounding import EPS
 from equipoise.games import JointPolicy, MarkovGame
 
 
@@ -27,7 +26,7 @@ def certify_joint_markov(game: MarkovGame, policy: Any, concept: str) -> TableCe
         concept = "ce" if correlated else "nash"
     joint = _as_joint(game, policy)
     finite = game.horizon is not None
-    value, best, slack, reach = joint_markov_values(
+    value, state_gains, slack, rounding = joint_markov_values(
         game.rewards(),
         np.asarray(game.transition, np.float64),
         joint,
@@ -35,7 +34,6 @@ def certify_joint_markov(game: MarkovGame, policy: Any, concept: str) -> TableCe
         finite=finite,
         concept=concept,
     )
-    state_gains = best - value
     state_upper = state_gains + slack
     worst = state_upper.argmax(0)[None]
     how = "backward induction" if finite else "policy iteration"
@@ -47,7 +45,7 @@ def certify_joint_markov(game: MarkovGame, policy: Any, concept: str) -> TableCe
         concept=concept,
         state_gains=state_gains,
         state_upper=state_upper,
-        rounding=np.take_along_axis(slack + EPS * reach, worst, 0)[0],
+        rounding=np.take_along_axis(rounding, worst, 0)[0],
     )
 
 

@@ -1,6 +1,5 @@
 """What the user names: games, settings such as size=10, numbers, files and run folders."""
 
-import json
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -82,11 +81,13 @@ def setting(text: str, argument: str = "set") -> tuple[str, Any]:
     >>> setting("size=10"), setting("sense=min")
     (('size', 10), ('sense', 'min'))
     """
+    from equipoise.core.plain import parse_json
+
     name, equals, value = text.partition("=")
     if not (name and equals and value):
         raise InputError(argument, "NAME=VALUE", repr(text))
     try:
-        return name, json.loads(value)
+        return name, parse_json(value)
     except ValueError:
         return name, value  # a word
 

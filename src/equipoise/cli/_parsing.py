@@ -248,12 +248,10 @@ def _toml(value: Any) -> str:
 
 def read_config(kind: type, path: Path) -> dict[str, Any]:
     """The options in a file, by key; refuses keys and values that the command does not take."""
-    import tomllib
+    from equipoise.core.files import read_bytes
+    from equipoise.core.plain import parse_toml
 
-    try:
-        found = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except ValueError as error:  # no TOML, or no text
-        raise InputError(f"--config: {path}", "TOML", error) from error
+    found = parse_toml(read_bytes(path), f"--config: {path}")
     known = {option.key: option for option in options(kind) if option.key not in _OUTSIDE}
     check_names(f"--config: {path}", found, known, "options of this command")
     return {key: known[key].read(value, path) for key, value in found.items()}

@@ -8,6 +8,7 @@ import tyro
 
 import equipoise as eq
 from equipoise.cli._inputs import check_counts, check_folder, check_seed
+from equipoise.cli._main import Interrupted
 from equipoise.cli._output import (
     print_json,
     print_pairs,
@@ -16,7 +17,7 @@ from equipoise.cli._output import (
     write_run_page,
 )
 from equipoise.cli._parsing import COMMON, CommonOptions
-from equipoise.runs import Record, Run, Table
+from equipoise.runs import Record, Table
 
 #: What is printed, in this order: name of the table in the record -> its title.
 TITLES = {
@@ -48,19 +49,19 @@ class Evaluate:
 
     #: A run folder of `equipoise pretrain`, or a name.
     players: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PLAYERS")]
-    #: How many games.
+    #: Number of games.
     games: int = 1000
-    #: How many rounds; those of training if not given, and 256 at most.
+    #: Number of rounds. Default: that of training, at most 256.
     rounds: int | None = None
-    #: Rounds that mirror descent may take to reach the players' final gap.
+    #: Most rounds in which mirror descent may reach the players' final gap.
     search: int = 1_000_000
-    #: In how many of the games opponents are met.
+    #: Number of games in which the players meet opponents.
     opponent_games: int = 256
-    #: What is seen of a reward.
+    #: How rewards are observed: exact, or with Bernoulli or Gaussian noise.
     noise: Literal["exact", "bernoulli", "gaussian"] = "exact"
-    #: Where randomness begins.
+    #: Random seed.
     seed: int = 1
-    #: Keep the record and a report here.
+    #: Folder for the record and a report.
     run: Path | None = None
     common: CommonOptions = COMMON
 
@@ -71,16 +72,17 @@ class Evaluate:
         check_counts(opponent_games=self.opponent_games)
         names = ("games", "rounds", "search", "opponent_games", "noise", "seed")
         asked: dict[str, Any] = {name: getattr(self, name) for name in names}
-        if self.run is None:
-            self._show(eq.incontext.evaluate_saved(self.players, **asked))
-            return 0
-        check_folder(self.run)
-        trained = eq.incontext.description(self.players)["family"]
-        with Run.start(self.run, {"players": self.players, "family": trained, **asked}) as run:
-            if not run.finished:
-                run.finish(eq.incontext.evaluate_saved(self.players, **asked))
-            record = run.record()
-        write_run_page(self.run)
+        if self.run is not None:
+            check_folder(self.run)
+        try:
+            record = eq.incontext.evaluate_saved(self.players, **asked, run=self.run)
+        except KeyboardInterrupt as end:
+            if self.run is None:
+                raise
+            more = f"; what was done is kept in {self.run}; to go on, give the same command again"
+            raise Interrupted(more) from end
+        if self.run is not None:
+            write_run_page(self.run)
         self._show(record)
         return 0
 

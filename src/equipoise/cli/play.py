@@ -65,15 +65,15 @@ class Play:
     #: Concentration of the Dirichlet distribution of transitions: 1 (if not given) is spread out,
     #: 0.1 nearly deterministic.
     concentration: float | None = None
-    #: Who plays rows.
+    #: The learner that plays rows.
     row: LearnerName = "omd"
-    #: Who plays columns.
+    #: The learner that plays columns.
     column: LearnerName = "omd"
     #: How many rounds; 1e6 is a million.
     rounds: int = 100_000
     #: How many games.
     games: int = 256
-    #: What is seen of a reward.
+    #: How rewards are observed: exact, or with Bernoulli or Gaussian noise.
     noise: Literal["exact", "bernoulli", "gaussian"] = "exact"
     #: Where randomness begins.
     seed: int = 0

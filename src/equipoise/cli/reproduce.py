@@ -38,22 +38,22 @@ class Reproduce:
     paper: Annotated[
         Literal["in-context", "interaction-rank", "aggregative"] | None, tyro.conf.Positional
     ] = None
-    #: Make this figure, of those that --list shows; all if not given.
+    #: Make this figure, one of those that --list shows; may be repeated. Default: all.
     figure: Annotated[
         tuple[str, ...], tyro.conf.arg(metavar="NAME"), tyro.conf.UseAppendAction
     ] = ()
-    #: Minutes on a CPU, or all there is.
+    #: quick takes minutes on a CPU; full makes the whole figure.
     scale: Literal["quick", "full"] = "quick"
-    #: Say what there is, and how long it takes.
+    #: List the figures and how long they take.
     list: bool = False
-    #: Where randomness begins; the records in the documentation began at 0.
+    #: Random seed; the records in the documentation were made with 0.
     seed: int = 0
-    #: Where the run folders go; runs/PAPER-SCALE if not given.
+    #: Folder for the run folders. Default: runs/PAPER-SCALE.
     run: Path | None = None
     common: CommonOptions = COMMON
 
     def execute(self) -> int:
-        """List, or make one figure after the other, and the page."""
+        """List the figures, or make them and the page."""
         check_seed(self.seed)
         if self.paper is None and (self.figure or not self.list):
             hint = "--list shows what there is"
@@ -65,8 +65,13 @@ class Reproduce:
         name = f"{self.paper}-{self.scale}" + (f"-seed-{self.seed}" if self.seed else "")
         folder = Path("runs", name) if self.run is None else self.run
         check_folder(folder, _holds_figures)
+        made: Any = []
         try:
-            made = [self._make(figure, folder / figure.name) for figure in chosen]
+            with progress(f"figures of {self.paper}", total=len(chosen)) as bar:
+                for figure in chosen:
+                    bar.advance(0, figure=figure.name)
+                    made.append(self._make(figure, folder / figure.name))
+                    bar.advance(1)
         except KeyboardInterrupt as end:
             more = f"; what was done is kept in {folder}; to go on, give the same command again"
             raise Interrupted(more) from end
@@ -76,16 +81,14 @@ class Reproduce:
 
     def _make(self, figure: Any, folder: Path) -> dict[str, Any]:
         """Run one figure, unless it was run, and draw it."""
-        with progress(f"{figure.paper}: {figure.name}") as bar:
-            # Figures that take long tell how far they are; the standard output is for the result.
-            with redirect_stdout(sys.stderr):
-                record, known = figure.run(folder, self.scale, self.seed)
-            drawn = figure.plot(record)
-            files = [folder / f"{figure.name}.{kind}" for kind in ("svg", "png")]
-            for file in files:
-                with atomic_write(file) as temporary:
-                    drawn.savefig(temporary, dpi=110)
-            bar.advance(1)
+        # Figures that take long tell how far they are; the standard output is for the result.
+        with redirect_stdout(sys.stderr):
+            record, known = figure.run(folder, self.scale, self.seed)
+        drawn = figure.plot(record)
+        files = [folder / f"{figure.name}.{kind}" for kind in ("svg", "png")]
+        for file in files:
+            with atomic_write(file) as temporary:
+                drawn.savefig(temporary, dpi=110)
         run = RunFolder.read(folder)
         told = {"machine": _machines(run.sessions), "seconds": run.seconds}
         place = {"folder": folder, "files": files, "known": known, "told": told}

@@ -158,7 +158,7 @@ class Solve:
         component = {k: c for c, part in enumerate(found.components) for k in part}
         if self.common.json:
             equilibria = [
-                {"component": component[k]} | solution.to_plain()
+                {"component": component.get(k)} | solution.to_plain()
                 for k, solution in enumerate(found)
             ]
             about = {"game": self.game, "kind": game.kind, "status": found.status.to_plain()}
@@ -170,7 +170,7 @@ class Solve:
             rows = [
                 (
                     str(k),
-                    str(component[k]),
+                    str(component.get(k, "-")),
                     *(format_value(np.asarray(own), 4) for own in solution.policy),
                     format_value(solution.certificate.value, 4),
                     float(solution.certificate.max_gain),
@@ -242,7 +242,7 @@ def _check_options(game: Any, options: Mapping[str, Any]) -> None:
     }
     for name, (has_effect, condition, instead) in needed.items():
         value = options.get(name)
-        # What no solver would take is refused by the solver, which says why.
+        # The solver itself refuses values that are wrong in every case, and says why.
         wrong = name in ("epsilon", "key") and not (isinstance(value, int | float) and value >= 0)
         if name in options and not has_effect and not wrong:
             raise InputError(f"--option {name}", f"only with {condition}", instead)

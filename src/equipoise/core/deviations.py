@@ -27,8 +27,8 @@ def joint_markov_values(
     finite: bool = True,
     concept: str = "nash",
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """(states, players) each: the value of the policy, that of each player's best deviation, how
-    far their difference can be off, and the largest sum of rewards that can be reached.
+    """(states, players) each: the value of the policy, the gain of each player's best deviation,
+    how much more any deviation can gain, and the size of rounding for rewards that can be reached.
 
     `reward` is (players, states, A_1, ..., A_n), `transition` (states, A_1, ..., A_n, states) and
     `joint` (steps, states, A_1, ..., A_n). A finite game ends after the last step of `joint`; in
@@ -36,11 +36,11 @@ def joint_markov_values(
 
     >>> reward = np.array([[[[3.0, 0], [5, 1]]], [[[3, 5], [0, 1]]]])
     >>> both_defect = np.array([[[[0.0, 0], [0, 1]]]])
-    >>> value, best, *_ = joint_markov_values(
+    >>> value, gain, *_ = joint_markov_values(
     ...     reward, np.ones((1, 2, 2, 1)), both_defect, discount=0.5, finite=False
     ... )
-    >>> value.tolist(), best.tolist()
-    ([[2.0, 2.0]], [[2.0, 2.0]])
+    >>> value.tolist(), gain.tolist()
+    ([[2.0, 2.0]], [[0.0, 0.0]])
     """
     players, states = reward.shape[:2]
     steps = len(joint) if finite else len(joint) - 1
@@ -57,6 +57,7 @@ def joint_markov_values(
             value, best, slack, reach = _for_ever(
                 own, moves, chances[-1], discount, concept, operations
             )
+        rounding = 32 * operations * EPS * reach
         most = float(np.abs(own).max())
         for t in reversed(range(steps)):
             mean, chain = _chain(own, moves, chances[t])
@@ -65,12 +66,13 @@ def joint_markov_values(
             total = 1.0 + discount * total
             reach = np.full(states, most + discount * float(reach.max()))
             # What is off at the next step, and the rounding of both sums of this one.
-            slack = discount * (1.0 + operations * EPS) * slack.max() + 4 * operations * EPS * reach
+            further, added = discount * (1.0 + operations * EPS), 4 * operations * EPS * reach
+            slack, rounding = further * slack.max() + added, further * rounding.max() + added
+        # The offset is left out of gains: it would take their last digits.
         found[0, :, i] = table.restore(value + table.offset * total)
-        found[1, :, i] = found[0, :, i] + table.restore(best - value)
+        found[1, :, i] = table.restore(best - value)
         found[2, :, i] = table.restore(slack + 8 * EPS * reach, up=True)
-        found[2, :, i] += 2 * EPS * np.abs(found[:2, :, i]).max()
-        found[3, :, i] = table.restore(reach)
+        found[3, :, i] = table.restore(rounding + 8 * EPS * reach, up=True)
     return found[0], found[1], found[2], found[3]
 
 
@@ -82,7 +84,7 @@ def _for_ever(
     concept: str,
     operations: int,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Of a stationary policy: value, best reply, how far they can be off, what can be reached."""
+    """Value and best reply of a stationary policy, their error bound, and the largest return."""
     size = np.abs(own).max((1, 2))
     mean, chain = _chain(own, moves, chances)
     kept = bracket_policy(mean, chain, discount, size, operations)

@@ -193,11 +193,6 @@ def read_json_value(path: str | PathLike[str]) -> Any:
     return parse_json(read_bytes(path), str(path))
 
 
-def read_toml(path: str | PathLike[str]) -> dict[str, Any]:
-    """Read a TOML file; what is wrong names the file."""
-    return parse_toml(read_bytes(path), str(path))
-
-
 def expect(where: str, value: Any, kind: Any, meaning: str) -> Any:
     """Return `value` if it is of this kind; refuse it otherwise, in words. True is no number.
 

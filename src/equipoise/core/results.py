@@ -104,7 +104,8 @@ class Certificate(ABC):
     @property
     def exact(self) -> bool:
         """Whether both sides of every gain agree, up to 1e-6 of the gain or to rounding."""
-        slack = np.maximum(EXACT * np.abs(self.gains), self.rounding) + SMALLEST
+        # Where the bracket is as wide as rounding, its own width is rounded too.
+        slack = np.maximum(EXACT * np.abs(self.gains), 1.0625 * self.rounding) + SMALLEST
         return bool(np.all(self.upper - self.gains <= slack))
 
     @property

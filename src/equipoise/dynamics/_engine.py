@@ -74,6 +74,7 @@ def as_arrays(tree: Any) -> Any:
 
 _advance = eqx.filter_jit(advance)
 _begin = eqx.filter_jit(begin)
+_upcoming = eqx.filter_jit(upcoming)
 
 
 @eqx.filter_jit
@@ -117,7 +118,7 @@ def run(
             snapshots = []
             for stop in stops:
                 loop, _ = _advance(games, who, sounds, words, loop, jnp.int32(stop), unroll=unroll)
-                policies = upcoming(games, seats, loop.round, loop.learners)
+                policies = _upcoming(games, who, loop.round, loop.learners)
                 snapshots.append(_snapshot(policies, loop.sums))
             return None if seats.in_context else jax.tree.map(np.asarray, loop), snapshots, None
 

@@ -354,7 +354,7 @@ def _spec(learner: Any, actions: Any, states: Any, discount: Any, state: Any) ->
 
 
 def _room(learner: Any, wanted: int) -> int:
-    """So many rounds, or all that can be written where the tokens of a player number them."""
+    """The rounds that there is room for: `wanted`, or as many as the player's tokens can number."""
     return min(wanted, getattr(getattr(learner, "tokens", None), "rounds", wanted))
 
 

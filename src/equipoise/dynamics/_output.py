@@ -122,7 +122,9 @@ class CertifiedOutput:
         return self.history.states[:-1]
 
     def _evaluate(self, x: np.ndarray | None, y: np.ndarray | None) -> np.ndarray:
-        """Who has no policy here plays its output policy, which is uniform where nothing is known.
+        """Evaluate `x` and `y`; None stands for the player's output policy.
+
+        An output policy is uniform in states of which nothing is known.
 
         The value obeys V-learning's own recursion: one pass over the history.
         """

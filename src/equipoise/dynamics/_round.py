@@ -58,7 +58,7 @@ class Tables(eqx.Module):
 
     @property
     def actions(self) -> tuple[int, int]:
-        """Of the row and of the column player."""
+        """Number of actions of the row player and of the column player."""
         return self.reward.shape[-3], self.reward.shape[-2]
 
     @property
@@ -295,7 +295,7 @@ def seat(row: Learner, column: Learner) -> Seats:
 
 
 class Event(eqx.Module):
-    """What happened in a round; policies are those at the state visited, (actions, games)."""
+    """The events of a round; policies are those at the state visited, (actions, games)."""
 
     played: tuple[jax.Array, jax.Array]
     #: Before exploration was mixed in; None where nobody explores.

@@ -213,7 +213,7 @@ def make_trace(
         return array.reshape((*shape, *array.shape[1:]))
 
     def normalised(policy: Any) -> np.ndarray:
-        """With a sum of one in float64, too; float32 is off by about 1e-7."""
+        """Normalise in float64: sums of float32 policies are off by about 1e-7."""
         policy = shaped(policy)
         return policy / policy.sum(-1, keepdims=True)
 

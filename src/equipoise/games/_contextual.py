@@ -169,7 +169,7 @@ def as_agent_counts(name: str, value: Any, agents: int, largest: int) -> tuple[i
     counts = np.full(agents, counts) if counts.ndim == 0 else counts
     if counts.dtype.kind not in "iu" or counts.shape != (agents,) or counts.min() < 1:
         raise ValueError(
-            f"{name}: expected a count >= 1 for each of {agents} agents, found {value!r}"
+            f"{name}: expected a count >= 1 for each of {agents} agents, found {str(value)[:40]!r}"
         )
     if counts.max() != largest:
         raise ValueError(f"{name}: expected a largest count of {largest}, found {counts.max()}")

@@ -179,8 +179,9 @@ class InteractionFamily(eqx.Module):
     #: Number of local states of each agent; None for contextual games.
     states: int | None = eqx.field(static=True)
     horizon: int = eqx.field(static=True)
-    #: Who meets whom, and how their tables are drawn.
+    #: The groups of agents that interact.
     groups: AllGroups | Network
+    #: Draws the tables of the groups.
     tables: Callable[..., Tables] = eqx.field(static=True)
     #: None where rewards are within [0, 1] as they are drawn.
     scale: float | None = eqx.field(static=True)

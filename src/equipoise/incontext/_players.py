@@ -59,7 +59,7 @@ class Player(ContextLearner):
     model: Transformer
     tokens: Tokens
     exploration: Any
-    #: Of this seat.
+    #: Number of actions of this seat.
     actions: int = eqx.field(static=True)
     states: int | None = eqx.field(static=True, default=None)
     reading: Reading = eqx.field(static=True, default="softmax")
@@ -141,7 +141,7 @@ class Players(Pair):
 
     models: Transformer
     tokens: Tokens
-    #: Of the row and of the column player.
+    #: Number of actions of the row player and of the column player.
     actions: tuple[int, int] = eqx.field(static=True)
     states: int | None = eqx.field(static=True, default=None)
     #: How outputs become a policy: softmax, or positive parts over their sum (hand-built networks).

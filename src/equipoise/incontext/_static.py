@@ -29,6 +29,16 @@ Pair = tuple[np.ndarray, np.ndarray]
 STEPS, RATE = 400, 0.05
 
 
+def static_names(family: Family | None) -> list[str]:
+    """The names of the pairs that `static_policies` returns.
+
+    >>> static_names(None)
+    ['uniform', 'mean Nash', 'best static']
+    """
+    centred = family is not None and family.base is not None
+    return ["uniform", *(["base Nash"] if centred else []), "mean Nash", "best static"]
+
+
 def static_policies(sample: Games, family: Family | None = None) -> dict[str, Pair]:
     """The pairs of policies, by name, that training on a sample of games could memorise.
 

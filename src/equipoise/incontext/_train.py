@@ -1,12 +1,8 @@
-"""Pre-training: the loop around the compiled step, for one family of games and for many."""
+"""Pre-training: the loop around the compiled step."""
 
-import math
 import os
 import shutil
-import warnings
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, overload
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -23,7 +19,7 @@ from equipoise.incontext import _files as files
 from equipoise.incontext._config import Config, check_config, check_play
 from equipoise.incontext._contexts import as_tables, check_learners, gap_name, solved
 from equipoise.incontext._model import Transformer
-from equipoise.incontext._players import Players, initial_players, pick
+from equipoise.incontext._players import Players, initial_players
 from equipoise.incontext._step import (
     Learned,
     Trainer,
@@ -33,7 +29,7 @@ from equipoise.incontext._step import (
     held_out_gaps,
     run_cycle,
 )
-from equipoise.runs import Reached, Record, Run, Table, progress, resumable
+from equipoise.runs import Reached, Record, Run, Table, resumable
 
 #: Folder, in that of the run, of the best players so far when training is interrupted.
 BEST = "best-so-far"
@@ -296,188 +292,3 @@ def _finish(
             "pretrain", run.config, scalars, arrays, {"curve": Table(("step", "loss", "gap"), rows)}
         )
     )
-
-
-@overload
-def sweep(
-    families: Sequence[Family],
-    config: Config,
-    *,
-    key: Any,
-    training_games: Sequence[int] | None = None,
-) -> list[Players]: ...
-
-
-@overload
-def sweep(
-    families: Sequence[Family],
-    config: Sequence[Config],
-    *,
-    key: Any,
-    training_games: Sequence[int] | None = None,
-) -> list[list[Players]]: ...
-
-
-def sweep(
-    families: Sequence[Family],
-    config: Config | Sequence[Config],
-    *,
-    key: Any,
-    training_games: Sequence[int] | None = None,
-) -> list[Players] | list[list[Players]]:
-    """Train players on each of several families of one shape, all in one compiled program.
-
-    On an accelerator all are trained at once, on a CPU one after the other. Family `i` is trained
-    with the key `fold_in(key, i)`; the players are those after `config.steps` steps: there is no
-    early stopping, no run folder, and no weight is chosen by its held-out value. What families
-    differ in must be numbers: draw them with the same function.
-
-    Several configs, which may differ in the size of their models and in whatever else but `steps`
-    and `play_ahead`, give a list of players for each of them, with the same keys.
-
-    `training_games` gives each family a training set of its own size, in place of the config's.
-
-    **Example**
-
-    >>> import equipoise as eq
-    >>> base = eq.games.families.uniform(actions=2).sample(key=0)
-    >>> near = [eq.games.families.perturbed(base, scale) for scale in (0.1, 0.3)]
-    >>> tiny = eq.incontext.Config(
-    ...     rounds=4, layers=1, width=8, hidden=8, steps=4, batch=2, warmup=0, held_out=4
-    ... )
-    >>> [players.actions for players in eq.incontext.sweep(near, tiny, key=0)]
-    [(2, 2), (2, 2)]
-
-    Models of two sizes:
-
-    >>> from dataclasses import replace
-    >>> sizes = [tiny, replace(tiny, width=16)]
-    >>> (narrow,), (wide,) = eq.incontext.sweep(near[:1], sizes, key=0)
-    >>> narrow.parameters < wide.parameters
-    True
-    """
-    if not families:
-        raise InputError("families", "at least one", "none")
-    if training_games is not None and len(training_games) != len(families):
-        expected = f"one number for each of the {len(families)} families"
-        raise InputError("training_games", expected, len(training_games))
-    given: list[Any] = list(config) if isinstance(config, list | tuple) else [config]
-    configs, base = [check_config(own, Config) for own in given], as_key(key)
-    if not configs:
-        raise InputError("config", "at least one", "none")
-    for name in ("steps", "play_ahead"):
-        values = [getattr(own, name) for own in configs]
-        if len(set(values)) > 1:
-            raise InputError("config", f"the same {name} in all configs", values)
-    keys = [jax.random.fold_in(base, i) for i in range(len(families))]
-    groups = [_group(families, own, training_games, keys) for own in configs]
-    if jax.default_backend() == "cpu":
-        found = [[_alone(t, own) for t, own in zip(g, keys, strict=True)] for g in groups]
-    else:
-        found = _together(groups, keys)
-    for i, players in ((i, one) for some in found for i, one in enumerate(some)):
-        if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(players.models)):
-            warnings.warn(  # the players of others are of use, and took as long
-                f"families[{i}]: training did not stay finite, and its players are of no use; "
-                "try a smaller learning_rate",
-                stacklevel=2,
-            )
-    return found if isinstance(config, list | tuple) else found[0]
-
-
-def _group(
-    families: Sequence[Family],
-    config: Config,
-    training_games: Sequence[int] | None,
-    keys: list[jax.Array],
-) -> list[Trainer]:
-    """The trainers of one config, which share a program."""
-    sizes = [config.training_games] * len(families) if training_games is None else training_games
-    made = [_trainer(f, config, n, k) for f, n, k in zip(families, sizes, keys, strict=True)]
-    trainers = _equal_sets(made)
-    _check_alike(trainers)
-    return trainers
-
-
-def _trainer(family: Family, config: Config, size: int | None, key: jax.Array) -> Trainer:
-    """A trainer in which all that may differ between families is arrays."""
-
-    def traced(leaf: Any) -> Any:
-        return np.asarray(leaf) if isinstance(leaf, float) else leaf
-
-    trainer, _ = prepare(family, replace(config, training_games=size), key)
-    bare = eqx.tree_at(lambda f: f.base, family, None, is_leaf=lambda leaf: leaf is None)
-    bare = jax.tree.map(traced, bare)
-    return Trainer(trainer.players, bare, trainer.games, config, trainer.backend)
-
-
-def _equal_sets(trainers: list[Trainer]) -> list[Trainer]:
-    """Training sets of one size: each repeated, which leaves the chance of each game as it is."""
-    sizes = [t.games.tables.games for t in trainers if t.games is not None]
-    if len(sizes) < len(trainers):
-        return trainers
-    every = jnp.arange(math.lcm(*sizes))
-    return [
-        eqx.tree_at(lambda t: t.games, trainer, trainer.games.some(every % size))
-        for trainer, size in zip(trainers, sizes, strict=True)
-        if trainer.games is not None
-    ]
-
-
-def _alone(trainer: Trainer, key: jax.Array) -> Players:
-    """One after the other: the same program serves all."""
-    learned = trainer.start()
-    with progress("training", total=trainer.config.steps) as bar:
-        for step in range(0, trainer.config.steps, trainer.config.play_ahead):
-            learned, metrics = run_cycle(trainer, learned, step_key(key, step))
-            bar.advance(trainer.config.play_ahead, loss=float(np.mean(metrics["loss"])))
-    return trainer.players.with_models(learned.models)
-
-
-def _together(groups: list[list[Trainer]], keys: list[jax.Array]) -> list[list[Players]]:
-    """All at once: one more axis for the families of a config, and configs side by side."""
-    config = groups[0][0].config
-    stacked = tuple(_stack(trainers) for trainers in groups)
-    learned = tuple(_stack([trainer.start() for trainer in trainers]) for trainers in groups)
-    count = sum(map(len, groups))
-    with progress(f"training {count} pairs", total=config.steps) as bar:
-        for step in range(0, config.steps, config.play_ahead):
-            own = jnp.stack([step_key(key, step) for key in keys])
-            learned, losses = _cycles(stacked, learned, own)
-            bar.advance(config.play_ahead, loss=float(np.mean([np.mean(loss) for loss in losses])))
-    return [
-        [trainer.players.with_models(pick(own.models, i)) for i, trainer in enumerate(trainers)]
-        for trainers, own in zip(groups, learned, strict=True)
-    ]
-
-
-@eqx.filter_jit(donate="all-except-first")
-def _cycles(
-    groups: tuple[Trainer, ...], learned: tuple[Learned, ...], keys: jax.Array
-) -> tuple[tuple[Learned, ...], tuple[Any, ...]]:
-    """A cycle of everybody, and the losses of each config."""
-    every = eqx.filter_vmap(Trainer.cycle)
-    found = [every(trainers, own, keys) for trainers, own in zip(groups, learned, strict=True)]
-    return tuple(after for after, _ in found), tuple(metrics["loss"] for _, metrics in found)
-
-
-def _stack(trees: Sequence[Any]) -> Any:
-    """One tree whose arrays have one more axis, in front; whatever else must be the same."""
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
-
-
-def _check_alike(trainers: list[Trainer]) -> None:
-    """Refuse families that cannot share a program."""
-
-    def shape(trainer: Trainer) -> Any:
-        leaves, tree = jax.tree.flatten(trainer)
-        return tree, [np.shape(leaf) for leaf in leaves]
-
-    first = shape(trainers[0])
-    for i, trainer in enumerate(trainers):
-        if shape(trainer) != first:
-            raise ValueError(
-                f"families[{i}]: expected one of the shape and kind of families[0] "
-                f"({trainers[0].family.name}), found {trainer.family.name} "
-                f"with {trainer.family.actions} actions"
-            )

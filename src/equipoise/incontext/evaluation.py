@@ -1,11 +1,14 @@
 """One record of how good players are: against equilibrium, learners, memory and opponents."""
 
 import os
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import jax
 import numpy as np
+from jaxtyping import Float
 
 from equipoise import dynamics
 from equipoise.certificates import certify
@@ -14,18 +17,21 @@ from equipoise.core.randomness import as_key
 from equipoise.dynamics import LEARNERS, NOISES, Learner, Mean, Noise, Trace, game_keys
 from equipoise.games import MarkovGame, MatrixGame
 from equipoise.games.families import Family
-from equipoise.incontext._files import description, family_of, load
+from equipoise.incontext._files import description, family_of, fingerprint, load
 from equipoise.incontext._players import SEATS, Players, check_games, check_players, play
-from equipoise.incontext._static import Games, static_policies
+from equipoise.incontext._static import Games, static_names, static_policies
 from equipoise.incontext.theory import distance
-from equipoise.runs import Record, Table, progress
+from equipoise.runs import Record, Run, Table, resumable
 from equipoise.solvers import solve
 
 __all__ = ["evaluate", "evaluate_saved"]
 
+#: What has been measured, by name; NaN where it has not been yet.
+Found = dict[str, np.ndarray]
+
 #: The row of the players in tables.
 PLAYERS = "in-context players"
-#: What is added to the name of a learner for the mean of its policies.
+#: Suffix of a learner's name in the row of its averaged policies.
 AVERAGE = ", average"
 #: Rounds of play, unless said otherwise, of players that were trained for more.
 LONGEST = 256
@@ -52,6 +58,7 @@ def evaluate(
     opponent_games: int = 256,
     noise: Noise | None = None,
     reward_range: tuple[float, float] = (0.0, 1.0),
+    run: Run | None = None,
 ) -> Record:
     """Play games that the players have never seen, and compare them with everything else.
 
@@ -81,6 +88,9 @@ def evaluate(
     - `training`: what policies that do not adapt are made from: a family, of which
       `training_games` games are drawn, or games. None takes the very games that are evaluated:
       the best such policies in hindsight.
+    - `run`: an open run folder, in which every part of the measurements is kept when it is done;
+      parts that the folder holds are not measured again. Ctrl-C raises `KeyboardInterrupt` after
+      the current part.
 
     **Example**
 
@@ -99,44 +109,140 @@ def evaluate(
     checks.check_count("search", search)
     rounds, key = checks.check_count("rounds", rounds), as_key(key)
     count = int(np.prod(games.batch_shape, dtype=int))
-    flat = _flat(games, count)
-    few = flat[: min(count, checks.check_count("opponent_games", opponent_games))]
+    few = min(count, checks.check_count("opponent_games", opponent_games))
     settings = {"noise": noise, "reward_range": reward_range}
-    stops = np.array(sorted({*(2**k for k in range(4, 31) if 2**k < rounds), rounds}))
-    learners = bandit_learners(flat, rounds)
-    meetings = 2 * len(make_opponents(few, 0))
-    parts = len(players) + len(learners) + 2 * len(REFERENCES) + 2 + meetings
-    keys = game_keys(key, flat.batch_shape, len(players)) if len(players) > 1 else None
-    with progress("evaluating", total=parts) as bar:
-        traces = []
-        for seed in range(len(players)):
-            drawn = key if keys is None else keys[..., seed]
-            options: Any = {"key": drawn, "record": stops.tolist(), **settings}
-            traces.append(play(players[seed], flat, rounds=rounds, **options))
-            bar.advance(part="play", gap=float(traces[-1].curve[-1].mean()))
-        curves = {PLAYERS: np.stack([trace.curve for trace in traces])}
-        for name, learner in learners.items():
-            curves |= learner_curves(flat, name, learner, stops, key, settings)
-            bar.advance(part=name)
-        statics = _static_gaps(flat, training, training_games, key)
-        bar.advance(2, part="static policies")
-        target, needed, apart = float(curves[PLAYERS][:, -1].mean()), {}, {}
-        for name in REFERENCES:
-            needed[name] = rounds_to_gap(
-                flat, learners[name], target, key, most=search, settings=settings
-            )
-            bar.advance(part=f"rounds of {name}")
-            apart[name] = distance(traces[0], learners[name]).mean(-1)
-            bar.advance(part=f"distance from {name}")
-        value, met = np.asarray(solve(few).value), {}
-        for own, seat in enumerate(SEATS):
-            for name, opponent in make_opponents(few, 1 - own).items():
-                who: Any = {"key": key, "opponent": opponent, "seat": seat, **settings}
-                found = beyond_value(play(players[0], few, rounds=rounds, **who), value)
-                met[name, seat] = [(1.0 - 2.0 * own) * each for each in found]
-                bar.advance(part=f"{name}, {seat}")
-    config = {"rounds": rounds, "games": count, "seeds": len(players), "search": search}
-    return _record(config, stops, curves, statics, needed, apart, met)
+    sizes = {"training_games": training_games, "search": search, "opponent_games": few}
+    given = {"training": training, "settings": settings, **sizes}
+    work = _Evaluation(players, _flat(games, count), rounds, key, **given)
+    reached = resumable(run, work.nothing(), work.advance, len(work.parts), name="evaluating")
+    if reached.step < len(work.parts):
+        raise KeyboardInterrupt
+    return work.record(reached.state)
+
+
+@dataclass
+class _Evaluation:
+    """The parts of an evaluation, each of which fills in its share of one dict of arrays."""
+
+    players: Players
+    games: Games
+    rounds: int
+    key: jax.Array
+    training: Any
+    training_games: int
+    search: int
+    opponent_games: int
+    settings: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        powers = (2**k for k in range(4, 31) if 2**k < self.rounds)
+        self.stops = np.array(sorted({*powers, self.rounds}))
+        self.learners = bandit_learners(self.games, self.rounds)
+        self.family = self.training if isinstance(self.training, Family) else None
+        self.few = self.games[: self.opponent_games]
+        self.opponents = {
+            (name, seat): opponent
+            for own, seat in enumerate(SEATS)
+            for name, opponent in make_opponents(self.few, 1 - own).items()
+        }
+        self.parts: list[tuple[Callable[[Found, int], None], int]] = [
+            *((self._play, seed) for seed in range(len(self.players))),
+            *((self._learn, i) for i in range(len(self.learners))),
+            (self._certify_static, 0),
+            *((self._search, i) for i in range(len(REFERENCES))),
+            *((self._meet, i) for i in range(len(self.opponents))),
+        ]
+
+    def nothing(self) -> Found:
+        """All arrays before any part is done."""
+        games, stops, references = len(self.games), len(self.stops), len(REFERENCES)
+        shapes = {
+            "players": (len(self.players), stops, games),
+            "learners": (len(self.learners), 2, stops, games),
+            "static": (len(static_names(self.family)), games),
+            "search": (references, len(_looks(self.search)), 2),
+            "distance": (references, games, self.rounds),
+            "met": (len(self.opponents), 2, len(self.few), self.rounds),
+        }
+        return {name: np.full(shape, np.nan) for name, shape in shapes.items()}
+
+    def advance(self, found: Found, step: int, until: int) -> tuple[Found, dict[str, Any]]:
+        """Do one part."""
+        part, number = self.parts[step]
+        part(found, number)
+        return found, {}
+
+    def _play(self, found: Found, seed: int) -> None:
+        """Play the players of one seed; the distances are those of the first."""
+        drawn, seeds = self.key, len(self.players)
+        if seeds > 1:
+            drawn = game_keys(self.key, self.games.batch_shape, seeds)[..., seed]
+        options: Any = {"key": drawn, "record": self.stops.tolist(), **self.settings}
+        trace = play(self.players[seed], self.games, rounds=self.rounds, **options)
+        found["players"][seed] = trace.curve
+        for i, name in enumerate(REFERENCES if seed == 0 else ()):
+            found["distance"][i] = distance(trace, self.learners[name]).mean(-1)
+
+    def _learn(self, found: Found, i: int) -> None:
+        learner = [*self.learners.values()][i]
+        curves = learner_curves(self.games, learner, self.stops, self.key, self.settings)
+        found["learners"][i] = curves
+
+    def _certify_static(self, found: Found, _: int) -> None:
+        sample = self.games if self.training is None else self.training
+        if self.family is not None:
+            key = jax.random.fold_in(self.key, _STATIC)
+            sample = self.family.sample(self.training_games, key=key)
+        flat = _flat(sample, int(np.prod(sample.batch_shape, dtype=int)))
+        pairs = static_policies(flat, self.family)
+        for i, name in enumerate(static_names(self.family)):
+            found["static"][i] = certify(self.games, pairs[name]).nash_conv
+
+    def _search(self, found: Found, i: int) -> None:
+        options: Any = {"most": self.search, "settings": self.settings}
+        learner, target = self.learners[REFERENCES[i]], _final_gap(found)
+        _, looks = rounds_to_gap(self.games, learner, target, self.key, **options)
+        found["search"][i, : len(looks)] = looks
+
+    def _meet(self, found: Found, i: int) -> None:
+        (_, seat), opponent = [*self.opponents.items()][i]
+        options: Any = {"key": self.key, "opponent": opponent, "seat": seat, **self.settings}
+        trace = play(self.players[0], self.few, rounds=self.rounds, **options)
+        sign = 1.0 - 2.0 * SEATS.index(seat)
+        found["met"][i] = sign * np.stack(beyond_value(trace, self.value))
+
+    @cached_property
+    def value(self) -> np.ndarray:
+        """The values of the games in which opponents are met."""
+        return np.asarray(solve(self.few).value)
+
+    def record(self, found: Found) -> Record:
+        """The record, once every part is done."""
+        curves, needed = {PLAYERS: found["players"]}, {}
+        for name, (last, average) in zip(self.learners, found["learners"], strict=True):
+            curves[name] = last[None]
+            if not np.isnan(average).any():
+                curves[name + AVERAGE] = average[None]
+        for name, padded in zip(REFERENCES, found["search"], strict=True):
+            looks = padded[~np.isnan(padded[:, 0])]
+            reached = looks[-1, 1] <= _final_gap(found)
+            needed[name] = int(looks[-1, 0]) if reached else None, looks
+        config = {"rounds": self.rounds, "games": len(self.games), "seeds": len(self.players)}
+        config["search"] = self.search
+        return _record(
+            config,
+            self.stops,
+            curves,
+            dict(zip(static_names(self.family), found["static"], strict=True)),
+            needed,
+            dict(zip(REFERENCES, found["distance"], strict=True)),
+            dict(zip(self.opponents, found["met"], strict=True)),
+        )
+
+
+def _final_gap(found: Found) -> float:
+    """The mean gap of the players after the last round."""
+    return float(found["players"][:, -1].mean())
 
 
 def evaluate_saved(
@@ -148,6 +254,7 @@ def evaluate_saved(
     opponent_games: int = 256,
     noise: str = "exact",
     seed: int = 1,
+    run: str | os.PathLike[str] | None = None,
 ) -> Record:
     """Evaluate saved players on new games of the family that they were trained on.
 
@@ -160,6 +267,8 @@ def evaluate_saved(
     - `rounds`: rounds of play; by default those of training, and 256 at most.
     - `noise`: what is seen of a reward: one of `equipoise.dynamics.NOISES`.
     - `search`, `opponent_games`: as in `evaluate`.
+    - `run`: a folder in which to keep the parts that are done, and finally the record. Called
+      again with the same arguments, an evaluation that was interrupted goes on.
 
     **Example**
 
@@ -184,9 +293,16 @@ def evaluate_saved(
         "seed": seed,
     }
     sizes = {name: config[name] for name in ("rounds", "search", "opponent_games")}
-    drawn, law = family.sample(games, key=seed), NOISES[noise]
-    found = evaluate(players, drawn, key=seed + 1, training=family, noise=law, **sizes)
-    return replace(found, config=config)
+
+    def measure(folder: Run | None) -> Record:
+        drawn, law = family.sample(games, key=seed), NOISES[noise]
+        options: Any = {"training": family, "noise": law, "run": folder, **sizes}
+        return replace(evaluate(players, drawn, key=seed + 1, **options), config=config)
+
+    if run is None:
+        return measure(None)
+    with Run.start(run, {**config, "weights": fingerprint(players)}) as folder:
+        return folder.record() if folder.finished else folder.finish(measure(folder))
 
 
 def _flat(games: Games, count: int) -> Games:
@@ -214,16 +330,6 @@ def _check_training(games: Games, training: Any) -> None:
         raise InputError("training", expected, "{}, {} states".format(*shapes[1]) + batch)
 
 
-def _static_gaps(games: Games, training: Any, count: int, key: jax.Array) -> dict[str, np.ndarray]:
-    """(games,) gaps of every pair of policies that does not adapt."""
-    family, sample = None, games if training is None else training
-    if isinstance(training, Family):
-        family, sample = training, training.sample(count, key=jax.random.fold_in(key, _STATIC))
-    flat = _flat(sample, int(np.prod(sample.batch_shape, dtype=int)))
-    pairs = static_policies(flat, family).items()
-    return {name: np.asarray(certify(games, pair).nash_conv) for name, pair in pairs}
-
-
 def bandit_learners(games: Games, rounds: int) -> dict[str, Learner]:
     """Every learner that sees what a player sees, by the name it has in tables.
 
@@ -239,20 +345,18 @@ def bandit_learners(games: Games, rounds: int) -> dict[str, Learner]:
 
 
 def learner_curves(
-    games: Games, name: str, learner: Learner, rounds: np.ndarray, key: Any, settings: Any
-) -> dict[str, np.ndarray]:
-    """(1, records, games) gaps of a learner against itself; of its averages, too, if made for that.
+    games: Games, learner: Learner, rounds: np.ndarray, key: Any, settings: Any
+) -> Float[np.ndarray, "2 records games"]:
+    """The gaps of a learner against itself: those of its last policies, and of its averages.
 
-    The guarantees of EXP3-IX and of V-learning are about averages.
+    The latter are NaN unless the learner's guarantee is about averages (EXP3-IX and V-learning).
     """
     stops = rounds.tolist()
     trace = dynamics.play(
         games, learner, learner, rounds=stops[-1], key=key, record=stops, **settings
     )
-    curves = {name: trace.curve[None]}
-    if isinstance(learner, dynamics.EXP3IX | dynamics.VLearning):
-        curves[name + AVERAGE] = trace.average_curve[None]
-    return curves
+    averaged = isinstance(learner, dynamics.EXP3IX | dynamics.VLearning)
+    return np.stack([trace.curve, trace.average_curve if averaged else trace.curve * np.nan])
 
 
 def rounds_to_gap(
@@ -263,10 +367,8 @@ def rounds_to_gap(
     Looked at 16 times a decade; None when `most` rounds are not enough. Also (rounds, mean gap)
     of every look.
     """
-    powers = np.arange(PER_DECADE, 10 * PER_DECADE) / PER_DECADE
-    stops = sorted({min(round(10**power), most) for power in powers})
     state, looks, before = None, [], 0
-    for stop in stops:
+    for stop in _looks(most):
         more = {"key": key} if state is None else {"state": state}
         trace = dynamics.play(games, learner, learner, rounds=stop - before, **more, **settings)
         state, before = trace.state, stop
@@ -274,6 +376,16 @@ def rounds_to_gap(
         if looks[-1][1] <= target:
             return stop, np.array(looks)
     return None, np.array(looks)
+
+
+def _looks(most: int) -> list[int]:
+    """The rounds, at most `most`, after which a learner is compared with a target.
+
+    >>> _looks(15)
+    [10, 12, 13, 15]
+    """
+    powers = np.arange(PER_DECADE, 10 * PER_DECADE) / PER_DECADE
+    return sorted({min(round(10**power), most) for power in powers})
 
 
 def make_opponents(games: Games, seat: int) -> dict[str, Learner]:
@@ -320,7 +432,7 @@ def _record(
     statics: dict[str, np.ndarray],
     needed: dict[str, tuple[int | None, np.ndarray]],
     apart: dict[str, np.ndarray],
-    met: dict[tuple[str, str], list[np.ndarray]],
+    met: dict[tuple[str, str], Any],
 ) -> Record:
     """The record of what `evaluate` found.
 

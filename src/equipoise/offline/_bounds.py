@@ -31,10 +31,10 @@ from scipy.stats import t as student
 
 from equipoise.offline._aggregate import Aggregate
 from equipoise.offline._coverage import count_moves, sizes_of
-from equipoise.offline._critics import Dynamics
 from equipoise.offline._log import Log
 from equipoise.offline._model import Model
 from equipoise.offline._select import groups_of
+from equipoise.solvers.no_regret import Dynamics
 
 #: Numbers that are held at once: agents times rows times components.
 _CHUNK = 4_000_000

@@ -27,7 +27,6 @@ from equipoise.offline._coverage import (
     normalised,
     sizes_of,
 )
-from equipoise.offline._critics import Dynamics
 from equipoise.offline._joint import fit_joint
 from equipoise.offline._least_squares import (
     EVIDENCE_AGENTS,
@@ -40,6 +39,7 @@ from equipoise.offline._least_squares import (
 from equipoise.offline._log import Log
 from equipoise.offline._model import InteractionMap, Model
 from equipoise.offline._moments import Design, Moments, columns_of, group_tables
+from equipoise.solvers.no_regret import Dynamics
 
 #: Bytes that the sums of all agents may take.
 LARGEST_SUMS = 8e9

@@ -20,8 +20,8 @@ from equipoise.core import InputError, checks
 from equipoise.core.precision import double_precision
 from equipoise.core.simplex import project
 from equipoise.games import ContextualGame, DecoupledMarkovGame, Mixture
-from equipoise.offline._critics import Dynamics
 from equipoise.offline._model import Model
+from equipoise.solvers.no_regret import Dynamics
 
 #: Halvings of the interval of multipliers, which begins ten decades wide.
 BISECTIONS = 60
@@ -47,7 +47,7 @@ class GapEstimate:
 
     #: The largest gain of any agent in the model; negative for some correlated mixtures.
     gap: float
-    #: Of the agent with that gain: its gain by deviations on support, and what is left of it.
+    #: The part of that gain by deviations on the support of the log, and the rest.
     on_support: float
     off_support: float
     #: (agents,): gains of all deviations, and of those on support.

@@ -20,9 +20,9 @@ from equipoise.core.precision import single_precision
 from equipoise.core.randomness import as_key
 from equipoise.games import ContextualGame, Interactions
 from equipoise.offline._coverage import behaviour_of, count_actions, sizes_of
-from equipoise.offline._critics import Critic, Dynamics, Policy
 from equipoise.offline._log import Log
 from equipoise.offline._model import Model
+from equipoise.solvers.no_regret import Critic, Dynamics, Policy
 
 #: A table is made where it has at most this many entries for each row of the log.
 TABLE_ENTRIES_PER_ROW = 0.5

@@ -1,41 +1,29 @@
 """DR-AC: decentralised regularised actor-critic in a fitted model (Algorithm 1).
 
-Every agent, in every context, step and local state, takes regularised mirror steps on what its
-actions are worth against the others' current play. The uniform mixture of all iterates is an
-approximate coarse correlated equilibrium of the model, near what the log covers. In a contextual
-game this is the decentralised policy gradient of Section 4.
+`equipoise.solvers.no_regret` takes the steps, towards an approximate coarse correlated equilibrium
+of the model, near what the log covers. In a contextual game this is the decentralised policy
+gradient of Section 4.
 """
 
 from dataclasses import replace
 from typing import Any
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from equipoise.certificates import TableCertificate, certify
 from equipoise.core import InputError, Outcome, Solution, Status, checks
-from equipoise.core.precision import double_precision
-from equipoise.core.randomness import as_key
 from equipoise.games import ContextualGame, DecoupledMarkovGame, Mixture
 from equipoise.offline import parameters as defaults
 from equipoise.offline._aggregate import Aggregate
 from equipoise.offline._coverage import normalised
-from equipoise.offline._critics import (
-    STEPS,
-    Critic,
-    Dynamics,
-    ExactCritic,
-    MonteCarloCritic,
-    TermRewards,
-)
+from equipoise.offline._critics import MonteCarloCritic, TermRewards
 from equipoise.offline._gap import estimate_gap
 from equipoise.offline._joint import SampledCritic
 from equipoise.offline._model import Model
 from equipoise.offline._select import RankSelection
 from equipoise.offline.parameters import Parameters
 from equipoise.offline.theory import chi_squared
+from equipoise.solvers.no_regret import STEPS, Critic, Dynamics, ExactCritic, iterate
 
 #: What a certificate is of that says nothing about the game that was logged.
 IN_MODEL = "in the fitted model"
@@ -108,12 +96,21 @@ def solve(
     played = nu if fitted is None else fitted.behaviour.reshape(nu.shape)
     available = np.asarray((played > 0).any((0, 1, 3)) if game is None else game.action_mask)
     asked = {"iterations": iterations, "step": step, "strength": strength}
-    chosen = _parameters(fitted, game, nu, available, parameters, asked)
+    chosen = _parameters(fitted, game, nu, parameters, asked)
     judge = _critic(fitted, game, nu, critic, checks.check_count("simulations", simulations))
     too_little = "" if force else _too_little(fitted, selection)
     nothing = "" if force or too_little or selection is None else selection.nothing
     used = replace(chosen, iterations=1) if too_little or nothing else chosen
-    policies, q, value = _learn(judge, nu, used, regulariser, key, available)
+    policies, q, value = iterate(
+        judge,
+        nu,
+        step=used.step,
+        strength=used.strength,
+        iterations=used.iterations,
+        regulariser=regulariser,
+        available=available,
+        key=key,
+    )
     mixture = Mixture(policies if markov else policies[..., 0, :, 0, :])
     stats: dict[str, Any] = {
         "iterations": len(policies),
@@ -162,60 +159,19 @@ def iterates(
     """All iterates (T, contexts, horizon, agents, states, actions) in a fitted model."""
     own = model.behaviour
     nu = own if own.ndim == 5 else own[:, None, :, None, :]
-    available = (nu > 0).any((0, 1, 3))
     asked = {"iterations": iterations, "step": step, "strength": strength}
-    chosen = _parameters(model, model.game, nu, available, None, asked)
+    chosen = _parameters(model, model.game, nu, None, asked)
     judge = _critic(model, model.game, nu, "exact", 1)
-    return _learn(judge, nu, chosen, "chi-squared", key, available)[0]
+    options = {"regulariser": "chi-squared", "key": key}
+    given = (chosen.step, chosen.strength, chosen.iterations)
+    options |= dict(zip(("step", "strength", "iterations"), given, strict=True))
+    return iterate(judge, nu, **options)[0]
 
 
 def in_model(certificate: TableCertificate) -> TableCertificate:
     """A certificate of a fitted model: of the game that was logged, it proves nothing."""
     method = f"{certificate.method}, {IN_MODEL}"
     return replace(certificate, method=method, upper=np.full_like(certificate.gains, np.inf))
-
-
-def _learn(
-    critic: Critic,
-    behaviour: np.ndarray,
-    parameters: Parameters,
-    regulariser: str,
-    key: Any,
-    available: np.ndarray,
-) -> list[np.ndarray]:
-    """All iterates (T, contexts, horizon, agents, states, actions), beginning with the behaviour.
-
-    Also the mean Q-function over the iterates, and the mean value (contexts, horizon, agents,
-    states) of the policies under their own. `available` (agents, actions) says which actions
-    there are.
-    """
-    given = (behaviour, parameters.step, parameters.strength, available[:, None])
-    with double_precision():
-        arrays = tuple(jnp.asarray(x, jnp.float64) for x in given)
-        found = _iterate(critic, arrays, as_key(key), parameters.iterations, regulariser)
-        return [np.asarray(x) for x in found]
-
-
-@eqx.filter_jit
-def _iterate(
-    critic: Critic, given: tuple[Any, ...], key: jax.Array, iterations: int, regulariser: str
-) -> Any:
-    behaviour, step, strength, available = given
-    options = {"step": step, "strength": strength}
-    if regulariser == "l2":  # the others never leave the support of the behaviour
-        options["available"] = available
-
-    def one(carry: Any, t: Any) -> Any:
-        policy, q_sum, value_sum = carry
-        q = critic(policy, jax.random.fold_in(key, t))
-        # What all actions are worth alike moves no policy; left in, it costs digits.
-        ahead = q - (behaviour * q).sum(-1, keepdims=True)
-        following = STEPS[regulariser](policy, ahead, behaviour, **options)
-        return (following, q_sum + q, value_sum + (policy * q).sum(-1)), policy
-
-    start = (behaviour, jnp.zeros_like(behaviour), jnp.zeros_like(behaviour[..., 0]))
-    (_, q, value), policies = jax.lax.scan(one, start, jnp.arange(iterations))
-    return policies, q / iterations, value / iterations
 
 
 def _behaviour(fitted: Model | None, game: Any, given: Any) -> np.ndarray:
@@ -261,7 +217,6 @@ def _parameters(
     fitted: Model | None,
     game: Any,
     behaviour: np.ndarray,
-    available: np.ndarray,
     given: Parameters | None,
     asked: dict[str, Any],
 ) -> Parameters:
@@ -271,8 +226,7 @@ def _parameters(
             enough = enough if np.isfinite(enough) else np.inf
         else:
             # How much the value of own actions varies is what the steps are about.
-            once, exact = Parameters(1, 1.0, 1.0), ExactCritic.of(game)
-            q = _learn(exact, behaviour, once, "chi-squared", 0, available)[1]
+            _, q, _ = iterate(ExactCritic.of(game), behaviour, step=1.0, iterations=1)
             scale, enough = max(float(q.std()), 1e-3), np.inf
         given = defaults.default(scale, enough, horizon=behaviour.shape[1])
     chosen = replace(given, **{name: x for name, x in asked.items() if x is not None})

@@ -38,17 +38,17 @@ class Figure:
     """
 
     paper: str
-    #: What it is called on the command line.
+    #: Its name on the command line.
     name: str
-    #: What of the paper it is about.
+    #: The figure, table or claim of the paper.
     printed: str
-    #: What is to be seen.
+    #: What the figure shows.
     title: str
     #: The module of this package that makes it.
     module: str
     #: Scale -> processor time there, on an ordinary machine.
     takes: Mapping[str, str]
-    #: What sets its config apart from others of the same module.
+    #: Settings in which its config differs from others of the same module.
     changes: Mapping[str, Any] = field(default_factory=dict)
     #: Whether its parts are kept one by one, so that a run can be stopped between them.
     in_parts: bool = False

@@ -31,7 +31,7 @@ LEARNERS: dict[str, dict[str, Any]] = {
     "unknown, noise 0.3": {"rewards": "unknown", "noise": 0.3},
 }
 
-#: Of which learners the claims are checked.
+#: Learners whose claims are checked.
 COVERED = ("known", "known, welfare", "unknown, scouts", "unknown, noise 0.3")
 
 #: What is recorded of a learner.
@@ -129,7 +129,7 @@ def run(config: Config, key: int = 0) -> Record:
             rows.append(row | {"largest gap": float(found[0, i].max())})
     # Beside them, planning with the whole game known, for the best welfare.
     options: dict[str, Any] = {"objective": "welfare", "spacing": config.spacing}
-    plans = [aggregative.solve_aggregative_markov(game, **options) for game in games]
+    plans = [aggregative.solve_aggregative(game, **options) for game in games]
     arrays["planned/gap"] = np.array([float(plan.certificate.max_gain) for plan in plans])
     arrays["planned/welfare"] = np.array([float(np.mean(plan.value)) for plan in plans])
     tables = {"results": Table.from_dicts(rows)}
@@ -154,7 +154,7 @@ def coverage(
     bonus: float = 1.0,
     key: int = 0,
 ) -> Table:
-    """In how many runs some claim about some policy played was false.
+    """The share of runs in which a claim about a policy that was played is false.
 
     Claims are lower and upper values of all agents, states and policies, and bounds on all gains;
     a run counts as failed if one of them is wrong. The theory allows a share of 0.05 of runs.

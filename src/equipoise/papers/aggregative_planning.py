@@ -103,9 +103,8 @@ def _plan(form: tuple[str, dict[str, Any]], game: Any, spacing: float, key: int)
     """One game in one form: exact gap, bound, welfare and processor seconds."""
     name, options = form
     markov = hasattr(game, "horizon")
-    solve = aggregative.solve_aggregative_markov if markov else aggregative.solve_aggregative
     begun = time.process_time()
-    solution = solve(game, spacing=spacing, key=key, **options)
+    solution = aggregative.solve_aggregative(game, spacing=spacing, key=key, **options)
     seconds = time.process_time() - begun
     bound = solution.stats["bound"]
     if bound is None:  # Theorem 3.1 or 4.1 as printed; in games of one step both are Theorem C.1

@@ -40,7 +40,7 @@ _CURVES = 7
 _NOTED = ("key", "seconds", "first_seconds")
 #: Why something may not be comparable is more useful on top than at the end of the page.
 _OTHER_VERSIONS = "The runs were made with different versions: {names}."
-#: Of more players times states than this, only the summary is shown.
+#: Certificates with more players times states than this are summarised.
 _CELLS = 120
 _EXACT = {True: "exact", False: "not exact"}
 _COLUMNS = (

@@ -276,7 +276,7 @@ def interaction_map(
     most: int = 40,
     title: str = "strength of interaction",
 ) -> Any:
-    """Whose actions (columns) matter to whose reward (rows), as colours.
+    """Heat map of how much actions (columns) matter to rewards (rows).
 
     `strength` is (agents, agents), such as the `interactions.total` of a fit to a log. Of more
     than `most` agents, those with the strongest interactions are drawn, in their order. Without

@@ -28,6 +28,8 @@ from equipoise.solvers._nplayer import Replies, polish
 _ROUNDING = 1e-12
 #: Maximal Nash subsets that are listed at most.
 _SUBSETS = 100_000
+#: Numbers in the tables that wait for their neighbours at most; about a gigabyte of integers.
+_WAITING = 20_000_000
 
 
 def as_zero_sum(a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
@@ -66,20 +68,23 @@ def as_zero_sum(a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
 
 
 def nash(
-    payoffs: np.ndarray, start: int = 0, tolerance: float = 1e-10
+    payoffs: np.ndarray, start: int = 0, tolerance: float = 1e-10, time_limit: float = np.inf
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """One equilibrium of each game: strategies (games, m), (games, n) and pivots (games,).
 
     `payoffs` (games, 2, m, n) are those of the row and the column player; `start` is the label
-    dropped first. Games whose largest gain exceeds `tolerance` of the payoff range are repaired.
+    dropped first. Games whose largest gain exceeds `tolerance` of the payoff range are repaired
+    within the time limit. A game for which nothing was found has strategies of zeros.
 
     >>> x, y, _ = nash(np.array([[[[2.0, 0], [0, 1]], [[1.0, 0], [0, 2]]]]), start=0)
     >>> x.tolist(), y.tolist()
     ([[1.0, 0.0]], [[1.0, 0.0]])
     """
-    x, y, pivots, spread = lemke_howson(payoffs, start)
+    deadline = time.monotonic() + time_limit
+    x, y, pivots, spread = lemke_howson(payoffs, start, seconds=time_limit)
     allowed = tolerance * spread
-    repair(payoffs, x, y, np.flatnonzero(~(_gain(payoffs, x, y) <= allowed)), start, allowed)
+    missed = np.flatnonzero(~(_gain(payoffs, x, y) <= allowed))
+    repair(payoffs, x, y, missed, start, allowed, deadline)
     return x, y, pivots
 
 
@@ -90,17 +95,21 @@ def repair(
     games: np.ndarray,
     start: int,
     allowed: np.ndarray,
+    deadline: float,
 ) -> None:
     """Replace the strategies of some games, in which rounding got the better of pivots.
 
     Supports are polished by Newton's method, and pivots begun from the other labels, until the
-    largest gain is within `allowed` (games,); the best of them is kept.
+    largest gain is within `allowed` (games,) or the time is up; the best of them is kept.
     """
     labels = payoffs.shape[2] + payoffs.shape[3]
     for g in games:
         one, best = payoffs[g, None], (np.inf, x[g], y[g])
         for label in range(labels):
-            found_x, found_y, *_ = lemke_howson(one, (start + label) % labels)
+            left = deadline - time.monotonic()
+            if left <= 0.0:
+                break
+            found_x, found_y, *_ = lemke_howson(one, (start + label) % labels, seconds=left)
             for pair in _repaired(payoffs[g], found_x[0], found_y[0]):
                 gain = float(_gain(one, pair[0][None], pair[1][None])[0])
                 best = (gain, *pair) if gain < best[0] else best
@@ -137,9 +146,10 @@ class Extreme:
     y: np.ndarray
     #: Equilibria of each connected component.
     components: list[list[int]]
-    #: Equilibria of each maximal Nash subset: all mixtures of it are equilibria.
-    subsets: list[list[int]]
-    #: Whether all vertices were visited in time.
+    #: Equilibria of each maximal Nash subset: all mixtures of it are equilibria. None where there
+    #: are too many to list in time.
+    subsets: list[list[int]] | None
+    #: Whether all vertices were visited within the limits on time and memory.
     complete: bool
 
 
@@ -176,7 +186,7 @@ def extreme_equilibria(a: np.ndarray, b: np.ndarray, time_limit: float = np.inf)
         x=np.array([points[e][0] for e in order]).reshape(-1, m),
         y=np.array([points[e][1] for e in order]).reshape(-1, n),
         components=_components(pairs, len(xs), len(ys)),
-        subsets=_subsets(pairs),
+        subsets=_subsets(pairs, deadline),
         complete=done_x and done_y,
     )
 
@@ -212,7 +222,11 @@ def _vertices(payoff: np.ndarray, deadline: float) -> tuple[dict[int, list[int]]
     is exact (Edmonds; Bareiss, 1968).
     """
     k, d = payoff.shape
-    exact = [[_simplest(float(v)) for v in row] for row in payoff]
+    exact = []
+    for row in payoff:
+        exact.append([_simplest(float(v)) for v in row])
+        if time.monotonic() > deadline:
+            return {}, False
     low = min(min(row) for row in exact)
     table = []
     for row in exact:
@@ -221,12 +235,19 @@ def _vertices(payoff: np.ndarray, deadline: float) -> tuple[dict[int, list[int]]
         table.append([int(v * unit) for v in shifted] + [unit])
     basis, others = list(range(d, d + k)), list(range(d))
     start = _mask(basis)
-    seen, stack = {start}, [(table, 1, basis, others)]
+    #: Of a vertex to visit: the table, scale, basis and other labels of the one that it was seen
+    #: from, which all its neighbours share; the row and column to exchange; how many such tables
+    #: there are.
+    seen, stack = {start}, [(table, 1, basis, others, -1, -1, 0)]
     found: dict[int, list[int]] = {}
     while stack:
-        if time.monotonic() > deadline:
+        table, scale, basis, others, r, c, depth = stack.pop()
+        if time.monotonic() > deadline or depth * k * d > _WAITING:
             return found, False
-        table, scale, basis, others = stack.pop()
+        if r >= 0:
+            table, scale = _exchange(table, scale, r, c)
+            basis, others = list(basis), list(others)
+            basis[r], others[c] = others[c], basis[r]
         labels, point = _mask(others), [0] * d
         for row, label in zip(table, basis, strict=True):
             if row[d] == 0:
@@ -241,9 +262,7 @@ def _vertices(payoff: np.ndarray, deadline: float) -> tuple[dict[int, list[int]]
             key = _mask(basis) ^ (1 << basis[r]) ^ (1 << others[c])
             if key not in seen:
                 seen.add(key)
-                new_basis, new_others = list(basis), list(others)
-                new_basis[r], new_others[c] = others[c], basis[r]
-                stack.append((*_exchange(table, scale, r, c), new_basis, new_others))
+                stack.append((table, scale, basis, others, r, c, depth + 1))
     return found, True
 
 
@@ -307,7 +326,7 @@ def _components(pairs: list[tuple[int, int]], xs: int, ys: int) -> list[list[int
     return [np.flatnonzero(names == name).tolist() for name in dict.fromkeys(names.tolist())]
 
 
-def _subsets(pairs: list[tuple[int, int]]) -> list[list[int]]:
+def _subsets(pairs: list[tuple[int, int]], deadline: float) -> list[list[int]] | None:
     """Maximal sets of strategies of both players that are all equilibria with one another."""
     number = {pair: e for e, pair in enumerate(pairs)}
     replies: dict[int, frozenset[int]] = {}
@@ -317,10 +336,12 @@ def _subsets(pairs: list[tuple[int, int]]) -> list[list[int]]:
     for own in replies.values():
         closed |= {own} | {own & other for other in closed}
         closed.discard(frozenset())
-        if len(closed) > _SUBSETS:
-            return []
+        if len(closed) > _SUBSETS or time.monotonic() > deadline:
+            return None
     found = []
     for columns in closed:
+        if time.monotonic() > deadline:
+            return None
         rows = [k for k, own in replies.items() if columns <= own]
         found.append(sorted(number[k, j] for k in rows for j in columns))
     return sorted(found)

@@ -28,8 +28,9 @@ from scipy.optimize import linprog
 from scipy.sparse import coo_array, csr_array, hstack, vstack
 
 from equipoise.core import checks
+from equipoise.solvers import _bimatrix
 from equipoise.solvers._entropy import most_entropy
-from equipoise.solvers._nplayer import logit_path
+from equipoise.solvers._nplayer import logit_path, pure_equilibria
 
 CONCEPTS = ("ce", "cce")
 OBJECTIVES = ("welfare", "egalitarian", "entropy")
@@ -38,8 +39,8 @@ OBJECTIVES = ("welfare", "egalitarian", "entropy")
 WHOLE = 150_000
 #: Seconds after which a correlated equilibrium is looked for among the Nash equilibria.
 PATIENCE = 5.0
-#: Cells of a Nash equilibrium that join the program at most.
-_SEEDS = 4000
+#: Cells of a Nash equilibrium that join the program at most, and pure equilibria that begin it.
+_SEEDS, _PURE = 4000, 100
 #: What one unit of violation costs, of an objective that ranges over one; raised while it pays.
 _PRICES = (1e2, 1e4, 1e6)
 #: HiGHS accepts no smaller tolerance; the larger one is for programs that it gives up on.
@@ -140,7 +141,9 @@ def correlated(
     spread = np.where(spread > 0, spread, 1.0)
     scaled = (payoffs - low) / spread
     if isinstance(objective, str) and objective == "entropy":
-        joint, entropy, bound, rounds = most_entropy(scaled, concept, tolerance=tolerance)
+        joint, entropy, bound, rounds, ended = most_entropy(
+            scaled, concept, tolerance=tolerance, time_limit=time_limit
+        )
         return Correlated(
             joint,
             entropy,
@@ -149,7 +152,7 @@ def correlated(
             rounds,
             joint.size,
             sum(a * (a - 1) if concept == "ce" else a for a in joint.shape),
-            "optimal",
+            ended,
         )
     program = _Program(scaled, payoffs, concept, objective)
     return program.run(tolerance, time_limit, progress)
@@ -195,6 +198,9 @@ class _Program:
     def _first_cells(self) -> np.ndarray:
         """The best cells, and what best replies lead to from them."""
         found = {int(self.worth.argmax()), int(self.scaled.sum(0).argmax())}
+        pure = pure_equilibria(self.scaled.reshape(self.players, *self.shape))
+        cells = np.atleast_1d(np.ravel_multi_index(tuple(pure.T), self.shape))
+        found |= set(cells[np.argsort(-self.worth[cells], kind="stable")[:_PURE]].tolist())
         found |= {int(c) for c in self.scaled.min(0).argsort()[-1:]}
         for start in sorted(found):
             profile = [int(k) for k in np.unravel_index(start, self.shape)]
@@ -352,7 +358,9 @@ class _Program:
         started = time.monotonic()
         prices = [1.0] if self.any else list(_PRICES)
         best, bound, rounds, ended = _Best(tolerance), np.inf, 0, "optimal"
-        nash = self.concept == "cce" or self.whole
+        # Of two players a Nash equilibrium costs less than a program.
+        patience = 0.0 if self.any and self.players == 2 else PATIENCE
+        nash = self.whole or (self.concept == "cce" and patience > 0.0)
         try:
             while True:
                 rounds += 1
@@ -360,7 +368,8 @@ class _Program:
                 if left < 0:
                     ended = "time"
                     break
-                if not nash and time_limit - left > PATIENCE and best.gain > tolerance:
+                late = rounds > 1 and time_limit - left > patience
+                if not nash and late and best.gain > tolerance:
                     nash = True
                     self._start_from_nash(best, left)
                     if self.any and best.gain <= tolerance:
@@ -391,12 +400,9 @@ class _Program:
             ended = "time"
         except KeyboardInterrupt:
             ended = "interrupted"
-        if not len(best.cells):
-            if ended == "interrupted":
-                raise KeyboardInterrupt
-            raise TimeoutError(
-                f"time_limit: expected more time for {self.worth.size:,} joint actions, found "
-                f"no answer within {time_limit:g} seconds"
+        if not len(best.cells):  # nothing but a cell to begin with
+            best.keep(
+                np.inf, self._attained(np.ones(1), self.cells[:1]), self.cells[:1], np.ones(1)
             )
         joint = np.zeros(self.worth.size)
         joint[best.cells] = best.chances
@@ -414,12 +420,19 @@ class _Program:
 
     def _start_from_nash(self, best: "_Best", seconds: float) -> None:
         """Keep a Nash equilibrium, and add its cells to the program if they are few."""
-        path = logit_path(self.scaled.reshape(self.players, *self.shape), time_limit=seconds)
-        joint = reduce(np.multiply.outer, path.profile).reshape(-1)
+        payoffs = self.scaled.reshape(self.players, *self.shape)
+        if self.players == 2:
+            x, y, _ = _bimatrix.nash(payoffs[None], time_limit=seconds)
+            profile = (x[0], y[0])
+        else:
+            profile = logit_path(payoffs, time_limit=seconds).profile
+        joint = reduce(np.multiply.outer, profile)
+        if not joint.any():
+            return
+        gain = largest_gain(payoffs, joint / joint.sum(), self.concept)
         cells = np.flatnonzero(joint > 1e-14)
-        chances = joint[cells] / joint[cells].sum()
-        worth = self._attained(chances, cells)
-        best.keep(path.gain, worth, cells, chances)
+        chances = joint.reshape(-1)[cells] / joint.reshape(-1)[cells].sum()
+        best.keep(gain, self._attained(chances, cells), cells, chances)
         if len(cells) <= _SEEDS:
             self.cells = np.union1d(self.cells, cells)
             self.known[self.cells] = True
@@ -445,6 +458,6 @@ class _Best:
         if gain <= self.tolerance and self.gain <= self.tolerance:
             better = attained > self.attained
         else:
-            better = gain < self.gain
+            better = gain < self.gain or not len(self.cells)
         if better:
             self.gain, self.attained, self.cells, self.chances = gain, attained, cells, chances

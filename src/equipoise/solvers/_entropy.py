@@ -8,6 +8,8 @@ chances, slacks and multipliers apart, as for linear programs (Mehrotra, 1992), 
 such a boundary without reaching it. One iteration solves a system with one row a deviation.
 """
 
+import time
+
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
@@ -16,12 +18,17 @@ LIMIT = 40_000_000
 
 
 def most_entropy(
-    payoffs: np.ndarray, concept: str, *, tolerance: float = 1e-9, iterations: int = 200
-) -> tuple[np.ndarray, float, float, int]:
+    payoffs: np.ndarray,
+    concept: str,
+    *,
+    tolerance: float = 1e-9,
+    iterations: int = 200,
+    time_limit: float = np.inf,
+) -> tuple[np.ndarray, float, float, int, str]:
     """The equilibrium of largest entropy for payoffs that range over [0, 1].
 
     Returns the joint distribution, its entropy, an upper bound on the entropy of every
-    equilibrium, and how many iterations it took.
+    equilibrium, how many iterations it took, and "optimal", "time" or "interrupted".
 
     >>> joint, entropy, *_ = most_entropy(np.array([[[1.0, 0], [0, 1]], [[1, 0], [0, 1]]]), "ce")
     >>> joint.round(4).tolist(), round(entropy, 6)
@@ -33,14 +40,27 @@ def most_entropy(
             f'objective: expected at most {LIMIT:,} numbers for "entropy" (deviations times '
             f"joint actions), found {count:,} times {payoffs[0].size:,}"
         )
+    if count == 0 or payoffs[0].size == 1:
+        return np.ones(payoffs.shape[1:]), 0.0, 0.0, 0, "optimal"
+    begun, ended = time.monotonic(), "optimal"
     rows = deviation_rows(payoffs, concept)
     cells = rows.shape[1]
+    seconds = 2e-10 * count**2 * cells  # of one iteration, until one was timed
     # Minimise sum x log x with rows x + s = 0, sum x = 1, s >= 0; multipliers y >= 0 and z.
     x, s, y, z = np.full(cells, 1.0 / cells), np.full(count, 0.1), np.full(count, 0.1), 0.0
     done = 0
     while done < iterations:
+        now = time.monotonic()
+        if now + seconds > begun + time_limit:
+            ended = "time"
+            break
+        try:
+            newton = _Newton(rows, x, s, y, z)
+        except KeyboardInterrupt:
+            ended = "interrupted"
+            break
         done += 1
-        newton = _Newton(rows, x, s, y, z)
+        seconds = time.monotonic() - now
         if newton.error < 1e-2 * tolerance:
             break
         dx, ds, dy, dz = newton.direction(np.zeros(count))
@@ -56,7 +76,7 @@ def most_entropy(
     # Every y >= 0 bounds the entropy, by the logarithm of the sum of exp(-y G).
     exponent = -(y @ rows)
     bound = float(np.log(np.exp(exponent - exponent.max()).sum()) + exponent.max())
-    return x.reshape(payoffs.shape[1:]), entropy, max(bound, entropy), done
+    return x.reshape(payoffs.shape[1:]), entropy, max(bound, entropy), done, ended
 
 
 class _Newton:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, overload
 
+import jax
 import numpy as np
 
 from equipoise.certificates import certify
@@ -25,6 +26,7 @@ from equipoise.games import (
     MatrixGame,
     Mixture,
     NormalFormGame,
+    PolynomialTerms,
     Profile,
 )
 from equipoise.solvers import _bimatrix, _nplayer
@@ -32,8 +34,9 @@ from equipoise.solvers._continuous import solve_continuous as find_continuous
 from equipoise.solvers._markov import solve_markov
 from equipoise.solvers._markov_general import solve_discounted, solve_finite
 from equipoise.solvers._matrix import TOLERANCE, as_tolerance, make_status, solve_matrix
-from equipoise.solvers._normal_form import CONCEPTS, solve_table
+from equipoise.solvers._normal_form import CONCEPTS, Answer, solve_table
 from equipoise.solvers._structured import solve_structured as find_structured
+from equipoise.solvers._units import in_usual_units
 
 Progress = Callable[[dict[str, Any]], None]
 #: Seconds within which games of three and more players are solved, unless told.
@@ -60,6 +63,7 @@ def solve_matrix_game(
     return replace(found, value=found.value[..., 0])
 
 
+@in_usual_units
 def solve_normal_form(
     game: NormalFormGame,
     *,
@@ -72,10 +76,11 @@ def solve_normal_form(
     time_limit: float = TIME_LIMIT,
     progress: Progress | None = None,
 ) -> Solution:
-    """An equilibrium of a normal form, or of each of a batch of bimatrix games.
+    """An equilibrium of a normal form, or of each of a batch of them.
 
     Args:
-        game: One game of any number of players, or a batch of games of two.
+        game: One game or a batch, of any number of players. Nash equilibria of a batch of bimatrix
+            games are found together, all others one after the other.
         concept: "nash"; "ce" or "cce", a correlated or coarse correlated equilibrium, whose policy
             is a `JointPolicy`; "logit", the quantal response equilibrium at `rationality`.
         objective: Which equilibrium: any when not given; "welfare" (largest sum of values),
@@ -87,7 +92,8 @@ def solve_normal_form(
             player, or their number plus one of the column player.
         rationality: Of a quantal response equilibrium, in units of one over payoff.
         tolerance: The largest gain allowed, in units of payoff; 1e-8 of the range of payoffs.
-        time_limit: Seconds after which the best policy found so far is returned.
+        time_limit: Seconds after which the best policy found so far is returned, for all games
+            of a batch together.
         progress: Called with a dictionary of numbers now and then.
     """
     if concept not in CONCEPTS:
@@ -103,36 +109,67 @@ def solve_normal_form(
     start = checks.check_count("start", start, 0)
     if start >= sum(game.actions):
         raise InputError("start", f"a label from 0 to {sum(game.actions) - 1}", start)
-    if game.batch_shape:
-        return _solve_batch(game, concept, objective, start, tolerance)
-    payoffs = np.asarray(game.payoffs, np.float64)
-    allowed = as_tolerance(tolerance, _ranges(payoffs), ())
-    spread = max(float(np.ptp(payoffs, tuple(range(1, payoffs.ndim))).max()), 1e-300)
-    answer = solve_table(
-        payoffs,
-        concept,
-        objective,
-        method=method,
-        start=start,
-        rationality=np.inf if rationality is None else rationality,
-        tolerance=min(max(0.1 * float(allowed) / spread, 1e-12), 1e-3),
-        time_limit=time_limit,
-        progress=progress,
-    )
-    profile = answer.profile
-    policy = JointPolicy(answer.joint) if profile is None else Profile(profile)
-    stats = {"method": answer.method, **answer.stats, "seconds": time.perf_counter() - begun}
+    batch, shape = game.batch_shape, (game.players, *game.actions)
+    payoffs = np.asarray(game.payoffs, np.float64).reshape(-1, *shape)
+    if not len(payoffs):
+        raise InputError("game", "at least one game", f"a batch of shape {batch}")
+    plain = concept == "nash" and method == "auto" and objective is None
+    if batch and plain and game.players == 2:
+        return _solve_bimatrices(game, payoffs, start, tolerance, time_limit)
+    ranges = np.ptp(payoffs.reshape(len(payoffs), game.players, -1), -1).max(-1)
+    allowed = as_tolerance(tolerance, np.stack([0.0 * ranges, ranges], -1), batch)
+    answers: list[Answer] = []
+    for g, table in enumerate(payoffs):
+        left = time_limit - (time.perf_counter() - begun)
+        if answers and answers[-1].ended == "interrupted":
+            time_limit = left = 0.0  # the rest gets what needs no time
+        share = 0.1 * float(allowed.reshape(-1)[g]) / max(float(ranges[g]), 1e-300)
+        answers.append(
+            solve_table(
+                table,
+                concept,
+                objective,
+                method=method,
+                start=start,
+                rationality=np.inf if rationality is None else rationality,
+                tolerance=min(max(share, 1e-12), 1e-3),
+                time_limit=max(left, 0.0) / (len(payoffs) - g),
+                progress=progress,
+            )
+        )
+    profiles = [a.profile for a in answers if a.profile is not None]
+    if profiles:
+        policy: Any = Profile(
+            [np.stack(s).reshape(*batch, -1) for s in zip(*profiles, strict=True)]
+        )
+    else:
+        joint = np.stack([np.asarray(a.joint) for a in answers]).reshape(*batch, *game.actions)
+        policy = JointPolicy(joint, game.players)
+    how = " and ".join(dict.fromkeys(a.method for a in answers))
+    stats: dict[str, Any] = {"method": how, **_stats([a.stats for a in answers], batch)}
+    stats["seconds"] = time.perf_counter() - begun
+    reasons = {a.ended for a in answers}
+    ended = next((r for r in ("interrupted", "time", "stuck") if r in reasons), "solved")
+    certificate = certify(game, policy, concept="nash" if concept == "logit" else concept)
     if concept == "logit":
-        certificate = certify(game, policy)
+        reached = np.array([a.ended == "solved" for a in answers]).reshape(batch)
         message = f"quantal response equilibrium at rationality {rationality:g}, not a Nash one"
-        status = Status(Outcome.SOLVED, message, np.array(answer.ended == "solved"))
-        if answer.ended != "solved":
-            status = _status(np.array(np.inf), np.array(0.0), answer.ended, answer.method)
-        return Solution(policy, certificate.value, certificate, status, np.nan, stats)
-    certificate = certify(game, policy, concept=concept)
-    upper = np.asarray(certificate.max_upper)
-    status = _status(upper, allowed, answer.ended, answer.method)
+        if not reached.all():
+            message = f"the logit path was not followed to rationality {rationality:g}"
+        name = Outcome.SOLVED if reached.all() else _OUTCOMES.get(ended, Outcome.INEXACT)
+        return Solution(
+            policy, certificate.value, certificate, Status(name, message, reached), np.nan, stats
+        )
+    status = _status(np.asarray(certificate.max_upper), allowed, ended, how)
     return Solution(policy, certificate.value, certificate, status, allowed, stats)
+
+
+def _stats(found: list[dict[str, Any]], batch: tuple[int, ...]) -> dict[str, Any]:
+    """What is known of one game, or the numbers that are known of all of a batch."""
+    if not batch:
+        return found[0]
+    names = [n for n, v in found[0].items() if np.ndim(v) == 0 and all(n in own for own in found)]
+    return {name: np.array([own[name] for own in found]).reshape(batch) for name in names}
 
 
 def _ranges(payoffs: np.ndarray) -> np.ndarray:
@@ -153,22 +190,16 @@ def _status(upper: np.ndarray, allowed: np.ndarray, ended: str, method: str) -> 
     return Status(_OUTCOMES[ended], status.message, status.solved)
 
 
-def _solve_batch(
-    game: NormalFormGame, concept: str, objective: Any, start: int, tolerance: float | None
+def _solve_bimatrices(
+    game: NormalFormGame,
+    payoffs: np.ndarray,
+    start: int,
+    tolerance: float | None,
+    time_limit: float,
 ) -> Solution:
     """Nash equilibria of many bimatrix games at once."""
-    if game.players != 2 or concept != "nash" or objective is not None:
-        raise InputError(
-            "game",
-            'two players, concept="nash" and no objective for a batch',
-            f"{game.players} players and concept {concept!r}",
-            "solve the games one by one",
-        )
-    begun = time.perf_counter()
+    begun, deadline = time.perf_counter(), time.monotonic() + time_limit
     batch, (rows, columns) = game.batch_shape, game.actions
-    payoffs = np.asarray(game.payoffs, np.float64).reshape(-1, 2, rows, columns)
-    if not len(payoffs):
-        raise InputError("game", "at least one game", f"a batch of shape {batch}")
     x, y, pivots, spread = lemke_howson(payoffs, start)
     given = as_tolerance(tolerance, np.zeros((1, 1)), ())
     allowed = TOLERANCE * spread if tolerance is None else np.full(len(payoffs), float(given))
@@ -184,7 +215,7 @@ def _solve_batch(
     missed = np.flatnonzero(~(upper.reshape(-1) <= allowed))
     if len(missed):
         x, y = np.array(x), np.array(y)
-        _bimatrix.repair(payoffs, x, y, missed, start, 0.1 * allowed)
+        _bimatrix.repair(payoffs, x, y, missed, start, 0.1 * allowed, deadline)
         policy, certificate, upper = certified()
     allowed = allowed.reshape(batch)
     status = make_status(upper, allowed, " (Lemke-Howson)", "raise `tolerance`")
@@ -192,6 +223,7 @@ def _solve_batch(
     return Solution(policy, certificate.value, certificate, status, allowed, stats)
 
 
+@in_usual_units
 def solve_markov_game(
     game: MarkovGame,
     *,
@@ -303,13 +335,14 @@ def solve_continuous(
     """A Nash equilibrium of a game with continuous actions, pure if one is found.
 
     Best replies, extragradient steps and, for two or three agents, a double oracle are tried in
-    turn. `tolerance` is 1e-6 when not given: rewards of such games have no table whose range
-    could be taken.
+    turn. `tolerance` is 1e-6 when not given, or 1e-6 of the largest reward that polynomial terms
+    can give, if that is less than one.
     """
     checks.check_range("time_limit", time_limit, 0.0, np.inf)
     begun = time.perf_counter()
-    allowed = np.asarray(1e-6 if tolerance is None else tolerance)
-    checks.check_range("tolerance", float(allowed), 0.0, np.inf, low_open=True)
+    allowed = np.asarray(1e-6 * _largest_reward(game) if tolerance is None else tolerance)
+    if tolerance is not None:
+        checks.check_range("tolerance", float(allowed), 0.0, np.inf, low_open=True)
     found = find_continuous(
         game, tolerance=0.1 * float(allowed), time_limit=time_limit, seed=key, progress=progress
     )
@@ -317,6 +350,19 @@ def solve_continuous(
     status = _status(np.asarray(certificate.max_upper), allowed, found.ended, found.method)
     stats = {"method": found.method, "seconds": time.perf_counter() - begun}
     return Solution(found.policy, certificate.value, certificate, status, allowed, stats)
+
+
+def _largest_reward(game: ContinuousGame) -> float:
+    """A bound on the rewards of polynomial terms, at most one; one where it is not known."""
+    if not isinstance(game.terms, PolynomialTerms):
+        return 1.0
+    terms: Any = jax.tree.map(np.abs, game.terms)
+    states, ones = np.arange(terms.states), np.ones((terms.states, terms.agents))
+    each = [
+        terms.rewards(ones, np.full(terms.states, context), states[:, None])
+        for context in range(terms.contexts)
+    ]
+    return min(1.0, float(np.max(each)))
 
 
 @dataclass(frozen=True)
@@ -332,7 +378,8 @@ class Equilibria(Sequence[Solution]):
     """
 
     solutions: tuple[Solution, ...]
-    #: Equilibria of each connected component, by number.
+    #: Equilibria of each connected component, by number; empty, as the next one, where not all
+    #: equilibria are known: more than two players, or out of time.
     components: tuple[tuple[int, ...], ...]
     #: Equilibria of each maximal Nash subset, by number: every mixture of the strategies that a
     #: subset has for each player is an equilibrium.
@@ -379,31 +426,41 @@ def equilibria(game: NormalFormGame | MatrixGame, *, time_limit: float = TIME_LI
         payoffs = np.stack([np.asarray(game.payoff), -np.asarray(game.payoff)])
     else:
         payoffs = np.asarray(game.payoffs, np.float64)
+    deadline = time.monotonic() + time_limit
+    pure = _nplayer.pure_equilibria(payoffs)
+    complete, components, subsets = True, [], []
     if len(payoffs) == 2:
-        all_of = _bimatrix.extreme_equilibria(*payoffs, time_limit=time_limit)
+        all_of = _bimatrix.extreme_equilibria(*payoffs, time_limit=0.8 * time_limit)
         profiles: list[Any] = list(zip(all_of.x, all_of.y, strict=True))
-        components, subsets, complete = all_of.components, all_of.subsets, all_of.complete
-        what = f"{len(profiles)} extreme equilibria in {len(components)} components"
+        complete, components, subsets = all_of.complete, all_of.components, all_of.subsets or []
+        what = f"extreme equilibria in {len(components)} components"
+        if all_of.subsets is None:
+            what += "; their maximal Nash subsets are too many to list"
     else:
-        pure = _nplayer.pure_equilibria(payoffs)
-        profiles = [
-            [np.eye(a)[k] for a, k in zip(payoffs.shape[1:], own, strict=True)] for own in pure
-        ]
-        components = subsets = [[k] for k in range(len(profiles))]
-        complete = True
-        what = (
-            f"{len(profiles)} pure equilibria; of more than two players mixed ones are not listed"
-        )
-    solutions = tuple(_certified(game, payoffs, profile) for profile in profiles)
+        profiles = [_nplayer.pure_profile(payoffs, own) for own in pure]
+        what = "pure equilibria; of more than two players mixed ones are not listed"
+    if not complete:  # what costs little is listed all the same
+        one = solve_table(payoffs, time_limit=1.0).profile
+        profiles = [one, *(_nplayer.pure_profile(payoffs, own) for own in pure), *profiles]
+        different = {tuple(np.concatenate(p).round(9).tolist()): p for p in profiles}
+        profiles = list(different.values())
+    solutions: list[Solution] = []
+    for profile in profiles:
+        if solutions and time.monotonic() > deadline:
+            complete = False
+            break
+        solutions.append(_certified(game, payoffs, profile))
+    if not complete:
+        solutions = [solution for solution in solutions if solution.status.ok]
+        components, subsets = [], []
+        what = "equilibria; time or memory ran out, and more may exist: raise `time_limit`"
     solved = np.array(complete and all(s.status.ok for s in solutions))
     name = Outcome.SOLVED if solved else Outcome.INEXACT if complete else Outcome.OUT_OF_TIME
-    if not complete:
-        what += "; time ran out, and more may exist: raise `time_limit`"
     return Equilibria(
-        solutions,
+        tuple(solutions),
         tuple(tuple(part) for part in components),
         tuple(tuple(part) for part in subsets),
-        Status(name, what, solved),
+        Status(name, f"{len(solutions)} {what}", solved),
     )
 
 

@@ -233,7 +233,7 @@ class _Stages:
         self, joint: np.ndarray, profile: Any, method: str, cut: float, ended: str, *, finite: bool
     ) -> MarkovAnswer:
         """The policy with its exact value and its largest gain."""
-        value, best, *_ = joint_markov_values(
+        value, gain, *_ = joint_markov_values(
             self.reward,
             self.transition,
             joint,
@@ -241,5 +241,4 @@ class _Stages:
             finite=finite,
             concept=self.concept,
         )
-        gain = float((best - value).max())
-        return MarkovAnswer(joint, profile, value, gain, method, cut, ended)
+        return MarkovAnswer(joint, profile, value, float(gain.max()), method, cut, ended)

@@ -84,7 +84,7 @@ def solve_table(
     if objective is not None:
         return _best_nash(payoffs, objective, tolerance, time_limit, bound, progress)
     if len(payoffs) == 2:
-        return _two_players(payoffs, start, tolerance)
+        return _two_players(payoffs, start, tolerance, time_limit)
     pure = _nplayer.pure_equilibria(payoffs)
     if len(pure):
         return _from_pure(payoffs, pure[0], {"pure_equilibria": len(pure)})
@@ -102,18 +102,26 @@ def _from_path(path: _nplayer.Path) -> Answer:
 
 
 def _from_pure(payoffs: np.ndarray, pure: np.ndarray, stats: dict[str, Any]) -> Answer:
-    profile = tuple(np.eye(a)[k] for a, k in zip(payoffs.shape[1:], pure, strict=True))
-    return Answer(profile, None, "best replies", stats=stats)
+    return Answer(_nplayer.pure_profile(payoffs, pure), None, "best replies", stats=stats)
 
 
-def _two_players(payoffs: np.ndarray, start: int, tolerance: float) -> Answer:
+def _two_players(
+    payoffs: np.ndarray, start: int, tolerance: float, time_limit: float = np.inf
+) -> Answer:
+    deadline = time.monotonic() + time_limit
     a, b = payoffs
     zero_sum = _bimatrix.as_zero_sum(a, b)
     if zero_sum is not None:
         found = solve_batch(zero_sum[None], tolerance * max(np.ptp(zero_sum), 1e-300))
         return Answer((found.x[0], found.y[0]), None, "zero-sum program")
-    x, y, pivots = _bimatrix.nash(payoffs[None], start)
-    return Answer((x[0], y[0]), None, "Lemke-Howson", stats={"pivots": int(pivots[0])})
+    x, y, pivots = _bimatrix.nash(payoffs[None], start, time_limit=time_limit)
+    if x.sum() > 0 and y.sum() > 0:
+        return Answer((x[0], y[0]), None, "Lemke-Howson", stats={"pivots": int(pivots[0])})
+    pure = _nplayer.pure_equilibria(payoffs)  # pivots lost their way, or there was no time
+    if len(pure):
+        return _from_pure(payoffs, pure[0], {"pure_equilibria": len(pure)})
+    left = max(deadline - time.monotonic(), 0.0)
+    return _from_path(_nplayer.nash(payoffs, tolerance=tolerance, time_limit=left))
 
 
 def _best_nash(
@@ -126,28 +134,45 @@ def _best_nash(
 ) -> Answer:
     """The best equilibrium found, beside the optimum of the correlated equilibria."""
     deadline = time.monotonic() + time_limit
-    pure = [_from_pure(payoffs, p, {}).profile for p in _nplayer.pure_equilibria(payoffs)]
-    profiles, complete = [p for p in pure if p is not None], False
+    pure = _nplayer.pure_equilibria(payoffs)
+    count, profiles, complete = len(pure), [], False
+    if len(pure):
+        worth = _cells(payoffs, objective)[tuple(pure.T)]
+        profiles.append(_nplayer.pure_profile(payoffs, pure[worth.argmax()]))
     if len(payoffs) == 2:
-        extreme = _bimatrix.extreme_equilibria(*payoffs, time_limit=time_limit)
+        one = _two_players(payoffs, 0, tolerance, time_limit / 4)
+        extreme = _bimatrix.extreme_equilibria(*payoffs, time_limit=time_limit / 4)
         profiles += list(zip(extreme.x, extreme.y, strict=True))
+        count = max(count, len(extreme.x))
         # In a degenerate game the best mixture may lie between extreme equilibria.
-        complete = extreme.complete and all(len(s) == 1 for s in extreme.subsets)
-    if not profiles or len(payoffs) > 2:
-        left = deadline - time.monotonic()
-        path = _nplayer.nash(payoffs, tolerance=tolerance, time_limit=left, progress=progress)
-        profiles.append(path.profile)
+        single = extreme.subsets is not None and all(len(s) == 1 for s in extreme.subsets)
+        complete = extreme.complete and single
+    else:
+        limits: dict[str, Any] = {"time_limit": time_limit / 2, "progress": progress}
+        one = _from_path(_nplayer.nash(payoffs, tolerance=tolerance, **limits))
+    ended = one.ended if one.ended == "interrupted" or not profiles else "solved"
+    if one.ended == "solved" or not profiles:  # what time cut short is no equilibrium
+        profiles.append(one.profile)
     value = [_objective(payoffs, objective, p) for p in profiles]
     best = int(np.argmax(value))
-    stats: dict[str, Any] = {"equilibria": len(profiles), "objective": value[best]}
+    stats: dict[str, Any] = {"equilibria": max(count, 1), "objective": value[best]}
     if complete:
         stats["bound"] = value[best]
-    elif bound:
+    elif bound and ended != "interrupted":
         left = max(deadline - time.monotonic(), 1.0)
         stats["bound"] = correlated(
             payoffs, "ce", objective, tolerance=tolerance, time_limit=left
         ).bound
-    return Answer(tuple(profiles[best]), None, "best equilibrium found", stats=stats)
+    return Answer(tuple(profiles[best]), None, "best equilibrium found", ended, stats)
+
+
+def _cells(payoffs: np.ndarray, objective: Any) -> np.ndarray:
+    """(A_1, ..., A_N): what each cell attains by itself."""
+    if isinstance(objective, str) and objective == "egalitarian":
+        return payoffs.min(0)
+    if isinstance(objective, str) and objective == "entropy":
+        return np.zeros(payoffs.shape[1:])
+    return linear_objective(payoffs, objective)
 
 
 def _objective(payoffs: np.ndarray, objective: Any, profile: tuple[np.ndarray, ...]) -> float:

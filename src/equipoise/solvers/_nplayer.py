@@ -58,6 +58,15 @@ def pure_equilibria(payoffs: np.ndarray) -> np.ndarray:
     return np.argwhere(best)
 
 
+def pure_profile(payoffs: np.ndarray, pure: np.ndarray) -> tuple[np.ndarray, ...]:
+    """One strategy a player: all on the action given.
+
+    >>> [s.tolist() for s in pure_profile(np.zeros((2, 2, 3)), np.array([1, 0]))]
+    [[0.0, 1.0], [1.0, 0.0, 0.0]]
+    """
+    return tuple(np.eye(a)[k] for a, k in zip(payoffs.shape[1:], pure, strict=True))
+
+
 class Replies:
     """Expected payoffs of own actions, and how they change with one other player's strategy."""
 
@@ -336,6 +345,8 @@ class _Best:
             if key in self.tried:
                 continue
             self.tried.add(key)
+            if not all(own.any() for own in self.replies.split(used)):
+                continue
             found = polish(self.replies, profile, used)
             if found is None:
                 continue

@@ -35,19 +35,13 @@ def _aggregative() -> Callable[..., Solution]:
     return solve_aggregative
 
 
-def _aggregative_markov() -> Callable[..., Solution]:
-    from equipoise.aggregative import solve_aggregative_markov
-
-    return solve_aggregative_markov
-
-
 #: What gives the solver of each kind of game.
 KINDS: dict[str, Callable[[], Callable[..., Solution]]] = {
     "matrix": lambda: solve_matrix_game,
     "normal-form": lambda: solve_normal_form,
     "markov": lambda: solve_markov_game,
     "aggregative": _aggregative,
-    "aggregative-markov": _aggregative_markov,
+    "aggregative-markov": _aggregative,
     "contextual": lambda: solve_structured,
     "decoupled-markov": lambda: solve_structured,
     "continuous": lambda: solve_continuous,
@@ -156,8 +150,7 @@ def solve(game: Any, **options: Any) -> Solution:
       `time_limit`; see the guide "My game is general-sum". The value has one entry a player. A
       `MatrixGame` takes the same concepts and objectives.
     - `AggregativeGame`, `AggregativeMarkovGame`: a pure near-Nash policy of very many agents, any
-      or the best for society; `equipoise.aggregative.solve_aggregative` and
-      `solve_aggregative_markov` explain the options.
+      or the best for society; `equipoise.aggregative.solve_aggregative` explains the options.
     - `ContextualGame`, `DecoupledMarkovGame`: a pure equilibrium where best replies find one, and
       otherwise a coarse correlated one.
     - `ContinuousGame`: a Nash equilibrium, by best replies, gradients or a double oracle.

@@ -8,8 +8,8 @@ of its own.
 2. *One linear program* for games of pairs: the strategies that leave the smallest sum of best
    replies are a Nash equilibrium where all rewards sum to a constant (Cai, Candogan, Daskalakis
    and Papadimitriou, 2016).
-3. *No regret*: optimistic multiplicative weights of all agents (Rakhlin and Sridharan, 2013). Each
-   iterate is a product policy, and their mixture an approximate coarse correlated equilibrium.
+3. *No regret*: multiplicative weights of all agents (`no_regret`). Each iterate is a product
+   policy, and their mixture an approximate coarse correlated equilibrium.
 4. *A linear program* chooses the weights of the iterates that leave the smallest gain. Its duals
    are a distribution over deviations; the product policy in which every agent plays its own part
    of them gains nothing from it on average (Papadimitriou and Roughgarden, 2008), so that it
@@ -21,16 +21,18 @@ best reply to the current mixture, by dynamic programming.
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.optimize import linprog
 
 from equipoise.games import ContextualGame, DecoupledMarkovGame
+from equipoise.solvers.no_regret import ExactCritic, iterate
 
-#: Iterations of multiplicative weights before the first linear program.
-_ITERATIONS = 100
+#: Iterations of multiplicative weights before the first linear program, how many of them go by
+#: between two looks at the clock, and the step relative to the spread of an agent's Q-function.
+_ITERATIONS, _AT_ONCE, _STEP = 100, 25, 0.4
 #: Rounds of best replies before they are given up.
 _REPLIES = 200
 #: HiGHS accepts no smaller tolerances.
@@ -69,7 +71,7 @@ def solve_structured(
     `tolerance` is in units of reward. With `concept` "nash" only best replies are tried.
     """
     deadline = time.monotonic() + time_limit
-    parts, ended, rounds = [], "solved", 0
+    parts, ended, rounds, learned = [], "solved", 0, None
     for context in range(game.contexts):
         one = _Context(game, context)
         share = (deadline - time.monotonic()) / (game.contexts - context)
@@ -77,8 +79,15 @@ def solve_structured(
         if found.gain > tolerance and found.ended != "interrupted":
             found = min(found, one.zero_sum(), key=lambda answer: answer.gain)
         if found.gain > tolerance and concept == "cce" and found.ended != "interrupted":
-            found = one.mixture(tolerance, time.monotonic() + share, progress)
-        ended = found.ended if found.ended != "solved" else ended
+            try:
+                learned = _no_regret(game, deadline) if learned is None else learned
+                until = time.monotonic() + share
+                found = one.mixture(learned[:, context], tolerance, until, progress)
+            except KeyboardInterrupt:
+                found = replace(found, ended="interrupted")
+        if found.ended == "interrupted":
+            deadline = time.monotonic()  # the other contexts get what needs no time
+        ended = found.ended if ended == "solved" else ended
         rounds += found.rounds
         parts.append(found)
     policies, weights = _couple([(p.policies, p.weights) for p in parts])
@@ -86,6 +95,25 @@ def solve_structured(
         policies = policies[:, :, 0, :, 0]
     method = " and ".join(dict.fromkeys(p.method for p in parts))
     return Structured(policies, weights, max(p.gain for p in parts), method, ended, rounds)
+
+
+def _no_regret(game: ContextualGame | DecoupledMarkovGame, deadline: float) -> np.ndarray:
+    """(iterations, *policy): multiplicative weights of all agents, in all contexts at once."""
+    uniform = game.uniform_policy()
+    if isinstance(game, ContextualGame):
+        uniform = uniform[:, None, :, None, :]
+    rewards = np.stack([_Context(game, c).rewards(p)[0] for c, p in enumerate(uniform)])
+    own = np.where(uniform > 0, rewards, rewards.mean((-2, -1), keepdims=True))
+    spread = np.ptp(own, axis=(-2, -1)).sum(1).max(0)
+    step = _STEP / np.maximum(spread, 1e-300)[:, None, None]
+    critic, policies = ExactCritic.of(game), uniform[None]
+    for _ in range(_ITERATIONS // _AT_ONCE):
+        start = policies[-1]
+        found, _, _ = iterate(critic, uniform, step=step, iterations=_AT_ONCE + 1, start=start)
+        policies = np.concatenate([policies, found[1:]])
+        if time.monotonic() > deadline:
+            break
+    return policies
 
 
 def _couple(parts: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
@@ -142,25 +170,17 @@ class _Context:
         rewards = self.terms.expected(flat).reshape(self.shape)
         return rewards, np.einsum("hnsa,hnsa->n", chances, rewards)
 
-    def advantages(self, rewards: np.ndarray, policy: np.ndarray | None) -> np.ndarray:
-        """Q-functions of own states and actions, of the best reply where no policy is given."""
-        q = np.empty(self.shape)
-        ahead = np.zeros((self.agents, self.states))
-        for h in reversed(range(self.horizon)):
-            q[h] = rewards[h]
-            if self.moves is not None:
-                q[h] += np.einsum("nsat,nt->nsa", self.moves[h], ahead)
-            if policy is None:
-                ahead = np.where(self.mask[:, None], q[h], -np.inf).max(-1)
-            else:
-                ahead = (policy[h] * q[h]).sum(-1)
-        return q
-
     def best(self, rewards: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """A best reply of every agent to the rewards of own moves, and (agents,) its value."""
-        q = np.where(self.mask[:, None], self.advantages(rewards, None), -np.inf)
-        reply = np.eye(self.actions)[q.argmax(-1)]
-        return reply, (self.initial * q[0].max(-1)).sum(-1)
+        reply = np.empty(self.shape)
+        ahead = np.zeros((self.agents, self.states))
+        for h in reversed(range(self.horizon)):
+            q = rewards[h]
+            if self.moves is not None:
+                q = q + np.einsum("nsat,nt->nsa", self.moves[h], ahead)
+            q = np.where(self.mask[:, None], q, -np.inf)
+            reply[h], ahead = np.eye(self.actions)[q.argmax(-1)], q.max(-1)
+        return reply, (self.initial * ahead).sum(-1)
 
     def uniform(self) -> np.ndarray:
         """All own actions alike."""
@@ -231,6 +251,7 @@ class _Context:
 
     def mixture(
         self,
+        learned: np.ndarray,
         tolerance: float,
         deadline: float,
         progress: Callable[[dict[str, Any]], None] | None,
@@ -239,7 +260,8 @@ class _Context:
         program = _Mixing(self)
         ended = "solved"
         try:
-            self._no_regret(program, deadline)
+            for policy in learned:
+                program.add(policy)
             while True:
                 program.solve()
                 if progress is not None:
@@ -259,24 +281,6 @@ class _Context:
         method = "no regret and linear programs"
         gain = program.gain
         return Structured(policies, program.best_weights[used], gain, method, ended, program.rounds)
-
-    def _no_regret(self, program: "_Mixing", deadline: float) -> None:
-        """Optimistic multiplicative weights, with the last advantages as a guess of the next."""
-        policy = self.uniform()
-        logs, last = np.where(policy > 0, 0.0, -np.inf), None
-        for t in range(_ITERATIONS):
-            rewards, _ = program.add(policy)
-            q = self.advantages(rewards, policy)
-            scale = np.ptp(np.where(self.mask[:, None], q, q.mean()), axis=(0, 2, 3)) + 1e-300
-            q = q / scale[:, None, None]
-            step = 1.0 / np.sqrt(1.0 + t / 10)
-            logs = logs + step * (q if last is None else 2 * q - last)
-            logs = logs - logs.max(-1, keepdims=True)
-            last = q
-            policy = np.exp(logs)
-            policy /= policy.sum(-1, keepdims=True)
-            if time.monotonic() > deadline:
-                break
 
 
 class _Mixing:

@@ -45,14 +45,14 @@ class Learned:
     policy: AggregativePolicy
     #: The largest upper minus lower value of any agent, over states that begin episodes.
     width: float
-    #: What no agent can gain more than by leaving the policy, over those states.
+    #: Upper bound on any agent's gain from leaving the policy, over those states.
     bound: float
-    #: With what probability (or more) `lower`, `upper` and `bound` hold; 0 if nothing is proven.
+    #: Probability with which `lower`, `upper` and `bound` hold at least; 0 if nothing is proven.
     confidence: float
-    #: (classes, states): what the value of the policy lies between, by class of its agents.
+    #: (classes, states): bounds on the value of the policy, by class of its agents.
     lower: np.ndarray
     upper: np.ndarray
-    #: (2, states): what its mean welfare lies between.
+    #: (2, states): lower and upper bound on its mean welfare.
     welfare: np.ndarray
     #: By episode: "width" and "bound", the smallest so far of any policy played; "regret",
     #: a bound on the gains of the policy of the episode; "planned", whether it was a new one.
@@ -226,7 +226,7 @@ def _conclude(learner: Learner, confidence: float, started: float) -> Learned:
     }
 
     def policy(found: Bounds) -> AggregativePolicy:
-        """With the rows of the game, also where agents learnt apart."""
+        """The policy by rows of the game, even if agents learnt apart."""
         own, origin = found.policy, learner.origin
         rows = own.rows if origin is None else origin[own.rows]
         return AggregativePolicy(rows, own.counts, own.actions)

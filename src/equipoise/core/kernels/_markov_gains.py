@@ -88,10 +88,10 @@ def best_reply(reward, following, actions, discount, value, size, operations, ti
     """Value of a best reply, from that of the policy on, in place; false if rounds ran out."""
     states = len(value)
     advantage, error, choice = np.empty(states * actions), np.empty(states), np.full(states, -1)
-    space = advantage, error, np.empty(states)
+    space, refined = (advantage, error, np.empty(states)), False
     for _ in range(_MOST_ROUNDS):
         _advantages(reward, following, actions, discount, value, size, operations, tiny, space)
-        moved = False
+        moved = off = False
         for s in range(states):
             best = s * actions
             for p in range(s * actions, (s + 1) * actions):
@@ -99,8 +99,16 @@ def best_reply(reward, following, actions, discount, value, size, operations, ti
                     best = p
             here = advantage[choice[s]] if choice[s] >= 0 else 0.0
             above[s] = max(advantage[best], 0.0) + error[s]
+            off |= abs(here) > error[s]
             if advantage[best] > here + 2.0 * error[s]:
                 choice[s], moved = best, True
+        if not moved and off and not refined:
+            # Rows of transitions that do not quite sum to one: their value is corrected once.
+            refined = True
+            _evaluate(advantage, following, choice, discount, matrix, space[2])
+            for s in range(states):
+                value[s] += space[2][s]
+            continue
         if not moved:
             _discounted(above, following, actions, discount, states)
             return True

@@ -148,13 +148,14 @@ def lemke_howson_loop(payoffs, start, limit, x, y, pivots, spread, first, last):
 
 
 def lemke_howson(
-    payoffs: np.ndarray, start: int | np.ndarray
+    payoffs: np.ndarray, start: int | np.ndarray, *, seconds: float = np.inf
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Strategies (games, m) and (games, n), pivots (games,) and the larger range of payoffs of
     both players (games,), of payoffs (games, 2, m, n).
 
     `start` (games,) is the label to drop: an action of the row player, or m plus one of the column
-    player. A game whose pivots lose their way has strategies of zeros.
+    player. A game whose pivots lose their way has strategies of zeros, and so has one that would
+    take more pivots than fit into about so many `seconds`.
 
     >>> x, y, *_ = lemke_howson(np.array([[[[3.0, 1], [0, 2]], [[2, 1], [0, 3]]]]), 0)
     >>> x.tolist(), y.tolist()
@@ -168,10 +169,11 @@ def lemke_howson(
     work = float(games) * (m + n) * m * n
     compiled = work > COMPILE_FROM or "numba" in sys.modules
     loop = kernels.load("lemke_howson") if compiled else None
-    seconds = 3e-8 * (m + n) + 1e-9 * (m + n) * m * n
-    parts = (payoffs, start, 100 * (m + n) + 1000, x, y, pivots, spread)
+    each = 3e-8 * (m + n) + 1e-9 * (m + n) * m * n
+    limit = int(min(100 * (m + n) + 1000, seconds / (2e-9 * m * n) + m + n))
+    parts = (payoffs, start, limit, x, y, pivots, spread)
     if loop is None:
         lemke_howson_loop(*parts, 0, games)
     else:
-        kernels.over_games(loop, games, seconds, *parts)
+        kernels.over_games(loop, games, each, *parts)
     return x, y, pivots, spread

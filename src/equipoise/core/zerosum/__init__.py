@@ -6,10 +6,16 @@ missed their tolerance; then, one game at a time, HiGHS, and exact rational arit
 games whose payoffs float64 cannot handle. What each game needed is reported.
 """
 
-from equipoise.core.zerosum._cascade import SMALLEST, STAGES, TOLERANCE, ZeroSum, solve_batch
-from equipoise.core.zerosum._highs import solve_with_highs
+from equipoise.core.zerosum._cascade import (
+    SMALLEST,
+    STAGES,
+    TOLERANCE,
+    ZeroSum,
+    solve_batch,
+    solve_with_highs,
+    solve_with_rationals,
+)
 from equipoise.core.zerosum._pivot import Optimum, pivot_to_optimum
-from equipoise.core.zerosum._rational import solve_with_rationals
 
 __all__ = [
     "SMALLEST",

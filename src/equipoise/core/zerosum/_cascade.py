@@ -2,19 +2,19 @@
 
 import functools
 import math
+from fractions import Fraction
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
+from scipy.optimize import linprog
 
 from equipoise.core import kernels
 from equipoise.core.precision import double_precision
 from equipoise.core.reductions import largest
-from equipoise.core.zerosum._highs import solve_with_highs
 from equipoise.core.zerosum._pivot import Optimum, pivot_to_optimum
-from equipoise.core.zerosum._rational import solve_with_rationals
 
 #: What a game may need, in order.
 STAGES = ("simplex", "simplex, perturbed and refined", "HiGHS", "exact rationals")
@@ -189,3 +189,103 @@ def _exponents(payoff: np.ndarray) -> np.ndarray:
     size = largest(np.abs(payoff).reshape(len(payoff), -1))
     unusual = ((size < 1e-140) & (size > 0.0)) | (size > 1e140)
     return np.where(unusual, np.frexp(size)[1], 0)
+
+
+def solve_with_highs(payoff: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Strategies of one game from one linear program and its dual.
+
+    The payoffs are brought to [0, 1] first, since HiGHS has absolute tolerances.
+
+    **Example**
+
+    >>> import numpy as np
+    >>> from equipoise.core.zerosum import solve_with_highs
+    >>> x, y = solve_with_highs(np.array([[1.0, -1.0], [-1.0, 1.0]]))
+    >>> x.tolist(), y.tolist()
+    ([0.5, 0.5], [0.5, 0.5])
+    """
+    low, high = payoff.min(), payoff.max()
+    scaled = (payoff - low) / (high - low) if high > low else np.zeros_like(payoff)
+    return _row_strategy(scaled), _row_strategy(1.0 - scaled.T)
+
+
+def _row_strategy(payoff: np.ndarray) -> np.ndarray:
+    """The strategy that maximises the worst column."""
+    rows, columns = payoff.shape
+    result = linprog(
+        c=np.append(np.zeros(rows), -1.0),
+        A_ub=np.hstack([-payoff.T, np.ones((columns, 1))]),
+        b_ub=np.zeros(columns),
+        A_eq=np.append(np.ones(rows), 0.0)[None, :],
+        b_eq=[1.0],
+        bounds=[(0, None)] * rows + [(None, None)],
+        method="highs-ds",
+        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+    )
+    if result.x is None:
+        return np.full(rows, 1.0 / rows)  # HiGHS gave up; the game's gap will say so
+    x = np.maximum(result.x[:rows], 0.0)
+    return x / x.sum()
+
+
+def solve_with_rationals(payoff: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Strategies of one game, by the simplex method with Bland's rule on exact numbers.
+
+    Floats are rationals, so the game that was given is solved exactly; only the final strategies
+    are rounded. It is for the few games whose payoffs range over so many orders of magnitude that
+    float64 cannot even tell the optimal basis.
+
+    **Example**
+
+    >>> import numpy as np
+    >>> from equipoise.core.zerosum import solve_with_rationals
+    >>> x, y = solve_with_rationals(np.array([[2.0, -1.0], [-1.0, 1.0]]))
+    >>> x.tolist(), y.tolist()
+    ([0.4, 0.6], [0.4, 0.6])
+    """
+    rows, columns = payoff.shape
+    shift = 1 - Fraction(float(payoff.min()))
+    body = [[Fraction(float(a)) + shift for a in row] for row in payoff]
+    right, cost = [Fraction(1)] * rows, [Fraction(-1)] * columns
+    row_label, column_label = list(range(columns, columns + rows)), list(range(columns))
+    while True:
+        improving = [j for j in range(columns) if cost[j] < 0]
+        if not improving:
+            break
+        entering = min(improving, key=column_label.__getitem__)
+        eligible = [i for i in range(rows) if body[i][entering] > 0]
+        leaving = min(eligible, key=lambda i: (right[i] / body[i][entering], row_label[i]))
+        _exchange(body, right, cost, leaving, entering)
+        row_label[leaving], column_label[entering] = column_label[entering], row_label[leaving]
+    x, y = [Fraction(0)] * rows, [Fraction(0)] * columns
+    for i, label in enumerate(row_label):
+        if label < columns:
+            y[label] = right[i]
+    for j, label in enumerate(column_label):
+        if label >= columns:
+            x[label - columns] = cost[j]
+    return _normalised(x), _normalised(y)
+
+
+def _exchange(
+    body: list[list[Fraction]], right: list[Fraction], cost: list[Fraction], r: int, c: int
+) -> None:
+    """Make the variable of column `c` basic in row `r`, in place."""
+    pivot = body[r][c]
+    row = [a / pivot for a in body[r]]
+    row[c] = 1 / pivot
+    step, price = right[r] / pivot, cost[c]
+    for i, line in enumerate(body):
+        if i != r and line[c]:
+            factor = line[c]
+            line[c] = Fraction(0)
+            body[i] = [a - factor * b for a, b in zip(line, row, strict=True)]
+            right[i] -= factor * step
+    cost[c] = Fraction(0)
+    cost[:] = [a - price * b for a, b in zip(cost, row, strict=True)]
+    body[r], right[r] = row, step
+
+
+def _normalised(weights: list[Fraction]) -> np.ndarray:
+    total = sum(weights)
+    return np.array([float(w / total) for w in weights])

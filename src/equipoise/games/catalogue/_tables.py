@@ -89,7 +89,7 @@ def colonel_blotto(first: int, second: int, fields: int, scoring: str) -> dict[s
 
 
 def _ways(troops: int, fields: int) -> float:
-    """In how many ways troops can be divided; infinite where that is beyond counting."""
+    """The number of ways to divide the troops; infinite if it is too large to count."""
     return comb(troops + fields - 1, fields - 1) if max(troops, fields) < 1000 else math.inf
 
 

@@ -38,7 +38,7 @@ from equipoise.games._matrix import MatrixGame
 from equipoise.games._normal import NormalFormGame
 
 Arrays = dict[str, Any]
-#: So many agents may be without anything of their own in a file.
+#: The most agents of a file that holds nothing for each of them.
 _FEW = 1_000_000
 
 
@@ -77,7 +77,7 @@ def _number(name: str, array: np.ndarray | None, default: float) -> float:
     if array is None:
         return default
     if array.shape != () or array.dtype.kind not in "fiu":
-        raise ValueError(f"{name}: expected one number, found {str(array)[:60]}")
+        raise ValueError(f"{name}: expected one number, found {array.dtype} of {array.shape}")
     return array.item()
 
 

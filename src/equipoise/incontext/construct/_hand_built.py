@@ -89,11 +89,13 @@ class Size:
     (27, 5, 200)
     """
 
-    #: Of the residual stream: d; and how many of its coordinates are used.
+    #: Width d of the residual stream.
     width: int
+    #: How many coordinates of the residual stream are used.
     coordinates: int
-    #: Of one block; the network has `blocks` of them, with the same weights.
+    #: Layers of one block.
     layers: int
+    #: Blocks of the network, all with the same weights.
     blocks: int
     #: The most heads of a layer: M; and the most hidden units of an MLP: d'.
     heads: int
@@ -123,9 +125,9 @@ class HandBuilt:
     #: What each layer of a block does.
     purposes: tuple[str, ...]
     reciprocal: Reciprocal
-    #: Of Markov games.
+    #: Discount factor of Markov games.
     discount: float = 0.0
-    #: Whether it says the policy of the current state only, in a Markov game.
+    #: Whether its output is the policy of the current state alone, in a Markov game.
     current: bool = False
 
     @cached_property

@@ -14,7 +14,6 @@ from jaxtyping import Array, Float, Int
 from equipoise.core import InputError, checks
 from equipoise.core.precision import single_precision
 from equipoise.core.randomness import as_key
-from equipoise.offline._critics import STEPS
 from equipoise.offline._log import Log
 from equipoise.offline.deep import _ascent
 from equipoise.offline.deep._actors import Actors, policy_table
@@ -25,6 +24,7 @@ from equipoise.offline.deep._networks import TermNetworks
 from equipoise.offline.deep._rows import Data, Rows, Sizes, prepare
 from equipoise.offline.deep._spec import TD3BC, PolicyGradient
 from equipoise.runs import Run, resumable
+from equipoise.solvers.no_regret import STEPS
 
 _LOOK_SECONDS = 1.0
 #: Purposes of the keys that are made of the one given.

@@ -12,14 +12,17 @@ sizes, and the number of training games.
     python -m equipoise.papers in_context --run runs/figure1
     python -m equipoise.papers in_context --scale full --only matrix-3 --run runs/figure1
 
-Every part leaves a record of its own in the run folder, and one that is there is not run again.
+Every part leaves a record of its own in the run folder, and one that is there is not run again;
+training that was interrupted goes on.
 """
 
 import os
+import shutil
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
 import equinox as eqx
@@ -35,7 +38,7 @@ from equipoise.games.families import Family
 from equipoise.incontext import Config as Training
 from equipoise.papers import kept
 from equipoise.papers.in_context._plot import plot
-from equipoise.runs import Record, Table
+from equipoise.runs import Record, Run, Table
 
 __all__ = ["Config", "plot", "run"]
 
@@ -75,7 +78,7 @@ class Config:
     #: Sizes of the training set in a part of its own; fresh games are added.
     training_games: tuple[int, ...] = (5, 50, 500)
     steps: int = 400
-    #: Of the products of matrices: see `equipoise.incontext.Config`.
+    #: Floating-point format of matrix products; see `equipoise.incontext.Config`.
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     #: Games of a step with our preset, and with the paper's.
     batch: int = 64
@@ -147,7 +150,7 @@ class Panel:
 
     @property
     def title(self) -> str:
-        """As it stands above the axes."""
+        """The title above the axes."""
         return f"A={self.actions}" if self.states is None else f"S={self.states}"
 
     def family(self, name: str, seed: int, key: Any) -> Family:
@@ -240,7 +243,7 @@ def run(config: Config, key: int = 0, folder: str | os.PathLike[str] | None = No
     records = [
         kept(
             *(folder, part, {**vars(config), "only": (part,), "key": key}),
-            partial(run_part, config, part, key),
+            partial(run_part, config, part, key, folder and Path(folder, part, "sweeps")),
         )
         for part in config.parts
     ]
@@ -248,12 +251,17 @@ def run(config: Config, key: int = 0, folder: str | os.PathLike[str] | None = No
     return Record("in-context", config, {"key": key}, arrays, {"gaps": summary(arrays)})
 
 
-def run_part(config: Config, part: str, key: Any) -> Record:
-    """One part; arrays are named `panel|family|player` and hold (seeds, x), means over games."""
+def run_part(config: Config, part: str, key: Any, folder: Path | None = None) -> Record:
+    """One part; arrays are named `panel|family|player` and hold (seeds, x), means over games.
+
+    Training that is interrupted goes on from its checkpoints in `folder`.
+    """
     kind = part.partition("-")[0]
     own = {"lengths": _lengths, "sizes": _sizes, "games": _games, "baselines": _baselines}
-    measure: Callable[[Config, str, Any], dict[str, np.ndarray]] = own.get(kind, _curves)
-    arrays = measure(config, part, key)
+    measure: Callable[..., dict[str, np.ndarray]] = own.get(kind, _curves)
+    arrays = measure(config, part, key, folder)
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
     return Record("in-context", config, {"part": part}, arrays, {"gaps": summary(arrays)})
 
 
@@ -285,18 +293,19 @@ def mean_gap(panel: Panel, games: Any, policies: Any) -> float:
     return float(np.mean(certify(games, policies).nash_conv) * (1.0 - panel.discount))
 
 
-def _curves(config: Config, part: str, key: Any) -> dict[str, np.ndarray]:
+def _curves(config: Config, part: str, key: Any, folder: Path | None) -> dict[str, np.ndarray]:
     """Every family with both presets: the gap at every recorded round."""
     panel, names = make_panel(config, part), family_names(config)
     arrays = {f"{panel.title}|x": record_rounds(panel.rounds)}
     for preset in PRESETS:
         how = training(config, preset, panel.rounds)
-        found = zip(names, _train(config, panel, names, how, key, (part, preset)), strict=True)
-        arrays |= {f"{panel.title}|{name}|{preset}": gaps for name, gaps in found}
+        trained = _train(config, panel, names, how, key, (part, preset), folder)
+        for name, gaps in zip(names, trained, strict=True):
+            arrays[f"{panel.title}|{name}|{preset}"] = gaps
     return arrays
 
 
-def _lengths(config: Config, part: str, key: Any) -> dict[str, np.ndarray]:
+def _lengths(config: Config, part: str, key: Any, folder: Path | None) -> dict[str, np.ndarray]:
     """Players trained at shorter trajectories, after their last round."""
     panel = make_panel(config, part)
     names = (family_names(config)[0], IID)
@@ -304,26 +313,26 @@ def _lengths(config: Config, part: str, key: Any) -> dict[str, np.ndarray]:
     for length in config.lengths:
         for preset in PRESETS:
             how = training(config, preset, length)
-            trained = _train(config, panel, names, how, key, (part, length, preset))
+            trained = _train(config, panel, names, how, key, (part, length, preset), folder)
             for name, gaps in zip(names, trained, strict=True):
                 found.setdefault(f"{part}|{name}|{preset}", []).append(gaps[:, -1])
     arrays = {name: np.stack(columns, 1) for name, columns in found.items()}
     return {f"{part}|x": np.array(config.lengths), **arrays}
 
 
-def _sizes(config: Config, part: str, key: Any) -> dict[str, np.ndarray]:
+def _sizes(config: Config, part: str, key: Any, folder: Path | None) -> dict[str, np.ndarray]:
     """Models of several sizes on independent games, with our preset."""
     panel = make_panel(config, part)
     arrays = {f"{part}|x": record_rounds(config.rounds)}
     for layers, width in config.sizes:
         size = {"layers": layers, "width": width, "hidden": 4 * width}
         how = training(config, "ours", config.rounds, **size)
-        (gaps,) = _train(config, panel, (IID,), how, key, (part, layers, width))
+        (gaps,) = _train(config, panel, (IID,), how, key, (part, layers, width), folder)
         arrays[f"{part}|{IID}|{layers} x {width}"] = gaps
     return arrays
 
 
-def _games(config: Config, part: str, key: Any) -> dict[str, np.ndarray]:
+def _games(config: Config, part: str, key: Any, folder: Path | None) -> dict[str, np.ndarray]:
     """Training sets of several sizes, and fresh games, on independent games."""
     panel = make_panel(config, part)
     arrays = {f"{part}|x": np.array([*config.training_games, FRESH])}
@@ -332,8 +341,8 @@ def _games(config: Config, part: str, key: Any) -> dict[str, np.ndarray]:
         counts = np.repeat(config.training_games, config.seeds)
         names = [IID] * len(config.training_games)
         words = (part, preset)
-        columns = _train(config, panel, names, how, key, words, counts.tolist())
-        columns += _train(config, panel, [IID], how, key, (*words, "fresh"))
+        columns = _train(config, panel, names, how, key, words, folder, counts.tolist())
+        columns += _train(config, panel, [IID], how, key, (*words, "fresh"), folder)
         arrays[f"{part}|{IID}|{preset}"] = np.stack([gaps[:, -1] for gaps in columns], 1)
     return arrays
 
@@ -345,6 +354,7 @@ def _train(
     how: Any,
     key: Any,
     words: Any,
+    folder: Path | None,
     training_games: list[int] | None = None,
 ) -> list[np.ndarray]:
     """(seeds, recorded rounds) of every name: train, play unseen games, and certify.
@@ -353,9 +363,13 @@ def _train(
     """
     pairs = [(name, seed) for name in names for seed in range(config.seeds)]
     made = [panel.family(name, seed, key) for name, seed in pairs]
-    players = incontext.sweep(
-        made, how, key=make_key(key, "train", *words), training_games=training_games
-    )
+    options: Any = {"key": make_key(key, "train", *words), "training_games": training_games}
+    if folder is None:
+        players = incontext.sweep(made, how, **options)
+    else:
+        asked = {**vars(config), "only": words[:1], "key": key}
+        with Run.start(folder / "-".join(map(str, words)), asked) as run:
+            players = incontext.sweep(made, how, **options, run=run)
     curves = []
     for (name, seed), pair in zip(pairs, players, strict=True):
         games = panel.test_games(name, seed, config.test_games, key)
@@ -367,8 +381,8 @@ def _train(
     return list(np.array(curves).reshape(len(names), config.seeds, -1))
 
 
-def _baselines(config: Config, part: str, key: Any) -> dict[str, np.ndarray]:
-    """What does not adapt, and what learns without having been trained."""
+def _baselines(config: Config, part: str, key: Any, folder: Path | None) -> dict[str, np.ndarray]:
+    """Static policies, and learners that need no training."""
     arrays: dict[str, np.ndarray] = {}
     for name in (n for n in config.all_parts if n.startswith(("matrix", "markov"))):
         panel = make_panel(config, name)

@@ -1,15 +1,21 @@
-"""Card games, built from their rules."""
+"""Games built from their rules: card games, and Littman's soccer on a grid."""
 
 from itertools import permutations, product
 from typing import Any
 
 import numpy as np
 
-from equipoise.games.catalogue._parameters import check_positive
+from equipoise.games.catalogue._parameters import check_positive, check_table
 
 _RANKS = range(1, 14)
 #: Ways to deal three cards of a deck in order.
 _DEALS = 52 * 51 * 50
+
+#: A cell of the grid, and a step from one to another.
+Cell = tuple[int, int]
+#: Where the two players are, and which of them has the ball.
+Position = tuple[tuple[Cell, Cell], int]
+_MOVES = {"north": (-1, 0), "south": (1, 0), "east": (0, 1), "west": (0, -1), "stand": (0, 0)}
 
 
 def _kuhn_payoff(first: str, second: tuple[str, str], wins: bool) -> int:
@@ -54,7 +60,7 @@ def poker_endgame(win_probability: float, bet: float) -> dict[str, Any]:
 
 
 def _paul_wins_draws(paul: int, pierre: int, dealt: tuple[int, int]) -> int:
-    """Of the 50 cards that Pierre may draw, how many let Paul win."""
+    """How many of the 50 cards that Pierre may draw let Paul win."""
     wins = 0
     for rank in _RANKS:
         # A king drawn goes back, and Pierre keeps what he has. Pierre wins ties.
@@ -64,7 +70,7 @@ def _paul_wins_draws(paul: int, pierre: int, dealt: tuple[int, int]) -> int:
 
 
 def _le_her_wins(paul: int, pierre: int) -> tuple[int, int, int]:
-    """Of the deals that begin with these cards, how many Paul wins.
+    """How many of the deals that begin with these cards Paul wins.
 
     When he switches; when both hold; when he holds and Pierre draws.
     """
@@ -89,3 +95,51 @@ def le_her() -> dict[str, Any]:
     names = ["ace", *map(str, range(2, 11)), "jack", "queen", "king"]
     labels = {"players": ["Paul", "Pierre"], "actions": [[f"hold from {name}" for name in names]]}
     return {"payoff": wins / _DEALS, "labels": labels}
+
+
+def soccer(rows: int, columns: int, discount: float) -> dict[str, Any]:
+    """The first player scores beyond the last column, the second before the first."""
+    places = rows * columns
+    check_table("rows", len(_MOVES) ** 2, *[2 * places * (places - 1)] * 2)
+    cells = list(product(range(rows), range(columns)))
+    pairs = [(a, b) for a, b in product(cells, repeat=2) if a != b]
+    index: dict[Position, int] = {
+        position: state for state, position in enumerate(product(pairs, (0, 1)))
+    }
+    goal_rows = range(rows) if rows < 3 else range(1, rows - 1)
+    corner = (rows // 2, (columns - 2) // 2)
+    kickoff = (corner, (rows - 1 - corner[0], columns - 1 - corner[1]))
+    kickoffs = [index[kickoff, ball] for ball in (0, 1)]
+
+    def after(position: Position, player: int, move: Cell) -> Position | None:
+        """Where one player's move leads; None when it scores."""
+        pair, ball = position
+        (row, column), other = pair[player], pair[1 - player]
+        target = (row + move[0], column + move[1])
+        if target == other:
+            return pair, 1 - player
+        if target[1] == (columns, -1)[player] and row in goal_rows and ball == player:
+            return None
+        if not (0 <= target[0] < rows and 0 <= target[1] < columns):
+            return position
+        return ((target, other) if player == 0 else (other, target)), ball
+
+    reward = np.zeros((len(index), len(_MOVES), len(_MOVES)))
+    transition = np.zeros((*reward.shape, len(index)))
+    for position, state in index.items():
+        for (a, mine), (b, other) in product(enumerate(_MOVES.values()), repeat=2):
+            for order in (0, 1), (1, 0):  # who moves first is drawn at random
+                here: Any = position
+                for player in order:
+                    here = after(here, player, (mine, other)[player])
+                    if here is None:
+                        reward[state, a, b] += 0.5 if player == 0 else -0.5
+                        transition[state, a, b, kickoffs] += 0.25
+                        break
+                else:
+                    transition[state, a, b, index[here]] += 0.5
+    states = [
+        f"A {a[0]},{a[1]}; B {b[0]},{b[1]}; {'AB'[ball]} has the ball" for (a, b), ball in index
+    ]
+    labels = {"players": ["A", "B"], "actions": [list(_MOVES)], "states": states}
+    return {"reward": reward, "transition": transition, "discount": discount, "labels": labels}

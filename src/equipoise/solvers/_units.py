@@ -1,0 +1,122 @@
+"""Games whose payoffs are very large, very small or far from zero, solved in other units.
+
+No equilibrium changes when a player's payoffs are multiplied by a positive number or shifted. Such
+games are therefore solved with payoffs of ordinary size and without their offset. The certificate
+and the status are those of the policy in the game that was given.
+"""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from equipoise.certificates import certify
+from equipoise.core import checks
+from equipoise.core.results import SMALLEST, Outcome, Solution, Status
+from equipoise.core.rounding import Normalised, normalise
+from equipoise.games import MarkovGame, NormalFormGame
+from equipoise.solvers._matrix import make_status
+
+_LARGEST = float(np.finfo(np.float64).max)
+
+
+def in_usual_units(find: Callable[..., Solution]) -> Callable[..., Solution]:
+    """Let a solver of normal forms or of general-sum Markov games meet only ordinary payoffs."""
+
+    @wraps(find)
+    def solved(game: Any, **options: Any) -> Solution:
+        if isinstance(game, MarkovGame) and game.zero_sum:
+            stationary = game.horizon is None and options.get("concept", "nash") == "nash"
+            if stationary or game.batch_shape:
+                return find(game, **options)  # whose solver sees to units itself
+        # Objectives and rationality compare players: these then share units and offset.
+        common = options.get("objective") is not None or options.get("concept") == "logit"
+        payoffs, axes = _payoffs(game)
+        table = normalise(payoffs, axes + common)
+        if isinstance(table.exponent, int) and not np.any(table.offset):
+            return find(game, **options)
+        if isinstance(game, MarkovGame):
+            more: dict[str, Any] = {"horizon": game.horizon}
+            twin: Any = MarkovGame(table.scaled, game.transition, game.discount, **more)
+        else:
+            twin = NormalFormGame(table.scaled, players=game.players)
+        changed = dict(options)
+        for name in ("tolerance", "rationality"):
+            if options.get(name) is not None:
+                checks.check_range(name, options[name], 0.0, np.inf)
+        if options.get("tolerance") is not None:
+            each = np.ldexp(options["tolerance"], -np.asarray(table.exponent))
+            changed["tolerance"] = float(np.clip(each.min(), 1e-300, 1e300))
+        if options.get("rationality") is not None:
+            changed["rationality"] = float(np.ldexp(options["rationality"], table.exponent))
+        return _restored(game, table, common, options, find(twin, **changed))
+
+    return solved
+
+
+def _payoffs(game: Any) -> tuple[np.ndarray, int]:
+    """One table a player, and the number of axes that a table has."""
+    if isinstance(game, MarkovGame):
+        rewards = game.rewards()
+        return rewards, rewards.ndim - 1
+    return np.asarray(game.payoffs, np.float64), game.players
+
+
+def _restored(
+    game: Any, table: Normalised, common: bool, options: dict[str, Any], found: Solution
+) -> Solution:
+    """The policy of the game in other units, certified in the game that was given."""
+    concept = options.get("concept", "nash")
+    certificate = certify(game, found.policy, concept="nash" if concept == "logit" else concept)
+    stats = dict(found.stats)
+    if common:
+        stats |= _objectives(game, table, options.get("objective"), stats)
+    if "truncation" in stats:
+        stats["truncation"] = float(np.ldexp(stats["truncation"], np.max(table.exponent)))
+    if concept == "logit":
+        return Solution(found.policy, certificate.value, certificate, found.status, np.nan, stats)
+    allowed = np.full(np.shape(found.tolerance), options.get("tolerance"), np.float64)
+    if options.get("tolerance") is None:
+        allowed = _default(game, table, found)
+    upper = np.asarray(certificate.max_upper)
+    how = f" ({stats['method']})" if "method" in stats else ""
+    status = make_status(upper, allowed, how, "raise `tolerance`")
+    if not status.ok and found.status.name not in (Outcome.SOLVED, Outcome.INEXACT):
+        status = Status(found.status.name, status.message, status.solved)
+    return Solution(found.policy, certificate.value, certificate, status, allowed, stats)
+
+
+def _default(game: Any, table: Normalised, found: Solution) -> np.ndarray:
+    """The default tolerance, which is a share of the largest range, in the units of the game."""
+    axes = _payoffs(game)[1]
+    each = np.ptp(table.scaled, tuple(range(-axes, 0)))
+    share = np.asarray(found.tolerance) / np.maximum(each.max(-1), SMALLEST)
+    exponent = np.asarray(table.exponent)
+    if exponent.ndim < each.ndim:
+        exponent = exponent[..., None]
+    with np.errstate(over="ignore", under="ignore"):
+        allowed = np.ldexp(share[..., None] * each, exponent).max(-1)
+    allowed = np.where(each.max(-1) > 0.0, np.maximum(allowed, SMALLEST), 0.0)
+    return np.minimum(allowed, _LARGEST)
+
+
+def _objectives(
+    game: Any, table: Normalised, objective: Any, stats: dict[str, Any]
+) -> dict[str, Any]:
+    """What was attained, and what bounds it, of objectives that are sums of payoffs."""
+    if objective is None or (isinstance(objective, str) and objective == "entropy"):
+        return {}
+    if not isinstance(objective, str) and np.ndim(objective) > 1:
+        return {}  # a table, which has units of its own
+    weight = (
+        {"welfare": game.players, "egalitarian": 1.0}.get(objective)
+        if isinstance(objective, str)
+        else float(np.sum(objective))
+    )
+    names = [name for name in ("objective", "bound") if name in stats]
+    with np.errstate(over="ignore"):
+        return {
+            name: np.ldexp(stats[name] + weight * table.offset, table.exponent)[()]
+            for name in names
+        }
