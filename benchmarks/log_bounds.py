@@ -126,8 +126,10 @@ def run(family: Family, logs: int, first: int) -> dict[str, Any]:
     for seed in range(first, first + logs):
         game, log = family.make(seed)
         row: dict[str, Any] = {"seed": seed}
-        truth = family.truth if "neighbours" in family.truth or family.truth["rank"] == "sum" else (
-            family.truth | {"neighbours": graph_of(game)}
+        truth: dict[str, Any] = (
+            family.truth
+            if "neighbours" in family.truth or family.truth["rank"] == "sum"
+            else (family.truth | {"neighbours": graph_of(game)})
         )
         advice = eq.offline.learn(log, key=seed)
         for name in ("found", "told"):

@@ -135,9 +135,11 @@ def test_agents_with_a_single_action_are_named_and_if_all_are_so_refused(tmp_pat
     path = tmp_path / "log.npz"
     arguments = ["offline", str(path), "--rank", "1", "--iterations", "5"]
     eq.offline.Log(None, actions, rewards).write(path)
-    with pytest.warns(UserWarning, match=r"agent 1 plays a single action"):
-        with pytest.warns(UserWarning, match=r"unknown for 1 deviations, .*: 1: 0"):
-            assert main([*arguments, "--run", str(tmp_path / "some")]) == 1
+    with pytest.warns(UserWarning, match="single action|unknown for") as caught:
+        assert main([*arguments, "--run", str(tmp_path / "some")]) == 1
+    said = [str(warning.message) for warning in caught]
+    assert said[0].startswith("agent 1 plays a single action")
+    assert said[1] == "unknown for 1 deviations, which the log never shows: 1: 0"
     out = " ".join(capsys.readouterr().out.split())
     assert "agents with a single action" in out
     assert "refused: the log never shows some actions (1: 0)" in out
@@ -176,7 +178,10 @@ def test_too_little_data_to_tell_the_rank_is_the_exit_code(samples, tmp_path, ca
     ("arguments", "message"),
     [
         (["none.npz"], "No such file"),
-        (["none.txt"], "LOG: expected a name that ends in .csv or .parquet or .npz, found none.txt"),
+        (
+            ["none.txt"],
+            "LOG: expected a name that ends in .csv or .parquet or .npz, found none.txt",
+        ),
         (["none.npz", "--rank", "two"], "--rank: expected auto"),
         (["none.npz", "--neighbours", "few"], "--neighbours: expected"),
         (["none.npz", "--bins", "few"], "--bins: expected"),

@@ -44,14 +44,16 @@ class Discover:
         check_suffix("report", self.report, ".html")
         log = self.columns.read(self.log)
         structure = eq.offline.discover(log, key=self.seed)
-        stats = {"structure": structure.to_plain(), "notes": list(log.notes)}
-        record = Record(log.name, scalars={"labels": log.labels.to_plain()}, solution={"stats": stats})
+        found = {"structure": structure.to_plain(), "notes": list(log.notes)}
+        record = Record(log.name, scalars={"labels": log.labels.to_plain(), **found})
         if self.report is not None:
             page_of(record, title=f"What kind of game is {log.name}?").write(self.report)
         if self.common.json:
-            print_json({"samples": log.samples, "agents": log.agents, **stats})
+            print_json({"samples": log.samples, "agents": log.agents, **found})
             return int(bool(structure.refusal))
-        print_table(tables_of(record)["classes"], f"{log.samples:,} samples of {log.agents:,} agents")
+        print_table(
+            tables_of(record)["classes"], f"{log.samples:,} samples of {log.agents:,} agents"
+        )
         facts = {
             "log": "\n".join(log.notes) or None,
             "refused": structure.refusal or None,

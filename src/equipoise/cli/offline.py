@@ -81,8 +81,8 @@ class Offline:
     --reward and --context name, or wide, with columns action_NAME and reward_NAME. Agents, actions
     and contexts may be words, and agents may be missing at times. An .npz has the arrays of a Log.
 
-    The exit code is 1 where the log cannot tell: no class of rewards fits, rewards drift, actions go
-    together or were never tried, or there are too few rows. The policy is then that of the log.
+    The exit code is 1 where the log cannot tell: no class of rewards fits, rewards drift, actions
+    go together or were never tried, or there are too few rows. The policy is then that of the log.
 
     Where actions are numbers, networks learn: --critic says which, or "linear" for
     polynomials. Ctrl-C keeps what was done; the run goes on when the command is given again.

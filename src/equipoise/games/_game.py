@@ -92,7 +92,8 @@ class Labels:
             unknown = sorted(set(labels) - {field.name for field in fields(cls)})
             if unknown:
                 raise ValueError(
-                    f"labels: expected {', '.join(f.name for f in fields(cls))}; found {unknown[0]!r}"
+                    "labels: expected players, actions, states, types or contexts, found "
+                    f"{unknown[0]!r}"
                 )
             labels = cls(**labels)
         if not isinstance(labels, cls):

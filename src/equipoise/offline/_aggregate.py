@@ -83,7 +83,7 @@ class Aggregate(eqx.Module):
     def rewards(self, situations: np.ndarray, moves: np.ndarray) -> np.ndarray:
         """(rows, agents): the rewards of joint moves."""
         everybody = np.arange(self.agents)
-        return self.table[situations[:, None], everybody, moves, self.cells(moves)]
+        return np.asarray(self.table)[situations[:, None], everybody, moves, self.cells(moves)]
 
 
 def scores_of(log: Log, kind: str) -> tuple[np.ndarray, tuple[int, ...]]:

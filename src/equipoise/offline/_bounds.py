@@ -158,7 +158,12 @@ class _Judge:
         self.policies.append(part.policies)
 
     def _others(
-        self, terms: Any, own: np.ndarray, occupied: np.ndarray, where: np.ndarray, moves: np.ndarray
+        self,
+        terms: Any,
+        own: np.ndarray,
+        occupied: np.ndarray,
+        where: np.ndarray,
+        moves: np.ndarray,
     ) -> list[np.ndarray]:
         """(agents, rows, components): ratios of the others' play, in the class and a richer one."""
         if isinstance(terms, Aggregate):
@@ -187,7 +192,9 @@ class _Judge:
         rewards, spread = self.rewards.reshape(self.shape), self._spread().reshape(self.shape)
         devices = [best_reply(self.dynamics, rewards + c * spread, known)[0] for c in (0.0, 1.6)]
         for action in range(self.shape[-1]):
-            constant = np.where(known[..., action, None], np.eye(self.shape[-1])[action], devices[0])
+            constant = np.where(
+                known[..., action, None], np.eye(self.shape[-1])[action], devices[0]
+            )
             devices.append(constant)
         played = occupancies(self.dynamics, np.stack(devices)).reshape(-1, *self.flat)
         gains = (weight * played * self.rewards).sum((1, 3)) - self.value
@@ -280,8 +287,8 @@ def expansion(ahead: np.ndarray, sets: np.ndarray | None, order: int) -> np.ndar
             powers.append(np.tensordot(sets, own, 1))
     terms = [np.ones_like(ahead)]
     for k in range(1, order):
-        signed = sum((-1) ** (j - 1) * terms[k - j] * powers[j - 1] for j in range(1, k + 1))
-        terms.append(signed / k)
+        signed = [(-1) ** (j - 1) * terms[k - j] * powers[j - 1] for j in range(1, k + 1)]
+        terms.append(np.sum(signed, 0) / k)
     return np.sum(terms, 0)
 
 
@@ -293,7 +300,8 @@ def model_gains(
     `policies` are (components, contexts, horizon, agents, states, actions), and count alike;
     `dynamics` are the model's when not given.
     """
-    dynamics, terms = model.dynamics if dynamics is None else dynamics, terms_of(model)
+    dynamics, terms = dynamics or model.dynamics, terms_of(model)
+    assert dynamics is not None  # only networks have none
     count, shape = len(policies), policies.shape[1:]
     flat = (shape[0] * shape[1], shape[2], shape[3] * shape[4])
     chances = np.repeat(model.context_probabilities, shape[1])
@@ -304,7 +312,7 @@ def model_gains(
         expected = terms.expected(some)
         rewards += expected.sum(0) / count
         value += np.einsum("s,tsnu,tsnu->n", chances, some, expected) / count
-    allowed = np.broadcast_to((model.behaviour > 0).reshape(shape), shape)
+    allowed = model.behaviour.reshape(shape) > 0
     best = best_reply(dynamics, rewards.reshape(shape), allowed)[1]
     return model.context_probabilities @ best - value, value
 
@@ -339,11 +347,11 @@ def best_reply(
     for h in reversed(range(rewards.shape[1])):
         q = rewards[:, h] + np.einsum("cnsat,cnt->cnsa", dynamics.transitions[:, h], ahead)
         masked = np.where(allowed[:, h], q, -np.inf)
-        anything = allowed[:, h].any(-1)
-        pure = np.eye(actions)[masked.argmax(-1)]
+        anything: np.ndarray = np.asarray(allowed[:, h].any(-1))
+        pure: np.ndarray = np.eye(actions)[masked.argmax(-1)]
         chosen[:, h] = np.where(anything[..., None], pure, 1.0 / actions)
         ahead = (chosen[:, h] * q).sum(-1)
-    return chosen, (dynamics.initial * ahead).sum(-1)
+    return chosen, (np.asarray(dynamics.initial) * ahead).sum(-1)
 
 
 def _available(log: Log) -> np.ndarray:

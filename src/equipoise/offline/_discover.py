@@ -55,8 +55,8 @@ class Structure:
     """
 
     chosen: int | str
-    #: One dictionary for each class: `class` (as `fit` takes it), `name`, `error` and `standard_error` (parts of the variance
-    #: of rewards, None where it was not tried), `explained` (part of what can be explained),
+    #: One dictionary for each class: `class`, `name`, `error` and `standard_error` (parts of the
+    #: variance of rewards, None where it was not tried), `explained` (part of what can be explained),
     #: `samples_per_parameter` and `note`.
     classes: list[dict[str, Any]]
     #: Part of the variance of rewards that nothing explains, and what it was estimated from.
@@ -145,12 +145,11 @@ def discover(
 
 def comparison(log: Log, ranks: Sequence[int], neighbours: Any, key: Any) -> Comparison:
     """What is compared on held-out rows."""
-    moves = sizes_of(log)[1]
+    columns = columns_of(log.agents - 1, 2, sizes_of(log)[1])
     if isinstance(neighbours, str) and neighbours == "auto":
-        dense = columns_of(log.agents - 1, 2, moves) <= LARGEST
-        neighbours = "all" if dense else "screen"
+        neighbours = "all" if columns <= LARGEST else "screen"
     groups = log.samples if log.episodes is None else len(np.unique(log.episodes))
-    folds = min(10, max(2, groups // 2))
+    folds = min(5 if columns > 100 else 10, max(2, groups // 2))
     options = {"aggregates": tuple(KINDS), "sparse": True, "halves": True, "judges": JUDGES}
     return Comparison(log, ranks, True, neighbours, folds, key, LARGEST, **options)
 
@@ -326,9 +325,7 @@ def _unexplained(errors: np.ndarray, floor: float, floor_error: float, source: s
 
 def _drift(found: Mapping[int | str, np.ndarray]) -> tuple[float, float]:
     """The most that models of both halves explain beyond one of all rows, and its error."""
-    gains = [
-        _ahead(found[k], found[f"{k} by halves"]) for k in (1, 2) if f"{k} by halves" in found
-    ]
+    gains = [_ahead(found[k], found[f"{k} by halves"]) for k in (1, 2) if f"{k} by halves" in found]
     return max(gains, default=(0.0, np.inf))
 
 
@@ -404,7 +401,7 @@ def _told_dependence(log: Log, pairs: list[dict[str, Any]]) -> str:
 
 
 def _types(log: Log) -> list[int]:
-    """Agents who earn alike, by own action and by how many others do what (in thirds of the sum)."""
+    """Agents who earn alike, by own action and by the third that the others' sum is in."""
     if log.agents < 2 or log.states is not None or len(set(log.actions_per_agent)) > 1:
         return list(range(log.agents))
     log = log.take(slice(SCREENING_ROWS))

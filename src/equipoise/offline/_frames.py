@@ -12,6 +12,7 @@ nothing and chooses nothing. The others' rewards may depend on that, as on anyth
 import csv
 import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,9 @@ class _Grid:
     def __init__(self, times: int, agents: Sequence[str], numeric: bool):
         self.agents, self.rows, self.dropped = tuple(agents), 0, ""
         shape = (times, len(self.agents))
-        self.actions: np.ndarray = np.full(shape, np.nan if numeric else None, float if numeric else object)
+        self.actions: np.ndarray = np.full(
+            shape, np.nan if numeric else None, float if numeric else object
+        )
         self.rewards = np.full(shape, np.nan)
         #: For each time, a row of the table that has it.
         self.first = np.zeros(times, np.int64)
@@ -110,7 +113,9 @@ def _table(source: Any) -> tuple[dict[str, np.ndarray], str]:
     """Columns by name, as numbers (missing: NaN) or objects (missing: None), and a name."""
     if hasattr(source, "columns") and hasattr(source, "__getitem__"):
         names = [str(column) for column in source.columns]
-        found = {n: np.asarray(source[c].to_numpy()) for n, c in zip(names, source.columns, strict=True)}
+        found = {
+            n: np.asarray(source[c].to_numpy()) for n, c in zip(names, source.columns, strict=True)
+        }
         return {n: _column(values) for n, values in found.items()}, "data frame"
     path = Path(source)
     if path.suffix == ".parquet":
@@ -131,7 +136,9 @@ def _table(source: Any) -> tuple[dict[str, np.ndarray], str]:
         found = f"{len(body[wrong])} in row {wrong}"
         raise InputError("log", f"{len(head)} entries in every row of {path}", found)
     names = [name.strip() for name in head]
-    return {n: _column(np.array(c, object)) for n, c in zip(names, zip(*body, strict=True), strict=True)}, path.name
+    return {
+        n: _column(np.array(c, object)) for n, c in zip(names, zip(*body, strict=True), strict=True)
+    }, path.name
 
 
 def _column(values: np.ndarray) -> np.ndarray:
@@ -146,7 +153,9 @@ def _column(values: np.ndarray) -> np.ndarray:
         return values.astype(np.float64)
     if values.dtype.kind in "mM":
         return np.datetime_as_string(values).astype(object)
-    words = [None if x is None or str(x).strip().lower() in MISSING else str(x).strip() for x in values]
+    words = [
+        None if x is None or str(x).strip().lower() in MISSING else str(x).strip() for x in values
+    ]
     try:
         return np.array([np.nan if x is None else float(x) for x in words])
     except ValueError:
@@ -154,7 +163,8 @@ def _column(values: np.ndarray) -> np.ndarray:
 
 
 def _is_missing(values: np.ndarray) -> np.ndarray:
-    return np.isnan(values) if values.dtype.kind == "f" else np.equal(values, None)
+    none: Any = None
+    return np.isnan(values) if values.dtype.kind == "f" else np.equal(values, none)
 
 
 def _check_column(option: str, column: str, table: Mapping[str, Any]) -> None:
@@ -168,7 +178,7 @@ def _words(values: np.ndarray) -> list[str]:
 
 
 def _ordered(values: np.ndarray) -> tuple[list[str], np.ndarray]:
-    """Different values in order, numbers within words included; and the code of each, -1 if missing."""
+    """Different values in order, and the code of each, -1 where it is missing."""
     away = _is_missing(values)
     if values.dtype.kind == "f":
         found = np.unique(values[~away])
@@ -176,7 +186,10 @@ def _ordered(values: np.ndarray) -> tuple[list[str], np.ndarray]:
     else:
         known = sorted(set(values[~away].tolist()), key=_natural)
         number = {word: code for code, word in enumerate(known)}
-        found, codes = np.array(known, object), np.array([number.get(x, -1) for x in values.tolist()])
+        found, codes = (
+            np.array(known, object),
+            np.array([number.get(x, -1) for x in values.tolist()]),
+        )
     return _words(found), np.where(away, -1, codes)
 
 
@@ -192,14 +205,18 @@ def _long(
     times, when = _ordered(table[time])
     earned = table[reward]
     if earned.dtype.kind != "f":
-        raise InputError("reward", f"numbers in column {reward}", f"words such as {_first(earned)!r}")
+        raise InputError(
+            "reward", f"numbers in column {reward}", f"words such as {_first(earned)!r}"
+        )
     grid = _Grid(len(times), agents, table[action].dtype.kind == "f")
     kept = np.flatnonzero((who >= 0) & (when >= 0))
     place = when[kept] * len(agents) + who[kept]
     _, first, again = np.unique(place, return_index=True, return_inverse=True)
     same = kept[first][again]
     acted = table[action]
-    differ = (_text(acted[kept]) != _text(acted[same])) | (_text(earned[kept]) != _text(earned[same]))
+    differ = (_text(acted[kept]) != _text(acted[same])) | (
+        _text(earned[kept]) != _text(earned[same])
+    )
     if differ.any():
         row = int(kept[np.argmax(differ)])
         found = f"another of {agents[who[row]]} at {times[when[row]]} in row {row}"
@@ -242,7 +259,7 @@ def _wide(table: Mapping[str, np.ndarray], action: str, reward: str) -> _Grid:
 
 def _first(values: np.ndarray) -> Any:
     """A word that is no number."""
-    for word in values.tolist():
+    for word in values.ravel().tolist():
         try:
             float(word if word is not None else 0)
         except ValueError:
@@ -281,7 +298,7 @@ def _actions(grid: _Grid, bins: Any, continuous: bool) -> tuple[dict[str, Any], 
         return _counted(codes.reshape(values.shape), names, present, f"{len(names)} actions")
     edges, told = _edges(bins, numbers)
     codes = np.searchsorted(edges[1:-1], values, side="right")
-    names = [f"{a:.4g} to {b:.4g}" for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    names = [f"{a:.4g} to {b:.4g}" for a, b in pairwise(edges)]
     return _counted(codes, names, present, f"actions in {len(names)} bins ({told})")
 
 
@@ -303,7 +320,12 @@ def _edges(bins: Any, numbers: np.ndarray) -> tuple[np.ndarray, str]:
         if len(edges) < 3:
             raise InputError("bins", "numbers that differ", "nearly all alike")
         return edges, "quantiles"
-    if given.ndim != 1 or len(given) < 1 or (np.diff(given) <= 0).any() or not np.isfinite(given).all():
+    if (
+        given.ndim != 1
+        or len(given) < 1
+        or (np.diff(given) <= 0).any()
+        or not np.isfinite(given).all()
+    ):
         raise InputError("bins", "a whole number, or edges in ascending order", bins)
     low, high = min(float(numbers.min()), given[0]), max(float(numbers.max()), given[-1])
     inner = given[(given > low) & (given < high)]
@@ -336,7 +358,10 @@ def _contexts(
     code = np.ravel_multi_index(kinds, [len(known) for known in words])
     seen, coded = np.unique(code, return_inverse=True)
     places = np.unravel_index(seen, [len(known) for known in words])
-    labels = [", ".join(w[int(p)] for w, p in zip(words, place, strict=True)) for place in zip(*places, strict=True)]
+    labels = [
+        ", ".join(w[int(p)] for w, p in zip(words, place, strict=True))
+        for place in zip(*places, strict=True)
+    ]
     return coded.ravel(), tuple(labels), matrix, told
 
 
@@ -363,7 +388,9 @@ def _without(
     found = rewards.copy()
     for i in range(rewards.shape[1]):
         rows = np.flatnonzero(present[:, i])
-        cell = np.unique(coded[rows] * (actions.max() + 1) + actions[rows, i], return_inverse=True)[1]
+        cell = np.unique(coded[rows] * (actions.max() + 1) + actions[rows, i], return_inverse=True)[
+            1
+        ]
         count = np.maximum(np.bincount(cell), 1)[:, None]
         x, y = features[rows], rewards[rows, i : i + 1]
         inside, centred = (

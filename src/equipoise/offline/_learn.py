@@ -43,6 +43,8 @@ from equipoise.runs import Record, Run, interruptible, resumable
 FEWEST_ROWS = 4
 #: Parts that the rows are split into, and how many of the strongest terms are kept.
 PARTS, STRONGEST = 5, 20
+#: How many times stronger the regulariser is, where the log says too little about what was learned.
+NEARER = (5.0, 25.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,10 +126,10 @@ def learn(
     `status.name` is
 
     - "learned";
-    - "nothing learned": rewards are predicted no better than by a constant, or what was learned is
-      worse than the log's own play;
+    - "nothing learned": rewards are predicted no better than by a constant;
     - "refused": the log cannot tell. The class of rewards does not fit, rewards drift, actions go
-      together or were never tried, or there are too few rows; the message says what to change;
+      together or were never tried, there are too few rows, or nothing shows that what was learned
+      is better than the log's own play; the message says what to change;
     - "inexact": refused, but learned all the same because of `force`;
     - "interrupted": Ctrl-C came first.
 
@@ -345,14 +347,19 @@ class _Discrete:
         """The model of all rows."""
         return self.fit(self.log, intervals=True)
 
-    def policies(self, part: int) -> np.ndarray:
-        """What is learned from all rows but those of a part: some iterates, evenly spaced."""
+    def policies(self, part: int, nearer: float = 1.0) -> np.ndarray:
+        """What is learned from all rows but those of a part: some iterates of the second half.
+
+        Those of the first half are still on their way from the log's play.
+        """
         model = self.models[part]
         if self.refusal is not None and not self.options["force"]:
             return np.broadcast_to(self.own, self.shape)
         names = ("iterations", "step", "strength")
-        learned = iterates(model, self.key, **{name: self.options[name] for name in names})
-        return learned[::PARTS]
+        given = {name: self.options[name] for name in names}
+        learned = iterates(model, self.key, nearer=nearer, **given)
+        kept = np.linspace(len(learned) // 2, len(learned) - 1, self.shape[0]).round().astype(int)
+        return learned[kept]
 
     @cached_property
     def models(self) -> list[Model]:
@@ -386,9 +393,18 @@ class _Discrete:
         own = self.judge(np.broadcast_to(self.own, (PARTS, 1, *self.shape[1:])))
         learned = refusal is None or self.options["force"]
         found = self.judge(policies) if learned else own
-        if learned and refusal is None and found.interval[0] > own.interval[1]:
-            words = "what was learned is worse than the log's own play"
-            refusal, found, learned = _status(Outcome.NOTHING_LEARNED, words), own, False
+        for nearer in NEARER if self.options["strength"] is None else ():
+            if learned and found.bound > own.bound:  # the log says too little about it
+                policies = np.stack([self.policies(part, nearer) for part in range(PARTS)])
+                found = self.judge(policies)
+        if refusal is None and found.bound > own.bound:
+            words = (
+                "the log does not show that what was learned is better than its own play: gains "
+                f"are at most {found.bound:.3g}, and {own.bound:.3g} by leaving the log's own play"
+            )
+            refusal = _status(Outcome.REFUSED, words)
+            learned = self.options["force"]
+            found = found if learned else own
         every = policies.reshape(-1, *self.shape[1:]) if learned else self.own[None]
         shown = every if log.states is not None else every[:, :, 0, :, 0]
         mixture = Mixture(shown)

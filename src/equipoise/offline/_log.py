@@ -239,7 +239,7 @@ class Log:
         >>> import equipoise as eq
         >>> from pathlib import Path
         >>> _ = Path("sales.csv").write_text(
-        ...     "week,shop,price,profit\\n1,Ada,low,2.0\\n1,Bo,high,1.5\\n2,Ada,high,\\n2,Bo,low,3\\n"
+        ...     "week,shop,price,profit\\n1,Ada,low,2\\n1,Bo,high,1\\n2,Ada,high,\\n2,Bo,low,3\\n"
         ... )
         >>> log = eq.offline.Log.read(
         ...     "sales.csv", agent="shop", time="week", action="price", reward="profit"
@@ -256,7 +256,9 @@ class Log:
                 raise InputError("log", "a .csv or .parquet file for such options", str(path))
             known = {n: options.pop(n) for n in ("continuous",) if n in options}
             _check_declared(options)
-            return _build(path or Path("data frame"), _frames.read_frame(source, **table, **known) | options)
+            return _build(
+                path or Path("data frame"), _frames.read_frame(source, **table, **known) | options
+            )
         _check_declared(options)
         fields = _formats.read(path)
         discrete = "actions_per_agent" in fields and not fields.get("continuous", False)
@@ -324,7 +326,9 @@ def _recoded(contexts: np.ndarray) -> tuple[np.ndarray, Any, tuple[str, ...]]:
     if int(contexts.max()) < max(1_000, 2 * len(contexts)):
         return contexts, None, ()
     known, codes = np.unique(contexts, return_inverse=True)
-    note = f"contexts are numbers up to {known[-1]:,}: the {len(known):,} that occur were renumbered"
+    note = (
+        f"contexts are numbers up to {known[-1]:,}: the {len(known):,} that occur were renumbered"
+    )
     return codes, {"contexts": tuple(map(str, known.tolist()))}, (note,)
 
 

@@ -102,7 +102,8 @@ class RankSelection:
         error, spread = float(self.errors[at]), float(self.standard_errors[at])
         if error + 2 * spread < 1.0:
             return ""
-        for rank, rows in list(zip(self.ranks, self.samples_per_parameter, strict=True))[at + 1 :]:
+        first = at + 1 if isinstance(self.chosen, int) else 0
+        for rank, rows in list(zip(self.ranks, self.samples_per_parameter, strict=True))[first:]:
             if rows < TOO_LITTLE or (rank in self.notes and np.isfinite(rows)):
                 reason = self.notes.get(rank, f"has {rows:.2g} samples per parameter")
                 return (
@@ -177,8 +178,8 @@ class Comparison:
     the joint critic for all of them. Steps do not depend on each other, so that a run can stop
     after any of them and go on later. The arguments are those of `select_rank`; in addition,
     `aggregates` are tried, with `sparse` the terms of screened neighbours alone (or of everybody,
-    where fewer were asked for), and with `halves` terms that differ between the first and the second half of the rows. `judges` is the
-    largest number of agents whose errors are averaged.
+    where fewer were asked for), and with `halves` terms that differ between the first and the
+    second half of the rows. `judges` is the largest number of agents whose errors are averaged.
     """
 
     def __init__(

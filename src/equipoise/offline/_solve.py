@@ -155,15 +155,19 @@ def iterates(
     iterations: int | None = None,
     step: float | None = None,
     strength: float | None = None,
+    nearer: float = 1.0,
 ) -> np.ndarray:
-    """All iterates (T, contexts, horizon, agents, states, actions) in a fitted model."""
+    """All iterates (T, contexts, horizon, agents, states, actions) in a fitted model.
+
+    The strength is `nearer` times what it would be.
+    """
     own = model.behaviour
     nu = own if own.ndim == 5 else own[:, None, :, None, :]
     asked = {"iterations": iterations, "step": step, "strength": strength}
     chosen = _parameters(model, model.game, nu, None, asked)
     judge = _critic(model, model.game, nu, "exact", 1)
     options = {"regulariser": "chi-squared", "key": key}
-    given = (chosen.step, chosen.strength, chosen.iterations)
+    given = (chosen.step, nearer * chosen.strength, chosen.iterations)
     options |= dict(zip(("step", "strength", "iterations"), given, strict=True))
     return iterate(judge, nu, **options)[0]
 
@@ -241,8 +245,8 @@ def _sampled_certificate(
 ) -> TableCertificate:
     """Gains in a model without a game: in a network, from the critic's own samples."""
     chances = model.context_probabilities
-    first = np.ones((*q.shape[:1], q.shape[2], 1)) if model.dynamics is None else None
-    first = model.dynamics.initial if first is None else first
+    network = model.dynamics is None
+    first = np.ones((q.shape[0], q.shape[2], 1)) if network else model.dynamics.initial
     shape = (q.shape[0], 1, *q.shape[2:])
     played = (model.behaviour.reshape(shape) > 0).any((0, 1), keepdims=True)[:, 0]
     best = np.einsum("c,cns,cns->n", chances, first, np.where(played, q[:, 0], -np.inf).max(-1))

@@ -70,8 +70,7 @@ _MEANINGS = {
     IN_MODEL: (
         "In the fitted model: an estimate. The gains are those in a model fitted to a log, not in "
         "the game itself, which is not known. A policy looks better in the model that it was "
-        "learned in than it is: the interval is about the game, from rows that judged what they had "
-        "not taught."
+        "learned in than it is: the interval is about the game, from rows it was not learned from."
     ),
 }
 

@@ -177,7 +177,8 @@ def _shares(record: Record) -> list[Picture]:
 
 
 def _structure(record: Record) -> list[Picture]:
-    found = (record.solution or {}).get("stats", {}).get("structure")
+    stats = (record.solution or {}).get("stats", {})
+    found = stats.get("structure", record.scalars.get("structure"))
     if found is None:
         return []
     tried = [one for one in found["classes"] if one["explained"] is not None]

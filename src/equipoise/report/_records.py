@@ -227,8 +227,8 @@ def tables_of(record: Record) -> dict[str, Table]:
     found = dict(record.tables)
     if "earned" in stats and record.solution is not None:
         found = {"advice": _advice(record, record.solution), **found}
-    if "structure" in stats:
-        found["classes"] = _classes(stats["structure"])
+    if structure := stats.get("structure", record.scalars.get("structure")):
+        found["classes"] = _classes(structure)
     if stats.get("interactions"):
         rows = [
             (
