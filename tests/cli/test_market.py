@@ -6,7 +6,7 @@ import equipoise as eq
 from equipoise.cli import main
 from equipoise.offline._aggregate import Aggregate
 
-SELLERS, PRICES, DAYS = 30, ("1.99", "2.49", "2.99", "3.49"), 1_500
+SELLERS, PRICES, DAYS = 30, ("1.99", "2.49", "2.99", "3.49"), 2_000
 MARGIN = np.array([0.6, 1.1, 1.6, 2.1])
 
 

@@ -91,8 +91,10 @@ def test_a_long_table_of_words_becomes_advice_in_words(tmp_path, capsys):
     assert "what each class of rewards explains" in (tmp_path / "page.html").read_text()
     assert main(["discover", *words, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["structure"]["chosen"] == 2
-    assert main(["offline", words[0], "--agent", "store"]) == 2
+    assert main(["offline", words[0], "--agent", "shop"]) == 2
     assert "--time: expected the name of a column" in capsys.readouterr().err
+    assert main(["offline", *words, "--context", "weather"]) == 2
+    assert "--context: expected one of the columns week" in capsys.readouterr().err
 
 
 def test_another_log_of_the_same_name_is_not_taken_for_the_first(logs, tmp_path, capsys):

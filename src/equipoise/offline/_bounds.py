@@ -40,6 +40,10 @@ from equipoise.solvers.no_regret import Dynamics
 _CHUNK = 4_000_000
 #: Draws of the transitions from their posterior.
 DRAWS = 20
+#: Values of an aggregate that the log shows less often than this count as one with the next.
+RARE = 0.03
+#: Degrees of freedom that are estimated from few rows are at least these.
+FEWEST = 5.0
 
 
 @dataclass(frozen=True)
@@ -167,9 +171,13 @@ class _Judge:
     ) -> list[np.ndarray]:
         """(agents, rows, components): ratios of the others' play, in the class and a richer one."""
         if isinstance(terms, Aggregate):
-            index = (where[:, None], np.arange(len(own)), terms.cells(moves))
-            usual = terms.chances(self.played)[index]
-            found = terms.chances(occupied)[:, *index]
+            # Rare values of the aggregate count together: few rows would decide otherwise.
+            usual = terms.chances(self.played)
+            bins = _merged(usual.mean((0, 1)))
+            index = (where[:, None], np.arange(len(own)), bins[terms.cells(moves)])
+            merge = np.eye(bins[-1] + 1)[bins]
+            usual = (usual @ merge)[index]
+            found = (terms.chances(occupied) @ merge)[:, *index]
             ratio = (found / np.maximum(usual, 1e-12)).transpose(2, 1, 0)
             return [ratio, ratio]
         if self.order is None:
@@ -202,7 +210,7 @@ class _Judge:
         moving = self._transition_error() if log.horizon > 1 else 0.0
         error = np.sqrt(error**2 + moving**2)
         tail = (1.0 - level) / 2
-        reach = student.ppf(1.0 - tail / gains.size, np.maximum(freedom, 2.0)) * error + excess
+        reach = student.ppf(1.0 - tail / gains.size, np.maximum(freedom, FEWEST)) * error + excess
         best = gains.argmax(0)
         everybody = np.arange(log.agents)
         own, own_error = self.value, self._errors(np.zeros((1, *self.flat)))[0][0]
@@ -249,7 +257,7 @@ class _Judge:
                 apart[d] += (each[1] - each[0]).sum(0)
                 apart_squares[d] += ((each[1] - each[0]) ** 2).sum(0)
         freedom = squares**2 / np.maximum(fourth, 1e-300) - 1.0
-        cut = student.ppf(1.0 - 0.05 / max(squares.size, 1), np.maximum(freedom, 2.0))
+        cut = student.ppf(1.0 - 0.05 / max(squares.size, 1), np.maximum(freedom, FEWEST))
         excess = np.maximum(np.abs(apart) - cut * np.sqrt(apart_squares), 0.0)
         return np.sqrt(squares), freedom, excess
 
@@ -315,6 +323,21 @@ def model_gains(
     allowed = model.behaviour.reshape(shape) > 0
     best = best_reply(dynamics, rewards.reshape(shape), allowed)[1]
     return model.context_probabilities @ best - value, value
+
+
+def _merged(chances: np.ndarray) -> np.ndarray:
+    """(cells,): bins of neighbouring cells, each of which has a chance of `RARE` or more.
+
+    >>> _merged(np.array([0.01, 0.01, 0.5, 0.47, 0.01])).tolist()
+    [0, 0, 0, 1, 1]
+    """
+    bins, number, mass, left = np.zeros(len(chances), int), 0, 0.0, float(chances.sum())
+    for cell, chance in enumerate(chances):
+        bins[cell] = number
+        mass, left = mass + chance, left - chance
+        if mass >= RARE and left >= RARE:
+            number, mass = number + 1, 0.0
+    return bins
 
 
 def terms_of(model: Model) -> Any:

@@ -56,8 +56,8 @@ class Structure:
 
     chosen: int | str
     #: One dictionary for each class: `class`, `name`, `error` and `standard_error` (parts of the
-    #: variance of rewards, None where it was not tried), `explained` (part of what can be explained),
-    #: `samples_per_parameter` and `note`.
+    #: variance of rewards, None where it was not tried), `explained` (part of what can be
+    #: explained), `samples_per_parameter` and `note`.
     classes: list[dict[str, Any]]
     #: Part of the variance of rewards that nothing explains, and what it was estimated from.
     floor: float

@@ -43,8 +43,9 @@ from equipoise.runs import Record, Run, interruptible, resumable
 FEWEST_ROWS = 4
 #: Parts that the rows are split into, and how many of the strongest terms are kept.
 PARTS, STRONGEST = 5, 20
-#: How many times stronger the regulariser is, where the log says too little about what was learned.
-NEARER = (5.0, 25.0)
+#: How many times stronger the regulariser may be. A weaker one is taken where the agents' gains are
+#: smaller on average; stronger ones are tried where the log says too little about what was learned.
+NEARER = (0.2, 5.0, 25.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -393,10 +394,14 @@ class _Discrete:
         own = self.judge(np.broadcast_to(self.own, (PARTS, 1, *self.shape[1:])))
         learned = refusal is None or self.options["force"]
         found = self.judge(policies) if learned else own
-        for nearer in NEARER if self.options["strength"] is None else ():
-            if learned and found.bound > own.bound:  # the log says too little about it
-                policies = np.stack([self.policies(part, nearer) for part in range(PARTS)])
-                found = self.judge(policies)
+        for nearer in NEARER if learned and self.options["strength"] is None else ():
+            if nearer > 1.0 and found.bound <= own.bound:
+                break  # the log says enough about what was learned
+            other = np.stack([self.policies(part, nearer) for part in range(PARTS)])
+            judged, best = self.judge(other), min(found.bound, own.bound)
+            better = judged.gains.mean() < found.gains.mean() and judged.bound <= own.bound
+            if better if nearer < 1.0 else judged.bound < best:
+                policies, found = other, judged
         if refusal is None and found.bound > own.bound:
             words = (
                 "the log does not show that what was learned is better than its own play: gains "
