@@ -371,10 +371,12 @@ def _dependence(log: Log) -> tuple[list[dict[str, Any]], bool]:
         rows, hot = len(hot), hot.reshape(len(hot), -1)
         each = hot.sum(0)
         usual = np.outer(each, each) / rows
-        apart = np.where(usual > 0, (hot.T @ hot - usual) ** 2 / np.maximum(usual, 1e-9), 0.0)
+        often = usual >= 5.0  # in cells of fewer rows, the statistic is not that of chi-squared
+        apart = np.where(often, (hot.T @ hot - usual) ** 2 / np.maximum(usual, 1e-9), 0.0)
         statistic = statistic + apart.reshape(agents, count, agents, count).sum((1, 3))
-        free = np.maximum((each > 0).reshape(agents, count).sum(1) - 1, 0)
-        degrees = degrees + np.outer(free, free)
+        cells = often.reshape(agents, count, agents, count)
+        free = cells.any(3).sum(1), cells.any(1).sum(2)
+        degrees = degrees + np.maximum(free[0] - 1, 0) * np.maximum(free[1] - 1, 0)
     first, second = np.triu_indices(agents, 1)
     statistic, degrees = (np.asarray(x)[first, second] for x in (statistic, degrees))
     told = false_discovery_control(chi2.sf(statistic, np.maximum(degrees, 1))) <= 1e-3
