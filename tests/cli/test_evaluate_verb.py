@@ -79,7 +79,7 @@ def test_what_was_done_before_an_interruption_is_kept(capsys, tmp_path, players,
         assert main(command) == 130
         assert f"kept in {folder}; to go on, give the same command" in capsys.readouterr().err
         assert main(command[:-2]) == 130
-        assert capsys.readouterr().err == "interrupted\n"
+        assert capsys.readouterr().err == "equipoise: interrupted\n"
 
     def goes_on(*given, run, **more):
         assert run.restore({"found": 0.0}) == {"found": 0.5}

@@ -19,8 +19,10 @@ from equipoise.core.errors import InputError
 VERBS = {
     "solve": "Solve a game, and certify the answer.",
     "certify": "Say how much each player could gain by leaving a given policy.",
+    "toll": "Find tolls on a few links of a road network, and certify the flows they lead to.",
     "games": "List the named games, show one, or write it to a file.",
     "play": "Let two learners play random games, each seeing only its own actions and rewards.",
+    "duel": "Play a game against a player that learns it, and you, while it plays.",
     "learn": "Learn an equilibrium of very many agents from simulated episodes.",
     "offline": "Learn a near-equilibrium of many agents from a log, and say what it supports.",
     "discover": "Find out what kind of game a log comes from, and whether the log can tell.",

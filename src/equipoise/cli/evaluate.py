@@ -32,6 +32,21 @@ TITLES = {
 MARKOV_UNIT = "; of discounted sums, each player's gain in its worst state"
 
 
+#: Every name of `equipoise.games.families.mixture`; named here, since that imports JAX.
+Kind = Literal[
+    "uniform",
+    "normal",
+    "sparse",
+    "binary",
+    "narrow",
+    "symmetric",
+    "cyclic",
+    "dominated",
+    "known",
+    "low-rank",
+]
+
+
 @dataclass(frozen=True)
 class Evaluate:
     """Compare pre-trained players with learners, static policies and opponents.
@@ -43,6 +58,7 @@ class Evaluate:
     Examples:
       equipoise evaluate iid3 --games 1000
       equipoise evaluate runs/iid3 --rounds 1024 --run runs/iid3-evaluated
+      equipoise evaluate any --kind binary --actions 2 --columns 5 --noise bernoulli
     """
 
     ARGUMENTS: ClassVar = {"name": "PLAYERS"}
@@ -59,6 +75,13 @@ class Evaluate:
     opponent_games: int = 256
     #: How rewards are observed: exact, or with Bernoulli or Gaussian noise.
     noise: Literal["exact", "bernoulli", "gaussian"] = "exact"
+    #: Kind of games for players of any size. Default: uniform.
+    kind: Kind | None = None
+    #: Number of actions of the row player, for players of any size. Default: 3.
+    actions: int | None = None
+    #: Number of actions of the column player, for players of any size. Default: that of the row
+    #: player.
+    columns: int | None = None
     #: Random seed.
     seed: int = 1
     #: Folder for the record and a report.
@@ -70,8 +93,12 @@ class Evaluate:
         check_seed(self.seed)
         check_counts(search=self.search, games=self.games, rounds=self.rounds)
         check_counts(opponent_games=self.opponent_games)
-        names = ("games", "rounds", "search", "opponent_games", "noise", "seed")
+        check_counts(actions=self.actions, columns=self.columns, at_least=2)
+        names = ("games", "rounds", "search", "opponent_games", "noise", "kind", "seed")
         asked: dict[str, Any] = {name: getattr(self, name) for name in names}
+        if self.actions is not None or self.columns is not None:
+            rows = 3 if self.actions is None else self.actions
+            asked["actions"] = (rows, rows if self.columns is None else self.columns)
         if self.run is not None:
             check_folder(self.run)
         try:

@@ -24,7 +24,7 @@ from equipoise.runs import Table, read_metrics
 
 #: What the gaps of training are in Markov games.
 MARKOV_UNIT = "mean over states, times 1 - discount"
-_PRESETS = ("default", "paper", "large")
+_PRESETS = ("default", "paper", "large", "any")
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,14 @@ class Pretrain:
     Examples:
       equipoise pretrain --family uniform --actions 3 --rounds 256 --run runs/iid3
       equipoise pretrain --preset paper --family perturbed --scale 0.1 --run runs/paper
+      equipoise pretrain --preset any --family mixture --actions 6 --run runs/any
     """
 
     ARGUMENTS: ClassVar = {"name": "--start"}
 
-    #: Which random games: independent rewards, or those near one game.
-    family: Literal["uniform", "gaussian", "perturbed"] = "uniform"
+    #: Which random games: independent rewards, those near one game, or many kinds of matrix games
+    #: ("mixture"), with tokens "adaptive" of all sizes up to --actions.
+    family: Literal["uniform", "gaussian", "perturbed", "mixture"] = "uniform"
     #: Actions of the row player, and of the column player unless --columns is given.
     actions: int = 3
     #: Actions of the column player.
@@ -62,8 +64,8 @@ class Pretrain:
     #: not given.
     base: Annotated[str | None, tyro.conf.arg(metavar="GAME")] = None
     #: Where settings begin: ours, the in-context paper's experiment, or those of the players that
-    #: come with the package, which want an accelerator.
-    preset: Literal["default", "paper", "large"] = "default"
+    #: come with the package, specialists ("large") and "any", which want an accelerator.
+    preset: Literal["default", "paper", "large", "any"] = "default"
     #: Begin with the weights of these players, a run folder or a name, instead of random ones.
     start: Annotated[str | None, tyro.conf.arg(metavar="PLAYERS")] = None
     #: Where randomness begins.
@@ -88,8 +90,10 @@ class Pretrain:
         )
         if self.base is not None and self.family != "perturbed":
             raise InputError("base", "--family perturbed with it", self.family)
-        if self.scale is not None and self.family == "uniform":
-            raise InputError("scale", "--family perturbed or gaussian with it", "uniform")
+        if self.scale is not None and self.family not in ("perturbed", "gaussian"):
+            raise InputError("scale", "--family perturbed or gaussian with it", self.family)
+        if self.states is not None and self.family == "mixture":
+            raise InputError("states", "none with --family mixture", self.states)
         family = self._family()
         start = None if self.start is None else eq.incontext.load(self.start)
 
@@ -108,6 +112,9 @@ class Pretrain:
         more: dict[str, Any] = {name: v for name, v in given.items() if v is not None}
         scale: dict[str, Any] = {} if self.scale is None else {"scale": self.scale}
         actions = (self.actions, self.actions if self.columns is None else self.columns)
+        if self.family == "mixture":
+            fewest = 2 if self.training.tokens == "adaptive" else None
+            return families.mixture(actions, fewest=fewest)
         if self.family == "gaussian":
             return families.gaussian(actions, **scale, **more)
         uniform = families.uniform(actions, **more)

@@ -10,11 +10,13 @@ from equipoise.dynamics._learner import ContextLearner as ContextLearner
 from equipoise.dynamics._learner import Exact as Exact
 from equipoise.dynamics._learner import Foresight as Foresight
 from equipoise.dynamics._learner import Gaussian as Gaussian
+from equipoise.dynamics._learner import JointBandit as JointBandit
 from equipoise.dynamics._learner import Learner as Learner
 from equipoise.dynamics._learner import MarkovBandit as MarkovBandit
 from equipoise.dynamics._learner import Noise as Noise
 from equipoise.dynamics._learner import Nothing as Nothing
 from equipoise.dynamics._learner import Pair as Pair
+from equipoise.dynamics._learner import PolicyLearner as PolicyLearner
 from equipoise.dynamics._learner import Spec as Spec
 from equipoise.dynamics._learner import Values as Values
 from equipoise.dynamics._learner import explored_share as explored_share

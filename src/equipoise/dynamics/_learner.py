@@ -99,6 +99,16 @@ class Bandit(eqx.Module):
     reward: jax.Array = _field("reward")
 
 
+class JointBandit(eqx.Module):
+    """Bandit feedback that shows what the opponent did: both actions, and the own reward."""
+
+    round: jax.Array = _field("round", 1)
+    action: jax.Array = _field("action", 0)
+    reward: jax.Array = _field("reward")
+    #: The opponent's action.
+    other: jax.Array = _field("other", 0)
+
+
 class Values(eqx.Module):
     """Full information: what each own action earns against the opponent's policy, on average."""
 
@@ -206,6 +216,10 @@ class ContextLearner(Learner):
     @abstractmethod
     def within(self, rounds: int) -> "ContextLearner":
         """The same learner, with the promise that it is asked for no later round than this."""
+
+    def fitted(self, actions: int) -> "ContextLearner":
+        """The same learner for so many actions, where it plays games of more than one size."""
+        return self
 
     @abstractmethod
     def grow(self, state: Any, rounds: int) -> Any:

@@ -50,7 +50,7 @@ class Online:
 
     - `learner`: a learner of `equipoise.dynamics`, one of your own, or players of
       `equipoise.incontext`, of whom the one in `seat` plays.
-    - `actions`: number of actions; players know theirs.
+    - `actions`: number of actions; players of games of one size know theirs.
     - `reward_range`: lowest and highest reward, or None.
     - `states`, `discount`, `state`: for learners of Markov games: the number of states, the
       discount, and the state in which play begins.
@@ -82,11 +82,12 @@ class Online:
         seat: Literal["row", "column"] = "row",
         key: Any = 0,
     ):
-        self._learner = _seated(learner, seat)
+        self._learner = _seated(learner, seat, actions)
         self._spec = _spec(self._learner, actions, states, discount, state)
         self._range = None if reward_range is None else check_reward_range(reward_range)
-        #: Lowest and highest reward seen.
+        #: Lowest and highest reward seen, and the first, for learners that need no range.
         self._seen = (math.inf, -math.inf)
+        self._first: float | None = None
         #: Number of rounds that have been told.
         self.rounds = 0
         self._here = self._spec.start
@@ -138,12 +139,14 @@ class Online:
         *,
         next_state: int | np.integer | None = None,
         action: int | np.integer | None = None,
+        other: int | np.integer | None = None,
     ) -> None:
         """The action asked for earned this reward; larger is better.
 
         With `action`, it was another action than the one asked for, or one that your program drew
         from `policy` by itself. Learners with full information are told what every action would
         have earned: `reward` is an array of shape (actions,). In Markov games say where play went.
+        Players that watch their opponent are told its action as `other`.
         Whatever is refused changes nothing.
         """
         states = self._spec.states
@@ -160,17 +163,29 @@ class Online:
             expected = "None, since there are no states" if states is None else "a state"
             raise ValueError(f"next_state: expected {expected}, found {next_state}")
         then = 0 if states is None else check_below("next_state", next_state, states)
+        watching = self._learner.sees is learners.JointBandit
+        if watching == (other is None):
+            expected = "the opponent's action" if watching else "None for who does not watch it"
+            raise InputError("other", expected, other)
         if self.rounds == self._room and isinstance(self._learner, ContextLearner):
             self._grow(self._learner)
         if self._range is None:
             self._seen = (min(self._seen[0], low), max(self._seen[1], high))
+        if self._first is None:
+            self._first = low
         low, high = self._range or self._seen
+        if self._range is None and getattr(self._learner, "any_unit", False):
+            low, high = self._first, self._first + 1.0
         # A single reward has no range: it is taken for the middle of one.
         scaled = (reward - low) / (high - low) if high > low else 0.5 + 0.0 * reward
         places = () if states is None else (np.int32(self._here), np.int32(then))
         t = np.int32(self.rounds + 1)
         with single_precision():
-            found = self._step(self._memory, t, np.int32(action), np.float32(scaled), *places)
+            happened = (np.int32(action), np.float32(scaled))
+            told = (
+                None if other is None else np.int32(checks.check_count("other", other, at_least=0))
+            )
+            found = self._step(self._memory, t, *happened, told, *places)
         self._read(*found)
         self.rounds, self._here, self._asked = self.rounds + 1, then, None
 
@@ -184,6 +199,7 @@ class Online:
             "spec": [spec.actions, spec.states, spec.discount, spec.start],
             "reward_range": self._range,
             "seen": self._seen,
+            "first": self._first,
             "rounds": self.rounds,
             "state": self._here,
             "asked": self._asked,
@@ -219,11 +235,12 @@ class Online:
         >>> again.rounds, again.ask() == online.ask()
         (1, True)
         """
-        arrays, made = read_npz(path), None if learner is None else _seated(learner, seat)
+        arrays, made = read_npz(path), None
         with as_described(Path(path)):
             told = loads(str(arrays.pop("online")))
             if told["format"] != _FORMAT:
                 raise ValueError(f"expected format {_FORMAT}, found {told['format']!r:.60}")
+            made = None if learner is None else _seated(learner, seat, told["spec"][0])
             made = _restore(told["learner"]) if made is None else made
             known = made is not None and digest(made).tobytes().hex() == told["digest"]
         if made is None:
@@ -244,6 +261,7 @@ class Online:
             online._range = check_reward_range(told["reward_range"])
         low, high = told["seen"]
         online._seen = (float(low), float(high))
+        online._first = None if told["first"] is None else float(told["first"])
         online.rounds = checks.check_count("rounds", told["rounds"], at_least=0)
         online._room = checks.check_count("room", told["room"])
         online._here = check_below("state", told["state"], states or 1)
@@ -321,7 +339,7 @@ def _uniform(key: int, t: int) -> float:
     return (word >> 11) * 2.0**-53
 
 
-def _seated(learner: Any, seat: Any) -> Learner:
+def _seated(learner: Any, seat: Any, actions: Any) -> Learner:
     if seat not in ("row", "column"):
         raise InputError("seat", "'row' or 'column'", repr(seat))
     if isinstance(learner, Pair):
@@ -331,12 +349,16 @@ def _seated(learner: Any, seat: Any) -> Learner:
     if learner.sees is learners.Foresight:
         found = f"{type(learner).__name__}, which must know the game and its opponent"
         raise InputError("learner", "one that sees what it earned", found)
+    if isinstance(learner, ContextLearner) and actions is not None:
+        return learner.fitted(checks.check_count("actions", actions))
     return learner
 
 
 def _spec(learner: Any, actions: Any, states: Any, discount: Any, state: Any) -> Spec:
     """What the learner knows beforehand; a learner with a context knows its own sizes."""
     kind, sizes = type(learner).__name__, {"actions": actions, "states": states}
+    if actions is None and getattr(learner, "any_unit", False):
+        raise InputError("actions", "their number for players of any size", None)
     if isinstance(learner, ContextLearner) and hasattr(learner, "actions"):
         for name, value in sizes.items():
             known = sizes[name] = getattr(learner, name, None)
@@ -362,9 +384,11 @@ def _compiled(learner: Learner) -> Any:
     """A round of the learner: its memory and its policy after it."""
 
     @jax.jit
-    def step(memory: Any, t: Any, action: Any, reward: Any, *places: Any) -> tuple[Any, Any]:
+    def step(
+        memory: Any, t: Any, action: Any, reward: Any, other: Any, *places: Any
+    ) -> tuple[Any, Any]:
         here, then = places or (None, None)
-        seen = Seen(action, reward, here, then, learner.policy(memory), lambda: reward)
+        seen = Seen(action, reward, here, then, learner.policy(memory), lambda: reward, other)
         memory = inform(learner, memory, seen, t)
         return memory, learner.policy(memory)
 

@@ -12,7 +12,14 @@ from equipoise.core.randomness import as_key
 from equipoise.core.streams import game_words
 from equipoise.dynamics import _learner as learners
 from equipoise.dynamics._engine import run
-from equipoise.dynamics._learner import Learner, Noise, Pair, check_below, check_noise
+from equipoise.dynamics._learner import (
+    ContextLearner,
+    Learner,
+    Noise,
+    Pair,
+    check_below,
+    check_noise,
+)
 from equipoise.dynamics._round import Tables, seat
 from equipoise.dynamics._trace import (
     PlayState,
@@ -153,7 +160,8 @@ def check_learners(games: Any, row: Any, column: Any) -> tuple[Learner, Learner]
         pairs[id(who)][own] if id(who) in pairs else who for own, who in enumerate((row, column))
     )
     markov = isinstance(games, MarkovGame)
-    wrong = (learners.Bandit, learners.Values) if markov else (learners.MarkovBandit,)
+    of_matrix = (learners.Bandit, learners.JointBandit, learners.Values)
+    wrong = of_matrix if markov else (learners.MarkovBandit,)
     kind = "Markov" if markov else "matrix"
     for name, learner in (("row", row), ("column", column)):
         if not isinstance(learner, Learner):
@@ -161,6 +169,10 @@ def check_learners(games: Any, row: Any, column: Any) -> tuple[Learner, Learner]
         if learner.sees in wrong:
             found = f"{type(learner).__name__}, which sees {learner.sees.__name__}"
             raise InputError(name, f"a learner of {kind} games", found)
+    row, column = (
+        who.fitted(count) if isinstance(who, ContextLearner) else who
+        for who, count in zip((row, column), games.actions, strict=True)
+    )
     if row.sees is learners.Foresight and column.sees is learners.Foresight:
         raise ValueError("column: expected a learner, since the row player best-responds to it")
     return row, column

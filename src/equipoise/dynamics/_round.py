@@ -144,6 +144,8 @@ class Seen(eqx.Module):
     #: what each own action would have earned.
     played: Any = None
     values: Any = None
+    #: The opponent's action, for learners that are shown it.
+    other: Any = None
 
 
 class Seats(eqx.Module):
@@ -210,6 +212,8 @@ class Seats(eqx.Module):
             if first is None:
                 return policy
             share = learners.explored_share(first, t) if fading else first
+            if jnp.ndim(share) == policy.ndim:  # (actions, games): of every action its own
+                return (1.0 - share.sum(0)) * policy + share
             return (1.0 - share) * policy + share / policy.shape[0]
 
         x, y = map(one, policies, self.exploration, self.fading)
@@ -233,10 +237,11 @@ class Seats(eqx.Module):
                 lambda who, state, own: _inform_games(who, state, own, t), states, seen
             )
         where = seen[0].state, seen[0].next_state
-        both = [jnp.stack([getattr(s, name) for s in seen]) for name in ("action", "reward")]
+        happened = [(s.action, s.reward, s.other) for s in seen]
+        both = jax.tree.map(lambda a, b: jnp.stack([a, b]), *happened)
 
-        def one(learner: Learner, state: Any, action: Any, reward: Any) -> Any:
-            return _inform_games(learner, state, Seen(action, reward, *where), t)
+        def one(learner: Learner, state: Any, action: Any, reward: Any, other: Any) -> Any:
+            return _inform_games(learner, state, Seen(action, reward, *where, other=other), t)
 
         return self._over_seats(one, states, *both)
 
@@ -259,6 +264,8 @@ def inform(learner: Learner, state: Any, seen: Seen, t: Any) -> Any:
     elif learner.sees is learners.MarkovBandit:
         happened = (seen.state, seen.action, seen.reward, seen.next_state)
         feedback = learners.MarkovBandit(t, *happened)
+    elif learner.sees is learners.JointBandit:
+        feedback = learners.JointBandit(t, seen.action, seen.reward, seen.other)
     else:
         feedback = learners.Bandit(t, seen.action, seen.reward)
     return learner.update(state, feedback)
@@ -268,7 +275,7 @@ def _inform_games(learner: Learner, state: Any, seen: Seen, t: Any) -> Any:
     """`inform` for all games, in the layout of the learner."""
     if not isinstance(learner, ContextLearner):
         return inform(learner, state, seen, t)
-    own = Seen(seen.action, seen.reward, seen.state, seen.next_state)
+    own = Seen(seen.action, seen.reward, seen.state, seen.next_state, other=seen.other)
     return jax.vmap(lambda state, own: inform(learner, state, own, t))(state, own)
 
 
@@ -333,8 +340,8 @@ def play_round(
         then, where = place, (None, None)
     reward = noise(mean, keys, t)
     seen = (
-        Seen(a, reward, *where, x, lambda: once(tables.values(0, y))),
-        Seen(b, 1.0 - reward, *where, y, lambda: once(tables.values(1, x))),
+        Seen(a, reward, *where, x, lambda: once(tables.values(0, y)), b),
+        Seen(b, 1.0 - reward, *where, y, lambda: once(tables.values(1, x)), a),
     )
     states = seats.update(states, t, seen)
     return then, states, Event((x, y), held, (a, b), mean, reward, place)

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equipoise.core import checks
+from equipoise.core import InputError, checks
 from equipoise.core.precision import double_precision
 from equipoise.core.randomness import as_key
 from equipoise.core.values import frozen
@@ -30,6 +30,7 @@ from equipoise.games._interaction_families import (
 )
 from equipoise.games._markov import MarkovGame
 from equipoise.games._matrix import MatrixGame
+from equipoise.games._mixed_families import MixedRewards, check_kinds
 
 __all__ = [
     "Family",
@@ -37,6 +38,7 @@ __all__ = [
     "congestion",
     "gaussian",
     "interaction_rank",
+    "mixture",
     "network",
     "perturbed",
     "polymatrix",
@@ -138,7 +140,7 @@ class Family(eqx.Module):
     name: str = eqx.field(static=True)
     #: (rows, columns)
     actions: tuple[int, int] = eqx.field(static=True)
-    rewards: Draw
+    rewards: Draw | MixedRewards
     #: Number of states of a Markov game; None for matrix games.
     states: int | None = eqx.field(static=True, default=None)
     discount: float = eqx.field(static=True, default=0.0)
@@ -162,6 +164,12 @@ class Family(eqx.Module):
             self.discount,
             labels=labels,
         )
+
+    def sizes(self, key: jax.Array) -> tuple[Any, Any]:
+        """Numbers of actions that count in the game that `draw` makes of a key."""
+        if isinstance(self.rewards, MixedRewards):
+            return self.rewards.sizes(key, self.actions)
+        return self.actions
 
     def sample(self, games: int | None = None, *, key: Any) -> Any:
         """Draw a batch of `games` games, or a single one when `games` is None.
@@ -197,7 +205,7 @@ def _draw_block(family: Family, key: jax.Array, indices: np.ndarray | jax.Array)
 
 def _family(
     name: str,
-    rewards: Draw,
+    rewards: Draw | MixedRewards,
     actions: int | tuple[int, int],
     states: int | None,
     discount: float,
@@ -264,6 +272,43 @@ def gaussian(
     checks.check_range("scale", scale, 0.0, np.inf, low_open=True, high_open=True)
     rewards = GaussianRewards(float(mean), float(scale))
     return _family("gaussian", rewards, actions, states, discount, concentration, mean == 0.5)
+
+
+def mixture(
+    actions: int | tuple[int, int] = 3,
+    *,
+    kinds: Any = None,
+    fewest: int | None = None,
+) -> Family:
+    """Matrix games of many kinds: what the players `any` were trained on.
+
+    The kinds are "uniform", "normal", "sparse", "binary" (0/1), "narrow" (rewards from a short
+    interval), "symmetric", "cyclic" (rock-paper-scissors of any size, perturbed), "dominated" (one
+    action is another less a little), "known" (hide and seek, pursuit and others, perturbed) and
+    "low-rank".
+
+    **Arguments**
+
+    - `kinds`: a name, several, or shares by name; by default all.
+    - `fewest`: if given, each player has from `fewest` to `actions` actions, drawn for each game.
+      All games have the shape of the largest. A player that lacks actions has dominated ones in
+      their place, rows of 0 or columns of 1, which change no equilibrium value.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> games = eq.games.families.mixture(3, kinds="binary").sample(8, key=0)
+    >>> sorted(set(games.payoff.ravel().tolist()))
+    [0.0, 1.0]
+    >>> eq.games.families.mixture(6, fewest=2).sample(8, key=0).actions
+    (6, 6)
+    """
+    rewards = MixedRewards(tuple(check_kinds(kinds).items()), fewest)
+    family = _family("mixture", rewards, actions, None, 0.0, 1.0)
+    least = 2 if fewest is None else checks.check_count("fewest", fewest, at_least=2)
+    if min(family.actions) < least:
+        raise InputError("actions", f"at least {least} for each player", min(family.actions))
+    return family
 
 
 def perturbed(base: MatrixGame | MarkovGame, scale: float = 0.1) -> Family:

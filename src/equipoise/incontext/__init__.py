@@ -3,11 +3,13 @@
 from equipoise.incontext import construct, theory
 from equipoise.incontext._config import Config
 from equipoise.incontext._files import description, family_of, load, save, shipped
+from equipoise.incontext._guarded import Guarded, GuardedPlayer
 from equipoise.incontext._players import Player, Players, initial_players, play
 from equipoise.incontext._static import static_policies
 from equipoise.incontext._sweep import sweep
 from equipoise.incontext._train import BEST, pretrain
 from equipoise.incontext.data import Batch, Dataset, dataset
+from equipoise.incontext.duel import Duel, Turn
 from equipoise.incontext.evaluation import evaluate, evaluate_saved
 from equipoise.incontext.theory import distance
 
@@ -16,8 +18,12 @@ __all__ = [
     "Batch",
     "Config",
     "Dataset",
+    "Duel",
+    "Guarded",
+    "GuardedPlayer",
     "Player",
     "Players",
+    "Turn",
     "construct",
     "dataset",
     "description",

@@ -2,17 +2,23 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from equipoise.core import InputError, checks
+
+#: Names of `equipoise.dynamics.NOISES`; named here, since that imports JAX.
+NOISY = ("exact", "bernoulli", "gaussian")
 
 #: Fields that mean something only where another one says so: they are the default elsewhere.
 MEANINGFUL: dict[str, tuple[str, tuple[str, ...]]] = {
     "reward_bins": ("tokens", ("vocabulary",)),
     "expert": ("loss", ("expert",)),
     "exploration": ("contexts", ("on-policy", "mixed")),
+    "watched": ("tokens", ("adaptive",)),
 }
+#: Settings that a stage of training may change.
+STAGED = ("steps", "rounds", "batch", "learning_rate", "noise", "watched", "largest", "exploration")
 
 #: Name -> what differs from the default.
 PRESETS: dict[str, dict[str, Any]] = {
@@ -23,6 +29,13 @@ PRESETS: dict[str, dict[str, Any]] = {
         **{"steps": 1000, "schedule": "constant", "warmup": 0, "patience": 5, "stop_on": "kl"},
         # A vocabulary's tokens are played one by one: few games are held out.
         **{"evaluate_every": 50, "held_out": 64},
+    },
+    "any": {
+        **{"tokens": "adaptive", "rounds": 255, "layers": 6, "heads": 8, "width": 256},
+        **{"hidden": 1024, "head_groups": 1, "batch": 512, "play_ahead": 16},
+        **{"noise": ("exact", "exact", "bernoulli", "gaussian"), "watched": 0.125},
+        **{"optimiser": "muon", "steps": 4800, "evaluate_every": 800, "held_out": 1024},
+        **{"stages": ("rounds=1023 batch=128 steps=3200",)},
     },
     "large": {
         **{"layers": 6, "width": 128, "hidden": 512, "head_groups": 1},
@@ -50,9 +63,10 @@ class Config:
     rounds: int = 256
 
     # -- model
-    #: What the transformer reads: one token a round ("round"), or the paper's vocabulary of states,
-    #: actions and rewards ("vocabulary").
-    tokens: Literal["round", "vocabulary"] = "round"
+    #: What the transformer reads: one token a round ("round"), the paper's vocabulary of states,
+    #: actions and rewards ("vocabulary"), or one token a round that depends neither on the order of
+    #: actions nor on the unit of rewards, for games of any size up to the family's ("adaptive").
+    tokens: Literal["round", "vocabulary", "adaptive"] = "round"
     #: Number of levels of rewards in the vocabulary. Only with tokens "vocabulary".
     reward_bins: int = 20
     #: Number of layers, each of attention and an MLP.
@@ -91,6 +105,14 @@ class Config:
     exploration: float = 0.2
     #: Number of games in the training set; None draws new games in every step.
     training_games: int | None = None
+    #: What players see of rewards in training, each in an equal share of the games: "exact",
+    #: "bernoulli", and "gaussian" with a scale between 0.03 and 0.5 that differs from game to game.
+    noise: tuple[str, ...] = ("exact",)
+    #: Share of the training games in which players are shown what the opponent plays. Only with
+    #: tokens "adaptive".
+    watched: float = 0.0
+    #: Largest number of actions in training, for families of games of several sizes.
+    largest: int | None = None
 
     # -- training
     #: Number of updates of the weights, rounded up to a multiple of play_ahead.
@@ -118,6 +140,11 @@ class Config:
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     #: Number of independent pairs of players, trained in one program.
     seeds: int = 1
+    #: Stages of training after the first, each a text such as "steps=2000 rounds=1023 batch=128":
+    #: what it sets in place of the settings above. Stages can set steps, rounds, batch,
+    #: learning_rate, noise (names with commas between them), watched, largest and exploration. The
+    #: schedule goes over all of them, and held-out games have the rounds of the last.
+    stages: tuple[str, ...] = ()
 
     # -- evaluation and stopping
     #: Number of steps between evaluations on held-out games, and between checkpoints.
@@ -142,6 +169,17 @@ class Config:
             raise InputError("head_groups", f"a divisor of heads ({self.heads})", self.head_groups)
         if not self.learners and self.contexts != "on-policy":
             raise InputError("learners", "at least one name", "none")
+        unknown = sorted({*self.noise} - {*NOISY})
+        if unknown or not self.noise:
+            raise InputError("noise", f"some of {list(NOISY)}", unknown or "none")
+        if self.tokens == "adaptive" and (self.contexts, self.loss) != (
+            "on-policy",
+            "exploitability",
+        ):
+            found = f"contexts {self.contexts!r} and loss {self.loss!r}"
+            expected = "contexts 'on-policy' and loss 'exploitability' with adaptive tokens"
+            raise InputError("tokens", expected, found)
+        self.staged()
         if self.stop_on == "kl" and self.loss != "expert":
             raise InputError("stop_on", "'gap' unless loss is 'expert'", "'kl'")
         for name, default in _meaningless(vars(self)).items():
@@ -170,9 +208,24 @@ class Config:
             object.__setattr__(self, name, checks.check_count(name, value, at_least=least))
         else:
             low = -math.inf if name == "stop_below" else 0.0
-            high = 1.0 if name == "exploration" else math.inf
-            closed = {"low_open": name != "exploration", "high_open": high > 1 and name != "clip"}
+            share = name in ("exploration", "watched")
+            high = 1.0 if share else math.inf
+            closed = {"low_open": not share, "high_open": high > 1 and name != "clip"}
             checks.check_range(name, value, low, high, **closed)
+
+    def staged(self) -> tuple["Config", ...]:
+        """The config of every stage, without further stages.
+
+        >>> [stage.rounds for stage in Config(stages=("rounds=512 batch=32",)).staged()]
+        [256, 512]
+        """
+        first = replace(self, stages=()) if self.stages else self
+        return (first, *(replace(first, **_parsed(stage)) for stage in self.stages))
+
+    @property
+    def total_steps(self) -> int:
+        """Updates of all stages, each rounded up to a multiple of play_ahead."""
+        return sum(-(-stage.steps // self.play_ahead) * self.play_ahead for stage in self.staged())
 
     @classmethod
     def paper(cls, rounds: int = 256, **changes: Any) -> "Config":
@@ -198,7 +251,7 @@ class Config:
 
     @classmethod
     def preset(cls, name: str, **changes: Any) -> "Config":
-        """A config by the name of its preset: "default", "paper" or "large".
+        """A config by the name of its preset: "default", "paper", "large" or "any".
 
         >>> Config.preset("large", steps=10).layers
         6
@@ -224,6 +277,30 @@ class Config:
         return cls(**{**values, **_meaningless(defaults | values)})
 
 
+def _parsed(stage: str) -> dict[str, Any]:
+    """The settings that the text of a stage says.
+
+    >>> _parsed("rounds=512 noise=exact,gaussian")
+    {'rounds': 512, 'noise': ('exact', 'gaussian')}
+    """
+    hints, found = get_type_hints(Config), dict[str, Any]()
+    for part in stage.split():
+        name, sign, text = part.partition("=")
+        if name not in STAGED or not sign:
+            raise InputError("stages", f"settings such as rounds=512, of {list(STAGED)}", part)
+        kinds = get_args(hints[name]) or (hints[name],)
+        try:
+            if get_origin(hints[name]) is tuple:
+                found[name] = tuple(text.split(","))
+            else:
+                found[name] = int(text) if int in kinds else float(text)
+        except ValueError:
+            raise InputError("stages", f"a number for {name}", repr(text)) from None
+    if not found:
+        raise InputError("stages", "at least one setting in each stage", repr(stage))
+    return found
+
+
 def check_config(config: Any, default: Callable[[], Config]) -> Config:
     """The config, or the default where none is given; refuses what is none.
 
@@ -246,6 +323,8 @@ def check_weights(config: Config) -> None:
 
 def check_play(config: Config) -> None:
     """Refuse play and activations that would not fit in memory, at the least they can take."""
+    for stage in config.staged()[1:]:
+        check_play(stage)
     games = max(config.batch * config.play_ahead, config.held_out)
     played = (32, config.seeds, games, config.rounds)
     names = ("batch", "play_ahead", "held_out", "rounds", "seeds")

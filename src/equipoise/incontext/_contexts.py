@@ -20,10 +20,11 @@ from equipoise.core.zerosum import pivot_to_optimum
 from equipoise.dynamics import History, Learner, Spec, make_learner
 from equipoise.dynamics.loop import Remembered, Seen, Tables, remember, seat
 from equipoise.games import MarkovGame, MatrixGame
+from equipoise.incontext._adaptive import AdaptiveTokens
 from equipoise.incontext._config import Config
 from equipoise.incontext._model import Transformer
 from equipoise.incontext._players import Players, read_policy
-from equipoise.incontext._tokens import Tokens
+from equipoise.incontext._tokens import PlainTokens, Tokens
 from equipoise.solvers import solve
 
 #: Learners are updated for at least so many games at once: XLA on a CPU has been seen to compile
@@ -41,10 +42,15 @@ class Context(eqx.Module):
     policies: Float[Array, "2 batch rounds actions"]
     #: (batch, rounds + 1), or None in matrix games.
     states: Any
+    #: For adaptive tokens alone: the policies held before exploration, the number of actions of
+    #: each player, and whether it is shown the other's.
+    held: Float[Array, "2 batch rounds actions"] | None = None
+    counts: Int[Array, "2 batch 1"] | None = None
+    shown: Array | None = None
 
     @staticmethod
-    def of(found: Remembered) -> "Context":
-        """What play leaves in the players' books."""
+    def of(found: Remembered, counts: Any = None, shown: Any = None) -> "Context":
+        """What play leaves in the players' books; counts and shown are (2, games)."""
         events, reward = found.events, found.events.reward.T
         states = None
         if not isinstance(events.state, tuple):
@@ -54,6 +60,9 @@ class Context(eqx.Module):
             jnp.stack([reward, 1.0 - reward]),
             _padded(events.played),
             states,
+            None if counts is None else _padded(events.held or events.played),
+            None if counts is None else counts[..., None],
+            None if shown is None else shown[..., None],
         )
 
     @staticmethod
@@ -276,7 +285,7 @@ def best_responses(
     return best, worst
 
 
-def write(tokens: Tokens, context: Context) -> Float[Array, "2 batch length features"]:
+def write(tokens: PlainTokens, context: Context) -> Float[Array, "2 batch length features"]:
     """The tokens of whole histories."""
     states = context.states
     rounds = jnp.arange(1, context.actions.shape[2] + 1)
@@ -291,15 +300,14 @@ def write(tokens: Tokens, context: Context) -> Float[Array, "2 batch length feat
     return seats(context.actions, context.rewards, states)
 
 
-def outputs(models: Transformer, tokens: Tokens, context: Context) -> Array:
+def _outputs(models: Transformer, tokens: Tokens, written: Array, rounds: int) -> Array:
     """(2, batch, rounds + 1, outputs): of the models at the last token before each round."""
-    written = write(tokens, context)
     rows = written.reshape(models.embed.shape[0], -1, *written.shape[2:])
     sequences = eqx.filter_vmap(
         jax.vmap(Transformer.__call__, (None, 0)), in_axes=(eqx.if_array(0), 0)
     )
     out = sequences(models, rows).reshape(*written.shape[:3], -1)
-    opening = written.shape[2] - tokens.per_round * context.actions.shape[2]
+    opening = written.shape[2] - tokens.per_round * rounds
     return out[:, :, opening - 1 :: tokens.per_round]
 
 
@@ -328,8 +336,20 @@ def gaps(tables: Tables, x: Array, y: Array) -> Float[Array, "batch records"]:
     return game(tables.reward, tables.transition, tables.discount, x, y)
 
 
-def policies_of(players: Players, out: Array) -> tuple[Array, Array]:
-    """Outputs of both seats as policies of each."""
+def policies_after(players: Players, models: Transformer, context: Context) -> tuple[Array, Array]:
+    """Policies of both seats before every round of a context, and after the last."""
+    rounds, tokens = context.actions.shape[2], players.tokens
+    if isinstance(tokens, AdaptiveTokens):
+        if context.counts is None or context.shown is None:
+            raise InputError("players", "players of games of one size", "players of any size")
+        counts, shown = context.counts[..., 0], context.shown[..., 0]
+        books = (context.actions, context.rewards, context.held, context.actions[::-1])
+        each = jax.vmap(jax.vmap(tokens.history))
+        written, slots, seen = jax.lax.stop_gradient(each(*books, counts, shown))
+        out = _outputs(models, tokens, written, rounds)
+        x, y = jax.vmap(jax.vmap(tokens.read))(out, slots, seen, counts)
+        return x, y
+    out = _outputs(models, tokens, write(tokens, context), rounds)
     most = max(players.actions)
     x, y = (
         read_policy(own, count, most, players.states, players.reading)
@@ -340,7 +360,7 @@ def policies_of(players: Players, out: Array) -> tuple[Array, Array]:
 
 def gap_loss(players: Players, models: Transformer, tables: Tables, context: Context) -> Array:
     """The mean duality gap of the two players' policies, over games and rounds."""
-    x, y = policies_of(players, outputs(models, players.tokens, context))
+    x, y = policies_after(players, models, context)
     return gaps(tables, x, y).mean()
 
 
@@ -351,7 +371,7 @@ def imitation_loss(
 
     Labels are (2, batch, records or 1, ..., actions).
     """
-    x, y = policies_of(players, outputs(models, players.tokens, context))
+    x, y = policies_after(players, models, context)
     log = jnp.log(jnp.maximum(jnp.stack([x, y]), 1e-12))
     cross = -(labels * log).sum(-1).mean()
     entropy = -jax.scipy.special.xlogy(labels, labels).sum(-1).mean()

@@ -20,7 +20,7 @@ STEM = "players"
 WEIGHTS, DESCRIPTION, CARD = f"{STEM}.safetensors", f"{STEM}.json", "MODEL_CARD.md"
 
 #: Settings of training that descriptions of earlier players lack.
-_LATER = {"optimiser"}
+_LATER = {"optimiser", "noise", "watched", "largest", "stages"}
 
 #: Where the players that come with the package are.
 SHIPPED = Path(__file__).parent / "shipped"
@@ -59,6 +59,9 @@ def restore_family(described: dict[str, Any]) -> Family:
     True
     """
     rewards = {**described["rewards"]}
+    if rewards["kind"] == "MixedRewards":
+        sizes = tuple(described["actions"])
+        return families.mixture(sizes, kinds=dict(rewards["kinds"]), fewest=rewards["fewest"])
     transitions = {**described.get("transitions", {})}
     kind = rewards.pop("kind")
     if kind == "PerturbedRewards":
@@ -83,8 +86,12 @@ def save(
     config: Config,
     family: Family | dict[str, Any],
     results: dict[str, Any] | None = None,
+    *,
+    half: bool = False,
 ) -> None:
     """Write trained players: the weights, then the description, which completes them.
+
+    With `half`, weights are written in 16 bits (float16), and read back as float32.
 
     **Example**
 
@@ -105,7 +112,10 @@ def save(
         "seats": players.seats,
         "results": results or {},
     }
-    weights.write_weights(Path(folder), STEM, weights.named(players.models), described)
+    arrays = weights.named(players.models)
+    if half:
+        arrays = {name: np.asarray(array, np.float16) for name, array in arrays.items()}
+    weights.write_weights(Path(folder), STEM, arrays, described)
 
 
 def fingerprint(players: Players) -> str:
@@ -161,7 +171,7 @@ def load(name: str | os.PathLike[str]) -> Players:
         checks.check_shape(
             f"{folder / WEIGHTS}: {name}", tensors[name], leaf.shape, "of its config"
         )
-    arrays = [jax.numpy.asarray(tensors[name]) for name in names]
+    arrays = [jax.numpy.asarray(tensors[name], leaf.dtype) for name, leaf in names.items()]
     return like.with_models(jax.tree.unflatten(jax.tree.structure(like.models), arrays))
 
 

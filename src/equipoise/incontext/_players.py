@@ -13,12 +13,22 @@ from jaxtyping import Array, Float
 from equipoise import dynamics
 from equipoise.core import InputError, checks
 from equipoise.core.randomness import as_key
-from equipoise.dynamics import Bandit, ContextLearner, Learner, MarkovBandit, Noise, Pair, Spec
+from equipoise.dynamics import (
+    Bandit,
+    ContextLearner,
+    JointBandit,
+    Learner,
+    MarkovBandit,
+    Noise,
+    Pair,
+    Spec,
+)
 from equipoise.games import MarkovGame, MatrixGame
 from equipoise.games.families import Family
+from equipoise.incontext._adaptive import FEWEST, AdaptiveTokens, Book
 from equipoise.incontext._config import Config, check_config, check_weights
 from equipoise.incontext._model import Transformer, lower_precision, random_transformer
-from equipoise.incontext._tokens import RoundTokens, Tokens, VocabularyTokens
+from equipoise.incontext._tokens import PlainTokens, RoundTokens, VocabularyTokens
 
 Reading = Literal["softmax", "linear"]
 Precision = Literal["auto", "float32", "bfloat16"]
@@ -39,6 +49,8 @@ class PlayerState(eqx.Module):
 
     cache: Any
     outputs: Float[Array, " outputs"]
+    #: What adaptive tokens are written from; None for other tokens.
+    book: Book | None = None
 
 
 class Player(ContextLearner):
@@ -57,7 +69,7 @@ class Player(ContextLearner):
     """
 
     model: Transformer
-    tokens: Tokens
+    tokens: PlainTokens | AdaptiveTokens
     exploration: Any
     #: Number of actions of this seat.
     actions: int = eqx.field(static=True)
@@ -66,14 +78,29 @@ class Player(ContextLearner):
     fading: bool = eqx.field(static=True, default=True)
     #: The last round that may be asked for; None: as many as there is room for.
     reach: int | None = eqx.field(static=True, default=None)
+    #: Whether it is shown what the opponent plays; with adaptive tokens alone.
+    watching: bool = eqx.field(static=True, default=False)
 
     @property
     def sees(self) -> type:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Its own actions and rewards, and the states where there are any."""
+        """Its own actions and rewards, the states where there are any, and what it is shown."""
+        if self.watching:
+            return JointBandit
         return Bandit if self.states is None else MarkovBandit
+
+    @property
+    def any_unit(self) -> bool:
+        """Whether it takes rewards in any unit, and needs to be told its number of actions."""
+        return isinstance(self.tokens, AdaptiveTokens)
 
     def init(self, spec: Spec) -> PlayerState:
         """Read the opening tokens."""
+        if isinstance(self.tokens, AdaptiveTokens):
+            check_shape(self.tokens, (spec.actions,), spec.states)
+            book = self.tokens.begin(spec.actions)
+            return self.begin(
+                eqx.tree_at(lambda b: b.shown, book, jnp.asarray(self.watching)), spec.rounds
+            )
         if (spec.actions, spec.states) != (self.actions, self.states):
             raise ValueError(
                 f"games: expected {self.actions} actions and {self.states or 'no'} states for this "
@@ -84,18 +111,36 @@ class Player(ContextLearner):
         empty = PlayerState(cache, jnp.zeros(self.model.readout.shape[0]))
         return self._read(empty, opening, 0, opening.shape[0])
 
+    def begin(self, book: Book, rounds: int) -> PlayerState:
+        """Before the first round, with adaptive tokens: an empty book, and room for its rounds."""
+        cache = self.model.cache(self.tokens.length(rounds))
+        empty = PlayerState(cache, jnp.zeros(self.model.readout.shape[0]), book)
+        return self._read(empty, self.tokens.opening(None, book), 0, 1)
+
     def policy(self, state: PlayerState) -> Array:
         """Read from the latest outputs, at all states in Markov games."""
-        most = self.tokens.actions
+        tokens = self.tokens
+        if isinstance(tokens, AdaptiveTokens):
+            book = _kept(state)
+            return tokens.read(state.outputs, book.slots, book.times > 0, book.count)
+        most = tokens.actions
         policy = read_policy(state.outputs, self.actions, most, self.states, self.reading)
         return policy[..., : self.actions]
 
-    def update(self, state: PlayerState, feedback: Bandit | MarkovBandit) -> PlayerState:
+    def update(
+        self, state: PlayerState, feedback: Bandit | JointBandit | MarkovBandit
+    ) -> PlayerState:
         """Read the tokens of the round."""
         t, places = feedback.round, (None, None)
         if isinstance(feedback, MarkovBandit):
             places = (feedback.state, feedback.next_state)
-        tokens = self.tokens.round(t, feedback.action, feedback.reward, *places)
+        if isinstance(self.tokens, AdaptiveTokens):
+            other = feedback.other if isinstance(feedback, JointBandit) else None
+            happened = (feedback.action, feedback.reward, self.policy(state), other)
+            tokens, book = self.tokens.note(_kept(state), t, *happened)
+            state = PlayerState(state.cache, state.outputs, book)
+        else:
+            tokens = self.tokens.round(t, feedback.action, feedback.reward, *places)
         before = self.tokens.length(0) + self.tokens.per_round * (t - 1)
         reach = None if self.reach is None else self.tokens.length(self.reach)
         return self._read(state, tokens, before, reach)
@@ -104,7 +149,11 @@ class Player(ContextLearner):
         cache, outputs = state.cache, state.outputs
         for i in range(tokens.shape[0]):
             outputs, cache = self.model.step(tokens[i], cache, first + i, reach)
-        return PlayerState(cache, outputs.astype(state.outputs.dtype))
+        return PlayerState(cache, outputs.astype(state.outputs.dtype), state.book)
+
+    def fitted(self, actions: int) -> "Player":
+        """The same player in a game of another size, if it has adaptive tokens."""
+        return replace(self, actions=actions) if isinstance(self.tokens, AdaptiveTokens) else self
 
     def within(self, rounds: int) -> "Player":
         """The same player, which looks no further back than so many rounds reach."""
@@ -118,7 +167,7 @@ class Player(ContextLearner):
             more = (0, max(0, length - array.shape[-2]))
             return jnp.pad(array, [(0, 0)] * (array.ndim - 2) + [more, (0, 0)])
 
-        return PlayerState(jax.tree.map(longer, state.cache), state.outputs)
+        return PlayerState(jax.tree.map(longer, state.cache), state.outputs, state.book)
 
 
 class Players(Pair):
@@ -140,7 +189,7 @@ class Players(Pair):
     """
 
     models: Transformer
-    tokens: Tokens
+    tokens: PlainTokens | AdaptiveTokens
     #: Number of actions of the row player and of the column player.
     actions: tuple[int, int] = eqx.field(static=True)
     states: int | None = eqx.field(static=True, default=None)
@@ -165,8 +214,17 @@ class Players(Pair):
         """Number of weights of one model."""
         return self.models.parameters // (self.seeds * self.seats)
 
+    @property
+    def any_size(self) -> bool:
+        """Whether they play games of any size up to theirs, in any unit of rewards."""
+        return isinstance(self.tokens, AdaptiveTokens)
+
     def learners(
-        self, *, exploration: float | None = None, precision: Precision = "auto"
+        self,
+        *,
+        exploration: float | None = None,
+        precision: Precision = "auto",
+        watching: bool = False,
     ) -> tuple[Player, Player]:
         """The row player and the column player of one pair, as learners.
 
@@ -175,8 +233,11 @@ class Players(Pair):
         - `exploration`: the first share of uniform play; by default what they were trained with.
         - `precision`: of the products of matrices; "auto" is float32 on a CPU and bfloat16 on an
           accelerator.
+        - `watching`: whether they are shown what the opponent plays; only for players of any size.
         """
         check_one_pair(self)
+        if watching and not self.any_size:
+            raise InputError("watching", "False for players that were not trained for it", True)
         if exploration is not None:
             checks.check_range("exploration", exploration, 0.0, 1.0)
         if precision not in get_args(Precision):
@@ -185,10 +246,16 @@ class Players(Pair):
         low = low or (precision == "auto" and jax.default_backend() != "cpu")
         models = pick(self.models, 0)
         share = np.float32(self.exploration if exploration is None else exploration)
-        return self.seated(lower_precision(models) if low else models, jnp.asarray(share))
+        models = lower_precision(models) if low else models
+        return self.seated(models, jnp.asarray(share), watching=watching)
 
     def seated(
-        self, models: Transformer, exploration: Any, *, fading: bool = True
+        self,
+        models: Transformer,
+        exploration: Any,
+        *,
+        fading: bool = True,
+        watching: bool = False,
     ) -> tuple[Player, Player]:
         """Players with these models, whose arrays have an axis of seats in front."""
 
@@ -200,6 +267,7 @@ class Players(Pair):
             states=self.states,
             reading=self.reading,
             fading=fading,
+            watching=watching,
         )
         # Seats that share a model share its arrays, by which they are recognised.
         model = row.model if self.seats == 1 else pick(models, 1)
@@ -220,12 +288,18 @@ class Players(Pair):
         """One line: the sizes, not the weights."""
         if not hasattr(self.models.embed, "shape"):  # weights are taken out inside transformations
             return f"Players({_shape(self.actions, self.states)})"
-        names = {RoundTokens: "round", VocabularyTokens: "vocabulary"}
+        names = {RoundTokens: "round", VocabularyTokens: "vocabulary", AdaptiveTokens: "adaptive"}
         tokens = names.get(type(self.tokens), type(self.tokens).__name__)
         return (
             f"Players({_shape(self.actions, self.states)}, {self.parameters:,} weights, "
             f"seeds={self.seeds}, seats={self.seats}, tokens={tokens!r})"
         )
+
+
+def _kept(state: PlayerState) -> Book:
+    if state.book is None:
+        raise InputError("state", "one of this player", "one without a book")
+    return state.book
 
 
 def read_policy(
@@ -275,15 +349,21 @@ def initial_players(family: Family, config: Config, *, key: Any) -> Players:
     # The held-out games, a batch of them and what is needed to draw them.
     sizes = (8, 3, max(config.held_out, config.batch), *family.actions, (family.states or 1) ** 2)
     checks.check_memory("actions", sizes, "the games", "use fewer actions, states or games")
-    tokens: Tokens = RoundTokens(most, family.states)
+    tokens: PlainTokens | AdaptiveTokens = RoundTokens(most, family.states)
+    outputs = most * (family.states or 1)
     if config.tokens == "vocabulary":
         tokens = VocabularyTokens(most, family.states, config.reward_bins)
+    elif config.tokens == "adaptive":
+        if not shared or family.states is not None:
+            raise InputError("tokens", "adaptive ones for matrix games of a symmetric family", "")
+        tokens = AdaptiveTokens(most)
+        outputs = tokens.outputs
 
     def one(key: jax.Array) -> Transformer:
         return random_transformer(
             key,
             features=tokens.features,
-            outputs=most * (family.states or 1),
+            outputs=outputs,
             groups=config.head_groups,
             weighing=config.attention,
             layer_norm=config.layer_norm,
@@ -311,9 +391,19 @@ def check_players(players: Any, games: Any) -> None:
     check_one_pair(players)
     check_games(games)
     found = (games.actions, getattr(games, "states", None))
-    if found != (players.actions, players.states):
+    if isinstance(players.tokens, AdaptiveTokens):
+        check_shape(players.tokens, *found)
+    elif found != (players.actions, players.states):
         raise InputError("games", _shape(players.actions, players.states), _shape(*found))
     checks.check_count("games", int(np.prod(games.batch_shape, dtype=int)))
+
+
+def check_shape(tokens: AdaptiveTokens, actions: tuple[int, ...], states: int | None) -> None:
+    """Refuse games that players of any size cannot play."""
+    if states is not None or not all(FEWEST <= count <= tokens.actions for count in actions):
+        expected = f"matrix games with {FEWEST} to {tokens.actions} actions for each player"
+        where = "" if states is None else f" in {states} states"
+        raise InputError("games", expected, f"{' x '.join(map(str, actions))} actions{where}")
 
 
 def _shape(actions: tuple[int, int], states: int | None) -> str:
@@ -335,6 +425,7 @@ def play(
     exploration: float | None = None,
     start: int = 0,
     precision: Precision = "auto",
+    watching: bool = False,
 ) -> dynamics.Trace:
     """Let frozen players play every game of a batch for `rounds` rounds.
 
@@ -354,6 +445,8 @@ def play(
       It is in the policies played, and in the rewards earned, but not in the policies recorded.
     - `precision`: floating-point format of matrix products; "auto" is float32 on a CPU and
       bfloat16 on an accelerator.
+    - `watching`: whether the players are shown what the opponent plays; only for players of any
+      size, such as "any".
 
     **Example**
 
@@ -371,7 +464,9 @@ def play(
         raise InputError("seat", f"one of {list(SEATS)}", repr(seat))
     if opponent is None and seat is not None:
         raise InputError("seat", "none without an opponent (the players hold both)", repr(seat))
-    learners: list[Any] = list(players.learners(exploration=exploration, precision=precision))
+    learners: list[Any] = list(
+        players.learners(exploration=exploration, precision=precision, watching=watching)
+    )
     if opponent is not None:
         other = 1 - SEATS.index(seat or "row")
         learners[other] = opponent

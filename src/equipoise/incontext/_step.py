@@ -1,5 +1,6 @@
 """One step of training: play some games, then learn from them; compiled as one program."""
 
+from dataclasses import replace
 from typing import Any, cast
 
 import equinox as eqx
@@ -10,20 +11,112 @@ import optax
 from jaxtyping import Array
 from optax.contrib import MuonDimensionNumbers, muon
 
-from equipoise.dynamics.loop import Tables, remember, seat
+from equipoise.core import streams
+from equipoise.dynamics import Noise
+from equipoise.dynamics.loop import Remembered, Seats, Tables, begin, remember, seat
 from equipoise.games.families import Family
 from equipoise.incontext import _contexts as contexts
+from equipoise.incontext._adaptive import AdaptiveTokens
 from equipoise.incontext._config import Config
 from equipoise.incontext._contexts import Context, take
 from equipoise.incontext._model import Transformer, lower_precision
-from equipoise.incontext._players import Players, pick
+from equipoise.incontext._players import Player, Players, pick
 
 #: Size of an entry of Muon's steps, in rates of learning: about that of Adam's.
 MUON_STEP = 0.2
 #: Muon's rate of learning, in those of Adam: its steps are bounded in every direction alike.
 MUON_RATE = 5.0
+#: Scales of Gaussian noise in training.
+GAUSSIAN_SCALES = (0.03, 0.5)
 #: Tokens of a micro-batch on a CPU: what they need should stay in its cache.
 CPU_TOKENS = 2048
+
+
+class MixedNoise(Noise):
+    """Another noise in every game: a coin, or Gaussian noise of some scale, clipped or not."""
+
+    coin: Array
+    scale: Array
+    #: How far beyond [0, 1] a reward may be.
+    room: Array
+
+    def __call__(self, mean: Any, keys: Any, t: Any) -> Array:
+        """The reward seen in round `t`."""
+        u = streams.uniform(keys, t, streams.REWARD) + 2.0**-25
+        normal = jnp.sqrt(2.0) * jax.lax.erf_inv(2.0 * u - 1.0)
+        noisy = jnp.clip(mean + self.scale * normal, -self.room, 1.0 + self.room)
+        return jnp.where(self.coin, (u < mean).astype(u.dtype), noisy)
+
+
+class Variety(eqx.Module):
+    """In what the games of a batch differ beside their rewards."""
+
+    #: (2, games): numbers of actions.
+    counts: Array
+    #: (games,): whether players see each other's actions.
+    shown: Array
+    noise: MixedNoise
+
+    def some(self, index: Any) -> "Variety":
+        """That of some of the games."""
+        return jax.tree.map(lambda leaf: leaf[..., index], self)
+
+    def even(self, seat: int, actions: int, share: Any) -> Array:
+        """(actions, games): a share of uniform play over the actions that count."""
+        own = jnp.arange(actions)[:, None] < self.counts[seat][None]
+        return own * (share / self.counts[seat])[None]
+
+
+def draw_variety(family: Family, config: Config, keys: jax.Array) -> Variety | None:
+    """The variety of the games drawn with these keys; None where there is none."""
+    if config.noise == ("exact",) and config.tokens != "adaptive":
+        return None
+
+    def one(key: jax.Array) -> Variety:
+        which, scale, room, shown = jax.random.split(jax.random.fold_in(key, 2), 4)
+        kind = jax.random.randint(which, (), 0, len(config.noise), jnp.int32)
+        low, high = (np.log(np.float32(end)) for end in GAUSSIAN_SCALES)
+        width = jnp.exp(jax.random.uniform(scale, (), jnp.float32, low, high))
+        gaussian = jnp.array([name == "gaussian" for name in config.noise])[kind]
+        return Variety(
+            jnp.stack([jnp.asarray(count, jnp.int32) for count in family.sizes(key)]),
+            jax.random.uniform(shown, (), jnp.float32) < config.watched,
+            MixedNoise(
+                jnp.array([name == "bernoulli" for name in config.noise])[kind],
+                jnp.where(gaussian, width, 0.0),
+                # Half of the Gaussian noises are clipped to [0, 1], as `Gaussian` is.
+                jnp.where(jax.random.uniform(room, (), jnp.float32) < 0.5, 0.0, 1e9),
+            ),
+        )
+
+    found = jax.vmap(one)(keys)
+    return eqx.tree_at(lambda v: v.counts, found, found.counts.T)
+
+
+def play_varied(
+    tables: Tables, seats: Seats, words: Any, rounds: int, variety: Variety | None, **kept: Any
+) -> Remembered:
+    """Play in which each game has its own noise and numbers of actions; `remember`'s options."""
+    if variety is None:
+        return remember(tables, seats, words, rounds=rounds, **kept)
+    state, row, actions = None, seats.row, tables.actions[0]
+    if isinstance(row, Player) and isinstance(row.tokens, AdaptiveTokens):
+        exploration = [
+            None if share is None else variety.even(own, actions, jnp.asarray(share))
+            for own, share in enumerate(seats.exploration)
+        ]
+        seats = replace(seats, exploration=(exploration[0], exploration[1]))
+        empty = row.tokens.begin(actions)
+
+        def first(count: Array, shown: Array) -> Any:
+            book = eqx.tree_at(lambda b: (b.count, b.shown), empty, (count, shown))
+            return row.begin(book, rounds)
+
+        both = jnp.broadcast_to(variety.shown, variety.counts.shape)
+        state = begin(tables, seats, variety.noise, words, 0, rounds)
+        books = jax.vmap(jax.vmap(first))(variety.counts, both)
+        state = eqx.tree_at(lambda s: s.learners, state, books)
+    return remember(tables, seats, words, rounds=rounds, noise=variety.noise, state=state, **kept)
 
 
 class TrainingSet(eqx.Module):
@@ -32,11 +125,16 @@ class TrainingSet(eqx.Module):
     tables: Tables
     #: (2, games, ..., actions)
     equilibria: Array | None
+    variety: Variety | None = None
 
     def some(self, index: Any) -> "TrainingSet":
         """Some of the games."""
-        known = self.equilibria
-        return TrainingSet(self.tables.some(index), None if known is None else known[:, index])
+        known, variety = self.equilibria, self.variety
+        return TrainingSet(
+            self.tables.some(index),
+            None if known is None else known[:, index],
+            None if variety is None else variety.some(index),
+        )
 
 
 class Learned(eqx.Module):
@@ -56,11 +154,13 @@ class Trainer(eqx.Module):
     backend: str = eqx.field(static=True)
     #: One for weights that may change, zero for others, like the models of one seed; None: all may.
     mask: Any = None
+    #: Number of updates over which the learning rate falls, an array: it changes no program.
+    total: Any = None
 
     def start(self) -> Learned:
         """Before the first step; with copies of the weights, since steps use theirs up."""
         models: Any = copied(self.players.models)
-        return Learned(models, jax.vmap(make_optimiser(self.config).init)(models))
+        return Learned(models, jax.vmap(make_optimiser(self.config, self.total).init)(models))
 
     def cycle(self, learned: Learned, key: jax.Array) -> tuple[Learned, dict[str, Array]]:
         """Play once and make `play_ahead` updates, for every seed; metrics are (seeds, updates)."""
@@ -71,7 +171,7 @@ class Trainer(eqx.Module):
 
     def _cycle(self, learned: Learned, key: jax.Array) -> tuple[Learned, dict[str, Array]]:
         tables, context, labels, _ = self.data(learned.models, key)
-        optimiser = make_optimiser(self.config)
+        optimiser = make_optimiser(self.config, self.total)
 
         def update(learned: Learned, i: Any) -> tuple[Learned, dict[str, Array]]:
             index = self.part(i)
@@ -95,7 +195,7 @@ class Trainer(eqx.Module):
         """
         games_key, play_key = jax.random.split(key)
         games, numbers = self._draw(games_key)
-        context = self._play(models, games.tables, play_key)
+        context = self._play(models, games, play_key)
         labels = None
         if self.config.loss == "expert":
             labels = follow_expert(self.config, games, context)
@@ -117,19 +217,19 @@ class Trainer(eqx.Module):
         if self.games is not None:
             numbers = jax.random.randint(key, (count,), 0, self.games.tables.games)
             return self.games.some(numbers), numbers
-        tables = contexts.as_tables(jax.vmap(self.family.draw)(jax.random.split(key, count)))
+        keys = jax.random.split(key, count)
+        tables = contexts.as_tables(jax.vmap(self.family.draw)(keys))
         solved = self.config.loss == "expert" and self.config.expert != "omd"
-        return TrainingSet(
-            tables, contexts.matrix_equilibria(tables.reward) if solved else None
-        ), None
+        known = contexts.matrix_equilibria(tables.reward) if solved else None
+        return TrainingSet(tables, known, draw_variety(self.family, self.config, keys)), None
 
-    def _play(self, models: Transformer, tables: Tables, key: jax.Array) -> Context:
-        config = self.config
+    def _play(self, models: Transformer, drawn: TrainingSet, key: jax.Array) -> Context:
+        config, tables = self.config, drawn.tables
         games = tables.games
         words = jax.random.bits(key, (2, games), jnp.uint32)
         shares = self.players.exploration * jax.random.uniform(jax.random.fold_in(key, 2), (games,))
         if config.contexts == "on-policy":
-            return self._on_policy(models, tables, words, shares)
+            return self._on_policy(models, drawn, words, shares)
         half = games if config.contexts == "learners" else games // 2
         played = contexts.learners_play(
             tables.some(slice(half)), config.learners, words[:, :half], rounds=config.rounds
@@ -137,16 +237,21 @@ class Trainer(eqx.Module):
         if half == games:
             return played
         rest = slice(half, None)
-        own = self._on_policy(models, tables.some(rest), words[:, rest], shares[rest])
+        own = self._on_policy(models, drawn.some(rest), words[:, rest], shares[rest])
         return contexts.join([played, own])
 
     def _on_policy(
-        self, models: Transformer, tables: Tables, words: Array, shares: Array
+        self, models: Transformer, games: TrainingSet, words: Array, shares: Array
     ) -> Context:
         """Play of the models as they are, with a constant share of exploration in each game."""
         low = jax.lax.stop_gradient(self._lowered(models))
-        seats = seat(*self.players.seated(low, shares, fading=False))
-        return Context.of(remember(tables, seats, words, rounds=self.config.rounds))
+        players, variety = self.players, games.variety
+        who = players.seated(low, shares, fading=False, watching=players.any_size)
+        found = play_varied(games.tables, seat(*who), words, self.config.rounds, variety)
+        if variety is None or not players.any_size:
+            return Context.of(found)
+        both = jnp.broadcast_to(variety.shown, variety.counts.shape)
+        return Context.of(found, variety.counts, both)
 
     def _gradient(
         self, models: Transformer, tables: Tables, context: Context, labels: Any
@@ -190,7 +295,7 @@ class Trainer(eqx.Module):
 
     def divergence(self, models: Transformer, games: TrainingSet, key: jax.Array) -> Array:
         """From the expert, of one seed's models on other games, played as in training."""
-        context = self._play(models, games.tables, key)
+        context = self._play(models, games, key)
         labels = follow_expert(self.config, games, context)
         low, count = self._lowered(models), games.tables.games
 
@@ -234,13 +339,20 @@ def run_cycle(trainer: Trainer, learned: Learned, key: jax.Array) -> tuple[Learn
 
 @eqx.filter_jit
 def held_out_gaps(
-    players: Players, tables: Tables, words: np.ndarray | Array, rounds: int
+    players: Players,
+    tables: Tables,
+    words: np.ndarray | Array,
+    rounds: int,
+    variety: Variety | None = None,
 ) -> Array:
     """(seeds, games): gaps after the last round on held-out games, for every seed."""
 
     def one(seed: Any) -> Array:
-        seats = seat(*players.seated(pick(players.models, seed), players.exploration))
-        found = remember(tables, seats, words, rounds=rounds)
+        models, share = pick(players.models, seed), jnp.asarray(players.exploration)
+        if jax.default_backend() != "cpu":
+            models = lower_precision(models)
+        seats = seat(*players.seated(models, share, watching=players.any_size))
+        found = play_varied(tables, seats, words, rounds, variety)
         x, y = (jnp.moveaxis(policy, -1, 0) for policy in found.policies)
         return contexts.gaps(tables, x[:, None], y[:, None])[:, 0]
 
@@ -258,8 +370,10 @@ def held_out_divergence(
     )
 
 
-def make_optimiser(config: Config) -> optax.GradientTransformation:
+def make_optimiser(config: Config, total: Any = None) -> optax.GradientTransformation:
     """Adam or Muon on clipped gradients, after a warm-up, with a cosine or constant rate.
+
+    `total` is the number of updates, an array or the config's.
 
     Muon makes the steps of matrices orthogonal (momentum, then Newton-Schulz); embedding,
     read-out, biases and normalisation are left to Adam. Weights are those of one seed: their
@@ -270,22 +384,30 @@ def make_optimiser(config: Config) -> optax.GradientTransformation:
     """
     clip = optax.clip_by_global_norm(config.clip)
     if config.optimiser == "adam":
-        return optax.chain(clip, optax.adam(_rate(config, config.learning_rate)))
+        return optax.chain(clip, optax.adam(_rate(config, config.learning_rate, total)))
     matrices = muon(
-        _rate(config, MUON_RATE * config.learning_rate),
+        _rate(config, MUON_RATE * config.learning_rate, total),
         consistent_rms=MUON_STEP,
-        adam_learning_rate=_rate(config, config.learning_rate),
+        adam_learning_rate=_rate(config, config.learning_rate, total),
         muon_weight_dimension_numbers=cast(Any, _matrices),
     )
     return optax.chain(clip, matrices)
 
 
-def _rate(config: Config, peak: float) -> optax.Schedule:
-    first = 0.0 if config.warmup else peak
-    if config.schedule == "constant":
-        return optax.linear_schedule(first, peak, config.warmup)
-    steps = max(config.steps, config.warmup + 1)
-    return optax.warmup_cosine_decay_schedule(first, peak, config.warmup, steps, 0.01 * peak)
+def _rate(config: Config, peak: float, total: Any) -> optax.Schedule:
+    """A linear rise, then a cosine to a hundredth of the peak, or the peak."""
+    warmup, total = config.warmup, config.total_steps if total is None else total
+
+    def rate(count: Any) -> Array:
+        count = jnp.asarray(count, jnp.float32)
+        rise = jnp.minimum(1.0, count / warmup) if warmup else jnp.ones(())
+        if config.schedule == "constant":
+            return peak * rise
+        done = (count - warmup) / (jnp.maximum(total, warmup + 1.0) - warmup)
+        fall = 0.5 * (1.0 + jnp.cos(jnp.pi * jnp.clip(done, 0.0, 1.0)))
+        return peak * rise * (0.01 + 0.99 * fall)
+
+    return rate
 
 
 def _matrices(models: Transformer) -> Any:

@@ -16,8 +16,8 @@ from jaxtyping import Array, Float
 class Tokens(eqx.Module):
     """A way to write rounds as vectors of features.
 
-    Before the first round there are the tokens of `opening`, after each round those of `round`;
-    the output at the last token is the policy of the round to come.
+    Before the first round there are the tokens of `opening`, after each round `per_round` more; the
+    output at the last token is the policy of the round to come.
     """
 
     #: Actions this player can have at most, and states (None in matrix games).
@@ -38,12 +38,6 @@ class Tokens(eqx.Module):
     def opening(self, state: Any) -> Float[Array, "opening features"]:
         """Tokens before the first round, which begins in `state` (None in matrix games)."""
 
-    @abstractmethod
-    def round(
-        self, t: Any, action: Any, reward: Any, state: Any, next_state: Any
-    ) -> Float[Array, "per_round features"]:
-        """Tokens of round `t` (from 1); states are None in matrix games."""
-
     def length(self, rounds: int) -> int:
         """Number of tokens when so many rounds have been played."""
         most = getattr(self, "rounds", None)  # tokens of hand-built networks number the rounds
@@ -53,7 +47,17 @@ class Tokens(eqx.Module):
         return first.shape[0] + self.per_round * rounds
 
 
-class RoundTokens(Tokens):
+class PlainTokens(Tokens):
+    """Tokens of a round that depend on nothing but what happened in it."""
+
+    @abstractmethod
+    def round(
+        self, t: Any, action: Any, reward: Any, state: Any, next_state: Any
+    ) -> Float[Array, "per_round features"]:
+        """Tokens of round `t` (from 1); states are None in matrix games."""
+
+
+class RoundTokens(PlainTokens):
     """One token a round, the theory's `h(a_t, o_t)`: the reward is kept exactly.
 
     Features are the action, the reward, the reward at the place of the action, the states around
@@ -89,7 +93,7 @@ class RoundTokens(Tokens):
         token = jnp.zeros(self.features).at[0].set(1.0)
         if self.states is not None:
             token = token.at[self.features - 3 - self.states + state].set(1.0)
-        return jnp.concatenate([token[:-3], _clock(0)])[None]
+        return jnp.concatenate([token[:-3], clock(0)])[None]
 
     def round(
         self, t: Any, action: Any, reward: Any, state: Any, next_state: Any
@@ -101,10 +105,10 @@ class RoundTokens(Tokens):
         parts = [jnp.zeros(1), here, reward[None], reward * here]
         if self.states is not None:
             parts += [jax.nn.one_hot(s, self.states) for s in (state, next_state)]
-        return jnp.concatenate([*parts, _clock(t)])[None]
+        return jnp.concatenate([*parts, clock(t)])[None]
 
 
-class VocabularyTokens(Tokens):
+class VocabularyTokens(PlainTokens):
     """The in-context paper's tokens: states, actions and discretised rewards in one vocabulary.
 
     A round is `a_t, r_t` in matrix games and `a_t, r_t, s_{t+1}` in Markov games, after a start
@@ -149,11 +153,11 @@ class VocabularyTokens(Tokens):
         return self._write(jnp.stack([jnp.asarray(word, jnp.int32) for word in words]), t)
 
     def _write(self, words: Array, t: Any) -> Array:
-        clock = jnp.broadcast_to(_clock(t), (words.shape[0], 3))
+        clock = jnp.broadcast_to(clock(t), (words.shape[0], 3))
         return jnp.concatenate([jax.nn.one_hot(words, self.features - 3), clock], -1)
 
 
-def _clock(t: Any) -> Float[Array, " 3"]:
+def clock(t: Any) -> Float[Array, " 3"]:
     """Smooth functions of the number of rounds played, all of order one up to thousands."""
     count = jnp.asarray(t, jnp.result_type(float)) + 1.0
     return jnp.stack([jnp.log(count) / 4.0 - 1.0, jax.lax.rsqrt(count), 1.0 / count])

@@ -25,6 +25,7 @@ from equipoise.incontext._step import (
     Trainer,
     TrainingSet,
     copied,
+    draw_variety,
     held_out_divergence,
     held_out_gaps,
     run_cycle,
@@ -104,7 +105,8 @@ def pretrain(
         trainer = eqx.tree_at(lambda t: t.players.models, trainer, start.models)
     described = files.describe_family(family)
     if run is None:
-        return trainer.players.with_models(_chosen(_train(trainer, held_out, key, None).state))
+        found = _train(trainer, family, config, held_out, key, None).state
+        return trainer.players.with_models(_chosen(found))
     plain = {
         "family": described,
         "config": config,
@@ -114,12 +116,12 @@ def pretrain(
     with Run.start(run, plain) as folder:
         if folder.finished:
             return files.load(run)
-        reached = _train(trainer, held_out, key, folder)
+        reached = _train(trainer, family, config, held_out, key, folder)
         players = trainer.players.with_models(_chosen(reached.state))
         if reached.stopped:
             files.save(players, folder.path / BEST, config, described)
         else:
-            _finish(folder, players, trainer, described, reached.state, key)
+            _finish(folder, players, family, config, described, reached.state, key)
         return players
 
 
@@ -137,16 +139,30 @@ def prepare(family: Family, config: Config, key: jax.Array) -> tuple[Trainer, He
             "training_games: expected a number when the expert is the equilibrium of Markov games "
             "(they are solved beforehand), found None"
         )
-    trainer = Trainer(players, family, games, config, jax.default_backend())
+    trainer = stage_trainer(players, family, games, config)
     held_key = jax.random.fold_in(key, _HELD_OUT)
-    held, words = _unseen(family, config, held_key)
-    unseen = training_set(held, needs_equilibria and config.stop_on == "kl")
+    held, words, variety = _unseen(family, config, held_key)
+    unseen = training_set(held, needs_equilibria and config.stop_on == "kl", variety)
     return trainer, HeldOut(unseen, words, jax.random.fold_in(held_key, 2))
 
 
-def training_set(games: Any, with_equilibria: bool) -> TrainingSet:
+def stage_trainer(
+    players: Players, family: Family, games: TrainingSet | None, config: Config, stage: int = 0
+) -> Trainer:
+    """The trainer of one stage of a config."""
+    own, total = config.staged()[stage], jnp.float32(config.total_steps)
+    if own.largest is not None:
+        if getattr(family.rewards, "fewest", None) is None:
+            raise InputError("largest", "None for a family of games of one size", own.largest)
+        family = eqx.tree_at(
+            lambda f: f.rewards, family, replace(family.rewards, largest=own.largest)
+        )
+    return Trainer(players, family, games, own, jax.default_backend(), total=total)
+
+
+def training_set(games: Any, with_equilibria: bool, variety: Any = None) -> TrainingSet:
     """Games as arrays, and their equilibria where they are needed."""
-    return TrainingSet(as_tables(games), solved(games) if with_equilibria else None)
+    return TrainingSet(as_tables(games), solved(games) if with_equilibria else None, variety)
 
 
 def training_games(family: Family, config: Config, key: jax.Array) -> Any:
@@ -173,17 +189,29 @@ def _check_start(start: Any, players: Players) -> None:
         )
 
 
-def _train(trainer: Trainer, held_out: HeldOut, key: jax.Array, run: Run | None) -> Reached:
-    """Cycles until the last step, a rule that ends training, or Ctrl-C."""
-    config = trainer.config
+def _train(
+    trainer: Trainer,
+    family: Family,
+    config: Config,
+    held_out: HeldOut,
+    key: jax.Array,
+    run: Run | None,
+) -> Reached:
+    """Cycles until the last step of the last stage, a rule that ends training, or Ctrl-C."""
+    stride, total, stages = config.play_ahead, config.total_steps, config.staged()
+    ends = np.cumsum([-(-stage.steps // stride) * stride for stage in stages])
+
+    def trainer_at(step: int) -> Trainer:
+        stage = int(np.searchsorted(ends, step, side="right"))
+        return stage_trainer(trainer.players, family, trainer.games, config, stage)
 
     def cycle(state: Progress, step: int, until: int) -> tuple[Progress, dict[str, np.ndarray]]:
-        learned, metrics = run_cycle(trainer, state.learned, step_key(key, step))
+        learned, metrics = run_cycle(trainer_at(step), state.learned, step_key(key, step))
         state = eqx.tree_at(lambda s: (s.learned, s.step), state, (learned, jnp.int32(until)))
         row = {name: np.asarray(value).mean(1) for name, value in metrics.items()}
         _check_finite(config, until, row)
-        if step // config.evaluate_every != until // config.evaluate_every or until >= config.steps:
-            state, found = _evaluate(trainer, held_out, state)
+        if step // config.evaluate_every != until // config.evaluate_every or until >= total:
+            state, found = _evaluate(trainer, stages[-1], held_out, state)
             largest = _largest(state.learned.models)
             _check_finite(config, until, {**found, "the largest weight": largest})
             row = {**found, **row}
@@ -194,10 +222,9 @@ def _train(trainer: Trainer, held_out: HeldOut, key: jax.Array, run: Run | None)
             return True
         return config.stop_below is not None and bool((state.best_value < config.stop_below).all())
 
-    stride, none = config.play_ahead, jnp.full(trainer.players.seeds, jnp.inf)
+    none = jnp.full(trainer.players.seeds, jnp.inf)
     best = copied(trainer.players.models)
     first = Progress(trainer.start(), best, none, jnp.int32(0), jnp.int32(0))
-    total = -(-config.steps // stride) * stride
     return resumable(run, first, cycle, total, name="pre-training", stride=stride, ended=ended)
 
 
@@ -227,14 +254,15 @@ def _largest(models: Transformer) -> np.ndarray:
 
 
 def _evaluate(
-    trainer: Trainer, held_out: HeldOut, state: Progress
+    trainer: Trainer, config: Config, held_out: HeldOut, state: Progress
 ) -> tuple[Progress, dict[str, np.ndarray]]:
     """Play the held-out games; keep the weights of the seeds that are better than ever."""
     models, games = state.learned.models, held_out.games
     players = trainer.players.with_models(models)
-    gaps = held_out_gaps(players, games.tables, held_out.words, trainer.config.rounds)
+    played = (games.tables, held_out.words, config.rounds, games.variety)
+    gaps = held_out_gaps(players, *played)
     found = {"gap": np.asarray(gaps).mean(1)}
-    if trainer.config.stop_on == "kl":
+    if config.stop_on == "kl":
         found["held_out_kl"] = np.asarray(held_out_divergence(trainer, models, games, held_out.key))
     value = jnp.asarray(found.get("held_out_kl", found["gap"]), jnp.float32)
     better = value < state.best_value
@@ -248,31 +276,34 @@ def _evaluate(
     return Progress(state.learned, best, best_value, stale, state.step), found
 
 
-def _unseen(family: Family, config: Config, key: jax.Array) -> tuple[Any, Any]:
-    """As many games as are held out, and the random words with which they are played."""
+def _unseen(family: Family, config: Config, key: jax.Array) -> tuple[Any, Any, Any]:
+    """As many games as are held out, the random words with which they are played, their variety."""
     games = family.sample(config.held_out, key=key)
-    return games, game_words(jax.random.split(jax.random.fold_in(key, 1), config.held_out))
+    keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.arange(config.held_out))
+    words = game_words(jax.random.split(jax.random.fold_in(key, 1), config.held_out))
+    return games, words, draw_variety(family, config.staged()[-1], keys)
 
 
 def _finish(
     run: Run,
     players: Players,
-    trainer: Trainer,
+    family: Family,
+    config: Config,
     described: dict[str, Any],
     state: Progress,
     key: jax.Array,
 ) -> None:
     """Write the players, the model card and the record."""
-    config = trainer.config
     # The loss is logged in every cycle, the gap where it was found out.
     metrics = [row for row in run.metrics() if "gap" in row]
-    games, words = _unseen(trainer.family, config, jax.random.fold_in(key, _SCORE))
-    score = Mean.of(held_out_gaps(players, as_tables(games), words, config.rounds))
+    games, words, variety = _unseen(family, config, jax.random.fold_in(key, _SCORE))
+    rounds = config.staged()[-1].rounds
+    score = Mean.of(held_out_gaps(players, as_tables(games), words, rounds, variety))
     results = {
         "steps": int(state.step),
         "held_out": score.value.round(6).tolist(),
         "error": score.error.round(6).tolist(),
-        "measure": f"mean {gap_name(trainer.family.states)} after the last round on "
+        "measure": f"mean {gap_name(family.states)} after the last round on "
         f"{config.held_out:,} games that chose nothing",
         "best": np.asarray(state.best_value, np.float64).round(6).tolist(),
         "parameters": players.parameters,

@@ -16,8 +16,14 @@ from equipoise.core import InputError, checks
 from equipoise.core.randomness import as_key
 from equipoise.dynamics import LEARNERS, NOISES, Learner, Mean, Noise, Trace, game_keys
 from equipoise.games import MarkovGame, MatrixGame
-from equipoise.games.families import Family
-from equipoise.incontext._files import description, family_of, fingerprint, load
+from equipoise.games.families import Family, mixture
+from equipoise.incontext._files import (
+    describe_family,
+    description,
+    family_of,
+    fingerprint,
+    load,
+)
 from equipoise.incontext._players import SEATS, Players, check_games, check_players, play
 from equipoise.incontext._static import Games, static_names, static_policies
 from equipoise.incontext.theory import distance
@@ -253,6 +259,8 @@ def evaluate_saved(
     search: int = 1_000_000,
     opponent_games: int = 256,
     noise: str = "exact",
+    kind: str | None = None,
+    actions: tuple[int, int] | None = None,
     seed: int = 1,
     run: str | os.PathLike[str] | None = None,
 ) -> Record:
@@ -266,6 +274,9 @@ def evaluate_saved(
     - `games`: how many games are drawn.
     - `rounds`: rounds of play; by default those of training, and 256 at most.
     - `noise`: what is seen of a reward: one of `equipoise.dynamics.NOISES`.
+    - `kind`, `actions`: for players of any size, which games: one of the kinds of
+      `equipoise.games.families.mixture` ("uniform" unless given), and how many actions the row
+      player and the column player have (3 and 3).
     - `search`, `opponent_games`: as in `evaluate`.
     - `run`: a folder in which to keep the parts that are done, and finally the record. Called
       again with the same arguments, an evaluation that was interrupted goes on.
@@ -278,6 +289,12 @@ def evaluate_saved(
     (16, 'uniform')
     """
     described, players, family = description(name), load(name), family_of(name)
+    if players.any_size:
+        family = mixture(actions or (3, 3), kinds=kind or "uniform")
+        described = {**described, "family": describe_family(family)}
+    elif kind is not None or actions is not None:
+        given = "kind" if actions is None else "actions"
+        raise InputError(given, "None for players of games of one family", kind or actions)
     if noise not in NOISES:
         raise InputError("noise", f"one of {sorted(NOISES)}", repr(noise))
     config = {

@@ -452,5 +452,5 @@ def _read(who: Learner | Players, tables: Tables, context: Context) -> jax.Array
     """(2, batch, records, actions): before every round and after the last, at its state."""
     if not isinstance(who, Players):
         return visited(_contexts.follow(who, context, tables.specs()), context.states)
-    out = _contexts.outputs(pick(who.models, 0), who.tokens, context)
-    return visited(jnp.stack(_contexts.policies_of(who, out)), context.states)
+    found = _contexts.policies_after(who, pick(who.models, 0), context)
+    return visited(jnp.stack(found), context.states)

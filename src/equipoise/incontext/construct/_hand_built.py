@@ -22,12 +22,12 @@ from equipoise.incontext._contexts import Context, compiled_follow, take, visite
 from equipoise.incontext._model import MLP, Attention, Transformer
 from equipoise.incontext._players import Players, pick
 from equipoise.incontext._step import Trainer, run_cycle
-from equipoise.incontext._tokens import Tokens
+from equipoise.incontext._tokens import PlainTokens
 from equipoise.incontext.construct._arithmetic import Reciprocal
 from equipoise.incontext.construct._blocks import Layout
 
 
-class PositionTokens(Tokens):
+class PositionTokens(PlainTokens):
     """One token a round: action, reward, states if there are any, and the round's number.
 
     All are one-hot but the reward, so that whatever a network needs to know about round `t` (its

@@ -1,0 +1,127 @@
+"""`equipoise duel`: a person against a player, in the terminal or through a pipe."""
+
+import sys
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, ClassVar, Literal
+
+import tyro
+
+import equipoise as eq
+from equipoise.cli._inputs import check_counts, check_seed, find_game
+from equipoise.cli._output import print_json, print_pairs
+from equipoise.cli._parsing import COMMON, CommonOptions, Game, Settings
+from equipoise.core.errors import InputError
+from equipoise.report import format_value
+
+
+@dataclass(frozen=True)
+class Duel:
+    """Play a game against a player that learns it, and you, while it plays.
+
+    Every round, type the name of an action, or its number, and Enter; q ends the duel. The player
+    sees its own actions and rewards alone. PLAYERS is a folder that `equipoise pretrain` wrote, or
+    the name of players that come with the package; "any" plays zero-sum games of two players with
+    2 to 6 actions each. Moves are read from the standard input, so that a program can play, too.
+
+    Examples:
+      equipoise duel any matching-pennies
+      equipoise duel any game.nfg --seat column --rounds 50
+    """
+
+    ARGUMENTS: ClassVar = {"name": "PLAYERS"}
+
+    #: A run folder of `equipoise pretrain`, or a name.
+    players: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PLAYERS")]
+    #: A file (.nfg, .npz, .csv or .toml), or a name that `equipoise games` lists.
+    game: Game
+    #: Where you sit.
+    seat: Literal["row", "column"] = "row"
+    #: How many rounds.
+    rounds: int = 100
+    #: Let the player be guarded: a bound on its regret, and a learner that takes over if need be.
+    guarded: bool = False
+    #: Set a parameter of a named game; may be repeated.
+    set: Settings = ()
+    #: Where randomness begins.
+    seed: int = 0
+    common: CommonOptions = COMMON
+
+    def execute(self) -> int:
+        """Read moves until the last round, q, or the end of the input."""
+        check_counts(rounds=self.rounds)
+        check_seed(self.seed)
+        players: Any = eq.incontext.load(self.players)
+        if self.guarded:
+            players = eq.incontext.Guarded(players)
+        game = find_game(self.game, self.set)
+        duel = eq.incontext.Duel(players, game, seat=self.seat, key=self.seed)
+        yours, theirs = duel.names
+        self._say(f"Your actions: {', '.join(yours)}")
+        while len(duel.turns) < self.rounds:
+            self._say(f"round {len(duel.turns) + 1}> ", end="")
+            word = sys.stdin.readline()
+            if not word or word.strip().lower() in ("q", "quit"):
+                break
+            action = find_action(word.strip(), yours)
+            if action is None:
+                self._say(f"expected one of {', '.join(yours)}, or q to end")
+                if not sys.stdin.isatty() and self.common.json:
+                    raise InputError("action", f"one of {', '.join(yours)}", repr(word.strip()))
+                continue
+            turn = duel.play(action)
+            self._say(
+                f"{yours[turn.yours]} against {theirs[turn.theirs]}: "
+                f"{format_value(turn.earned)}. Score {format_value(duel.score)}; a best response "
+                f"would have earned {format_value(duel.best_response)}"
+            )
+        self._show(duel, yours)
+        return 0
+
+    def _say(self, text: str, end: str = "\n") -> None:
+        if not self.common.json:
+            print(text, end=end, flush=True)
+
+    def _show(self, duel: Any, yours: list[str]) -> None:
+        count, value = len(duel.turns), float(eq.solve(eq.MatrixGame(duel.payoff)).value)
+        best, earned = duel.best_action
+        if self.common.json:
+            print_json(
+                {
+                    "rounds": count,
+                    "score": duel.score,
+                    "best_response": duel.best_response,
+                    "best_action": yours[best],
+                    "best_action_score": earned,
+                    "value": value,
+                    "turns": [asdict(turn) for turn in duel.turns],
+                }
+            )
+            return
+        self._say("")
+        print_pairs(
+            [
+                ("rounds", count),
+                ("your score", duel.score),
+                ("value of the game, times rounds", value * count),
+                ("always " + yours[best], earned),
+                ("a best response to its policies", duel.best_response),
+            ]
+        )
+
+
+def find_action(word: str, names: list[str]) -> int | None:
+    """The number of the action that a word names, or a beginning of its name that fits no other; a
+    number counts the actions from 1 where they have names. None where it is none.
+
+    >>> find_action("pa", ["rock", "paper"]), find_action("2", ["rock", "paper"])
+    (1, 1)
+    >>> find_action("lizard", ["rock", "paper"]) is None
+    True
+    """
+    lower = [name.lower() for name in names]
+    if word.lower() in lower:
+        return lower.index(word.lower())
+    if word.isdigit():
+        return int(word) - 1 if 1 <= int(word) <= len(names) else None
+    begun = [i for i, name in enumerate(lower) if word and name.startswith(word.lower())]
+    return begun[0] if len(begun) == 1 else None

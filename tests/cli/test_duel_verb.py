@@ -1,0 +1,72 @@
+"""`equipoise duel`: moves come through the standard input."""
+
+import io
+import json
+
+import pytest
+
+import equipoise as eq
+from equipoise.cli import main
+from equipoise.cli.duel import find_action
+
+RPS = [[0, -1, 1], [1, 0, -1], [-1, 1, 0]]
+NAMES = ("rock", "paper", "scissors")
+
+
+@pytest.fixture(scope="module")
+def game(tmp_path_factory):
+    path = tmp_path_factory.mktemp("games") / "rps.nfg"
+    labels = {"players": ("you", "it"), "actions": (NAMES, NAMES)}
+    eq.games.write(eq.MatrixGame(RPS, labels=labels), path)
+    return str(path)
+
+
+def duel(monkeypatch, capsys, moves, *words):
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(moves) + "\n"))
+    code = main(["duel", "any", *words])
+    return code, *capsys.readouterr()
+
+
+def test_a_duel_in_words(game, monkeypatch, capsys):
+    moves = ["rock", "paper", "lizard", "3", "sc", "q", "rock"]
+    code, out, _ = duel(monkeypatch, capsys, moves, game)
+    assert code == 0
+    assert "Your actions: rock, paper, scissors" in out
+    assert "expected one of rock, paper, scissors, or q to end" in out
+    assert out.count(" against ") == 4
+    assert out.count("scissors against") == 2
+    assert "Score" in out
+    assert "a best response would have earned" in out
+    assert "your score" in out
+
+
+def test_a_duel_as_data(game, monkeypatch, capsys):
+    code, out, _ = duel(
+        monkeypatch, capsys, ["rock"] * 9, game, "--json", "--rounds", "6", "--seat", "column"
+    )
+    told = json.loads(out)
+    assert code == 0
+    assert told["rounds"] == len(told["turns"]) == 6
+    assert told["value"] == pytest.approx(0.0, abs=1e-9)
+    for turn in told["turns"]:  # the column player's rock earns what the row player loses
+        assert turn["earned"] == -RPS[turn["theirs"]][turn["yours"]]
+    assert told["score"] == sum(turn["earned"] for turn in told["turns"])
+    against = [sum(-RPS[t["theirs"]][a] for t in told["turns"]) for a in range(3)]
+    assert told["best_action_score"] == max(against)
+    assert told["best_response"] >= 0.0  # nobody's policy holds a best response below the value
+
+
+def test_games_that_nobody_can_duel_in_are_refused(monkeypatch, capsys):
+    code, _, err = duel(monkeypatch, capsys, ["1"], "prisoners-dilemma")
+    assert code == 2
+    assert "game: expected one zero-sum game of two players" in err.replace("GAME", "game")
+    code, _, err = duel(monkeypatch, capsys, ["1"], "hide-and-seek", "--set", "size=4")
+    assert code == 2
+    assert "2 to 6 actions" in err
+
+
+def test_names_beginnings_and_numbers():
+    assert [find_action(word, list(NAMES)) for word in ("Rock", "p", "3", "0", "")] == [
+        0, 1, 2, None, None,
+    ]  # fmt: skip
+    assert find_action("1", ["0", "1"]) == 1

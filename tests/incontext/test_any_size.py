@@ -1,0 +1,227 @@
+"""Players of any size: what they do depends neither on names of actions nor on units of rewards."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import equipoise as eq
+from equipoise.core.streams import game_words
+from equipoise.dynamics import Bandit, JointBandit, Spec
+from equipoise.dynamics.loop import seat
+from equipoise.games import families
+from equipoise.incontext import _contexts
+from equipoise.incontext._adaptive import AdaptiveTokens
+from equipoise.incontext._step import draw_variety, play_varied
+
+SIZES = {"tokens": "adaptive", "rounds": 6, "layers": 1, "width": 16, "hidden": 16, "heads": 2}
+
+
+def any_players(key=0):
+    """Players with random weights all the way to the policy."""
+    family = families.mixture(6, fewest=2)
+    players = eq.incontext.initial_players(family, eq.incontext.Config(**SIZES), key=key)
+    readout = jax.random.normal(jax.random.key(key + 1), players.models.readout.shape)
+    return eqx.tree_at(lambda p: p.models.readout, players, readout)
+
+
+def a_history(actions, rounds=12, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.integers(0, actions, rounds), rng.uniform(size=rounds), rng.integers(0, 5, rounds)
+
+
+def policies_after(player, actions, history, watching):
+    """The policies before every round and after the last, told this history."""
+    state = player.init(Spec(actions, rounds=len(history[0])))
+    found = [player.policy(state)]
+    for t, (action, reward, other) in enumerate(zip(*history, strict=True), 1):
+        told = (jnp.int32(t), jnp.int32(action), jnp.float32(reward))
+        seen = JointBandit(*told, jnp.int32(other)) if watching else Bandit(*told)
+        state = player.update(state, seen)
+        found.append(player.policy(state))
+    return np.stack(found)
+
+
+@pytest.fixture(scope="module")
+def player():
+    row, _ = any_players().learners()
+    return row
+
+
+@pytest.fixture(scope="module")
+def before(player):
+    return policies_after(player, 4, a_history(4), False)
+
+
+class TestInvariance:
+    def test_policies_depend_on_the_history(self, before):
+        assert before.shape == (13, 4)
+        assert np.allclose(before.sum(1), 1.0, atol=1e-5)
+        assert np.abs(before[-1] - before[5]).max() > 0.01
+
+    @pytest.mark.parametrize("order", [[1, 0, 2, 3], [3, 2, 0, 1]])
+    def test_renaming_actions_renames_the_policy(self, player, before, order):
+        actions, rewards, others = a_history(4)
+        renamed = policies_after(player, 4, (np.argsort(order)[actions], rewards, others), False)
+        np.testing.assert_allclose(renamed, before[:, order], atol=2e-5)
+
+    @pytest.mark.parametrize(("scale", "shift"), [(100.0, -30.0), (0.01, 5.0)])
+    def test_the_unit_of_rewards_does_not_matter(self, player, before, scale, shift):
+        actions, rewards, others = a_history(4)
+        other_unit = (actions, scale * rewards + shift, others)
+        found = policies_after(player, 4, other_unit, False)
+        np.testing.assert_allclose(found, before, atol=2e-3)  # what float32 loses of 5.00 + .01 r
+
+    def test_actions_never_played_are_alike(self, before):
+        played = a_history(4)[0]
+        for t in range(1, 4):
+            new = [a for a in range(4) if a not in played[:t]]
+            assert np.ptp(before[t][new]) == 0.0
+
+    def test_whoever_watches_sees_the_opponent(self):
+        row, _ = any_players().learners(watching=True)
+        assert row.sees is JointBandit
+        actions, rewards, others = a_history(3)
+        one, two = (
+            policies_after(row, 3, (actions, rewards, seen), True) for seen in (others, others * 0)
+        )
+        assert np.abs(one - two).max() > 1e-3
+
+
+def test_histories_are_written_as_they_were_played():
+    """Whole, one round at a time, and on a canvas of more actions: the same tokens."""
+    tokens, count = AdaptiveTokens(6), 3
+    actions, rewards, others = a_history(count, rounds=20)
+    held = np.random.default_rng(1).dirichlet(np.ones(count), 20).astype(np.float32)
+    args = (jnp.asarray(actions), jnp.asarray(rewards, jnp.float32))
+    whole, slots, seen = tokens.history(
+        *args, jnp.asarray(held), jnp.asarray(others), jnp.int32(count), True
+    )
+    wide = jnp.pad(jnp.asarray(held), ((0, 0), (0, 3)))
+    padded, *_ = tokens.history(*args, wide, jnp.asarray(others), jnp.int32(count), True)
+    np.testing.assert_array_equal(padded, whole)
+    book = eqx.tree_at(lambda b: b.shown, tokens.begin(count), jnp.asarray(True))
+    written = [tokens.opening(None, book)]
+    for t in range(20):
+        told = (jnp.int32(actions[t]), jnp.float32(rewards[t]), jnp.asarray(held[t]))
+        token, book = tokens.note(book, jnp.int32(t + 1), *told, jnp.int32(others[t]))
+        written.append(token)
+        assert ((book.times > 0) == seen[t + 1]).all()
+    np.testing.assert_allclose(np.concatenate(written), whole, atol=1e-6)
+    np.testing.assert_array_equal(book.slots, slots)
+
+
+@pytest.fixture(scope="module")
+def varied():
+    """Games of many sizes, played as in training."""
+    players, config = any_players(), eq.incontext.Config(**SIZES, noise=("exact", "gaussian"))
+    family, keys = families.mixture(6, fewest=2), jax.random.split(jax.random.key(3), 16)
+    tables = _contexts.as_tables(jax.vmap(family.draw)(keys))
+    variety = draw_variety(family, config, keys)
+    who = players.seated(
+        jax.tree.map(lambda a: a[0], players.models), jnp.full(16, 0.5), fading=False, watching=True
+    )
+    words = game_words(jax.random.split(jax.random.key(4), 16))
+    found = eqx.filter_jit(play_varied)(tables, seat(*who), words, 6, variety)
+    return players, tables, variety, found
+
+
+class TestTrainingPlay:
+    def test_nobody_plays_actions_that_do_not_count(self, varied):
+        _, _, variety, found = varied
+        for actions, counts in zip(found.events.actions, variety.counts, strict=True):
+            assert (np.asarray(actions) < np.asarray(counts)).all()
+        assert len(np.unique(variety.counts)) > 2
+
+    def test_training_reads_the_policies_that_were_held(self, varied):
+        players, _, variety, found = varied
+        shown = jnp.broadcast_to(variety.shown, variety.counts.shape)
+        context = _contexts.Context.of(found, variety.counts, shown)
+        models = jax.tree.map(lambda a: a[0], players.models)
+        x, y = _contexts.policies_after(players, models, context)
+        np.testing.assert_allclose(np.stack([x, y])[:, :, :-1], context.held, atol=2e-5)
+
+    def test_dominated_actions_change_no_gap(self, varied):
+        _, tables, variety, found = varied
+        x, y = (np.moveaxis(np.asarray(p), -1, 0) for p in found.policies)
+        gaps = _contexts.gaps(tables, jnp.asarray(x)[:, None], jnp.asarray(y)[:, None])[:, 0]
+        rows, columns = np.asarray(variety.counts)
+        for i in range(4):
+            game = eq.MatrixGame(np.asarray(tables.reward)[: rows[i], : columns[i], i])
+            policy = [x[i][: rows[i]].astype(float), y[i][: columns[i]].astype(float)]
+            policy = [p / p.sum() for p in policy]
+            assert float(eq.certify(game, policy).nash_conv) == pytest.approx(
+                float(gaps[i]), abs=1e-5
+            )
+
+
+def test_one_pair_plays_games_of_unequal_sizes():
+    games = families.uniform((2, 5)).sample(4, key=1)
+    trace = eq.incontext.play(any_players(), games, rounds=6, key=2)
+    assert [p.shape for p in trace.last] == [(4, 2), (4, 5)]
+    with pytest.raises(ValueError, match="games: expected matrix games with 2 to 6 actions"):
+        eq.incontext.play(any_players(), families.uniform(7).sample(4, key=1), rounds=6, key=2)
+
+
+class TestFamily:
+    def test_every_kind_of_game_has_rewards_between_zero_and_one(self):
+        games = families.mixture((4, 3)).sample(300, key=0)
+        payoff = np.asarray(games.payoff)
+        assert payoff.min() >= 0.0
+        assert payoff.max() <= 1.0
+        with pytest.raises(ValueError, match="kinds: expected some of"):
+            families.mixture(3, kinds="chess")
+
+    def test_cyclic_games_are_rock_paper_scissors(self):
+        games = families.mixture(3, kinds="cyclic").sample(200, key=0)
+        assert eq.solve(games).policy[0].std(-1).mean() < 0.1  # near uniform, which is no accident
+        uniform = families.uniform(3).sample(200, key=0)
+        assert eq.solve(uniform).policy[0].std(-1).mean() > 0.3
+
+
+def test_stages_are_part_of_the_run(tmp_path, monkeypatch):
+    family = families.mixture(3, fewest=2)
+    config = eq.incontext.Config(
+        **SIZES | {"rounds": 4}, steps=4, batch=2, play_ahead=2, warmup=0, held_out=4,
+        noise=("exact", "bernoulli"), watched=0.5, evaluate_every=4,
+        stages=("rounds=6 steps=2 batch=4 largest=2 noise=gaussian",),
+    )  # fmt: skip
+    assert config.total_steps == 6
+    whole = eq.incontext.pretrain(family, config, key=0, run=tmp_path / "whole")
+    from equipoise.incontext import _train
+
+    calls, cycle = [], _train.run_cycle
+
+    def stopping(trainer, learned, key):
+        calls.append((trainer.config.rounds, trainer.config.batch))
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return cycle(trainer, learned, key)
+
+    monkeypatch.setattr(_train, "run_cycle", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        eq.incontext.pretrain(family, config, key=0, run=tmp_path / "cut")
+    again = eq.incontext.pretrain(family, config, key=0, run=tmp_path / "cut")
+    assert (6, 4) in calls
+    for one, other in zip(jax.tree.leaves(whole), jax.tree.leaves(again), strict=True):
+        np.testing.assert_array_equal(one, other)
+    described = eq.incontext.description(tmp_path / "whole")
+    assert eq.incontext.Config.from_plain(described["config"]) == config
+    assert eq.incontext.family_of(tmp_path / "whole").rewards.fewest == 2
+    assert eq.incontext.load(tmp_path / "whole").any_size
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"stages": ("width=3",)}, "stages: expected settings such as rounds=512"),
+        ({"stages": ("rounds=many",)}, "stages: expected a number for rounds"),
+        ({"noise": ("pink",)}, "noise: expected some of"),
+        ({"watched": 0.5}, "watched: expected 0.0"),
+        ({"tokens": "adaptive", "contexts": "learners"}, "tokens: expected contexts 'on-policy'"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        eq.incontext.Config(**changes)
