@@ -43,9 +43,7 @@ def _normal(key: jax.Array, shape: tuple[int, int], rows: Any, columns: Any) -> 
 def _sparse(key: jax.Array, shape: tuple[int, int], rows: Any, columns: Any) -> Array:
     """Mostly zeros, the rest uniform."""
     there, value = jax.random.split(key)
-    return jnp.where(
-        jax.random.uniform(there, shape) < 0.4, jax.random.uniform(value, shape), 0.0
-    )
+    return jnp.where(jax.random.uniform(there, shape) < 0.4, jax.random.uniform(value, shape), 0.0)
 
 
 def _binary(key: jax.Array, shape: tuple[int, int], rows: Any, columns: Any) -> Array:
