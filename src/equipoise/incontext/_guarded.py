@@ -10,7 +10,8 @@ where they would have earned more. This bounds the regret against any opponent; 
 `Guarded.regret_bound`.
 
 **A relay.** The player is on duty for as long as it was trained, then the fallback takes over. It
-begins with the player's mean policy of the last quarter. It takes over earlier, from scratch, in a game in which the net has more weight than the player.
+begins with the player's mean policy of the last quarter of its rounds. In a game in which the net
+has more weight than the player it takes over earlier, from scratch.
 
 What differs from print: weights have a prior, the rates fall with the round so that the horizon
 need not be known, and both begin anew when the fallback takes over.
@@ -109,7 +110,7 @@ class GuardedPlayer(ContextLearner):
         )
         quarter = (t > 0.75 * self.rounds) & (t <= self.rounds)
         late = state.late + jnp.where(quarter, self.player.policy(state.player), 0.0)
-        # The fallback learns from the first round on; what it keeps of that is its sense of rewards.
+        # The fallback watches from the first round on, and so knows the scale of the rewards.
         clock = jnp.where(state.fresh, t - state.since, t)
         fallback = self.fallback.update(state.fallback, Bandit(clock, action, feedback.reward))
         after = GuardState(
@@ -224,7 +225,7 @@ class Guarded(Pair):
     def learners(self) -> tuple[GuardedPlayer, GuardedPlayer]:
         """The row player and the column player."""
         row, column = (
-            GuardedPlayer(player, self.fallback, self.rounds, self.net)
+            GuardedPlayer(player=player, fallback=self.fallback, rounds=self.rounds, net=self.net)
             for player in self.players.learners()
         )
         return row, column
