@@ -4,9 +4,10 @@
 #   make test     set up, then everything that keeps the tree true: lint, types, docs, tests
 #   make soak     the exhaustive checks that are too slow for make test; PARTS="files kills" for some
 #   make bench    set up, then ours beside other libraries in one table; QUICK=1 for minutes
+#   make bench-deep  the same for training, beside PyTorch, Tianshou and d3rlpy
 #
-# Everything is installed into .venv (for bench into .venv-bench, with PyTorch and others), anew
-# only when pyproject.toml changes.
+# Everything is installed into .venv (for bench into .venv-bench, with the other libraries), anew
+# only when pyproject.toml changes, and kernels are compiled then.
 # Another interpreter: make test PYTHON=python3.13
 
 PYTHON  ?= python3
@@ -22,10 +23,10 @@ export OPENBLAS_NUM_THREADS ?= 1
 export MKL_NUM_THREADS      ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test pytest lint format docs bench compare measure soak clean
+.PHONY: help demo test pytest lint format docs bench bench-deep compare compare-deep measure soak clean
 
 help:
-	@sed -n '3,9s/^# \{0,1\}//p' Makefile
+	@sed -n '3,10s/^# \{0,1\}//p' Makefile
 
 demo: $(VENV)/.run
 	$(BIN)/equipoise demo --run runs/demo
@@ -35,7 +36,7 @@ test: lint docs pytest
 pytest: $(VENV)/.test
 	EQUIPOISE_REQUIRE_PEERS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-# Damaged files, kills, planted faults, exhaustive checks of certificates: an hour or two.
+# Damaged files, kills, planted faults, exhaustive checks of certificates: about an hour.
 soak: $(VENV)/.test
 	PYTHONPATH=tests $(BIN)/python -m soak $(PARTS)
 
@@ -61,6 +62,13 @@ bench:
 
 compare: $(VENV)/.bench
 	$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
+	$(BIN)/python -m benchmarks.calls $(if $(QUICK),--quick)
+
+bench-deep:
+	@$(MAKE) --no-print-directory VENV=.venv-bench compare-deep
+
+compare-deep: $(VENV)/.bench-deep
+	$(BIN)/python -m benchmarks deep pretraining $(if $(QUICK),--quick)
 
 clean:
 	rm -rf $(VENV) .venv-bench build dist site .pytest_cache .ruff_cache .hypothesis
@@ -80,7 +88,9 @@ $(BIN)/python:
 $(VENV)/.run: EXTRAS =
 $(VENV)/.test: EXTRAS = [test]
 $(VENV)/.bench: EXTRAS = [bench]
-$(VENV)/.run $(VENV)/.test $(VENV)/.bench: pyproject.toml | $(BIN)/python
+$(VENV)/.bench-deep: EXTRAS = [bench,torch]
+$(VENV)/.run $(VENV)/.test $(VENV)/.bench $(VENV)/.bench-deep: pyproject.toml | $(BIN)/python
 	@echo "Installing equipoise$(EXTRAS) into $(VENV) (a minute or two the first time)"
 	@$(PIP) install --quiet --editable '.$(EXTRAS)'
+	@$(BIN)/python -m equipoise.core.kernels
 	@touch $@

@@ -49,7 +49,9 @@ def _arguments(known: dict[str, ModuleType]) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="\n".join(f"  {name:14}{summary(module)}" for name, module in known.items()),
     )
-    parser.add_argument("names", nargs="*", metavar="workload", help="default: all of them")
+    parser.add_argument(
+        "names", nargs="*", metavar="workload", help="default: all but those against PyTorch"
+    )
     parser.add_argument("--quick", action="store_true", help="small sizes, short passes")
     parser.add_argument("--details", action="store_true", help="all contenders of every case")
     parser.add_argument(
@@ -96,7 +98,9 @@ def main() -> int:
     console.print("The ratio is theirs over ours, on as many cores; above 1 ours is faster.")
     unasked = [] if arguments.names else [name for name in known if name not in _here(known)]
     for name in unasked:
-        console.print(f"Left out: {name}: no accelerator here")
+        deep = getattr(known[name], "DEEP", False)
+        why = "compared with PyTorch by `make bench-deep`" if deep else "no accelerator here"
+        console.print(f"Left out: {name}: {why}")
     for text in skipped(lines):
         console.print(f"Left out: {text}", highlight=False, markup=False)
     return int(failed)
@@ -113,13 +117,13 @@ def _chosen(
 
 
 def _here(known: dict[str, ModuleType]) -> list[str]:
-    """Workloads that mean something on this machine: some are about accelerators alone."""
-    names = [n for n, module in known.items() if not getattr(module, "ACCELERATOR", False)]
-    if len(names) < len(known):
+    """Workloads that are run unasked: some need an accelerator, and some PyTorch beside them."""
+    names = [name for name, module in known.items() if not getattr(module, "DEEP", False)]
+    if any(getattr(known[name], "ACCELERATOR", False) for name in names):
         import jax
 
-        if jax.default_backend() != "cpu":
-            return list(known)
+        if jax.default_backend() == "cpu":
+            return [name for name in names if not getattr(known[name], "ACCELERATOR", False)]
     return names
 
 

@@ -26,6 +26,9 @@ from benchmarks.harness import Answer, Arrays, Case, Contender
 from benchmarks.harness.measures import processor_time
 from benchmarks.peers import deep_actor_critics as peers
 
+#: Compared with PyTorch, Tianshou and d3rlpy, which `make bench` does without.
+DEEP = True
+
 BATCH, WIDTH, STEPS = 256, 64, 4
 ACTOR_WIDTH, ACTOR_DEPTH = 128, 3
 

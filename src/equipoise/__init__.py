@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from equipoise import dynamics as dynamics
     from equipoise import games as games
     from equipoise import incontext as incontext
+    from equipoise import networks as networks
     from equipoise import offline as offline
     from equipoise import pure as pure
     from equipoise import report as report
@@ -35,10 +36,12 @@ if TYPE_CHECKING:
     from equipoise.games import ContinuousGame as ContinuousGame
     from equipoise.games import ContinuousPolicy as ContinuousPolicy
     from equipoise.games import DecoupledMarkovGame as DecoupledMarkovGame
+    from equipoise.games import FlowPolicy as FlowPolicy
     from equipoise.games import JointPolicy as JointPolicy
     from equipoise.games import MarkovGame as MarkovGame
     from equipoise.games import MatrixGame as MatrixGame
     from equipoise.games import Mixture as Mixture
+    from equipoise.games import NetworkGame as NetworkGame
     from equipoise.games import NormalFormGame as NormalFormGame
     from equipoise.games import Profile as Profile
     from equipoise.games import read_policy as read_policy
@@ -60,12 +63,14 @@ _PUBLIC: dict[str, str | None] = {
     "ContextualGame": "equipoise.games",
     "DecoupledMarkovGame": "equipoise.games",
     "ContinuousGame": "equipoise.games",
+    "NetworkGame": "equipoise.games",
     # what is played
     "Profile": "equipoise.games",
     "JointPolicy": "equipoise.games",
     "Mixture": "equipoise.games",
     "ContinuousPolicy": "equipoise.games",
     "AggregativePolicy": "equipoise.games",
+    "FlowPolicy": "equipoise.games",
     "read_policy": "equipoise.games",
     "write_policy": "equipoise.games",
     # answers
@@ -79,6 +84,7 @@ _PUBLIC: dict[str, str | None] = {
     "Outcome": "equipoise.core",
     # very many agents
     "aggregative": None,
+    "networks": None,
     # from a log
     "offline": None,
     # learning

@@ -297,3 +297,24 @@ def test_killed_and_resumed_is_as_never_stopped(tmp_path):
     assert unbroken.wait(timeout=120) == 0
     assert files_of(broken) == files_of(whole)
     assert json.loads((whole / "record.json").read_text())["scalars"]["bound"] > 0
+
+
+def test_the_certificate_is_what_samples_prove():
+    city = eq.games.load("demand-response", agents=60, horizon=2)
+    run = eq.aggregative.learn(eq.aggregative.Simulator(city, key=0), episodes=30)
+    assert run.certificate.max_upper == run.bound
+    assert run.certificate.max_gain == 0
+    assert eq.certify(city, run.policy).max_gain <= run.certificate.max_upper
+    assert run.certificate.value.shape == (3, 60)
+    bold = eq.aggregative.learn(eq.aggregative.Simulator(city, key=0), episodes=5, bonus=0.1)
+    assert np.isinf(bold.certificate.max_upper)
+
+
+@pytest.mark.parametrize("rewards", ["known", "unknown"])
+def test_the_side_of_cells_does_not_limit_gains(rewards):
+    """At the default spacing, what is chosen for welfare is an equilibrium all the same."""
+    city = eq.games.load("bus-or-car", agents=100, horizon=1)
+    env = eq.aggregative.Simulator(city, key=1)
+    run = eq.aggregative.learn(env, episodes=30, rewards=rewards, objective="welfare")
+    least = eq.solve(city).certificate.max_gain
+    assert eq.certify(city, run.policy).max_gain <= least + 4 * city.lipschitz * city.delta

@@ -7,6 +7,7 @@ import pytest
 from support import peer
 
 import equipoise as eq
+from equipoise.core import kernels
 
 
 def random_policy(rng: np.random.Generator, *shape: int) -> np.ndarray:
@@ -179,3 +180,28 @@ def test_long_horizons_do_not_magnify_sums_that_are_a_little_off() -> None:
     game = eq.MarkovGame(np.ones((1, 1, 1)), stay, 0.999999)
     value = eq.certify(game, ([[1.0]], [[1 - 9e-7]])).value
     np.testing.assert_allclose(value, [[1e6, -1e6]], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "batches", [((), (9,), (9,)), ((9,), (), ()), ((9,), (9,), ()), ((2, 3), (2, 3), ())]
+)
+@pytest.mark.parametrize("shape", [(3, 3), (11, 20), (70, 65)])
+def test_batches_that_broadcast_are_certified_alike(batches, shape, monkeypatch):
+    """By kernels, eight columns at a time, and by products of matrices."""
+    rng = np.random.default_rng(0)
+    game_batch, *policy_batches = batches
+    game = eq.MatrixGame(rng.normal(size=(*game_batch, *shape)))
+    policy = [
+        rng.dirichlet(np.ones(n), batch) for n, batch in zip(shape, policy_batches, strict=True)
+    ]
+    kernel = kernels.load("matrix_gains")
+    monkeypatch.setattr(kernels, "choose", lambda name, seconds: (kernel, "Numba"))
+    compiled = eq.certify(game, policy)
+    monkeypatch.setattr(kernels, "choose", lambda name, seconds: (None, "JAX"))
+    plain = eq.certify(game, policy)
+    np.testing.assert_allclose(compiled.gains, plain.gains, atol=1e-12)
+    np.testing.assert_allclose(compiled.value, plain.value, atol=1e-12)
+    assert compiled.gains.shape == plain.gains.shape
+    assert (compiled.upper >= plain.gains - 1e-15).all()
+    assert compiled.exact
+    assert plain.exact

@@ -13,6 +13,7 @@ from equipoise.cli._parsing import command_kind, options, parse, read_config, wr
 COMMANDS = {
     "solve": 'a"b.nfg --tolerance 1e-6 --set size=3 --set b=x --option key=2 --out p.json',
     "certify": "oneill policy.json --tolerance 0.5 --json",
+    "toll": "net.tntp trips.tntp --links 3 --most 2.5 --out tolls.tntp",
     "games": "oneill --write game.nfg",
     "play": "--states 2 --discount 0.5 --rounds 1e4 --row exp3-ix --noise bernoulli",
     "duel": "iid3 pennies.nfg --seat column --rounds 5 --guarded",
@@ -81,8 +82,10 @@ def test_what_is_required_may_be_in_either_place(tmp_path, capsys):
     ("text", "message"),
     [
         ("tolerence = 1", "did you mean tolerance?"),
-        ("quite-other = 1", "there are game, tolerance"),
+        ("quite-other = 1", "there are game, trips, tolerance"),
         ("tolerance = ", "expected TOML"),
+        ("tolerance = " + "[" * 3000, "expected TOML"),
+        ("tolerance = " + "9" * 400, "beyond float64"),
         ("tolerance = true", "tolerance: expected what --tolerance takes, found True"),
         ("tolerance = [1]", "tolerance: expected what --tolerance takes, found [1]"),
         ('set = "a=1"', "set: expected a list, found 'a=1'"),

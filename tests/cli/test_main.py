@@ -76,7 +76,7 @@ def test_every_verb_has_help_with_an_example(verb, capsys):
 WRONG_USAGE = {
     "solve": "GAME",
     "certify oneill": "POLICY",
-    "solve a b": "Unrecognized options: b",
+    "solve a b c": "Unrecognized options: c",
     "demo now": "Unrecognized options: now",
     "solve a --nonsense": "Unrecognized options: --nonsense",
     "solve a --toleranse 1": "--tolerance",

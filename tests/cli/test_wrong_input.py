@@ -90,7 +90,11 @@ def test_a_tolerance_that_is_none(capsys, tmp_path, game, tolerance):
 
 
 @pytest.mark.parametrize(
-    "setting", ["size", "size=", "=3", "nope=3", "size=0", "size=few", "size=[1]", "size=null"]
+    "setting",
+    [
+        *("size", "size=", "=3", "nope=3", "size=0", "size=few", "size=[1]", "size=null"),
+        *("size=NaN", "size=" + "[" * 3000, "size=" + "9" * 400),
+    ],
 )
 def test_settings_that_are_none(capsys, setting):
     refused(capsys, "games", "hide-and-seek", "--set", setting)

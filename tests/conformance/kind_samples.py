@@ -40,6 +40,8 @@ def games() -> dict[str, Any]:
             states=["rested", "tired"],
         ),
         "continuous": labelled(eq.games.load("stamina-continuous", agents=3), players=agents),
+        "network": eq.games.load("grid-city", rows=3, columns=3, zones=4),
+        "oracle": eq.games.load("charging-schedules"),
     }
 
 
@@ -52,6 +54,7 @@ def policies() -> dict[str, Any]:
         "mixture": eq.Mixture(np.full((2, 1, 3, 2), 0.5), [0.1, 0.9]),
         "continuous": eq.ContinuousPolicy([[[1.0, -1 / 3]]], [[[0.3, 0.7]]]),
         "aggregative": eq.AggregativePolicy([0, 0, 1], [2, 1, 3], [0, 1, 1]),
+        "flows": eq.FlowPolicy([1.5, 1.5, 2.0], [1.5, 2.0], [0, 1], [0, 1, 2], [0, 2, 3]),
     }
 
 
@@ -70,7 +73,14 @@ def plans() -> dict[str, Any]:
         "contextual": eq.Mixture(np.full((1, 2, 3, 2), half)),
         "decoupled-markov": eq.Mixture(np.full((1, 1, 2, 3, 2, 2), half)),
         "continuous": still(games()["continuous"]),
+        "network": cheapest(games()["network"]),
+        "oracle": eq.FlowPolicy(games()["oracle"].replies(np.ones(24))),
     }
+
+
+def cheapest(game: Any) -> eq.FlowPolicy:
+    """Everybody takes a path that is cheapest on empty roads."""
+    return eq.FlowPolicy(game.best(game.costs(np.zeros(game.links)))[0])
 
 
 def all_alike(game: Any) -> eq.AggregativePolicy:

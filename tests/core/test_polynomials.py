@@ -1,11 +1,14 @@
 """Maxima of polynomials on [-1, 1], against brute force."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from soak import exact
 
-from equipoise.core.polynomials import evaluate, maximum
+from equipoise.core.polynomials import evaluate, maximum, upper_bound
 
 GRID = np.linspace(-1.0, 1.0, 20_001)
 
@@ -56,3 +59,13 @@ def test_batch_axes_are_kept(rng):
     value, point = maximum(coefficients)
     assert value.shape == point.shape == (2, 3)
     assert value[1, 2] == maximum(coefficients[1, 2])[0]
+
+
+def test_bounds_hold_where_the_maximum_was_not_found(rng):
+    """A bound that starts from a value at an end, against the exact maximum."""
+    for _ in range(20):
+        coefficients = rng.normal(size=(1, 5))
+        ends = evaluate(coefficients[:, None], np.array([[-1.0, 1.0]])).max(1)
+        bound = Fraction(float(upper_bound(coefficients, ends)[0]))
+        slack = Fraction(float(np.abs(coefficients).sum())) / 2**50
+        assert exact.maximum([Fraction(float(c)) for c in coefficients[0]]) <= bound + slack

@@ -62,9 +62,13 @@ HARD_GAMES = {
 @pytest.fixture(params=["Numba", "JAX"])
 def engine(request, monkeypatch) -> str:
     """What makes the pivots; JAX does where Numba is not installed."""
-    if request.param == "JAX":
-        monkeypatch.setattr(kernels, "load", lambda name: None)
+    use(monkeypatch, kernels.load("solve_games") if request.param == "Numba" else None)
     return request.param
+
+
+def use(monkeypatch, kernel) -> None:
+    engine = "JAX" if kernel is None else "Numba"
+    monkeypatch.setattr(kernels, "choose", lambda name, seconds: (kernel, engine))
 
 
 @pytest.mark.parametrize("name", HARD_GAMES)
@@ -155,7 +159,7 @@ def test_games_that_need_more_are_handed_on_and_said_so(scale, engine: str, monk
         return len(x)
 
     monkeypatch.setattr(_cascade, "_solve_stage", sabotaged)
-    monkeypatch.setattr(kernels, "load", lambda name: kernel and sabotaged_kernel)
+    use(monkeypatch, sabotaged_kernel if engine == "Numba" else None)
     payoff = scale * np.random.default_rng(6).uniform(size=(5, 3, 3))
     result = solve_batch(payoff)
     assert result.engine == engine

@@ -15,7 +15,7 @@ SMALL = {
     "prologue": {},
     "in-context": {"games": 4},
     "log": {"agents": 5, "rows": 600},
-    "crowd": {"agents": 900, "spacing": 0.01},
+    "crowd": {"agents": 900},
 }
 
 

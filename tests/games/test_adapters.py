@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from support import peer
 
+from equipoise.certificates import certify
 from equipoise.games import MarkovGame, MatrixGame, NormalFormGame, adapters, load
 
 SHAPES = [(2, 3), (1, 4), (3, 2), (2, 3, 4), (4, 1, 2), (2, 3, 2, 3)]
@@ -142,6 +143,11 @@ class TestQuantEcon:
         theirs = adapters.to_quantecon(load("odd-or-even"))
         row, column = self.quantecon.lemke_howson(theirs)
         np.testing.assert_allclose([row[0], column[0]], 7 / 12)
+
+    def test_its_solver_takes_general_sum_games(self):
+        game = random_game((3, 3))
+        strategies = self.quantecon.lemke_howson(adapters.to_quantecon(game))
+        assert certify(game, strategies).max_gain < 1e-12
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

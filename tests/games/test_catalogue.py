@@ -16,7 +16,9 @@ from equipoise.games import (
     ContinuousGame,
     MarkovGame,
     MatrixGame,
+    NetworkGame,
     NormalFormGame,
+    OracleGame,
     describe,
     load,
     names,
@@ -87,6 +89,8 @@ def test_every_entry_is_complete(entry):
         "aggregative": AggregativeGame,
         "aggregative-markov": AggregativeMarkovGame,
         "continuous": ContinuousGame,
+        "network": NetworkGame,
+        "oracle": OracleGame,
     }
     assert type(game) is kinds[entry.kind]
     assert game.batch_shape == ()

@@ -23,7 +23,7 @@ TABLES: dict[str, Callable[[np.random.Generator, bool], Case]] = {
     "joint": tables.joint,
     "batch": tables.batch,
     "markov": processes.markov,
-    "general-sum markov": processes.general_markov,
+    "general-sum-markov": processes.general_markov,
     "contextual": tables.contextual,
     "decoupled-markov": tables.decoupled,
 }
@@ -32,8 +32,8 @@ FUNCTIONS: dict[str, tuple[Callable[[np.random.Generator, bool], Case], int]] = 
     "aggregative": (functions.crowd, 10),
     "aggregative-markov": (functions.crowd_markov, 20),
     "continuous": (functions.polynomial, 20),
-    "continuous with states": (functions.polynomial_steps, 20),
-    "continuous function": (functions.function, 100),
+    "continuous-with-states": (functions.polynomial_steps, 20),
+    "continuous-function": (functions.function, 100),
 }
 KINDS = TABLES | {kind: make for kind, (make, _) in FUNCTIONS.items()}
 

@@ -241,7 +241,7 @@ def _array(rng: np.random.Generator) -> bytes:
         *(np.zeros(()), np.zeros(0), np.ones((2, 0, 3)), np.full(3, np.nan), np.array("text")),
         *(np.array([True]), np.arange(4, dtype=np.int8), np.full((2, 2), -1), np.array(10**18)),
         *(np.zeros((1,) * 32), np.array([1 + 2j]), np.array(["a", "b"]), np.full(2, 1e308)),
-        *(np.zeros((100, 1000)), np.array(np.inf), np.array(-1), np.float16([1.0, 2.0])),
+        *(np.zeros((100, 1000)), np.array(np.inf), np.array(-1), np.array([1.0, 2.0], np.float16)),
     )
     content = io.BytesIO()
     np.save(content, arrays[int(rng.integers(len(arrays)))], allow_pickle=False)

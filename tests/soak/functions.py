@@ -65,7 +65,9 @@ def crowd(rng: np.random.Generator, awkward: bool) -> Case:
     for row in range(types):
         split = rng.multinomial(int(counts[row]), rng.dirichlet(np.ones(actions)))
         for action in np.flatnonzero(split):
-            rows.append(row), size.append(int(split[action])), played.append(int(action))
+            rows.append(row)
+            size.append(int(split[action]))
+            played.append(int(action))
     certificate = eq.certify(game, eq.AggregativePolicy(rows, size, played))
     f, base, slope = exact(influence), exact(base), exact(slope)
     factor = Fraction(game.scale)
@@ -107,7 +109,8 @@ def crowd_markov(rng: np.random.Generator, awkward: bool) -> Case:
     for row in range(types):
         for part in rng.multinomial(int(counts[row]), [0.5, 0.5]):
             if part:
-                rows.append(row), size.append(int(part))
+                rows.append(row)
+                size.append(int(part))
                 plans.append(rng.integers(actions, size=(horizon, states)))
     certificate = eq.certify(game, eq.AggregativePolicy(rows, size, plans))
     f, base, slope = exact(influence)[..., 0], exact(base), exact(slope)
@@ -303,7 +306,7 @@ def _sines(number: int) -> tuple[eq.ContinuousGame, np.ndarray, np.ndarray, np.n
     v = rng.uniform(-3.0, 3.0, size=(contexts, agents, agents))
     v[:, np.arange(agents), np.arange(agents)] = 0.0
     slope = size * float(w.max()) * (1.0 + 1e-9)
-    bent = {"curvature": slope * float(w.max())} if number else {"lipschitz": slope}
+    bent: Any = {"curvature": slope * float(w.max())} if number else {"lipschitz": slope}
 
     def reward(a: Any, context: Any) -> Any:
         return size * jnp.sin(jnp.asarray(w)[context] * a + jnp.asarray(v)[context] @ a)

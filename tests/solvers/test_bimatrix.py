@@ -45,8 +45,10 @@ def test_every_game_of_a_batch_is_solved_from_every_label(shape, ties):
 def test_the_compiled_loop_is_the_same(monkeypatch):
     peer("numba")
     payoffs = games(1, 40, (4, 3))
+    compiled = pivots_of.kernels.load("lemke_howson_loop")
+    monkeypatch.setattr(pivots_of.kernels, "choose", lambda name, seconds: (compiled, "Numba"))
     fast = pivots_of.lemke_howson(payoffs, 0)
-    monkeypatch.setattr(pivots_of.kernels, "load", lambda name: None)
+    monkeypatch.setattr(pivots_of.kernels, "choose", lambda name, seconds: (None, "Python"))
     slow = pivots_of.lemke_howson(payoffs, 0)
     for ours, theirs in zip(slow, fast, strict=True):
         assert ours == pytest.approx(theirs, abs=1e-12)

@@ -72,6 +72,7 @@ class TestNormalForms:
         one = eq.solve(game[1, 0], concept=concept, objective=objective)
         assert solution.value[1, 0] == pytest.approx(one.value)
         assert solution.certificate[1, 0].concept == concept
+        assert solution.certificate.exact
         if objective:
             assert solution.stats["bound"][1, 0] == pytest.approx(one.stats["bound"])
 
@@ -102,6 +103,29 @@ class TestNormalForms:
         solution = eq.solve(game, method="logit", time_limit=0.0)
         assert solution.status.name == "out of time"
         assert "time_limit" in solution.status.message
+
+    @pytest.mark.parametrize("concept", ["nash", "ce"])
+    def test_an_objective_is_never_bought_with_a_gain(self, concept):
+        game = eq.NormalFormGame(np.random.default_rng(1).random((3, 12, 12, 12)))
+        solution = eq.solve(game, concept=concept, objective="welfare", time_limit=0.5)
+        assert solution.stats["bound"] >= solution.stats["objective"] - 1e-9
+        assert solution.status.ok or solution.status.name == "out of time"
+
+    @pytest.mark.parametrize("shape", [(1, 1, 1), (1, 6), (4, 1)])
+    @pytest.mark.parametrize("objective", [None, "welfare", "egalitarian", "entropy"])
+    def test_players_without_a_choice(self, shape, objective):
+        game = eq.NormalFormGame(np.random.default_rng(2).random((len(shape), *shape)))
+        for concept in ("nash", "ce", "cce"):
+            assert eq.solve(game, concept=concept, objective=objective).status.ok
+
+    def test_entropy_keeps_to_its_time(self):
+        game = eq.NormalFormGame(RNG.random((2, 12, 12)))
+        solution = eq.solve(game, concept="ce", objective="entropy", time_limit=0.0)
+        assert solution.status.name == "out of time"
+
+    def test_large_games_follow_the_logit_path(self):
+        game = eq.NormalFormGame(np.random.default_rng(0).normal(size=(2, 150, 150)))
+        assert eq.solve(game, method="logit", time_limit=1.0).policy[0].sum() == pytest.approx(1.0)
 
     def test_interrupting_returns_the_best_so_far(self):
         def interrupt(state):
@@ -152,6 +176,28 @@ class TestEquilibria:
         payoffs = np.zeros((3, 2, 2, 2))
         payoffs[:, 1, 1, 1] = 1.0
         assert len(eq.equilibria(eq.NormalFormGame(payoffs))) == 5
+
+    def test_three_players_without_a_pure_one_get_a_mixed_one(self):
+        payoffs = np.zeros((3, 2, 2, 2))
+        for i in range(3):  # everybody but the last wants to match the next player
+            own, other = np.indices((2, 2, 2))[[i, (i + 1) % 3]]
+            payoffs[i] = (own == other) if i < 2 else (own != other)
+        found = eq.equilibria(eq.NormalFormGame(payoffs))
+        assert [s.status.ok for s in found] == [True]
+        assert found.components == ()
+        assert "no pure one" in found.status.message
+
+    def test_a_game_too_large_for_all_still_gets_some(self):
+        game = eq.NormalFormGame(np.random.default_rng(3).integers(0, 3, (2, 40, 40)))
+        found = eq.equilibria(game, time_limit=0.2)
+        assert found.status.name == "out of time"
+        assert len(found) > 1
+        assert all(s.status.ok for s in found)
+
+    def test_constant_games_keep_to_their_time(self):
+        found = eq.equilibria(eq.NormalFormGame(np.ones((3, 25, 25, 25))), time_limit=0.2)
+        assert 0 < len(found) < 25**3
+        assert found.status.name == "out of time"
 
     def test_time_runs_out(self):
         found = eq.equilibria(eq.NormalFormGame(RNG.random((2, 12, 12))), time_limit=0.05)

@@ -25,6 +25,9 @@ CHUNK = 3_000_000
 #: Grids of more cells are refused: they would take minutes, or more memory than there is.
 MOST_CELLS = 4_000_000
 
+#: Types times actions up to which Lipschitz constants are sampled cell by cell.
+SAMPLED = 50_000
+
 #: Rounding allowed in comparisons of rewards.
 SLACK = 1e-11
 
@@ -49,6 +52,15 @@ class Stage:
     welfare: np.ndarray | None = None
     #: (points, d) -> (points,), welfare still to come, per agent; None for none.
     ahead: Callable[[np.ndarray], np.ndarray] | None = None
+    #: Lipschitz constant of what is still to come.
+    ahead_lipschitz: float = 0.0
+    #: (..., types, actions, d) -> (..., types, actions), each at an aggregate of its own; None to
+    #: ask `rewards` point by point.
+    own: Callable[[np.ndarray], np.ndarray] | None = None
+    #: Lipschitz constants by action and region; None for the one above everywhere.
+    slopes: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
+    #: Whether the constants are estimated, and so may be sampled in each cell.
+    sampled: bool = False
 
     @property
     def agents(self) -> float:
@@ -64,6 +76,45 @@ class Stage:
         """(d,): the aggregate of (types, actions) numbers of agents."""
         flat = self.influence.reshape(-1, self.dimensions)
         return self.scale * (plays.reshape(-1).astype(np.float64) @ flat)
+
+    def own_rewards(self, points: np.ndarray) -> np.ndarray:
+        """(..., types, actions, d) -> (..., types, actions): each at an aggregate of its own."""
+        if self.own is not None:
+            return self.own(points)
+        flat = points.reshape(-1, self.dimensions)
+        distinct, where = np.unique(flat, axis=0, return_inverse=True)
+        cells = np.arange(len(flat)) % (points.shape[-3] * points.shape[-2])
+        values = self.rewards(distinct).reshape(len(distinct), -1)
+        return values[where.ravel(), cells].reshape(points.shape[:-1])
+
+    def variation(self, centres: np.ndarray, half: np.ndarray, more: float = 0.0) -> np.ndarray:
+        """How much rewards can differ from those at the centre, in cells and `more` beyond.
+
+        (cells or 1, types or 1, actions or 1), by the Lipschitz constants of each cell. Sampled
+        ones are slopes towards the faces, at two distances, and a tenth more.
+        """
+        reach = float(half.max()) + more
+        if self.slopes is not None:
+            low = np.maximum(centres - half - more, self.low)
+            high = np.minimum(centres + half + more, self.high)
+            found = [np.atleast_2d(self.slopes(*edges)) for edges in zip(low, high, strict=True)]
+            return reach * np.stack(found)
+        if not self.sampled or self.influence.shape[0] * self.influence.shape[1] > SAMPLED:
+            return np.full((1, 1, 1), reach * self.lipschitz)
+        at, steps = self.rewards(centres), half + more
+        total = np.zeros_like(at)
+        for k in np.flatnonzero(half > 0):
+            most = np.zeros_like(at)
+            for part in (-1.0, -0.5, 0.5, 1.0):
+                points = centres.copy()
+                points[:, k] += part * steps[k]
+                points = np.clip(points, self.low, self.high)
+                far = np.abs(points[:, k] - centres[:, k])
+                change = np.abs(self.rewards(points) - at)
+                scale = np.where(far > 0, steps[k] / np.maximum(far, 1e-300), 0.0)
+                most = np.maximum(most, change * scale[:, None, None])
+            total += most
+        return 1.1 * total + 0.02 * reach * self.lipschitz
 
     def parts(self) -> int:
         """Into how many parts cells are cut: more where a call costs more than its work."""
@@ -96,7 +147,20 @@ def stage_of(
         values = game.rewards(*place, points)
         return values if groups.trivial else values[:, groups.first]
 
+    def own(points: np.ndarray) -> np.ndarray:
+        if groups.trivial:
+            return game.own_rewards(*place, points)
+        return game.own_rewards(*place, points[..., groups.group, :, :])[..., groups.first, :]
+
+    def slopes(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        values = np.atleast_2d(game.slopes(low, high))
+        return values if groups.trivial or len(values) == 1 else values[groups.first]
+
+    local = getattr(game, "slopes", None) is not None
     fields = {
+        "own": own if hasattr(game, "own_rewards") else None,
+        "slopes": slopes if local else None,
+        "sampled": not place and game.lipschitz_estimated,
         "influence": influence if groups.trivial else influence[groups.first],
         "rewards": rewards,
         "lipschitz": game.lipschitz,
@@ -171,16 +235,21 @@ def children(
     return (centres[:, None] + shifts * half).reshape(-1, len(half)), half / parts
 
 
-def near_best(rewards: np.ndarray, slack: float) -> np.ndarray:
+def near_best(
+    rewards: np.ndarray, slack: float, up: np.ndarray | None = None, down: np.ndarray | None = None
+) -> np.ndarray:
     """(..., types, actions) bool: the actions within the slack of the best at a point.
+
+    Where a reward can be larger by `up` and others smaller by `down`, those that can be.
 
     >>> near_best(np.array([[1.0, 0.9, 0.5]]), 0.2).tolist()
     [[True, True, False]]
     """
-    best = rewards[..., 0]
+    least = rewards if down is None else rewards - down
+    best = least[..., 0]
     for a in range(1, rewards.shape[-1]):
-        best = np.maximum(best, rewards[..., a])
-    return rewards >= (best - (slack + SLACK))[..., None]
+        best = np.maximum(best, least[..., a])
+    return (rewards if up is None else rewards + up) >= (best - (slack + SLACK))[..., None]
 
 
 def possible(
@@ -206,13 +275,27 @@ def possible(
 
 
 def feasible_cells(
-    stage: Stage, centres: np.ndarray, half: np.ndarray, slack: float
+    stage: Stage,
+    centres: np.ndarray,
+    half: np.ndarray,
+    slack: float,
+    local: float | None = None,
+    more: float = 0.0,
 ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """The cells that can be feasible: index, rewards at the centre, and allowed actions."""
+    """The cells that can be feasible: index, rewards at the centre, and allowed actions.
+
+    Actions are allowed within the slack of the best at the centre and, with `local`, within that
+    many times what rewards can change by in the cell; those not played, `more` beyond it.
+    """
     for start in range(0, len(centres), stage.chunk()):
         part = centres[start : start + stage.chunk()]
         rewards = stage.rewards(part)
-        allowed = near_best(rewards, slack)
+        if local is None:
+            allowed = near_best(rewards, slack)
+        else:
+            up = local * stage.variation(part, half)
+            down = up if more == 0.0 else local * stage.variation(part, half, more)
+            allowed = near_best(rewards, slack, up, down)
         for index in np.flatnonzero(possible(stage, allowed, part, half)).tolist():
             yield start + index, rewards[index], allowed[index]
 

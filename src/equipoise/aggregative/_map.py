@@ -1,26 +1,33 @@
 """A map of equilibria: where on the grid of aggregates they lie, and what they are worth."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import permutations
 from typing import Any
 
 import numpy as np
-from scipy import ndimage
+from scipy import sparse
+from scipy.spatial import KDTree
 
-from equipoise.aggregative._cells import Stage, feasible_cells, stage_of, tile
+from equipoise.aggregative._cells import Stage, children, feasible_cells, stage_of, tile
 from equipoise.aggregative._classes import group_agents, policy_of
-from equipoise.aggregative._solve import (
-    exchange,
-    mean_worth,
-    solve_aggregative,
-)
-from equipoise.aggregative._subroutine import Options, as_worth, descend
+from equipoise.aggregative._replies import Replies
+from equipoise.aggregative._solve import mean_worth, solve_aggregative
+from equipoise.aggregative._stages import CELLS_UP_TO
+from equipoise.aggregative._subroutine import Options, Plan, as_worth, descend, reward_range
 from equipoise.certificates import certify
 from equipoise.core import checks
+from equipoise.core.errors import InputError
 from equipoise.core.results import Solution
 from equipoise.games import AggregativeGame, AggregativeMarkovGame, AggregativePolicy
 
 #: Cells along each coordinate unless told, by the number of coordinates.
 _CELLS = {1: 96, 2: 24, 3: 10}
+
+#: Rewards in the first cells of a map beside a solution, at most.
+_REWARDS = 20_000_000
+
+#: Cells at once, at most: regions are cut no finer.
+_MOST = 20_000
 
 
 @dataclass(frozen=True)
@@ -47,6 +54,11 @@ class Equilibrium:
     region: np.ndarray
     #: Step and state of a Markov game; None in normal form.
     stage: tuple[int, int] | None = None
+    #: Whether best replies lead back to it after a small push; None where its gain is too large to
+    #: call it an equilibrium.
+    stable: bool | None = None
+    #: A warning, or nothing.
+    note: str = ""
 
 
 def equilibria(
@@ -57,10 +69,11 @@ def equilibria(
 ) -> tuple[Equilibrium, ...]:
     """The distinct equilibria that lie on the grid of aggregates, the best for society first.
 
-    Every equilibrium lies in a feasible cell (lemma A). Feasible cells that touch form a region;
-    in each region one equilibrium is sought, rounded to a pure profile and certified. Equilibria
-    nearer to each other than a few cells share a region. In a Markov game the stages of every
-    step and state are mapped, in their order.
+    Every equilibrium lies in a feasible cell (lemma A). Cells are cut while they are few; those
+    that touch form a region. In each region one equilibrium is sought, rounded to a pure profile,
+    certified, and pushed a little to see whether best replies lead back (`stable`). Equilibria
+    nearer to each other than a few cells share a region, and a `note` warns where regions overlap.
+    In a Markov game the stages of every step and state are mapped, in their order.
 
     `welfare` is (agents or types, actions), the agents' rewards unless given; for a Markov game
     also (horizon, states, agents or types, actions).
@@ -90,37 +103,100 @@ def _map(
 ) -> list[Equilibrium]:
     groups = group_agents(game, worth)
     stage = stage_of(game, (), groups, worth)
+    live = int((stage.high > stage.low).sum())
+    if live > CELLS_UP_TO:
+        expected = f"an aggregate of at most {CELLS_UP_TO} coordinates to map"
+        raise InputError("game", expected, live)
     if spacing is None:
         width = float((stage.high - stage.low).max())
-        spacing = width / _CELLS.get(stage.dimensions, 6) if width > 0 else 1.0
+        spacing = width / _CELLS.get(stage.dimensions, 4) if width > 0 else 1.0
     checks.check_range("spacing", spacing, 0.0, np.inf, low_open=True, high_open=True)
-    found = []
+    replies = Replies(stage, potential=False)
+    size = max(reward_range(stage), 1e-300)
+    found: list[Equilibrium] = []
     for centres, half in regions(stage, spacing):
         plan = descend(stage, Options(), (centres, half))
         if plan is None:  # cells of a region may each be feasible for its slack alone
             continue
-        plan = exchange(game, groups, stage, Options(), plan)
+        plan = settled(stage, plan, replies)
         policy = policy_of(groups, plan.plays)
         edges = np.stack([centres.min(0) - half, centres.max(0) + half])
         gain = float(certify(game, policy).max_gain)
-        found.append(
-            Equilibrium(plan.aggregate, gain, mean_worth(stage, plan), policy, edges, place)
-        )
-    return sorted(found, key=lambda e: -e.welfare)
+        welfare = mean_worth(stage, plan)
+        stable = is_stable(stage, plan.plays, replies) if gain <= 0.01 * size else None
+        found.append(Equilibrium(plan.aggregate, gain, welfare, policy, edges, place, stable))
+    found.sort(key=lambda e: -e.welfare)
+    return [replace(one, note=_overlap(found, k)) for k, one in enumerate(found)]
+
+
+def settled(stage: Stage, plan: Plan, replies: Replies) -> Plan:
+    """The plan after single moves that lower the largest gain: it stays where it is."""
+    profile = replies.settle(replies.profile(plan.plays))
+    return replace(plan, plays=profile.plays, aggregate=stage.aggregate(profile.plays))
+
+
+def is_stable(stage: Stage, plays: np.ndarray, replies: Replies) -> bool:
+    """Whether best replies lead back to the aggregate after a small push in each direction.
+
+    A push moves a hundredth of the agents of each row, and one at least, from one action to
+    another. Best replies lead back when the aggregate ends nearer than half the push.
+    """
+    x = stage.aggregate(plays)
+    actions = plays.shape[1]
+    for a, b in permutations(range(actions), 2):
+        number = np.minimum(plays[:, a], np.maximum(plays[:, a] // 100, 1))
+        if replies.plain:  # every hundredth agent, and three at least
+            rows = np.flatnonzero(number)
+            number = np.zeros_like(number)
+            number[rows[:: max(1, min(100, len(rows) // 3))]] = 1
+        pushed = plays.copy()
+        pushed[:, a] -= number
+        pushed[:, b] += number
+        away = float(np.abs(stage.aggregate(pushed) - x).max())
+        if away <= 0.0:
+            continue
+        end = stage.aggregate(replies.reply(pushed).plays)
+        if float(np.abs(end - x).max()) > max(0.5 * away, 2.0 * stage.delta):
+            return False
+    return True
+
+
+def _overlap(found: list[Equilibrium], k: int) -> str:
+    """A warning where the region of an equilibrium overlaps those of others."""
+    low, high = found[k].region
+    others = [
+        str(j)
+        for j, other in enumerate(found)
+        if j != k and (other.region[0] <= high).all() and (other.region[1] >= low).all()
+    ]
+    if not others:
+        return ""
+    named = f"equilibrium {others[0]}" if len(others) == 1 else f"equilibria {', '.join(others)}"
+    return f"the region overlaps that of {named}: use a finer spacing"
 
 
 def regions(stage: Stage, spacing: float) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Cells that can be feasible, in groups that touch: centres and half sides of each."""
+    """Cells that can be feasible, in groups that touch: centres and half sides of each.
+
+    Cells are cut into parts while they are few, so that loose constants do not join regions.
+    """
     centres, half = tile(stage.low, stage.high, spacing)
-    side = 2.0 * float(half.max())
-    passed = np.zeros(len(centres), bool)
-    found = feasible_cells(stage, centres, half, stage.lipschitz * side)
-    passed[[index for index, _, _ in found]] = True
-    shape = [len(np.unique(centres[:, k])) for k in range(stage.dimensions)]
-    touching = np.ones([3] * stage.dimensions)
-    labels, number = ndimage.label(passed.reshape(shape), touching)  # pyright: ignore
-    labels = labels.ravel()
-    return [(centres[labels == k + 1], half) for k in range(number)]
+    finest = max(stage.delta, 1e-4 * float((stage.high - stage.low).max()))
+    while True:
+        kept = [index for index, _, _ in feasible_cells(stage, centres, half, 0.0, 1.0)]
+        centres = centres[kept]
+        finer = len(centres) * stage.parts() ** int((half > 0).sum())
+        if 2.0 * float(half.max()) <= finest or finer > _MOST or not kept:
+            break
+        centres, half = children(centres, half, stage.parts())
+    if not len(centres):
+        return []
+    sides = np.where(half > 0, 2.0 * half, 1.0)
+    touching = KDTree(centres / sides).query_pairs(1.5, p=np.inf, output_type="ndarray")
+    ones = np.ones(len(touching))
+    graph = sparse.coo_array((ones, (touching[:, 0], touching[:, 1])), (len(centres),) * 2)
+    number, labels = sparse.csgraph.connected_components(graph, directed=False)
+    return [(centres[labels == k], half) for k in range(number)]
 
 
 @dataclass(frozen=True)
@@ -141,6 +217,8 @@ class Compared:
     gain: float
     #: To the mean agent, over starting states in a Markov game.
     value: float
+    #: "stable", "unstable" or nothing, and warnings.
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -156,7 +234,7 @@ class Study:
     """
 
     solution: Solution
-    #: All equilibria of the map of a game in normal form; empty for a Markov game.
+    #: All equilibria of the map of a game in normal form that is small enough; otherwise empty.
     equilibria: tuple[Equilibrium, ...]
     comparison: tuple[Compared, ...]
 
@@ -181,13 +259,26 @@ def study(game: AggregativeGame | AggregativeMarkovGame, **options: Any) -> Stud
         )
         named = {"this solution": solution, "best for society found": best, "worst found": worst}
         return Study(solution, (), tuple(_compared(*each) for each in named.items()))
-    found = equilibria(game)
+    found = equilibria(game) if _can_be_mapped(game) else ()
     own = _compared("this solution", solution, solution.stats["aggregate"])
     others = (
-        Compared(f"equilibrium {k}", one.aggregate, one.gain, one.welfare)
+        Compared(f"equilibrium {k}", one.aggregate, one.gain, one.welfare, _note(one))
         for k, one in enumerate(found)
     )
     return Study(solution, found, (own, *others))
+
+
+def _note(one: Equilibrium) -> str:
+    kind = {True: "stable", False: "unstable", None: ""}[one.stable]
+    return "; ".join(word for word in (kind, one.note) if word)
+
+
+def _can_be_mapped(game: AggregativeGame) -> bool:
+    """Whether there are few enough coordinates and rewards for a map beside a solution."""
+    low, high = game.box
+    live = int((high > low).sum())
+    cells = _CELLS.get(live, 4) ** max(live, 1)
+    return live <= 3 and cells * game.types * game.actions[0] <= _REWARDS
 
 
 def _compared(name: str, solution: Solution, aggregate: np.ndarray | None = None) -> Compared:

@@ -33,7 +33,7 @@ _DOUBLINGS = 60
 #: Ways to decide the agents in between that are compared, at most.
 _WAYS = 4096
 
-OBJECTIVES = ("regret", "welfare", "loss")
+OBJECTIVES = ("regret", "welfare", "loss", "egalitarian")
 
 _T = TypeVar("_T")
 
@@ -42,14 +42,39 @@ _T = TypeVar("_T")
 class Options:
     """How a stage is solved; `solve` documents them."""
 
-    objective: str = "regret"
+    objective: str | Callable[..., float] = "regret"
     maximise: bool = True
-    spacing: float = 0.05
+    #: Side of the first cells; None for what suits the number of coordinates.
+    spacing: float | None = 0.05
     epsilon: float = 0.0
-    #: None for the slack of lemma A, "printed" for the paper's, or a number.
+    #: None or "lemma" for the slack of lemma A, "printed" for the paper's, or a number.
     slack: float | str | None = None
     rounding: str = "vertex"
     rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
+    #: The largest gain of what counts as an equilibrium.
+    tolerance: float = 0.0
+    #: When to stop, on the clock of `time.perf_counter`.
+    until: float = np.inf
+    #: Whether the game has a potential; None to find out.
+    potential: bool | None = None
+    #: Whether any profile will do: the social optimum.
+    free: bool = False
+    #: Programs of cells that a choice among equilibria may take.
+    programs: int = 240
+    #: Evaluations of gains to make a plan that meets the tolerance more exact.
+    polish: int = 3000
+    #: Told how far a search has come.
+    progress: Callable[[dict[str, Any]], None] | None = None
+
+    @property
+    def side(self) -> float:
+        """Side of the cells, where there must be one."""
+        return 1.0 if self.spacing is None else self.spacing
+
+    @property
+    def as_paper(self) -> bool:
+        """Whether the paper's subroutine was asked for: one spacing, one slack."""
+        return self.slack is not None or self.rounding == "sample"
 
 
 @dataclass(frozen=True)
@@ -73,13 +98,15 @@ class Plan:
     cells: int = 0
     feasible: int = 0
     programs: int = 0
-
-
-def solve_stage(stage: Stage, options: Options) -> Plan:
-    """A near-equilibrium of one stage: of least regret, or of the best welfare."""
-    if options.objective == "regret" and options.slack is None:
-        return seek(stage, options)
-    return select(stage, options)
+    #: The largest gain of anybody in this stage, exact; NaN where it was not looked at.
+    gain: float = np.nan
+    #: What found the profile.
+    method: str = "cells"
+    #: What no equilibrium is worth more than; infinite where nothing is proven.
+    promise: float = np.nan
+    #: Seconds that cells were estimated to take.
+    estimate: float = np.nan
+    evaluations: int = 0
 
 
 def relax(attempt: Callable[[float], _T | None]) -> _T:
@@ -96,7 +123,7 @@ def stage_slack(stage: Stage, options: Options, side: float, relaxed: float = 1.
     if options.slack == "printed":
         zeta = printed_zeta(stage.agents, stage.influence.shape[1], stage.delta)
         slack = stage.lipschitz * zeta
-    elif options.slack is not None:
+    elif options.slack not in (None, "lemma"):
         slack = float(options.slack)
     elif options.objective == "regret":
         slack = stage.lipschitz * side
@@ -106,9 +133,18 @@ def stage_slack(stage: Stage, options: Options, side: float, relaxed: float = 1.
 
 
 def make_plan(
-    stage: Stage, options: Options, vertex: Vertex, half: np.ndarray, slack: float, **counted: Any
+    stage: Stage,
+    options: Options,
+    vertex: Vertex,
+    half: np.ndarray,
+    slack: float,
+    bound: float = np.inf,
+    **counted: Any,
 ) -> Plan:
-    """Round a vertex of a cell with these half sides, and say what is guaranteed of it."""
+    """Round a vertex of a cell with these half sides, and say what is guaranteed of it.
+
+    `bound` is what the constants of the cell guarantee, where they are better than the game's.
+    """
     counts, actions = stage.counts, stage.influence.shape[1]
     if options.rounding == "sample":
         plays = sample_vertex(vertex, counts, actions, options.rng)
@@ -119,7 +155,7 @@ def make_plan(
         plays=plays,
         aggregate=stage.aggregate(plays),
         shares=vertex.mass(counts, actions) / counts[:, None],
-        bound=slack + stage.lipschitz * (side + (stage.dimensions + 1) * stage.delta),
+        bound=min(slack + stage.lipschitz * (side + (stage.dimensions + 1) * stage.delta), bound),
         spacing=side,
         slack=slack,
         **counted,
@@ -128,10 +164,26 @@ def make_plan(
 
 def reward_range(stage: Stage) -> float:
     """Largest minus smallest reward of anybody at some aggregates that can be reached."""
-    points = stage.low + np.linspace(0.0, 1.0, 5)[:, None] * (stage.high - stage.low)
+    if stage.dimensions == 1:
+        points = stage.low + np.linspace(0.0, 1.0, 5)[:, None] * (stage.high - stage.low)
+    else:  # corners of the box need not be reachable: everybody plays one action, or all alike
+        sums = stage.scale * np.tensordot(stage.counts.astype(np.float64), stage.influence, 1)
+        points = np.concatenate([sums[:16], sums.mean(0, keepdims=True)])
     rewards = (stage.rewards(point[None]) for point in points)  # one at a time: agents are many
     lows, highs = zip(*((values.min(), values.max()) for values in rewards), strict=True)
     return float(max(highs) - min(lows))
+
+
+def local_bound(
+    stage: Stage, rewards: np.ndarray, allowed: np.ndarray, centre: np.ndarray, half: np.ndarray
+) -> float:
+    """Upper bound on any gain after rounding in a cell, by the Lipschitz constants there."""
+    off = 0.5 * stage.dimensions * stage.delta  # by what rounding moves the aggregate
+    if stage.slopes is None and not stage.sampled:
+        return np.inf  # one constant everywhere: lemma A says as much
+    most = rewards + stage.variation(centre[None], half, off + stage.delta)[0]
+    least = np.where(allowed, rewards - stage.variation(centre[None], half, off)[0], np.inf)
+    return float((most.max(1) - least.min(1)).max())
 
 
 def regret_at(stage: Stage, plan: Plan) -> float:
@@ -147,7 +199,7 @@ def seek(stage: Stage, options: Options) -> Plan:
     A cell that holds a fixed point of the exact best replies stays feasible at every size, so
     halving feasible cells alone always ends in one smaller than an agent's influence.
     """
-    cells, counted = tile(stage.low, stage.high, options.spacing), Counter[str]()
+    cells, counted = tile(stage.low, stage.high, options.side), Counter[str]()
     return relax(lambda relaxed: descend(stage, options, cells, relaxed, counted))
 
 
@@ -171,7 +223,7 @@ def descend(
             centres = centres[:size]
         side = 2.0 * float(half.max())
         slack = relaxed * stage.lipschitz * side
-        kept = list(feasible_cells(stage, centres, half, slack))
+        kept = list(feasible_cells(stage, centres, half, 0.0, relaxed))
         counted.update(cells=len(centres), feasible=len(kept))
         if side > finest:
             if kept:
@@ -184,7 +236,8 @@ def descend(
             counted["programs"] += 1
             if vertex is None:
                 continue
-            plan = make_plan(stage, options, vertex, half, slack, relaxed=relaxed, **counted)
+            bound = local_bound(stage, rewards, allowed, centres[index], half)
+            plan = make_plan(stage, options, vertex, half, slack, bound, relaxed=relaxed, **counted)
             regret = regret_at(stage, plan)
             if regret < best_regret:
                 best, best_regret = plan, regret
@@ -197,7 +250,7 @@ def descend(
 def select(stage: Stage, options: Options) -> Plan:
     """The best of all feasible cells at one spacing, for welfare or for the sum of regrets."""
     printed = options.slack == "printed"
-    cells = (printed_grid if printed else tile)(stage.low, stage.high, options.spacing)
+    cells = (printed_grid if printed else tile)(stage.low, stage.high, options.side)
     # The paper's spacing is half the width of its bands.
     side = (1.0 if printed else 2.0) * float(cells[1].max())
 
@@ -258,7 +311,7 @@ def _scan(
         worth = worth_of(stage, options, plan)
         if worth > best_worth:
             best, best_worth = plan, worth
-    if best is None or options.objective == "regret" or options.slack is not None:
+    if best is None or options.objective == "regret" or options.slack != "lemma":
         return best
     # Programs take what is to come, and rewards, at the centres of cells: an equilibrium in the
     # same cells that is as exact as can be may be worth more than the best of them.
@@ -324,7 +377,7 @@ def sample_vertex(
 
 def as_options(
     width: float,
-    objective: str,
+    objective: str | Callable[..., float],
     sense: str,
     spacing: float | None,
     epsilon: float,
@@ -336,23 +389,32 @@ def as_options(
     checks.check_count("key", key, at_least=0)
     check_choice("sense", sense, "max", "min")
     check_choice("rounding", rounding, "vertex", "sample")
-    if isinstance(slack, str) and slack != "printed":
-        raise InputError("slack", "a number or 'printed'", repr(slack))
-    if slack is not None and slack != "printed":
+    if isinstance(slack, str) and slack not in ("printed", "lemma"):
+        raise InputError("slack", "a number, 'lemma' or 'printed'", repr(slack))
+    if slack is not None and not isinstance(slack, str):
         checks.check_range("slack", slack, 0.0, np.inf)
     checks.check_range("epsilon", epsilon, 0.0, np.inf, high_open=True)
-    if sense == "min" and objective != "welfare":
-        raise InputError("sense", "objective='welfare' with 'min'", repr(objective))
-    if epsilon > 0 and (objective == "regret" or slack is not None):
-        expected = "objective='welfare' or 'loss' with it and no slack, which would replace it"
+    if sense == "min" and objective in ("regret", "loss"):
+        expected = "objective='welfare', 'egalitarian' or a function with 'min'"
+        raise InputError("sense", expected, repr(objective))
+    as_paper = slack is not None or rounding == "sample"
+    if epsilon > 0 and (objective not in ("welfare", "loss") or slack not in ("lemma", None)):
+        expected = "objective='welfare' or 'loss' with it and slack='lemma', which it adds to"
         raise InputError("epsilon", expected, f"{objective!r} and {slack!r}")
-    if spacing is None:  # cells that are halved may begin large
-        spacing = (0.25 if objective == "regret" and slack is None else 0.05) * width or 1.0
-    checks.check_range("spacing", spacing, 0.0, np.inf, low_open=True, high_open=True)
+    if epsilon > 0 and slack is None:
+        raise InputError("epsilon", "slack='lemma' with it; `tolerance` says it otherwise", None)
+    if as_paper and objective not in ("regret", "welfare", "loss"):
+        expected = "objective='regret', 'welfare' or 'loss' with a slack or rounding='sample'"
+        raise InputError("objective", expected, repr(objective))
+    if spacing is None and as_paper:
+        spacing = 0.05 * width or 1.0
+    if spacing is not None:
+        checks.check_range("spacing", spacing, 0.0, np.inf, low_open=True, high_open=True)
+        spacing = float(spacing)
     sought = "welfare" if objective == "loss" else objective
     maximise = sense == "max" and objective != "loss"
     rng = np.random.default_rng(key)
-    return Options(sought, maximise, float(spacing), float(epsilon), slack, rounding, rng)
+    return Options(sought, maximise, spacing, float(epsilon), slack, rounding, rng)
 
 
 def check_choice(name: str, value: Any, *known: str) -> None:
@@ -361,10 +423,10 @@ def check_choice(name: str, value: Any, *known: str) -> None:
         raise InputError(name, " or ".join(map(repr, known)), repr(value))
 
 
-def as_worth(game: Any, objective: str, welfare: Any, loss: Any) -> np.ndarray | None:
+def as_worth(game: Any, objective: Any, welfare: Any, loss: Any) -> np.ndarray | None:
     """The weights of the objective, or None for the agents' own rewards."""
-    if objective not in OBJECTIVES:
-        raise InputError("objective", f"one of {OBJECTIVES}", repr(objective))
+    if not callable(objective) and objective not in OBJECTIVES:
+        raise InputError("objective", f"one of {OBJECTIVES} or a function", repr(objective))
     full, meaning = game.influence.shape[-3:-1], "(agents, actions)"
     shape = full
     if hasattr(game, "horizon"):
@@ -375,8 +437,8 @@ def as_worth(game: Any, objective: str, welfare: Any, loss: Any) -> np.ndarray |
             raise InputError(name, f"objective={name!r} with it", repr(objective))
     if objective == "loss" and loss is None:
         raise InputError("loss", f"an array of shape {shape}, {meaning}", None)
-    value = given.get(objective)
-    if value is None:
+    value = None if callable(objective) else given.get(objective)
+    if value is None or callable(objective):
         return None
     array = np.asarray(checks.as_float_array(objective, value), np.float64)
     if array.shape not in (full, shape):

@@ -9,11 +9,13 @@ from equipoise.certificates._certify import (
     certify,
     solution_from_plain,
 )
+from equipoise.core.network_results import NetworkCertificate
 from equipoise.core.results import AggregativeCertificate, Certificate, TableCertificate
 
 __all__ = [
     "AggregativeCertificate",
     "Certificate",
+    "NetworkCertificate",
     "TableCertificate",
     "certificate_from_plain",
     "certify",

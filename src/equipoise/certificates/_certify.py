@@ -10,16 +10,18 @@ from equipoise.certificates._continuous import certify_continuous
 from equipoise.certificates._crowds import certify_aggregative, certify_aggregative_markov
 from equipoise.certificates._interactions import certify_contextual, certify_decoupled
 from equipoise.certificates._markov import certify_markov
+from equipoise.certificates._networks import certify_network
+from equipoise.certificates._oracles import certify_oracle
 from equipoise.certificates._tables import certify_matrix, certify_normal_form
 from equipoise.core import checks
 from equipoise.core.errors import InputError
+from equipoise.core.network_results import NetworkCertificate, certificate_from_plain
 from equipoise.core.results import (
     AggregativeCertificate,
     Certificate,
     Solution,
     Status,
     TableCertificate,
-    certificate_from_plain,
 )
 from equipoise.games import (
     AggregativeGame,
@@ -29,11 +31,14 @@ from equipoise.games import (
     ContinuousGame,
     ContinuousPolicy,
     DecoupledMarkovGame,
+    FlowPolicy,
     JointPolicy,
     MarkovGame,
     MatrixGame,
     Mixture,
+    NetworkGame,
     NormalFormGame,
+    OracleGame,
     Profile,
     kinds,
     policy_from_plain,
@@ -49,6 +54,8 @@ KINDS: dict[str, Callable[[Any, Any, str], Certificate]] = {
     "contextual": certify_contextual,
     "decoupled-markov": certify_decoupled,
     "continuous": certify_continuous,
+    "network": certify_network,
+    "oracle": certify_oracle,
 }
 
 #: One array of probabilities per player.
@@ -91,6 +98,16 @@ def certify(
 ) -> TableCertificate: ...
 
 
+@overload
+def certify(
+    game: NetworkGame, policy: FlowPolicy | Mapping[str, Any] | Table, *, concept: str = "auto"
+) -> NetworkCertificate | AggregativeCertificate: ...
+@overload
+def certify(
+    game: OracleGame, policy: FlowPolicy | Table, *, concept: str = "auto"
+) -> NetworkCertificate: ...
+
+
 def certify(game: Any, policy: Any, *, concept: str = "auto") -> Certificate:
     """How much each player could still gain by deviating alone from `policy`.
 
@@ -111,6 +128,11 @@ def certify(game: Any, policy: Any, *, concept: str = "auto") -> Certificate:
     - `ContinuousGame`: a `ContinuousPolicy`, or an array of the actions of every agent, (agents,)
       or (contexts, agents). Where rewards are a function of the user's, `upper` rests on its
       stated slope or curvature, and is infinite without them.
+    - `NetworkGame`: a `FlowPolicy`, an array of link flows, (links,) or (classes, links), or a
+      table of them with columns tail, head and flow. The `NetworkCertificate` has the relative
+      gap; `concept="optimum"` asks it of the least total cost, at marginal costs. Whole drivers
+      need the path flows of a `FlowPolicy`. Values are costs.
+    - `OracleGame`: the use of resources by populations, (populations, resources).
 
     `concept` says which deviations are meant: "nash" or "cce" those that ignore what is
     recommended, the first of a product policy and the second of a mixture; "ce" those that depend

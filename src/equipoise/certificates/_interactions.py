@@ -195,7 +195,11 @@ def as_terms(game: MatrixGame | NormalFormGame) -> ContextualGame:
     if game.batch_shape:
         raise InputError("game", "a single game for a mixture", f"a batch of {game.batch_shape}")
     zero_sum = isinstance(game, MatrixGame)
-    payoffs = np.stack([game.payoff, -game.payoff]) if zero_sum else np.asarray(game.payoffs)
+    payoffs = (
+        np.stack([payoff := np.asarray(game.payoff), -payoff])
+        if zero_sum
+        else np.asarray(game.payoffs)
+    )
     # Nobody reads what is added: the game says how many actions there are.
     room = [(0, max(game.actions) - count) for count in game.actions]
     padded = np.pad(payoffs, [(0, 0), *room], mode="edge")

@@ -51,19 +51,21 @@ def _compiled_gains(
     None where the general way is needed: for policies that broadcast, rewards of unusual size,
     values that are many times a reward, and whatever is to be refused.
     """
-    kernel = kernels.load("markov_gains")
     strategies = getattr(policy, "strategies", policy)
-    if kernel is None or type(strategies) not in (list, tuple) or len(strategies) != 2:
+    if type(strategies) not in (list, tuple) or len(strategies) != 2:
         return None
     (x, y), batch, (states, rows, columns) = strategies, reward.shape[:-3], reward.shape[-3:]
     if discount > _SHORT or not all(map(is_plain, (reward, transition, x, y))):
         return None
     if x.shape != (*batch, states, rows) or y.shape != (*batch, states, columns):
         return None
-    games, chances = math.prod(batch), states * rows * columns * states
+    games, seconds = math.prod(batch), 1e-9 * states * rows * columns * states
+    kernel, _ = kernels.choose("markov_gains", games * seconds)
+    if kernel is None:
+        return None
     results, by_state = np.empty((3, games, 2)), np.empty((3, games, states, 2))
     left = kernels.over_games(
-        kernel, games, 1e-9 * chances,
+        kernel, games, seconds,
         reward.reshape(games, states, rows, columns),
         transition.reshape(games, states, rows, columns, states), discount,
         x.reshape(games, states, rows), y.reshape(games, states, columns),

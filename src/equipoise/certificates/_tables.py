@@ -14,21 +14,23 @@ import numpy as np
 from equipoise.certificates._interactions import as_terms, certify_contextual, check_concept
 from equipoise.core import checks, kernels
 from equipoise.core.errors import InputError
+from equipoise.core.precision import double_precision
 from equipoise.core.reductions import largest, smallest
 from equipoise.core.results import TableCertificate
 from equipoise.core.rounding import EPS, ORDINARY, TINY, WEIGHTS, normalise
 from equipoise.games import JointPolicy, MatrixGame, Mixture, NormalFormGame, Profile
 
-#: Up to this many payoffs compiled kernels are ahead of NumPy's products.
-_COMPILED_UP_TO = 4096
-#: Batches of bimatrix games with so many payoffs are worth loading the kernel.
-_COMPILED_FROM = 20_000
+#: Up to this many payoffs compiled kernels are ahead of products of matrices: for many policies in
+#: one game, and for bimatrix games.
+_SHARED_UP_TO, _BIMATRIX_UP_TO = 400, 4096
 
 
 def certify_matrix(game: MatrixGame, policy: Any, concept: str) -> TableCertificate:
     """Gains of both players: the best pure reply to each strategy, minus its value."""
-    payoff = np.asarray(game.payoff, np.float64)
-    found = _compiled_gains(payoff, policy)
+    found = _gains_there(game.payoff, policy)
+    payoff: Any = game.payoff if found else np.asarray(game.payoff, np.float64)
+    if found is None:
+        found = _compiled_gains(payoff, policy)
     if found is None:
         if isinstance(policy, Mixture):
             return certify_contextual(as_terms(game), policy, concept)
@@ -47,28 +49,58 @@ def certify_matrix(game: MatrixGame, policy: Any, concept: str) -> TableCertific
     )
 
 
+def _gains_there(payoff: Any, policy: Any) -> list[Any] | None:
+    """Gains, bounds, values and rounding on the accelerator that holds game and policy, if any."""
+    if type(payoff) is np.ndarray:
+        return None
+    from equipoise.certificates._device import device_gains
+
+    if (found := device_gains(payoff, policy)) is None:
+        return None
+    parts, left = found
+    if len(left):
+        batch, shape = payoff.shape[:-2], payoff.shape[-2:]
+        own = [np.asarray(s.reshape(-1, n)[left]) for s, n in zip(policy, shape, strict=True)]
+        rest = _matrix_gains(np.asarray(payoff.reshape(-1, *shape)[left]), own)
+        with double_precision():
+            parts = [
+                old.reshape(-1, 2).at[left].set(new).reshape(*batch, 2)
+                for old, new in zip(parts, rest, strict=True)
+            ]
+    return parts
+
+
 def _compiled_gains(payoff: np.ndarray, policy: Any) -> np.ndarray | None:
     """(4, ..., 2): gains, bounds, values and rounding; None where the general way is needed.
 
-    That is for policies that broadcast, payoffs of unusual size, and whatever is to be refused.
+    That is for batches that broadcast along some of several axes, one large game that many policies
+    meet, payoffs of unusual size, and whatever is to be refused.
     """
-    kernel = kernels.load("matrix_gains")
     strategies = getattr(policy, "strategies", policy)
-    if kernel is None or type(strategies) not in (list, tuple) or len(strategies) != 2:
+    if type(strategies) not in (list, tuple) or len(strategies) != 2:
         return None
     (x, y), batch, (rows, columns) = strategies, payoff.shape[:-2], payoff.shape[-2:]
     if not (is_plain(payoff) and is_plain(x) and is_plain(y)):
         return None
-    if x.shape != (*batch, rows) or y.shape != (*batch, columns):
+    if x.shape[-1:] != (rows,) or y.shape[-1:] != (columns,):
         return None
-    size = rows * columns
-    if size > _COMPILED_UP_TO:
+    size, games = rows * columns, payoff.size // (rows * columns)
+    if x.shape[:-1] != batch or y.shape[:-1] != batch:
+        counts = {part.size // n for part, n in ((payoff, size), (x, rows), (y, columns))}
+        games = max(counts)
+        if len(counts - {1}) != 1 or (payoff.ndim == 2 and size > _SHARED_UP_TO):
+            return None  # products of matrices are ahead if one large game is met by many policies
+        batch = joint_batch_shape(batch, x.shape[:-1], y.shape[:-1])
+        if math.prod(batch) != games:
+            return None
+    seconds = 1e-8 + 1.5e-9 * size
+    kernel, _ = kernels.choose("matrix_gains", games * seconds)
+    if kernel is None:
         return None
-    games = payoff.size // size
     results = np.empty((4, games, 2))
     left = kernels.over_games(
-        kernel, games, 1e-8 + 3e-9 * size,
-        payoff.reshape(games, rows, columns), x.reshape(games, rows), y.reshape(games, columns),
+        kernel, games, seconds,
+        payoff.reshape(-1, rows, columns), x.reshape(-1, rows), y.reshape(-1, columns),
         2.0 * EPS * (rows + columns + 2 * WEIGHTS + 8), TINY, ORDINARY[1], results,
     )  # fmt: skip
     return None if left else results.reshape(4, *batch, 2)
@@ -167,7 +199,7 @@ def certify_normal_form(game: NormalFormGame, policy: Any, concept: str) -> Tabl
         gains[i] = table.restore(gain)
         bound = np.maximum(largest(own + step * size) - value + slack, gain)
         upper[i] = table.restore(bound, up=True)
-        rounding[i] = table.restore(step * largest(size) + slack, up=True)
+        rounding[i] = table.restore((step + 8 * EPS) * largest(size) + slack, up=True)
     last = (*range(1, gains.ndim), 0)
     return TableCertificate(
         gains=gains.transpose(last),
@@ -184,20 +216,20 @@ def _compiled_bimatrix(
 ) -> np.ndarray | None:
     """(4, ..., 2): gains, bounds, values and rounding of many bimatrix games; None for others."""
     batch, (rows, *others) = game.batch_shape, game.actions
-    work = math.prod(batch) * math.prod(game.actions)
-    if game.players != 2 or work < _COMPILED_FROM or math.prod(game.actions) > _COMPILED_UP_TO:
+    if game.players != 2 or math.prod(game.actions) > _BIMATRIX_UP_TO:
         return None
     if any(strategy.shape[:-1] != batch for strategy in profile):
         return None
-    kernel = kernels.load("bimatrix_gains")
+    columns, games = others[0], math.prod(batch)
+    seconds = 4e-9 * rows * columns
+    kernel, _ = kernels.choose("bimatrix_gains", games * seconds)
     if kernel is None:
         return None
-    columns, games = others[0], math.prod(batch)
     payoffs = np.ascontiguousarray(game.payoffs, np.float64).reshape(games, 2, rows, columns)
     x, y = (np.ascontiguousarray(s).reshape(games, -1) for s in profile)
     results = np.empty((4, games, 2))
     left = kernels.over_games(
-        kernel, games, 4e-9 * rows * columns, payoffs, x, y, step, TINY, ORDINARY[1], results
+        kernel, games, seconds, payoffs, x, y, step, TINY, ORDINARY[1], results
     )
     return None if left else results.reshape(4, *batch, 2)
 
@@ -244,7 +276,7 @@ def _certify_joint(game: NormalFormGame, policy: JointPolicy, concept: str) -> T
         bound = np.maximum(largest(swapped + step * size).sum(-1) - value + slack, gain)
         values[i] = table.restore_value(value)
         gains[i], upper[i] = table.restore(gain), table.restore(bound, up=True)
-        rounding[i] = table.restore(step * largest(size).sum(-1) + slack, up=True)
+        rounding[i] = table.restore((step + 8 * EPS) * largest(size).sum(-1) + slack, up=True)
     last = (*range(1, gains.ndim), 0)
     heard = "to each recommendation" if concept == "ce" else "before anything is recommended"
     return TableCertificate(

@@ -15,10 +15,13 @@ from equipoise.runs import FolderInUse, OtherConfig, Run
 Found = TypeVar("Found")
 
 
-def find_game(name: str, settings: Sequence[str] = (), argument: str = "game") -> Any:
+def find_game(
+    name: str, settings: Sequence[str] = (), argument: str = "game", trips: Path | None = None
+) -> Any:
     """The game in a file, or the game of that name in the catalogue, with settings "size=10".
 
-    `argument` is the field of the command that holds the name.
+    `argument` is the field of the command that holds the name. A network in a TNTP file comes with
+    a second one, of its `trips`.
 
     >>> find_game("hide-and-seek", ["size=4"]).actions
     (8, 16)
@@ -26,13 +29,30 @@ def find_game(name: str, settings: Sequence[str] = (), argument: str = "game") -
     import equipoise as eq
 
     if name in eq.games.names():
+        if trips is not None:
+            raise InputError("trips", "none with a named game", trips)
         return load_named(name, settings)
     path = Path(name)
     if "\0" in name or (not path.suffix and not path.exists()):
         raise InputError(argument, "a file or a named game", f"neither: {name!r}", hint(name))
+    if path.suffix.lower() == ".tntp":
+        return _find_network(path, settings, trips)
+    if trips is not None:
+        raise InputError("trips", "none: only networks in .tntp files have them", trips)
     if settings:
         raise InputError("set", "a named game", f"the file {name}")
     return eq.games.read(path)
+
+
+def _find_network(path: Path, settings: Sequence[str], trips: Path | None) -> Any:
+    """The network of two TNTP files, with the factors of tolls and distances."""
+    import equipoise as eq
+
+    if trips is None:
+        raise InputError("trips", f"a file of trips after {path}", "none")
+    factors = dict(map(setting, settings))
+    check_names("set", factors, ("toll_factor", "distance_factor"), "factors of a network")
+    return eq.games.read_tntp(path, trips, **factors)
 
 
 def load_named(name: str, settings: Sequence[str]) -> Any:

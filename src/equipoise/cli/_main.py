@@ -19,6 +19,7 @@ from equipoise.core.errors import InputError
 VERBS = {
     "solve": "Solve a game, and certify the answer.",
     "certify": "Say how much each player could gain by leaving a given policy.",
+    "toll": "Find tolls on a few links of a road network, and certify the flows they lead to.",
     "games": "List the named games, show one, or write it to a file.",
     "play": "Let two learners play random games, each seeing only its own actions and rewards.",
     "duel": "Play a game against a player that learns it, and you, while it plays.",

@@ -72,6 +72,8 @@ def write_run_page(folder: Path, *, anew: bool = False) -> Path | None:
     return page
 
 
+#: What a certificate of flows tells beside gains.
+_MEASURES = ("relative_gap", "relative_gap_upper", "average_excess", "largest_excess")
 #: Longer tables are cut on the screen, never in files and JSON.
 _ROWS = 20
 
@@ -82,6 +84,8 @@ def certificate_document(certificate: Any) -> dict[str, Any]:
     `nash_conv` and `exploitability` are words about Nash equilibria, and null of other concepts.
     """
     names = ("max_gain", "max_upper", "nash_conv", "exploitability", "exact")
+    if certificate.kind == "network":
+        names += ("relative_gap", "relative_gap_upper", "average_excess")
     measures = {name: getattr(certificate, name) for name in names}
     if certificate.concept != "nash":
         measures |= {"nash_conv": None, "exploitability": None}
@@ -100,6 +104,14 @@ def print_certificate(
         pairs.insert(0, ("worst game", ", ".join(str(int(i)) for i in worst)))
         title = f"Gains in {gaps.size:,} games"
     names = player_names(certificate.players, labels.get("players"))
+    if certificate.kind == "network":
+        names = names if certificate.players > 1 else ("mean traveller",)
+        pairs += [(n.replace("_", " "), float(getattr(certificate, n))) for n in _MEASURES]
+        if len(certificate.worst_path):
+            ways = [
+                " ".join(map(str, way)) for way in (certificate.worst_path, certificate.better_path)
+            ]
+            pairs += [("worst way, by nodes", ways[0]), ("better way", ways[1])]
     print_table(certificate_table(certificate, names), title)
     exact = "yes" if certificate.exact else "no: between the gain found and the bound proven"
     pairs += [("method", certificate.method), ("exact", exact)]

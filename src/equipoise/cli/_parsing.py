@@ -25,6 +25,8 @@ from equipoise.core.errors import InputError
 
 #: A game, in a file or by name.
 Game = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="GAME")]
+#: The trips of a network in a TNTP file.
+Trips = Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="[TRIPS]")]
 #: Settings such as size=10, any number of them.
 Settings = Annotated[
     tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE"), tyro.conf.UseAppendAction
@@ -101,7 +103,7 @@ class Option:
 
         >>> from equipoise.cli.solve import Solve
         >>> [option.flag for option in options(Solve)][:2]
-        ['GAME', '--tolerance']
+        ['GAME', 'TRIPS']
         """
         return self.path[-1].upper() if self.positional else f"--{self.key}"
 

@@ -29,10 +29,10 @@ from equipoise.cli._output import (
     solution_document,
     write_run_page,
 )
-from equipoise.cli._parsing import COMMON, CommonOptions, Game, Settings, check_names
+from equipoise.cli._parsing import COMMON, CommonOptions, Game, Settings, Trips, check_names
 from equipoise.core.errors import InputError
 from equipoise.report import RunFolder, format_value, page_of, record_of
-from equipoise.runs import Record, Run, Table
+from equipoise.runs import Record, Run, Table, progress
 from equipoise.runs.environment import describe_environment
 
 #: The file of the policy in a run folder.
@@ -53,28 +53,34 @@ class Solve:
       equipoise solve battle-of-the-sexes --all
       equipoise solve colonel-blotto --out policy.json --report report.html
       equipoise solve two-roads --set agents=1000 --option objective=welfare
-      equipoise solve two-roads --option objective=welfare --option sense=min --tolerance 0.05
+      equipoise solve two-roads --objective welfare --option sense=min
+      equipoise solve two-roads --concept optimum
       equipoise solve public-good --run runs/public-good
       equipoise solve batch.npz --json > solution.json
+      equipoise solve net.tntp trips.tntp --tolerance 1e-12 --out flows.tntp --report map.html
+      equipoise solve net.tntp trips.tntp --concept optimum
     """
 
-    #: A file (.nfg, .npz, .csv or .toml), or a name that `equipoise games` lists.
+    #: A file (.nfg, .npz, .csv, .toml or .tntp), or a name that `equipoise games` lists.
     game: Game
+    #: The trips of a road network whose links are in a .tntp file.
+    trips: Trips = None
     #: What counts as solved: no player can gain more than this, in units of reward. A small part of
-    #: the range of payoffs if not given.
+    #: the range of payoffs if not given. Of networks: the relative gap, 1e-10 if not given.
     tolerance: float | None = None
     #: Which equilibrium of a general-sum game: nash, ce (correlated), cce (coarse correlated), or
-    #: logit (quantal response, with --option rationality=NUMBER). Default: nash, and cce for games
-    #: of many agents.
+    #: logit (quantal response, with --option rationality=NUMBER). Of an aggregative game or a
+    #: network: nash, or optimum, the social optimum. Default: nash, and cce for games of many
+    #: agents.
     concept: str | None = None
     #: What the equilibrium is best for: welfare, egalitarian, entropy, or one weight for each
-    #: player as [1, 2]; of aggregative games welfare, loss or regret. Any if not given.
+    #: player as [1, 2]; of aggregative games welfare, egalitarian, loss or regret. Any by default.
     objective: str | None = None
     #: Seconds after which the best policy so far is returned.
     time_limit: float | None = None
     #: List all extreme equilibria of two players, or all pure ones of more.
     all: bool = False
-    #: Save the policy to this .json or .npz file.
+    #: Save the policy to this .json or .npz file, or the flows of a network to a .tntp file.
     out: Path | None = None
     #: Write an HTML report to this file.
     report: Path | None = None
@@ -84,11 +90,11 @@ class Solve:
     set: Settings = ()
     #: Set an option of the solver; may be repeated. Of Markov games: max_sweeps=NUMBER. Of normal
     #: forms: method=logit, start=LABEL (Lemke-Howson), rationality=NUMBER (with concept logit). Of
-    #: aggregative games: objective=regret (any equilibrium), welfare or loss; sense=max or min
-    #: (with welfare: the best or the worst); spacing=NUMBER, the side of the cells, and with it how
-    #: near to Nash; epsilon=NUMBER, seek among all epsilon-Nash profiles; welfare=ARRAY or
-    #: loss=ARRAY, worth by type and action; method=backward or state-wise (Markov games);
-    #: slack=NUMBER or printed, rounding=vertex or sample, key=NUMBER (to compare with the paper).
+    #: aggregative games: objective=regret (any one), welfare, egalitarian or loss; sense=max
+    #: or min (the best or the worst); welfare=ARRAY or loss=ARRAY, worth by type and action;
+    #: spacing=NUMBER, the side of the first cells; potential=true or false; method=backward or
+    #: state-wise (Markov games). To compare with the paper: slack=NUMBER, lemma or printed, with
+    #: epsilon=NUMBER; rounding=vertex or sample, key=NUMBER.
     option: Settings = ()
     common: CommonOptions = COMMON
 
@@ -96,10 +102,12 @@ class Solve:
         """Solve, save, show."""
         check_tolerance(self.tolerance)
         check_suffix("report", self.report, ".html", ".htm")
-        check_suffix("out", self.out, ".json", ".npz")
+        check_suffix("out", self.out, ".json", ".npz", ".tntp")
         if self.run is not None:
             check_folder(self.run)
-        game = find_game(self.game, self.set)
+        game = find_game(self.game, self.set, trips=self.trips)
+        if game.kind != "network":
+            check_suffix("out", self.out, ".json", ".npz")
         if self.all:
             return self._show_all(game)
         options = dict(setting(text, "option") for text in self.option)
@@ -115,7 +123,10 @@ class Solve:
         seconds = time.perf_counter() - begun
         policy = eq.games.policy_from_plain((record.solution or {})["policy"])
         if self.out is not None:
-            eq.write_policy(make_folder_of(self.out), policy)
+            if self.out.suffix.lower() == ".tntp":
+                eq.games.write_flows(make_folder_of(self.out), game, policy)
+            else:
+                eq.write_policy(make_folder_of(self.out), policy)
         if self.report is not None:
             session = {"started": "", **describe_environment()}
             place = (Path(self.game), self.game, record.config, record, [], [session], seconds)
@@ -134,6 +145,10 @@ class Solve:
         if self.game not in eq.games.names():  # another file of that name is another game
             with open(self.game, "rb") as file:
                 config["game_sha256"] = hashlib.file_digest(file, "sha256").hexdigest()
+        if self.trips is not None:
+            with open(self.trips, "rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+                config |= {"trips": str(self.trips), "trips_sha256": digest}
         if (self.run / "config.json").exists():
             with Run.open(self.run, config) as run:  # refuses another run before any work
                 if run.finished:
@@ -206,7 +221,11 @@ def _solve(game: Any, options: dict[str, Any]) -> Any:
     """A solution; of a crowd a study, which compares it with other equilibria."""
     solver = eq.aggregative.study if game.kind.startswith("aggregative") else eq.solve
     with naming("option", set(_options_of(game)) - {"concept", "objective", "time_limit"}):
-        return solver(game, **options)
+        if solver is eq.solve:
+            return solver(game, **options)
+        with progress("solving") as line:
+            told = {"progress": lambda found: line.advance(**found)}
+            return solver(game, **told, **options)
 
 
 def _options_of(game: Any) -> list[str]:
@@ -225,13 +244,13 @@ def _check_options(game: Any, options: Mapping[str, Any]) -> None:
     objective = options.get("objective", "regret")
     valued, found = objective in ("welfare", "loss"), f"objective={objective}"
     rounding, slack = options.get("rounding", "vertex"), options.get("slack")
-    replaced = f"slack={slack}, which replaces it"
+    fair = objective in ("welfare", "egalitarian")
     needed = {
-        "sense": (objective == "welfare", "objective=welfare", found),
+        "sense": (fair, "objective=welfare or egalitarian", found),
         "epsilon": (
-            valued and slack is None,
-            "objective=welfare or loss, and without slack",
-            replaced if valued else found,
+            valued and slack == "lemma",
+            "objective=welfare or loss, and slack=lemma",
+            f"slack={slack}" if valued else found,
         ),
         "method": (
             valued or slack == "printed",

@@ -19,6 +19,7 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
+from equipoise.core.devices import on_accelerator
 from equipoise.core.errors import InputError
 from equipoise.core.machine import memory
 from equipoise.core.reductions import total
@@ -112,7 +113,7 @@ def first_index(mask: np.ndarray | np.bool_) -> tuple[int, ...]:
 
 def check_finite(name: str, array: Any) -> None:
     """Refuse NaN and infinities, naming the first."""
-    if is_traced(array):
+    if is_traced(array) or (on_accelerator(array) and bool(jnp.isfinite(array).all())):
         return
     values = np.asarray(array)
     bad = ~np.isfinite(values)

@@ -5,13 +5,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar, Generic, TypeVar, final
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, final
 
 import numpy as np
 
-from equipoise.core.errors import InputError
 from equipoise.core.reductions import largest, total
 
+#: An array of NumPy's, or one of JAX's on an accelerator.
+Array: TypeAlias = np.ndarray | Any
 #: The kind of policy of a solution.
 P = TypeVar("P")
 
@@ -105,28 +106,29 @@ class Certificate(ABC):
     def exact(self) -> bool:
         """Whether both sides of every gain agree, up to 1e-6 of the gain or to rounding."""
         # Where the bracket is as wide as rounding, its own width is rounded too.
-        slack = np.maximum(EXACT * np.abs(self.gains), 1.0625 * self.rounding) + SMALLEST
-        return bool(np.all(self.upper - self.gains <= slack))
+        gains, upper = np.asarray(self.gains), np.asarray(self.upper)
+        slack = np.maximum(EXACT * np.abs(gains), np.multiply(1.0625, self.rounding)) + SMALLEST
+        return bool(np.all(upper - gains <= slack))
 
     @property
-    def max_gain(self) -> np.ndarray | np.float64:
+    def max_gain(self) -> Array:
         """Largest gain of any player: the epsilon of epsilon-Nash."""
         return largest(self.gains)
 
     @property
-    def max_upper(self) -> np.ndarray | np.float64:
+    def max_upper(self) -> Array:
         """Largest proven bound on the gain of any player."""
         return largest(self.upper)
 
     @property
-    def nash_conv(self) -> np.ndarray | np.float64:
+    def nash_conv(self) -> Array:
         """Sum of the gains of all players."""
         return total(self.gains)
 
     @property
-    def exploitability(self) -> np.ndarray | np.float64:
+    def exploitability(self) -> Array:
         """`nash_conv` divided by the number of players."""
-        return self.nash_conv / self.players
+        return np.divide(self.nash_conv, self.players)
 
     @abstractmethod
     def __getitem__(self, index: Any) -> "Certificate":
@@ -136,7 +138,11 @@ class Certificate(ABC):
         """Words, numbers and arrays by name; `certificates.certificate_from_plain` reads them."""
         stored: Any = self
         content = {f.name: getattr(self, f.name) for f in fields(stored)}
-        return {"kind": self.kind} | {k: v for k, v in content.items() if v is not None}
+        return {"kind": self.kind} | {
+            name: np.asarray(value) if hasattr(value, "devices") else value
+            for name, value in content.items()
+            if value is not None
+        }
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> "Certificate":
@@ -208,14 +214,14 @@ class TableCertificate(Certificate):
     """
 
     kind: ClassVar[str] = "table"
-    gains: np.ndarray
-    upper: np.ndarray
-    value: np.ndarray
+    gains: Array
+    upper: Array
+    value: Array
     method: str
     concept: str = "nash"
     state_gains: np.ndarray | None = None
     state_upper: np.ndarray | None = None
-    rounding: np.ndarray | float = 0.0
+    rounding: Array = 0.0
 
     def __post_init__(self) -> None:
         _check_one_shape("gains", self.gains, "upper", self.upper)
@@ -363,7 +369,7 @@ class Status:
     #: What happened, in a sentence.
     message: str
     #: (...) bool: which games of the batch met the tolerance.
-    solved: np.ndarray
+    solved: Array
 
     def __post_init__(self) -> None:
         try:
@@ -371,7 +377,8 @@ class Status:
         except ValueError:
             known = ", ".join(Outcome)
             raise ValueError(f"name: expected one of {known}, found {self.name!r}") from None
-        object.__setattr__(self, "solved", np.asarray(self.solved, bool))
+        if type(self.solved) is np.ndarray or not hasattr(self.solved, "devices"):
+            object.__setattr__(self, "solved", np.asarray(self.solved, bool))
 
     @property
     def ok(self) -> bool:
@@ -415,12 +422,12 @@ class Solution(Generic[P]):
     #: What the policy is worth, with the game's batch axes, and a last axis of states in Markov
     #: games: to the first player of a zero-sum game, to every player (on the last axis) of a
     #: general-sum game, and to the mean agent of a crowd.
-    value: np.ndarray
+    value: Array
     certificate: Certificate
     status: Status
     #: Largest gain allowed, in units of reward: one for all games, or one for each of a batch.
     #: NaN where none was asked for.
-    tolerance: np.ndarray | float = np.nan
+    tolerance: Array = np.nan
     #: What the solver counted on the way: iterations, fallbacks, seconds.
     stats: dict[str, Any] = field(default_factory=dict)
 
@@ -446,23 +453,3 @@ class Solution(Generic[P]):
             "tolerance": np.asarray(self.tolerance),
             "stats": stats,
         }
-
-
-#: Kinds of certificates, by the word of their plain form.
-_CERTIFICATES = {kind.kind: kind for kind in (TableCertificate, AggregativeCertificate)}
-
-
-def certificate_from_plain(plain: Mapping[str, Any]) -> Certificate:
-    """The certificate that `Certificate.to_plain` described.
-
-    **Example**
-
-    >>> import equipoise as eq
-    >>> certificate = eq.certify(eq.MatrixGame([[1, -1], [-1, 1]]), ([1, 0], [1, 0]))
-    >>> eq.certificates.certificate_from_plain(certificate.to_plain()) == certificate
-    True
-    """
-    kind = plain.get("kind")
-    if kind not in _CERTIFICATES:
-        raise InputError("certificate", f"a kind among {', '.join(_CERTIFICATES)}", repr(kind))
-    return _CERTIFICATES[kind].from_plain(plain)

@@ -10,10 +10,13 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from equipoise.core import checks
+from equipoise.core.devices import on_accelerator
 from equipoise.core.errors import InputError
+from equipoise.core.precision import double_precision
 
 
 class _WriteOnce(type(eqx.Module)):
@@ -81,8 +84,10 @@ def frozen(tree: Any) -> Any:
     return jax.tree.map(_freeze, tree)
 
 
-def read_only(name: str, value: Any, *, booleans: bool = True) -> Any:
+def read_only(name: str, value: Any, *, booleans: bool = True, on_device: bool = False) -> Any:
     """`value` as a read-only float64 array; a JAX tracer is kept as it is.
+
+    With `on_device`, an array on an accelerator stays there.
 
     The array is copied only if somebody else could write to it: one that is read-only already,
     down to the memory it views, is shared.
@@ -92,6 +97,11 @@ def read_only(name: str, value: Any, *, booleans: bool = True) -> Any:
     """
     if checks.is_traced(value):
         return value
+    if on_device and on_accelerator(value):
+        if not np.can_cast(value.dtype, np.float64, "same_kind"):
+            raise InputError(name, "real numbers", f"dtype {value.dtype}")
+        with double_precision():
+            return value.astype(jnp.float64)
     array = checks.as_float_array(name, value, copy=False, booleans=booleans)
     fresh = isinstance(value, list | tuple) or getattr(value, "dtype", None) != array.dtype
     return _freeze(array if fresh else _unshared(array))

@@ -25,8 +25,8 @@ class Crowd(Act):
     steps = (*WANTED, "a map of the first day")
 
     def config(self, settings: Settings) -> dict[str, Any]:
-        """The city, and the side of the cells."""
-        return {"game": "bus-or-car", "agents": 100_000, "spacing": 0.0005}
+        """The city."""
+        return {"game": "bus-or-car", "agents": 100_000}
 
     def play(self, config: dict[str, Any], run: Run, tell: Tell) -> Record:
         """A city of commuters who matter to each other only through how many of them ride."""
@@ -35,8 +35,7 @@ class Crowd(Act):
         solutions, seconds = {}, []
         for name, options in WANTED.items():
             tell(name)
-            how = {"spacing": config["spacing"], **options}
-            solutions[name], taken = timed(lambda how=how: eq.solve(game, **how))
+            solutions[name], taken = timed(lambda options=options: eq.solve(game, **options))
             seconds.append(taken)
         tell(self.steps[-1])
         points = eq.aggregative.equilibria(game.stage(0, 0))

@@ -19,25 +19,32 @@ if TYPE_CHECKING:
     from equipoise.games._continuous import RewardFunction as RewardFunction
     from equipoise.games._continuous_terms import PolynomialTerms as PolynomialTerms
     from equipoise.games._decoupled import DecoupledMarkovGame as DecoupledMarkovGame
+    from equipoise.games._flow_policy import FlowPolicy as FlowPolicy
     from equipoise.games._game import Game as Game
     from equipoise.games._game import Labels as Labels
     from equipoise.games._interactions import Interactions as Interactions
     from equipoise.games._markov import MarkovGame as MarkovGame
     from equipoise.games._matrix import MatrixGame as MatrixGame
+    from equipoise.games._network import NetworkGame as NetworkGame
     from equipoise.games._normal import NormalFormGame as NormalFormGame
+    from equipoise.games._oracle import OracleGame as OracleGame
     from equipoise.games._policies import AggregativePolicy as AggregativePolicy
     from equipoise.games._policies import ContinuousPolicy as ContinuousPolicy
     from equipoise.games._policies import JointPolicy as JointPolicy
     from equipoise.games._policies import Mixture as Mixture
-    from equipoise.games._policies import Policy as Policy
     from equipoise.games._policies import Profile as Profile
     from equipoise.games._policies import policy_from_plain as policy_from_plain
+    from equipoise.games._policy import Policy as Policy
     from equipoise.games.catalogue import describe as describe
     from equipoise.games.catalogue import load as load
     from equipoise.games.catalogue import names as names
+    from equipoise.games.files import flows_of_table as flows_of_table
     from equipoise.games.files import read as read
+    from equipoise.games.files import read_flows as read_flows
     from equipoise.games.files import read_policy as read_policy
+    from equipoise.games.files import read_tntp as read_tntp
     from equipoise.games.files import write as write
+    from equipoise.games.files import write_flows as write_flows
     from equipoise.games.files import write_policy as write_policy
 
 #: Public name -> the module it is defined in; None for a module of this package.
@@ -59,13 +66,21 @@ _PUBLIC: dict[str, str | None] = {
     "ContinuousGame": "equipoise.games._continuous",
     "PolynomialTerms": "equipoise.games._continuous_terms",
     "RewardFunction": "equipoise.games._continuous",
+    # roads
+    "NetworkGame": "equipoise.games._network",
+    "OracleGame": "equipoise.games._oracle",
+    "read_tntp": "equipoise.games.files",
+    "read_flows": "equipoise.games.files",
+    "write_flows": "equipoise.games.files",
+    "flows_of_table": "equipoise.games.files",
     # what is played
-    "Policy": "equipoise.games._policies",
+    "Policy": "equipoise.games._policy",
     "Profile": "equipoise.games._policies",
     "JointPolicy": "equipoise.games._policies",
     "Mixture": "equipoise.games._policies",
     "ContinuousPolicy": "equipoise.games._policies",
     "AggregativePolicy": "equipoise.games._policies",
+    "FlowPolicy": "equipoise.games._flow_policy",
     "policy_from_plain": "equipoise.games._policies",
     "read_policy": "equipoise.games.files",
     "write_policy": "equipoise.games.files",

@@ -14,6 +14,7 @@ import jax
 import numpy as np
 
 from equipoise.core import checks
+from equipoise.core.errors import InputError
 from equipoise.core.precision import double_precision
 
 #: What a function that was not written for arrays of points raises when given them.
@@ -163,6 +164,39 @@ def estimate_slope(
             slope = slope + (0.5 * rise.sum() if variation else rise)
         found = max(found, float(np.max(slope)))
     return 1.1 * found
+
+
+#: By what region rewards can change how fast: (low, high) -> (types, actions) or what broadcasts.
+Slopes = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+def as_lipschitz(
+    value: Any, shape: tuple[int, int], low: np.ndarray, high: np.ndarray
+) -> tuple[float, Slopes | None]:
+    """The largest constant over the box, and the constants by action and region if there are any.
+
+    `value` is a number, an array that broadcasts to (types, actions), or a function of the edges
+    (low, high) of a region that returns either.
+    """
+    meaning = "(agents or types, actions)"
+
+    def checked(found: Any) -> np.ndarray:
+        array = np.asarray(checks.as_float_array("lipschitz", found), np.float64)
+        alike = zip(array.shape[::-1], shape[::-1], strict=False)
+        if array.ndim > 2 or any(own not in (1, full) for own, full in alike):
+            expected = f"a number, or an array that broadcasts to {shape}, {meaning}"
+            raise InputError("lipschitz", expected, f"shape {array.shape}")
+        checks.check_finite("lipschitz", array)
+        checks.check_range("lipschitz", float(array.min()), 0.0, np.inf, high_open=True)
+        return array
+
+    if callable(value):
+        return float(checked(value(low, high)).max()), lambda low, high: checked(value(low, high))
+    if np.ndim(value) == 0:
+        checks.check_range("lipschitz", value, 0.0, np.inf, high_open=True)
+        return float(value), None
+    array = checked(value)
+    return float(array.max()), lambda low, high: array
 
 
 def check_within(name: str, values: np.ndarray, bounds: Sequence[float]) -> None:

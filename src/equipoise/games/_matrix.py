@@ -16,8 +16,9 @@ class MatrixGame(BatchedGame):
     """A two-player zero-sum game: the row player gets `payoff[a, b]`, the column player minus it.
 
     Leading axes are batch axes: an array of shape (100_000, 3, 3) is a hundred thousand games.
-    The payoffs are kept in float64. The object is immutable and a JAX pytree. `labels` names the
-    players and their actions.
+    The payoffs are kept in float64. A JAX array on an accelerator stays there, and so does what
+    `solve` and `certify` make of it; others become NumPy arrays. The object is immutable and a JAX
+    pytree. `labels` names the players and their actions.
 
     **Example**
 
@@ -32,7 +33,7 @@ class MatrixGame(BatchedGame):
     labels: Labels = eqx.field(static=True)
 
     def __init__(self, payoff: Any, *, labels: Any = None):
-        payoff = read_only("payoff", payoff)
+        payoff = read_only("payoff", payoff, on_device=True)
         checks.check_ndim("payoff", payoff, 2, "(..., rows, columns)")
         checks.check_finite("payoff", payoff)
         self.payoff = payoff

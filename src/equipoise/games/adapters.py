@@ -220,7 +220,7 @@ def to_quantecon(game: MatrixGame | NormalFormGame) -> Any:
     quantecon = import_extra("quantecon.game_theory", "QuantEcon", "quantecon")
     payoffs = _payoffs(game)
     arrays = [payoffs[i].transpose(_own_first(i, len(payoffs))) for i in range(len(payoffs))]
-    return quantecon.NormalFormGame([quantecon.Player(np.ascontiguousarray(a)) for a in arrays])
+    return quantecon.NormalFormGame([quantecon.Player(np.array(a, order="C")) for a in arrays])
 
 
 def from_quantecon(game: Any) -> MatrixGame | NormalFormGame:

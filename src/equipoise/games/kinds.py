@@ -21,6 +21,8 @@ KINDS = {
     "contextual": ("equipoise.games._contextual", "ContextualGame"),
     "decoupled-markov": ("equipoise.games._decoupled", "DecoupledMarkovGame"),
     "continuous": ("equipoise.games._continuous", "ContinuousGame"),
+    "network": ("equipoise.games._network", "NetworkGame"),
+    "oracle": ("equipoise.games._oracle", "OracleGame"),
 }
 
 

@@ -30,14 +30,16 @@ def pictures_of(record: Record | None) -> list[Picture]:
     where it should end; `share/WHO`, (actions,), is how many of a type play what; `strength_total`
     or `strength`, (agents, agents), is who matters to whom; `map/aggregate`, `map/welfare`,
     `map/gain` and `map/region` are equilibria, of which `map/chosen` is one; `aggregate`, (steps,
-    states, coordinates), is one.
+    states, coordinates), is one; `design/outcome` is what each value of `design/PARAMETER` led to.
+    `network/load` and `network/tolls` are those of links from `network/tails` to `network/heads`.
 
     >>> [picture.alt for picture in pictures_of(Record("x", arrays={"payoff": [[1, -1]]}))]
     ['heat map of the 1 by 2 payoff matrix']
     """
     if record is None:
         return []
-    drawers = (_payoff, _path, _policies, _values, _shares, _interactions, _equilibria, _aggregate)
+    drawers = (_payoff, _path, _policies, _values, _shares, _interactions, _equilibria)
+    drawers += (_aggregate, _design, _network)
     return [picture for draw in drawers for picture in draw(record)]
 
 
@@ -226,6 +228,42 @@ def _aggregate(record: Record) -> list[Picture]:
         options = {"title": f"aggregate{which}", "xlabel": "step", "ylabel": "state"}
         figure = figures.heat_map(aggregate[..., k].T, **options)
         found.append(Picture(figure, f"heat map of the aggregate by step and state{which}"))
+    return found
+
+
+def _network(record: Record) -> list[Picture]:
+    """Maps of a road network, by flow over capacity and by toll."""
+    names = ("positions", "tails", "heads")
+    if any(f"network/{name}" not in record.arrays for name in names):
+        return []
+    arrays = {name: record.arrays[f"network/{name}"] for name in names}
+    found = []
+    for name, what in (("load", "flow / capacity"), ("tolls", "toll")):
+        values = record.arrays.get(f"network/{name}")
+        if values is not None:
+            busiest = int(np.argmax(values))
+            ends = f"{arrays['tails'][busiest]} to {arrays['heads'][busiest]}"
+            figure = figures.network_map(**arrays, values=values, title=what, what=what)
+            alt = (
+                f"map of the network by {what}; the largest is {format_value(values[busiest], 3)} "
+            )
+            found.append(Picture(figure, f"{alt}from {ends}", f"Links coloured by {what}."))
+    return found
+
+
+def _design(record: Record) -> list[Picture]:
+    outcome = record.arrays.get("design/outcome")
+    if outcome is None or not len(outcome):
+        return []
+    found, best = [], int(np.argmax(outcome))
+    for key, values in record.arrays.items():
+        name = key.removeprefix("design/")
+        if name in (key, "outcome"):
+            continue
+        alt = f"outcome against {name}; the best is {format_value(float(outcome[best]), 4)} at "
+        alt += format_value(float(values[best]), 4)
+        caption = "Each point is a game that was solved and certified."
+        found.append(Picture(figures.outcomes(values, outcome, name=name), alt, caption))
     return found
 
 

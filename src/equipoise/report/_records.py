@@ -10,6 +10,8 @@ from equipoise.core import Solution
 from equipoise.report._tables import agents_of, format_value, player_names
 from equipoise.runs import Record, Table
 
+#: Networks of more nodes without positions are not drawn.
+_DRAWN = 1000
 #: Longer tables of very many agents are cut; the solution holds all.
 _ROWS = 24
 
@@ -171,10 +173,10 @@ def _markov_crowd(game: Any, found: Any) -> Parts:
 def _others(found: Any) -> dict[str, Table]:
     """The solution beside the other equilibria of a study."""
     compared = getattr(found, "comparison", ())
-    rows = [(one.name, one.aggregate, one.gain, one.value) for one in compared]
-    columns = ("", "aggregate", "largest gain (ε)", "mean reward")
+    rows = [(one.name, one.aggregate, one.gain, one.value, one.note) for one in compared]
+    columns = ("", "aggregate", "largest gain (ε)", "mean reward", "after a small push")
     if all(row[1] is None for row in rows):  # in a Markov game there is one in every state
-        rows = [(row[0], *row[2:]) for row in rows]
+        rows = [(row[0], *row[2:4]) for row in rows]
         columns = ("", columns[2], "mean reward, over starting states")
     return {"against_other_equilibria": _cut(columns, rows)} if rows else {}
 
@@ -199,9 +201,52 @@ def _cut(columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> Table:
     return Table(columns, [*rows[:_ROWS], (rest, *[None] * (len(columns) - 1))])
 
 
+def _network(game: Any, solution: Solution) -> Parts:
+    """Flows on a network: the measures of planners, and its busiest links."""
+    flows, certificate = solution.policy.total, solution.certificate
+    scalars = {"links": game.links, "populations": len(game.demand)}
+    scalars |= {"total cost": game.total_cost(flows)}
+    if certificate.kind == "network":
+        names = ("relative_gap", "average_excess", "largest_excess")
+        scalars |= {name.replace("_", " "): float(getattr(certificate, name)) for name in names}
+    else:
+        scalars["drivers"] = game.players
+    scalars |= {"potential": solution.stats["potential"]} if "potential" in solution.stats else {}
+    part = np.where(game.capacity > 0.0, flows / np.where(game.capacity > 0, game.capacity, 1), 0.0)
+    busiest = np.argsort(-part, kind="stable").tolist()
+    cost = game.times(flows)
+    rows = [
+        (f"{game.tails[k]} to {game.heads[k]}", *(float(a[k]) for a in (flows, part, cost)))
+        for k in busiest
+    ]
+    tables = {"busiest_links": _cut(("link", "flow", "flow / capacity", "cost"), rows)}
+    arrays = {"network/tails": game.tails, "network/heads": game.heads, "network/load": part}
+    arrays |= {"network/tolls": game.tolls} if game.tolls.any() else {}
+    places = _places(game) if game.positions is None else game.positions
+    arrays |= {} if places is None else {"network/positions": places}
+    return Parts(scalars, arrays, tables)
+
+
+def _places(game: Any) -> np.ndarray | None:
+    """Where to draw nodes without positions: by the slowest waves of the network (Hall 1970)."""
+    known = np.union1d(game.tails, game.heads)
+    if len(known) > _DRAWN:
+        return None
+    ends = np.searchsorted(known, game.tails), np.searchsorted(known, game.heads)
+    weights = np.zeros((len(known), len(known)))
+    weights[ends] = 1.0
+    weights = np.maximum(weights, weights.T)
+    np.fill_diagonal(weights, 0.0)
+    scale = 1.0 / np.sqrt(np.maximum(weights.sum(1), 1.0))
+    _, waves = np.linalg.eigh(np.eye(len(known)) - scale[:, None] * weights * scale)
+    places = np.zeros((game.nodes, 2))
+    places[known] = (scale[:, None] * waves[:, 1:3])[:, : min(2, len(known) - 1)]
+    return places
+
+
 def _nothing(game: Any, solution: Solution) -> Parts:
     """Many agents, whose policies no table shows."""
-    return Parts({"agents": game.agents})
+    return Parts({"agents": getattr(game, "agents", game.players)})
 
 
 #: Kind of game -> what its record holds beside the solution.
@@ -214,6 +259,8 @@ KINDS: dict[str, Callable[[Any, Any], Parts]] = {
     "contextual": _nothing,
     "decoupled-markov": _nothing,
     "continuous": _nothing,
+    "network": _network,
+    "oracle": _nothing,
 }
 
 

@@ -68,7 +68,8 @@ def _crowd(record: Record, others: str) -> Story:
 
 _ONE_STEP = (
     "Every equilibrium lies in a feasible cell of the grid of aggregates. One was sought, rounded "
-    "to whole agents and certified in every region of such cells."
+    "to whole agents and certified in every region of such cells. It is stable if best replies "
+    "lead back to it after a small push."
 )
 _MARKOV = "The same game solved for the largest and for the smallest mean reward."
 
@@ -138,6 +139,16 @@ def _evaluation(record: Record) -> Story:
     )
 
 
+def _designed(record: Record) -> Story:
+    return Story(
+        title="Incentives",
+        lead="Each point is a game of its own, solved and certified; equilibria that missed their "
+        "tolerance are left out.",
+        text=f"What the search says: {status_of(record)}.",
+        captions={"tried": "The best parameters tried."},
+    )
+
+
 #: Kind of a record -> what is said of it.
 STORIES: dict[str, Callable[[Record], Story]] = {
     "matrix": _solved,
@@ -147,12 +158,15 @@ STORIES: dict[str, Callable[[Record], Story]] = {
     "aggregative-markov": lambda record: _crowd(record, _MARKOV),
     "offline": _offline,
     "evaluate": _evaluation,
+    "design": _designed,
 }
 
 #: Names in records and configs -> words; names that are not here are shown as they are.
 WORDS = {
     # Numbers of records.
     "stats.agents": "agents",
+    "stats.best_equilibrium": "welfare of the best equilibrium found",
+    "stats.best_possible": "objective that no equilibrium exceeds",
     "stats.bound": "largest gain, at most",
     "stats.cells": "cells of the grid of aggregates",
     "stats.classes": "classes of agents who play alike",
@@ -167,12 +181,17 @@ WORDS = {
     "stats.iterations": "iterations",
     "stats.lipschitz": "Lipschitz constant of rewards",
     "stats.lipschitz_estimated": "whether it was estimated",
+    "stats.method": "found by",
+    "stats.objective": "objective",
+    "stats.optimum": "welfare of the social optimum found",
     "stats.own_gap": "gap of the log's own play in the fitted model",
     "stats.parameters": "parameters of a critic",
     "stats.pivots": "pivots",
     "stats.plan_seconds": "seconds of planning",
     "stats.planning_bound": "largest gain promised by planning",
     "stats.plans": "times planned",
+    "stats.price_of_anarchy": "price of anarchy",
+    "stats.price_of_stability": "price of stability",
     "stats.programs": "linear programs solved",
     "stats.rank": "interaction rank",
     "stats.relaxed": "factor that the tolerance had to grow by",
@@ -187,6 +206,7 @@ WORDS = {
     "stats.tolerance": "tolerance of best replies",
     "stats.types": "types of agents",
     "stats.visited_cells": "cells visited",
+    "stats.worst_equilibrium": "welfare of the worst equilibrium found",
     "stats.welfare": "welfare",
     # Curves.
     "average_gap": "gap of the average policies",

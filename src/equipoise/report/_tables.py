@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from equipoise.core.errors import InputError
-from equipoise.core.results import Certificate, certificate_from_plain
+from equipoise.core.network_results import certificate_from_plain
+from equipoise.core.results import Certificate
 from equipoise.report._folders import RunFolder
 from equipoise.runs import Record, Table
 
@@ -208,6 +209,7 @@ CONCEPTS = {
     "nash": "Nash: everybody plays independently",
     "cce": "coarse correlated: whoever leaves decides before anything is drawn",
     "ce": "correlated: whoever leaves has been told its own part",
+    "optimum": "optimum: gains at marginal costs, which count what a traveller costs the others",
 }
 IN_MODEL = "in the fitted model"
 

@@ -31,6 +31,7 @@ __all__ = [
     "histogram",
     "interaction_map",
     "learning_curves",
+    "network_map",
     "policy_bars",
     "simplex_plot",
 ]
@@ -313,6 +314,33 @@ def interaction_map(
     )
 
 
+def outcomes(values: Any, outcome: Any, *, name: str = "parameter", title: str = "") -> Any:
+    """What each value of a parameter led to; the best is a star.
+
+    **Example**
+
+    >>> from equipoise.report import figures
+    >>> figure = figures.outcomes([0.0, 0.1, 0.2], [1.0, 3.0, 2.0], name="toll")
+    >>> figure.axes[0].get_xlabel()
+    'toll'
+    """
+    x, y = np.asarray(values, float), np.asarray(outcome, float)
+    if x.ndim != 1 or not x.size or x.shape != y.shape:
+        found = f"{x.shape} and {y.shape}"
+        raise ValueError(f"values: expected one number for each outcome, found shapes {found}")
+    order, best = np.argsort(x, kind="stable"), int(y.argmax())
+    with canvas(5.2, 3.4) as (figure, axes):
+        # With several parameters, several outcomes belong to one value.
+        line = "o-" if len(np.unique(x)) == len(x) else "o"
+        axes.plot(x[order], y[order], line, color=COLOURS[0], ms=4, lw=1.2, label="games solved")
+        axes.plot(x[best], y[best], "*", color=COLOURS[1], ms=15, label="best")
+        axes.set(xlabel=label(name), ylabel="outcome")
+        axes.set_title(label(title))
+        axes.grid(True, color="#808080", alpha=0.25, lw=0.6)
+        axes.legend(frameon=False)
+    return figure
+
+
 def equilibrium_map(
     aggregates: Any,
     welfare: Any,
@@ -385,3 +413,43 @@ def _shade(axes: Any, regions: np.ndarray, flat: bool) -> None:
         else:
             corners = np.array([low[:2], [high[0], low[1]], high[:2], [low[0], high[1]]])
             axes.fill(*corners.T, color=COLOURS[0], alpha=0.15, lw=0)
+
+
+def network_map(
+    positions: Any, tails: Any, heads: Any, values: Any, *, title: str = "", what: str = ""
+) -> Any:
+    """A road network with its links coloured, and drawn wider, by a value; one lane each way.
+
+    **Example**
+
+    >>> from equipoise.report import figures
+    >>> places = [[0, 0], [1, 1], [2, 0]]
+    >>> figure = figures.network_map(places, [0, 1, 1], [1, 2, 0], [0.5, 1.2, 0.1], what="load")
+    >>> len(figure.axes)
+    2
+    """
+    from matplotlib.collections import LineCollection
+
+    places, values = np.asarray(positions, np.float64), np.asarray(values, np.float64)
+    begin, end = places[np.asarray(tails)], places[np.asarray(heads)]
+    along = end - begin
+    length = np.maximum(np.hypot(*along.T), 1e-12)
+    # To the right of its direction, so that the two lanes of a street do not cover each other.
+    aside = np.stack([along[:, 1], -along[:, 0]], 1) / length[:, None]
+    shift = 0.04 * float(np.median(length)) * aside
+    most = max(float(values.max(initial=0.0)), 1e-12)
+    order = np.argsort(values, kind="stable")
+    with canvas(6.5, 5.5) as (figure, axes):
+        lines = LineCollection(
+            list(np.stack([begin + shift, end + shift], 1)[order]),
+            cmap="viridis_r",
+            linewidths=0.5 + 2.5 * values[order] / most,
+        )
+        lines.set_array(values[order])
+        axes.add_collection(lines)
+        axes.set_aspect("equal")
+        axes.autoscale_view()
+        axes.set_axis_off()
+        figure.colorbar(lines, ax=axes, shrink=0.8, label=label(what))
+        axes.set_title(label(title))
+    return figure

@@ -161,6 +161,9 @@ def solve_normal_form(
             policy, certificate.value, certificate, Status(name, message, reached), np.nan, stats
         )
     status = _status(np.asarray(certificate.max_upper), allowed, ended, how)
+    if objective is not None and status.ok and ended in _OUTCOMES:
+        message = "; a better one for the objective may exist, up to stats['bound']"
+        status = replace(status, message=status.message + message)
     return Solution(policy, certificate.value, certificate, status, allowed, stats)
 
 
@@ -406,7 +409,8 @@ def equilibria(game: NormalFormGame | MatrixGame, *, time_limit: float = TIME_LI
     """All extreme Nash equilibria of a game of two players, or all pure ones of more.
 
     Extreme equilibria are found in exact arithmetic; every equilibrium is a mixture of those of
-    one maximal Nash subset. Where time runs out, `status` says that some may be missing.
+    one maximal Nash subset. A game of more players without a pure equilibrium gets one mixed one.
+    Where time runs out, `status` says that some may be missing.
 
     **Example**
 
@@ -439,7 +443,11 @@ def equilibria(game: NormalFormGame | MatrixGame, *, time_limit: float = TIME_LI
     else:
         profiles = [_nplayer.pure_profile(payoffs, own) for own in pure]
         what = "pure equilibria; of more than two players mixed ones are not listed"
-    if not complete:  # what costs little is listed all the same
+        if not len(pure):
+            mixed = _nplayer.nash(payoffs, time_limit=time_limit)
+            profiles, complete = [mixed.profile], mixed.ended == "solved"
+            what = "mixed equilibrium, and no pure one; other mixed ones are not listed"
+    if not complete and len(payoffs) == 2:  # what costs little is listed all the same
         one = solve_table(payoffs, time_limit=1.0).profile
         profiles = [one, *(_nplayer.pure_profile(payoffs, own) for own in pure), *profiles]
         different = {tuple(np.concatenate(p).round(9).tolist()): p for p in profiles}

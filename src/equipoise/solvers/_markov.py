@@ -84,10 +84,11 @@ def _solve(
     x, y = np.empty((games, states, rows)), np.empty((games, states, columns))
     value, allowed = np.empty((games, states)), np.empty(games)
     counts = np.full((games, 4), -1)
-    kernel, left = kernels.load("solve_markov"), games
+    seconds = 2e-9 * transition[0].size + 1e-6 * states
+    (kernel, engine), left = kernels.choose("solve_markov", games * seconds), games
     if kernel is not None:
         left = kernels.over_games(
-            kernel, games, 2e-9 * transition[0].size + 1e-6 * states,
+            kernel, games, seconds,
             reward, transition, discount, tolerance, TOLERANCE, ORDINARY[1], max_sweeps,
             x, y, value, allowed, counts,
         )  # fmt: skip
@@ -102,7 +103,7 @@ def _solve(
             table.scaled, transition[g], discount, target, max_sweeps
         )
         value[g] = np.ldexp(found + table.offset * horizon, table.exponent)
-    return x, y, value, allowed, counts, "JAX" if kernel is None else "Numba"
+    return x, y, value, allowed, counts, engine
 
 
 def _iterate(

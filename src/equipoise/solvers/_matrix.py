@@ -3,29 +3,36 @@
 import time
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from equipoise.certificates import KINDS
 from equipoise.core import checks
+from equipoise.core.devices import doubles, on_accelerator
 from equipoise.core.errors import InputError
 from equipoise.core.reductions import extremes
 from equipoise.core.results import Outcome, Solution, Status
-from equipoise.core.zerosum import SMALLEST, STAGES, TOLERANCE, solve_batch
+from equipoise.core.zerosum import SMALLEST, STAGES, TOLERANCE, solve_batch, solve_on_device
 from equipoise.games import MatrixGame, Profile
 
 
 def solve_matrix(game: MatrixGame, *, tolerance: float | None = None) -> Solution:
     """Solve every game of the batch; the certificate, not the solver, decides the status."""
     started = time.perf_counter()
-    payoff = np.asarray(game.payoff, np.float64)
+    there = on_accelerator(game.payoff)
+    payoff: Any = game.payoff if there else np.asarray(game.payoff, np.float64)
     batch, (rows, columns) = payoff.shape[:-2], payoff.shape[-2:]
     if 0 in batch:
         raise InputError("game", "at least one game", f"a batch of shape {batch}")
     if tolerance is not None:
         checks.check_range("tolerance", tolerance, 0.0, np.inf, low_open=True)
         tolerance = float(tolerance)
-    result = solve_batch(payoff.reshape(-1, rows, columns), tolerance)
-    allowed = result.allowed.reshape(batch) if tolerance is None else np.full(batch, tolerance)
+    solve = solve_on_device if there else solve_batch
+    result = solve(payoff.reshape(-1, rows, columns), tolerance)
+    allowed = result.allowed.reshape(batch)
+    if tolerance is not None:
+        with doubles(allowed):
+            allowed = allowed * 0.0 + tolerance if there else np.full(batch, tolerance)
     policy = Profile.computed(result.x.reshape(*batch, rows), result.y.reshape(*batch, columns))
     certificate = KINDS["matrix"](game, policy, "nash")
     stages = _count(result.stage)
@@ -46,16 +53,20 @@ def solve_matrix(game: MatrixGame, *, tolerance: float | None = None) -> Solutio
             "stages": stages,
             "pivots": result.pivots.reshape(batch),
             "engine": result.engine,
+            **({"device": next(iter(payoff.devices())).device_kind} if there else {}),
             "seconds": time.perf_counter() - started,
         },
     )
 
 
-def _count(stage: np.ndarray) -> dict[str, int]:
+def _count(stage: Any) -> dict[str, int]:
     """How many games needed each stage."""
     if len(stage) == 1:
         only = stage.item()
         return {name: int(i == only) for i, name in enumerate(STAGES)}
+    if type(stage) is not np.ndarray:
+        stage = jnp.bincount(stage, length=len(STAGES))  # on its device
+        return dict(zip(STAGES, stage.tolist(), strict=True))
     return dict(zip(STAGES, np.bincount(stage, minlength=len(STAGES)).tolist(), strict=True))
 
 
@@ -72,16 +83,17 @@ def as_tolerance(
     return np.minimum(allowed, np.finfo(np.float64).max).reshape(batch)
 
 
-def make_status(upper: Any, allowed: np.ndarray, how: str, advice: str) -> Status:
+def make_status(upper: Any, allowed: Any, how: str, advice: str) -> Status:
     """Say how many games met the tolerance: no player can gain more than `upper`, as proven."""
     if allowed.ndim == 0:  # in plain floats, which are quicker for one game
         worst, most = float(upper), float(allowed)
         solved, missed = np.asarray(worst <= most), not worst <= most
         subject, limit = "the game", f"{most:g}"
     else:
-        solved = upper <= allowed
-        games, missed = solved.size, solved.size - np.count_nonzero(solved)
-        worst, low, high = np.max(upper), allowed.min(), allowed.max()
+        with doubles(allowed):
+            solved = upper <= allowed
+            games, missed = solved.size, solved.size - int(solved.sum())
+            worst, low, high = (float(x) for x in (upper.max(), allowed.min(), allowed.max()))
         subject = "the game" if games == 1 else f"{missed or games} of {games} games"
         limit = f"{low:g}" if low == high else f"{low:g} to {high:g}"
     if not missed:

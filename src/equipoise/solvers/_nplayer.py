@@ -214,7 +214,10 @@ class _Walk:
         right = np.zeros(self.total + 1)
         right[-1] = 1.0
         bordered = np.vstack([matrix, last])
-        found = np.linalg.solve(bordered, right)
+        try:
+            found = np.linalg.solve(bordered, right)
+        except np.linalg.LinAlgError:  # a bifurcation: a shorter step passes by it
+            return last, 0.0
         return found / np.linalg.norm(found), float(np.linalg.slogdet(bordered)[0])
 
     def correct(
@@ -232,7 +235,10 @@ class _Walk:
             if size < max(1e-11, scale):
                 return point, matrix, iteration
             last = size
-            step = np.linalg.solve(np.vstack([matrix, along]), np.append(-error, 0.0))
+            try:
+                step = np.linalg.solve(np.vstack([matrix, along]), np.append(-error, 0.0))
+            except np.linalg.LinAlgError:
+                return None
             if np.abs(step).max() > 50.0 + 0.5 * np.abs(point).max():
                 return None
             point = point + step

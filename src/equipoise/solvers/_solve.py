@@ -15,7 +15,9 @@ from equipoise.games import (
     DecoupledMarkovGame,
     MarkovGame,
     MatrixGame,
+    NetworkGame,
     NormalFormGame,
+    OracleGame,
     kinds,
 )
 from equipoise.solvers._general import (
@@ -35,6 +37,18 @@ def _aggregative() -> Callable[..., Solution]:
     return solve_aggregative
 
 
+def _network() -> Callable[..., Solution]:
+    from equipoise.networks import solve_network
+
+    return solve_network
+
+
+def _oracle() -> Callable[..., Solution]:
+    from equipoise.networks import solve_oracle
+
+    return solve_oracle
+
+
 #: What gives the solver of each kind of game.
 KINDS: dict[str, Callable[[], Callable[..., Solution]]] = {
     "matrix": lambda: solve_matrix_game,
@@ -45,6 +59,8 @@ KINDS: dict[str, Callable[[], Callable[..., Solution]]] = {
     "contextual": lambda: solve_structured,
     "decoupled-markov": lambda: solve_structured,
     "continuous": lambda: solve_continuous,
+    "network": _network,
+    "oracle": _oracle,
 }
 
 
@@ -85,16 +101,20 @@ def solve(
 def solve(
     game: AggregativeGame,
     *,
-    objective: str = "regret",
+    concept: str = "nash",
+    objective: Any = "regret",
     welfare: Any = None,
     loss: Any = None,
     sense: str = "max",
     spacing: float | None = None,
+    potential: bool | None = None,
     epsilon: float = 0.0,
     slack: float | str | None = None,
     rounding: str = "vertex",
     key: int = 0,
     tolerance: float | None = None,
+    time_limit: float = TIME_LIMIT,
+    progress: Progress | None = None,
 ) -> Solution: ...
 @overload
 def solve(
@@ -111,6 +131,8 @@ def solve(
     rounding: str = "vertex",
     key: int = 0,
     tolerance: float | None = None,
+    time_limit: float = TIME_LIMIT,
+    progress: Progress | None = None,
 ) -> Solution: ...
 @overload
 def solve(
@@ -133,6 +155,26 @@ def solve(
 ) -> Solution: ...
 
 
+@overload
+def solve(
+    game: NetworkGame,
+    *,
+    concept: str = "nash",
+    tolerance: float = 1e-10,
+    start: Any = None,
+    time_limit: float = 600.0,
+    progress: Progress | None = None,
+) -> Solution: ...
+@overload
+def solve(
+    game: OracleGame,
+    *,
+    tolerance: float = 1e-8,
+    time_limit: float = 600.0,
+    progress: Progress | None = None,
+) -> Solution: ...
+
+
 def solve(game: Any, **options: Any) -> Solution:
     """An equilibrium of `game`, with a certificate that does not trust the solver.
 
@@ -149,11 +191,15 @@ def solve(game: Any, **options: Any) -> Solution:
     - `NormalFormGame`: `concept="nash"`, `"ce"`, `"cce"` or `"logit"`, with an `objective` and a
       `time_limit`; see the guide "My game is general-sum". The value has one entry a player. A
       `MatrixGame` takes the same concepts and objectives.
-    - `AggregativeGame`, `AggregativeMarkovGame`: a pure near-Nash policy of very many agents, any
-      or the best for society; `equipoise.aggregative.solve_aggregative` explains the options.
+    - `AggregativeGame`, `AggregativeMarkovGame`: a pure equilibrium of very many agents, any or
+      the best for an objective, or the social optimum; `equipoise.aggregative.solve_aggregative`
+      explains the options.
     - `ContextualGame`, `DecoupledMarkovGame`: a pure equilibrium where best replies find one, and
       otherwise a coarse correlated one.
     - `ContinuousGame`: a Nash equilibrium, by best replies, gradients or a double oracle.
+    - `NetworkGame`: equilibrium flows, or with `concept="optimum"` those of least total cost;
+      `equipoise.networks.solve_network` explains the options. `tolerance` is relative.
+    - `OracleGame`: what populations use of each resource; see `equipoise.networks.solve_oracle`.
 
     **Example**
 

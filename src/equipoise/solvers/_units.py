@@ -72,6 +72,8 @@ def _restored(
     stats = dict(found.stats)
     if common:
         stats |= _objectives(game, table, options.get("objective"), stats)
+    if "path_rationality" in stats:
+        stats["path_rationality"] = np.ldexp(stats["path_rationality"], -np.max(table.exponent))
     if "truncation" in stats:
         stats["truncation"] = float(np.ldexp(stats["truncation"], np.max(table.exponent)))
     if concept == "logit":

@@ -21,70 +21,134 @@ def run(code: str, **environment: str) -> str:
     return done.stdout
 
 
-def test_without_numba_there_are_no_kernels():
+def test_without_numba_there_is_no_machine_code():
     code = (
         "import sys; sys.modules['numba'] = None\n"
-        "from equipoise.core import kernels; print(kernels.load('solve_games'))"
+        "from equipoise.core import kernels\n"
+        "print(kernels.load('solve_games'), kernels.choose('solve_games', 1e-6)[1],\n"
+        "      kernels.choose('solve_games', 1.0))"
     )
-    assert run(code) == "None\n"
+    assert run(code) == "None Python (None, 'JAX')\n"
 
 
-def test_without_numba_games_are_solved_by_jax_and_it_is_said():
+def test_without_numba_games_are_solved_by_python_or_jax_and_it_is_said():
     code = (
         "import sys; sys.modules['numba'] = None\n"
         "import numpy as np, equipoise as eq\n"
-        "solution = eq.solve(eq.MatrixGame([[3, -1], [-2, 1]]))\n"
+        "from equipoise.core import kernels\n"
         "stay = np.zeros((2, 2, 2, 2)); stay[0, ..., 0] = stay[1, ..., 1] = 1\n"
-        "game = eq.MarkovGame(np.arange(8.0).reshape(2, 2, 2), stay, 0.5)\n"
-        "other = eq.solve(game)\n"
-        "for s in (solution, other):\n"
-        "    print(s.stats['engine'], s.status.ok, s.value.round(6).tolist())"
+        "for patience in (0.5, 0.0):\n"
+        "    kernels._PATIENCE = patience\n"
+        "    solution = eq.solve(eq.MatrixGame([[3, -1], [-2, 1]]))\n"
+        "    other = eq.solve(eq.MarkovGame(np.arange(8.0).reshape(2, 2, 2), stay, 0.5))\n"
+        "    for s in (solution, other):\n"
+        "        print(s.stats['engine'], s.status.ok, s.value.round(6).tolist())"
     )
-    assert run(code) == "JAX True 0.142857\nJAX True [4.0, 12.0]\n"
+    expected = "{0} True 0.142857\n{0} True [4.0, 12.0]\n"
+    assert run(code) == expected.format("Python") + expected.format("JAX")
+
+
+def test_the_first_games_on_a_machine_wait_for_no_compilation(tmp_path):
+    code = (
+        "import sys, numpy as np, equipoise as eq\n"
+        "stay = np.zeros((2, 2, 2, 2)); stay[0, ..., 0] = stay[1, ..., 1] = 1\n"
+        "solution = eq.solve(eq.MatrixGame([[3, -1], [-2, 1]]))\n"
+        "other = eq.solve(eq.MarkovGame(np.arange(8.0).reshape(2, 2, 2), stay, 0.5))\n"
+        "for s in (solution, other):\n"
+        "    print(s.stats['engine'], s.status.ok, s.value.round(6).tolist())\n"
+        "print('numba' in sys.modules)"
+    )
+    found = run(code, NUMBA_CACHE_DIR=str(tmp_path))
+    assert found == "Python True 0.142857\nPython True [4.0, 12.0]\nFalse\n"
+
+
+@pytest.fixture
+def nothing_loaded(monkeypatch):
+    """As in a new process; `load` gives the sources."""
+    monkeypatch.setattr(kernels, "_loaded", {})
+    monkeypatch.setattr(kernels, "_spent", {})
+    monkeypatch.setattr(kernels, "load", lambda name: kernels._source(name))
+
+
+@pytest.mark.parametrize(
+    ("kept", "seconds"), [(True, kernels._LOADING), (False, kernels._COMPILING)]
+)
+def test_machine_code_is_loaded_once_waiting_has_cost_as_much(
+    kept, seconds, nothing_loaded, monkeypatch
+):
+    monkeypatch.setattr(kernels._compile, "is_kept", lambda name: kept)
+    spent, each = 0.0, 0.1
+    kernel = kernels._KERNELS["solve_games"]
+    while kernels.choose("solve_games", (each - kernels._CALL) / kernel.slowdown)[1] == "Python":
+        spent += each
+    assert seconds - 2 * each <= spent <= seconds + each
+    # Other kinds of games have not waited yet.
+    assert kernels.choose("solve_markov", 1e-6)[1] == "Python"
 
 
 FOLDER = (
     "from equipoise.core.kernels import _compile as c\n"
     "from pathlib import Path\n"
-    "import numba\n"
-    "numba.config.CACHE_DIR = {configured!r}\n"
     "c._HERE = Path({here!r})\n"
-    "print(c._cache_folder())"
+    "print(c.code_folder())"
 )
 
 
-def test_code_is_kept_beside_the_sources_and_named_after_them(tmp_path):
+def test_code_is_kept_in_the_users_folder_and_named_after_the_sources(tmp_path):
     (tmp_path / "kernel.py").write_text("a = 1")
-    code = FOLDER.format(here=str(tmp_path), configured="")
-    first = Path(run(code).strip())
-    assert first.parent == tmp_path / "__pycache__"
+    home = str(tmp_path / "home")
+    code, places = (
+        FOLDER.format(here=str(tmp_path)),
+        {"XDG_CACHE_HOME": home, "NUMBA_CACHE_DIR": ""},
+    )
+    first = Path(run(code, **places).strip())
+    assert first.parent == tmp_path / "home" / "equipoise"
     assert first.is_dir()
     (tmp_path / "kernel.py").write_text("a = 2")
-    second = Path(run(code).strip())
+    second = Path(run(code, **places).strip())
     assert second.parent == first.parent
     assert second != first
 
 
-def test_code_is_kept_in_the_users_folder_where_the_package_cannot_be_written(tmp_path):
-    blocked, home = tmp_path / "package", tmp_path / "home"
-    blocked.mkdir()
-    (blocked / "__pycache__").write_text("a file, not a folder")
-    code = FOLDER.format(here=str(blocked), configured="")
-    folder = Path(run(code, XDG_CACHE_HOME=str(home), HOME=str(home)).strip())
-    assert home in folder.parents
+def test_code_is_kept_beside_the_sources_where_the_users_folder_cannot_be_written(tmp_path):
+    (tmp_path / "home").write_text("a file, not a folder")
+    code = FOLDER.format(here=str(tmp_path))
+    folder = run(code, XDG_CACHE_HOME=str(tmp_path / "home"), NUMBA_CACHE_DIR="").strip()
+    assert Path(folder).parent == tmp_path / "__pycache__"
 
 
 def test_code_is_kept_where_numba_is_told(tmp_path):
-    code = FOLDER.format(here=str(tmp_path), configured=str(tmp_path / "told"))
-    assert Path(run(code).strip()).parent == tmp_path / "told"
+    code = FOLDER.format(here=str(tmp_path))
+    told = str(tmp_path / "told")
+    assert Path(run(code, NUMBA_CACHE_DIR=told).strip()).parent == tmp_path / "told"
 
 
 def test_code_is_kept_nowhere_if_nothing_can_be_written(tmp_path):
     (tmp_path / "__pycache__").write_text("a file")
     (tmp_path / "home").write_text("a file")
-    code = FOLDER.format(here=str(tmp_path), configured="")
+    code = FOLDER.format(here=str(tmp_path))
     blocked = str(tmp_path / "home" / "cache")
-    assert run(code, XDG_CACHE_HOME=blocked, HOME=blocked) == "None\n"
+    assert run(code, XDG_CACHE_HOME=blocked, HOME=blocked, NUMBA_CACHE_DIR="") == "None\n"
+
+
+def test_code_is_loaded_by_the_next_process_and_damage_is_mended(tmp_path):
+    code = (
+        "from equipoise.core import kernels\n"
+        "from equipoise.core.kernels import _compile\n"
+        "import numpy as np\n"
+        "before = _compile.is_kept('matrix_gains')\n"
+        "kernel, results = kernels.load('matrix_gains'), np.empty((4, 1, 2))\n"
+        "x, y = np.array([[1.0, 0.0]]), np.array([[0.5, 0.5]])\n"
+        "kernel(np.eye(2)[None], x, y, 0.0, 0.0, 1e140, results, 0, 1)\n"
+        "print(before, dict(kernel.stats.cache_hits) != {}, results[0, 0].tolist())"
+    )
+    told = {"NUMBA_CACHE_DIR": str(tmp_path)}
+    assert run(code, **told) == "False False [0.0, 0.5]\n"
+    assert run(code, **told) == "True True [0.0, 0.5]\n"
+    for file in tmp_path.rglob("*.nb[ic]"):
+        file.write_bytes(file.read_bytes()[:40])
+    assert run(code, **told) == "True False [0.0, 0.5]\n"
+    assert run(code, **told) == "True True [0.0, 0.5]\n"
 
 
 @pytest.mark.parametrize("games", [1, 7, 8, 63, 64, 1000])

@@ -13,7 +13,7 @@ from equipoise.aggregative.learning._planner import Bounds, Planner
 from equipoise.aggregative.learning._printed import PrintedPlanner, printed_grids
 from equipoise.aggregative.learning._samples import Radii, grids_of
 from equipoise.aggregative.learning._spec import Spec, as_spec
-from equipoise.core.results import Outcome, Status
+from equipoise.core.results import AggregativeCertificate, Outcome, Status
 from equipoise.games import AggregativePolicy
 from equipoise.runs import Record, Run, resumable
 
@@ -61,6 +61,33 @@ class Learned:
     stats: dict[str, Any] = field(default_factory=dict)
     #: Policies played, with the episodes they began in; kept when asked for.
     history: tuple[tuple[int, AggregativePolicy, Bounds], ...] = ()
+
+    @property
+    def certificate(self) -> AggregativeCertificate:
+        """What the samples prove of the gains: `upper` with probability `confidence`.
+
+        No deviation was tried alone, so that no gain counts as attained; values are the middles of
+        their bounds. Without a proof `upper` is infinite. `equipoise.certify` is exact, for those
+        who know the game.
+
+        **Example**
+
+        >>> import equipoise as eq
+        >>> city = eq.games.load("demand-response", agents=100)
+        >>> run = eq.aggregative.learn(eq.aggregative.Simulator(city, key=0), episodes=50)
+        >>> bool(run.certificate.max_upper == run.bound), run.certificate.method
+        (True, 'bounds from samples, with probability 0.95')
+        """
+        values = ((self.lower + self.upper) / 2).T
+        bound = self.bound if self.confidence > 0 else np.inf
+        return AggregativeCertificate(
+            class_gains=np.zeros_like(values),
+            class_upper=np.full_like(values, bound),
+            class_value=values,
+            class_counts=self.policy.counts,
+            class_rows=self.policy.rows,
+            method=f"bounds from samples, with probability {self.confidence:g}",
+        )
 
     @property
     def episodes(self) -> int:
@@ -169,11 +196,11 @@ def _make_learner(
     selects = settings.objective != "regret"
     options = Options("welfare" if selects else "regret", spacing=settings.spacing or 1.0)
     if printed:
-        grids = printed_grids(spec, options.spacing)
+        grids = printed_grids(spec, options.side)
         options = replace(options, slack="printed", rounding="sample")
         planner = PrintedPlanner(spec, grids, options, worth, settings)
     else:
-        grids = grids_of(spec, options.spacing)
+        grids = grids_of(spec, options.side)
         cells = max(len(grid.centres) for grid in grids.values())
         noise, bonus, failure = 0.0 if known else settings.noise, settings.bonus, settings.failure
         radii = Radii.of(spec, cells, settings.episodes, noise=noise, bonus=bonus, failure=failure)

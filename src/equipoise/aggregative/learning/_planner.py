@@ -14,6 +14,7 @@ import numpy as np
 
 from equipoise.aggregative._cells import Stage, feasible_cells, solve_cell, stage_of
 from equipoise.aggregative._classes import alone, policy_of
+from equipoise.aggregative._replies import Replies
 from equipoise.aggregative._subroutine import (
     Options,
     Plan,
@@ -34,6 +35,9 @@ from equipoise.aggregative.learning._samples import (
 )
 from equipoise.aggregative.learning._spec import Spec
 from equipoise.games import AggregativePolicy
+
+#: Influences times actions up to which plans are polished, and evaluations of gains for each.
+_POLISHED, _REPLIES = 20_000, 300
 
 
 @dataclass(frozen=True)
@@ -111,12 +115,18 @@ class Menu:
     relaxed: float
 
 
-def make_menu(stage: Stage, options: Options, grid: Grid) -> Menu:
-    """Every feasible cell's plan; or, where any equilibrium will do, the one of least regret."""
+def make_menu(stage: Stage, options: Options, grid: Grid, *, polish: bool) -> Menu:
+    """Every feasible cell's plan; or, where any equilibrium will do, the one of least regret.
+
+    With `polish`, agents reply to each other from each plan, so that the menu has equilibria as
+    exact as the agents' number allows, whatever the side of the cells that samples are counted in.
+    """
     if options.objective == "regret":
         found = [(seek(stage, options), -1)]
     else:
         found = relax(lambda relaxed: _programs(stage, options, grid, relaxed))
+    if polish and stage.influence.size * stage.influence.shape[1] <= _POLISHED:
+        found = polished(stage, found)
     plans = [plan for plan, _ in found]
     plays = np.stack([plan.plays for plan in plans])
     aggregate = np.stack([plan.aggregate for plan in plans])
@@ -148,6 +158,21 @@ def _programs(
     return found if exact is None else [*found, (replace(exact, bound=found[0][0].bound), -1)]
 
 
+def polished(stage: Stage, found: list[tuple[Plan, int]]) -> list[tuple[Plan, int]]:
+    """The distinct equilibria that best replies lead to from some plans, as exact as lemma A."""
+    enough = stage.lipschitz * (stage.dimensions + 1) * stage.delta
+    replies, known = Replies(stage), {}
+    for plan, cell in found:
+        replies.allow(_REPLIES)
+        profile = replies.improve(plan.plays, enough)
+        cell = cell if np.array_equal(profile.plays, plan.plays) else -1
+        where = {"plays": profile.plays, "aggregate": stage.aggregate(profile.plays)}
+        after = replace(plan, **where, gain=profile.gain, bound=min(profile.gain, plan.bound))
+        known.setdefault((profile.plays.tobytes(), cell), (after, cell))
+    least = min(plan.gain for plan, _ in known.values())
+    return [one for one in known.values() if one[0].gain <= max(enough, least)]
+
+
 class Planner:
     """Plans from samples, keeping the menus of stages whose rewards did not change."""
 
@@ -176,7 +201,8 @@ class Planner:
         evaluation = Evaluation(self, samples)
         for place in self.grids:
             if place not in self._menus:
-                self._menus[place] = self._menu(evaluation.rewards[place].upper, place)
+                rewards = evaluation.rewards[place].upper
+                self._menus[place] = self._menu(rewards, place, polish=self.known)
         return self._backward(self._menus, evaluation, 1.0), evaluation
 
     def likely(self, evaluation: "Evaluation") -> Joint:
@@ -185,7 +211,7 @@ class Planner:
         menus = self._menus
         if not self.known:
             menus = {
-                place: self._menu(rewards.estimate, place)
+                place: self._menu(rewards.estimate, place, polish=True)
                 for place, rewards in evaluation.rewards.items()
             }
         return self._backward(menus, evaluation, 0.5)
@@ -225,9 +251,15 @@ class Planner:
         bounds = [self._menus[place].bound for place in self.spec.places]
         return float(np.reshape(bounds, (-1, self.spec.states)).max(1).sum())
 
-    def _menu(self, rewards: Callable[[np.ndarray], np.ndarray], place: tuple[int, int]) -> Menu:
+    def _menu(
+        self,
+        rewards: Callable[[np.ndarray], np.ndarray],
+        place: tuple[int, int],
+        *,
+        polish: bool,
+    ) -> Menu:
         stage = stage_of(self.spec, place, worth=self.worth, rewards=rewards)
-        return make_menu(stage, self.options, self.grids[place])
+        return make_menu(stage, self.options, self.grids[place], polish=polish)
 
 
 class Evaluation:

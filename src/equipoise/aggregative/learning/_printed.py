@@ -56,7 +56,7 @@ class PrintedPlanner:
         spec = self.spec
         names = ("lipschitz", "transition_lipschitz", "delta", "agents", "actions", "horizon")
         given = {name: getattr(spec, name) for name in names}
-        return theory.printed_gap(spacing=self.options.spacing, **given)
+        return theory.printed_gap(spacing=self.options.side, **given)
 
     def forget(self, place: tuple[int, int] | None = None) -> None:
         """Nothing is kept from plan to plan."""

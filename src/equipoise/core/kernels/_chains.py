@@ -1,7 +1,16 @@
 """Sums over states, and the value of a Markov chain, in vectors of eight numbers."""
 
 from equipoise.core.kernels._compile import compiled
-from equipoise.core.kernels._lanes import WIDTH, full, load, store, total
+from equipoise.core.kernels._lanes import (
+    WIDTH,
+    full,
+    largest,
+    load,
+    smallest,
+    store,
+    total,
+    where,
+)
 
 
 @compiled()
@@ -60,7 +69,15 @@ def range_of(rewards, start, size):
     the range.
     """
     low, high = rewards[start], rewards[start]
-    for i in range(start, start + size):
+    t = 0
+    if size >= WIDTH:
+        lows, highs = load(rewards, start), load(rewards, start)
+        while t + WIDTH <= size:
+            e = load(rewards, start + t)
+            lows, highs = where(e < lows, e, lows), where(highs < e, e, highs)
+            t += WIDTH
+        low, high = smallest(lows), largest(highs)
+    for i in range(start + t, start + size):
         low, high = min(low, rewards[i]), max(high, rewards[i])
     near = high if high < 0.0 else max(low, 0.0)
     if abs(near) > 16.0 * (high - low):

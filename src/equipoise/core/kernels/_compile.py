@@ -1,69 +1,87 @@
-"""Compilation by Numba, once on a machine: the machine code is kept on disk.
+"""Kernels as Python functions, and where their machine code is kept.
 
-Numba keeps compiled functions beside the module, or in the user's cache folder where the package
-cannot be written to. Its index knows the file of each function, but not the files of the
-functions that it calls. So the code of all kernels is kept in one folder whose name is a digest
-of all their sources: an edit or an upgrade compiles anew, and nothing stale is ever loaded. Where
-no folder can be written, kernels are compiled in every process.
+A kernel is plain Python over NumPy arrays. Python can run it as it is (`_lanes` stands in for
+vector instructions), and Numba can compile it (`_numba`), which is imported only then. Both give
+the same bits, on every machine: sums have an order, and products are not fused into them, which
+would make pivots no faster, and Markov games of a hundred states by a tenth or so.
+
+Machine code is kept in the user's cache folder, in a folder whose name is a digest of the sources
+of all kernels, of Numba's version and of the interpreter. An edit or an upgrade of either compiles
+anew, nothing stale is ever loaded, and neither an upgrade of equipoise that leaves the kernels
+alone nor a new virtual environment compiles anything. Any number of processes may read and write
+the folder: files are replaced as a whole.
 """
 
 import hashlib
 import inspect
+import os
+import sys
 import tempfile
 from collections.abc import Callable
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numba
-from numba import types
-from numba.core import config
-from numba.misc.appdirs import AppDirs
-
-#: Arrays that a kernel only reads may be read-only, as those of JAX are.
-READ = {n: types.Array(types.float64, n, "C", readonly=True) for n in range(1, 6)}
-WRITE = {n: types.Array(types.float64, n, "C") for n in range(1, 6)}
-
 _HERE = Path(__file__).parent
-_CONFIG: Any = config
-#: Products may be fused into sums; sums keep their order unless a kernel says otherwise.
-_OPTIONS = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
+#: Functions that are compiled as parts of kernels, and kernels with their signatures.
+PARTS: list[Callable[..., Any]] = []
+KERNELS: dict[Callable[..., Any], str] = {}
 
 
-def _cache_folder() -> Path | None:
-    """The first folder that can be written to, or None."""
-    digest = hashlib.sha256(numba.__version__.encode())
+def compiled(signature: str = "") -> Callable[[Any], Any]:
+    """Mark a function for Numba: as a kernel with that signature, or as a part of kernels.
+
+    A signature is a word for each argument, such as "float", "index", "read3" and "write2": arrays
+    of as many axes that the kernel reads or writes. The result is a whole number.
+    """
+
+    def decorate(function: Any) -> Any:
+        function = inspect.unwrap(function)  # tests wrap functions to check their types
+        if signature:
+            KERNELS[function] = signature
+        else:
+            PARTS.append(function)
+        return function
+
+    return decorate
+
+
+@cache
+def code_folder() -> Path | None:
+    """The first folder for machine code that can be written to, or None.
+
+    Numba's variable NUMBA_CACHE_DIR comes before the user's cache folder, and that before the
+    folder of the package.
+    """
+    made_by = f"{version('numba')} {sys.implementation.cache_tag} {sys.platform}"
+    digest = hashlib.sha256(made_by.encode())
     for source in sorted(_HERE.glob("*.py")):
-        digest.update(source.read_bytes())
-    homes = [_HERE / "__pycache__", Path(AppDirs("equipoise", appauthor=False).user_cache_dir)]
-    if _CONFIG.CACHE_DIR:
-        homes = [Path(_CONFIG.CACHE_DIR)]
-    for home in homes:
+        if not source.stem.startswith("__"):  # what loads kernels is not part of them
+            digest.update(source.read_bytes())
+    for home in _homes():
         folder = home / f"kernels-{digest.hexdigest()[:16]}"
         try:
             folder.mkdir(parents=True, exist_ok=True)
             tempfile.TemporaryFile(dir=folder).close()
-        except OSError:
+        except (OSError, RuntimeError):
             continue
         return folder
     return None
 
 
-_FOLDER = _cache_folder()
+def _homes() -> list[Path]:
+    if told := os.environ.get("NUMBA_CACHE_DIR"):
+        return [Path(told)]
+    user = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    if sys.platform == "darwin":
+        user = os.path.expanduser("~/Library/Caches")
+    elif sys.platform == "win32":
+        user = os.environ.get("LOCALAPPDATA") or os.path.expanduser("~/AppData/Local")
+    return [Path(user) / "equipoise", _HERE / "__pycache__"]
 
 
-def compiled(signature: Any = None, **options: Any) -> Callable[[Any], Any]:
-    """Compile a function for `signature` now, or load it; without one, as part of its callers."""
-
-    options = _OPTIONS | options
-
-    def decorate(function: Any) -> Any:
-        function = inspect.unwrap(function)  # tests wrap functions to check their types
-        if signature is None or _FOLDER is None:
-            return numba.njit(signature, **options)(function)
-        before, _CONFIG.CACHE_DIR = _CONFIG.CACHE_DIR, str(_FOLDER)
-        try:
-            return numba.njit(signature, **options, cache=True)(function)
-        finally:
-            _CONFIG.CACHE_DIR = before
-
-    return decorate
+def is_kept(name: str) -> bool:
+    """Whether the machine code of a kernel is on disk."""
+    folder = code_folder()
+    return folder is not None and any(folder.glob(f"*.{name}-*.nbi"))

@@ -6,10 +6,9 @@ that are played; and the linear systems are eliminated in place, without exchang
 """
 
 import numpy as np
-from numba import types
 
 from equipoise.core.kernels._chains import add_scaled, dot, range_of, solve_chain, usual
-from equipoise.core.kernels._compile import READ, WRITE, compiled
+from equipoise.core.kernels._compile import compiled
 from equipoise.core.kernels._markov_gains import (
     best_reply,
     decision_processes,
@@ -57,12 +56,8 @@ def _reply_value(reward, transition, discount, x, y, matrix, value):
 
 
 @compiled(
-    types.intp(
-        READ[4], READ[5], types.float64, types.float64, types.float64, types.float64, types.intp,
-        WRITE[3], WRITE[3], WRITE[2], WRITE[1], types.Array(types.int64, 2, "C"),
-        types.intp, types.intp,
-    )
-)  # fmt: skip
+    "read4 read5 float float float float index write3 write3 write2 write1 int64s2 index index"
+)
 def solve_markov(
     rewards, transitions, discount, absolute, relative, ordinary, max_sweeps,
     xs, ys, values, allowed, counts, first, last,

@@ -7,7 +7,6 @@ equilibrium needs. One pass over the transitions makes the decision processes of
 """
 
 import numpy as np
-from numba import types
 
 from equipoise.core.kernels._chains import (
     add_scaled,
@@ -17,7 +16,7 @@ from equipoise.core.kernels._chains import (
     solve_chain,
     usual,
 )
-from equipoise.core.kernels._compile import READ, WRITE, compiled
+from equipoise.core.kernels._compile import compiled
 
 _EPS = 2.0**-52
 #: Rounds of policy iteration.
@@ -153,12 +152,7 @@ def largest_of_states(values, actions, states):
     return result
 
 
-@compiled(
-    types.intp(
-        READ[4], READ[5], types.float64, READ[3], READ[3], types.intp, types.float64,
-        types.float64, WRITE[3], WRITE[4], types.intp, types.intp,
-    )
-)  # fmt: skip
+@compiled("read4 read5 float read3 read3 index float float write3 write4 index index")
 def markov_gains(
     rewards, transitions, discount, xs, ys, operations, tiny, ordinary,
     results, by_state, first, last,

@@ -8,9 +8,8 @@ again with a perturbed right-hand side, which has no ties and hence no cycles.
 """
 
 import numpy as np
-from numba import types
 
-from equipoise.core.kernels._compile import READ, WRITE, compiled
+from equipoise.core.kernels._compile import compiled
 from equipoise.core.kernels._lanes import (
     WIDTH,
     full,
@@ -255,12 +254,7 @@ def workspace(m, n, games):
     return np.empty((2, table)), np.empty((13, vector))
 
 
-@compiled(
-    types.intp(
-        READ[3], types.float64, types.float64, WRITE[2], WRITE[2], WRITE[2],
-        types.Array(types.int32, 2, "C"), types.intp, types.intp, WRITE[2], WRITE[2],
-    )
-)  # fmt: skip
+@compiled()
 def solve_range(payoff, absolute, relative, x, y, measures, counts, first, last, tables, vectors):
     """`solve_games` in a given workspace."""
     _, m, n = payoff.shape
@@ -294,12 +288,7 @@ def solve_range(payoff, absolute, relative, x, y, measures, counts, first, last,
     return missed
 
 
-@compiled(
-    types.intp(
-        READ[3], types.float64, types.float64, WRITE[2], WRITE[2], WRITE[2],
-        types.Array(types.int32, 2, "C"), types.intp, types.intp,
-    )
-)  # fmt: skip
+@compiled("read3 float float write2 write2 write2 int32s2 index index")
 def solve_games(payoff, absolute, relative, x, y, measures, counts, first, last):
     """Solve the games `first` to `last`; returns how many missed their tolerance.
 

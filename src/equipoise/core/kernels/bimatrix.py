@@ -1,27 +1,11 @@
-"""Bimatrix games, compiled: equilibria by Lemke and Howson's algorithm, and their gains."""
+"""Gains in bimatrix games, compiled."""
 
 import numpy as np
-from numba import types
 
-from equipoise.core.kernels._compile import READ, WRITE, compiled
-from equipoise.core.kernels.lemke_howson import lemke_howson_loop
-
-_INDEX = types.Array(types.int64, 1, "C")
-
-lemke_howson = compiled(
-    types.intp(
-        READ[4], types.Array(types.int64, 1, "C", readonly=True), types.int64,
-        WRITE[2], WRITE[2], _INDEX, WRITE[1], types.intp, types.intp,
-    )
-)(lemke_howson_loop)  # fmt: skip
+from equipoise.core.kernels._compile import compiled
 
 
-@compiled(
-    types.intp(
-        READ[4], READ[2], READ[2], types.float64, types.float64, types.float64,
-        WRITE[3], types.intp, types.intp,
-    )
-)  # fmt: skip
+@compiled("read4 read2 read2 float float float write3 index index")
 def bimatrix_gains(payoffs, x, y, step, tiny, ordinary, results, first, last):
     """Gains, bounds on them, values and the size of rounding, as `results` (4, games, 2).
 

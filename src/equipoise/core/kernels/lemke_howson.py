@@ -6,18 +6,16 @@ non-basic variables are kept, half of a full tableau. Ties of the ratio test are
 lexicographic rule on the columns of the first basis, so that degenerate games do not cycle.
 """
 
-import sys
-
 import numpy as np
 
 from equipoise.core import kernels
+from equipoise.core.kernels._compile import compiled
 
-#: Work, in numbers touched, from which on Numba is worth loading: a tenth of a second of Python.
-COMPILE_FROM = 50_000
 _TINY = 1e-11
 _TIE = 1e-11
 
 
+@compiled("read4 read_int64s1 index write2 write2 int64s1 write1 index index")
 def lemke_howson_loop(payoffs, start, limit, x, y, pivots, spread, first, last):
     """Fill `x`, `y`, `pivots` and `spread` of some games; one beyond `limit` pivots keeps zeros.
 
@@ -166,14 +164,9 @@ def lemke_howson(
     spread = np.zeros(games)
     start = np.ascontiguousarray(np.broadcast_to(np.asarray(start, np.int64), (games,)))
     payoffs = np.ascontiguousarray(payoffs, np.float64)
-    work = float(games) * (m + n) * m * n
-    compiled = work > COMPILE_FROM or "numba" in sys.modules
-    loop = kernels.load("lemke_howson") if compiled else None
     each = 3e-8 * (m + n) + 1e-9 * (m + n) * m * n
     limit = int(min(100 * (m + n) + 1000, seconds / (2e-9 * m * n) + m + n))
+    loop, _ = kernels.choose("lemke_howson_loop", games * each)
     parts = (payoffs, start, limit, x, y, pivots, spread)
-    if loop is None:
-        lemke_howson_loop(*parts, 0, games)
-    else:
-        kernels.over_games(loop, games, each, *parts)
+    kernels.over_games(loop or lemke_howson_loop, games, each, *parts)
     return x, y, pivots, spread

@@ -1,7 +1,6 @@
 """The cascade that brings every game of a batch to its tolerance, and says what it took."""
 
 import functools
-import math
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -12,6 +11,7 @@ from jaxtyping import Float, Int
 from scipy.optimize import linprog
 
 from equipoise.core import kernels
+from equipoise.core.devices import in_pieces
 from equipoise.core.precision import double_precision
 from equipoise.core.reductions import largest
 from equipoise.core.zerosum._pivot import Optimum, pivot_to_optimum
@@ -32,7 +32,7 @@ RATIONAL_UP_TO = 400
 
 #: With JAX: bytes of the tableaux of games in lockstep. On a CPU they should stay in its cache.
 _CPU_BYTES = 2**18
-_ACCELERATOR_BYTES = 2**28
+ACCELERATOR_BYTES = 2**28
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -51,8 +51,13 @@ class ZeroSum(NamedTuple):
     #: Index into `STAGES`: which stage each answer comes from.
     stage: Int[np.ndarray, " games"]
     pivots: Int[np.ndarray, " games"]
-    #: What made the pivots: "Numba" or, where that is not installed, "JAX".
+    #: What made the pivots: "Numba"; "Python" before that is loaded; or "JAX" without it.
     engine: str
+
+
+def limits(tolerance: float | None) -> tuple[float, float]:
+    """The gap that is allowed: in units of payoff or, if that is more, as a part of the spread."""
+    return (SMALLEST, TOLERANCE) if tolerance is None else (float(tolerance), 16 * _EPS)
 
 
 def solve_batch(
@@ -72,19 +77,21 @@ def solve_batch(
     (True, {0})
     """
     payoff = np.ascontiguousarray(payoff, np.float64)
-    limits = (SMALLEST, TOLERANCE) if tolerance is None else (float(tolerance), 16 * _EPS)
-    kernel = kernels.load("solve_games")
+    absolute, relative = limits(tolerance)
+    games, rows, columns = payoff.shape
+    seconds = 5e-8 + 2e-10 * rows * columns * min(rows, columns)
+    kernel, engine = kernels.choose("solve_games", games * seconds)
     if kernel is None:
-        result, missed = _solve_by_jax(payoff, *limits)
+        result, missed = _solve_by_jax(payoff, absolute, relative)
     else:
-        games, rows, columns = payoff.shape
         x, y = np.empty((games, rows)), np.empty((games, columns))
         measures, counts = np.empty((4, games)), np.empty((2, games), np.int32)
-        seconds = 5e-8 + 2e-10 * rows * columns * min(rows, columns)
-        missed = kernels.over_games(kernel, games, seconds, payoff, *limits, x, y, measures, counts)
+        missed = kernels.over_games(
+            kernel, games, seconds, payoff, absolute, relative, x, y, measures, counts
+        )
         value, gap, spread, allowed = measures
         pivots, stage = counts
-        result = ZeroSum(x, y, value, gap, spread, allowed, stage, pivots, "Numba")
+        result = ZeroSum(x, y, value, gap, spread, allowed, stage, pivots, engine)
     if missed:
         _last_resorts(payoff, result)
     return result
@@ -130,7 +137,7 @@ def _solve_by_jax(payoff: np.ndarray, absolute: float, relative: float) -> tuple
         tolerance = np.ldexp(absolute, -exponent)
         single = payoff[0].size >= SINGLE_PRECISION_FROM
         best = _solve_stage(payoff, single, 2 if single else 0, 0.0)
-        x, y, value, gap, spread, pivots = map(np.array, best)
+        x, y, value, gap, spread, pivots, _ = map(np.array, best)
         allowed = np.maximum(tolerance, relative * spread)
         stage = np.zeros(len(payoff), np.int32)
         missed = np.flatnonzero(~(gap <= allowed))
@@ -150,7 +157,7 @@ def _solve_by_jax(payoff: np.ndarray, absolute: float, relative: float) -> tuple
 
 
 @functools.partial(jax.jit, static_argnames=("single", "refinements", "perturbation"))
-def _solve_chunk(payoff: jax.Array, single: bool, refinements: int, perturbation: float) -> Optimum:
+def solve_piece(payoff: jax.Array, single: bool, refinements: int, perturbation: float) -> Optimum:
     """Solve (games, rows, columns) in lockstep."""
     games, rows, columns = payoff.shape
     # Transpose once, rather than inside every operation that reads the payoffs.
@@ -167,21 +174,13 @@ def _solve_chunk(payoff: jax.Array, single: bool, refinements: int, perturbation
 def _solve_stage(
     payoff: np.ndarray, single: bool, refinements: int, perturbation: float
 ) -> Optimum:
-    """Solve a batch by calls of a fixed shape; the last is padded."""
-    games, rows, columns = payoff.shape
-    budget = _CPU_BYTES if jax.default_backend() == "cpu" else _ACCELERATOR_BYTES
+    """Solve a batch on JAX's default device, in pieces that fit."""
+    _, rows, columns = payoff.shape
+    budget = _CPU_BYTES if jax.default_backend() == "cpu" else ACCELERATOR_BYTES
     most = max(1, budget // (rows * columns * (4 if single else 8)))
-    chunk = 2 ** math.ceil(math.log2(min(games, 2 ** int(math.log2(most)))))
-
-    def solve(start: int) -> Optimum:
-        part = payoff[start : start + chunk]
-        if len(part) < chunk:
-            part = np.concatenate([part, part[-1:].repeat(chunk - len(part), 0)])
-        with double_precision():
-            return jax.tree.map(np.asarray, _solve_chunk(part, single, refinements, perturbation))
-
-    parts = [solve(start) for start in range(0, games, chunk)]
-    return jax.tree.map(lambda *arrays: np.concatenate(arrays)[:games], *parts)
+    options = {"single": single, "refinements": refinements, "perturbation": perturbation}
+    with double_precision():
+        return jax.tree.map(np.asarray, in_pieces(solve_piece, most, [payoff], **options))
 
 
 def _exponents(payoff: np.ndarray) -> np.ndarray:

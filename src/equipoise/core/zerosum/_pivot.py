@@ -66,6 +66,8 @@ class Optimum(NamedTuple):
     #: Largest minus smallest payoff.
     spread: Float[Array, " games"]
     pivots: Int[Array, " games"]
+    #: Largest absolute payoff.
+    size: Float[Array, " games"]
 
 
 def _first(mask: Array) -> Array:
@@ -228,4 +230,5 @@ def pivot_to_optimum(
         gap=row_values.max(0) - column_values.min(0),
         spread=spread,
         pivots=t.pivots,
+        size=jnp.maximum(-low, high),
     )

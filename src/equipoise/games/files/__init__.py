@@ -23,8 +23,18 @@ from equipoise.games.files._text import (
     parse_game_toml,
     parse_nfg,
 )
+from equipoise.games.files._tntp import flows_of_table, read_flows, read_tntp, write_flows
 
-__all__ = ["read", "read_policy", "write", "write_policy"]
+__all__ = [
+    "flows_of_table",
+    "read",
+    "read_flows",
+    "read_policy",
+    "read_tntp",
+    "write",
+    "write_flows",
+    "write_policy",
+]
 
 SUFFIXES = (".nfg", ".npz", ".csv")
 

@@ -10,6 +10,7 @@ The names of the arrays say what the file holds:
 | `ContinuousGame` of polynomial terms | `own`, and what else `PolynomialTerms` and the game take |
 | `ContextualGame` | `agents`, `scopes_K` and `tables_K` of every order K |
 | `DecoupledMarkovGame` | the same, `transitions` and `initial` |
+| `NetworkGame` | `tails`, `heads` and its other arguments that are arrays or numbers |
 
 `labels`, where there are any, are JSON in an array of text.
 """
@@ -35,6 +36,7 @@ from equipoise.games._game import Game
 from equipoise.games._interactions import Interactions
 from equipoise.games._markov import MarkovGame
 from equipoise.games._matrix import MatrixGame
+from equipoise.games._network import NetworkGame
 from equipoise.games._normal import NormalFormGame
 
 Arrays = dict[str, Any]
@@ -192,6 +194,33 @@ def _terms(arrays: Arrays, labels: Any) -> ContextualGame | DecoupledMarkovGame:
     return DecoupledMarkovGame(terms, *moves, states=arrays.get("states"), **more)
 
 
+_NETWORK = (
+    *("tails", "heads", "origins", "destinations", "demand", "free_flow", "rise", "capacity"),
+    *("power", "fixed", "tolls", "classes", "values_of_time", "positions"),
+)
+
+
+def _network_arrays(game: Any) -> Arrays:
+    if game.cost is not None:
+        raise InputError("game", "costs given by numbers, since a file holds arrays", "a function")
+    arrays = {name: getattr(game, name) for name in _NETWORK}
+    arrays = {name: array for name, array in arrays.items() if array is not None}
+    return arrays | {"first_through": game.first_through, "atomic": int(game.atomic)}
+
+
+def _network(arrays: Arrays, labels: Any) -> NetworkGame:
+    numbers = {
+        name: int(_number(name, arrays.get(name), 0)) for name in ("first_through", "atomic")
+    }
+    arrays = {name: array for name, array in arrays.items() if name not in numbers}
+    return NetworkGame(
+        **arrays,
+        first_through=numbers["first_through"],
+        atomic=bool(numbers["atomic"]),
+        labels=labels,
+    )
+
+
 #: Class of game -> what its file holds.
 _TO_ARRAYS: dict[type[Game], Callable[[Any], Arrays]] = {
     MatrixGame: lambda game: {"payoff": game.payoff},
@@ -200,6 +229,7 @@ _TO_ARRAYS: dict[type[Game], Callable[[Any], Arrays]] = {
     ContinuousGame: _continuous_arrays,
     ContextualGame: _terms_arrays,
     DecoupledMarkovGame: _terms_arrays,
+    NetworkGame: _network_arrays,
 }
 #: The kinds of games that `.npz` files hold.
 KINDS = tuple(_TO_ARRAYS)
@@ -229,5 +259,9 @@ _FROM_ARRAYS: dict[tuple[str, ...], tuple[re.Pattern[str], Callable[[Arrays, Any
     ("agents",): (
         re.compile(rf"agents|actions|states|{_SHARED}|(scopes|tables)_\d{{1,3}}"),
         _terms,
+    ),
+    ("tails", "heads", "origins", "destinations", "demand"): (
+        re.compile("|".join((*_NETWORK, "first_through", "atomic"))),
+        _network,
     ),
 }

@@ -18,11 +18,12 @@ from equipoise.games._policies import (
     POLICIES,
     AggregativePolicy,
     ContinuousPolicy,
+    FlowPolicy,
     Mixture,
-    Policy,
     Profile,
     policy_from_plain,
 )
+from equipoise.games._policy import Policy
 
 SUFFIXES = (".json", ".npz")
 #: What a list alone means in games of these kinds; one strategy for each player in all others.
@@ -32,9 +33,11 @@ _LISTS = {
     "continuous": lambda plain, game: ContinuousPolicy.from_plain({"points": plain}),
     "aggregative": lambda plain, game: AggregativePolicy.of_agents(plain, game.counts),
     "aggregative-markov": lambda plain, game: AggregativePolicy.of_agents(plain, game.counts),
+    "network": lambda plain, game: FlowPolicy.from_plain({"flows": plain}),
 }
 #: The array by which each kind of policy is known in a `.npz` file.
 _MARKS = {"joint": "joint", "policies": "mixture", "points": "continuous", "rows": "aggregative"}
+_MARKS |= {"flows": "flows"}
 _PLAYER = re.compile(r"(?:policy|arr)_(\d{1,6})")
 
 

@@ -243,7 +243,7 @@ def run(config: Config, key: int = 0, folder: str | os.PathLike[str] | None = No
     records = [
         kept(
             *(folder, part, {**vars(config), "only": (part,), "key": key}),
-            partial(run_part, config, part, key, folder and Path(folder, part, "sweeps")),
+            partial(run_part, config, part, key, Path(folder, part, "sweeps") if folder else None),
         )
         for part in config.parts
     ]

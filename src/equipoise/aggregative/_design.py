@@ -1,0 +1,213 @@
+"""Incentives: the toll, price or subsidy whose equilibrium is the best for an objective.
+
+A few parameters in a box are searched: a grid, then grids around the best points found, each point
+with a game of its own that is solved and certified. Outcomes jump where agents switch from one
+equilibrium to another, so nothing is assumed of them but that they are worth comparing.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from equipoise.aggregative._solve import solve_aggregative
+from equipoise.core import checks
+from equipoise.core.errors import InputError
+from equipoise.core.results import Outcome, Solution, Status
+from equipoise.games import AggregativeGame
+from equipoise.runs import Record, Table
+
+#: Parameters at once, and points along each in the first grid.
+MOST, _ACROSS = 3, {1: 17, 2: 7, 3: 5}
+#: How often the grid around the best point is made finer, and by what factor.
+_ROUNDS, _FINER = 5, 0.35
+
+
+@dataclass(frozen=True)
+class Design:
+    """The best parameters found, the equilibrium they lead to, and all that was tried.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> town = eq.games.load("two-roads", agents=1000)
+    >>> toll = eq.aggregative.design(town, {"motorway": (0.0, 0.4)})
+    >>> [name for name in toll.parameters], len(toll.tried) > 17, toll.status.ok
+    (['motorway'], True, True)
+    """
+
+    #: By name, the best found.
+    parameters: dict[str, float]
+    #: The objective there.
+    outcome: float
+    #: The certified equilibrium there.
+    solution: Solution
+    #: Solved when the equilibrium there meets its tolerance.
+    status: Status
+    #: All parameters tried, with the outcome, the largest gain, and whether it met the tolerance.
+    tried: tuple[tuple[dict[str, float], float, float, bool], ...]
+
+    def record(self) -> Record:
+        """What `equipoise.report.page_of` draws: the outcome against each parameter.
+
+        **Example**
+
+        >>> import equipoise as eq
+        >>> town = eq.games.load("two-roads", agents=100)
+        >>> record = eq.aggregative.design(town, {"motorway": (0.0, 0.4)}).record()
+        >>> "outcome" in eq.report.page_of(record).html()
+        True
+        """
+        met = [one for one in self.tried if one[3]]
+        arrays = {"design/outcome": np.array([one[1] for one in met])}
+        for name in self.parameters:
+            arrays[f"design/{name}"] = np.array([one[0][name] for one in met])
+        columns = (*self.parameters, "outcome", "largest gain")
+        rows = [(*one[0].values(), one[1], one[2]) for one in sorted(met, key=lambda one: -one[1])]
+        scalars = {"outcome": self.outcome, "status": str(self.status)}
+        scalars |= {f"best {name}": value for name, value in self.parameters.items()}
+        return Record("design", {}, scalars, arrays, {"tried": Table(columns, rows[:24])})
+
+
+def design(
+    game: Any,
+    parameters: Mapping[Any, tuple[float, float]],
+    objective: str | Callable[[Solution], float] = "welfare",
+    *,
+    rounds: int = _ROUNDS,
+    **options: Any,
+) -> Design:
+    """Choose a toll, price or subsidy so that the equilibrium after it is best for an objective.
+
+    - `game`: a crowd. Then `parameters` are charges (negative: subsidies) for actions, by their
+      label or number, each with its box (low, high), in units of reward. Or a function from the
+      parameters, by keyword, to a game.
+    - `objective`: "welfare" is the mean reward, what agents are charged not counted; "egalitarian"
+      the reward of the agent who has least, charges counted; or a function of the `Solution`.
+    - `rounds`: how often the grid around the best point is made finer. `options` are those of
+      `solve`; with `objective` left to its default any equilibrium of each game is taken.
+
+    Only equilibria that meet their tolerance count. At most three parameters.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> town = eq.games.load("two-roads", agents=1000)
+    >>> toll = eq.aggregative.design(town, {"motorway": (0.0, 0.4)})
+    >>> optimum = eq.solve(town, concept="optimum").stats["objective"]
+    >>> round(toll.outcome, 4) == round(optimum, 4)
+    True
+    """
+    names, low, high = _boxes(parameters)
+    make, charges = _maker(game, parameters)
+    if not callable(objective) and objective not in ("welfare", "egalitarian"):
+        raise InputError("objective", "'welfare', 'egalitarian' or a function", repr(objective))
+    checks.check_count("rounds", rounds, at_least=0)
+    tried: dict[tuple[float, ...], tuple[float, Solution]] = {}
+
+    def outcome(point: tuple[float, ...]) -> tuple[float, Solution]:
+        if point not in tried:
+            values = dict(zip(names, point, strict=True))
+            made = make(values)
+            solution = solve_aggregative(made, **options)
+            tried[point] = _worth(made, solution, objective, charges(values)), solution
+        return tried[point]
+
+    def score(point: tuple[float, ...]) -> tuple[bool, float]:
+        worth, solution = outcome(point)
+        return solution.status.ok, worth
+
+    across = _ACROSS[len(names)]
+    best, centre, width = (), (low + high) / 2, (high - low) / 2
+    for step in range(rounds + 1):
+        axes = np.linspace(-1.0, 1.0, across if step == 0 else 5)
+        shifts = product(axes, repeat=len(names))
+        grid = [np.clip(centre + width * np.array(shift), low, high) for shift in shifts]
+        for point in grid:
+            outcome(tuple(map(float, point)))
+        best = max(tried, key=score)
+        centre, width = np.array(best), width * (2.0 / across if step == 0 else _FINER)
+    worth, solution = tried[best]
+    ok = solution.status.ok
+    message = f"{len(tried)} games were solved; at the best, {solution.status.message}"
+    status = Status(Outcome.SOLVED if ok else Outcome.INEXACT, message, np.asarray(ok))
+    told = tuple(
+        (
+            dict(zip(names, point, strict=True)),
+            found,
+            float(one.certificate.max_gain),
+            one.status.ok,
+        )
+        for point, (found, one) in tried.items()
+    )
+    return Design(dict(zip(names, best, strict=True)), worth, solution, status, told)
+
+
+def _boxes(parameters: Mapping[Any, Any]) -> tuple[list[str], np.ndarray, np.ndarray]:
+    if not 1 <= len(parameters) <= MOST:
+        raise InputError("parameters", f"one to {MOST} of them", len(parameters))
+    for name, box in parameters.items():
+        if np.shape(box) != (2,) or not np.isfinite(box).all() or not box[0] < box[1]:
+            raise InputError(f"parameters[{name!r}]", "(low, high) with low < high", box)
+    low, high = np.array([list(box) for box in parameters.values()], np.float64).T
+    return [str(name) for name in parameters], low, high
+
+
+def _maker(
+    game: Any, parameters: Mapping[Any, Any]
+) -> tuple[Callable[[dict[str, float]], Any], Callable[[dict[str, float]], np.ndarray | None]]:
+    """What makes the game of some parameters, and the charges of its actions."""
+    if callable(game) and not isinstance(game, AggregativeGame):
+        return lambda values: game(**values), lambda values: None
+    if not isinstance(game, AggregativeGame):
+        expected = "an AggregativeGame, or a function from the parameters to a game"
+        raise InputError("game", expected, type(game).__name__)
+    labels = [game.labels.action(0, a) for a in range(game.actions[0])]
+    places = {}
+    for name in parameters:
+        if name not in labels and not (isinstance(name, int) and 0 <= name < len(labels)):
+            raise InputError("parameters", f"actions among {labels}, or their numbers", repr(name))
+        places[str(name)] = labels.index(name) if name in labels else int(name)
+
+    def charges(values: dict[str, float]) -> np.ndarray:
+        charge = np.zeros(len(labels))
+        for name, value in values.items():
+            charge[places[name]] = value
+        return charge
+
+    def make(values: dict[str, float]) -> AggregativeGame:
+        charge, reward = charges(values), game.field.function
+        room = float(np.abs(charge).max())
+        bounds = (game.bounds[0] - room, game.bounds[1] + room)
+        given = None if game.lipschitz_estimated else game.slopes or game.lipschitz
+        return AggregativeGame(
+            game.influence,
+            lambda x: reward(x) - charge,
+            given,
+            counts=game.counts,
+            scale=game.scale,
+            bounds=bounds,
+            elementwise=game.field.elementwise,
+            labels=game.labels,
+        )
+
+    return make, charges
+
+
+def _worth(
+    game: Any,
+    solution: Solution,
+    objective: str | Callable[[Solution], float],
+    charge: np.ndarray | None,
+) -> float:
+    if not isinstance(objective, str):
+        return float(objective(solution))
+    if objective == "egalitarian":
+        return float(np.min(solution.certificate.value))
+    paid = 0.0
+    if charge is not None:
+        policy: Any = solution.policy
+        paid = float(policy.counts @ charge[policy.actions] / game.agents)
+    return float(np.mean(solution.value)) + paid

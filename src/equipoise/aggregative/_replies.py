@@ -1,0 +1,420 @@
+"""Best replies of whole agents, in any number of dimensions: a rounded plan made exact.
+
+Three steps follow each other, each only as long as it helps:
+
+- `approach` replaces rewards by their tangents at the current aggregate, lets agents move in that
+  model until nobody wants to, and keeps as many of the moves as lower the mean regret. It takes a
+  million agents near an equilibrium in a few evaluations of the rewards.
+- `reply` moves agents who gain the most, at their own aggregates, one at a time or as many together
+  as would still gain one after the other. In a game with a potential this ends at a pure
+  equilibrium.
+- `settle` tries single moves near indifference, those away from a best reply included, and keeps
+  one that lowers the largest gain. It also reaches equilibria that best replies run away from.
+
+Each returns the profile of the smallest largest gain that it has seen, so that none makes a plan
+worse.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from equipoise.aggregative._cells import Stage
+from equipoise.aggregative._structure import has_potential, row_max
+
+#: What counts as a gain, as a part of the largest absolute reward: less may be rounding.
+ROUNDING = 1e-13
+#: Tangents are taken over this part of the reachable aggregates, or two agents' influence.
+_STEP = 1e-5
+#: Entries of the table of slopes, at most: larger games go without the model.
+_MOST_SLOPES = 60_000_000
+#: Agents of a sample that is moved before all are, in games of many more.
+_SAMPLE = 4_000
+#: Rewards that `settle` may look at, in all.
+_SETTLING = 30_000_000
+
+
+@dataclass(frozen=True)
+class Deviations:
+    """What each class of agents, those of one row who play alike, gains by each action."""
+
+    #: (classes,) rows of the stage, what they play, and how many they are.
+    rows: np.ndarray
+    left: np.ndarray
+    counts: np.ndarray
+    #: (classes, actions)
+    gains: np.ndarray
+
+    @property
+    def largest(self) -> float:
+        """The largest gain of anybody."""
+        return max(float(self.gains.max()), 0.0)
+
+
+@dataclass
+class Profile:
+    """Whole numbers of agents by row and action, and the largest gain there."""
+
+    plays: np.ndarray
+    gain: float
+
+
+class Replies:
+    """Moves of the agents of one stage, until a time on the clock of `time.perf_counter`."""
+
+    def __init__(
+        self,
+        stage: Stage,
+        until: float = np.inf,
+        potential: bool | None = None,
+        progress: Callable[[dict[str, Any]], None] | None = None,
+    ):
+        self.stage, self.until, self._potential = stage, until, potential
+        self._progress, self._told = progress, time.perf_counter()
+        self.plain = bool((stage.counts == 1).all())
+        #: How many tables of rewards were looked at, and may be.
+        self.evaluations, self.most = 0, np.inf
+        size = np.abs(stage.rewards(((stage.low + stage.high) / 2)[None])).max()
+        self.least = ROUNDING * max(float(size), 1e-300)
+
+    @property
+    def potential(self) -> bool:
+        """Whether the game has a potential, declared or recognised, so that replies must end."""
+        if self._potential is None:
+            self._potential = has_potential(self.stage)
+        return self._potential
+
+    @property
+    def late(self) -> bool:
+        """Whether the time is up, or all that may be looked at was."""
+        return self.evaluations >= self.most or time.perf_counter() >= self.until
+
+    @property
+    def work(self) -> int:
+        """Numbers looked at in one evaluation of all gains."""
+        size = self.stage.influence.size
+        return max(size if self.plain else size * self.stage.influence.shape[1], 1)
+
+    def tell(self, **found: Any) -> None:
+        """Report how far a search has come, once a second."""
+        now = time.perf_counter()
+        if self._progress is not None and now - self._told >= 1.0:
+            self._told = now
+            self._progress(found)
+
+    def allow(self, more: int | None) -> None:
+        """Allow so many more evaluations; None for as many as there is time for."""
+        self.most = np.inf if more is None else self.evaluations + more
+
+    def rewards(self, x: np.ndarray) -> np.ndarray:
+        """(rows, actions) at one aggregate."""
+        self.evaluations += 1
+        return self.stage.rewards(x[None])[0]
+
+    def deviations(self, plays: np.ndarray) -> Deviations:
+        """Exact gains, each deviation at the aggregate that it would cause."""
+        stage, x = self.stage, self.stage.aggregate(plays)
+        self.evaluations += 1
+        if self.plain:
+            rows, left = np.arange(len(plays)), plays.argmax(1)
+            own = stage.influence[rows, left]
+            values = stage.own_rewards(x + stage.scale * (stage.influence - own[:, None]))
+        else:
+            rows, left = np.nonzero(plays)
+            influence = stage.influence
+            points = x + stage.scale * (influence - np.swapaxes(influence, 0, 1)[:, :, None])
+            idle = plays.T == 0
+            points[idle] = x  # nobody can reach it: rewards need not exist there
+            values = stage.own_rewards(points)[left, rows]
+        stay = np.take_along_axis(values, left[:, None], 1)
+        return Deviations(rows, left, plays[rows, left], values - stay)
+
+    def profile(self, plays: np.ndarray) -> Profile:
+        """The plays with their largest gain."""
+        return Profile(plays, self.deviations(plays).largest)
+
+    def start(self, x: np.ndarray) -> np.ndarray:
+        """(rows, actions): everybody plays the best action at an aggregate."""
+        plays = np.zeros(self.stage.influence.shape[:2], np.int64)
+        best = self.rewards(x).argmax(1)
+        plays[np.arange(len(plays)), best] = self.stage.counts
+        return plays
+
+    def middle(self) -> np.ndarray:
+        """(rows, actions): replies to the aggregate at which every action is played alike."""
+        stage = self.stage
+        mean = stage.counts.astype(np.float64) @ stage.influence.mean(1)
+        return self.start(stage.scale * mean)
+
+    def improve(self, plays: np.ndarray, target: float = 0.0) -> Profile:
+        """All three steps; the best profile of all that were seen."""
+        first = self.profile(plays)
+        if first.gain <= target:
+            return first
+        near = first
+        if first.gain <= self._close:  # perhaps one that best replies would run away from
+            near = self.settle(first, target)
+            if near.gain <= target:
+                return near
+        found = self.reply(self.approach(first.plays), target)
+        if found.gain > target:
+            found = self.settle(found, target)
+        return min(first, near, found, key=lambda one: one.gain)
+
+    @property
+    def _close(self) -> float:
+        """Gains that rounding a few agents can make."""
+        return 2.0 * (self.stage.dimensions + 2) * self.stage.lipschitz * self.stage.delta
+
+    # By tangents
+
+    def approach(self, plays: np.ndarray, rounds: int = 40) -> np.ndarray:
+        """Moves by tangents of the rewards, while they lower the mean regret."""
+        stage = self.stage
+        if stage.influence.size > _MOST_SLOPES:
+            return plays
+        if self.plain and len(plays) > 2 * _SAMPLE:
+            plays = self._from_sample(plays)
+        x = stage.aggregate(plays)
+        table = self.rewards(x)
+        regret = self._mean_regret(table, plays)
+        enough = max(self.least, 1e-4 * stage.lipschitz * stage.delta)
+        for _ in range(rounds):
+            if self.late or regret <= enough:
+                break
+            wanted = self._model(plays, x, table, self.slopes(x, table))
+            moved = wanted - plays
+            if not moved.any():
+                break
+            for part in 0.5 ** np.arange(8):
+                trial = self.partly(plays, moved, float(part))
+                at = stage.aggregate(trial)
+                values = self.rewards(at)
+                found = self._mean_regret(values, trial)
+                if found < regret:
+                    break
+            else:
+                break
+            slow = found > 0.98 * regret
+            plays, x, table, regret = trial, at, values, found
+            if slow:
+                break
+        return plays
+
+    def _from_sample(self, plays: np.ndarray) -> np.ndarray:
+        """What everybody replies to the aggregate that a sample of the agents ends at."""
+        stage = self.stage
+        rows = np.arange(0, len(plays), len(plays) // _SAMPLE)
+        few = replace(
+            stage,
+            influence=stage.influence[rows],
+            counts=np.ones(len(rows), np.int64),
+            scale=stage.scale * len(plays) / len(rows),
+            rewards=lambda points: stage.rewards(points)[:, rows],
+            own=None,
+            slopes=None,
+        )
+        sample = Replies(few, self.until)
+        found = self.start(few.aggregate(sample.approach(plays[rows])))
+        tables = [self.rewards(stage.aggregate(one)) for one in (plays, found)]
+        regrets = [self._mean_regret(*one) for one in zip(tables, (plays, found), strict=True)]
+        return found if regrets[1] < regrets[0] else plays
+
+    def partly(self, plays: np.ndarray, moved: np.ndarray, part: float) -> np.ndarray:
+        """The plays after a part of some moves: of the rows, or of the agents of each row."""
+        if part == 1.0:
+            return plays + moved
+        if self.plain:
+            rows = np.flatnonzero(moved.any(1))
+            chosen = rows[
+                np.floor(np.arange(1, len(rows) + 1) * part) > np.floor(np.arange(len(rows)) * part)
+            ]
+            trial = plays.copy()
+            trial[chosen] += moved[chosen]
+            return trial
+        less = np.where(moved < 0, np.ceil(part * moved), 0.0).astype(np.int64)
+        # What is left to give, action by action, until each row is as large as before.
+        more = np.where(moved > 0, moved, 0)
+        before = np.cumsum(more, 1) - more
+        return plays + less + np.clip(-less.sum(1, keepdims=True) - before, 0, more)
+
+    def _mean_regret(self, table: np.ndarray, plays: np.ndarray) -> float:
+        """At the aggregate itself, nobody's own influence counted."""
+        short = row_max(table)[:, None] - table
+        return float((plays * short).sum() / self.stage.agents)
+
+    def slopes(self, x: np.ndarray, table: np.ndarray) -> np.ndarray:
+        """(rows, actions, d): differences over a small step that stays in the reachable box."""
+        stage = self.stage
+        slopes = np.zeros(stage.influence.shape)
+        for k, width in enumerate(stage.high - stage.low):
+            if width <= 0:
+                continue
+            step = min(max(_STEP * width, 2.0 * stage.delta), 0.5 * width)
+            step = step if x[k] + step <= stage.high[k] else -step
+            moved = x.copy()
+            moved[k] += step
+            slopes[:, :, k] = (self.rewards(moved) - table) / step
+        return slopes
+
+    def _model(
+        self, plays: np.ndarray, x: np.ndarray, table: np.ndarray, slopes: np.ndarray
+    ) -> np.ndarray:
+        """The plays that agents end at when rewards are `table + slopes (x' - x)`.
+
+        Most agents are far from indifferent, and are looked at only when the others are done.
+        """
+        plays, now = plays.copy(), x.copy()
+        flat = slopes.reshape(-1, len(x))
+        first = None
+        for _ in range(6):
+            values = table + (flat @ (now - x)).reshape(table.shape)
+            top = row_max(values)
+            regret = row_max(np.where(plays > 0, top[:, None] - values, 0.0))
+            worst = float(regret.max())
+            first = worst if first is None else first
+            if worst <= max(self.least, 1e-3 * first) or self.late:
+                break
+            rows = np.arange(len(plays))
+            if self.plain and len(rows) > _SAMPLE:
+                second = np.partition(values, -2, axis=1)[:, -2]
+                near = np.where(regret > 0, 0.0, top - second)
+                rows = np.flatnonzero(near <= 2.0 * worst)
+            part = (plays[rows], now, x, table[rows], slopes[rows], self.stage.influence[rows])
+            plays[rows], now = self._cycle(*part)
+        return plays
+
+    def _cycle(self, plays, now, x, table, slopes, influence) -> tuple[np.ndarray, np.ndarray]:
+        """Moves of some rows, one change of action after the other, while the mean regret falls."""
+        flat, actions = slopes.reshape(-1, len(x)), plays.shape[1]
+        kept, least, since = (plays, now), np.inf, 0
+        first = None
+        for _ in range(100):
+            values = table + (flat @ (now - x)).reshape(table.shape)
+            best = values.argmax(1)
+            top = np.take_along_axis(values, best[:, None], 1)
+            rows, left = np.nonzero((plays > 0) & (top - values > self.least))
+            mean = float((plays[rows, left] * (top[rows, 0] - values[rows, left])).sum())
+            first = mean if first is None else first
+            since += 1
+            if mean < least:
+                kept, least, since = (plays.copy(), now.copy()), mean, 0
+            if least <= 1e-3 * first or self.late or since > 8:
+                break
+            pairs = left * actions + best[rows]
+            for pair in np.unique(pairs):
+                chosen = rows[pairs == pair]
+                a, b = divmod(int(pair), actions)
+                tilt = slopes[chosen, b] - slopes[chosen, a]
+                gains = table[chosen, b] - table[chosen, a] + tilt @ (now - x)
+                shift = self.stage.scale * (influence[chosen, b] - influence[chosen, a])
+                now = now + self._move_pair(plays, a, b, chosen, gains, tilt, shift)
+        return kept
+
+    def _move_pair(self, plays, a, b, rows, gains, tilt, shift) -> np.ndarray:
+        """Agents of some rows who gain by the same change of action move, best first.
+
+        Each still gains when its turn comes. Returns by how much that moves the aggregate.
+        """
+        kept = np.flatnonzero(gains > self.least)
+        kept = kept[np.argsort(-gains[kept], kind="stable")]
+        rows, gains, tilt, shift = rows[kept], gains[kept], tilt[kept], shift[kept]
+        counts = plays[rows, a]
+        whole = counts[:, None] * shift
+        gains = gains + (tilt * (np.cumsum(whole, 0) - whole)).sum(1)
+        loss = -(tilt * shift).sum(1)  # of the next agent of the row, for each that moves
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            wanted = np.where(loss > 0, np.ceil(gains / loss), np.inf)
+        wanted = np.where(gains > self.least, np.minimum(wanted, counts), 0).astype(np.int64)
+        short = np.flatnonzero(wanted < counts)
+        last = short[0] + 1 if len(short) else len(rows)
+        plays[rows[:last], a] -= wanted[:last]
+        plays[rows[:last], b] += wanted[:last]
+        return wanted[:last] @ shift[:last]
+
+    # By exact gains
+
+    def reply(self, plays: np.ndarray, target: float = 0.0) -> Profile:
+        """Best replies, the largest gain first, until nobody gains more than the target."""
+        best, since = Profile(plays, np.inf), 0
+        while True:
+            found = self.deviations(plays)
+            since += 1
+            if found.largest < best.gain:
+                best, since = Profile(plays, found.largest), 0
+            if best.gain <= max(target, self.least) or self.late:
+                return best
+            self.tell(gain=best.gain)
+            # Without a potential replies may go round in circles.
+            if since > 100 + 2 * min(len(found.rows), 500) and not self.potential:
+                return best
+            plays = self._block(plays, found)
+
+    def _block(self, plays: np.ndarray, found: Deviations) -> np.ndarray:
+        """The next plays: of those who gain by the same change as the one who gains the most, as
+        many as each still gain when their turn comes."""
+        worst, b = np.unravel_index(int(found.gains.argmax()), found.gains.shape)
+        a = found.left[worst]
+        alike = np.flatnonzero((found.left == a) & (found.gains[:, b] > self.least))
+        alike = alike[np.argsort(-found.gains[alike, b], kind="stable")]
+        rows, ends = found.rows[alike], np.cumsum(found.counts[alike])
+
+        def moved(number: int) -> np.ndarray:
+            taken = np.clip(number - (ends - found.counts[alike]), 0, found.counts[alike])
+            after = plays.copy()
+            after[rows, a] -= taken
+            after[rows, b] += taken
+            return after
+
+        def gains(number: int) -> bool:
+            """Whether the last of so many still gains when the others have moved."""
+            row = rows[np.searchsorted(ends, number)]
+            seen = self.deviations(moved(number - 1))
+            where = (seen.rows == row) & (seen.left == a)
+            return bool(seen.gains[where, b].max(initial=-np.inf) > self.least)
+
+        low, high = 1, int(ends[-1])
+        if high <= 3:
+            return moved(1)
+        trial = high
+        while low < high and not self.late:  # `low` gain; more than `high` do not
+            if gains(trial):
+                low = trial
+            else:
+                high = trial - 1
+            trial = (low + high + 1) // 2
+        return moved(low)
+
+    def settle(self, first: Profile, target: float = 0.0, rounds: int = 6) -> Profile:
+        """Single moves of agents near indifference that lower the largest gain."""
+        actions = self.stage.influence.shape[1]
+        tries = 3 * actions * (actions - 1)
+        best = first
+        for _ in range(min(rounds, _SETTLING // max(self.work * tries, 1))):
+            if best.gain <= max(target, self.least) or self.late:
+                break
+            found, before = self.deviations(best.plays), best
+            for k, b in self._nearest(found):
+                plays = before.plays.copy()
+                plays[found.rows[k], found.left[k]] -= 1
+                plays[found.rows[k], b] += 1
+                trial = self.profile(plays)
+                best = trial if trial.gain < best.gain else best
+            if best is before:
+                break
+        return best
+
+    def _nearest(self, found: Deviations) -> list[tuple[int, int]]:
+        """For each change of action, the three classes that gain most, or lose least, by it."""
+        moves = []
+        for a in np.unique(found.left):
+            classes = np.flatnonzero(found.left == a)
+            for b in range(found.gains.shape[1]):
+                gains = -found.gains[classes, b]
+                if b != a:
+                    few = np.argpartition(gains, 2)[:3] if len(gains) > 3 else slice(None)
+                    moves += [(int(k), b) for k in classes[few]]
+        return moves

@@ -1,0 +1,203 @@
+"""Whole drivers on paths, for Numba: best replies that count the own car.
+
+A driver who leaves path p pays c(v) on links of p and c(v + 1) on all others. The best reply is
+sought backwards from the destination, in the order of the way so far plus the distance from the
+origin at c(v), which nothing undercuts (A*): few nodes beside the best paths are ever looked at.
+Arrays are those of `_routes`; `into_start` and `into` list the links that enter each node.
+"""
+
+import numpy as np
+
+from equipoise.core.kernels._compile import compiled
+from equipoise.core.kernels._routes import (
+    path_cost,
+    pop,
+    price,
+    tree,
+    up,
+)
+
+
+@compiled()
+def _search(origin, target, limit, distance, now, more, extra, mark, stamp, into_start, into,
+            tails, first, way, keys, onward, heap, place, touched):  # fmt: skip
+    """The cheapest cost of a path below `limit`, or `limit`; `onward` holds its links by node."""
+    count = 1
+    touched[0], way[target], onward[target] = target, 0.0, -1
+    keys[target], heap[0], place[target], size = distance[target], target, 0, 1
+    result = limit
+    while size:
+        if keys[heap[0]] >= limit:
+            break
+        node = pop(heap, place, keys, size)
+        size -= 1
+        if node == origin:
+            result = min(limit, way[node])
+            break
+        for k in range(into_start[node], into_start[node + 1]):
+            link = into[k]
+            before = tails[link]
+            if before < first and before != origin:
+                continue
+            length = way[node] + extra[link]
+            length += now[link] if mark[link] == stamp else more[link]
+            if place[before] == -1:
+                touched[count] = before
+                count += 1
+                heap[size], place[before] = before, size
+                size += 1
+            elif place[before] < 0 or length >= way[before]:
+                continue
+            way[before], onward[before] = length, link
+            keys[before] = length + distance[before]
+            up(heap, place, keys, place[before])
+    for k in range(count):
+        place[touched[k]] = -1
+    return result
+
+
+@compiled(
+    "read_int32s1 read_int32s1 read_int32s1 read_int32s1 read_int32s1 read_int32s1 "
+    "read_int32s1 read_int32s1 read_int32s1 read_int32s1 index read1 read1 read2 "
+    "read_int32s1 read_int32s1 read_int32s1 write1 write1 index index"
+)
+def driver_replies(
+    group_origin, group_class, group_start, tails, heads, start, out, into_start, into, targets,
+    first, now, more, extra, path_pair, path_start, path_links, own, reply, begin, end,
+):  # fmt: skip
+    """What each path costs, and what the best reply of a driver on it would, in groups of paths.
+
+    `now` and `more` are costs at the flows and with one car more.
+    """
+    links, nodes = len(tails), len(start) - 1
+    heap, place = np.empty(nodes, np.int32), np.empty(nodes, np.int32)
+    distance, last = np.empty(nodes), np.empty(nodes, np.int32)
+    way, keys = np.empty(nodes), np.empty(nodes)
+    onward, touched = np.empty(nodes, np.int32), np.empty(nodes + 1, np.int32)
+    mark, paid = np.full(links, -1, np.int64), np.empty(links)
+    for group in range(begin, end):
+        origin, m = group_origin[group], group_class[group]
+        for link in range(links):
+            paid[link] = now[link] + extra[m, link]
+        tree(origin, paid, start, out, heads, first, distance, last, heap, place)
+        place[:] = -1
+        for path in range(group_start[group], group_start[group + 1]):
+            for k in range(path_start[path], path_start[path + 1]):
+                mark[path_links[k]] = path
+            own[path] = path_cost(path, path_start, path_links, now, extra[m])
+            reply[path] = _search(
+                origin, targets[path_pair[path]], own[path], distance, now, more, extra[m], mark,
+                path, into_start, into, tails, first, way, keys, onward, heap, place, touched,
+            )  # fmt: skip
+    return 0
+
+
+@compiled()
+def _shift(path, sign, path_start, path_links, flow, free, rise, capacity, power, now, more, slope):
+    """Add a car to a path, or take one from it."""
+    for k in range(path_start[path], path_start[path + 1]):
+        link = path_links[k]
+        flow[link] += sign
+        price(link, flow, free, rise, capacity, power, now, slope)
+        flow[link] += 1.0
+        price(link, flow, free, rise, capacity, power, more, slope)
+        flow[link] -= 1.0
+
+
+@compiled(
+    "read_int32s1 read_int32s1 read_int32s1 read_int32s1 read_int32s1 read_int32s1 "
+    "read_int32s1 read_int32s1 read_int32s1 read_int32s1 index read1 read1 read1 read1 "
+    "read2 write1 int32s1 int32s1 int32s1 write1 int32s1 int32s1 int32s1 index index "
+    "float write1"
+)
+def move_drivers(
+    group_origin, group_class, group_start, tails, heads, start, out, into_start, into, targets,
+    first, free, rise, capacity, power, extra, flow, head, following, path_pair, path_flow,
+    path_start, path_links, counts, begin, searching, least, found,
+):  # fmt: skip
+    """One pass of best replies over the drivers of every pair, each move at the costs it finds.
+
+    A driver moves if that saves more than `least`: first among the paths that its pair has, then,
+    while `searching`, to the best path of all. Adds to `found` the number of moves and notes the
+    largest saving.
+    Returns the first group that memory was too short for, or how many there are.
+    """
+    links, nodes = len(tails), len(start) - 1
+    heap, place = np.empty(nodes, np.int32), np.empty(nodes, np.int32)
+    distance, last = np.empty(nodes), np.empty(nodes, np.int32)
+    way, keys = np.empty(nodes), np.empty(nodes)
+    onward, touched = np.empty(nodes, np.int32), np.empty(nodes + 1, np.int32)
+    mark, stamp = np.zeros(links, np.int64), 0
+    now, more, slope, paid = np.empty(links), np.empty(links), np.empty(links), np.empty(links)
+    for link in range(links):
+        flow[link] += 1.0
+        price(link, flow, free, rise, capacity, power, more, slope)
+        flow[link] -= 1.0
+        price(link, flow, free, rise, capacity, power, now, slope)
+    for group in range(begin, len(group_origin)):
+        origin, m = group_origin[group], group_class[group]
+        own = extra[m]
+        if searching:
+            for link in range(links):
+                paid[link] = now[link] + own[link]
+            tree(origin, paid, start, out, heads, first, distance, last, heap, place)
+            place[:] = -1
+        for pair in range(group_start[group], group_start[group + 1]):
+            path = head[pair]
+            if not searching and following[path] < 0:
+                continue
+            while path >= 0:
+                searched = not searching
+                while path_flow[path] > 0.0:
+                    stamp += 1
+                    for k in range(path_start[path], path_start[path + 1]):
+                        mark[path_links[k]] = stamp
+                    mine = path_cost(path, path_start, path_links, now, own)
+                    best, target, other = mine - least, -1, head[pair]
+                    while other >= 0:
+                        length = 0.0
+                        for k in range(path_start[other], path_start[other + 1]):
+                            link = path_links[k]
+                            length += own[link]
+                            length += now[link] if mark[link] == stamp else more[link]
+                            if length >= best:
+                                break
+                        if length < best:
+                            best, target = length, other
+                        other = following[other]
+                    if target < 0 and not searched:
+                        searched = True
+                        length = _search(
+                            origin, targets[pair], best, distance, now, more, own, mark, stamp,
+                            into_start, into, tails, first, way, keys, onward, heap, place,
+                            touched,
+                        )  # fmt: skip
+                        if length < best:
+                            size, node = 0, origin
+                            while node != targets[pair]:
+                                node = heads[onward[node]]
+                                size += 1
+                            target, room = counts[0], path_start[counts[0]]
+                            if target + 1 >= len(path_flow) or room + size > len(path_links):
+                                return group
+                            node = origin
+                            for k in range(room, room + size):
+                                path_links[k] = onward[node]
+                                node = heads[onward[node]]
+                            counts[0] = target + 1
+                            path_start[target + 1] = room + size
+                            path_pair[target], path_flow[target] = pair, 0.0
+                            following[target], head[pair] = head[pair], target
+                            best = length
+                    if target < 0:
+                        break
+                    found[0] += 1.0
+                    found[1] = max(found[1], mine - best)
+                    path_flow[path] -= 1.0
+                    path_flow[target] += 1.0
+                    _shift(path, -1.0, path_start, path_links, flow, free, rise, capacity, power,
+                           now, more, slope)  # fmt: skip
+                    _shift(target, 1.0, path_start, path_links, flow, free, rise, capacity, power,
+                           now, more, slope)  # fmt: skip
+                path = following[path]
+    return len(group_origin)

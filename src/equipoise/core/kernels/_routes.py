@@ -1,0 +1,305 @@
+"""Shortest paths and path flows, for Numba.
+
+Links are arrays. `start` and `out` list the links that leave each node: those of node i are
+`out[start[i]:start[i + 1]]`. Nodes below `first` are zones: paths begin and end there and never
+pass through. Paths lie one after the other in `path_links`; those of a pair form a linked list,
+`head[pair]` and `following[path]`.
+
+The cost of link l at flow v is `free[l] + rise[l] (v / capacity[l])^power[l]`, plus what class m
+pays on top of it, `extra[m, l]`.
+"""
+
+import numpy as np
+
+from equipoise.core.kernels._compile import compiled
+
+
+@compiled()
+def up(heap, place, keys, i):
+    node = heap[i]
+    while i:
+        above = (i - 1) >> 2
+        if keys[heap[above]] <= keys[node]:
+            break
+        heap[i] = heap[above]
+        place[heap[i]] = i
+        i = above
+    heap[i] = node
+    place[node] = i
+
+
+@compiled()
+def pop(heap, place, keys, size):
+    """Remove the first of `size` nodes of a 4-ary heap."""
+    top, node = heap[0], heap[size - 1]
+    size -= 1
+    place[top] = -2
+    if size == 0:
+        return top
+    i = 0
+    while True:
+        child = 4 * i + 1
+        if child >= size:
+            break
+        least = child
+        for other in range(child + 1, min(child + 4, size)):
+            if keys[heap[other]] < keys[heap[least]]:
+                least = other
+        if keys[heap[least]] >= keys[node]:
+            break
+        heap[i] = heap[least]
+        place[heap[i]] = i
+        i = least
+    heap[i] = node
+    place[node] = i
+    return top
+
+
+@compiled()
+def tree(origin, costs, start, out, heads, first, distance, last, heap, place):
+    """Dijkstra's algorithm: `distance` to every node, and the `last` link on the way there."""
+    for node in range(len(distance)):
+        distance[node], last[node], place[node] = np.inf, -1, -1
+    distance[origin], heap[0], place[origin], size = 0.0, origin, 0, 1
+    while size:
+        node = pop(heap, place, distance, size)
+        size -= 1
+        if node < first and node != origin:
+            continue
+        for k in range(start[node], start[node + 1]):
+            link = out[k]
+            to, length = heads[link], distance[node] + costs[link]
+            if length < distance[to] and place[to] != -2:  # rounding reopens no node
+                distance[to], last[to] = length, link
+                if place[to] == -1:
+                    heap[size], place[to] = to, size
+                    size += 1
+                up(heap, place, distance, place[to])
+
+
+@compiled(
+    "read_int32s1 read1 read_int32s1 read_int32s1 read_int32s1 index write2 int32s2 index index"
+)
+def shortest_trees(origins, costs, start, out, heads, first, distance, last, begin, end):
+    """The trees of shortest paths from origins `begin` to `end`."""
+    nodes = distance.shape[1]
+    heap, place = np.empty(nodes, np.int32), np.empty(nodes, np.int32)
+    for i in range(begin, end):
+        tree(origins[i], costs, start, out, heads, first, distance[i], last[i], heap, place)
+    return 0
+
+
+@compiled()
+def price(link, flow, free, rise, capacity, power, cost, slope):
+    """Cost and slope of one link at its flow."""
+    v, p = max(flow[link], 0.0), power[link]
+    if rise[link] == 0.0 or p == 0.0:
+        cost[link], slope[link] = free[link] + rise[link], 0.0
+        return
+    x = v / capacity[link]
+    if p == 4.0:
+        below = x * x * x
+    elif p == 1.0:
+        below = 1.0
+    else:
+        below = x ** (p - 1.0) if x > 0.0 or p > 1.0 else 1e300
+    cost[link] = free[link] + (rise[link] * below * x if x > 0.0 else 0.0)
+    slope[link] = rise[link] * p * below / capacity[link]
+
+
+@compiled()
+def _load(path_flow, path_pair, path_start, path_links, count, flow):
+    """Link flows from path flows."""
+    flow[:] = 0.0
+    for path in range(count):
+        amount = path_flow[path]
+        if amount != 0.0:
+            for k in range(path_start[path], path_start[path + 1]):
+                flow[path_links[k]] += amount
+
+
+@compiled()
+def path_cost(path, path_start, path_links, cost, extra):
+    total = 0.0
+    for k in range(path_start[path], path_start[path + 1]):
+        total += cost[path_links[k]] + extra[path_links[k]]
+    return total
+
+
+@compiled()
+def _add_path(pair, origin, target, last, tails, head, following, path_pair, path_flow,
+              path_start, path_links, counts):  # fmt: skip
+    """Add the tree's path of a pair unless it has it; its number, or -1 where memory is short."""
+    length, node = 0, target
+    while node != origin:
+        length += 1
+        node = tails[last[node]]
+    path = head[pair]
+    while path >= 0:
+        if path_start[path + 1] - path_start[path] == length:
+            same, node, k = True, target, path_start[path + 1] - 1
+            while node != origin:
+                if path_links[k] != last[node]:
+                    same = False
+                    break
+                node = tails[last[node]]
+                k -= 1
+            if same:
+                return path
+        path = following[path]
+    path, begin = counts[0], path_start[counts[0]]
+    if path + 1 >= len(path_flow) or begin + length > len(path_links):
+        return -1
+    counts[0] = path + 1
+    path_start[path + 1] = begin + length
+    node, k = target, begin + length - 1
+    while node != origin:
+        path_links[k] = last[node]
+        node = tails[last[node]]
+        k -= 1
+    path_pair[path], path_flow[path] = pair, 0.0
+    following[path], head[pair] = head[pair], path
+    return path
+
+
+@compiled(
+    "read_int32s1 read_int32s1 read_int32s1 read_int32s1 read1 read_int32s1 read_int32s1 "
+    "read_int32s1 read_int32s1 index read1 read1 read1 read1 read2 write1 int32s1 int32s1 "
+    "int32s1 write1 int32s1 int32s1 int32s1 index index write1"
+)
+def extend_paths(
+    group_origin, group_class, group_start, targets, demand, tails, heads, start, out, first, free,
+    rise, capacity, power, extra, flow, head, following, path_pair, path_flow, path_start,
+    path_links, counts, begin, loading, found,
+):  # fmt: skip
+    """Add the shortest path of every pair of the groups from `begin` on, all at one set of costs.
+
+    A group is the pairs of one class and origin. While `loading`, new paths carry the demand
+    of their pairs, and each group sees the costs that the groups before it leave behind.
+    Adds to `found` the least total cost, and notes the largest excess of a used path and the pair
+    and path that has it. Returns the first group that memory was too short for, or how many
+    there are.
+    """
+    links, nodes = len(tails), len(start) - 1
+    heap, place = np.empty(nodes, np.int32), np.empty(nodes, np.int32)
+    distance, last = np.empty(nodes), np.empty(nodes, np.int32)
+    cost, slope, paid = np.empty(links), np.empty(links), np.empty(links)
+    for link in range(links):
+        price(link, flow, free, rise, capacity, power, cost, slope)
+    for group in range(begin, len(group_origin)):
+        origin, m = group_origin[group], group_class[group]
+        for link in range(links):
+            paid[link] = cost[link] + extra[m, link]
+        tree(origin, paid, start, out, heads, first, distance, last, heap, place)
+        for pair in range(group_start[group], group_start[group + 1]):
+            target = targets[pair]
+            path = _add_path(
+                pair, origin, target, last, tails, head, following, path_pair, path_flow,
+                path_start, path_links, counts,
+            )  # fmt: skip
+            if path < 0:
+                return group
+            if loading:
+                path_flow[path] = demand[pair]
+                for k in range(path_start[path], path_start[path + 1]):
+                    link = path_links[k]
+                    flow[link] += demand[pair]
+                    price(link, flow, free, rise, capacity, power, cost, slope)
+                continue
+            found[0] += demand[pair] * distance[target]
+            path = head[pair]
+            while path >= 0:
+                if path_flow[path] > 0.0:
+                    excess = path_cost(path, path_start, path_links, cost, extra[m])
+                    excess -= distance[target]
+                    if excess > found[1]:
+                        found[1], found[2] = excess, path
+                path = following[path]
+    return len(group_origin)
+
+
+@compiled(
+    "read_int32s1 read1 read1 read1 read1 read2 write1 read_int32s1 read_int32s1 "
+    "read_int32s1 write1 read_int32s1 read_int32s1 int32s1 index float"
+)
+def shift_flows(
+    pair_class, free, rise, capacity, power, extra, flow, head, following, path_pair, path_flow,
+    path_start, path_links, counts, sweeps, enough,
+):  # fmt: skip
+    """Sweeps of gradient projection over the pairs; stops where no excess is above `enough`.
+
+    A path that is dearer than the cheapest of its pair by d gives it the flow d / s, at most all
+    it has, where s sums the slopes of the links that lie on exactly one of the two. Costs follow
+    at once. Link flows are first summed anew, since rounding makes them drift. Returns the
+    number of sweeps.
+    """
+    links = len(flow)
+    cost, slope = np.empty(links), np.empty(links)
+    mark, stamp = np.zeros(links, np.int64), 0
+    _load(path_flow, path_pair, path_start, path_links, counts[0], flow)
+    for link in range(links):
+        price(link, flow, free, rise, capacity, power, cost, slope)
+    done = 0
+    while done < sweeps:
+        done += 1
+        worst = 0.0
+        for pair in range(len(head)):
+            best = head[pair]
+            if following[best] < 0:
+                continue
+            own = extra[pair_class[pair]]
+            least, path = np.inf, best
+            while path >= 0:
+                length = path_cost(path, path_start, path_links, cost, own)
+                if length < least:
+                    least, best = length, path
+                path = following[path]
+            path = head[pair]
+            while path >= 0:
+                if path == best or path_flow[path] <= 0.0:
+                    path = following[path]
+                    continue
+                excess = path_cost(path, path_start, path_links, cost, own)
+                excess -= path_cost(best, path_start, path_links, cost, own)
+                worst = max(worst, abs(excess))
+                stamp += 2
+                steep = 0.0
+                for k in range(path_start[best], path_start[best + 1]):
+                    mark[path_links[k]] = stamp
+                for k in range(path_start[path], path_start[path + 1]):
+                    link = path_links[k]
+                    if mark[link] == stamp:
+                        mark[link] = stamp + 1
+                    else:
+                        steep += slope[link]
+                for k in range(path_start[best], path_start[best + 1]):
+                    if mark[path_links[k]] == stamp:
+                        steep += slope[path_links[k]]
+                if excess >= 0.0:
+                    step = path_flow[path]
+                    if excess < step * steep:
+                        step = excess / steep
+                else:
+                    step = -path_flow[best]
+                    if excess > step * steep:
+                        step = excess / steep
+                if step == 0.0 or excess == 0.0:
+                    path = following[path]
+                    continue
+                path_flow[path] -= step
+                path_flow[best] += step
+                for k in range(path_start[best], path_start[best + 1]):
+                    link = path_links[k]
+                    if mark[link] == stamp:
+                        flow[link] += step
+                        price(link, flow, free, rise, capacity, power, cost, slope)
+                for k in range(path_start[path], path_start[path + 1]):
+                    link = path_links[k]
+                    if mark[link] != stamp + 1:
+                        flow[link] -= step
+                        price(link, flow, free, rise, capacity, power, cost, slope)
+                path = following[path]
+        if worst <= enough:
+            break
+    _load(path_flow, path_pair, path_start, path_links, counts[0], flow)
+    return done

@@ -1,0 +1,32 @@
+"""Road networks: equilibria and optima of flows, whole drivers, tolls and designs.
+
+`equipoise.solve` and `equipoise.certify` take a `NetworkGame`; this package holds the solver, and
+what planners ask beyond an equilibrium.
+"""
+
+from equipoise.networks._design import (
+    Anarchy,
+    Design,
+    best_capacities,
+    best_tolls,
+    first_best_tolls,
+    price_of_anarchy,
+)
+from equipoise.networks._drivers import whole_drivers
+from equipoise.networks._oracle import solve_oracle
+from equipoise.networks._sensitivity import Sensitivity, sensitivity
+from equipoise.networks._solve import solve_network
+
+__all__ = [
+    "Anarchy",
+    "Design",
+    "Sensitivity",
+    "best_capacities",
+    "best_tolls",
+    "first_best_tolls",
+    "price_of_anarchy",
+    "sensitivity",
+    "solve_network",
+    "solve_oracle",
+    "whole_drivers",
+]

@@ -1,0 +1,199 @@
+"""Which equilibrium is chosen: certified ones only, against enumeration; optima and prices."""
+
+import numpy as np
+import pytest
+from aggregative.crowd_games import crowd, roads
+
+import equipoise as eq
+from equipoise.aggregative._cells import stage_of
+from equipoise.aggregative._map import Equilibrium, _overlap
+from equipoise.aggregative._select import PROFILES, all_plays
+from equipoise.aggregative._solve import price
+
+
+def enumerated(game, tolerance):
+    """All profiles of a small game: plays, largest gains, mean and least rewards."""
+    stage, rows = stage_of(game), []
+    for plays in all_plays(stage):
+        actions = np.concatenate([np.repeat(np.arange(plays.shape[1]), row) for row in plays])
+        rewards = game.rewards(stage.aggregate(plays))
+        mean = (plays * rewards).sum() / game.agents
+        least = rewards[plays > 0].min()
+        rows.append((eq.certify(game, actions).max_gain, mean, least))
+    gains, mean, least = np.array(rows).T
+    return gains <= tolerance, mean, least
+
+
+@pytest.mark.parametrize("counts", [[12, 10, 9], [3, 2, 2]])
+@pytest.mark.parametrize("seed", range(100, 104))
+def test_choices_against_enumeration(counts, seed):
+    """Held-out games, too many profiles for the solver's own enumeration and few enough."""
+    game = crowd(3, actions=2, seed=seed, counts=counts)
+    tolerance = 0.02
+    stable, mean, least = enumerated(game, tolerance)
+    assert (len(stable) > PROFILES) == (counts[0] > 3)
+    for objective, worth in (("welfare", mean), ("egalitarian", least)):
+        for sense, sign in (("max", 1.0), ("min", -1.0)):
+            found = eq.solve(game, objective=objective, sense=sense, tolerance=tolerance)
+            assert found.status.ok == stable.any()
+            if not stable.any():
+                continue
+            best = sign * (sign * worth[stable]).max()
+            assert found.certificate.max_gain <= tolerance
+            assert sign * found.stats["objective"] <= sign * best + 1e-12
+            # What is proven of those not found holds, and what was found is nearly the best.
+            assert sign * found.stats["best_possible"] >= sign * best - 1e-12
+            assert found.stats["objective"] == pytest.approx(best, abs=0.01)
+    optimum = eq.solve(game, concept="optimum", tolerance=0.05)
+    assert optimum.stats["objective"] == pytest.approx(mean.max(), abs=2e-3)
+    assert optimum.stats["best_possible"] >= mean.max() - 1e-12
+    if stable.any():
+        prices = eq.solve(game, objective="welfare", tolerance=tolerance).stats
+        assert prices["optimum"] == pytest.approx(mean.max(), abs=2e-3)
+        assert prices["worst_equilibrium"] <= prices["best_equilibrium"] <= prices["optimum"]
+
+
+def test_a_function_of_the_user_chooses():
+    good = eq.games.load("public-good", agents=900)
+    few = eq.solve(good, objective=lambda plays, x: -float(x[0]))
+    assert few.policy.plays(1, 2).tolist() == [[900, 0]]
+    assert "nothing is proven" in few.status.message
+    many = eq.solve(good, objective=lambda plays, x: -float(x[0]), sense="min")
+    assert many.policy.plays(1, 2).tolist() == [[0, 900]]
+
+
+def test_a_driver_on_three_roads_gains_nothing_to_speak_of():
+    solution = eq.solve(roads(300, 3, alike=True), objective="welfare")
+    assert solution.status.ok
+    assert solution.certificate.max_gain <= solution.tolerance < 0.05
+    assert solution.stats["price_of_anarchy"] >= solution.stats["price_of_stability"] >= 1.0
+
+
+def test_declared_bounds_of_rewards_do_not_matter():
+    town = eq.games.load("two-roads", agents=1000)
+    wide = eq.AggregativeGame(
+        town.influence, town.field.function, town.lipschitz, counts=[1000], bounds=(-100, 100)
+    )
+    worst = eq.solve(wide, objective="welfare", sense="min")
+    assert worst.certificate.max_gain == 0
+    assert worst.stats["objective"] == pytest.approx(-0.4)
+    assert worst.stats["price_of_anarchy"] == pytest.approx(0.4 / 0.3875)
+
+
+@pytest.mark.parametrize("agents", [1000, 20_000])
+def test_the_worst_equilibrium_of_a_bistable_game(agents):
+    going = np.array([[0.0, 1.0]])
+    game = eq.AggregativeGame(
+        [[[0.0], [1.0]]],
+        lambda x: 0.5 * going * np.tanh(4.0 * (x[..., 0] - 0.45)),
+        2.0,
+        counts=[agents],
+    )
+    worst = eq.solve(game, objective="welfare", welfare=[[0.0, 1.0]], sense="min")
+    assert worst.stats["aggregate"].tolist() == [0.0]
+    assert worst.certificate.max_gain == 0
+    assert worst.stats["best_possible"] == pytest.approx(0.0, abs=1e-9)
+
+
+def test_an_epidemic_is_not_called_solved_at_a_bad_point():
+    solution = eq.solve(eq.games.load("epidemic", horizon=4), objective="welfare")
+    assert solution.status.ok
+    assert solution.certificate.max_upper <= solution.tolerance < 1e-3
+
+
+def test_nothing_within_the_tolerance_is_not_solved():
+    """No pure profile of this game has gain zero; the least gain is returned, and said so."""
+    influence = np.array([[[0.0, 0.0], [1.0, 0.0]], [[0.0, 0.0], [0.0, 1.0]]])
+    sign = np.array([-1.0, 1.0])
+
+    def pennies(x):  # the first agent would match the second, who would not be matched
+        return np.stack([(2 * x[..., 1, None] - 1) * sign, (1 - 2 * x[..., 0, None]) * sign], -2)
+
+    game = eq.AggregativeGame(influence, pennies, 2.0, scale=1.0, elementwise=False)
+    solution = eq.solve(game, objective="welfare", tolerance=1e-6)
+    assert not solution.status.ok
+    assert "above the tolerance" in solution.status.message
+    assert np.isnan(solution.stats["price_of_anarchy"])
+
+
+def test_prices():
+    assert price(3.0, 2.0) == 1.5
+    assert price(-2.0, -3.0) == 1.5
+    assert np.isnan(price(1.0, -1.0))
+
+
+class TestMap:
+    @staticmethod
+    def town(lipschitz):
+        def reward(x):
+            share = x[..., 0]
+            return np.stack([0.9 * share, 0.3 + 0.3 * share], -1)[..., None, :]
+
+        return eq.AggregativeGame([[[1.0], [0.0]]], reward, lipschitz, counts=[1000])
+
+    @pytest.mark.parametrize("lipschitz", [0.9, 30.0])
+    def test_a_loose_constant_loses_nothing(self, lipschitz):
+        found = eq.aggregative.equilibria(self.town(lipschitz))
+        assert [round(float(e.aggregate[0]), 2) for e in found] == [1.0, 0.5, 0.0]
+        assert [e.stable for e in found] == [True, False, True]
+        assert [e.note for e in found] == ["", "", ""]
+
+    def test_overlaps_are_noted(self):
+        policy = eq.games.AggregativePolicy([0], [1], [0])
+        boxes = [[[0.0, 0.0], [0.5, 0.5]], [[0.4, 0.4], [0.8, 0.8]], [[0.9, 0.9], [1.0, 1.0]]]
+        found = [Equilibrium(np.zeros(2), 0.0, 0.0, policy, np.array(box)) for box in boxes]
+        notes = [_overlap(found, k) for k in range(3)]
+        assert "equilibrium 1" in notes[0]
+        assert "equilibrium 0" in notes[1]
+        assert notes[2] == ""
+
+    def test_too_many_coordinates_are_refused(self):
+        with pytest.raises(ValueError, match="at most 6 coordinates"):
+            eq.aggregative.equilibria(eq.games.load("parallel-roads", agents=20, roads=8))
+        study = eq.aggregative.study(eq.games.load("parallel-roads", agents=20, roads=8))
+        assert study.equilibria == ()
+
+
+class TestLipschitz:
+    @staticmethod
+    def game(lipschitz):
+        slope = np.array([[-0.8, 0.0]])
+        return eq.AggregativeGame(
+            [[[1.0], [0.0]]], lambda x: slope * x[..., 0] ** 4, lipschitz, counts=[1000]
+        )
+
+    def test_by_action_and_region(self):
+        def local(low, high):
+            return np.array([[3.2 * float(high[0]) ** 3, 0.0]])
+
+        found = {}
+        for name, given in (("one", 3.2), ("action", [[3.2, 0.0]]), ("region", local)):
+            game = self.game(given)
+            assert game.lipschitz == pytest.approx(3.2)
+            assert not game.lipschitz_estimated
+            stage = stage_of(game)
+            x, half = np.array([[0.2]]), np.array([0.05])
+            change = stage.variation(x, half)
+            found[name] = np.broadcast_to(change[0], (1, 2))[0]
+        assert eq.solve(game, objective="welfare").status.ok
+        assert found["one"].tolist() == pytest.approx([0.16, 0.16])
+        assert found["action"].tolist() == pytest.approx([0.16, 0.0])
+        assert found["region"].tolist() == pytest.approx([0.05 * 3.2 * 0.25**3, 0.0])
+
+    def test_sampled_ones_cover_what_rewards_do(self, rng):
+        game = roads(5, 3, seed=2)
+        assert game.lipschitz_estimated
+        stage = stage_of(game)
+        centres = rng.uniform(0.1, 0.4, (20, 2))
+        half = np.full(2, 0.02)
+        change = stage.variation(centres, half)
+        at = stage.rewards(centres)
+        for _ in range(20):
+            there = stage.rewards(centres + rng.uniform(-0.02, 0.02, (20, 2)))
+            assert (np.abs(there - at) <= change + 1e-9).all()
+        assert change.max() < 0.5 * 0.02 * game.lipschitz
+
+    def test_wrong_ones_are_refused(self):
+        for wrong in ([[1.0, 2.0, 3.0]], [[-1.0, 0.0]], lambda low, high: np.ones(7)):
+            with pytest.raises(ValueError, match="lipschitz: expected"):
+                self.game(wrong)

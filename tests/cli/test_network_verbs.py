@@ -1,0 +1,89 @@
+"""Road networks on the command line: solve, certify and toll."""
+
+import json
+
+import pytest
+
+import equipoise as eq
+from equipoise.cli import main
+
+NET = """<FIRST THRU NODE> 1
+<END OF METADATA>
+~ init term capacity length fft b power speed toll type ;
+1 2 1 0 1 1 1 0 0 1 ;
+1 2 1 0 2 0.5 1 0 0 1 ;
+"""
+
+
+@pytest.fixture
+def files(tmp_path):
+    net, trips = tmp_path / "net.tntp", tmp_path / "trips.tntp"
+    net.write_text(NET)
+    trips.write_text("<END OF METADATA>\nOrigin 1\n 2 : 3;\n")
+    return str(net), str(trips)
+
+
+def test_solve_and_certify(files, tmp_path, capsys):
+    flows, page = tmp_path / "flows.tntp", tmp_path / "map.html"
+    assert main(["solve", *files, "--out", str(flows), "--report", str(page)]) == 0
+    assert "relative gap" in capsys.readouterr().out
+    assert page.read_text().count("<svg") == 1
+    assert "flow / capacity" in page.read_text()
+    assert main(["certify", *files, str(flows), "--tolerance", "1e-9", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["relative_gap"] < 1e-9
+    assert found["verdict"]["measure"] == "relative_gap_upper"
+    assert eq.games.read_flows(flows, eq.games.read_tntp(*files)).flows.sum() == pytest.approx(3)
+
+
+def test_flows_that_are_no_equilibrium_miss_the_tolerance(files, tmp_path, capsys):
+    flows = tmp_path / "flows.tntp"
+    flows.write_text("From To Volume\n1 2 3\n1 2 0\n")
+    assert main(["certify", *files, str(flows), "--tolerance", "0.01"]) == 1
+    shown = capsys.readouterr().out
+    assert "missed" in shown
+    assert "better way" in shown
+
+
+def test_run_folders_know_their_trips(files, tmp_path, capsys):
+    run = tmp_path / "run"
+    assert main(["solve", *files, "--run", str(run)]) == 0
+    assert main(["certify", *files, str(run)]) == 0
+    capsys.readouterr()
+    assert main(["solve", *files, "--run", str(run)]) == 0
+    assert "read, not solved again" in capsys.readouterr().out
+
+
+def test_optimum_and_tolls(files, tmp_path, capsys):
+    assert main(["solve", *files, "--concept", "optimum", "--json"]) == 0
+    best = json.loads(capsys.readouterr().out)["stats"]["total_cost"]
+    page, out = tmp_path / "toll.html", tmp_path / "tolls.tntp"
+    words = ["toll", *files, "--links", "1", "--report", str(page), "--out", str(out), "--json"]
+    assert main(words) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["total cost with tolls"] == pytest.approx(best, rel=1e-6)
+    assert found["lower bound for any tolls"] <= found["total cost with tolls"]
+    assert page.read_text().count("<svg") == 2
+    assert out.read_text().startswith("From\tTo\tToll\tVolume\tCost\n")
+    assert main(["toll", *files, "--first-best"]) == 0
+    assert "part of the possible saving" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["solve", "{net}"], "TRIPS: expected a file of trips after"),
+        (["solve", "braess", "{trips}"], "TRIPS: expected none with a named game"),
+        (["solve", "{net}", "{trips}", "--set", "toll=1"], "factors of a network, found 'toll'"),
+        (["solve", "{net}", "{trips}", "--concept", "ce"], "concept"),
+        (["solve", "braess", "--out", "flows.tntp"], "--out: expected a name that ends in .json"),
+        (["certify", "{net}", "{trips}"], "TRIPS: expected a file of trips after"),
+        (["certify", "{net}", "{trips}", "{net}"], "expected"),
+        (["toll", "oneill"], "GAME: expected a road network"),
+        (["toll", "{net}", "{trips}", "--links", "0"], "--links: expected a whole number"),
+    ],
+)
+def test_wrong_words(files, capsys, words, complaint):
+    net, trips = files
+    assert main([word.format(net=net, trips=trips) for word in words]) == 2
+    assert complaint in capsys.readouterr().err

@@ -1,0 +1,158 @@
+"""Tolls and capacities, and derivatives of the equilibrium against finite differences."""
+
+import numpy as np
+import pytest
+from network_samples import PUBLISHED, city, published, two_roads
+
+import equipoise as eq
+
+TIGHT = {"tolerance": 1e-13}
+
+
+class TestSensitivity:
+    @pytest.mark.parametrize("argument", ["fixed", "tolls", "capacities", "demand"])
+    def test_against_central_differences(self, argument):
+        game = city(rows=4, columns=4, zones=6, trips=4000.0).replace(fixed=0.1, tolls=0.1)
+        field = "capacity" if argument == "capacities" else argument
+        base = getattr(game, field)
+        direction = np.random.default_rng(1).normal(size=len(base)) * base
+        solution = eq.solve(game, **TIGHT)
+        found = eq.networks.sensitivity(game, solution).flows(**{argument: direction})
+        step = 1e-5
+        ends = [
+            eq.solve(game.replace(**{field: base + s * direction}), start=solution, **TIGHT)
+            for s in (step, -step)
+        ]
+        expected = (ends[0].policy.flows - ends[1].policy.flows) / (2 * step)
+        np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())
+
+    def test_the_gradient_is_the_adjoint(self):
+        game = city(rows=4, columns=4, zones=6, trips=4000.0)
+        answer = eq.networks.sensitivity(game, eq.solve(game, **TIGHT))
+        rng = np.random.default_rng(2)
+        weights, change = rng.normal(size=(2, game.links))
+        assert answer.gradient(weights) @ change == pytest.approx(
+            weights @ answer.flows(fixed=change), rel=1e-8
+        )
+
+    def test_the_total_cost_by_toll_and_by_capacity(self):
+        game = city(rows=4, columns=4, zones=6, trips=4000.0)
+        solution = eq.solve(game, **TIGHT)
+        by_toll, by_capacity = eq.networks.sensitivity(game, solution).of_total_cost()
+        link, step = int(np.argmax(solution.policy.flows)), 1e-4
+        for field, found in (("fixed", by_toll), ("capacity", by_capacity)):
+            base = getattr(game, field) + (0.01 if field == "fixed" else 0.0)
+            moved = []
+            for sign in (1, -1):
+                value = base.copy()
+                value[link] += sign * step
+                near = game.replace(**{field: value})
+                end = eq.solve(near, start=solution, **TIGHT)
+                cost = end.stats["total_cost"] - near.fixed @ end.policy.flows
+                moved.append(cost)
+            slope = (moved[0] - moved[1]) / (2 * step)
+            tolerance = 0.02 if field == "fixed" else 1e-4  # the first is taken elsewhere
+            assert found[link] == pytest.approx(slope, rel=tolerance)
+
+    def test_what_has_no_derivative(self):
+        flat = two_roads(free_flow=1.0, rise=0.0)
+        policy = eq.FlowPolicy([1.0, 2.0], [1.0, 2.0], [0, 0], [0, 1], [0, 1, 2])
+        with pytest.raises(ValueError, match="flows that change smoothly"):
+            eq.networks.sensitivity(flat, policy).flows(fixed=[1.0, 0.0])
+        with pytest.raises(ValueError, match="solution: expected flows on paths"):
+            eq.networks.sensitivity(flat, eq.FlowPolicy([1.0, 2.0]))
+        with pytest.raises(ValueError, match="solution: expected a solution or FlowPolicy"):
+            eq.networks.sensitivity(flat, [1.0, 2.0])
+        with pytest.raises(ValueError, match=r"fixed: expected shape \(2,\)"):
+            eq.networks.sensitivity(two_roads(), eq.solve(two_roads())).flows(fixed=[1.0])
+
+
+class TestTolls:
+    def test_first_best_tolls_make_the_optimum_an_equilibrium(self):
+        game = city(trips=8000.0)
+        design = eq.networks.first_best_tolls(game, tolerance=1e-12)
+        assert design.solution.status.ok
+        assert design.solution.certificate.relative_gap_upper <= 1e-11
+        optimum = eq.solve(game, concept="optimum", tolerance=1e-12)
+        assert design.total_cost == pytest.approx(optimum.stats["total_cost"], rel=1e-10)
+        assert design.lower_bound <= design.total_cost < design.before
+        assert design.saved == pytest.approx(1.0, abs=1e-6)
+        again = eq.solve(design.game, tolerance=1e-11)
+        np.testing.assert_allclose(again.policy.flows, optimum.policy.flows, rtol=1e-5, atol=1e-3)
+
+    def test_a_value_of_time_changes_the_tolls_and_nothing_else(self):
+        game = city(trips=8000.0)
+        one, two = (eq.networks.first_best_tolls(game.replace(values_of_time=[w])) for w in (1, 3))
+        np.testing.assert_allclose(two.game.tolls, 3 * one.game.tolls, rtol=1e-6, atol=1e-9)
+        assert two.total_cost == pytest.approx(one.total_cost, rel=1e-9)
+
+    def test_few_tolls(self):
+        game = city(rows=4, columns=4, zones=6, trips=6000.0)
+        design = eq.networks.best_tolls(game, links=2)
+        assert design.solution.status.ok
+        assert 1 <= len(design.links) <= 2
+        assert design.lower_bound < design.total_cost < design.before
+        assert eq.certify(design.game, design.solution.policy).relative_gap_upper < 1e-9
+        named = eq.networks.best_tolls(game, links=design.links.tolist())
+        assert named.total_cost < named.before
+        assert set(named.links) <= set(design.links)
+
+    def test_price_of_anarchy(self):
+        found = eq.networks.price_of_anarchy(eq.games.load("braess-network"))
+        assert found.ratio == pytest.approx(92 / 83)
+        assert found.ratio <= found.upper == pytest.approx(92 / 83)
+
+    @pytest.mark.parametrize(
+        ("links", "complaint"),
+        [
+            (0, "links: expected a whole number"),
+            ([9], "different links from 0 to 4"),
+            ([], "links"),
+        ],
+    )
+    def test_wrong_links(self, links, complaint):
+        with pytest.raises(ValueError, match=complaint):
+            eq.networks.best_tolls(eq.games.load("braess-network"), links=links)
+
+    def test_classes_that_value_time_differently_have_no_first_best_tolls(self):
+        game = eq.NetworkGame(
+            [0, 0], [1, 1], [0, 0], [1, 1], [1.0, 1.0], classes=[0, 1], values_of_time=[1.0, 2.0],
+            free_flow=1.0,
+        )  # fmt: skip
+        with pytest.raises(ValueError, match="values_of_time: expected one for all classes"):
+            eq.networks.first_best_tolls(game)
+
+    @pytest.mark.parametrize("name", list(PUBLISHED))
+    def test_published_networks(self, name):
+        design = eq.networks.first_best_tolls(published(name), tolerance=1e-12)
+        assert design.solution.status.ok
+        assert design.solution.certificate.relative_gap_upper <= 1e-12
+        assert design.total_cost == pytest.approx(PUBLISHED[name][2], rel=1e-7)
+
+
+class TestCapacities:
+    def test_all_of_the_budget_where_it_helps(self):
+        game = city(rows=4, columns=4, zones=6, trips=6000.0)
+        budget = 0.2 * game.capacity.sum()
+        design = eq.networks.best_capacities(game, budget)
+        spent = (design.game.capacity - game.capacity).sum()
+        assert spent <= budget * (1 + 1e-9)
+        assert design.lower_bound <= design.total_cost < design.before
+        assert design.saved > 0.5
+
+    def test_two_roads_by_hand(self):
+        """Costs 1 + (v / c)^4 twice: the budget is best spent to keep them alike."""
+        game = two_roads(free_flow=1.0, capacity=[1.0, 1.0], power=4.0)
+        design = eq.networks.best_capacities(game, 1.0)
+        # All capacity counts alike: v = 3 over 3 in all.
+        assert design.total_cost == pytest.approx(6.0, rel=1e-5)
+        assert design.lower_bound == pytest.approx(6.0, rel=1e-4)
+
+    def test_prices_can_forbid_a_link(self):
+        game = two_roads(free_flow=1.0, capacity=[1.0, 1.0], power=4.0)
+        design = eq.networks.best_capacities(game, 1.0, prices=[np.inf, 1.0])
+        assert design.links.tolist() == [1]
+        with pytest.raises(ValueError, match="prices: expected positive numbers"):
+            eq.networks.best_capacities(game, 1.0, prices=0.0)
+        with pytest.raises(ValueError, match="budget"):
+            eq.networks.best_capacities(game, -1.0)
