@@ -161,7 +161,7 @@ class Online:
         reward, low, high = self._checked(reward)
         if (next_state is None) != (states is None):
             expected = "None, since there are no states" if states is None else "a state"
-            raise ValueError(f"next_state: expected {expected}, found {next_state}")
+            raise InputError("next_state", expected, next_state)
         then = 0 if states is None else check_below("next_state", next_state, states)
         watching = self._learner.sees is learners.JointBandit
         if watching == (other is None):
