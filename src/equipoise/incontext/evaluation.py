@@ -27,7 +27,7 @@ from equipoise.incontext._files import (
 from equipoise.incontext._players import SEATS, Players, check_games, check_players, play
 from equipoise.incontext._static import Games, static_names, static_policies
 from equipoise.incontext.theory import distance
-from equipoise.runs import Record, Run, Table, resumable
+from equipoise.runs import Record, Run, Table, interruptible, resumable
 from equipoise.solvers import solve
 
 __all__ = ["evaluate", "evaluate_saved"]
@@ -50,6 +50,8 @@ VANISHING = LEARNERS["omd-vanishing"].title
 REFERENCES = (LEARNERS["omd"].title, VANISHING)
 #: Rounds at which a learner is compared with a target, in every decade.
 PER_DECADE = 16
+#: Games that the players play in one part of the measurements, which Ctrl-C waits for.
+TOGETHER = 250
 
 
 def evaluate(
@@ -96,7 +98,7 @@ def evaluate(
       the best such policies in hindsight.
     - `run`: an open run folder, in which every part of the measurements is kept when it is done;
       parts that the folder holds are not measured again. Ctrl-C raises `KeyboardInterrupt` after
-      the current part.
+      the current part: at most 250 games of the players, for instance.
 
     **Example**
 
@@ -146,13 +148,14 @@ class _Evaluation:
         self.learners = bandit_learners(self.games, self.rounds)
         self.family = self.training if isinstance(self.training, Family) else None
         self.few = self.games[: self.opponent_games]
+        self.batches = -(-len(self.games) // TOGETHER)
         self.opponents = {
             (name, seat): opponent
             for own, seat in enumerate(SEATS)
             for name, opponent in make_opponents(self.few, 1 - own).items()
         }
         self.parts: list[tuple[Callable[[Found, int], None], int]] = [
-            *((self._play, seed) for seed in range(len(self.players))),
+            *((self._play, i) for i in range(len(self.players) * self.batches)),
             *((self._learn, i) for i in range(len(self.learners))),
             (self._certify_static, 0),
             *((self._search, i) for i in range(len(REFERENCES))),
@@ -178,16 +181,18 @@ class _Evaluation:
         part(found, number)
         return found, {}
 
-    def _play(self, found: Found, seed: int) -> None:
-        """Play the players of one seed; the distances are those of the first."""
-        drawn, seeds = self.key, len(self.players)
+    def _play(self, found: Found, i: int) -> None:
+        """Play some games with the players of one seed; the distances are those of the first."""
+        seed, batch = divmod(i, self.batches)
+        some, seeds = slice(batch * TOGETHER, (batch + 1) * TOGETHER), len(self.players)
+        keys = game_keys(self.key, self.games.batch_shape)
         if seeds > 1:
-            drawn = game_keys(self.key, self.games.batch_shape, seeds)[..., seed]
-        options: Any = {"key": drawn, "record": self.stops.tolist(), **self.settings}
-        trace = play(self.players[seed], self.games, rounds=self.rounds, **options)
-        found["players"][seed] = trace.curve
-        for i, name in enumerate(REFERENCES if seed == 0 else ()):
-            found["distance"][i] = distance(trace, self.learners[name]).mean(-1)
+            keys = game_keys(self.key, self.games.batch_shape, seeds)[..., seed]
+        options: Any = {"key": keys[some], "record": self.stops.tolist(), **self.settings}
+        trace = play(self.players[seed], self.games[some], rounds=self.rounds, **options)
+        found["players"][seed, :, some] = trace.curve
+        for k, name in enumerate(REFERENCES if seed == 0 else ()):
+            found["distance"][k, some] = distance(trace, self.learners[name]).mean(-1)
 
     def _learn(self, found: Found, i: int) -> None:
         learner = [*self.learners.values()][i]
@@ -382,16 +387,19 @@ def rounds_to_gap(
     """How many rounds a learner needs until the mean gap of its last policies is at the target.
 
     Looked at 16 times a decade; None when `most` rounds are not enough. Also (rounds, mean gap)
-    of every look.
+    of every look. Ctrl-C raises `KeyboardInterrupt` after the current look.
     """
     state, looks, before = None, [], 0
-    for stop in _looks(most):
-        more = {"key": key} if state is None else {"state": state}
-        trace = dynamics.play(games, learner, learner, rounds=stop - before, **more, **settings)
-        state, before = trace.state, stop
-        looks.append((stop, float(trace.curve[-1].mean())))
-        if looks[-1][1] <= target:
-            return stop, np.array(looks)
+    with interruptible() as stopped:
+        for stop in _looks(most):
+            if stopped:  # a search may take minutes, and is begun anew
+                raise KeyboardInterrupt
+            more = {"key": key} if state is None else {"state": state}
+            trace = dynamics.play(games, learner, learner, rounds=stop - before, **more, **settings)
+            state, before = trace.state, stop
+            looks.append((stop, float(trace.curve[-1].mean())))
+            if looks[-1][1] <= target:
+                return stop, np.array(looks)
     return None, np.array(looks)
 
 
