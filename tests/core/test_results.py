@@ -123,7 +123,7 @@ def test_a_bracket_is_exact_when_its_sides_agree():
     ("plain", "message"),
     [
         ({"kind": "table"}, "expected the keys .*gains.*found no"),
-        ({"kind": "hunch"}, "expected a kind among table, aggregative; found 'hunch'"),
+        ({"kind": "hunch"}, "expected a kind among table, aggregative, network; found 'hunch'"),
         ({"kind": "table", "exact": True}, r"expected keys among .*found \['exact'\]"),
         ({"kind": "table", "gains": "much"}, "certificate.gains: expected numbers"),
         ({"kind": "table", "method": 3}, "certificate.method: expected words, found 3"),

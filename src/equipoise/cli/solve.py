@@ -70,7 +70,8 @@ class Solve:
     tolerance: float | None = None
     #: Which equilibrium of a general-sum game: nash, ce (correlated), cce (coarse correlated), or
     #: logit (quantal response, with --option rationality=NUMBER). Of an aggregative game or a
-    #: network: nash, or optimum, the social optimum. Default: nash, and cce for games of many agents.
+    #: network: nash, or optimum, the social optimum. Default: nash, and cce for games of many
+    #: agents.
     concept: str | None = None
     #: What the equilibrium is best for: welfare, egalitarian, entropy, or one weight for each
     #: player as [1, 2]; of aggregative games welfare, egalitarian, loss or regret. Any by default.

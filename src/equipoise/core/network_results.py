@@ -1,13 +1,15 @@
-"""The certificate of flows in a network: gains of populations, and the measures planners use."""
+"""The certificate of flows in a network, and certificates of all kinds from their plain form."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
 import numpy as np
 
-from equipoise.core.results import Certificate
+from equipoise.core.errors import InputError
+from equipoise.core.results import AggregativeCertificate, Certificate, TableCertificate
 
-__all__ = ["NetworkCertificate"]
+__all__ = ["NetworkCertificate", "certificate_from_plain"]
 
 
 @final
@@ -95,3 +97,25 @@ class NetworkCertificate(Certificate):
         if index is Ellipsis or index == ():
             return self
         raise IndexError(f"index {index!r}: the certificate has 0 batch axes")
+
+
+#: Kinds of certificates, by the word of their plain form.
+_CERTIFICATES = {
+    kind.kind: kind for kind in (TableCertificate, AggregativeCertificate, NetworkCertificate)
+}
+
+
+def certificate_from_plain(plain: Mapping[str, Any]) -> Certificate:
+    """The certificate that `Certificate.to_plain` described.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> certificate = eq.certify(eq.MatrixGame([[1, -1], [-1, 1]]), ([1, 0], [1, 0]))
+    >>> eq.certificates.certificate_from_plain(certificate.to_plain()) == certificate
+    True
+    """
+    kind = plain.get("kind")
+    if kind not in _CERTIFICATES:
+        raise InputError("certificate", f"a kind among {', '.join(_CERTIFICATES)}", repr(kind))
+    return _CERTIFICATES[kind].from_plain(plain)

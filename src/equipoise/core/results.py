@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, final
 
 import numpy as np
 
-from equipoise.core.errors import InputError
 from equipoise.core.reductions import largest, total
 
 #: An array of NumPy's, or one of JAX's on an accelerator.
@@ -445,37 +444,13 @@ class Solution(Generic[P]):
         Times are left out, so that the same computation has the same plain form.
         """
         stats = {k: v for k, v in self.stats.items() if not k.endswith("seconds")}
+        policy: Any = self.policy
         return {
             "version": 1,
-            "policy": self.policy.to_plain(),  # pyright: ignore[reportAttributeAccessIssue]
+            "policy": None if policy is None else policy.to_plain(),
             "certificate": self.certificate.to_plain(),
             "status": self.status.to_plain(),
             "value": np.asarray(self.value),
             "tolerance": np.asarray(self.tolerance),
             "stats": stats,
         }
-
-
-#: Kinds of certificates, by the word of their plain form.
-_CERTIFICATES = {kind.kind: kind for kind in (TableCertificate, AggregativeCertificate)}
-
-
-def certificate_from_plain(plain: Mapping[str, Any]) -> Certificate:
-    """The certificate that `Certificate.to_plain` described.
-
-    **Example**
-
-    >>> import equipoise as eq
-    >>> certificate = eq.certify(eq.MatrixGame([[1, -1], [-1, 1]]), ([1, 0], [1, 0]))
-    >>> eq.certificates.certificate_from_plain(certificate.to_plain()) == certificate
-    True
-    """
-    kind = plain.get("kind")
-    if kind == "network":
-        from equipoise.core.network_results import NetworkCertificate  # which imports this module
-
-        return NetworkCertificate.from_plain(plain)
-    if kind not in _CERTIFICATES:
-        expected = f"a kind among {', '.join(_CERTIFICATES)}, network"
-        raise InputError("certificate", expected, repr(kind))
-    return _CERTIFICATES[kind].from_plain(plain)

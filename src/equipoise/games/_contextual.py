@@ -107,7 +107,8 @@ class ContextualGame(InteractionGame):
             "actions", actions, interactions.agents, interactions.moves
         )
         self.noise = as_noise(noise)
-        self.labels = Labels.of(labels, players=interactions.agents, actions=self.actions)
+        counts = {"players": interactions.agents, "actions": self.actions}
+        self.labels = Labels.of(labels, **counts, contexts=self.contexts)
 
     def describe(self) -> str:
         """The game in a few words."""

@@ -86,7 +86,8 @@ class DecoupledMarkovGame(InteractionGame):
         self.initial = np.broadcast_to(self._as_initial(initial, contexts), (contexts, *full[2:4]))
         self.context_probabilities = as_context_probabilities(context_probabilities, contexts)
         self.noise = as_noise(noise)
-        self.labels = Labels.of(labels, players=agents, actions=self.actions, states=largest_states)
+        counts = {"players": agents, "actions": self.actions, "states": largest_states}
+        self.labels = Labels.of(labels, **counts, contexts=contexts)
 
     def _check_sizes(self, transitions: np.ndarray) -> tuple[int, int]:
         """The horizon and the number of contexts, from transitions and terms together."""

@@ -13,7 +13,7 @@ from equipoise.core.values import Value
 
 @dataclass(frozen=True, init=False)
 class Labels:
-    """Names of the players, actions, states and types of a game; None where there are none.
+    """Names of a game's players, actions, states, types and contexts; None where there are none.
 
     `actions` holds one tuple of names for each player, or a single one that all players share.
     `types` are those of an aggregative game. Every game takes `labels=`, a `Labels` or a mapping
@@ -33,15 +33,22 @@ class Labels:
     actions: tuple[tuple[str, ...], ...] | None = None
     states: tuple[str, ...] | None = None
     types: tuple[str, ...] | None = None
+    contexts: tuple[str, ...] | None = None
 
     def __init__(
-        self, players: Any = None, actions: Any = None, states: Any = None, types: Any = None
+        self,
+        players: Any = None,
+        actions: Any = None,
+        states: Any = None,
+        types: Any = None,
+        contexts: Any = None,
     ):
         if actions is not None:
             actions = tuple(_names("actions", names) for names in _sequence("actions", actions))
             actions = actions[:1] if len(set(actions)) == 1 else actions  # of all players alike
         object.__setattr__(self, "actions", actions)
-        for name, value in (("players", players), ("states", states), ("types", types)):
+        given = {"players": players, "states": states, "types": types, "contexts": contexts}
+        for name, value in given.items():
             object.__setattr__(self, name, None if value is None else _names(name, value))
 
     def __bool__(self) -> bool:
@@ -65,6 +72,10 @@ class Labels:
         """The name of a type of agents, or its number as text."""
         return str(number) if self.types is None else self.types[number]
 
+    def context(self, number: int) -> str:
+        """The name of a context, or its number as text."""
+        return str(number) if self.contexts is None else self.contexts[number]
+
     def to_plain(self) -> dict[str, Any]:
         """The names that there are, by field."""
         return {name: value for name, value in asdict(self).items() if value is not None}
@@ -81,12 +92,13 @@ class Labels:
             unknown = sorted(set(labels) - {field.name for field in fields(cls)})
             if unknown:
                 raise ValueError(
-                    f"labels: expected players, actions, states or types, found {unknown[0]!r}"
+                    "labels: expected players, actions, states, types or contexts, found "
+                    f"{unknown[0]!r}"
                 )
             labels = cls(**labels)
         if not isinstance(labels, cls):
             raise ValueError(f"labels: expected Labels or a mapping, found {type(labels).__name__}")
-        for name in ("players", "states", "types"):
+        for name in ("players", "states", "types", "contexts"):
             found, count = getattr(labels, name), counts.get(name)
             if found is not None and len(found) != count:
                 expected = "none in such a game" if count is None else f"{count} names"

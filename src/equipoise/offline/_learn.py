@@ -1,16 +1,17 @@
 """From a log to a policy in one call: what `equipoise offline` does, for Python.
 
-Discrete actions: cross-validation chooses the interaction rank and compares it with a constant
-(`select_rank`), least squares fits the rewards (`fit`), decentralised learning finds a policy near
-what the log covers (`solve`), and models of resampled logs say where its gap lies (`estimate_gap`).
-Continuous actions: critics and actors of `offline.deep`.
+Discrete actions: classes of rewards compete on held-out rows (`discover`); the one that is chosen
+is fitted, and decentralised learning finds policies near what the log covers, each from all rows
+but a part that judges it (`_bounds`). Continuous actions: critics and actors of `offline.deep`.
 
 The work is a sequence of steps that do not depend on when they are done. Ctrl-C stops between two
 of them, and a run folder keeps the results of those that are done.
 """
 
+import csv
+import io
 import os
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,86 +21,133 @@ import numpy as np
 
 from equipoise.certificates import TableCertificate, certify, solution_from_plain
 from equipoise.core import InputError, Outcome, Solution, Status, checks
+from equipoise.core.files import write_text
 from equipoise.core.randomness import as_key
 from equipoise.games import ContinuousPolicy, Mixture, write_policy
 from equipoise.offline import deep
+from equipoise.offline._aggregate import KINDS, aggregate_note
+from equipoise.offline._bounds import Bounds, Part, bounds, model_gains
 from equipoise.offline._coverage import behaviour_of, count_actions, coverage
+from equipoise.offline._discover import Structure, comparison, distinct, structure_of
 from equipoise.offline._fit import fit, too_large
-from equipoise.offline._gap import GapEstimate, Resampling, with_interval
 from equipoise.offline._log import Log
 from equipoise.offline._model import Model
-from equipoise.offline._select import Comparison, RankSelection
-from equipoise.offline._solve import in_model, solve
+from equipoise.offline._select import RankSelection, groups_of
+from equipoise.offline._solve import IN_MODEL, in_model, iterates
 from equipoise.offline.deep._fit import FEWEST
+from equipoise.offline.parameters import TOO_LITTLE
+from equipoise.offline.theory import chi_squared
 from equipoise.runs import Record, Run, interruptible, resumable
 
 #: Fewer rows than this cannot be split into rows to fit and rows to judge by.
 FEWEST_ROWS = 4
-#: How many logs are resampled, and how many of the strongest terms are kept.
-RESAMPLED, STRONGEST = 20, 20
+#: Parts that the rows are split into, and how many of the strongest terms are kept.
+PARTS, STRONGEST = 5, 20
+#: How many times stronger the regulariser may be. A weaker one is taken where the agents' gains are
+#: smaller on average; stronger ones are tried where the log says too little about what was learned.
+NEARER = (0.2, 5.0, 25.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Advice(Solution[Any]):
+    """A `Solution` that was learned from a log, with what the log says about it.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> game = eq.games.families.polymatrix(agents=3, actions=2).sample(key=0)
+    >>> log = eq.offline.collect(game, "uniform", samples=1_000, key=1)
+    >>> advice = eq.offline.learn(log)
+    >>> low, high = advice.interval
+    >>> low < advice.bound == high, advice.structure.chosen
+    (True, 2)
+    """
+
+    @property
+    def structure(self) -> Structure | None:
+        """What kind of game the log comes from; None where it was not asked."""
+        plain = self.stats.get("structure")
+        return None if plain is None else Structure.from_plain(plain)
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Where the gap of the policy in the logged game lies; None where nothing is known."""
+        found = self.stats.get("interval")
+        return None if found is None else (float(found[0]), float(found[1]))
+
+    @property
+    def bound(self) -> float:
+        """Nobody gains more than this by a deviation that the log shows; infinite if unknown."""
+        return float(self.stats.get("bound", np.inf))
+
+
+def _advice(solution: Solution) -> Advice:
+    return Advice(**{f.name: getattr(solution, f.name) for f in fields(solution)})
 
 
 def learn(
     log: Log | str | os.PathLike[str],
     *,
     rank: int | str = "auto",
-    neighbours: Any = "all",
+    neighbours: Any = "auto",
     critic: Any = None,
     iterations: int | None = None,
     step: float | None = None,
     strength: float | None = None,
-    bootstrap: int | None = None,
+    level: float = 0.9,
     force: bool = False,
     key: Any = 0,
     run: str | os.PathLike[str] | None = None,
-) -> Solution:
-    """Learn a near-equilibrium from a log, and say how far the log supports it.
+) -> Advice:
+    """Learn a near-equilibrium from a log, and bound what anybody could gain by leaving it.
 
     Args:
         log: A log, or the path of one.
-        rank: The interaction rank, or "auto" to choose among 1, 2 and 3 by held-out error.
+        rank: The class of rewards: an interaction rank, "sum" or "histogram" (own action by an
+            aggregate of the others'), or "auto" for the one that `discover` chooses. A class that
+            another one beats on held-out rows is refused.
         neighbours: Whose actions may matter to an agent, as for `fit`: "all", "screen", a number
-            of the strongest, or a list for each agent.
+            of the strongest, or a list for each agent; "auto" lets held-out rows decide.
         critic: For continuous actions, the critic: an architecture of `deep.ARCHITECTURES`,
             "linear", a `deep.Critic` or a `deep.LinearCritic`; "2-IR-64" when not given. A path is
             read as a log of continuous actions where a critic is given.
         iterations: Number of iterations of `solve`; for continuous actions, of steps of the actors.
         step: How far one iteration goes, as for `solve`.
         strength: How much staying near the log counts, as for `solve`.
-        bootstrap: How many resampled logs the interval of the gap comes from: 20 when not given,
-            0 for no interval.
-        force: Whether to learn even from too little data, or where no rank beats a constant.
-        key: Randomness of folds, resampled logs and networks.
+        level: Confidence of the interval of the gap.
+        force: Whether to learn even where that is refused; the status is then "inexact".
+        key: Randomness of folds and networks.
         run: A folder that keeps what was done. The same call goes on after an interruption, and
             reads the result once it is there.
 
-    Returns a `Solution` whose `policy` is a `Mixture` over the log's agents and actions (for
-    continuous actions a `ContinuousPolicy`) and whose certificate is that of the *fitted model*:
-    nothing is proven about the game that was logged. `status.name` is
+    Returns an `Advice`: a `Solution` with `structure`, `interval` and `bound`. Its `policy` is a
+    `Mixture` over the log's agents and actions (for continuous actions a `ContinuousPolicy`). Its
+    certificate is that of the *fitted model* and proves nothing about the game that was logged;
+    `interval` and `bound` are about that game, from rows that the policies were not learned from.
+    `status.name` is
 
     - "learned";
     - "nothing learned": rewards are predicted no better than by a constant;
-    - "refused": the log has too few rows, or the model would be too large; the message says what to
-      change;
+    - "refused": the log cannot tell. The class of rewards does not fit, rewards drift, actions go
+      together or were never tried, there are too few rows, or nothing shows that what was learned
+      is better than the log's own play; the message says what to change;
+    - "inexact": refused, but learned all the same because of `force`;
     - "interrupted": Ctrl-C came first.
 
-    In all but the first case the policy is the log's own play, unless an interruption came after
-    the policy was found.
+    Where nothing was learned, the policy is the log's own play, and the bounds are about that.
 
     `stats` holds plain values only: numbers, words, lists, dictionaries and arrays.
 
     - Of every log: `agents`, `samples`, `contexts`, `actions` (of each agent; empty where they are
-      continuous), `labels` (`Labels.to_plain()`), `warnings` (sentences), `gap` and `own_gap` (of
-      the log's own play), both in the fitted model. `gap` is a dictionary,
-      `GapEstimate.to_plain()`: `gap`, `interval`, `level`, `text`, ...; for continuous actions it
-      has `gap` and `text` alone.
-    - Of discrete actions: `coverage` (`covered`, `fewest`, `concentrability` by agent),
-      `single_action` (agents who play one action throughout), `ranks` (a dictionary for each rank:
-      `rank`, `error`, `standard_error`, `samples_per_parameter`, `note`); what `solve` counts
-      (`iterations`, `step`, `strength`, `regulariser`, `chi_squared`, `samples_per_parameter`); and
-      the model's `rank`, `noise`, `behaviour`, `interactions` (the strongest terms: `reward_of`,
-      `with`, `strength`, `lower`, `upper`) and (agents, agents) arrays of its `InteractionMap`:
-      `strength_total`, `strengths`, `strengths_lower`, `strengths_upper`.
+      continuous), `labels` (`Labels.to_plain()`), `warnings` (sentences), `gap` (a dictionary with
+      `gap`, that in the fitted model, and `text`) and `own_gap` (of the log's own play).
+    - Of discrete actions: `structure` (`Structure.to_plain()`), `interval`, `bound`, `unknown`
+      (deviations that the log never shows), `own_interval`; by agent `earned`, `expected`,
+      `expected_error`, `gains` and `gains_at_most`; `coverage` (`covered`, `fewest`,
+      `concentrability` by agent), `single_action`, `chi_squared`, `samples_per_parameter`; and the
+      model's `rank`, `noise`, `behaviour`, and where it has terms `interactions` (the strongest:
+      `reward_of`, `with`, `strength`, `lower`, `upper`) and (agents, agents) arrays of its
+      `InteractionMap`: `strength_total`, `strengths`, `strengths_lower`, `strengths_upper`.
     - Of continuous actions: `critic`, `parameters`, `explained` (held-out variance that critics
       explain, by agent), `steps` (of the actors).
 
@@ -109,37 +157,38 @@ def learn(
     >>> game = eq.games.families.polymatrix(agents=4, actions=3).sample(key=0)
     >>> log = eq.offline.collect(game, "uniform", samples=2_000, key=1)
     >>> advice = eq.offline.learn(log)
-    >>> str(advice.status.name), advice.stats["rank"]
+    >>> str(advice.status.name), advice.structure.chosen
     ('learned', 2)
-    >>> low, high = advice.stats["gap"]["interval"]
-    >>> bool(eq.certify(game, advice.policy).max_gain < advice.stats["own_gap"] / 2)
+    >>> low, high = advice.interval
+    >>> bool(low <= eq.certify(game, advice.policy).max_gain <= high)
     True
     """
-    name, declared = "log", {} if critic is None else {"continuous": True}
     if isinstance(log, str | os.PathLike):
-        name, log = Path(log).name, Log.read(log, **declared)
+        log = Log.read(log, **({} if critic is None else {"continuous": True}))
     if not isinstance(log, Log):
         raise InputError("log", "a Log or a path", type(log).__name__)
     options = {
         **{"rank": rank, "neighbours": neighbours, "critic": critic, "force": force},
-        **{"iterations": iterations, "step": step, "strength": strength, "bootstrap": bootstrap},
+        **{"iterations": iterations, "step": step, "strength": strength, "level": level},
     }
     _check(log, options)
     key = as_key(key)
     pipeline = _learn_continuous if log.continuous else _learn_discrete
     if run is None:
-        return pipeline(log, options, key, None)
+        return _advice(pipeline(log, options, key, None))
     words = np.asarray(jax.random.key_data(key))
-    config = {"log": name, "fingerprint": log.fingerprint(), **options, "key": words}
+    config = {"log": log.name, "fingerprint": log.fingerprint(), **options, "key": words}
     with Run.start(run, config) as folder:
         if folder.finished:
-            return solution_from_plain(folder.record().solution or {})
+            return _advice(solution_from_plain(folder.record().solution or {}))
         solution = pipeline(log, options, key, folder)
         if solution.status.name != Outcome.INTERRUPTED:
             write_policy(folder.path / "policy.json", solution.policy)
+            if isinstance(solution.policy, Mixture):
+                _write_table(folder.path / "policy.csv", log, solution.policy)
             labels = {"labels": log.labels.to_plain()}
-            folder.finish(Record(name, folder.config, labels, solution=solution.to_plain()))
-        return solution
+            folder.finish(Record(log.name, folder.config, labels, solution=solution.to_plain()))
+        return _advice(solution)
 
 
 def _check(log: Log, options: dict[str, Any]) -> None:
@@ -147,22 +196,24 @@ def _check(log: Log, options: dict[str, Any]) -> None:
     if options["iterations"] is not None:
         checks.check_count("iterations", options["iterations"])
     if log.continuous:
-        usual = {"rank": "auto", "neighbours": "all", "step": None, "strength": None}
-        for name, value in (usual | {"bootstrap": None}).items():
+        usual = {"rank": "auto", "neighbours": "auto", "step": None, "strength": None}
+        for name, value in usual.items():
             if options[name] != value:
                 raise InputError(name, f"{value} for continuous actions", options[name])
         options["critic"] = _critic(options["critic"], log.agents)
         return
     if options["critic"] is not None:
         raise InputError("critic", "none for actions that can be counted", options["critic"])
-    if options["rank"] != "auto" and checks.check_count("rank", options["rank"]) > log.agents:
-        raise InputError("rank", f"at most the {log.agents} agents", options["rank"])
+    rank = options["rank"]
+    if rank in KINDS:
+        if note := aggregate_note(log, rank):
+            raise InputError("rank", "an aggregate that the log allows", note)
+    elif rank != "auto" and checks.check_count("rank", rank) > log.agents:
+        raise InputError("rank", f"at most the {log.agents} agents", rank)
     for name, low_open in (("step", True), ("strength", False)):
         if options[name] is not None:
             checks.check_range(name, options[name], 0.0, np.inf, low_open=low_open, high_open=True)
-    if options["bootstrap"] is None:
-        options["bootstrap"] = RESAMPLED
-    checks.check_count("bootstrap", options["bootstrap"], 0)
+    checks.check_range("level", options["level"], 0.0, 1.0, low_open=True, high_open=True)
 
 
 def _critic(given: Any, agents: int) -> Any:
@@ -177,9 +228,11 @@ def _critic(given: Any, agents: int) -> Any:
 
 
 def _learn_discrete(log: Log, options: dict[str, Any], key: jax.Array, run: Run | None) -> Solution:
+    given, (log, copies) = log.samples, distinct(log)
     alone = np.flatnonzero((log.actions == log.actions[:1]).all(0))
     covered = coverage(log)
     facts = _facts(log) | {
+        "samples": given,
         "single_action": alone.tolist(),
         "coverage": {n: getattr(covered, n) for n in ("covered", "fewest", "concentrability")},
     }
@@ -199,120 +252,260 @@ def _learn_discrete(log: Log, options: dict[str, Any], key: jax.Array, run: Run 
             "others would earn, and gaps count no deviation to actions that it does not declare "
             "(`actions_per_agent`)"
         )
-    if not refusal and log.samples < FEWEST_ROWS:
-        refusal = f"{log.samples} rows are fewer than the {FEWEST_ROWS} that are needed"
-    if refusal:
+    if not refusal and groups_of(log).max() + 1 < FEWEST_ROWS:
+        kinds = "different rows" if log.episodes is None else "episodes"
+        refusal = f"{groups_of(log).max() + 1} {kinds} are fewer than the {FEWEST_ROWS} needed"
+    task = None if refusal else _Discrete(log, options, key, facts, copies)
+    if task is not None and not task.plan.entries:
+        refusal = too_large(log, task.plan.sets, 1)
+    if task is None or refusal:
         return _refused(log, refusal, facts)
-    task = _Discrete(log, options, key, facts)
-    if options["rank"] != "auto" or not task.plan.steps:
-        rank = 1 if options["rank"] == "auto" else options["rank"]
-        if refusal := too_large(log, task.plan.sets, rank):
-            return _refused(log, refusal, facts)
     reached = resumable(run, task.results, task.advance, task.steps, name="learning from the log")
     task.results = reached.state
     return task.solution(reached.step)
 
 
 class _Discrete:
-    """The steps of learning from discrete actions, and what they have given so far."""
+    """The steps of learning from discrete actions, and what they have given so far.
 
-    def __init__(self, log: Log, options: dict[str, Any], key: jax.Array, facts: dict[str, Any]):
+    Held-out errors choose the class of rewards. The rows are then split into `PARTS`; a policy is
+    learned from all but one part at a time, and judged by the part that was left out.
+    """
+
+    def __init__(
+        self, log: Log, options: dict[str, Any], key: jax.Array, facts: dict[str, Any], copies: int
+    ):
         self.log, self.options, self.key, self.facts = log, options, key, facts
-        rank = options["rank"]
-        self.plan = Comparison(
-            log,
-            [k for k in ((1, 2, 3) if rank == "auto" else (rank,)) if k <= log.agents],
-            joint=False,
-            neighbours=options["neighbours"],
-            folds=min(10, max(2, log.samples // 2)),
-            key=key,
-        )
+        self.copies, rank = copies, options["rank"]
+        self.fixed = None if rank == "auto" else rank
+        ranks = {1, 2, 3} | ({rank} if isinstance(rank, int) else set())
+        self.plan = comparison(log, sorted(ranks), options["neighbours"], key)
+        count = options["iterations"] or (200 if log.horizon > 1 else 300)
+        shape = (log.contexts_count, log.horizon, log.agents, log.states_count)
+        self.shape = (-(-count // PARTS), *shape, max(log.actions_per_agent))
         self.results = {
             "errors": np.full((self.plan.steps, self.plan.folds), np.nan),
-            "gaps": np.full(options["bootstrap"], np.nan),
+            "policies": np.zeros((PARTS, *self.shape)),
         }
-        for note in self.plan.notes.values() if not self.plan.steps else ():
-            facts["warnings"].append(
-                f"rank {rank} was not compared with a constant on held-out rows: {note}"
-            )
+        groups = groups_of(log)
+        rng = np.random.default_rng([1, *np.asarray(jax.random.key_data(key))])
+        #: (samples,): the part of each row.
+        self.part = (rng.permutation(groups.max() + 1) % PARTS)[groups]
 
     @property
     def steps(self) -> int:
-        """Held-out errors, then the policy, then resampled logs."""
-        return self.plan.steps + 1 + self.options["bootstrap"]
+        """Held-out errors, then a policy for each part."""
+        return self.plan.steps + PARTS
 
     def advance(self, results: Any, step: int, until: int) -> tuple[Any, dict[str, Any]]:
         """Do a step, and return the results of all that are done."""
         self.results = results
         if step < self.plan.steps:
             results["errors"][step] = self.plan.errors(step)
-        elif step == self.plan.steps:
-            _ = self.learned
         else:
-            number = step - self.plan.steps - 1
-            results["gaps"][number] = self.resampling.gap(number)
+            part = step - self.plan.steps
+            results["policies"][part] = self.policies(part)
         return results, {}
 
     @cached_property
-    def selection(self) -> RankSelection | None:
-        """The choice of the rank; None where the rank that was asked for could not be judged."""
-        return self.plan.choose(self.results["errors"]) if self.plan.steps else None
+    def found(self) -> tuple[Structure, RankSelection]:
+        """The structure, and the selection that chose it."""
+        return structure_of(self.plan, self.results["errors"], self.copies, self.fixed)
+
+    @cached_property
+    def refusal(self) -> Status | None:
+        """Why nothing should be learned; None where something can be."""
+        structure, selection = self.found
+        reasons = [structure.refusal]
+        if self.model.samples_per_parameter < TOO_LITTLE:
+            reasons.append(
+                f"{self.model.samples_per_parameter:.3g} samples per parameter are fewer than the "
+                f"{TOO_LITTLE} from which on learning helps; collect more, or fit fewer neighbours "
+                "or a lower rank"
+            )
+        if selection.doubt and self.fixed is None:
+            reasons.append(f"{selection.doubt}; collect more, or say which rank to go by")
+        if reasons := list(filter(None, reasons)):
+            return _status(Outcome.REFUSED, "; ".join(reasons))
+        if selection.nothing:
+            return _status(Outcome.NOTHING_LEARNED, selection.nothing)
+        return None
+
+    def fit(self, log: Log, *, intervals: bool = False) -> Model:
+        """The class that was chosen, fitted to some rows."""
+        structure = self.found[0]
+        if structure.chosen == "joint":
+            return fit(log, "joint", kind="table")
+        if structure.chosen in KINDS:
+            return fit(log, structure.chosen)
+        rank = int(str(structure.chosen).split()[0])
+        ridge = "evidence" if intervals else self.model.ridge
+        sets = structure.neighbours
+        return fit(log, rank, neighbours=sets, ridge=ridge, intervals=intervals)
 
     @cached_property
     def model(self) -> Model:
-        """The fitted model."""
-        rank = self.options["rank"] if self.selection is None else self.selection.chosen
-        return fit(self.log, rank, neighbours=self.plan.sets)
+        """The model of all rows."""
+        return self.fit(self.log, intervals=True)
 
-    @cached_property
-    def learned(self) -> Solution:
-        """What was learned in the model."""
-        names = ("strength", "step", "iterations", "force")
+    def policies(self, part: int, nearer: float = 1.0) -> np.ndarray:
+        """What is learned from all rows but those of a part: some iterates of the second half.
+
+        Those of the first half are still on their way from the log's play.
+        """
+        model = self.models[part]
+        if self.refusal is not None and not self.options["force"]:
+            return np.broadcast_to(self.own, self.shape)
+        names = ("iterations", "step", "strength")
         given = {name: self.options[name] for name in names}
-        return solve(self.model, selection=self.selection, key=self.key, **given)
+        learned = iterates(model, self.key, nearer=nearer, **given)
+        kept = np.linspace(len(learned) // 2, len(learned) - 1, self.shape[0]).round().astype(int)
+        return learned[kept]
 
     @cached_property
-    def resampling(self) -> Resampling:
-        """Models of resampled logs."""
-        return Resampling(self.model, self.log, self.learned.policy, self.key)
+    def models(self) -> list[Model]:
+        """Those of all rows but the ones of each part."""
+        return [self.fit(self.log.take(self.part != part)) for part in range(PARTS)]
+
+    @cached_property
+    def own(self) -> np.ndarray:
+        """The log's own play, with all axes."""
+        return self.model.behaviour.reshape(self.shape[1:])
+
+    def judge(self, policies: np.ndarray) -> Bounds:
+        """Bounds on the gap of a mixture, of (parts, components, ...) policies."""
+        parts = [
+            Part(np.flatnonzero(self.part == part), self.models[part], policies[part])
+            for part in range(PARTS)
+        ]
+        chosen = str(self.found[0].chosen).split()[0]
+        order = int(chosen) if chosen.isdigit() else None
+        return bounds(self.log, parts, self.model, order, level=self.options["level"])
 
     def solution(self, done: int) -> Solution:
         """The solution after so many steps."""
-        if done <= self.plan.steps:
+        if done < self.steps:
             message = (
                 f"stopped after {done} of {self.steps} steps, before there was a policy; the log's "
                 "own play is returned"
             )
             return _own_play(self.log, _status(Outcome.INTERRUPTED, message), self.facts)
-        found, gaps = self.learned, self.results["gaps"][: done - self.plan.steps - 1]
-        about = _about_model(self.model) | {"ranks": _about_ranks(self.selection)}
-        stats: dict[str, Any] = self.facts | found.stats | about
-        if len(gaps):
-            estimate = GapEstimate.from_plain(stats["gap"])
-            stats["gap"] = with_interval(estimate, found.policy, gaps).to_plain()
-        status = found.status
-        if done < self.steps:
-            message = (
-                f"stopped after {len(gaps)} of {len(self.results['gaps'])} resampled logs; {status}"
+        log, refusal, policies = self.log, self.refusal, self.results["policies"]
+        own = self.judge(np.broadcast_to(self.own, (PARTS, 1, *self.shape[1:])))
+        learned = refusal is None or self.options["force"]
+        found = self.judge(policies) if learned else own
+        for nearer in NEARER if learned and self.options["strength"] is None else ():
+            if nearer > 1.0 and found.bound <= own.bound:
+                break  # the log says enough about what was learned
+            other = np.stack([self.policies(part, nearer) for part in range(PARTS)])
+            judged, best = self.judge(other), min(found.bound, own.bound)
+            better = judged.gains.mean() < found.gains.mean() and judged.bound <= own.bound
+            if better if nearer < 1.0 else judged.bound < best:
+                policies, found = other, judged
+        if refusal is None and found.bound > own.bound:
+            words = (
+                "the log does not show that what was learned is better than its own play: gains "
+                f"are at most {found.bound:.3g}, and {own.bound:.3g} by leaving the log's own play"
             )
-            status = _status(Outcome.INTERRUPTED, message)
-        return replace(found, status=status, stats=stats)
+            refusal = _status(Outcome.REFUSED, words)
+            learned = self.options["force"]
+            found = found if learned else own
+        every = policies.reshape(-1, *self.shape[1:]) if learned else self.own[None]
+        shown = every if log.states is not None else every[:, :, 0, :, 0]
+        mixture = Mixture(shown)
+        certificate = _certificate(self.model, mixture, every, log.absences)
+        if refusal is None:
+            status = _status(Outcome.LEARNED, _promise(found, log))
+        elif learned:
+            status = _status(Outcome.INEXACT, f"{refusal}; learned all the same, as was asked for")
+        else:
+            status = replace(refusal, message=f"{refusal.message}; the log's own play is returned")
+        unknown = _unknown(log, found.unknown)
+        warnings = [*self.facts["warnings"], *self.found[0].warnings]
+        if unknown:
+            shown_few = ", ".join(unknown[:5]) + (", ..." if len(unknown) > 5 else "")
+            warnings.append(
+                f"unknown for {len(unknown)} deviations, which the log never shows: {shown_few}"
+            )
+        interval = list(found.interval)
+        text = f"{float(certificate.max_gain):.4g} in the fitted model"
+        stats: dict[str, Any] = {
+            **(self.facts | {"warnings": warnings}),
+            **_about_model(self.model),
+            "own_gap": float(own.gains.max()),
+            "own_interval": list(own.interval),
+            "samples_per_parameter": self.model.samples_per_parameter,
+            "structure": self.found[0].to_plain(),
+            "interval": interval,
+            "bound": found.bound,
+            "unknown": unknown,
+            "gap": {
+                "gap": float(certificate.max_gain),
+                "interval": interval,
+                "level": found.level,
+                "misfit": found.misfit,
+                "text": f"[{interval[0]:.4g}, {interval[1]:.4g}] ({found.level:.0%}); {text}",
+            },
+            "earned": np.asarray(log.rewards, np.float64).mean(0) * log.horizon,
+            "expected": found.value,
+            "expected_error": found.value_error,
+            "gains": found.gains,
+            "gains_at_most": found.upper,
+            "chi_squared": np.max([chi_squared(p, self.own).max((0, 1, 3)) for p in every], 0),
+        }
+        return Solution(mixture, np.asarray(certificate.value), certificate, status, stats=stats)
 
 
-def _about_ranks(selection: RankSelection | None) -> list[dict[str, Any]]:
-    """The ranks that were compared, as plain values."""
-    if selection is None:
-        return []
-    columns = {
-        "error": selection.errors,
-        "standard_error": selection.standard_errors,
-        "samples_per_parameter": selection.samples_per_parameter,
-    }
-    return [
-        {"rank": rank, "note": selection.notes.get(rank, "")}
-        | {name: _or_none(column[at]) for name, column in columns.items()}
-        for at, rank in enumerate(selection.ranks)
-    ]
+def _certificate(
+    model: Model, mixture: Mixture, every: np.ndarray, absences: bool
+) -> TableCertificate:
+    """Gains in the fitted model; agents that are absent have no choice."""
+    if model.game is not None and not absences:
+        return in_model(certify(model.game, mixture))
+    gains, value = model_gains(model, every)
+    concept = "cce" if len(mixture) > 1 else "nash"
+    method = f"best action against the mixture, {IN_MODEL}"
+    return TableCertificate(gains, np.full_like(gains, np.inf), value, method, concept)
+
+
+def _promise(found: Bounds, log: Log) -> str:
+    """What is promised, in a sentence."""
+    least = (1.0 + found.level) / 2
+    left = f" by the {len(found.unknown)} deviations it never shows" if len(found.unknown) else ""
+    return (
+        f"nobody gains more than {found.bound:.3g} by leaving the advice, with {least:.0%} "
+        "confidence, if the game stays as it was logged"
+        + (f"; unknown is what is gained{left}" if left else "")
+    )
+
+
+def _write_table(path: Path, log: Log, policy: Mixture) -> None:
+    """How often each agent plays what, in the log's labels."""
+    labels = log.labels
+    chances = policy.marginal().reshape(log.contexts_count, log.horizon, log.agents, -1)
+    chances = chances.reshape(*chances.shape[:3], log.states_count, max(log.actions_per_agent))
+    shown = chances[:, :, :, :1] if log.absences else chances
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(("agent", "context", "step", "state", "action", "probability"))
+    for i in range(log.agents):
+        for c, h, s in np.ndindex(shown[:, :, i, :, 0].shape):
+            for a in range(log.actions_per_agent[i]):
+                place = (labels.player(i), labels.context(c), h, labels.state(s))
+                chance = round(float(shown[c, h, i, s, a]), 6)
+                rows.writerow((*place, labels.action(i, a), chance))
+    write_text(path, text.getvalue())
+
+
+def _unknown(log: Log, places: np.ndarray) -> list[str]:
+    """Deviations that the log never shows, in the user's words."""
+    told = []
+    for context, step, agent, state, action in places.tolist():
+        words = f"{log.labels.player(agent)}: {log.labels.action(agent, action)}"
+        words += f" in context {log.labels.context(context)}" if log.contexts_count > 1 else ""
+        words += f" in step {step}" if log.horizon > 1 else ""
+        told.append(words + (f" in state {log.labels.state(state)}" if log.horizon > 1 else ""))
+    return told
 
 
 def _learn_continuous(
@@ -374,6 +567,7 @@ def _facts(log: Log) -> dict[str, Any]:
         "contexts": log.contexts_count,
         "actions": list(log.actions_per_agent),
         "labels": log.labels.to_plain(),
+        "notes": list(log.notes),
         "warnings": [],
     }
 
@@ -381,14 +575,12 @@ def _facts(log: Log) -> dict[str, Any]:
 def _about_model(model: Model) -> dict[str, Any]:
     """What the fitted model says, as plain values."""
     found: Any = model.interactions
-    game: Any = model.game
+    about = {"rank": model.rank, "noise": model.noise, "behaviour": model.behaviour}
+    if found is None:
+        return about
     rows = found.strongest(STRONGEST)
     names = ("strength", "lower", "upper")
-    return {
-        "rank": model.rank,
-        "noise": model.noise,
-        "behaviour": model.behaviour,
-        "own_gap": float(certify(game, model.behaviour).max_gain),
+    return about | {
         "interactions": [
             {"reward_of": owner, "with": list(group)}
             | {name: _or_none(x) for name, x in zip(names, numbers, strict=True)}
