@@ -55,7 +55,7 @@ def ours(data: Arrays) -> Callable[[int], Answer]:
 
 def aequilibrae(data: Arrays) -> Callable[[int], Answer]:
     """`TrafficAssignment` on a graph and a matrix that are made in the call, as our game is."""
-    os.environ["TQDM_DISABLE"] = "1"
+    os.environ["AEQ_SHOW_PROGRESS"] = "FALSE"
     import logging
 
     import pandas as pd

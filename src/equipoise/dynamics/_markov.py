@@ -11,7 +11,7 @@ from equipoise.core import checks, schedules, steps
 from equipoise.core.fusion import once
 from equipoise.core.schedules import Constant, Power, Rates, Schedule
 from equipoise.dynamics import _parts as parts
-from equipoise.dynamics._learner import MarkovBandit, PolicyLearner, Spec
+from equipoise.dynamics._learner import MarkovBandit, PolicyLearner, Spec, check_feedback
 from equipoise.dynamics._omd import mirror_step
 
 #: Rates for a regulariser that vanishes, in visits of the state instead of rounds.
@@ -156,6 +156,7 @@ class MarkovOMD(PolicyLearner):
 
     def update(self, state: MarkovState, feedback: MarkovBandit) -> MarkovState:
         """One step at the state visited."""
+        check_feedback(feedback, state.policy.shape[1], state.policy.shape[0])
         here = steps.one_hot(feedback.state, state.visits.shape[0])
         tau = once(steps.pick(state.visits, feedback.state) + 1)
         value = once(steps.pick(state.values, feedback.state))
@@ -257,6 +258,7 @@ class VLearning(PolicyLearner):
         """Update the value, the losses and the policy of the state visited."""
         horizon = 1.0 / (1.0 - state.discount)
         actions = state.losses.shape[1]
+        check_feedback(feedback, actions, state.losses.shape[0])
         here = steps.one_hot(feedback.state, state.visits.shape[0])
         t = once((steps.pick(state.visits, feedback.state) + 1).astype(state.values.dtype))
         alpha = once(mixing_weight(t, state.discount))

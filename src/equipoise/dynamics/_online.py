@@ -167,6 +167,7 @@ class Online:
         if watching == (other is None):
             expected = "the opponent's action" if watching else "None for who does not watch it"
             raise InputError("other", expected, other)
+        shown = other if other is None else np.int32(checks.check_count("other", other, at_least=0))
         if self.rounds == self._room and isinstance(self._learner, ContextLearner):
             self._grow(self._learner)
         if self._range is None:
@@ -181,11 +182,8 @@ class Online:
         places = () if states is None else (np.int32(self._here), np.int32(then))
         t = np.int32(self.rounds + 1)
         with single_precision():
-            happened = (np.int32(action), np.float32(scaled))
-            told = (
-                None if other is None else np.int32(checks.check_count("other", other, at_least=0))
-            )
-            found = self._step(self._memory, t, *happened, told, *places)
+            happened = (np.int32(action), np.float32(scaled), shown)
+            found = self._step(self._memory, t, *happened, *places)
         self._read(*found)
         self.rounds, self._here, self._asked = self.rounds + 1, then, None
 

@@ -93,7 +93,7 @@ def _path(record: Record) -> list[Picture]:
 
 def _policies(record: Record) -> list[Picture]:
     """What the players of one game play: bars and a triangle, or heat maps over states."""
-    found = (record.solution or {}).get("policy", {})
+    found = (record.solution or {}).get("policy") or {}
     if found.get("kind") != "profile":
         return []
     policies = [np.asarray(found["strategies"][str(i)]) for i in range(len(found["strategies"]))]
@@ -145,9 +145,9 @@ def _triangle(record: Record, shown: Mapping[str, np.ndarray]) -> list[Picture]:
 
 def _values(record: Record) -> list[Picture]:
     """Histograms of the values and gaps of a batch of games, or of values of very many states."""
-    if record.scalars.get("kind") not in ("matrix", "normal-form", "markov"):
+    found = record.solution
+    if found is None or record.scalars.get("kind") not in ("matrix", "normal-form", "markov"):
         return []
-    found = record.solution or {}
     value, gains = (np.asarray(x) for x in (found["value"], found["certificate"]["gains"]))
     batch = gains.ndim > 1
     if value.ndim == 0 or (not batch and value.size <= _LARGEST):
