@@ -8,6 +8,7 @@ import pytest
 import equipoise as eq
 from equipoise.certificates import solution_from_plain
 from equipoise.core import InputError, Outcome
+from equipoise.offline import _discrete, _own_play
 from equipoise.offline import _learn as module
 
 #: Few iterations, alike in all tests: one compiled program.
@@ -147,7 +148,7 @@ def test_agents_with_a_single_action_are_named(log):
 @pytest.mark.parametrize("back", [14, 6, 5, 2])
 def test_ctrl_c_keeps_what_was_done(log, advice, tmp_path, monkeypatch, back):
     """Steps choose the class, and five learn; a run goes on to the same bits."""
-    advance, seen = module._Discrete.advance, []
+    advance, seen = _discrete.Discrete.advance, []
 
     def interrupted(task, results, at, until):
         seen.append(at)
@@ -155,20 +156,20 @@ def test_ctrl_c_keeps_what_was_done(log, advice, tmp_path, monkeypatch, back):
             signal.raise_signal(signal.SIGINT)
         return advance(task, results, at, until)
 
-    monkeypatch.setattr(module._Discrete, "advance", interrupted)
+    monkeypatch.setattr(_discrete.Discrete, "advance", interrupted)
     stopped = eq.offline.learn(log, run=tmp_path / "run", **QUICK)
     assert stopped.status.name is Outcome.INTERRUPTED
     assert f"stopped after {seen[-1] + 1} of {seen[-1] + back} steps" in stopped.status.message
     np.testing.assert_array_equal(stopped.policy.policies, own_play(log)[None])
     done = []
-    monkeypatch.setattr(module._Discrete, "advance", lambda *a: done.append(a[2]) or advance(*a))
+    monkeypatch.setattr(_discrete.Discrete, "advance", lambda *a: done.append(a[2]) or advance(*a))
     assert_same(eq.offline.learn(log, run=tmp_path / "run", **QUICK), advice)
     assert done == list(range(seen[-1] + 1, seen[-1] + back))
 
 
 def test_a_finished_run_is_read_and_not_done_again(log, advice, tmp_path, monkeypatch):
     assert_same(eq.offline.learn(log, run=tmp_path, **QUICK), advice)
-    monkeypatch.setattr(module, "_learn_discrete", None)
+    monkeypatch.setattr(module, "learn_discrete", None)
     assert_same(eq.offline.learn(log, run=tmp_path, **QUICK), advice)
     with pytest.raises(ValueError, match="found other values of: iterations"):
         eq.offline.learn(log, run=tmp_path, iterations=31)
@@ -271,7 +272,7 @@ def test_own_points_are_means_where_there_are_rows():
         None, [[0.5], [-0.5], [1.0]], [[0.0]] * 3, states=[[0], [0], [1]],
         next_states=[[0], [0], [0]], steps=[0, 0, 1], continuous=True,
     )  # fmt: skip
-    points = module._own_points(log).points
+    points = _own_play.own_points(log).points
     assert points.shape == (1, 2, 1, 2)
     everywhere = 1 / 3
     np.testing.assert_allclose(points[0, :, 0], [[0.0, everywhere], [everywhere, 1.0]])

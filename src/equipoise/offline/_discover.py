@@ -50,8 +50,8 @@ class Structure:
     >>> structure = eq.offline.discover(log)
     >>> structure.chosen, structure.refusal
     (2, '')
-    >>> print(structure)
-    class ... held-out error ...
+    >>> str(structure).splitlines()[0].split()
+    ['class', 'held-out', 'error', 'explained']
     """
 
     chosen: int | str

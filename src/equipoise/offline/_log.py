@@ -291,7 +291,7 @@ class Log:
         for fields in _formats.parts(path, rows):
             fields.pop("episodes", None)
             try:
-                log = _build(path, {**fields, **said})
+                log = _build(path, {"labels": {}, **fields, **said})  # numbers stay as they are
             except ValueError as error:
                 raise ValueError(f"{error} (of the part that begins at row {first})") from error
             yield log
@@ -323,7 +323,7 @@ def _recoded(contexts: np.ndarray) -> tuple[np.ndarray, Any, tuple[str, ...]]:
     """Contexts numbered from 0, with their names and a note, where their numbers are far apart."""
     if contexts.dtype.kind not in "iu" or not len(contexts) or contexts.min() < 0:
         return contexts, None, ()
-    if int(contexts.max()) < max(1_000, 2 * len(contexts)):
+    if not max(1_000, 2 * len(contexts)) <= int(contexts.max()) < 2**63:
         return contexts, None, ()
     known, codes = np.unique(contexts, return_inverse=True)
     note = (
@@ -375,7 +375,8 @@ def _with_counts(path: Path, rows: int, declared: Mapping[str, Any]) -> dict[str
         needed += ["states_count", "horizon"] if "states" in fields else []
         if all(name in said for name in needed):
             break
-        part = _build(path, {k: v for k, v in fields.items() if k != "episodes"} | said)
+        kept = {k: v for k, v in fields.items() if k != "episodes"}
+        part = _build(path, {"labels": {}, **kept, **said})
         counts = {
             name: np.maximum(counts.get(name, 1), getattr(part, name)).tolist()
             for name in needed

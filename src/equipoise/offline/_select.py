@@ -419,11 +419,7 @@ class Comparison:
 
 
 def groups_of(log: Log) -> np.ndarray:
-    """(samples,): rows of an episode, or every row, are a group, numbered from 0.
-
-    >>> groups_of(Log(None, [[0], [1]], [[0.0], [0.0]])).tolist()
-    [0, 1]
-    """
+    """(samples,): rows of an episode, or every row, are a group, numbered from 0."""
     if log.episodes is None:
         return np.arange(log.samples)
     return np.unique(log.episodes, return_inverse=True)[1]
@@ -459,11 +455,7 @@ def _centred(log: Log, i: int) -> np.ndarray:
 
 
 def _evidence_agents(agents: int, columns: int) -> np.ndarray:
-    """Agents whose logs decide the penalties: fewer where each takes long, but two at least.
-
-    >>> _evidence_agents(20, 100).tolist(), _evidence_agents(20, 2000).tolist()
-    ([0, 3, 5, 8, 11, 14, 16, 19], [0, 19])
-    """
+    """Agents whose logs decide the penalties: fewer where each takes long, but two at least."""
     count = round(EVIDENCE_AGENTS * min(1.0, (EVIDENCE_COLUMNS / columns) ** 2))
     return np.unique(np.linspace(0, agents - 1, max(2, count)).round().astype(int))
 
