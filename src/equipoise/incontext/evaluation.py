@@ -114,9 +114,8 @@ def evaluate(
     count = int(np.prod(games.batch_shape, dtype=int))
     few = min(count, checks.check_count("opponent_games", opponent_games))
     settings = {"noise": noise, "reward_range": reward_range}
-    sizes = {"training_games": training_games, "search": search, "opponent_games": few}
-    given = {"training": training, "settings": settings, **sizes}
-    work = _Evaluation(players, _flat(games, count), rounds, key, **given)
+    asked = (training, training_games, search, few, settings)
+    work = _Evaluation(players, _flat(games, count), rounds, key, *asked)
     reached = resumable(run, work.nothing(), work.advance, len(work.parts), name="evaluating")
     if reached.step < len(work.parts):
         raise KeyboardInterrupt
@@ -180,19 +179,17 @@ class _Evaluation:
         """Play some games with the players of one seed; the distances are those of the first."""
         seed, batch = divmod(i, self.batches)
         some, seeds = slice(batch * TOGETHER, (batch + 1) * TOGETHER), len(self.players)
-        keys = game_keys(self.key, self.games.batch_shape)
-        if seeds > 1:
-            keys = game_keys(self.key, self.games.batch_shape, seeds)[..., seed]
-        options: Any = {"key": keys[some], "record": self.stops.tolist(), **self.settings}
+        keys = game_keys(self.key, (len(self.games),), None if seeds == 1 else seeds)
+        own = keys[some] if seeds == 1 else keys[some, seed]
+        options: Any = {"key": own, "record": self.stops.tolist(), **self.settings}
         trace = play(self.players[seed], self.games[some], rounds=self.rounds, **options)
         found["players"][seed, :, some] = trace.curve
         for k, name in enumerate(REFERENCES if seed == 0 else ()):
             found["distance"][k, some] = distance(trace, self.learners[name]).mean(-1)
 
     def _learn(self, found: Found, i: int) -> None:
-        learner = [*self.learners.values()][i]
-        curves = learner_curves(self.games, learner, self.stops, self.key, self.settings)
-        found["learners"][i] = curves
+        learner, more = [*self.learners.values()][i], (self.key, self.settings)
+        found["learners"][i] = learner_curves(self.games, learner, self.stops, *more)
 
     def _certify_static(self, found: Found, _: int) -> None:
         sample = self.games if self.training is None else self.training
@@ -235,15 +232,10 @@ class _Evaluation:
             needed[name] = int(looks[-1, 0]) if reached else None, looks
         config = {"rounds": self.rounds, "games": len(self.games), "seeds": len(self.players)}
         config["search"] = self.search
-        return _record(
-            config,
-            self.stops,
-            curves,
-            dict(zip(static_names(self.family), found["static"], strict=True)),
-            needed,
-            dict(zip(REFERENCES, found["distance"], strict=True)),
-            dict(zip(self.opponents, found["met"], strict=True)),
-        )
+        statics = dict(zip(static_names(self.family), found["static"], strict=True))
+        apart = dict(zip(REFERENCES, found["distance"], strict=True))
+        met = dict(zip(self.opponents, found["met"], strict=True))
+        return _record(config, self.stops, curves, statics, needed, apart, met)
 
 
 def _final_gap(found: Found) -> float:
