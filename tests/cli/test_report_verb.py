@@ -78,9 +78,9 @@ def test_a_figure_of_a_paper_is_drawn_as_there(tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["nowhere"], "RUNS: expected run folders, found none: nowhere"),
+        (["nowhere"], "RUN: expected run folders, found none: nowhere"),
         (["."], "expected run folders or folders of runs, found none in ."),
-        ([], "RUNS: expected at least one run folder"),
+        ([], "RUN: expected at least one run folder"),
         (["nowhere", "--out", "page.pdf"], "--out: expected a name that ends in .html"),
     ],
 )

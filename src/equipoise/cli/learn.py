@@ -101,7 +101,7 @@ class Learn:
                 f"the best so far; the same command goes on after the {kept:,} episodes that "
                 "the run folder keeps"
             )
-        return 0 if learned.status.ok else 1
+        return 0 if learned.status.name == eq.Outcome.LEARNED else 1
 
     def _check_learning(self) -> None:
         """Refuse what would change nothing: most matters only where rewards have to be learnt."""

@@ -101,7 +101,14 @@ class Bandit(eqx.Module):
 
 
 class JointBandit(eqx.Module):
-    """Bandit feedback that shows what the opponent did: both actions, and the own reward."""
+    """Bandit feedback that shows what the opponent did: both actions, and the own reward.
+
+    **Example**
+
+    >>> from equipoise.dynamics import JointBandit
+    >>> int(JointBandit(round=1, action=0, reward=0.5, other=2).other)
+    2
+    """
 
     round: jax.Array = _field("round", 1)
     action: jax.Array = _field("action", 0)

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from equipoise.core import checks, schedules, steps
+from equipoise.core import InputError, checks, schedules, steps
 from equipoise.core.fusion import once
 from equipoise.core.schedules import Constant, Power, Rates, Schedule
 from equipoise.dynamics import _parts as parts
@@ -149,7 +149,7 @@ class MarkovOMD(PolicyLearner):
     def init(self, spec: Spec) -> MarkovState:
         """Uniform play, values in the middle of their range."""
         if spec.states is None:
-            raise ValueError("spec: expected a number of states, found None")
+            raise InputError("spec", "a number of states", "None")
         values = jnp.full(spec.states, 0.5 / (1.0 - spec.discount), jnp.result_type(float))
         visits, anchor = jnp.zeros(spec.states, jnp.int32), self.anchor.init(spec.uniform)
         return MarkovState(spec.uniform, values, visits, anchor, spec.discount)
@@ -249,7 +249,7 @@ class VLearning(PolicyLearner):
     def init(self, spec: Spec) -> VLearningState:
         """Uniform play, the largest values there can be."""
         if spec.states is None:
-            raise ValueError("spec: expected a number of states, found None")
+            raise InputError("spec", "a number of states", "None")
         values = jnp.full(spec.states, 1.0 / (1.0 - spec.discount), jnp.result_type(float))
         losses, visits = jnp.zeros_like(spec.uniform), jnp.zeros(spec.states, jnp.int32)
         return VLearningState(losses, spec.uniform, values, visits, spec.discount)

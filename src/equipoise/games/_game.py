@@ -8,6 +8,7 @@ from typing import Any, ClassVar, TypeVar
 
 import equinox as eqx
 
+from equipoise.core import InputError
 from equipoise.core.values import Value
 
 
@@ -97,12 +98,12 @@ class Labels:
                 )
             labels = cls(**labels)
         if not isinstance(labels, cls):
-            raise ValueError(f"labels: expected Labels or a mapping, found {type(labels).__name__}")
+            raise InputError("labels", "Labels or a mapping", type(labels).__name__)
         for name in ("players", "states", "types", "contexts"):
             found, count = getattr(labels, name), counts.get(name)
             if found is not None and len(found) != count:
                 expected = "none in such a game" if count is None else f"{count} names"
-                raise ValueError(f"labels.{name}: expected {expected}, found {len(found)}")
+                raise InputError(f"labels.{name}", expected, len(found))
         if labels.actions is not None:
             labels._check_actions(counts["actions"])
         return labels
@@ -144,14 +145,14 @@ def _telling(names: list[str], *patterns: str) -> bool:
 
 def _sequence(name: str, value: Any) -> Sequence[Any]:
     if not isinstance(value, list | tuple) or not value:
-        raise ValueError(f"labels.{name}: expected a list of names, found {value!r}")
+        raise InputError(f"labels.{name}", "a list of names", repr(value))
     return value
 
 
 def _names(name: str, value: Any) -> tuple[str, ...]:
     for item in _sequence(name, value):
         if not isinstance(item, str) or not item.strip():
-            raise ValueError(f"labels.{name}: expected names in words, found {item!r}")
+            raise InputError(f"labels.{name}", "names in words", repr(item))
     # White space is that of one line, so that every file can hold it.
     return tuple(" ".join(item.split()) for item in value)
 

@@ -59,7 +59,15 @@ class GuardState(eqx.Module):
 
 
 class GuardedPlayer(ContextLearner):
-    """One seat of `Guarded`; exploration is part of its policy."""
+    """One seat of `Guarded`; exploration is part of its policy.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> row, _ = eq.incontext.Guarded(eq.incontext.load("iid3")).learners()
+    >>> row.rounds, row.sees.__name__
+    (1024, 'Bandit')
+    """
 
     player: Player
     fallback: Learner

@@ -15,7 +15,14 @@ __all__ = ["Duel", "Turn"]
 
 @dataclass(frozen=True)
 class Turn:
-    """One round of a duel: both actions, and what they earned you."""
+    """One round of a duel: both actions, and what they earned you.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> eq.incontext.Turn(yours=0, theirs=1, earned=-1.0).earned
+    -1.0
+    """
 
     yours: int
     theirs: int

@@ -17,13 +17,8 @@ from equipoise.core.randomness import as_key
 from equipoise.dynamics import LEARNERS, NOISES, Learner, Mean, Noise, Trace, game_keys
 from equipoise.games import MarkovGame, MatrixGame
 from equipoise.games.families import Family, mixture
-from equipoise.incontext._files import (
-    describe_family,
-    description,
-    family_of,
-    fingerprint,
-    load,
-)
+from equipoise.incontext import _files as files
+from equipoise.incontext._files import description, family_of, load
 from equipoise.incontext._players import SEATS, Players, check_games, check_players, play
 from equipoise.incontext._static import Games, static_names, static_policies
 from equipoise.incontext.theory import distance
@@ -275,8 +270,7 @@ def evaluate_saved(
     - `rounds`: rounds of play; by default those of training, and 256 at most.
     - `noise`: what is seen of a reward: one of `equipoise.dynamics.NOISES`.
     - `kind`, `actions`: for players of any size, which games: one of the kinds of
-      `equipoise.games.families.mixture` ("uniform" unless given), and how many actions the row
-      player and the column player have (3 and 3).
+      `games.families.mixture` ("uniform" unless given), and both numbers of actions ((3, 3)).
     - `search`, `opponent_games`: as in `evaluate`.
     - `run`: a folder in which to keep the parts that are done, and finally the record. Called
       again with the same arguments, an evaluation that was interrupted goes on.
@@ -291,17 +285,15 @@ def evaluate_saved(
     described, players, family = description(name), load(name), family_of(name)
     if players.any_size:
         family = mixture(actions or (3, 3), kinds=kind or "uniform")
-        described = {**described, "family": describe_family(family)}
-    elif kind is not None or actions is not None:
-        given = "kind" if actions is None else "actions"
-        raise InputError(given, "None for players of games of one family", kind or actions)
+    elif kind or actions:
+        raise InputError("kind" if kind else "actions", "None for these players", kind or actions)
     if noise not in NOISES:
         raise InputError("noise", f"one of {sorted(NOISES)}", repr(noise))
     config = {
         "players": os.fspath(name),
         "parameters": players.parameters,
         "seeds": players.seeds,
-        "family": described["family"],
+        "family": files.describe_family(family),
         "games": checks.check_count("games", games),
         "rounds": min(described["config"]["rounds"], LONGEST) if rounds is None else rounds,
         "search": search,
@@ -318,7 +310,7 @@ def evaluate_saved(
 
     if run is None:
         return measure(None)
-    with Run.start(run, {**config, "weights": fingerprint(players)}) as folder:
+    with Run.start(run, {**config, "weights": files.fingerprint(players)}) as folder:
         return folder.record() if folder.finished else folder.finish(measure(folder))
 
 
