@@ -158,6 +158,8 @@ def certify(game: Any, policy: Any, *, concept: str = "auto") -> Certificate:
 def solution_from_plain(plain: Mapping[str, Any]) -> Solution:
     """The solution that `Solution.to_plain` described.
 
+    The policy is None where a record of version 0.1 did not keep it.
+
     **Example**
 
     >>> import equipoise as eq
@@ -171,9 +173,9 @@ def solution_from_plain(plain: Mapping[str, Any]) -> Solution:
     expected = ("policy", "certificate", "status", "value", "tolerance")
     if missing := [name for name in expected if name not in plain]:
         raise InputError("solution", f"the keys {expected}", f"no {missing}")
-    status = plain["status"]
+    status, policy = plain["status"], plain["policy"]
     return Solution(
-        policy=policy_from_plain(plain["policy"]),
+        policy=None if policy is None else policy_from_plain(policy),
         value=np.asarray(plain["value"], np.float64),
         certificate=certificate_from_plain(plain["certificate"]),
         status=Status(status["name"], status["message"], np.asarray(status["solved"])),

@@ -444,9 +444,10 @@ class Solution(Generic[P]):
         Times are left out, so that the same computation has the same plain form.
         """
         stats = {k: v for k, v in self.stats.items() if not k.endswith("seconds")}
+        policy: Any = self.policy
         return {
             "version": 1,
-            "policy": self.policy.to_plain(),  # pyright: ignore[reportAttributeAccessIssue]
+            "policy": None if policy is None else policy.to_plain(),
             "certificate": self.certificate.to_plain(),
             "status": self.status.to_plain(),
             "value": np.asarray(self.value),

@@ -22,7 +22,7 @@ from equipoise.incontext._files import description, family_of, load
 from equipoise.incontext._players import SEATS, Players, check_games, check_players, play
 from equipoise.incontext._static import Games, static_names, static_policies
 from equipoise.incontext.theory import distance
-from equipoise.runs import Record, Run, Table, resumable
+from equipoise.runs import Record, Run, Table, interruptible, resumable
 from equipoise.solvers import solve
 
 __all__ = ["evaluate", "evaluate_saved"]
@@ -45,6 +45,8 @@ VANISHING = LEARNERS["omd-vanishing"].title
 REFERENCES = (LEARNERS["omd"].title, VANISHING)
 #: Rounds at which a learner is compared with a target, in every decade.
 PER_DECADE = 16
+#: Games that the players play in one part of the measurements, which Ctrl-C waits for.
+TOGETHER = 250
 
 
 def evaluate(
@@ -91,7 +93,7 @@ def evaluate(
       the best such policies in hindsight.
     - `run`: an open run folder, in which every part of the measurements is kept when it is done;
       parts that the folder holds are not measured again. Ctrl-C raises `KeyboardInterrupt` after
-      the current part.
+      the current part: at most 250 games of the players, for instance.
 
     **Example**
 
@@ -112,9 +114,8 @@ def evaluate(
     count = int(np.prod(games.batch_shape, dtype=int))
     few = min(count, checks.check_count("opponent_games", opponent_games))
     settings = {"noise": noise, "reward_range": reward_range}
-    sizes = {"training_games": training_games, "search": search, "opponent_games": few}
-    given = {"training": training, "settings": settings, **sizes}
-    work = _Evaluation(players, _flat(games, count), rounds, key, **given)
+    asked = (training, training_games, search, few, settings)
+    work = _Evaluation(players, _flat(games, count), rounds, key, *asked)
     reached = resumable(run, work.nothing(), work.advance, len(work.parts), name="evaluating")
     if reached.step < len(work.parts):
         raise KeyboardInterrupt
@@ -141,13 +142,14 @@ class _Evaluation:
         self.learners = bandit_learners(self.games, self.rounds)
         self.family = self.training if isinstance(self.training, Family) else None
         self.few = self.games[: self.opponent_games]
+        self.batches = -(-len(self.games) // TOGETHER)
         self.opponents = {
             (name, seat): opponent
             for own, seat in enumerate(SEATS)
             for name, opponent in make_opponents(self.few, 1 - own).items()
         }
         self.parts: list[tuple[Callable[[Found, int], None], int]] = [
-            *((self._play, seed) for seed in range(len(self.players))),
+            *((self._play, i) for i in range(len(self.players) * self.batches)),
             *((self._learn, i) for i in range(len(self.learners))),
             (self._certify_static, 0),
             *((self._search, i) for i in range(len(REFERENCES))),
@@ -173,21 +175,21 @@ class _Evaluation:
         part(found, number)
         return found, {}
 
-    def _play(self, found: Found, seed: int) -> None:
-        """Play the players of one seed; the distances are those of the first."""
-        drawn, seeds = self.key, len(self.players)
-        if seeds > 1:
-            drawn = game_keys(self.key, self.games.batch_shape, seeds)[..., seed]
-        options: Any = {"key": drawn, "record": self.stops.tolist(), **self.settings}
-        trace = play(self.players[seed], self.games, rounds=self.rounds, **options)
-        found["players"][seed] = trace.curve
-        for i, name in enumerate(REFERENCES if seed == 0 else ()):
-            found["distance"][i] = distance(trace, self.learners[name]).mean(-1)
+    def _play(self, found: Found, i: int) -> None:
+        """Play some games with the players of one seed; the distances are those of the first."""
+        seed, batch = divmod(i, self.batches)
+        some, seeds = slice(batch * TOGETHER, (batch + 1) * TOGETHER), len(self.players)
+        keys = game_keys(self.key, (len(self.games),), None if seeds == 1 else seeds)
+        own = keys[some] if seeds == 1 else keys[some, seed]
+        options: Any = {"key": own, "record": self.stops.tolist(), **self.settings}
+        trace = play(self.players[seed], self.games[some], rounds=self.rounds, **options)
+        found["players"][seed, :, some] = trace.curve
+        for k, name in enumerate(REFERENCES if seed == 0 else ()):
+            found["distance"][k, some] = distance(trace, self.learners[name]).mean(-1)
 
     def _learn(self, found: Found, i: int) -> None:
-        learner = [*self.learners.values()][i]
-        curves = learner_curves(self.games, learner, self.stops, self.key, self.settings)
-        found["learners"][i] = curves
+        learner, more = [*self.learners.values()][i], (self.key, self.settings)
+        found["learners"][i] = learner_curves(self.games, learner, self.stops, *more)
 
     def _certify_static(self, found: Found, _: int) -> None:
         sample = self.games if self.training is None else self.training
@@ -230,15 +232,10 @@ class _Evaluation:
             needed[name] = int(looks[-1, 0]) if reached else None, looks
         config = {"rounds": self.rounds, "games": len(self.games), "seeds": len(self.players)}
         config["search"] = self.search
-        return _record(
-            config,
-            self.stops,
-            curves,
-            dict(zip(static_names(self.family), found["static"], strict=True)),
-            needed,
-            dict(zip(REFERENCES, found["distance"], strict=True)),
-            dict(zip(self.opponents, found["met"], strict=True)),
-        )
+        statics = dict(zip(static_names(self.family), found["static"], strict=True))
+        apart = dict(zip(REFERENCES, found["distance"], strict=True))
+        met = dict(zip(self.opponents, found["met"], strict=True))
+        return _record(config, self.stops, curves, statics, needed, apart, met)
 
 
 def _final_gap(found: Found) -> float:
@@ -374,16 +371,19 @@ def rounds_to_gap(
     """How many rounds a learner needs until the mean gap of its last policies is at the target.
 
     Looked at 16 times a decade; None when `most` rounds are not enough. Also (rounds, mean gap)
-    of every look.
+    of every look. Ctrl-C raises `KeyboardInterrupt` after the current look.
     """
     state, looks, before = None, [], 0
-    for stop in _looks(most):
-        more = {"key": key} if state is None else {"state": state}
-        trace = dynamics.play(games, learner, learner, rounds=stop - before, **more, **settings)
-        state, before = trace.state, stop
-        looks.append((stop, float(trace.curve[-1].mean())))
-        if looks[-1][1] <= target:
-            return stop, np.array(looks)
+    with interruptible() as stopped:
+        for stop in _looks(most):
+            if stopped:  # a search may take minutes, and is begun anew
+                raise KeyboardInterrupt
+            more = {"key": key} if state is None else {"state": state}
+            trace = dynamics.play(games, learner, learner, rounds=stop - before, **more, **settings)
+            state, before = trace.state, stop
+            looks.append((stop, float(trace.curve[-1].mean())))
+            if looks[-1][1] <= target:
+                return stop, np.array(looks)
     return None, np.array(looks)
 
 

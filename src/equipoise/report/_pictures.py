@@ -38,8 +38,8 @@ def pictures_of(record: Record | None) -> list[Picture]:
     """
     if record is None:
         return []
-    drawers = (_payoff, _path, _policies, _values, _shares, _interactions, _equilibria)
-    drawers += (_aggregate, _design, _network)
+    drawers = (_payoff, _path, _policies, _values, _shares, _structure, _interactions)
+    drawers += (_equilibria, _aggregate, _design, _network)
     return [picture for draw in drawers for picture in draw(record)]
 
 
@@ -93,7 +93,7 @@ def _path(record: Record) -> list[Picture]:
 
 def _policies(record: Record) -> list[Picture]:
     """What the players of one game play: bars and a triangle, or heat maps over states."""
-    found = (record.solution or {}).get("policy", {})
+    found = (record.solution or {}).get("policy") or {}
     if found.get("kind") != "profile":
         return []
     policies = [np.asarray(found["strategies"][str(i)]) for i in range(len(found["strategies"]))]
@@ -145,9 +145,9 @@ def _triangle(record: Record, shown: Mapping[str, np.ndarray]) -> list[Picture]:
 
 def _values(record: Record) -> list[Picture]:
     """Histograms of the values and gaps of a batch of games, or of values of very many states."""
-    if record.scalars.get("kind") not in ("matrix", "normal-form", "markov"):
+    found = record.solution
+    if found is None or record.scalars.get("kind") not in ("matrix", "normal-form", "markov"):
         return []
-    found = record.solution or {}
     value, gains = (np.asarray(x) for x in (found["value"], found["certificate"]["gains"]))
     batch = gains.ndim > 1
     if value.ndim == 0 or (not batch and value.size <= _LARGEST):
@@ -175,6 +175,19 @@ def _shares(record: Record) -> list[Picture]:
     actions = labels_of(record, "actions")
     figure = figures.policy_bars(shares, actions=actions, title="share of each type that plays it")
     return [Picture(figure, f"bars of the shares of each type that play each action. {told}")]
+
+
+def _structure(record: Record) -> list[Picture]:
+    stats = (record.solution or {}).get("stats", {})
+    found = stats.get("structure", record.scalars.get("structure"))
+    if found is None:
+        return []
+    tried = [one for one in found["classes"] if one["explained"] is not None]
+    told = "; ".join(f"{one['name']}: {one['explained']:.0%}" for one in tried)
+    bars = {"part of what can be explained": np.array([one["explained"] for one in tried])}
+    names = [one["name"] for one in tried]
+    figure = figures.policy_bars(bars, actions=names, title="what each class of rewards explains")
+    return [Picture(figure, f"bars of what each class explains. {told}", told)]
 
 
 def _interactions(record: Record) -> list[Picture]:

@@ -128,7 +128,7 @@ def rounding_note(certificate: Certificate) -> str:
     'The max gain may be larger'
     """
     largest, total = certificate.max_gain, certificate.nash_conv
-    if all(summary(largest) <= summary(total) for summary in (np.mean, np.median, np.max)):
+    if not any(summary(largest) > summary(total) for summary in (np.mean, np.median, np.max)):
         return ""
     return (
         "The max gain may be larger than the NashConv, the sum of all gains, where another "
@@ -298,7 +298,7 @@ def _row(record: Record) -> dict[str, Any]:
         "exact": certificate.exact,
     }
     if IN_MODEL in how:
-        gap = record.solution["stats"].get("gap", {}) if record.solution else {}
+        gap = (record.solution or {}).get("stats", {}).get("gap", {})
         named = f"{row['concept']}, {IN_MODEL}"
         return row | {"concept": named, "interval": _interval(gap), "exact": False}
     if certificate.concept == "nash":
@@ -308,10 +308,9 @@ def _row(record: Record) -> dict[str, Any]:
 
 
 def _interval(gap: Mapping[str, Any]) -> str | None:
-    """The interval of a gap over resampled logs with its level; of too few for one, their range."""
+    """The interval of a gap with its level."""
     if gap.get("interval") is None:
         return None
     low, high = gap["interval"]
-    count = np.size(gap.get("resampled", ()))
-    how = f"range of {count}" if gap.get("level") is None else f"{gap['level']:.0%}"
+    how = "range" if gap.get("level") is None else f"{gap['level']:.0%}"
     return f"{how}: {format_value(low, 3)} to {format_value(high, 3)}"

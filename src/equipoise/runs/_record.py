@@ -13,21 +13,13 @@ import numpy as np
 from equipoise.core.arrays import pack, read_npz, unpack, write_npz
 from equipoise.core.files import write_text
 from equipoise.core.plain import dumps, expect, read_json, revive, to_plain
+from equipoise.runs._upgrade import SOLUTION_VERSION, upgraded
 from equipoise.runs.environment import read_sessions
 
-#: The version of the plain form of solutions.
-SOLUTION_VERSION = 1
 #: What `record.json` holds; those of version 0.1 have no `solution`.
 _KEYS = ("name", "config", "scalars", "tables", "arrays", "arrays_sha256")
 #: Arrays of the solution, and what stands for one of them in `record.json`.
 _PREFIX, _ARRAY = "solution/", "$array"
-#: Outcomes by the names that version 0.1 had for them.
-_OLD_NAMES = {
-    "finished": "learned",
-    "stopped": "interrupted",
-    "inconsistent": "inexact",
-    "behaviour": "refused",
-}
 
 
 @dataclass(frozen=True)
@@ -204,63 +196,6 @@ def check_metrics(folder: Path) -> None:
             f"{metrics}: expected the rows that the run finished with, found others; the file was "
             "damaged or edited"
         )
-
-
-def upgraded(scalars: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> dict[str, Any] | None:
-    """The solution in a record of version 0.1, whose commands kept it each in its own way.
-
-    None where there is none. Certificates that were called exact bound the gains by themselves;
-    others prove no bound.
-
-    >>> old = upgraded({"method": "enumeration", "exact": True}, {"gains": np.zeros(2)})
-    >>> old["certificate"]["upper"], "policy" in old
-    (array([0., 0.]), False)
-    """
-    solution: dict[str, Any] = {}
-    players = [arrays[f"policy_{i}"] for i in range(len(arrays)) if f"policy_{i}" in arrays]
-    parts = {part: arrays.get(f"policy/{part}") for part in ("rows", "counts", "actions")}
-    if players:
-        strategies = {str(i): player for i, player in enumerate(players)}
-        solution["policy"] = {"kind": "profile", "strategies": strategies}
-    elif all(part is not None for part in parts.values()):
-        solution["policy"] = {"kind": "aggregative", **parts}
-    elif {"policies", "weights"} <= set(arrays):
-        parts = {part: arrays[part] for part in ("policies", "weights")}
-        solution["policy"] = {"kind": "mixture", **parts}
-    gains = arrays.get("gains")
-    if gains is not None and gains.size and "method" in scalars:
-        value = arrays.get("certified_value", arrays.get("value"))
-        certificate = {
-            "kind": "table",
-            "gains": gains,
-            "value": np.full(gains.shape, np.nan),
-            "method": str(scalars["method"]),
-            "concept": str(scalars.get("concept", "nash")),
-        }
-        if value is not None and value.shape == gains.shape:
-            certificate["value"] = value
-        if "state_gains" in arrays:
-            certificate["state_gains"] = arrays["state_gains"]
-        for name in ("gains", "state_gains"):
-            if name in certificate:
-                proven = certificate[name] if scalars.get("exact") is True else np.inf
-                bound = np.broadcast_to(proven, np.shape(certificate[name])).copy()
-                certificate[name.replace("gains", "upper")] = bound
-        solution["certificate"] = certificate
-    status = scalars.get("status")
-    if not solution or status is None:
-        return {"version": SOLUTION_VERSION, **solution} if solution else None
-    if not isinstance(status, Mapping):
-        name, _, message = str(status).partition(": ")
-        status = {"name": name, "message": message}
-    name = str(status.get("name"))
-    solved = np.asarray(arrays.get("solved", scalars.get("learned", name == "solved")))
-    solution["status"] = {
-        "name": _OLD_NAMES.get(name, name),
-        "message": str(status.get("message", "")),
-        "solved": solved,
-    }
-    return {"version": SOLUTION_VERSION, **solution}
 
 
 def _without_arrays(plain: Any, where: str, arrays: dict[str, Any]) -> Any:

@@ -105,7 +105,7 @@ def _no_regret(game: ContextualGame | DecoupledMarkovGame, deadline: float) -> n
     rewards = np.stack([_Context(game, c).rewards(p)[0] for c, p in enumerate(uniform)])
     own = np.where(uniform > 0, rewards, rewards.mean((-2, -1), keepdims=True))
     spread = np.ptp(own, axis=(-2, -1)).sum(1).max(0)
-    step = _STEP / np.maximum(spread, 1e-300)[:, None, None]
+    step = _STEP / np.maximum(spread, 1e-300)[None, None, :, None, None]
     critic, policies = ExactCritic.of(game), uniform[None]
     for _ in range(_ITERATIONS // _AT_ONCE):
         start = policies[-1]
