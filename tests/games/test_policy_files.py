@@ -182,6 +182,12 @@ def test_arguments_in_the_wrong_place_are_explained(tmp_path):
     write: Any = inspect.unwrap(eq.write_policy)  # without the type checks of the tests
     with pytest.raises(ValueError, match=r"path: .* found Profile; the path comes first"):
         write(profile, tmp_path / "policy.json")
+    write_game: Any = inspect.unwrap(eq.games.write)
+    with pytest.raises(ValueError, match=r"path: .* found MatrixGame; the game comes first"):
+        write_game(tmp_path / "game.npz", eq.MatrixGame([[1, -1], [-1, 1]]))
+    page: Any = inspect.unwrap(eq.report.page_of)
+    with pytest.raises(ValueError, match=r"record: expected a Record or a RunFolder, found str"):
+        page("run1")
     with pytest.raises(ValueError, match=r"strategies: .* found 2 arguments; use Profile"):
         eq.Profile([0.5, 0.5], [0.5, 0.5])
     with pytest.raises(ValueError, match=r"actions: .* found rows of different lengths"):

@@ -8,7 +8,13 @@ from typing import Annotated, Any
 import tyro
 
 import equipoise as eq
-from equipoise.cli._inputs import check_counts, check_seed, check_suffix, in_run_folder
+from equipoise.cli._inputs import (
+    check_counts,
+    check_folder,
+    check_seed,
+    check_suffix,
+    in_run_folder,
+)
 from equipoise.cli._main import Interrupted
 from equipoise.cli._output import (
     PAGE,
@@ -140,6 +146,8 @@ class Offline:
             "level": self.level,
             "force": self.force,
         }
+        if self.run is not None:
+            check_folder(self.run)
         log = self.columns.read(self.log, continuous=self.critic is not None)
 
         def learn(run: Path) -> tuple[bool, Any]:

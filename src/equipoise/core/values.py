@@ -6,7 +6,7 @@ copies to itself, and travels between processes with `multiprocessing`.
 
 import dataclasses
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, dataclass_transform
 
 import equinox as eqx
 import jax
@@ -19,13 +19,16 @@ from equipoise.core.errors import InputError
 from equipoise.core.precision import double_precision
 
 
+@dataclass_transform(field_specifiers=(eqx.field,))
 class _WriteOnce(type(eqx.Module)):
     """Makes values without Equinox's bookkeeping, which takes longer than a small game does."""
 
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        value: Any = object.__new__(cls)
-        value.__init__(*args, **kwargs)
-        return value
+    if not TYPE_CHECKING:  # which would take every value for one of any type
+
+        def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+            value: Any = object.__new__(cls)
+            value.__init__(*args, **kwargs)
+            return value
 
 
 class Value(eqx.Module, metaclass=_WriteOnce):

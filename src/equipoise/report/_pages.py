@@ -145,6 +145,9 @@ def page_of(record: Record | RunFolder, *, title: str = "") -> Report:
     """
     if isinstance(record, Record):
         record = RunFolder(Path(record.name), record.name, record.config, record)
+    if not isinstance(record, RunFolder):
+        hint = "read a run folder by RunFolder.read(path)"
+        raise InputError("record", "a Record or a RunFolder", type(record).__name__, hint)
     return compare([record], title=title)
 
 

@@ -2,7 +2,9 @@
 
 import inspect
 from collections.abc import Callable
-from typing import Any, overload
+from typing import Any, Literal, TypeAlias, overload
+
+import numpy as np
 
 from equipoise.core import checks
 from equipoise.core.errors import InputError
@@ -10,14 +12,20 @@ from equipoise.core.results import Solution
 from equipoise.games import (
     AggregativeGame,
     AggregativeMarkovGame,
+    AggregativePolicy,
     ContextualGame,
     ContinuousGame,
+    ContinuousPolicy,
     DecoupledMarkovGame,
+    FlowPolicy,
+    JointPolicy,
     MarkovGame,
     MatrixGame,
+    Mixture,
     NetworkGame,
     NormalFormGame,
     OracleGame,
+    Profile,
     kinds,
 )
 from equipoise.solvers._general import (
@@ -64,86 +72,125 @@ KINDS: dict[str, Callable[[], Callable[..., Solution]]] = {
 }
 
 
+#: Numbers as an array or in nested lists.
+Numbers: TypeAlias = np.ndarray | list[Any] | tuple[Any, ...]
+#: Which equilibrium of a few players: a word, one weight for each player, or the worth of cells.
+Objective: TypeAlias = Literal["welfare", "egalitarian", "entropy"] | Numbers | None
+#: Which equilibrium of a crowd: a word, or a function of numbers of agents and the aggregate.
+CrowdObjective: TypeAlias = (
+    Literal["regret", "welfare", "loss", "egalitarian"] | Callable[[np.ndarray, np.ndarray], Any]
+)
+
+
 @overload
 def solve(
     game: MatrixGame,
     *,
     tolerance: float | None = None,
-    concept: str = "nash",
-    objective: Any = None,
+    concept: Literal["nash"] = "nash",
+    objective: Objective = None,
     time_limit: float = TIME_LIMIT,
-) -> Solution: ...
+) -> Solution[Profile]: ...
+@overload
+def solve(
+    game: MatrixGame,
+    *,
+    tolerance: float | None = None,
+    concept: Literal["ce", "cce"],
+    objective: Objective = None,
+    time_limit: float = TIME_LIMIT,
+) -> Solution[JointPolicy]: ...
 @overload
 def solve(
     game: NormalFormGame,
     *,
-    concept: str = "nash",
-    objective: Any = None,
-    method: str = "auto",
+    concept: Literal["nash", "logit"] = "nash",
+    objective: Objective = None,
+    method: Literal["auto", "logit"] = "auto",
     start: int = 0,
     rationality: float | None = None,
     tolerance: float | None = None,
     time_limit: float = TIME_LIMIT,
     progress: Progress | None = None,
-) -> Solution: ...
+) -> Solution[Profile]: ...
+@overload
+def solve(
+    game: NormalFormGame,
+    *,
+    concept: Literal["ce", "cce"],
+    objective: Objective = None,
+    tolerance: float | None = None,
+    time_limit: float = TIME_LIMIT,
+    progress: Progress | None = None,
+) -> Solution[JointPolicy]: ...
 @overload
 def solve(
     game: MarkovGame,
     *,
     tolerance: float | None = None,
     max_sweeps: int = 1000,
-    concept: str = "nash",
-    objective: Any = None,
+    concept: Literal["nash"] = "nash",
+    objective: Objective = None,
     time_limit: float = TIME_LIMIT,
     progress: Progress | None = None,
-) -> Solution: ...
+) -> Solution[Profile]: ...
+@overload
+def solve(
+    game: MarkovGame,
+    *,
+    tolerance: float | None = None,
+    concept: Literal["ce", "cce"],
+    objective: Objective = None,
+    time_limit: float = TIME_LIMIT,
+    progress: Progress | None = None,
+) -> Solution[JointPolicy]: ...
 @overload
 def solve(
     game: AggregativeGame,
     *,
-    concept: str = "nash",
-    objective: Any = "regret",
-    welfare: Any = None,
-    loss: Any = None,
-    sense: str = "max",
+    concept: Literal["nash", "optimum"] = "nash",
+    objective: CrowdObjective = "regret",
+    welfare: Numbers | None = None,
+    loss: Numbers | None = None,
+    sense: Literal["max", "min"] = "max",
     spacing: float | None = None,
     potential: bool | None = None,
     epsilon: float = 0.0,
-    slack: float | str | None = None,
-    rounding: str = "vertex",
+    slack: float | Literal["lemma", "printed"] | None = None,
+    rounding: Literal["vertex", "sample"] = "vertex",
     key: int = 0,
     tolerance: float | None = None,
     time_limit: float = TIME_LIMIT,
     progress: Progress | None = None,
-) -> Solution: ...
+) -> Solution[AggregativePolicy]: ...
 @overload
 def solve(
     game: AggregativeMarkovGame,
     *,
-    objective: str = "regret",
-    welfare: Any = None,
-    loss: Any = None,
-    sense: str = "max",
-    method: str = "backward",
+    objective: Literal["regret", "welfare", "loss"] = "regret",
+    welfare: Numbers | None = None,
+    loss: Numbers | None = None,
+    sense: Literal["max", "min"] = "max",
+    method: Literal["backward", "state-wise"] = "backward",
     spacing: float | None = None,
     epsilon: float = 0.0,
-    slack: float | str | None = None,
-    rounding: str = "vertex",
+    slack: float | Literal["lemma", "printed"] | None = None,
+    rounding: Literal["vertex", "sample"] = "vertex",
     key: int = 0,
     tolerance: float | None = None,
     time_limit: float = TIME_LIMIT,
     progress: Progress | None = None,
-) -> Solution: ...
+) -> Solution[AggregativePolicy]: ...
 @overload
 def solve(
     game: ContextualGame | DecoupledMarkovGame,
     *,
-    concept: str = "cce",
+    concept: Literal["nash", "cce"] = "cce",
     tolerance: float | None = None,
     time_limit: float = TIME_LIMIT,
     key: int = 0,
     progress: Progress | None = None,
-) -> Solution: ...
+) -> Solution[Mixture]: ...
 @overload
 def solve(
     game: ContinuousGame,
@@ -152,19 +199,17 @@ def solve(
     time_limit: float = TIME_LIMIT,
     key: int = 0,
     progress: Progress | None = None,
-) -> Solution: ...
-
-
+) -> Solution[ContinuousPolicy]: ...
 @overload
 def solve(
     game: NetworkGame,
     *,
-    concept: str = "nash",
+    concept: Literal["nash", "optimum"] = "nash",
     tolerance: float = 1e-10,
     start: Any = None,
     time_limit: float = 600.0,
     progress: Progress | None = None,
-) -> Solution: ...
+) -> Solution[FlowPolicy]: ...
 @overload
 def solve(
     game: OracleGame,
@@ -172,7 +217,7 @@ def solve(
     tolerance: float = 1e-8,
     time_limit: float = 600.0,
     progress: Progress | None = None,
-) -> Solution: ...
+) -> Solution[FlowPolicy]: ...
 
 
 def solve(game: Any, **options: Any) -> Solution:

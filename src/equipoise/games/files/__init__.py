@@ -88,6 +88,9 @@ def write(game: Game, path: str | os.PathLike[str], *, plain: bool = False) -> N
     NFG 1 R "pennies" { "Player 1" "Player 2" } { 2 2 }
     True
     """
+    if not isinstance(path, str | os.PathLike):
+        hint = "the game comes first: write(game, path)"
+        raise InputError("path", "the name of a file", type(path).__name__, hint)
     path = Path(path)
     suffix = _suffix(path, SUFFIXES)
     tables = (MatrixGame, NormalFormGame)

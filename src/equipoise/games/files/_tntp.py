@@ -47,6 +47,7 @@ def read_tntp(
     rows, told = _network_rows(Path(network))
     origins, destinations, demand = _trips(Path(trips))
     table = np.array(rows)
+    more: dict[str, Any] = {"first_through": told.get("FIRST THRU NODE", 0)} | options
     try:
         return NetworkGame(
             table[:, 0],
@@ -60,7 +61,7 @@ def read_tntp(
             power=table[:, 6],
             fixed=distance_factor * table[:, 3],
             tolls=toll_factor * table[:, 8],
-            **{"first_through": told.get("FIRST THRU NODE", 0)} | options,
+            **more,
         )
     except ValueError as error:
         raise ValueError(f"{network}, {trips}: {error}") from error
