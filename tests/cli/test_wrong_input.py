@@ -30,7 +30,7 @@ def test_a_name_that_is_nothing(capsys):
     error = refused(capsys, "pretrain", "--family", "perturbed", "--base", "no-such")
     assert "--base: expected a file or a named game" in error
     error = refused(capsys, "pretrain", "--family", "perturbed", "--base", "chicken")
-    assert "--base: expected one MatrixGame or MarkovGame, found" in error
+    assert "--base: expected a matrix game or a Markov game, found chicken, a game of" in error
     assert "did you mean colonel-blotto?" in refused(capsys, "solve", "colonel-bloto")
     assert "did you mean chicken?" in refused(capsys, "games", "chiken")
 

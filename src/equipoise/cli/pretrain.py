@@ -123,6 +123,9 @@ class Pretrain:
         base = uniform.sample(key=self.seed)
         if self.base is not None:
             base = find_game(self.base, argument="base")
+            if base.kind not in ("matrix", "markov"):
+                found = f"{self.base}, a game of kind {base.kind}"
+                raise InputError("base", "a matrix game or a Markov game", found)
         return families.perturbed(base, **scale)
 
     def _show(self, players: Any, folder: Path, known: bool, finished: bool) -> None:
