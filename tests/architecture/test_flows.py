@@ -52,8 +52,8 @@ def test_the_flow_of_a_log_is_that_of_the_page(tmp_path, capsys):
     assert [int(number) for number, *_ in hops] == list(range(1, len(hops) + 1))
     assert 1 <= len(hops) <= 15
     game = eq.games.families.polymatrix(agents=3, actions=2).sample(key=0)
-    eq.offline.collect(game, "uniform", samples=60, key=1).write(tmp_path / "log.npz")
-    options = ["--bootstrap", "0", "--iterations", "20", "--run", str(tmp_path / "run")]
+    eq.offline.collect(game, "uniform", samples=600, key=1).write(tmp_path / "log.npz")
+    options = ["--iterations", "20", "--run", str(tmp_path / "run")]
     command = ["offline", str(tmp_path / "log.npz"), *options]
     pairs, entered = calls_between_files(lambda: main(command))
     assert "status" in capsys.readouterr().out

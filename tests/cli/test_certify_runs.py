@@ -18,7 +18,7 @@ def learned(tmp_path_factory):
     eq.games.write(game, place / "game.npz")
     eq.offline.collect(game, "uniform", samples=600, key=1).write(place / "log.npz")
     command = ["offline", str(place / "log.npz"), "--rank", "2", "--iterations", "50"]
-    assert main([*command, "--bootstrap", "0", "--run", str(place / "run")]) == 0
+    assert main([*command, "--run", str(place / "run")]) == 0
     record = Record.load(place / "run")
     return game, place, eq.games.policy_from_plain(record.solution["policy"])
 

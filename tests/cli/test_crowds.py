@@ -9,6 +9,7 @@ import pytest
 
 import equipoise as eq
 from equipoise.cli import main
+from equipoise.runs import Progress
 
 
 @pytest.fixture
@@ -77,6 +78,27 @@ def test_the_worst_equilibrium_is_an_equilibrium(capsys):
     document = json.loads(capsys.readouterr().out)
     assert document["certificate"]["max_gain"] == 0
     assert document["stats"]["price_of_anarchy"] == pytest.approx(0.4 / 0.3875, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("game", "stages"),
+    [(["two-roads", "--set", "agents=50"], 1), (["demand-response", "--set", "agents=20"], None)],
+)
+def test_the_progress_line_ends_full(monkeypatch, capsys, game, stages):
+    class Line(Progress):
+        def advance(self, steps=1, **metrics):
+            lines[-1] += steps
+
+    def begin(description, total):
+        totals.append(total)
+        lines.append(0)
+        return Line(description, total, None)
+
+    lines, totals = [], []
+    monkeypatch.setattr("equipoise.cli.solve.progress", begin)
+    main(["solve", *game])
+    assert lines == totals != []
+    assert totals[0] == stages or (stages is None and totals[0] > 3)
 
 
 def test_the_social_optimum_is_no_equilibrium(capsys):
@@ -180,8 +202,9 @@ def test_the_same_options_are_taken_where_they_have_an_effect(capsys, options):
 @pytest.mark.parametrize("verb", ["solve el-farol", "learn demand-response"])
 def test_a_policy_in_no_known_format_is_refused_by_the_name_of_the_flag(capsys, verb):
     assert main([*verb.split(), "--out", "p.txt"]) == 2
-    message = "--out: expected a name that ends in .json or .npz, found p.txt"
-    assert message in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "--out: expected a name that ends in .json or .npz" in told
+    assert "found p.txt" in told
 
 
 #: Types of arguments are checked in tests, and not where the library is used: so, in a process.
@@ -202,6 +225,7 @@ WRONG = {
 SCRIPT = """
 import sys
 from equipoise.cli import main
+from equipoise.runs import Progress
 game, *options = sys.argv[1:]
 for option in options:
     for more in ([], ["--json"]):

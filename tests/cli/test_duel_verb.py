@@ -21,15 +21,28 @@ def game(tmp_path_factory):
     return str(path)
 
 
-def duel(monkeypatch, capsys, moves, *words):
-    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(moves) + "\n"))
-    code = main(["duel", "any", *words])
-    return code, *capsys.readouterr()
+@pytest.fixture(scope="module")
+def players(tmp_path_factory):
+    """Small ones of any size, untrained."""
+    folder, family = tmp_path_factory.mktemp("players"), eq.games.families.mixture(6, fewest=2)
+    config = eq.incontext.Config(tokens="adaptive", rounds=8, layers=1, width=16, hidden=16)
+    made = eq.incontext.initial_players(family, config, key=0)
+    eq.incontext.save(made, folder, config, family, half=True)
+    return str(folder)
 
 
-def test_a_duel_in_words(game, monkeypatch, capsys):
+@pytest.fixture
+def duel(players, monkeypatch, capsys):
+    def play(moves, *words):
+        monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(moves) + "\n"))
+        return main(["duel", players, *words]), *capsys.readouterr()
+
+    return play
+
+
+def test_a_duel_in_words(game, duel):
     moves = ["rock", "paper", "lizard", "3", "sc", "q", "rock"]
-    code, out, _ = duel(monkeypatch, capsys, moves, game)
+    code, out, _ = duel(moves, game)
     assert code == 0
     assert "Your actions: rock, paper, scissors" in out
     assert "expected one of rock, paper, scissors, or q to end" in out
@@ -40,10 +53,8 @@ def test_a_duel_in_words(game, monkeypatch, capsys):
     assert "your score" in out
 
 
-def test_a_duel_as_data(game, monkeypatch, capsys):
-    code, out, _ = duel(
-        monkeypatch, capsys, ["rock"] * 9, game, "--json", "--rounds", "6", "--seat", "column"
-    )
+def test_a_duel_as_data(game, duel):
+    code, out, _ = duel(["rock"] * 9, game, "--json", "--rounds", "6", "--seat", "column")
     told = json.loads(out)
     assert code == 0
     assert told["rounds"] == len(told["turns"]) == 6
@@ -56,11 +67,11 @@ def test_a_duel_as_data(game, monkeypatch, capsys):
     assert told["best_response"] >= 0.0  # nobody's policy holds a best response below the value
 
 
-def test_games_that_nobody_can_duel_in_are_refused(monkeypatch, capsys):
-    code, _, err = duel(monkeypatch, capsys, ["1"], "prisoners-dilemma")
+def test_games_that_nobody_can_duel_in_are_refused(duel):
+    code, _, err = duel(["1"], "prisoners-dilemma")
     assert code == 2
     assert "game: expected one zero-sum game of two players" in err.replace("GAME", "game")
-    code, _, err = duel(monkeypatch, capsys, ["1"], "hide-and-seek", "--set", "size=4")
+    code, _, err = duel(["1"], "hide-and-seek", "--set", "size=4")
     assert code == 2
     assert "2 to 6 actions" in err
 

@@ -89,7 +89,6 @@ def test_ctrl_c_keeps_what_was_done(learned, tmp_path, capsys, monkeypatch):
     [
         (["--critic", "2-IR-65"], "--critic: expected one of linear, 1-IR-128"),
         (["--critic", "linear", "--rank", "2"], "--rank: expected auto for continuous actions"),
-        (["--critic", "linear", "--bootstrap", "3"], "--bootstrap: expected None for continuous"),
     ],
 )
 def test_wrong_input_is_one_line_and_leaves_nothing(arguments, message, tmp_path, capsys):

@@ -50,13 +50,13 @@ def test_a_folder_of_runs_and_a_config_file_will_do(played, tmp_path, capsys, mo
 def test_what_was_learned_from_a_log_is_an_estimate(tmp_path):
     game = eq.games.families.polymatrix(3, 2, scale=0.25).sample(key=0)
     eq.offline.collect(game, "uniform", samples=300, key=1).write(tmp_path / "log.npz")
-    words = ["--rank", "2", "--bootstrap", "3", "--iterations", "20"]
+    words = ["--rank", "2", "--iterations", "20"]
     run, page = str(tmp_path / "run"), str(tmp_path / "page.html")
     assert main(["offline", str(tmp_path / "log.npz"), *words, "--run", run]) == 0
     assert main(["report", run, "--out", page]) == 0
     html = (tmp_path / "page.html").read_text()
     (row,) = re.findall(r"<tr><td>run</td><td>coarse correlated, in the fitted model.*?</tr>", html)
-    assert re.search(r"<td>range of 3: \S+ to \S+</td>", row)
+    assert re.search(r"<td>90%: \S+ to \S+</td>", row)
     assert "<td>not exact: best fixed reply" in row
     assert row.count("–") == 3  # no proven bound, neither NashConv nor exploitability
 
@@ -78,9 +78,9 @@ def test_a_figure_of_a_paper_is_drawn_as_there(tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["nowhere"], "RUNS: expected run folders, found none: nowhere"),
+        (["nowhere"], "RUN: expected run folders, found none: nowhere"),
         (["."], "expected run folders or folders of runs, found none in ."),
-        ([], "RUNS: expected at least one run folder"),
+        ([], "RUN: expected at least one run folder"),
         (["nowhere", "--out", "page.pdf"], "--out: expected a name that ends in .html"),
     ],
 )

@@ -29,6 +29,8 @@ def test_a_name_that_is_nothing(capsys):
     assert "GAME: expected a file or a named game, found neither: 'no-such" in error
     error = refused(capsys, "pretrain", "--family", "perturbed", "--base", "no-such")
     assert "--base: expected a file or a named game" in error
+    error = refused(capsys, "pretrain", "--family", "perturbed", "--base", "chicken")
+    assert "--base: expected one MatrixGame or MarkovGame, found" in error
     assert "did you mean colonel-blotto?" in refused(capsys, "solve", "colonel-bloto")
     assert "did you mean chicken?" in refused(capsys, "games", "chiken")
 
@@ -128,7 +130,7 @@ TYPED = {
     "certify oneill no.json": "no.json: No such file or directory",
     "offline no.npz": "no.npz: No such file or directory",
     "solve a --config no.toml": "no.toml: No such file or directory",
-    "report no": "RUNS: expected run folders, found none: no",
+    "report no": "RUN: expected run folders, found none: no",
 }
 
 

@@ -212,3 +212,21 @@ def test_the_floor_is_respected(learner, rounds):
 @pytest.mark.parametrize("learner", [dynamics.EntropicOMD(), dynamics.MarkovEntropicOMD()])
 def test_the_learners_of_cai_et_al_pull_towards_uniform(learner):
     assert isinstance(learner.anchor, dynamics.UniformAnchor)
+
+
+PLACES = [
+    pytest.param(learner, markov, name, id=f"{name} of {one.id}")
+    for one in EVERY
+    for learner, markov in [one.values]
+    for name in ("action", "state", "next_state")
+    if name in learner.sees.__dataclass_fields__
+]
+
+
+@pytest.mark.parametrize(("learner", "markov", "name"), PLACES)
+def test_feedback_beyond_the_game_is_refused(learner, markov, name):
+    told = {"round": 1, "state": 1, "action": 2, "reward": 0.5, "next_state": 0, name: 7}
+    state = learner.init(dynamics.Spec(3, 2, 0.9) if markov else dynamics.Spec(3))
+    feedback = learner.sees(**{field: told[field] for field in learner.sees.__dataclass_fields__})
+    with pytest.raises(ValueError, match=rf"^{name}: expected .*found 7"):
+        learner.update(state, feedback)

@@ -173,7 +173,7 @@ def test_learners_of_ones_own_are_given_again(tmp_path):
     online, path = Online(Mine(), actions=3, key=5), tmp_path / "online.npz"
     play(online)
     online.save(path)
-    with pytest.raises(ValueError, match="learner: expected the players or the learner that was"):
+    with pytest.raises(ValueError, match="learner: expected the players or learner that played"):
         Online.load(path)
     with pytest.raises(ValueError, match="learner: expected the one that was saved"):
         Online.load(path, Mine(share=0.25))

@@ -164,6 +164,31 @@ def test_one_pair_plays_games_of_unequal_sizes():
         eq.incontext.play(any_players(), families.uniform(7).sample(4, key=1), rounds=6, key=2)
 
 
+class TestOnline:
+    def test_no_range_of_rewards_is_needed(self):
+        rng, units = np.random.default_rng(0), ((1.0, 0.0), (256.0, -1e4))
+        onlines = [eq.Online(any_players(), actions=4, key=1) for _ in units]
+        for reward in rng.integers(0, 8, 10):
+            asked = {online.ask() for online in onlines}
+            assert len(asked) == 1
+            for online, (scale, shift) in zip(onlines, units, strict=True):
+                online.tell(scale * reward + shift)
+        np.testing.assert_allclose(onlines[0].policy, onlines[1].policy, atol=1e-5)
+
+    def test_whoever_watches_is_told_the_other_action(self, tmp_path):
+        row, _ = any_players().learners(watching=True)
+        online = eq.Online(row, actions=3, key=1)
+        online.ask()
+        with pytest.raises(ValueError, match="other: expected the opponent's action"):
+            online.tell(0.5)
+        online.tell(0.5, other=1)
+        online.save(tmp_path / "online.npz")
+        again = eq.Online.load(tmp_path / "online.npz", row)
+        assert again.ask() == online.ask()
+        with pytest.raises(ValueError, match="actions: expected their number"):
+            eq.Online(any_players())
+
+
 class TestFamily:
     def test_every_kind_of_game_has_rewards_between_zero_and_one(self):
         games = families.mixture((4, 3)).sample(300, key=0)

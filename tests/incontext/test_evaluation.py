@@ -77,6 +77,30 @@ def test_an_interrupted_evaluation_goes_on(record, tmp_path, monkeypatch):
         np.testing.assert_array_equal(again.arrays[name], array)
 
 
+def test_ctrl_c_waits_for_a_few_games_and_keeps_them(record, tmp_path, monkeypatch):
+    players, play, batches = random_players(seeds=2), evaluation.play, []
+    monkeypatch.setattr(evaluation, "TOGETHER", 3)
+
+    def interrupted(some, games, **options):
+        batches.append(len(games))
+        if len(batches) == 2:
+            signal.raise_signal(signal.SIGINT)
+        return play(some, games, **options)
+
+    def evaluate():
+        with Run.start(tmp_path / "run", {}) as run:
+            return incontext.evaluate(players, GAMES, 20, 1, search=10, opponent_games=1, run=run)
+
+    monkeypatch.setattr(evaluation, "play", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        evaluate()
+    assert batches == [3, 3]
+    again = evaluate().arrays
+    assert batches[:6] == [3, 3, 2, 3, 3, 2]
+    for name in ("gap/players", "distance/OMD"):
+        np.testing.assert_allclose(again[name], record.arrays[name], atol=1e-5)
+
+
 def test_the_numbers_are_those_of_play(record):
     omd = dynamics.OMD()
     trace = dynamics.play(GAMES, omd, omd, rounds=20, key=1, record=(16, 20))

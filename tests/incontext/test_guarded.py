@@ -12,7 +12,7 @@ import equipoise as eq
 from equipoise.dynamics import Bandit, Spec
 from equipoise.incontext._guarded import net_rate
 
-ROUNDS = 6000
+ROUNDS = 20_000
 
 
 def stubborn(actions=3):
@@ -66,9 +66,9 @@ def test_regret_is_within_the_bound_against_adversaries(name):
         rewards, earned, policies = run(jax.random.key(1))
     assert np.allclose(np.sum(policies, 1), 1.0, atol=1e-4)
     regret = np.cumsum(rewards, 0).max(1) - np.cumsum(earned)
-    for t in (256, 1000, 3000, ROUNDS):
+    for t in (256, 1000, 5000, ROUNDS):
         assert regret[t - 1] < guarded.regret_bound(t, 3)
-    assert guarded.regret_bound(ROUNDS, 3) < 0.5 * ROUNDS  # it says something
+    assert guarded.regret_bound(ROUNDS, 3) < 0.6 * ROUNDS  # it says something
 
 
 def test_a_hopeless_player_is_relieved_early():
@@ -103,15 +103,13 @@ def games():
 def test_the_fallback_goes_on_where_the_player_stops(games):
     guarded = eq.incontext.Guarded(eq.incontext.load("iid3"), rounds=128)
     trace = eq.dynamics.play(games, guarded, guarded, rounds=8192, key=6, record=[128, 1024, 8192])
-    omd = eq.dynamics.play(
-        games, eq.dynamics.OMD(), eq.dynamics.OMD(), rounds=8192, key=6, record=[1024, 8192]
-    )
+    omd = eq.dynamics.OMD()
+    alone = eq.dynamics.play(games, omd, omd, rounds=8192, key=6, record=[128, 8192])
     handed, soon, late = trace.curve.mean(1)
-    assert late < soon
-    assert soon < omd.curve.mean(1)[0]  # the player's knowledge is not thrown away
-    assert late < max(1.25 * omd.curve.mean(1)[1], omd.curve.mean(1)[1] + 0.01)
+    assert handed < 0.6 * alone.curve.mean(1)[0]  # the player is ahead while it is on duty
+    assert late < 0.5 * soon
+    assert late < alone.curve.mean(1)[1] + 0.01
     assert (trace.regret[-1] < guarded.regret_bound(8192, 3)).all()
-    assert handed < 0.1
 
 
 def test_guarded_players_play_in_your_own_program():

@@ -210,36 +210,6 @@ def test_on_support_gains_are_those_of_the_constrained_best_reply():
     np.testing.assert_allclose(everything, eq.certify(game, policy).gains, atol=1e-6)
 
 
-def test_the_bootstrap_interval_tells_the_true_gap():
-    game = eq.games.families.polymatrix(6, 3, scale=0.25).sample(key=0)
-    log = eq.offline.collect(game, "uniform", samples=1500, key=1)
-    model = eq.offline.fit(log, 2)
-    solution = eq.offline.solve(model, log, bootstrap=20)
-    estimate = eq.offline.GapEstimate.from_plain(solution.stats["gap"])
-    true = float(eq.certify(game, solution.policy).max_gain)
-    low, high = estimate.interval
-    assert low / 2 < true < 2 * high
-    assert estimate.gap < true  # the model's own gap is too good to be true
-    assert str(estimate) == solution.stats["gap"]["text"]
-    assert str(estimate).startswith(f"[{low:.4g}, {high:.4g}] over resampled logs (90%); ")
-    assert f"{estimate.gap:.4g} in the fitted model" in str(estimate)
-    assert solution.certificate.exact is False  # of the game; of the model it is
-    assert solution.certificate.method.endswith("in the fitted model")
-
-
-def test_few_resampled_logs_have_a_range_and_no_level():
-    game = eq.games.families.polymatrix(3, 2, scale=0.25).sample(key=0)
-    log = eq.offline.collect(game, "uniform", samples=300, key=1)
-    model = eq.offline.fit(log, 2)
-    for count, words in ((1, "range of 1 resampled log;"), (3, "range of 3 resampled logs;")):
-        few = eq.offline.estimate_gap(model, model.behaviour, log=log, bootstrap=count)
-        assert few.level is None
-        assert few.interval == (few.resampled.min(), few.resampled.max())
-        assert words in str(few)
-        assert "%" not in str(few)
-    assert eq.offline.estimate_gap(model, model.behaviour, log=log, bootstrap=20).level == 0.9
-
-
 def test_a_gap_says_in_words_when_deviations_on_support_lose():
     def words(gap, on):
         gains = np.array([gap])
@@ -272,7 +242,6 @@ def test_parameters_scale_with_the_unit_of_rewards():
         ({"iterations": 0}, "iterations: expected"),
         ({"behaviour": "greedy"}, "behaviour: expected"),
         ({"behaviour": np.ones((2, 2))}, "behaviour: expected shape"),
-        ({"bootstrap": 5}, "log: expected the log"),
     ],
 )
 def test_wrong_options_are_named(options, message):

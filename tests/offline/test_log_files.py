@@ -23,6 +23,8 @@ def _needs_pyarrow(request):
 
 def assert_same(found: Log, expected: Log, without: tuple[str, ...] = ()) -> None:
     for name, value in vars(expected).items():
+        if name == "name":  # that of the file
+            continue
         other = getattr(found, name)
         if name in without:
             continue
@@ -138,7 +140,6 @@ PLAIN = {
             {"reward_range": (0, 1)},
             "0.0 to 1.0 for agent 1, found 2.0",
         ),
-        ({"context": [0, 1, 10**9]}, {}, "0 to 999999, found 1000000000 in row 2"),
         ({"step": [0, 1, 2]}, {}, "steps: expected states beside them"),
         ({"state_0": [0, 0, 0]}, {}, "column state_i for every agent"),
     ],
@@ -175,7 +176,7 @@ def test_other_files_are_refused(tmp_path):
     with pytest.raises(FileNotFoundError):
         Log.read(tmp_path / "none.parquet")
     with pytest.raises(ValueError, match=r"ends in .parquet or .npz"):
-        Log.read(tmp_path / "log.csv")
+        Log.read(tmp_path / "log.txt")
     with pytest.raises(ValueError, match=r"declared: expected .* found colour"):
         Log.read(tmp_path / "log.npz", colour=1)
     for suffix in SUFFIXES:

@@ -126,12 +126,12 @@ def test_too_few_rows_to_tell_the_rank_leave_it_in_doubt():
     assert selection.chosen == 1
     assert model.samples_per_parameter > 4
     assert "rank 3 has 0.55 samples per parameter" in selection.doubt
-    solution = eq.offline.solve(model, log, selection=selection)
+    solution = eq.offline.solve(model, selection=selection)
     assert solution.status.name == "refused"
     assert selection.doubt in str(solution.status)
     np.testing.assert_allclose(solution.policy[0], model.behaviour)
     # Followed all the same, it is worse than the log's own play.
-    forced = eq.offline.solve(model, log, selection=selection, force=True)
+    forced = eq.offline.solve(model, selection=selection, force=True)
     assert forced.status.name == "learned"
     gains = [eq.certify(game, own).max_gain for own in (forced.policy, model.behaviour)]
     assert gains[0] > gains[1]
@@ -174,21 +174,15 @@ def test_little_is_learned_from_enough_data_and_nothing_from_noise(own, spread, 
         np.testing.assert_allclose(solution.policy[0], model.behaviour)
 
 
-def test_noise_is_not_learned_from_and_its_interval_ends_at_zero():
+def test_noise_is_not_learned_from():
     """Rewards that nobody's action moves: every policy has a gap of zero."""
-    zero = 0
-    for seed in range(6):
+    for seed in range(3):
         rng = np.random.default_rng(seed)
         log = eq.offline.Log(None, rng.integers(0, 2, (400, 3)), rng.normal(size=(400, 3)))
-        selection = eq.offline.select_rank(log, joint=False)
-        assert selection.nothing
-        model = eq.offline.fit(log, selection.chosen)
-        solution = eq.offline.solve(model, log, selection=selection, bootstrap=20, key=seed)
-        assert solution.status.name == "nothing learned"
-        low, high = solution.stats["gap"]["interval"]
-        assert 0.0 <= low <= high
-        zero += low == 0.0
-    assert zero >= 3
+        advice = eq.offline.learn(log, iterations=30)
+        assert advice.status.name == "nothing learned"
+        low, high = advice.interval
+        assert low <= 0.0 <= high < 0.4
 
 
 def test_a_larger_rank_that_beats_a_constant_is_named():

@@ -43,7 +43,7 @@ RUNS = {
     "crowd": "solve public-good --set agents=90 --option objective=welfare",
     "play": "play --rounds 200 --games 2",
     "learn": "learn demand-response --set agents=30 --set horizon=3 --episodes 12",
-    "offline": "offline LOG --rank 2 --iterations 20 --bootstrap 3",
+    "offline": "offline LOG --rank 2 --iterations 20",
 }
 
 

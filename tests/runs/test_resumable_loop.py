@@ -79,6 +79,24 @@ def test_only_marks_are_resumed_from_where_no_other_place_is_one(tmp_path):
         assert run.step == 20
 
 
+def test_ctrl_c_keeps_the_last_mark_although_no_checkpoint_was_due(tmp_path, monkeypatch):
+    monkeypatch.setattr(_loop, "CHECKPOINT_SHARE", 1e-9)  # none but the first and the last
+    total, walk = np.zeros(1), Walk(stop_at=23)
+
+    def advance(state, step, until):  # in place, as learners do
+        state["total"] += until - step
+        walk(START, step, until)
+        return state, {}
+
+    options = {"name": "counting", "marks": 5, "anywhere": False}
+    with Run.start(tmp_path / "run", {}, keep=9) as run:
+        first = resumable(run, {"total": total}, advance, 40, **options)
+        assert (first.step, first.stopped, run.step) == (23, True, 20)
+        assert run.restore({"total": total})["total"] == 20
+    names = sorted(path.stem for path in (tmp_path / "run" / "checkpoints").iterdir())
+    assert [int(name) for name in names] == [5, 20]
+
+
 def test_a_rule_ends_the_loop_and_the_end_is_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(_loop, "CHECKPOINT_SHARE", 1e-9)  # none but the first and the last
     with Run.start(tmp_path / "run", {}, keep=9) as run:

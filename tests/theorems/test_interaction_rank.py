@@ -21,7 +21,8 @@ import equipoise as eq
 from equipoise.core.precision import double_precision
 from equipoise.core.simplex import chi_squared_step
 from equipoise.offline import decomposition, parameters, theory
-from equipoise.offline._critics import Dynamics, ExactCritic, MonteCarloCritic, TermRewards
+from equipoise.offline._critics import MonteCarloCritic, TermRewards
+from equipoise.solvers.no_regret import Dynamics, ExactCritic
 
 SEEDS = st.integers(0, 10**6)
 

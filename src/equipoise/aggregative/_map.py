@@ -254,9 +254,8 @@ def study(game: AggregativeGame | AggregativeMarkovGame, **options: Any) -> Stud
     """
     solution = solve_aggregative(game, **options)
     if isinstance(game, AggregativeMarkovGame):
-        best, worst = (
-            solve_aggregative(game, objective="welfare", sense=sense) for sense in ("max", "min")
-        )
+        told = {"objective": "welfare", "progress": options.get("progress")}
+        best, worst = (solve_aggregative(game, **told, sense=sense) for sense in ("max", "min"))
         named = {"this solution": solution, "best for society found": best, "worst found": worst}
         return Study(solution, (), tuple(_compared(*each) for each in named.items()))
     found = equilibria(game) if _can_be_mapped(game) else ()

@@ -213,6 +213,7 @@ class Replies:
             influence=stage.influence[rows],
             counts=np.ones(len(rows), np.int64),
             scale=stage.scale * len(plays) / len(rows),
+            delta=stage.delta * len(plays) / len(rows),
             rewards=lambda points: stage.rewards(points)[:, rows],
             own=None,
             slopes=None,

@@ -183,10 +183,10 @@ def best_equilibrium(stage: Stage, options: Options) -> Plan:
     starts = [replies.start(x) for x in points]
     if stage.influence.size * len(starts) > 20_000_000:
         starts = starts[-1:]
-    single = (stage.high > stage.low).sum() <= 1  # its programs take no time
-    programs = options.programs // 8
-    if options.free or single:
-        programs = options.programs * (10 if single and options.free else 1) // (2 - single)
+    # Programs of one coordinate take no time; those of an optimum are all that bounds it.
+    programs = options.programs // (2 if options.free else 8)
+    if (stage.high > stage.low).sum() <= 1:
+        programs = options.programs * (10 if options.free else 1)
     found = choose(stage, aim, replies, options.tolerance, cells.spacing, programs, tuple(starts))
     if found.gain > options.tolerance and not options.free:
         # Among those that are none, the one of the least gain is the most honest answer.

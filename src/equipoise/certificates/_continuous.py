@@ -344,9 +344,8 @@ def _refute(grid: np.ndarray, values: np.ndarray, reward: RewardFunction) -> Non
         ("curvature", reward.curvature, bent, rounding / step**2),
     ):
         if stated is not None and found > stated + slack:
-            raise ValueError(
-                f"{name}: expected a bound that rewards keep, found {stated:g} where they reach "
-                f"{found:.6g}"
+            raise InputError(
+                name, "a bound that rewards keep", f"{stated:g} where they reach {found:.6g}"
             )
 
 

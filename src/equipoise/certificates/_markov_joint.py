@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.certificates._tables import as_profile, independent
+from equipoise.core import InputError
 from equipoise.core.deviations import joint_markov_values
 from equipoise.core.results import TableCertificate
 from equipoise.games import JointPolicy, MarkovGame
@@ -13,9 +14,10 @@ from equipoise.games import JointPolicy, MarkovGame
 def certify_joint_markov(game: MarkovGame, policy: Any, concept: str) -> TableCertificate:
     """Gains of every player in every state of the first step, and of the worst state for each."""
     if game.batch_shape:
-        raise ValueError(
-            "policy: expected one strategy (..., states, actions) a player without steps for a "
-            "batch of games, found a policy that depends on the step or is correlated"
+        raise InputError(
+            "policy",
+            "one strategy (..., states, actions) a player without steps for a batch of games",
+            "a policy that depends on the step or is correlated",
         )
     if concept not in ("auto", "nash", "cce", "ce"):
         raise ValueError(f"concept: expected auto, nash, cce or ce, found {concept!r}")
@@ -60,14 +62,14 @@ def _as_joint(game: MarkovGame, policy: Any) -> np.ndarray:
     joint = np.asarray(policy.joint)
     joint = joint[None] if joint.ndim == 1 + players else joint
     if joint.ndim != 2 + players or joint.shape[1:] != (states, *game.actions):
-        raise ValueError(
-            f"policy: expected shape (steps, states, actions...) = (..., {states}, "
-            f"{', '.join(map(str, game.actions))}), or without steps; found {joint.shape}"
+        raise InputError(
+            "policy",
+            f"shape (steps, states, actions...) = (..., {states}, "
+            f"{', '.join(map(str, game.actions))}), or without steps",
+            joint.shape,
         )
     if game.horizon is None:
         return joint
     if len(joint) not in (1, game.horizon):
-        raise ValueError(
-            f"policy: expected {game.horizon} steps, or one for all; found {len(joint)}"
-        )
+        raise InputError("policy", f"{game.horizon} steps, or one for all", len(joint))
     return np.broadcast_to(joint, (game.horizon, *joint.shape[1:]))

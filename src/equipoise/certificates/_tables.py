@@ -249,9 +249,8 @@ def _against(payoff: np.ndarray, profile: list[np.ndarray], player: int) -> np.n
 def _certify_joint(game: NormalFormGame, policy: JointPolicy, concept: str) -> TableCertificate:
     """Gains over a joint distribution, with ("ce") or without ("cce") hearing the own part."""
     if policy.actions != game.actions:
-        raise ValueError(
-            f"policy: expected a joint distribution over {game.actions} actions, found "
-            f"{policy.actions}"
+        raise InputError(
+            "policy", f"a joint distribution over {game.actions} actions", policy.actions
         )
     if concept == "nash":
         return certify_normal_form(game, independent(policy), concept)
@@ -301,9 +300,11 @@ def independent(policy: JointPolicy) -> Profile:
     profile = Profile([policy.marginal(i) for i in range(policy.players)])
     away = float(np.abs(JointPolicy.of(profile).joint - policy.joint).max())
     if away > 1e-12:
-        raise ValueError(
-            'concept: expected "ce" or "cce" for a joint distribution, found "nash", which is '
-            f"said of independent players; this one is {away:.2g} from the product of its marginals"
+        raise InputError(
+            "concept",
+            '"ce" or "cce" for a joint distribution',
+            '"nash", which is said of independent players',
+            f"this one is {away:.2g} from the product of its marginals",
         )
     return profile
 

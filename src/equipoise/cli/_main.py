@@ -25,6 +25,7 @@ VERBS = {
     "duel": "Play a game against a player that learns it, and you, while it plays.",
     "learn": "Learn an equilibrium of very many agents from simulated episodes.",
     "offline": "Learn a near-equilibrium of many agents from a log, and say what it supports.",
+    "discover": "Find out what kind of game a log comes from, and whether the log can tell.",
     "pretrain": "Train players that learn an unseen game of a family while they play it.",
     "evaluate": "Compare pre-trained players with learners, static policies and opponents.",
     "reproduce": "Make the figures of the papers again, theirs and ours side by side.",

@@ -94,11 +94,14 @@ class Learn:
             eq.write_policy(make_folder_of(self.out), policy)
         self._show(game, learned, certificate, folder, page)
         if learned.episodes < self.episodes:
+            with Run.open(folder) as run:
+                kept = run.step
             raise Interrupted(
                 f" after {learned.episodes:,} of {self.episodes:,} episodes; the policy above is "
-                "the best so far; the same command goes on from what the run folder keeps"
+                f"the best so far; the same command goes on after the {kept:,} episodes that "
+                "the run folder keeps"
             )
-        return 0 if learned.status.ok else 1
+        return 0 if learned.status.name == eq.Outcome.LEARNED else 1
 
     def _check_learning(self) -> None:
         """Refuse what would change nothing: most matters only where rewards have to be learnt."""

@@ -3,7 +3,7 @@
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import tyro
 
@@ -26,6 +26,8 @@ class Report:
       equipoise report runs/play runs/play-2 --out learners.html
       equipoise report runs/demo
     """
+
+    ARGUMENTS: ClassVar = {"runs": "RUN"}
 
     #: Run folders, or folders of runs.
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN...")]

@@ -223,9 +223,15 @@ def _solve(game: Any, options: dict[str, Any]) -> Any:
     with naming("option", set(_options_of(game)) - {"concept", "objective", "time_limit"}):
         if solver is eq.solve:
             return solver(game, **options)
-        with progress("solving") as line:
-            told = {"progress": lambda found: line.advance(**found)}
-            return solver(game, **told, **options)
+        # A study of a Markov game solves it three times, stage by stage.
+        markov = game.kind == "aggregative-markov"
+        with progress("solving", 3 * game.horizon * game.states if markov else 1) as line:
+
+            def tell(found: dict[str, Any]) -> None:
+                told = {name: found[name] for name in found if name not in ("stages", "of")}
+                line.advance("stages" in found, **told)
+
+            return solver(game, progress=tell, **options)
 
 
 def _options_of(game: Any) -> list[str]:

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.core.errors import InputError
 from equipoise.core.files import atomic_write
 
 #: The earliest date a zip file can hold: with the true one, equal contents would differ.
@@ -59,7 +60,7 @@ def pack(name: str, array: Any) -> tuple[np.ndarray, str]:
     """
     array = np.asarray(array)
     if array.dtype.hasobject:
-        raise ValueError(f"{name}: expected numbers or strings, found Python objects")
+        raise InputError(name, "numbers or strings", "Python objects")
     if array.dtype.isbuiltin == 2:  # registered by another library: ml_dtypes
         return array.view(np.dtype(f"u{array.dtype.itemsize}")), array.dtype.name
     return array, array.dtype.str
@@ -77,7 +78,7 @@ def unpack(array: np.ndarray, dtype: str) -> np.ndarray:
 
     known = getattr(ml_dtypes, dtype, None) if isinstance(dtype, str) else None
     if not isinstance(known, type) or np.dtype(known).itemsize != array.dtype.itemsize:
-        raise ValueError(f"dtype: expected that of an array of {array.dtype}, found {dtype!r}")
+        raise InputError("dtype", f"that of an array of {array.dtype}", repr(dtype))
     return array.view(np.dtype(known))
 
 

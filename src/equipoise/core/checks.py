@@ -36,9 +36,12 @@ def is_traced(x: Any) -> bool:
 def check_concrete(verb: str, pure: str, *values: Any) -> None:
     """Refuse games and policies inside a JAX transformation, whose entries cannot be read."""
     if not all(map(_is_concrete, values)):
-        raise ValueError(
-            f"game: expected concrete numbers, found traced ones; `{verb}` does not work inside "
-            f"`jax.jit`, `jax.vmap` or `jax.grad`: use `equipoise.pure.{pure}` there"
+        raise InputError(
+            "game",
+            "concrete numbers",
+            "traced ones",
+            f"`{verb}` does not work inside `jax.jit`, `jax.vmap` or `jax.grad`: use "
+            f"`equipoise.pure.{pure}` there",
         )
 
 
@@ -219,9 +222,9 @@ def plain_numbers(name: str, value: Any, depth: int = 8) -> Any:
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise ValueError(f"{name}: expected rows of one length, found several") from error
+        raise InputError(name, "rows of one length", "several") from error
     if array.dtype.kind not in "fiu":
-        raise ValueError(f"{name}: expected numbers, found {_in_words(array)}")
+        raise InputError(name, "numbers", _in_words(array))
     return array
 
 
@@ -230,10 +233,10 @@ def _check_numbers(name: str, value: Sequence[Any], depth: int) -> None:
     for item in value:
         if isinstance(item, list | tuple):
             if not depth:
-                raise ValueError(f"{name}: expected an array, found lists nested too deeply")
+                raise InputError(name, "an array", "lists nested too deeply")
             _check_numbers(name, item, depth - 1)
         elif isinstance(item, bool) or not isinstance(item, int | float | np.number | np.ndarray):
-            raise ValueError(f"{name}: expected numbers, found {str(item)[:40]!r}")
+            raise InputError(name, "numbers", repr(str(item)[:40]))
 
 
 def _in_words(array: np.ndarray) -> str:

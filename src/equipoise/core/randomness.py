@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from equipoise.core.errors import InputError
 from equipoise.core.precision import check_not_forked
 
 
@@ -18,11 +19,11 @@ def as_key(key: Any) -> jax.Array:
     check_not_forked()
     if isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
         if key.shape != ():
-            raise ValueError(f"key: expected one key, found an array of keys of shape {key.shape}")
+            raise InputError("key", "one key", f"an array of keys of shape {key.shape}")
         return key
     if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
         return jax.random.key(int(key))
     array = np.asarray(key)
     if array.shape == (2,) and array.dtype == np.uint32:
         return jax.random.wrap_key_data(jnp.asarray(array))
-    raise ValueError(f"key: expected an int seed or a JAX key, found {key!r}")
+    raise InputError("key", "an int seed or a JAX key", repr(key))

@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.core.errors import InputError
+
 
 def check_reward_range(reward_range: Any) -> tuple[float, float]:
     """Two finite numbers, the smaller one first.
@@ -29,8 +31,10 @@ def scaled(rewards: np.ndarray, reward_range: tuple[float, float]) -> np.ndarray
     """
     low, high = check_reward_range(reward_range)
     if rewards.min() < low or rewards.max() > high:
-        raise ValueError(
-            f"games: expected rewards in [{low}, {high}], found [{rewards.min():.6g}, "
-            f"{rewards.max():.6g}]; say which range they have with reward_range=(low, high)"
+        raise InputError(
+            "games",
+            f"rewards in [{low}, {high}]",
+            f"[{rewards.min():.6g}, {rewards.max():.6g}]",
+            "say which range they have with reward_range=(low, high)",
         )
     return (rewards - low) / (high - low)

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from equipoise.core import InputError, checks, streams
 from equipoise.core.fusion import once
@@ -100,7 +101,14 @@ class Bandit(eqx.Module):
 
 
 class JointBandit(eqx.Module):
-    """Bandit feedback that shows what the opponent did: both actions, and the own reward."""
+    """Bandit feedback that shows what the opponent did: both actions, and the own reward.
+
+    **Example**
+
+    >>> from equipoise.dynamics import JointBandit
+    >>> int(JointBandit(round=1, action=0, reward=0.5, other=2).other)
+    2
+    """
 
     round: jax.Array = _field("round", 1)
     action: jax.Array = _field("action", 0)
@@ -176,6 +184,22 @@ class Learner(eqx.Module):
     @abstractmethod
     def update(self, state: Any, feedback: Any) -> Any:
         """The state after a round with this feedback."""
+
+
+def check_feedback(feedback: Any, actions: int, states: int = 1) -> None:
+    """Refuse actions and states of feedback that a learner of this size does not have.
+
+    Traced values are not read.
+
+    >>> check_feedback(Bandit(round=1, action=7, reward=1.0), actions=3)
+    Traceback (most recent call last):
+        ...
+    equipoise.core.errors.InputError: action: expected whole numbers in [0, 2], found 7
+    """
+    for name, count in (("action", actions), ("state", states), ("next_state", states)):
+        value = getattr(feedback, name, 0)
+        if not checks.is_traced(value) and np.size(value) and np.max(value) >= count:
+            raise InputError(name, f"whole numbers in [0, {count - 1}]", np.max(value))
 
 
 class PolicyLearner(Learner):

@@ -7,11 +7,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from equipoise.core import checks, schedules, steps
+from equipoise.core import InputError, checks, schedules, steps
 from equipoise.core.fusion import once
 from equipoise.core.schedules import Constant, Power, Rates, Schedule
 from equipoise.dynamics import _parts as parts
-from equipoise.dynamics._learner import MarkovBandit, PolicyLearner, Spec
+from equipoise.dynamics._learner import MarkovBandit, PolicyLearner, Spec, check_feedback
 from equipoise.dynamics._omd import mirror_step
 
 #: Rates for a regulariser that vanishes, in visits of the state instead of rounds.
@@ -149,13 +149,14 @@ class MarkovOMD(PolicyLearner):
     def init(self, spec: Spec) -> MarkovState:
         """Uniform play, values in the middle of their range."""
         if spec.states is None:
-            raise ValueError("spec: expected a number of states, found None")
+            raise InputError("spec", "a number of states", "None")
         values = jnp.full(spec.states, 0.5 / (1.0 - spec.discount), jnp.result_type(float))
         visits, anchor = jnp.zeros(spec.states, jnp.int32), self.anchor.init(spec.uniform)
         return MarkovState(spec.uniform, values, visits, anchor, spec.discount)
 
     def update(self, state: MarkovState, feedback: MarkovBandit) -> MarkovState:
         """One step at the state visited."""
+        check_feedback(feedback, state.policy.shape[1], state.policy.shape[0])
         here = steps.one_hot(feedback.state, state.visits.shape[0])
         tau = once(steps.pick(state.visits, feedback.state) + 1)
         value = once(steps.pick(state.values, feedback.state))
@@ -248,7 +249,7 @@ class VLearning(PolicyLearner):
     def init(self, spec: Spec) -> VLearningState:
         """Uniform play, the largest values there can be."""
         if spec.states is None:
-            raise ValueError("spec: expected a number of states, found None")
+            raise InputError("spec", "a number of states", "None")
         values = jnp.full(spec.states, 1.0 / (1.0 - spec.discount), jnp.result_type(float))
         losses, visits = jnp.zeros_like(spec.uniform), jnp.zeros(spec.states, jnp.int32)
         return VLearningState(losses, spec.uniform, values, visits, spec.discount)
@@ -257,6 +258,7 @@ class VLearning(PolicyLearner):
         """Update the value, the losses and the policy of the state visited."""
         horizon = 1.0 / (1.0 - state.discount)
         actions = state.losses.shape[1]
+        check_feedback(feedback, actions, state.losses.shape[0])
         here = steps.one_hot(feedback.state, state.visits.shape[0])
         t = once((steps.pick(state.visits, feedback.state) + 1).astype(state.values.dtype))
         alpha = once(mixing_weight(t, state.discount))

@@ -10,7 +10,7 @@ from equipoise.core import checks, schedules, steps
 from equipoise.core.fusion import once
 from equipoise.core.schedules import Constant, Power, Rates
 from equipoise.dynamics import _parts as parts
-from equipoise.dynamics._learner import Bandit, PolicyLearner, Spec
+from equipoise.dynamics._learner import Bandit, PolicyLearner, Spec, check_feedback
 
 #: Rates for a regulariser that pulls towards the uniform policy and vanishes.
 VANISHING_RATES = Rates(eta=Power(2.0, 0.75), beta=Power(0.5, 1 / 3), eps=Power(1.0, 0.25))
@@ -119,6 +119,7 @@ class OMD(PolicyLearner):
 
     def update(self, state: OMDState, feedback: Bandit) -> OMDState:
         """One mirror-descent step on the estimated losses."""
+        check_feedback(feedback, state.policy.shape[0])
         t = feedback.round
         loss = self.loss.loss(state.loss, feedback.reward)
         losses, estimate = self.estimate.estimate(
@@ -224,6 +225,7 @@ class EXP3IX(PolicyLearner):
 
     def update(self, state: EXP3IXState, feedback: Bandit) -> EXP3IXState:
         """Add the estimated losses, and weigh them with the next round's rate."""
+        check_feedback(feedback, state.policy.shape[0])
         beta = self._rate(state, feedback.round) / 2.0
         played = steps.one_hot(feedback.action, state.losses.shape[0])
         probability = steps.pick(state.policy, feedback.action)

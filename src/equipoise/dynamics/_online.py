@@ -161,12 +161,13 @@ class Online:
         reward, low, high = self._checked(reward)
         if (next_state is None) != (states is None):
             expected = "None, since there are no states" if states is None else "a state"
-            raise ValueError(f"next_state: expected {expected}, found {next_state}")
+            raise InputError("next_state", expected, next_state)
         then = 0 if states is None else check_below("next_state", next_state, states)
         watching = self._learner.sees is learners.JointBandit
         if watching == (other is None):
             expected = "the opponent's action" if watching else "None for who does not watch it"
             raise InputError("other", expected, other)
+        shown = other if other is None else np.int32(checks.check_count("other", other, at_least=0))
         if self.rounds == self._room and isinstance(self._learner, ContextLearner):
             self._grow(self._learner)
         if self._range is None:
@@ -181,11 +182,8 @@ class Online:
         places = () if states is None else (np.int32(self._here), np.int32(then))
         t = np.int32(self.rounds + 1)
         with single_precision():
-            happened = (np.int32(action), np.float32(scaled))
-            told = (
-                None if other is None else np.int32(checks.check_count("other", other, at_least=0))
-            )
-            found = self._step(self._memory, t, *happened, told, *places)
+            happened = (np.int32(action), np.float32(scaled), shown)
+            found = self._step(self._memory, t, *happened, *places)
         self._read(*found)
         self.rounds, self._here, self._asked = self.rounds + 1, then, None
 
@@ -244,12 +242,11 @@ class Online:
             made = _restore(told["learner"]) if made is None else made
             known = made is not None and digest(made).tobytes().hex() == told["digest"]
         if made is None:
-            raise ValueError(
-                "learner: expected the players or the learner that was saved, since the file "
-                "does not describe them, found None"
-            )
+            hint = "pass it again: Online.load(path, learner, seat=...)"
+            expected = "the players or learner that played, which the file does not hold"
+            raise InputError("learner", expected, None, hint)
         if not known:
-            raise ValueError(f"learner: expected the one that was saved in {path}, found another")
+            raise InputError("learner", f"the one that was saved in {path}", "another")
         with as_described(Path(path)):
             return cls._restored(made, told, arrays)
 

@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equipoise.core import checks, mdp
+from equipoise.core import InputError, checks, mdp
 from equipoise.core.precision import double_precision
 from equipoise.core.randomness import as_key
 from equipoise.dynamics._learner import Learner, Noise
@@ -118,7 +118,7 @@ class CertifiedOutput:
     @property
     def _states(self) -> np.ndarray:
         if self.history.states is None:
-            raise ValueError("history: expected the states visited, found None")
+            raise InputError("history", "the states visited", "None")
         return self.history.states[:-1]
 
     def _evaluate(self, x: np.ndarray | None, y: np.ndarray | None) -> np.ndarray:
@@ -183,7 +183,7 @@ def certified_output(
     (5,)
     """
     if not isinstance(game, MarkovGame) or game.batch_shape:
-        raise ValueError(f"game: expected one MarkovGame, found {game!r}")
+        raise InputError("game", "one MarkovGame", repr(game))
     options: Any = {"noise": noise, "reward_range": reward_range, "start": start, "history": True}
     trace = play(game, row or VLearning(), column or VLearning(), rounds=rounds, key=key, **options)
     assert trace.history is not None

@@ -194,7 +194,7 @@ def check_start(name: str, games: MatrixGame | MarkovGame, start: Any) -> int:
 def _stops(record: Any, before: int, rounds: int) -> list[int]:
     final = before + rounds
     if final >= 2**31:
-        raise ValueError(f"rounds: expected fewer than 2^31 rounds in all, found {final}")
+        raise InputError("rounds", "fewer than 2^31 rounds in all", final)
     if isinstance(record, np.ndarray | jax.Array):
         record = np.asarray(record).ravel()
     several = isinstance(record, Iterable) and not isinstance(record, str)
@@ -202,5 +202,5 @@ def _stops(record: Any, before: int, rounds: int) -> list[int]:
     chosen = [checks.check_count("record", r) for r in given]
     for r in chosen:
         if r > final or r <= before:
-            raise ValueError(f"record: expected rounds in [{before + 1}, {final}], found {r}")
+            raise InputError("record", f"rounds in [{before + 1}, {final}]", r)
     return sorted({*chosen, final})

@@ -305,9 +305,11 @@ def check_state(
     for name, agrees in zip(PARTS, same, strict=True):
         if not agrees:
             hint = " (and the same reward_range)" if name == "games" else ""
-            raise ValueError(
-                f"state: expected one of a run with the same {name}{hint}, found one of a run "
-                f"with another; begin anew with `key`, or pass the same {name}"
+            raise InputError(
+                "state",
+                f"one of a run with the same {name}{hint}",
+                "one of a run with another",
+                f"begin anew with `key`, or pass the same {name}",
             )
     # Compare with the state before a first round: structure, dtypes and shapes.
     with precision(double):
@@ -316,9 +318,10 @@ def check_state(
         fresh = jax.eval_shape(lambda: begin(one, seats, sounds, keys))
     loop = state.loop
     if jax.tree.structure(loop) != jax.tree.structure(fresh):
-        raise ValueError(
-            "state.loop: expected the structure that these games and learners make, "
-            f"{jax.tree.structure(fresh)}; found {jax.tree.structure(loop)}"
+        raise InputError(
+            "state.loop",
+            f"the structure that these games and learners make, {jax.tree.structure(fresh)}",
+            jax.tree.structure(loop),
         )
     found = jax.tree_util.tree_leaves_with_path(loop)
     for (path, leaf), like in zip(found, jax.tree.leaves(fresh), strict=True):

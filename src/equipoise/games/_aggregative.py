@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 import numpy as np
 
-from equipoise.core import checks
+from equipoise.core import InputError, checks
 from equipoise.core.values import frozen, read_only
 from equipoise.games._callables import (
     Field,
@@ -136,7 +136,7 @@ class AggregativeGame(Crowd):
         self.scale = as_scale(scale, self.counts)
         self.bounds = as_bounds(bounds)
         if not callable(reward):
-            raise ValueError(f"reward: expected a function of x, found {type(reward).__name__}")
+            raise InputError("reward", "a function of x", type(reward).__name__)
         low, high = reachable_box(self.influence, self.counts, self.scale)
         shape = (self.influence.shape[0], self.influence.shape[1])
         self.field = reward_field(reward, shape, low, high, elementwise)
@@ -171,7 +171,7 @@ def as_influence(name: str, value: Any, ndim: int, meaning: str) -> np.ndarray:
     """A finite array of influences with `ndim` axes, none of them empty."""
     array = read_only(name, value)
     if array.ndim != ndim:
-        raise ValueError(f"{name}: expected {ndim} axes, {meaning}; found shape {array.shape}")
+        raise InputError(name, f"{ndim} axes, {meaning}", f"shape {array.shape}")
     checks.check_ndim(name, array, ndim, meaning)
     checks.check_finite(name, array)
     return array
@@ -186,9 +186,8 @@ def as_counts(counts: Any, types: int) -> np.ndarray:
     bad = ~((array >= 1) & (array <= MOST_AGENTS) & (array == np.floor(array)))
     if bad.any():
         where = checks.first_index(bad)
-        raise ValueError(
-            f"counts: expected whole numbers from 1 to 2^53, found {array[where]:g} at "
-            f"{list(where)}"
+        raise InputError(
+            "counts", "whole numbers from 1 to 2^53", f"{array[where]:g} at {list(where)}"
         )
     return frozen(array.astype(np.int64))
 
@@ -205,7 +204,7 @@ def as_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
     """The least and the largest reward."""
     low, high = (float(bound) for bound in bounds)
     if not (np.isfinite([low, high]).all() and low < high):
-        raise ValueError(f"bounds: expected (low, high) with low < high, found {bounds}")
+        raise InputError("bounds", "(low, high) with low < high", bounds)
     return low, high
 
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 import numpy as np
 
-from equipoise.core import checks
+from equipoise.core import InputError, checks
 from equipoise.games._aggregative import (
     AggregativeGame,
     Crowd,
@@ -115,9 +115,7 @@ class AggregativeMarkovGame(Crowd):
         self.bounds = as_bounds(bounds)
         for name, function in (("reward", reward), ("transition", transition)):
             if not callable(function):
-                raise ValueError(
-                    f"{name}: expected a function of (h, s, x), found {type(function).__name__}"
-                )
+                raise InputError(name, "a function of (h, s, x)", type(function).__name__)
         self.reward, self.transition = reward, transition
         self.labels = Labels.of(labels, actions=self.actions, states=self.states, types=self.types)
         low, high = self.box(0, 0)

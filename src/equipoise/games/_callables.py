@@ -57,10 +57,11 @@ class Field:
         flat = points.reshape(-1, self.dimensions)
         distinct, where = np.unique(flat, axis=0, return_inverse=True)
         if len(distinct) > MOST_CALLS:
-            raise ValueError(
-                f"{self.name}: expected a function written with x[..., k], that takes one "
-                f"aggregate for each agent and action, since exact gains need its values at "
-                f"{len(distinct):,} points; found one that takes a single aggregate"
+            raise InputError(
+                self.name,
+                "a function written with x[..., k], that takes one aggregate for each agent and "
+                f"action, since exact gains need its values at {len(distinct):,} points",
+                "one that takes a single aggregate",
             )
         size = int(np.prod(self.shape))
         cells = np.arange(len(flat)) % size
@@ -204,7 +205,9 @@ def check_within(name: str, values: np.ndarray, bounds: Sequence[float]) -> None
     low, high = bounds
     if values.size and not (values.min() >= low - 1e-9 and values.max() <= high + 1e-9):
         where = checks.first_index((values < low - 1e-9) | (values > high + 1e-9))
-        raise ValueError(
-            f"{name}: expected numbers in [{low:g}, {high:g}], found {values[where]:.6g} at "
-            f"{list(where)}; rescale, or say bounds=(low, high)"
+        raise InputError(
+            name,
+            f"numbers in [{low:g}, {high:g}]",
+            f"{values[where]:.6g} at {list(where)}",
+            "rescale, or say bounds=(low, high)",
         )

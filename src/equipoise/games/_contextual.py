@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 import numpy as np
 
-from equipoise.core import checks
+from equipoise.core import InputError, checks
 from equipoise.core.values import frozen, read_only
 from equipoise.games._game import Labels, SingleGame
 from equipoise.games._interactions import Interactions
@@ -107,7 +107,8 @@ class ContextualGame(InteractionGame):
             "actions", actions, interactions.agents, interactions.moves
         )
         self.noise = as_noise(noise)
-        self.labels = Labels.of(labels, players=interactions.agents, actions=self.actions)
+        counts = {"players": interactions.agents, "actions": self.actions}
+        self.labels = Labels.of(labels, **counts, contexts=self.contexts)
 
     def describe(self) -> str:
         """The game in a few words."""
@@ -148,7 +149,7 @@ class ContextualGame(InteractionGame):
 def as_interactions(value: Any) -> Interactions:
     """Refuse anything but terms."""
     if not isinstance(value, Interactions):
-        raise ValueError(f"interactions: expected Interactions, found {type(value).__name__}")
+        raise InputError("interactions", "Interactions", type(value).__name__)
     return value
 
 
@@ -167,11 +168,9 @@ def as_agent_counts(name: str, value: Any, agents: int, largest: int) -> tuple[i
     counts = np.asarray(largest if value is None else value)
     counts = np.full(agents, counts) if counts.ndim == 0 else counts
     if counts.dtype.kind not in "iu" or counts.shape != (agents,) or counts.min() < 1:
-        raise ValueError(
-            f"{name}: expected a count >= 1 for each of {agents} agents, found {str(value)[:40]!r}"
-        )
+        raise InputError(name, f"a count >= 1 for each of {agents} agents", repr(str(value)[:40]))
     if counts.max() != largest:
-        raise ValueError(f"{name}: expected a largest count of {largest}, found {counts.max()}")
+        raise InputError(name, f"a largest count of {largest}", counts.max())
     return tuple(counts.tolist())
 
 
@@ -199,9 +198,8 @@ def pure_occupancies(
     horizon = 1 if transitions is None else transitions.shape[1]
     places = contexts * horizon * states
     if actions**places > PROFILES_LIMIT:
-        raise ValueError(
-            f"game: expected at most {PROFILES_LIMIT} strategies of an agent, "
-            f"found {actions}^{places}"
+        raise InputError(
+            "game", f"at most {PROFILES_LIMIT} strategies of an agent", f"{actions}^{places}"
         )
     number = np.arange(actions**places)
     chosen = (number[:, None] // actions ** np.arange(places)) % actions
@@ -222,9 +220,11 @@ def normal_form(
     """The payoff table of all profiles of pure strategies; `weights` are those of situations."""
     shape = [len(strategies) for strategies in pure]
     if math.prod(shape) * terms.agents > PROFILES_LIMIT:
-        raise ValueError(
-            f"game: expected at most {PROFILES_LIMIT} payoffs, found {terms.agents} for each of "
-            f"{' x '.join(map(str, shape[:4]))}{' x ...' if len(shape) > 4 else ''} profiles"
+        raise InputError(
+            "game",
+            f"at most {PROFILES_LIMIT} payoffs",
+            f"{terms.agents} for each of {' x '.join(map(str, shape[:4]))}"
+            f"{' x ...' if len(shape) > 4 else ''} profiles",
         )
     payoffs = np.zeros((terms.agents, *shape))
     for order, scopes in terms.scopes.items():

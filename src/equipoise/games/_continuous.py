@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equipoise.core import checks, polynomials
+from equipoise.core import InputError, checks, polynomials
 from equipoise.core.precision import double_precision
 from equipoise.core.values import Value, frozen, read_only
 from equipoise.games._contextual import as_context_probabilities, as_noise
@@ -53,7 +53,7 @@ class RewardFunction(Value):
         curvature: float | None = None,
     ):
         if not callable(reward):
-            raise ValueError(f"reward: expected a function, found {type(reward).__name__}")
+            raise InputError("reward", "a function", type(reward).__name__)
         self.reward = reward
         self.agents = checks.check_count("agents", agents)
         self.contexts = checks.check_count("contexts", contexts)
@@ -70,9 +70,10 @@ class RewardFunction(Value):
         place = () if self.contexts == 1 else (jnp.int32(0),)
         found = jnp.shape(self.reward(jnp.zeros(self.agents), *place))
         if found != (self.agents,):
-            raise ValueError(
-                f"reward: expected a function that returns shape ({self.agents},), one reward for "
-                f"each agent; found {found}"
+            raise InputError(
+                "reward",
+                f"a function that returns shape ({self.agents},), one reward for each agent",
+                found,
             )
 
     @property
@@ -106,9 +107,10 @@ class RewardFunction(Value):
         try:
             return together(actions) if contexts is None else together(actions, contexts)
         except jax.errors.JAXTypeError as error:
-            raise ValueError(
-                "reward: expected a function written with jax.numpy, which JAX can compile; found "
-                f"one that needs the numbers themselves ({type(error).__name__})"
+            raise InputError(
+                "reward",
+                "a function written with jax.numpy, which JAX can compile",
+                f"one that needs the numbers themselves ({type(error).__name__})",
             ) from error
 
 
@@ -169,9 +171,11 @@ class ContinuousGame(SingleGame):
         labels: Any = None,
     ):
         if not isinstance(terms, PolynomialTerms | RewardFunction):
-            raise ValueError(
-                "terms: expected PolynomialTerms or a RewardFunction, found "
-                f"{type(terms).__name__}; ContinuousGame.from_function takes a function"
+            raise InputError(
+                "terms",
+                "PolynomialTerms or a RewardFunction",
+                type(terms).__name__,
+                "ContinuousGame.from_function takes a function",
             )
         self.terms = terms
         self.context_probabilities = as_context_probabilities(context_probabilities, terms.contexts)
@@ -227,16 +231,17 @@ class ContinuousGame(SingleGame):
         if transitions is None:
             if states > 1 or initial is not None or self.horizon > 1:
                 what = "terms have states" if states > 1 else "initial or horizon are given"
-                raise ValueError(f"transitions: expected them where {what}, found none")
+                raise InputError("transitions", f"them where {what}", "none")
             return None, None
         array = read_only("transitions", transitions)
         shape = (self.contexts, self.agents, states, states)
         fits = array.ndim in (3, 4, 5) and array.shape[:-1] == shape[5 - array.ndim :]
         if not fits or 0 in array.shape:
-            raise ValueError(
-                f"transitions: expected shape {(*shape, 'powers')}, (contexts, agents, states, "
-                "next states, powers), with as many states as the effects of the terms have, or "
-                f"without leading axes; found {array.shape}"
+            raise InputError(
+                "transitions",
+                f"shape {(*shape, 'powers')}, (contexts, agents, states, next states, powers), "
+                "with as many states as the effects of the terms have, or without leading axes",
+                array.shape,
             )
         _check_chances(array.reshape(-1, *array.shape[-3:]))
         array = np.broadcast_to(array, (*shape, array.shape[-1]))
@@ -316,9 +321,8 @@ class ContinuousGame(SingleGame):
             if actions.dtype.kind != "f":
                 actions = checks.as_float_array("actions", actions)
         if not actions.ndim or actions.shape[-1] != self.agents:
-            raise ValueError(
-                f"actions: expected shape (..., {self.agents}), one for each agent; found "
-                f"{tuple(actions.shape)}"
+            raise InputError(
+                "actions", f"shape (..., {self.agents}), one for each agent", tuple(actions.shape)
             )
         batch = actions.shape[:-1]
         _check_given("contexts", contexts, batch, self.contexts, self.contexts > 1)
@@ -327,8 +331,8 @@ class ContinuousGame(SingleGame):
         )
         if not isinstance(actions, jax.Array) and not (np.abs(actions) <= 1.0).all():
             where = checks.first_index(~(np.abs(actions) <= 1.0))
-            raise ValueError(
-                f"actions: expected numbers from -1 to 1, found {actions[where]} at {list(where)}"
+            raise InputError(
+                "actions", "numbers from -1 to 1", f"{actions[where]} at {list(where)}"
             )
         return self.terms.rewards(actions, contexts, states)
 
@@ -344,18 +348,18 @@ class ContinuousGame(SingleGame):
         if not isinstance(policy, ContinuousPolicy):
             array = np.asarray(policy)
             if array.dtype.kind not in "fiu":
-                raise ValueError(
-                    "policy: expected a ContinuousPolicy or an array of numbers, "
-                    f"found {type(policy).__name__} of {array.dtype}"
+                raise InputError(
+                    "policy",
+                    "a ContinuousPolicy or an array of numbers",
+                    f"{type(policy).__name__} of {array.dtype}",
                 )
             if array.ndim == len(self.policy_shape) - 1 and self.contexts == 1:
                 array = array[None]
             checks.check_shape("policy", array, self.policy_shape, self._axes)
             policy = ContinuousPolicy(array)
         if policy.policy_shape != self.policy_shape:
-            raise ValueError(
-                f"policy: expected one of shape {self.policy_shape}, {self._axes}; "
-                f"found {policy.policy_shape}"
+            raise InputError(
+                "policy", f"one of shape {self.policy_shape}, {self._axes}", policy.policy_shape
             )
         return policy
 
@@ -379,9 +383,10 @@ class ContinuousGame(SingleGame):
         0.666667
         """
         if not isinstance(self.terms, PolynomialTerms):
-            raise ValueError(
-                "game: expected polynomial terms, which a few points average exactly; found a "
-                "function: give a ContinuousPolicy with points and weights of your own"
+            raise InputError(
+                "game",
+                "polynomial terms, which a few points average exactly",
+                "a function: give a ContinuousPolicy with points and weights of your own",
             )
         powers = self.terms.highest * (self.terms.effects.shape[-1] - 1)
         powers = max(powers, self.terms.degree)
@@ -405,9 +410,11 @@ def _check_chances(transitions: np.ndarray) -> None:
     lowest, point = polynomials.maximum(-transitions)
     if lowest.max() > checks.PROBABILITY_TOLERANCE:
         where = checks.first_index(lowest > checks.PROBABILITY_TOLERANCE)
-        raise ValueError(
-            f"transitions: expected chances >= 0 for every action, found {-lowest[where]:.6g} at "
-            f"action {point[where]:.6g}, from state {where[1]} to {where[2]}"
+        raise InputError(
+            "transitions",
+            "chances >= 0 for every action",
+            f"{-lowest[where]:.6g} at action {point[where]:.6g}, "
+            f"from state {where[1]} to {where[2]}",
         )
 
 
@@ -415,20 +422,21 @@ def _check_given(name: str, value: Any, shape: tuple, count: int, needed: bool) 
     """Refuse missing or impossible contexts or states; traced ones only by their shape."""
     if value is None:
         if needed:
-            raise ValueError(f"{name}: expected one of {count} for each sample, found none")
+            raise InputError(name, f"one of {count} for each sample", "none")
         return
     if not isinstance(value, jax.Array):
         value = np.asarray(value)
     fits = len(value.shape) <= len(shape)
     fits = fits and all(n in (1, m) for n, m in zip(value.shape[::-1], shape[::-1], strict=False))
     if not fits:
-        raise ValueError(f"{name}: expected shape {shape}, found {value.shape}")
+        raise InputError(name, f"shape {shape}", value.shape)
     if checks.is_traced(value):
         return
     if value.dtype.kind not in "iu" or (value.size and (value.min() < 0 or value.max() >= count)):
-        raise ValueError(
-            f"{name}: expected whole numbers from 0 to {count - 1}, found {value.dtype} from "
-            f"{value.min()} to {value.max()}"
+        raise InputError(
+            name,
+            f"whole numbers from 0 to {count - 1}",
+            f"{value.dtype} from {value.min()} to {value.max()}",
         )
 
 

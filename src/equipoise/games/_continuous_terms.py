@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.sparse import csr_array
 
-from equipoise.core import checks
+from equipoise.core import InputError, checks
 from equipoise.core.values import Value, frozen, read_only, read_only_integers
 from equipoise.games._interactions import as_scope
 
@@ -129,7 +129,7 @@ class PolynomialTerms(Value):
     ):
         self.agents = checks.check_count("agents", agents)
         if own is None and not pairs and not groups:
-            raise ValueError("own: expected terms, own, of pairs or of groups; found none")
+            raise InputError("own", "terms, own, of pairs or of groups", "none")
         checks.check_memory("agents", (8, self.agents), "a number for each", "use fewer agents")
         self.effects = _as_effects(effects, self.agents)
         own = _as_own(own, self.agents, self.states)
@@ -138,9 +138,8 @@ class PolynomialTerms(Value):
         counts = {len(own), *(len(w) for w in weights.values())}
         counts |= {len(w) for _, _, w in found.values()}
         if len(counts - {1}) > 1:
-            raise ValueError(
-                f"weights: expected the same number of contexts in all terms, or one; "
-                f"found {sorted(counts)}"
+            raise InputError(
+                "weights", "the same number of contexts in all terms, or one", sorted(counts)
             )
         self.contexts = max(counts)
         self.own = broadcast(own, (self.contexts, *own.shape[1:]))
@@ -295,9 +294,8 @@ def _as_effects(effects: Any, agents: int) -> Any:
         return np.broadcast_to(frozen(np.array([0.0, 1.0])), (agents, 1, 2))
     array = read_only("effects", effects)
     if array.ndim not in (2, 3) or 0 in array.shape or (array.ndim == 3 and len(array) != agents):
-        raise ValueError(
-            f"effects: expected shape (states, powers) or ({agents}, states, powers), "
-            f"found {array.shape}"
+        raise InputError(
+            "effects", f"shape (states, powers) or ({agents}, states, powers)", array.shape
         )
     checks.check_finite("effects", array)
     return broadcast(array, (agents, *array.shape[-2:]))
@@ -313,10 +311,11 @@ def _as_own(own: Any, agents: int, states: int) -> Any:
     fits = shaped.ndim == 4 and 0 not in shaped.shape
     fits = fits and (array.ndim == 1 or shaped.shape[1] == agents)
     if not fits or shaped.shape[2] not in (1, states):
-        raise ValueError(
-            f"own: expected shape (powers,), ({agents}, powers), (contexts, {agents}, powers) or "
-            f"(contexts, {agents}, {states}, powers), with as many states as effects have; "
-            f"found {array.shape}"
+        raise InputError(
+            "own",
+            f"shape (powers,), ({agents}, powers), (contexts, {agents}, powers) or "
+            f"(contexts, {agents}, {states}, powers), with as many states as effects have",
+            array.shape,
         )
     checks.check_finite("own", array)
     return broadcast(shaped, (len(shaped), agents, states, shaped.shape[3]))
@@ -326,16 +325,16 @@ def _as_pair(power: Any, weights: Any, agents: int) -> Any:
     """(contexts, agents, agents)."""
     whole = isinstance(power, tuple) and len(power) == 2
     if not whole or not all(isinstance(p, int) and 0 <= p <= MOST_POWER for p in power):
-        raise ValueError(
-            f"pairs: expected pairs of powers from 0 to {MOST_POWER}, such as (1, 1); "
-            f"found {power!r}"
+        raise InputError(
+            "pairs", f"pairs of powers from 0 to {MOST_POWER}, such as (1, 1)", repr(power)
         )
     array = read_only(f"pairs[{power}]", weights)
     shaped = array[None] if array.ndim == 2 else array
     if shaped.ndim != 3 or shaped.shape[1:] != (agents, agents) or not len(shaped):
-        raise ValueError(
-            f"pairs[{power}]: expected shape ({agents}, {agents}) or (contexts, {agents}, "
-            f"{agents}), found {array.shape}"
+        raise InputError(
+            f"pairs[{power}]",
+            f"shape ({agents}, {agents}) or (contexts, {agents}, {agents})",
+            array.shape,
         )
     checks.check_finite(f"pairs[{power}]", array)
     return shaped
@@ -350,25 +349,23 @@ def _as_group(order: Any, given: Any, agents: int) -> tuple[np.ndarray, np.ndarr
     """Scopes, powers and weights (contexts, terms)."""
     name = f"groups[{order}]"
     if not isinstance(order, int) or order < 3:
-        raise ValueError(f"groups: expected orders >= 3, found {order!r}; pairs have their own")
+        raise InputError("groups", "orders >= 3", repr(order), "pairs have their own")
     if not isinstance(given, tuple | list) or len(given) != 3:
-        raise ValueError(f"{name}: expected (scopes, powers, weights), found {type(given)}")
+        raise InputError(name, "(scopes, powers, weights)", type(given))
     scopes = as_scope(name, order, given[0], agents)
     powers = read_only_integers(name, given[1])
     checks.check_shape(name, powers, scopes.shape, "powers, as many as scopes")
     wrong = (powers < 0) | (powers > MOST_POWER)
     if wrong.any():
         where = checks.first_index(wrong)
-        raise ValueError(
-            f"{name}: expected powers from 0 to {MOST_POWER}, found {powers[where]} at "
-            f"{list(where)}"
+        raise InputError(
+            name, f"powers from 0 to {MOST_POWER}", f"{powers[where]} at {list(where)}"
         )
     weights = read_only(name, given[2])
     shaped = weights[None] if weights.ndim == 1 else weights
     if shaped.ndim != 2 or shaped.shape[1] != len(scopes):
-        raise ValueError(
-            f"{name}: expected weights of shape ({len(scopes)},) or (contexts, {len(scopes)}), "
-            f"found {weights.shape}"
+        raise InputError(
+            name, f"weights of shape ({len(scopes)},) or (contexts, {len(scopes)})", weights.shape
         )
     checks.check_finite(name, shaped)
     return scopes, powers, shaped

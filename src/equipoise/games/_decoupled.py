@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 import numpy as np
 
-from equipoise.core import checks
+from equipoise.core import InputError, checks
 from equipoise.core.values import frozen, read_only
 from equipoise.games._contextual import (
     InteractionGame,
@@ -86,22 +86,22 @@ class DecoupledMarkovGame(InteractionGame):
         self.initial = np.broadcast_to(self._as_initial(initial, contexts), (contexts, *full[2:4]))
         self.context_probabilities = as_context_probabilities(context_probabilities, contexts)
         self.noise = as_noise(noise)
-        self.labels = Labels.of(labels, players=agents, actions=self.actions, states=largest_states)
+        counts = {"players": agents, "actions": self.actions, "states": largest_states}
+        self.labels = Labels.of(labels, **counts, contexts=contexts)
 
     def _check_sizes(self, transitions: np.ndarray) -> tuple[int, int]:
         """The horizon and the number of contexts, from transitions and terms together."""
         meaning = "(contexts, horizon, agents, states, actions, states), contexts optional"
         terms = self.interactions
         if transitions.ndim not in (5, 6) or 0 in transitions.shape:
-            raise ValueError(
-                f"transitions: expected shape {meaning}, found {tuple(transitions.shape)}"
-            )
+            raise InputError("transitions", f"shape {meaning}", tuple(transitions.shape))
         *_, horizon, agents, states, actions, following = transitions.shape
         if agents != terms.agents or following != states or states * actions != terms.moves:
-            raise ValueError(
-                f"transitions: expected shape {meaning} with {terms.agents} agents and states * "
-                f"actions = {terms.moves}, as the interactions have; "
-                f"found {tuple(transitions.shape)}"
+            raise InputError(
+                "transitions",
+                f"shape {meaning} with {terms.agents} agents and states * actions = "
+                f"{terms.moves}, as the interactions have",
+                tuple(transitions.shape),
             )
         contexts = terms.situations // horizon
         given = transitions.shape[0] if transitions.ndim == 6 else contexts
@@ -173,7 +173,7 @@ class DecoupledMarkovGame(InteractionGame):
         policy = np.asarray(policy, np.float64)
         shape = self.policy_shape
         if policy.shape[-5:] != shape:
-            raise ValueError(f"policy: expected shape (..., {shape}), found {policy.shape}")
+            raise InputError("policy", f"shape (..., {shape})", policy.shape)
         result = np.empty_like(policy)
         here = np.broadcast_to(self.initial, (*policy.shape[:-5], *self.initial.shape))
         for h in range(self.horizon):

@@ -8,12 +8,13 @@ from typing import Any, ClassVar, TypeVar
 
 import equinox as eqx
 
+from equipoise.core import InputError
 from equipoise.core.values import Value
 
 
 @dataclass(frozen=True, init=False)
 class Labels:
-    """Names of the players, actions, states and types of a game; None where there are none.
+    """Names of a game's players, actions, states, types and contexts; None where there are none.
 
     `actions` holds one tuple of names for each player, or a single one that all players share.
     `types` are those of an aggregative game. Every game takes `labels=`, a `Labels` or a mapping
@@ -33,15 +34,22 @@ class Labels:
     actions: tuple[tuple[str, ...], ...] | None = None
     states: tuple[str, ...] | None = None
     types: tuple[str, ...] | None = None
+    contexts: tuple[str, ...] | None = None
 
     def __init__(
-        self, players: Any = None, actions: Any = None, states: Any = None, types: Any = None
+        self,
+        players: Any = None,
+        actions: Any = None,
+        states: Any = None,
+        types: Any = None,
+        contexts: Any = None,
     ):
         if actions is not None:
             actions = tuple(_names("actions", names) for names in _sequence("actions", actions))
             actions = actions[:1] if len(set(actions)) == 1 else actions  # of all players alike
         object.__setattr__(self, "actions", actions)
-        for name, value in (("players", players), ("states", states), ("types", types)):
+        given = {"players": players, "states": states, "types": types, "contexts": contexts}
+        for name, value in given.items():
             object.__setattr__(self, name, None if value is None else _names(name, value))
 
     def __bool__(self) -> bool:
@@ -65,6 +73,10 @@ class Labels:
         """The name of a type of agents, or its number as text."""
         return str(number) if self.types is None else self.types[number]
 
+    def context(self, number: int) -> str:
+        """The name of a context, or its number as text."""
+        return str(number) if self.contexts is None else self.contexts[number]
+
     def to_plain(self) -> dict[str, Any]:
         """The names that there are, by field."""
         return {name: value for name, value in asdict(self).items() if value is not None}
@@ -81,16 +93,17 @@ class Labels:
             unknown = sorted(set(labels) - {field.name for field in fields(cls)})
             if unknown:
                 raise ValueError(
-                    f"labels: expected players, actions, states or types, found {unknown[0]!r}"
+                    "labels: expected players, actions, states, types or contexts, found "
+                    f"{unknown[0]!r}"
                 )
             labels = cls(**labels)
         if not isinstance(labels, cls):
-            raise ValueError(f"labels: expected Labels or a mapping, found {type(labels).__name__}")
-        for name in ("players", "states", "types"):
+            raise InputError("labels", "Labels or a mapping", type(labels).__name__)
+        for name in ("players", "states", "types", "contexts"):
             found, count = getattr(labels, name), counts.get(name)
             if found is not None and len(found) != count:
                 expected = "none in such a game" if count is None else f"{count} names"
-                raise ValueError(f"labels.{name}: expected {expected}, found {len(found)}")
+                raise InputError(f"labels.{name}", expected, len(found))
         if labels.actions is not None:
             labels._check_actions(counts["actions"])
         return labels
@@ -132,14 +145,14 @@ def _telling(names: list[str], *patterns: str) -> bool:
 
 def _sequence(name: str, value: Any) -> Sequence[Any]:
     if not isinstance(value, list | tuple) or not value:
-        raise ValueError(f"labels.{name}: expected a list of names, found {value!r}")
+        raise InputError(f"labels.{name}", "a list of names", repr(value))
     return value
 
 
 def _names(name: str, value: Any) -> tuple[str, ...]:
     for item in _sequence(name, value):
         if not isinstance(item, str) or not item.strip():
-            raise ValueError(f"labels.{name}: expected names in words, found {item!r}")
+            raise InputError(f"labels.{name}", "names in words", repr(item))
     # White space is that of one line, so that every file can hold it.
     return tuple(" ".join(item.split()) for item in value)
 

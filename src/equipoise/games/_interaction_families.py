@@ -244,7 +244,7 @@ def _family(
 ) -> InteractionFamily:
     """Check what all families have in common."""
     if states is None and horizon != 1:
-        raise ValueError(f"horizon: expected 1 where there are no states, found {horizon!r}")
+        raise InputError("horizon", "1 where there are no states", repr(horizon))
     if scale is not None:
         checks.check_range("scale", scale, 0.0, np.inf, low_open=True, high_open=True)
     checks.check_range("centre", centre, -np.inf, np.inf, low_open=True, high_open=True)
@@ -338,9 +338,9 @@ def network(
         graph = checks.as_float_array("graph", graph) != 0
         checks.check_shape("graph", graph, (agents, agents), "(agents, agents)")
         if np.diagonal(graph).any():
-            raise ValueError("graph: expected no agent to be its own neighbour, found one")
+            raise InputError("graph", "no agent to be its own neighbour", "one")
     elif degree > agents - 1:
-        raise ValueError(f"degree: expected at most {agents - 1} neighbours, found {degree}")
+        raise InputError("degree", f"at most {agents - 1} neighbours", degree)
     return _family(
         "network", Network(degree, rank, graph), agents=agents, actions=actions,
         contexts=contexts, states=states, horizon=horizon, scale=scale, centre=centre, noise=noise,
@@ -434,7 +434,7 @@ def congestion(
     """
     degree = _check_rank("degree", degree)
     if degree > agents - 1:
-        raise ValueError(f"degree: expected at most agents - 1 = {agents - 1}, found {degree}")
+        raise InputError("degree", f"at most agents - 1 = {agents - 1}", degree)
     return _family(
         "congestion", AllGroups(degree + 1), _congested, agents=agents, actions=resources,
         contexts=contexts, noise=noise,

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.sparse import bsr_array
 
-from equipoise.core import checks
+from equipoise.core import InputError, checks
 from equipoise.core.machine import cores
 from equipoise.core.values import Value, frozen, read_only, read_only_integers
 
@@ -72,9 +72,10 @@ class Interactions(Value):
     def __init__(self, scopes: Mapping[int, Any], tables: Mapping[int, Any], agents: int):
         self.agents = checks.check_count("agents", agents)
         if not scopes or set(scopes) != set(tables):
-            raise ValueError(
-                "tables: expected the same orders as scopes, at least one; "
-                f"found {sorted(tables)} and {sorted(scopes)}"
+            raise InputError(
+                "tables",
+                "the same orders as scopes, at least one",
+                f"{sorted(tables)} and {sorted(scopes)}",
             )
         self.scopes, self.tables = {}, {}
         for order in sorted(scopes):
@@ -82,9 +83,11 @@ class Interactions(Value):
             scope = as_scope(f"scopes[{order}]", order, scopes[order], self.agents)
             table = read_only(f"tables[{order}]", tables[order])
             if table.ndim != order + 2 or 0 in table.shape or len(set(table.shape[2:])) != 1:
-                raise ValueError(
-                    f"tables[{order}]: expected shape (situations, terms, moves, ..., moves) with "
-                    f"{order} equal axes of moves, found {tuple(table.shape)}"
+                raise InputError(
+                    f"tables[{order}]",
+                    f"shape (situations, terms, moves, ..., moves) with {order} equal axes "
+                    "of moves",
+                    tuple(table.shape),
                 )
             if table.shape[1] != len(scope):
                 raise ValueError(
@@ -98,10 +101,7 @@ class Interactions(Value):
             self.scopes[order], self.tables[order] = scope, table
         sizes = {(table.shape[0], table.shape[-1]) for table in self.tables.values()}
         if len(sizes) != 1:
-            raise ValueError(
-                "tables: expected the same (situations, moves) in every order, "
-                f"found {sorted(sizes)}"
-            )
+            raise InputError("tables", "the same (situations, moves) in every order", sorted(sizes))
 
     @property
     def situations(self) -> int:
@@ -140,11 +140,10 @@ class Interactions(Value):
             ("moves", moves, self.moves),
         ):
             if values.dtype.kind not in "iu":
-                raise ValueError(f"{name}: expected whole numbers, found dtype {values.dtype}")
+                raise InputError(name, "whole numbers", f"dtype {values.dtype}")
             if values.size and (values.min() < 0 or values.max() >= count):
-                raise ValueError(
-                    f"{name}: expected numbers from 0 to {count - 1}, "
-                    f"found {values.min()} to {values.max()}"
+                raise InputError(
+                    name, f"numbers from 0 to {count - 1}", f"{values.min()} to {values.max()}"
                 )
         return joint_rewards(self, situations, moves, dtype)
 
@@ -160,9 +159,10 @@ class Interactions(Value):
         given = np.asarray(occupancies, np.float64)
         shape = (self.situations, self.agents, self.moves)
         if given.shape[-3:] != shape:
-            raise ValueError(
-                f"occupancies: expected shape (..., situations, agents, moves) = (..., "
-                f"{', '.join(map(str, shape))}), found {given.shape}"
+            raise InputError(
+                "occupancies",
+                f"shape (..., situations, agents, moves) = (..., {', '.join(map(str, shape))})",
+                given.shape,
             )
         return _expected_numpy(self, given.reshape(-1, *shape)).reshape(given.shape)
 
@@ -180,9 +180,8 @@ class Interactions(Value):
         shape = (self.situations, self.agents, *[self.moves] * self.agents)
         entries = float(self.situations * self.agents) * float(self.moves) ** self.agents
         if entries > DENSE_LIMIT:
-            raise ValueError(
-                f"interactions: expected at most {DENSE_LIMIT} entries of a joint table, "
-                f"found {entries:.3g}"
+            raise InputError(
+                "interactions", f"at most {DENSE_LIMIT} entries of a joint table", f"{entries:.3g}"
             )
         dense = np.zeros(shape)
         everybody = list(range(self.agents))
@@ -198,9 +197,10 @@ class Interactions(Value):
         checks.check_ndim("rewards", rewards, 3, "(situations, agents, moves...)")
         agents = rewards.shape[1]
         if rewards.ndim != agents + 2:
-            raise ValueError(
-                f"rewards: expected one axis of moves for each of {agents} agents, "
-                f"found shape {rewards.shape}"
+            raise InputError(
+                "rewards",
+                f"one axis of moves for each of {agents} agents",
+                f"shape {rewards.shape}",
             )
         scopes = np.array([[i, *(j for j in range(agents) if j != i)] for i in range(agents)])
         own_first = [rewards[:, i].transpose(0, *(scopes[i] + 1)) for i in range(agents)]
@@ -211,22 +211,19 @@ def as_scope(name: str, order: int, scope: Any, agents: int) -> np.ndarray:
     """(terms, order): the agents of each term, checked."""
     array = np.asarray(scope)
     if array.dtype.kind not in "iu" or array.ndim != 2 or array.shape[1] != order:
-        raise ValueError(
-            f"{name}: expected whole numbers of shape (terms, {order}), "
-            f"found {array.dtype} of shape {array.shape}"
+        raise InputError(
+            name,
+            f"whole numbers of shape (terms, {order})",
+            f"{array.dtype} of shape {array.shape}",
         )
     if not len(array):
-        raise ValueError(f"{name}: expected at least one term, found none")
+        raise InputError(name, "at least one term", "none")
     if array.min() < 0 or array.max() >= agents:
-        raise ValueError(
-            f"{name}: expected agents from 0 to {agents - 1}, found {array.min()} to {array.max()}"
-        )
+        raise InputError(name, f"agents from 0 to {agents - 1}", f"{array.min()} to {array.max()}")
     repeated = (np.diff(np.sort(array, 1)) == 0).any(1)
     if repeated.any():
         row = int(np.argmax(repeated))
-        raise ValueError(
-            f"{name}: expected different agents in a term, found {array[row].tolist()} at [{row}]"
-        )
+        raise InputError(name, "different agents in a term", f"{array[row].tolist()} at [{row}]")
     return read_only_integers(name, scope, np.int32)
 
 

@@ -62,11 +62,11 @@ def integral(cost: Callable[[Any], Any], flows: np.ndarray) -> np.ndarray:
 def check_function(cost: Any, derivative: Any, links: int, most: float) -> None:
     """Refuse costs that are not increasing, or in which links depend on each other.
 
-    >>> check_function(lambda v: -v, None, 2, 10.0)
+    >>> check_function(lambda v: 5.0 - v, None, 2, 10.0)
     Traceback (most recent call last):
     ...
     equipoise.core.errors.InputError: cost: expected costs that do not fall as flows grow, found
-    0 and then -0.1 on link 0
+    5 and then 4.9 on link 0
     """
     for name, function in (("cost", cost), ("derivative", derivative)):
         if function is not None and not callable(function):

@@ -346,15 +346,13 @@ class NetworkGame(SingleGame):
         costs = np.atleast_2d(np.asarray(costs, np.float64))
         flows = np.zeros((len(self.values_of_time), self.links))
         for m, origin, pairs in self.groups():
-            distance, last = self.graph.trees(costs[m if len(costs) > 1 else 0], [origin])
-            through = np.zeros(self.nodes)
-            np.add.at(through, self.destinations[pairs], self.demand[pairs])
-            for node in np.argsort(-np.where(last[0] >= 0, distance[0], -1.0), kind="stable"):
-                link = last[0, node]
-                if link < 0:
-                    break
-                flows[m, link] += through[node]
-                through[self.tails[link]] += through[node]
+            _, (last,) = self.graph.trees(costs[m if len(costs) > 1 else 0], [origin])
+            # All walk back together, one link at a time: links may cost nothing.
+            node, amount = self.destinations[pairs], self.demand[pairs]
+            while len(node):
+                np.add.at(flows[m], last[node], amount)
+                node = self.tails[last[node]]
+                node, amount = node[node != origin], amount[node != origin]
         return flows
 
     def groups(self) -> list[tuple[int, int, np.ndarray]]:

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from equipoise.core import checks
+from equipoise.core import InputError, checks
 from equipoise.core.values import read_only
 from equipoise.games._game import BatchedGame, Labels
 from equipoise.games._matrix import MatrixGame
@@ -91,5 +91,5 @@ class NormalFormGame(BatchedGame):
     def as_matrix_game(self) -> MatrixGame:
         """The same game as a `MatrixGame`; refuses a game that is not two-player zero-sum."""
         if not self.is_zero_sum():
-            raise ValueError("payoffs: expected a two-player zero-sum game, found another")
+            raise InputError("payoffs", "a two-player zero-sum game", "another")
         return MatrixGame(self.payoffs[..., 0, :, :], labels=self.labels)

@@ -52,9 +52,10 @@ class Profile(Policy):
         if isinstance(strategies, np.ndarray) and strategies.ndim:
             strategies = tuple(strategies)
         if not isinstance(strategies, list | tuple | Profile) or not len(strategies):
-            raise ValueError(
-                "strategies: expected one array of probabilities for each player, as a tuple or "
-                f"list; found {type(strategies).__name__}"
+            raise InputError(
+                "strategies",
+                "one array of probabilities for each player, as a tuple or list",
+                type(strategies).__name__,
             )
         self.strategies = tuple(_strategy(f"strategies[{i}]", s) for i, s in enumerate(strategies))
 
@@ -84,7 +85,7 @@ class Profile(Policy):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         shapes = {np.shape(strategy) for strategy in self.strategies}
         if len(shapes) > 1:
-            raise ValueError(f"strategies: expected one shape for an array, found {sorted(shapes)}")
+            raise InputError("strategies", "one shape for an array", sorted(shapes))
         return np.stack(self.strategies).astype(dtype or np.float64, copy=False)
 
 
@@ -130,9 +131,7 @@ class JointPolicy(Policy):
         players = joint.ndim if players is None else np.asarray(players).item()  # files have arrays
         self.players = checks.check_count("players", players)
         if self.players > joint.ndim:
-            raise ValueError(
-                f"joint: expected an axis for each of {self.players} players, found {joint.shape}"
-            )
+            raise InputError("joint", f"an axis for each of {self.players} players", joint.shape)
         flat = joint.reshape(*joint.shape[: joint.ndim - self.players], -1)
         self.joint = frozen(checks.check_probabilities("joint", flat).reshape(joint.shape))
 
@@ -253,12 +252,12 @@ class ContinuousPolicy(Policy):
         axes = "(contexts, agents) or (contexts, horizon, agents, states)"
         axes += ", each with an axis of support points" if support else ""
         if not 1 <= points.ndim - support <= 4 or 0 in points.shape:
-            raise ValueError(f"points: expected shape {axes}, found {points.shape}")
+            raise InputError("points", f"shape {axes}", points.shape)
         outside = ~(np.abs(points) <= 1.0 + _TOLERANCE)
         if outside.any():
             where = checks.first_index(outside)
-            raise ValueError(
-                f"points: expected numbers from -1 to 1, found {points[where]:.6g} at {list(where)}"
+            raise InputError(
+                "points", "numbers from -1 to 1", f"{points[where]:.6g} at {list(where)}"
             )
         # One context, whose axis was left out.
         missing = (points.ndim - support) % 2 == 1
@@ -327,14 +326,16 @@ class AggregativePolicy(Policy):
         self.counts = read_only_integers("counts", counts)
         self.actions = read_only_integers("actions", actions)
         if self.rows.ndim != 1 or self.counts.shape != self.rows.shape:
-            raise ValueError(
-                "counts: expected one for each class, as rows; found shapes "
-                f"{self.counts.shape} and {self.rows.shape}"
+            raise InputError(
+                "counts",
+                "one for each class, as rows",
+                f"shapes {self.counts.shape} and {self.rows.shape}",
             )
         if self.actions.shape[:1] != self.rows.shape or self.actions.ndim not in (1, 3):
-            raise ValueError(
-                "actions: expected (classes,) or (classes, horizon, states) with "
-                f"{len(self.rows)} classes, found {self.actions.shape}"
+            raise InputError(
+                "actions",
+                f"(classes,) or (classes, horizon, states) with {len(self.rows)} classes",
+                self.actions.shape,
             )
         if len(self.rows) and (self.counts.min() < 1 or self.rows.min() < 0):
             raise ValueError("counts, rows: expected counts >= 1 and rows >= 0")
@@ -355,9 +356,7 @@ class AggregativePolicy(Policy):
         actions = read_only_integers("actions", actions)
         rows = np.repeat(np.arange(len(counts)), counts)
         if actions.shape[:1] != rows.shape:
-            raise ValueError(
-                f"actions: expected those of {len(rows)} agents, found shape {actions.shape}"
-            )
+            raise InputError("actions", f"those of {len(rows)} agents", f"shape {actions.shape}")
         table = np.concatenate([rows[:, None], actions.reshape(len(rows), -1)], 1)
         classes, size = np.unique(table, axis=0, return_counts=True)
         shaped = classes[:, 1:].reshape(-1, *actions.shape[1:])
@@ -411,12 +410,10 @@ def policy_from_plain(plain: Mapping[str, Any]) -> Policy:
     (1, 2)
     """
     if not isinstance(plain, Mapping):
-        raise ValueError(f"policy: expected a dictionary, found {type(plain).__name__}")
+        raise InputError("policy", "a dictionary", type(plain).__name__)
     if "kind" in plain:
         if not isinstance(plain["kind"], str) or plain["kind"] not in POLICIES:
-            raise ValueError(
-                f"kind: expected one of {', '.join(POLICIES)}, found {str(plain['kind'])[:40]!r}"
-            )
+            raise InputError("kind", f"one of {', '.join(POLICIES)}", repr(str(plain["kind"])[:40]))
         return POLICIES[plain["kind"]].from_plain(plain)
     kind = next((cls for mark, cls in _MARKS.items() if mark in plain), AggregativePolicy)
     return kind.from_plain(plain)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.core import InputError
 from equipoise.core.extras import import_extra
 from equipoise.games._game import labels_of
 from equipoise.games._matrix import MatrixGame
@@ -70,7 +71,7 @@ def from_openspiel(game: Any) -> MatrixGame | NormalFormGame:
     """
     pyspiel = import_extra("pyspiel", "OpenSpiel", "openspiel")
     if not isinstance(game, pyspiel.Game):
-        raise ValueError(f"game: expected a pyspiel.Game, found {type(game).__name__}")
+        raise InputError("game", "a pyspiel.Game", type(game).__name__)
     if isinstance(game, pyspiel.MatrixGame):
         names = [
             [game.row_action_name(a) for a in range(game.num_rows())],
@@ -89,9 +90,7 @@ def _count_strategies(pyspiel: ModuleType, game: Any) -> list[int]:
     """How many pure strategies each player of a game tree has."""
     kind, dynamics = game.get_type(), pyspiel.GameType.Dynamics
     if kind.dynamics == dynamics.MEAN_FIELD or not kind.provides_information_state_string:
-        raise ValueError(
-            f"game: expected a game with information states, found {kind.short_name}, without"
-        )
+        raise InputError("game", "a game with information states", f"{kind.short_name}, without")
     if kind.dynamics == dynamics.SIMULTANEOUS:
         game = pyspiel.convert_to_turn_based(game)
     moves: list[dict[str, int]] = [{} for _ in range(game.num_players())]
@@ -106,7 +105,7 @@ def _count_strategies(pyspiel: ModuleType, game: Any) -> list[int]:
         if not state.is_chance_node():
             moves[state.current_player()][state.information_state_string()] = len(actions)
         stack.extend(state.child(action) for action in actions)
-    raise ValueError(f"game: expected a tree of at most {NODES_LIMIT} nodes, found a larger one")
+    raise InputError("game", f"a tree of at most {NODES_LIMIT} nodes", "a larger one")
 
 
 def to_gambit(game: MatrixGame | NormalFormGame, title: str = "equipoise") -> Any:
@@ -149,7 +148,7 @@ def from_gambit(game: Any) -> MatrixGame | NormalFormGame:
     """
     pygambit = import_extra("pygambit", "Gambit", "gambit")
     if not isinstance(game, pygambit.Game):
-        raise ValueError(f"game: expected a pygambit.Game, found {type(game).__name__}")
+        raise InputError("game", "a pygambit.Game", type(game).__name__)
     strategies = [list(game.get_strategies(player)) for player in game.players]
     _check_size([len(own) for own in strategies])
     payoffs = np.array(game.to_arrays(dtype=float), np.float64)
@@ -172,12 +171,12 @@ def to_gambit_profile(policy: Any, game: Any) -> Any:
     """
     pygambit = import_extra("pygambit", "Gambit", "gambit")
     if not isinstance(game, pygambit.Game):
-        raise ValueError(f"game: expected a pygambit.Game, found {type(game).__name__}")
+        raise InputError("game", "a pygambit.Game", type(game).__name__)
     strategies = [np.asarray(own, np.float64) for own in Profile(policy)]
     counts = [len(game.get_strategies(player)) for player in game.players]
     if [own.shape for own in strategies] != [(count,) for count in counts]:
         shapes = [own.shape for own in strategies]
-        raise ValueError(f"policy: expected strategies of {counts} actions, found shapes {shapes}")
+        raise InputError("policy", f"strategies of {counts} actions", f"shapes {shapes}")
     return game.mixed_strategy_profile([own.tolist() for own in strategies])
 
 
@@ -195,7 +194,7 @@ def from_gambit_profile(profile: Any) -> Profile:
     game = getattr(profile, "game", None)
     if game is None or not hasattr(profile, "strategy_values"):
         found = type(profile).__name__
-        raise ValueError(f"profile: expected a mixed strategy profile of pygambit, found {found}")
+        raise InputError("profile", "a mixed strategy profile of pygambit", found)
     return Profile(
         [
             [float(profile[player][own]) for own in game.get_strategies(player)]
@@ -236,9 +235,7 @@ def from_quantecon(game: Any) -> MatrixGame | NormalFormGame:
     """
     quantecon = import_extra("quantecon.game_theory", "QuantEcon", "quantecon")
     if not isinstance(game, quantecon.NormalFormGame):
-        raise ValueError(
-            f"game: expected a quantecon.game_theory.NormalFormGame, found {type(game).__name__}"
-        )
+        raise InputError("game", "a quantecon.game_theory.NormalFormGame", type(game).__name__)
     arrays = game.payoff_arrays
     return _from_payoffs(
         np.array([a.transpose(np.argsort(_own_first(i, game.N))) for i, a in enumerate(arrays)])
@@ -253,11 +250,9 @@ def _own_first(player: int, players: int) -> list[int]:
 def _payoffs(game: MatrixGame | NormalFormGame) -> np.ndarray:
     """The payoffs of all players in one array; refuse batches and other kinds of games."""
     if not isinstance(game, MatrixGame | NormalFormGame):
-        raise ValueError(
-            f"game: expected a MatrixGame or a NormalFormGame, found {type(game).__name__}"
-        )
+        raise InputError("game", "a MatrixGame or a NormalFormGame", type(game).__name__)
     if game.batch_shape:
-        raise ValueError(f"game: expected a single game, found a batch of {game.batch_shape}")
+        raise InputError("game", "a single game", f"a batch of {game.batch_shape}")
     if isinstance(game, NormalFormGame):
         return np.asarray(game.payoffs, np.float64)
     row = np.asarray(game.payoff, np.float64)
@@ -276,6 +271,4 @@ def _from_payoffs(
 def _check_size(strategies: list[int]) -> None:
     if math.prod(strategies) > PROFILES_LIMIT:
         counts = [f"10^{math.log10(n):.0f}" if n > 10**9 else str(n) for n in strategies]
-        raise ValueError(
-            f"game: expected at most {PROFILES_LIMIT} strategy profiles, found {' x '.join(counts)}"
-        )
+        raise InputError("game", f"at most {PROFILES_LIMIT} strategy profiles", " x ".join(counts))

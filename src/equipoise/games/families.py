@@ -328,12 +328,12 @@ def perturbed(base: MatrixGame | MarkovGame, scale: float = 0.1) -> Family:
     True
     """
     if not isinstance(base, MatrixGame | MarkovGame) or base.batch_shape:
-        raise ValueError(f"base: expected one MatrixGame or MarkovGame, found {base!r}")
+        raise InputError("base", "one MatrixGame or MarkovGame", repr(base))
     checks.check_range("scale", scale, 0.0, np.inf, high_open=True)
     rewards = base.payoff if isinstance(base, MatrixGame) else base.reward
     if not (np.min(rewards) >= 0.0 and np.max(rewards) <= 1.0):
         low, high = np.min(rewards), np.max(rewards)
-        raise ValueError(f"base: expected rewards in [0, 1], found [{low:.6g}, {high:.6g}]")
+        raise InputError("base", "rewards in [0, 1]", f"[{low:.6g}, {high:.6g}]")
     draw = PerturbedRewards(rewards, float(scale))
     if isinstance(base, MatrixGame):
         return Family("perturbed", base.actions, draw, base=base)

@@ -37,7 +37,7 @@ def class_of(kind: str) -> "type[Game]":
     True
     """
     if kind not in KINDS:
-        raise ValueError(f"kind: expected one of {', '.join(KINDS)}, found {kind!r}")
+        raise InputError("kind", f"one of {', '.join(KINDS)}", repr(kind))
     module, name = KINDS[kind]
     return getattr(import_module(module), name)
 

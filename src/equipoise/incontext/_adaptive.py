@@ -69,7 +69,7 @@ class AdaptiveTokens(Tokens):
     """
 
     actions: int = eqx.field(static=True)
-    states: None = eqx.field(static=True, default=None)
+    states: int | None = eqx.field(static=True, default=None)
 
     @property
     def features(self) -> int:
@@ -166,8 +166,7 @@ class AdaptiveTokens(Tokens):
         times, t = jnp.cumsum(here, 0), jnp.arange(1, rounds + 1)
         seen, slots = times > 0, _ranks(here)
         own = rewards - rewards[0]
-        low, high = (f(own) for f in (jax.lax.cummin, jax.lax.cummax))
-        low, high = jnp.minimum(low, 0.0), jnp.maximum(high, 0.0)
+        low, high = jax.lax.cummin(own), jax.lax.cummax(own)  # from 0 on, the first
         before = [jnp.concatenate([jnp.zeros(1), a[:-1]]) for a in (low, high)]
         share = _share(own, low, high)
         weighted = here * _weighted(share, (held * here).sum(1))[:, None]
@@ -185,7 +184,7 @@ class AdaptiveTokens(Tokens):
             slots,
             share,
             seen.sum(1),
-            _change(*before, low, high),
+            _change(before[0], before[1], low, high),
             (count, shown, beside, t),
         )
         known = jnp.concatenate([jnp.zeros((1, size), bool), seen])

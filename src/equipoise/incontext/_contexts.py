@@ -340,7 +340,7 @@ def policies_after(players: Players, models: Transformer, context: Context) -> t
     """Policies of both seats before every round of a context, and after the last."""
     rounds, tokens = context.actions.shape[2], players.tokens
     if isinstance(tokens, AdaptiveTokens):
-        if context.counts is None or context.shown is None:
+        if context.held is None or context.counts is None or context.shown is None:
             raise InputError("players", "players of games of one size", "players of any size")
         counts, shown = context.counts[..., 0], context.shown[..., 0]
         books = (context.actions, context.rewards, context.held, context.actions[::-1])

@@ -259,6 +259,10 @@ def model_card(family: dict[str, Any], config: Config, results: dict[str, Any]) 
     notes = [results["cycles"]] if "cycles" in results else []
     notes += [f"stopped {results['stopped']}"] if "stopped" in results else []
     how = f" ({'; '.join(notes)})" if notes else ""
+    where = "of the same shape whose rewards are within [0, 1] (or are scaled to it)"
+    if config.tokens == "adaptive":
+        where = f"with 2 to {rows} actions for each player, with rewards in any unit, that"
+    noise = ", ".join(dict.fromkeys(config.noise))
     settings = "\n".join(f"| {name} | {value} |" for name, value in vars(config).items())
     return f"""# In-context players: {family["name"]}, {rows} x {columns} actions{states}
 
@@ -269,9 +273,9 @@ actions and rewards (and states) and nothing else, and its weights do not change
 ({family.get("rewards", {}).get("kind", "rewards")}), {results["steps"]} steps{how}.
 **Held out** ({results["measure"]}): {", ".join(values)}.
 
-**Use** them on games of the same shape whose rewards are within [0, 1] (or are scaled to it) and
+**Use** them on games {where} and
 come from about the same distribution. **Do not** expect a near-equilibrium from games unlike the
-family: certify what they play. Rewards in training are exact; noise is not part of it.
+family: certify what they play. Rewards in training: {noise}.
 
 | setting | value |
 |---|---|

@@ -10,8 +10,8 @@ where they would have earned more. This bounds the regret against any opponent; 
 `Guarded.regret_bound`.
 
 **A relay.** The player is on duty for as long as it was trained, then the fallback takes over. It
-begins with the player's mean policy of the last quarter, and with short steps. It takes over
-earlier, from scratch, in a game in which the net has more weight than the player.
+begins with the player's mean policy of the last quarter of its rounds. In a game in which the net
+has more weight than the player it takes over earlier, from scratch.
 
 What differs from print: weights have a prior, the rates fall with the round so that the horizon
 need not be known, and both begin anew when the fallback takes over.
@@ -59,7 +59,15 @@ class GuardState(eqx.Module):
 
 
 class GuardedPlayer(ContextLearner):
-    """One seat of `Guarded`; exploration is part of its policy."""
+    """One seat of `Guarded`; exploration is part of its policy.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> row, _ = eq.incontext.Guarded(eq.incontext.load("iid3")).learners()
+    >>> row.rounds, row.sees.__name__
+    (1024, 'Bandit')
+    """
 
     player: Player
     fallback: Learner
@@ -67,8 +75,6 @@ class GuardedPlayer(ContextLearner):
     rounds: int = eqx.field(static=True)
     #: First share of the actions in the weights.
     net: float = eqx.field(static=True)
-    #: A fallback that takes over a policy counts its rounds this many times.
-    patience: int = eqx.field(static=True)
     exploration: None = None
     fading: bool = eqx.field(static=True, default=False)
 
@@ -112,15 +118,16 @@ class GuardedPlayer(ContextLearner):
         )
         quarter = (t > 0.75 * self.rounds) & (t <= self.rounds)
         late = state.late + jnp.where(quarter, self.player.policy(state.player), 0.0)
-        clock = jnp.where(state.fresh, t - state.since, self.patience * t)
+        # The fallback watches from the first round on, and so knows the scale of the rewards.
+        clock = jnp.where(state.fresh, t - state.since, t)
         fallback = self.fallback.update(state.fallback, Bandit(clock, action, feedback.reward))
         after = GuardState(
             player, fallback, t, state.since, state.relieved, state.fresh, losses, late
         )
         failed = self._weights(after)[0] < 0.5
         due = ~state.relieved & (failed | (t >= self.rounds))
-        fallback = _where(state.relieved, fallback, state.fallback)  # it learns on duty alone
         fallback = _where(due & ~failed, self._continued(fallback, late), fallback)
+        fallback = _where(due & failed, self.fallback.init(Spec(policy.shape[0])), fallback)
         return GuardState(
             player=player,
             fallback=fallback,
@@ -187,8 +194,6 @@ class Guarded(Pair):
     - `fallback`: a learner of matrix games under bandit feedback.
     - `rounds`: for how many rounds the players play; by default 1,024.
     - `net`: the share of the safety net at first.
-    - `patience`: a fallback that goes on from the players' policy takes the steps of a round this
-      many times later: shorter ones, so that it keeps what they know.
 
     **Example**
 
@@ -204,7 +209,6 @@ class Guarded(Pair):
     fallback: Learner
     rounds: int = eqx.field(static=True)
     net: float = eqx.field(static=True)
-    patience: int = eqx.field(static=True)
 
     def __init__(
         self,
@@ -213,7 +217,6 @@ class Guarded(Pair):
         *,
         rounds: int = 1024,
         net: float = 0.001,
-        patience: int = 2,
     ):
         check_one_pair(players)
         fallback = OMD() if fallback is None else fallback
@@ -225,12 +228,14 @@ class Guarded(Pair):
         checks.check_range("net", net, 0.0, 1.0, low_open=True, high_open=True)
         self.players, self.fallback = players, fallback
         self.rounds = checks.check_count("rounds", rounds)
-        self.net, self.patience = float(net), checks.check_count("patience", patience)
+        self.net = float(net)
 
     def learners(self) -> tuple[GuardedPlayer, GuardedPlayer]:
         """The row player and the column player."""
-        more = (self.fallback, self.rounds, self.net, self.patience)
-        row, column = (GuardedPlayer(player, *more) for player in self.players.learners())
+        row, column = (
+            GuardedPlayer(player=player, fallback=self.fallback, rounds=self.rounds, net=self.net)
+            for player in self.players.learners()
+        )
         return row, column
 
     def regret_bound(self, rounds: int, actions: int, confidence: float = 0.99) -> float:
@@ -242,24 +247,21 @@ class Guarded(Pair):
         checks.check_count("rounds", rounds)
         checks.check_count("actions", actions, at_least=2)
         checks.check_range("confidence", confidence, 0.0, 1.0, low_open=True, high_open=True)
-        # Two phases, each with half of what may fail; equal halves are the worst case.
-        sure = np.log(2.0 * (actions + 1) / (1.0 - confidence))
-        half = rounds / 2.0
-        prior = np.log(actions / self.net)
-        scale = np.log(actions + 1.0)
-        phase = (prior + sure) * np.sqrt(actions * half / scale)
-        phase += 2.0 * np.sqrt(actions * half * scale) + sure
-        return float(2.0 * phase)
+        # Two phases, each with half of what may fail; equal lengths are the worst case.
+        sure, prior = np.log(2.0 * (actions + 1) / (1.0 - confidence)), np.log(actions / self.net)
+        whole, scale = float(actions * rounds), np.log(actions + 1.0)
+        phase = prior * np.sqrt(2.0 * whole / scale) + sure * np.sqrt(4.0 * whole / scale)
+        return float(2.0 * (phase + np.sqrt(whole * scale / 2.0) + sure))
 
 
 def net_rate(t: Any, actions: int) -> Array:
     """The rate of the weights in the `t`-th round of a phase.
 
     >>> round(float(net_rate(1, 3)), 3)
-    0.68
+    0.34
     """
     count = jnp.maximum(jnp.asarray(t, jnp.float32), 1.0)
-    return jnp.sqrt(jnp.log(actions + 1.0) / (actions * count))
+    return 0.5 * jnp.sqrt(jnp.log(actions + 1.0) / (actions * count))
 
 
 def _where(condition: Any, one: Any, other: Any) -> Any:

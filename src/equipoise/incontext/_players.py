@@ -113,6 +113,8 @@ class Player(ContextLearner):
 
     def begin(self, book: Book, rounds: int) -> PlayerState:
         """Before the first round, with adaptive tokens: an empty book, and room for its rounds."""
+        if not isinstance(self.tokens, AdaptiveTokens):
+            raise InputError("book", "adaptive tokens with it", type(self.tokens).__name__)
         cache = self.model.cache(self.tokens.length(rounds))
         empty = PlayerState(cache, jnp.zeros(self.model.readout.shape[0]), book)
         return self._read(empty, self.tokens.opening(None, book), 0, 1)

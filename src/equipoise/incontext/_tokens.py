@@ -153,8 +153,8 @@ class VocabularyTokens(PlainTokens):
         return self._write(jnp.stack([jnp.asarray(word, jnp.int32) for word in words]), t)
 
     def _write(self, words: Array, t: Any) -> Array:
-        clock = jnp.broadcast_to(clock(t), (words.shape[0], 3))
-        return jnp.concatenate([jax.nn.one_hot(words, self.features - 3), clock], -1)
+        now = jnp.broadcast_to(clock(t), (words.shape[0], 3))
+        return jnp.concatenate([jax.nn.one_hot(words, self.features - 3), now], -1)
 
 
 def clock(t: Any) -> Float[Array, " 3"]:

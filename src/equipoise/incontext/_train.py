@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx

@@ -1,13 +1,12 @@
-"""A person, or a program, against one player in a known game, move by move, with a running score."""
+"""A person, or a program, against one player in a known game, move by move, with a score."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from equipoise.core import InputError
+from equipoise.core import InputError, checks
 from equipoise.dynamics import Learner, Online, Pair
-from equipoise.dynamics._learner import check_below
 from equipoise.games import MatrixGame, NormalFormGame
 from equipoise.incontext._players import SEATS
 
@@ -16,7 +15,14 @@ __all__ = ["Duel", "Turn"]
 
 @dataclass(frozen=True)
 class Turn:
-    """One round of a duel: both actions, and what they earned you."""
+    """One round of a duel: both actions, and what they earned you.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> eq.incontext.Turn(yours=0, theirs=1, earned=-1.0).earned
+    -1.0
+    """
 
     yours: int
     theirs: int
@@ -26,8 +32,8 @@ class Turn:
 class Duel:
     """A duel with a player that knows neither the game nor you.
 
-    The player sees its own actions and rewards, which it scales by those it has seen so far. You see
-    the game. Every round is played at once: the player has drawn its action before you say yours.
+    The player sees its own actions and rewards, which it scales by those seen so far. You see the
+    game. Every round is played at once: the player has drawn its action before you say yours.
 
     **Arguments**
 
@@ -89,7 +95,8 @@ class Duel:
 
     def play(self, action: int) -> Turn:
         """Play a round with this action of yours."""
-        action = check_below("action", action, len(self.payoff), "a number")
+        if checks.check_count("action", action, at_least=0) >= len(self.payoff):
+            raise InputError("action", f"a number below {len(self.payoff)}", action)
         values = self.payoff @ self._online.policy
         theirs = self._online.ask()
         earned = float(self.payoff[action, theirs])

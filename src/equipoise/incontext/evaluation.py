@@ -17,17 +17,12 @@ from equipoise.core.randomness import as_key
 from equipoise.dynamics import LEARNERS, NOISES, Learner, Mean, Noise, Trace, game_keys
 from equipoise.games import MarkovGame, MatrixGame
 from equipoise.games.families import Family, mixture
-from equipoise.incontext._files import (
-    describe_family,
-    description,
-    family_of,
-    fingerprint,
-    load,
-)
+from equipoise.incontext import _files as files
+from equipoise.incontext._files import description, family_of, load
 from equipoise.incontext._players import SEATS, Players, check_games, check_players, play
 from equipoise.incontext._static import Games, static_names, static_policies
 from equipoise.incontext.theory import distance
-from equipoise.runs import Record, Run, Table, resumable
+from equipoise.runs import Record, Run, Table, interruptible, resumable
 from equipoise.solvers import solve
 
 __all__ = ["evaluate", "evaluate_saved"]
@@ -50,6 +45,8 @@ VANISHING = LEARNERS["omd-vanishing"].title
 REFERENCES = (LEARNERS["omd"].title, VANISHING)
 #: Rounds at which a learner is compared with a target, in every decade.
 PER_DECADE = 16
+#: Games that the players play in one part of the measurements, which Ctrl-C waits for.
+TOGETHER = 250
 
 
 def evaluate(
@@ -96,7 +93,7 @@ def evaluate(
       the best such policies in hindsight.
     - `run`: an open run folder, in which every part of the measurements is kept when it is done;
       parts that the folder holds are not measured again. Ctrl-C raises `KeyboardInterrupt` after
-      the current part.
+      the current part: at most 250 games of the players, for instance.
 
     **Example**
 
@@ -117,9 +114,8 @@ def evaluate(
     count = int(np.prod(games.batch_shape, dtype=int))
     few = min(count, checks.check_count("opponent_games", opponent_games))
     settings = {"noise": noise, "reward_range": reward_range}
-    sizes = {"training_games": training_games, "search": search, "opponent_games": few}
-    given = {"training": training, "settings": settings, **sizes}
-    work = _Evaluation(players, _flat(games, count), rounds, key, **given)
+    asked = (training, training_games, search, few, settings)
+    work = _Evaluation(players, _flat(games, count), rounds, key, *asked)
     reached = resumable(run, work.nothing(), work.advance, len(work.parts), name="evaluating")
     if reached.step < len(work.parts):
         raise KeyboardInterrupt
@@ -146,13 +142,14 @@ class _Evaluation:
         self.learners = bandit_learners(self.games, self.rounds)
         self.family = self.training if isinstance(self.training, Family) else None
         self.few = self.games[: self.opponent_games]
+        self.batches = -(-len(self.games) // TOGETHER)
         self.opponents = {
             (name, seat): opponent
             for own, seat in enumerate(SEATS)
             for name, opponent in make_opponents(self.few, 1 - own).items()
         }
         self.parts: list[tuple[Callable[[Found, int], None], int]] = [
-            *((self._play, seed) for seed in range(len(self.players))),
+            *((self._play, i) for i in range(len(self.players) * self.batches)),
             *((self._learn, i) for i in range(len(self.learners))),
             (self._certify_static, 0),
             *((self._search, i) for i in range(len(REFERENCES))),
@@ -178,21 +175,21 @@ class _Evaluation:
         part(found, number)
         return found, {}
 
-    def _play(self, found: Found, seed: int) -> None:
-        """Play the players of one seed; the distances are those of the first."""
-        drawn, seeds = self.key, len(self.players)
-        if seeds > 1:
-            drawn = game_keys(self.key, self.games.batch_shape, seeds)[..., seed]
-        options: Any = {"key": drawn, "record": self.stops.tolist(), **self.settings}
-        trace = play(self.players[seed], self.games, rounds=self.rounds, **options)
-        found["players"][seed] = trace.curve
-        for i, name in enumerate(REFERENCES if seed == 0 else ()):
-            found["distance"][i] = distance(trace, self.learners[name]).mean(-1)
+    def _play(self, found: Found, i: int) -> None:
+        """Play some games with the players of one seed; the distances are those of the first."""
+        seed, batch = divmod(i, self.batches)
+        some, seeds = slice(batch * TOGETHER, (batch + 1) * TOGETHER), len(self.players)
+        keys = game_keys(self.key, (len(self.games),), None if seeds == 1 else seeds)
+        own = keys[some] if seeds == 1 else keys[some, seed]
+        options: Any = {"key": own, "record": self.stops.tolist(), **self.settings}
+        trace = play(self.players[seed], self.games[some], rounds=self.rounds, **options)
+        found["players"][seed, :, some] = trace.curve
+        for k, name in enumerate(REFERENCES if seed == 0 else ()):
+            found["distance"][k, some] = distance(trace, self.learners[name]).mean(-1)
 
     def _learn(self, found: Found, i: int) -> None:
-        learner = [*self.learners.values()][i]
-        curves = learner_curves(self.games, learner, self.stops, self.key, self.settings)
-        found["learners"][i] = curves
+        learner, more = [*self.learners.values()][i], (self.key, self.settings)
+        found["learners"][i] = learner_curves(self.games, learner, self.stops, *more)
 
     def _certify_static(self, found: Found, _: int) -> None:
         sample = self.games if self.training is None else self.training
@@ -235,15 +232,10 @@ class _Evaluation:
             needed[name] = int(looks[-1, 0]) if reached else None, looks
         config = {"rounds": self.rounds, "games": len(self.games), "seeds": len(self.players)}
         config["search"] = self.search
-        return _record(
-            config,
-            self.stops,
-            curves,
-            dict(zip(static_names(self.family), found["static"], strict=True)),
-            needed,
-            dict(zip(REFERENCES, found["distance"], strict=True)),
-            dict(zip(self.opponents, found["met"], strict=True)),
-        )
+        statics = dict(zip(static_names(self.family), found["static"], strict=True))
+        apart = dict(zip(REFERENCES, found["distance"], strict=True))
+        met = dict(zip(self.opponents, found["met"], strict=True))
+        return _record(config, self.stops, curves, statics, needed, apart, met)
 
 
 def _final_gap(found: Found) -> float:
@@ -275,8 +267,7 @@ def evaluate_saved(
     - `rounds`: rounds of play; by default those of training, and 256 at most.
     - `noise`: what is seen of a reward: one of `equipoise.dynamics.NOISES`.
     - `kind`, `actions`: for players of any size, which games: one of the kinds of
-      `equipoise.games.families.mixture` ("uniform" unless given), and how many actions the row
-      player and the column player have (3 and 3).
+      `games.families.mixture` ("uniform" unless given), and both numbers of actions ((3, 3)).
     - `search`, `opponent_games`: as in `evaluate`.
     - `run`: a folder in which to keep the parts that are done, and finally the record. Called
       again with the same arguments, an evaluation that was interrupted goes on.
@@ -291,17 +282,15 @@ def evaluate_saved(
     described, players, family = description(name), load(name), family_of(name)
     if players.any_size:
         family = mixture(actions or (3, 3), kinds=kind or "uniform")
-        described = {**described, "family": describe_family(family)}
-    elif kind is not None or actions is not None:
-        given = "kind" if actions is None else "actions"
-        raise InputError(given, "None for players of games of one family", kind or actions)
+    elif kind or actions:
+        raise InputError("kind" if kind else "actions", "None for these players", kind or actions)
     if noise not in NOISES:
         raise InputError("noise", f"one of {sorted(NOISES)}", repr(noise))
     config = {
         "players": os.fspath(name),
         "parameters": players.parameters,
         "seeds": players.seeds,
-        "family": described["family"],
+        "family": files.describe_family(family),
         "games": checks.check_count("games", games),
         "rounds": min(described["config"]["rounds"], LONGEST) if rounds is None else rounds,
         "search": search,
@@ -318,7 +307,7 @@ def evaluate_saved(
 
     if run is None:
         return measure(None)
-    with Run.start(run, {**config, "weights": fingerprint(players)}) as folder:
+    with Run.start(run, {**config, "weights": files.fingerprint(players)}) as folder:
         return folder.record() if folder.finished else folder.finish(measure(folder))
 
 
@@ -382,16 +371,19 @@ def rounds_to_gap(
     """How many rounds a learner needs until the mean gap of its last policies is at the target.
 
     Looked at 16 times a decade; None when `most` rounds are not enough. Also (rounds, mean gap)
-    of every look.
+    of every look. Ctrl-C raises `KeyboardInterrupt` after the current look.
     """
     state, looks, before = None, [], 0
-    for stop in _looks(most):
-        more = {"key": key} if state is None else {"state": state}
-        trace = dynamics.play(games, learner, learner, rounds=stop - before, **more, **settings)
-        state, before = trace.state, stop
-        looks.append((stop, float(trace.curve[-1].mean())))
-        if looks[-1][1] <= target:
-            return stop, np.array(looks)
+    with interruptible() as stopped:
+        for stop in _looks(most):
+            if stopped:  # a search may take minutes, and is begun anew
+                raise KeyboardInterrupt
+            more = {"key": key} if state is None else {"state": state}
+            trace = dynamics.play(games, learner, learner, rounds=stop - before, **more, **settings)
+            state, before = trace.state, stop
+            looks.append((stop, float(trace.curve[-1].mean())))
+            if looks[-1][1] <= target:
+                return stop, np.array(looks)
     return None, np.array(looks)
 
 

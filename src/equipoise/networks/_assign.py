@@ -28,8 +28,9 @@ _ENOUGH = 0.01
 _DROP = 8
 #: About what a node of a tree, and a population in a sweep, take compiled, in seconds.
 _NODE, _PAIR = 1e-7, 5e-7
-#: Passes without progress after which rounding is taken to be in the way.
-_PATIENCE = 40
+#: Passes without progress after which rounding is taken to be in the way: so many where the
+#: excess is below this part of a mean trip, and ten times as many elsewhere.
+_PATIENCE, _FLOOR = 40, 1e-11
 
 Progress = Callable[[dict[str, Any]], None]
 
@@ -119,7 +120,7 @@ def assign(
             least = min(least, excess)
             if excess <= 0.9 * goal or excess == 0.0:
                 ended = "solved"
-            elif stalled >= _PATIENCE:
+            elif stalled >= (_PATIENCE if excess < _FLOOR * goal / tolerance else 10 * _PATIENCE):
                 ended = "stalled"
             elif time.perf_counter() - begun > time_limit:
                 ended = "time"

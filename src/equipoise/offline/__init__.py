@@ -18,9 +18,12 @@ if TYPE_CHECKING:
     from equipoise.offline._coverage import Coverage as Coverage
     from equipoise.offline._coverage import coverage as coverage
     from equipoise.offline._coverage import estimate_behaviour as estimate_behaviour
+    from equipoise.offline._discover import Structure as Structure
+    from equipoise.offline._discover import discover as discover
     from equipoise.offline._fit import fit as fit
     from equipoise.offline._gap import GapEstimate as GapEstimate
     from equipoise.offline._gap import estimate_gap as estimate_gap
+    from equipoise.offline._learn import Advice as Advice
     from equipoise.offline._learn import learn as learn
     from equipoise.offline._log import Log as Log
     from equipoise.offline._model import InteractionMap as InteractionMap
@@ -36,11 +39,12 @@ _NAMES = {
     "_collect": ("collect", "Simulator"),
     "_coverage": ("coverage", "Coverage", "estimate_behaviour"),
     # from a log to a model
+    "_discover": ("discover", "Structure"),
     "_select": ("select_rank", "RankSelection"),
     "_fit": ("fit",),
     "_model": ("Model", "InteractionMap"),
     # from a log, or a model, to a policy
-    "_learn": ("learn",),
+    "_learn": ("learn", "Advice"),
     "_solve": ("solve",),
     "_gap": ("estimate_gap", "GapEstimate"),
 }

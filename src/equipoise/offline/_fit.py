@@ -19,8 +19,10 @@ from scipy.stats import chi2, false_discovery_control, norm
 
 from equipoise.core import InputError, checks
 from equipoise.games import ContextualGame, DecoupledMarkovGame, Interactions
+from equipoise.offline._aggregate import KINDS, aggregate_note, fit_aggregate, scores_of
 from equipoise.offline._coverage import (
     behaviour_of,
+    count_actions,
     count_transitions,
     normalised,
     sizes_of,
@@ -37,6 +39,7 @@ from equipoise.offline._least_squares import (
 from equipoise.offline._log import Log
 from equipoise.offline._model import InteractionMap, Model
 from equipoise.offline._moments import Design, Moments, columns_of, group_tables
+from equipoise.solvers.no_regret import Dynamics
 
 #: Bytes that the sums of all agents may take.
 LARGEST_SUMS = 8e9
@@ -61,8 +64,9 @@ def fit(
         log: A log, or an iterable of pieces of one that is larger than memory (as
             `Log.read_chunks` gives), which is gone through once.
         rank: The interaction rank K: agent i's reward is a sum of terms of itself and up to
-            K - 1 others. "joint" fits a function of all moves without structure, to compare
-            with.
+            K - 1 others. "sum" and "histogram" fit tables of the own move by an aggregate of
+            the others' actions: their sum, or how many play each. "joint" fits a function of
+            all moves without structure, to compare with.
         neighbours: Whose moves may enter an agent's terms: everybody (None or "all"), a list
             for each agent or a boolean matrix, the k strongest (a number), or those that a test
             of every pair finds ("screen", 5% false discoveries). Terms of three or more agents
@@ -86,6 +90,8 @@ def fit(
     first, pieces = _pieces(log)
     if rank == "joint":
         return fit_joint(first if isinstance(log, Log) else list(pieces), **joint)
+    if rank in KINDS:
+        return _fit_aggregate(first if isinstance(log, Log) else None, str(rank))
     if joint:
         raise ValueError(f"{sorted(joint)[0]}: expected no such option for rank {rank!r}")
     rank = checks.check_count("rank", rank)
@@ -144,6 +150,43 @@ def fit(
         counts=moments.counts,
         context_probabilities=chances,
         unseen_transitions=unseen,
+        dynamics=Dynamics.of(game),
+        transition_counts=None if first.states is None else transitions,
+    )
+
+
+def _fit_aggregate(log: Log | None, kind: str) -> Model:
+    """A table of own move by an aggregate of the others', as a model."""
+    if log is None:
+        raise InputError("log", "one log for an aggregate", "pieces")
+    if note := aggregate_note(log, kind):
+        raise InputError("rank", "an aggregate that the log allows", note)
+    size, counts = sizes_of(log), count_actions(log)
+    scores, grid = scores_of(log, kind)
+    terms, noise = fit_aggregate(log.situations, log.moves, log.rewards, size, scores, grid)
+    chances = np.bincount(log.contexts, minlength=log.contexts_count) / log.samples
+    cells = terms.cells(log.moves)[:, 0].astype(np.int64)
+    seen = len(np.unique((log.situations * size[1] + log.moves[:, 0]) * cells.max() + cells))
+    shape = (log.contexts_count, log.horizon, log.agents, log.states_count, -1)
+    placed = counts.reshape(shape)
+    initial, _ = normalised(placed[:, 0].sum(-1), 1.0 / log.states_count)
+    kernel = np.ones((*placed.shape, log.states_count)) / log.states_count
+    everybody = range(log.agents)
+    return Model(
+        game=None,
+        rank=kind,
+        interactions=None,
+        behaviour=behaviour_of(log, counts),
+        samples=log.samples,
+        samples_per_parameter=log.samples / max(seen, 1),
+        noise=noise,
+        reward_scale=float(np.asarray(log.rewards, np.float64).std(0).max()),
+        ridge={},
+        neighbours=tuple(tuple(j for j in everybody if j != i) for i in everybody),
+        counts=counts,
+        context_probabilities=chances,
+        rewards=terms,
+        dynamics=Dynamics(initial, kernel),
     )
 
 

@@ -1,4 +1,4 @@
-"""How far from equilibrium a policy is, told from a log alone, and what limits the answer.
+"""How far from equilibrium a policy is in a fitted model, and what limits the answer.
 
 Theorem 2 splits the gap: deviations whose chi-squared divergence from the behaviour policy is at
 most C are *on support*, the log says how much they gain; what better ones could add is *off
@@ -7,7 +7,7 @@ whether more data of the same kind would help, or other data is needed.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 import equinox as eqx
@@ -16,29 +16,23 @@ import jax.numpy as jnp
 import numpy as np
 
 from equipoise.certificates import certify
-from equipoise.core import checks
+from equipoise.core import InputError, checks
 from equipoise.core.precision import double_precision
-from equipoise.core.randomness import as_key
 from equipoise.core.simplex import project
 from equipoise.games import ContextualGame, DecoupledMarkovGame, Mixture
-from equipoise.offline._fit import fit
-from equipoise.offline._log import Log
 from equipoise.offline._model import Model
 from equipoise.solvers.no_regret import Dynamics
 
-#: Fewer resampled logs than this have a range, but no confidence level.
-FEWEST = 20
 #: Halvings of the interval of multipliers, which begins ten decades wide.
 BISECTIONS = 60
 
 
 @dataclass(frozen=True)
 class GapEstimate:
-    """The gap of a policy in a fitted model, and where it lies over resampled logs.
+    """The gap of a policy in a fitted model, on the log's support and off it.
 
-    `gap` is exact in the model and no more than that: a policy that was learned in the model
-    looks better there than it is. Where there is an `interval`, it is the answer, and `gap` may
-    well lie below it.
+    It is exact in the model and no more than that: a policy that was learned in the model looks
+    better there than it is. `offline.learn` bounds the gap in the game itself.
 
     **Example**
 
@@ -47,8 +41,8 @@ class GapEstimate:
     >>> log = eq.offline.collect(game, "uniform", samples=4_000, key=1)
     >>> model = eq.offline.fit(log, rank=2)
     >>> estimate = eq.offline.estimate_gap(model, model.behaviour, divergence=0.5)
-    >>> round(estimate.on_support + estimate.off_support - estimate.gap, 12), estimate.interval
-    (0.0, None)
+    >>> round(estimate.on_support + estimate.off_support - estimate.gap, 12)
+    0.0
     """
 
     #: The largest gain of any agent in the model; negative for some correlated mixtures.
@@ -61,27 +55,15 @@ class GapEstimate:
     on_support_gains: np.ndarray
     #: The C up to which a deviation's expected chi^2 counts as on support.
     divergence: float
-    #: Interval of the gap over resampled logs; None without bootstrap.
-    interval: tuple[float, float] | None = None
-    #: Its confidence level; None where resampled logs are too few for one (`FEWEST`), and the
-    #: interval is their range.
-    level: float | None = None
-    #: The gap in each resampled log's model.
-    resampled: np.ndarray | None = None
 
     def to_plain(self) -> dict[str, Any]:
         """Numbers and arrays by the names of the fields, and the estimate in words as "text"."""
-        plain = {f.name: getattr(self, f.name) for f in fields(self)}
-        interval = None if self.interval is None else list(self.interval)
-        return plain | {"interval": interval, "text": str(self)}
+        return {f.name: getattr(self, f.name) for f in fields(self)} | {"text": str(self)}
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> "GapEstimate":
         """The estimate that `to_plain` described."""
-        given: dict[str, Any] = {f.name: plain.get(f.name) for f in fields(cls)}
-        if given["interval"] is not None:
-            given["interval"] = tuple(given["interval"])
-        return cls(**given)
+        return cls(**{f.name: plain[f.name] for f in fields(cls)})
 
     def __str__(self) -> str:
         near = f"on support (chi^2 <= {self.divergence:g})"
@@ -90,39 +72,13 @@ class GapEstimate:
             split = f"all of it off support; the best deviation {near} loses {-self.on_support:.4g}"
             if self.gap <= 0:
                 split = "no deviation gains, on support or off"
-        text = f"{self.gap:.4g} in the fitted model: {split}"
-        if self.interval is None or self.resampled is None:
-            return text
-        low, high = self.interval
-        count = len(self.resampled)
-        source = f"range of {count} resampled log{'s' if count > 1 else ''}"
-        if self.level is not None:
-            source = f"over resampled logs ({self.level:.0%})"
-        return f"[{low:.4g}, {high:.4g}] {source}; {text}"
+        return f"{self.gap:.4g} in the fitted model: {split}"
 
 
 def estimate_gap(
-    model: Any,
-    policy: Any,
-    *,
-    log: Log | None = None,
-    behaviour: Any = None,
-    divergence: float = 1.0,
-    bootstrap: int = 0,
-    level: float = 0.9,
-    learned: bool | None = None,
-    key: Any = 0,
+    model: Any, policy: Any, *, behaviour: Any = None, divergence: float = 1.0
 ) -> GapEstimate:
-    """Estimate the CCE gap of a product policy or mixture from a fitted model.
-
-    With `bootstrap` the model is fitted anew, with the same penalties and neighbours, to as many
-    resamples of the log's rows. Of a policy that was `learned` in the model (when not said, a
-    mixture of several components), the interval holds the gaps of the middle ones: such a policy
-    looks better in the model than it is, and resampled models differ from this one as it differs
-    from the truth. Any other policy does not, and there the largest of noisy gains is too large
-    in the model and more so in resampled ones: the interval is the basic one, which subtracts
-    what resampling adds, and of a product it ends at zero, as no gap of a product is negative.
-    Fewer than `FEWEST` resampled logs have their range for an interval, and no level.
+    """Split the CCE gap of a product policy or mixture in a fitted model by the log's support.
 
     In Markov games the divergence of a deviation is its mean over steps (Theorem 3 has the
     largest).
@@ -133,25 +89,22 @@ def estimate_gap(
     >>> game = eq.games.families.polymatrix(agents=4, actions=3).sample(key=0)
     >>> log = eq.offline.collect(game, "uniform", samples=2_000, key=1)
     >>> model = eq.offline.fit(log, rank=2)
-    >>> estimate = eq.offline.estimate_gap(model, model.behaviour, log=log, bootstrap=10)
-    >>> low, high = estimate.interval
-    >>> low < high
-    True
+    >>> print(eq.offline.estimate_gap(model, model.behaviour))
+    0... in the fitted model: ... by deviations on support (chi^2 <= 1) and ... off support
     """
     checks.check_range("divergence", divergence, 0.0, np.inf, low_open=True, high_open=True)
-    checks.check_range("level", level, 0.0, 1.0, low_open=True, high_open=True)
     game: Any = model.game if isinstance(model, Model) else model
     if game is None:
-        raise ValueError("model: expected one with a game, found a joint network")
+        raise InputError("model", "one with a game", f"rank {model.rank!r}, which has none")
     if behaviour is None:
         if not isinstance(model, Model):
-            raise ValueError("behaviour: expected a product policy, found none")
+            raise InputError("behaviour", "a product policy", "none")
         behaviour = model.behaviour
     gains = certify(game, policy).gains
     covered = covered_gains(game, policy, behaviour, divergence)
     covered = np.minimum(covered, gains)  # a smaller class; equal up to the bisection
     worst = int(np.argmax(gains))
-    estimate = GapEstimate(
+    return GapEstimate(
         gap=float(gains.max()),
         on_support=float(covered[worst]),
         off_support=float(gains[worst] - covered[worst]),
@@ -159,34 +112,6 @@ def estimate_gap(
         on_support_gains=covered,
         divergence=float(divergence),
     )
-    if not bootstrap:
-        return estimate
-    if not isinstance(model, Model) or log is None:
-        raise ValueError("log: expected the log of the model for a bootstrap, found none")
-    bootstrap = checks.check_count("bootstrap", bootstrap)
-    again = Resampling(model, log, policy, key)
-    gaps = np.array([again.gap(number) for number in range(bootstrap)])
-    return with_interval(estimate, policy, gaps, level, learned)
-
-
-def with_interval(
-    estimate: GapEstimate,
-    policy: Any,
-    resampled: np.ndarray,
-    level: float = 0.9,
-    learned: bool | None = None,
-) -> GapEstimate:
-    """An estimate with the interval that gaps in the models of resampled logs give it."""
-    mixed = isinstance(policy, Mixture) and len(policy) > 1
-    if len(resampled) < FEWEST:
-        ends = (float(resampled.min()), float(resampled.max()))
-        return replace(estimate, interval=ends, level=None, resampled=resampled)
-    ends = np.quantile(resampled, [0.5 - level / 2, 0.5 + level / 2])
-    if not (mixed if learned is None else learned):
-        ends = 2 * estimate.gap - ends[::-1]
-        ends = ends if mixed else np.maximum(ends, 0.0)
-    interval = (float(ends[0]), float(ends[1]))
-    return replace(estimate, interval=interval, level=level, resampled=resampled)
 
 
 def covered_gains(
@@ -256,28 +181,3 @@ def _covered(
     free, used = deviate(low)
     _, high = jax.lax.fori_loop(0, BISECTIONS, halve, (low, high))
     return jnp.where(used <= divergence, free, deviate(high)[0])
-
-
-class Resampling:
-    """The gaps of a policy in the models of resampled logs, which are drawn one after the other."""
-
-    def __init__(self, model: Model, log: Log, policy: Any, key: Any):
-        if model.rank == "joint":
-            raise ValueError("model: expected a K-IR model for a bootstrap, found a joint critic")
-        self.model, self.log, self.policy, self.drawn = model, log, policy, 0
-        self.rng = np.random.default_rng(np.asarray(jax.random.key_data(as_key(key))))
-
-    def gap(self, number: int) -> float:
-        """The gap in the model of resampled log `number`; numbers ascend from call to call."""
-        rows = np.zeros(0, np.int64)
-        while self.drawn <= number:  # a run that goes on skips those that it has
-            rows = self.rng.integers(0, self.log.samples, self.log.samples)
-            self.drawn += 1
-        again: Any = fit(
-            self.log.take(np.sort(rows)),
-            self.model.rank,
-            neighbours=self.model.neighbours,
-            ridge=self.model.ridge,
-            intervals=False,
-        )
-        return float(certify(again.game, self.policy).max_gain)

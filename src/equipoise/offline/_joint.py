@@ -1,7 +1,8 @@
 """Joint critics: rewards as functions of everybody's moves at once, to compare with.
 
-A table has an entry for every joint move; a network takes everybody's moves, one-hot. Neither
-assumes anything, and both need what that costs. Contextual games only.
+A table has an entry for every joint move; kernel regression compares joint moves by how many
+agents move alike; a network takes everybody's moves, one-hot. None assumes anything, and all need
+what that costs. Contextual games only.
 """
 
 from typing import Any
@@ -12,21 +13,28 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jaxtyping import Array, Float, Int
+from scipy.linalg import solve
 
-from equipoise.core import checks
+from equipoise.core import InputError, checks
 from equipoise.core.precision import single_precision
 from equipoise.core.randomness import as_key
 from equipoise.games import ContextualGame, Interactions
 from equipoise.offline._coverage import behaviour_of, count_actions, sizes_of
 from equipoise.offline._log import Log
 from equipoise.offline._model import Model
-from equipoise.solvers.no_regret import Critic, Policy
+from equipoise.solvers.no_regret import Critic, Dynamics, Policy
 
 #: A table is made where it has at most this many entries for each row of the log.
 TABLE_ENTRIES_PER_ROW = 0.5
 #: Rows that an entry of the table counts as seen at the mean of its context.
 TABLE_PRIOR = 1.0
 HELD_OUT, BATCH = 0.1, 256
+#: Kinds of joint critics.
+KINDS = ("table", "kernel", "mlp")
+#: Rows that kernel regression is trained on, at most; distances at which similarity falls by e,
+#: as parts of that of two random joint moves; and penalties, as parts of the diagonal.
+KERNEL_ROWS = 800
+KERNEL_WIDTHS, KERNEL_RIDGES = (0.25, 1.0), (0.03, 0.3, 3.0)
 
 
 class JointNetwork(eqx.Module):
@@ -115,9 +123,11 @@ def fit_joint(
         raise ValueError("log: expected one log for a joint critic, found pieces")
     if log.states is not None:
         raise ValueError("log: expected no local states for a joint critic, found some")
-    kind, network, game = joint_kind(log, kind), None, None
+    kind, network, game = joint_kind(log, kind, "mlp"), None, None
     moves, per_entry = sizes_of(log)[1], float("nan")
     chances = np.bincount(log.contexts, minlength=log.contexts_count) / log.samples
+    if kind == "kernel":
+        raise InputError("kind", "'table' or 'mlp' for a model", repr(kind))
     if kind == "table":
         table = np.moveaxis(joint_table(log), -1, 1)
         per_entry = log.samples * log.agents / table.size
@@ -145,16 +155,67 @@ def fit_joint(
         counts=counts,
         context_probabilities=chances,
         rewards=network,
+        dynamics=None if game is None else Dynamics.of(game),
     )
 
 
-def joint_kind(log: Log, kind: str) -> str:
-    """ "table" or "mlp": as said, or "auto", a table where it has few entries for each row."""
-    if kind not in ("auto", "table", "mlp"):
-        raise ValueError(f"kind: expected 'auto', 'table' or 'mlp', found {kind!r}")
+def joint_kind(log: Log, kind: str, otherwise: str = "kernel") -> str:
+    """A kind as said, or for "auto" a table where it has few entries for each row."""
+    if kind not in ("auto", *KINDS):
+        raise InputError("kind", f"'auto' or one of {', '.join(KINDS)}", repr(kind))
     entries = float(log.contexts_count) * float(sizes_of(log)[1]) ** log.agents
     few = entries <= TABLE_ENTRIES_PER_ROW * log.samples
-    return kind if kind != "auto" else "table" if few else "mlp"
+    return kind if kind != "auto" else "table" if few else otherwise
+
+
+def predict_joint(
+    train: Log, held: Log, kind: str, key: jax.Array, setting: list[float]
+) -> np.ndarray:
+    """(held rows, agents): rewards that a joint critic of the training rows predicts.
+
+    `setting` keeps the width and the penalty of kernel regression from one call to the next.
+    """
+    if kind == "table":
+        return joint_table(train)[held.contexts, joint_code(held)]
+    if kind == "kernel":
+        return _predict_kernel(train, held, setting)
+    network = fit_joint(train, kind="mlp", key=key).rewards
+    inputs = jnp.asarray(held.contexts, jnp.int32), jnp.asarray(held.actions, jnp.int32)
+    return np.asarray(network(*inputs))
+
+
+def _predict_kernel(train: Log, held: Log, setting: list[float]) -> np.ndarray:
+    """Kernel ridge regression, with width and penalty by a fifth of the rows held out."""
+    rows = np.unique(np.linspace(0, train.samples - 1, KERNEL_ROWS).round().astype(int))
+    own, rewards = _hot(train)[rows], np.asarray(train.rewards[rows], np.float64)
+    mean = rewards.mean(0)
+    apart = train.agents + 1.0 - own @ own.T
+    usual, rewards = max(float(apart.mean()), 1e-12), rewards - mean
+    if not setting:
+        out = np.arange(len(rows)) % 5 == 0
+        found = {}
+        for width in KERNEL_WIDTHS:
+            alike = np.exp(-apart / (width * usual))
+            for ridge in KERNEL_RIDGES:
+                weights = _kernel_weights(alike[~out][:, ~out], rewards[~out], ridge)
+                found[width, ridge] = ((rewards[out] - alike[out][:, ~out] @ weights) ** 2).mean()
+        setting.extend(min(found, key=lambda one: found[one]))
+    width, ridge = setting
+    weights = _kernel_weights(np.exp(-apart / (width * usual)), rewards, ridge)
+    across = train.agents + 1.0 - _hot(held) @ own.T
+    return mean + np.exp(-across / (width * usual)) @ weights
+
+
+def _kernel_weights(alike: np.ndarray, rewards: np.ndarray, ridge: float) -> np.ndarray:
+    return solve(alike + ridge * np.eye(len(alike)), rewards, assume_a="pos", check_finite=False)
+
+
+def _hot(log: Log) -> np.ndarray:
+    """(samples, features): contexts and moves, one-hot."""
+    count = sizes_of(log)[1]
+    hot = (log.actions[:, :, None] == np.arange(count)).reshape(log.samples, -1)
+    context = log.contexts[:, None] == np.arange(log.contexts_count)
+    return np.concatenate([context, hot], 1).astype(np.float64)
 
 
 def joint_code(log: Log) -> np.ndarray:

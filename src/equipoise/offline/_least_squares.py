@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import scipy.sparse as sparse
 from scipy.linalg import cho_solve, get_lapack_funcs
 
 from equipoise.offline._coverage import normalised
@@ -20,6 +19,8 @@ from equipoise.offline._moments import Design, Moments, orthonormal_basis, to_or
 EVIDENCE_AGENTS = 16
 EVIDENCE_STEPS = 8
 SMALLEST_RIDGE, LARGEST_RIDGE = 1e-7, 1e7
+#: Changes of basis of more columns than this are sparse products.
+DENSE_COLUMNS = 256
 #: A fit that leaves less than this part of the variance leaves rounding, and no noise to go by.
 ROUNDING = 1e-9
 
@@ -58,8 +59,6 @@ class Cells:
     starts: np.ndarray
     #: Order of the term that each column belongs to.
     orders: np.ndarray
-    #: For each situation the matrix that takes coefficients to those of the raw features.
-    to_raw: list[sparse.csr_array]
 
 
 def bases_of(counts: np.ndarray) -> np.ndarray:
@@ -75,20 +74,24 @@ def cells_of(moments: Moments, k: int, bases: np.ndarray) -> Cells:
     target = np.empty((len(sums), columns))
     total = np.empty(len(sums))
     centre = np.empty(moments.contexts)
-    to_raw = [to_orthonormal(design, basis) for basis in bases]
     for c in range(moments.contexts):
         part = sums[c * moves : (c + 1) * moves]
         rows = part[:, 0, 0].sum()
         centre[c] = mean = part[:, 0, -1].sum() / max(rows, 1.0)
-        basis = to_raw[c]
-        for a, s in enumerate(part):
-            at = c * moves + a
-            gram[at] = basis.T @ (basis.T @ s[:-1, :-1]).T
-            target[at] = basis.T @ (s[:-1, -1] - mean * s[:-1, 0])
-            total[at] = s[-1, -1] - 2 * mean * s[0, -1] + mean**2 * s[0, 0]
+        turn = to_orthonormal(design, bases[c])
+        at = slice(c * moves, (c + 1) * moves)
+        if columns <= DENSE_COLUMNS:
+            dense = turn.toarray()
+            gram[at] = dense.T @ part[:, :-1, :-1] @ dense
+            target[at] = (part[:, :-1, -1] - mean * part[:, :-1, 0]) @ dense
+        else:
+            for own, s in zip(range(at.start, at.stop), part, strict=True):
+                gram[own] = turn.T @ (turn.T @ s[:-1, :-1]).T
+                target[own] = turn.T @ (s[:-1, -1] - mean * s[:-1, 0])
+        total[at] = part[:, -1, -1] - 2 * mean * part[:, 0, -1] + mean**2 * part[:, 0, 0]
     starts, rows = design.offsets(moves), sums[:, 0, 0].copy()
-    orders = np.repeat([1, *(1 + len(g) for g in design.groups)], np.diff(starts, prepend=0))
-    return Cells(design, gram, target, total, rows, centre, starts, orders, to_raw)
+    orders = orders_of(design, moves)
+    return Cells(design, gram, target, total, rows, centre, starts, orders)
 
 
 def evidence(cells: list[Cells], rank: int) -> dict[int, float]:
@@ -97,7 +100,7 @@ def evidence(cells: list[Cells], rank: int) -> dict[int, float]:
     for _ in range(EVIDENCE_STEPS):
         free, scaled = dict.fromkeys(ridge, 0.0), dict.fromkeys(ridge, 0.0)
         for own in cells:
-            weights, _, determined, variance = _solve(own, penalties(own, ridge))
+            weights, _, determined, variance = _solve(own, penalties_of(own.orders, ridge))
             for k in ridge:
                 free[k] += determined[:, own.orders == k].sum()
                 scaled[k] += (weights[:, own.orders == k] ** 2).sum() / variance
@@ -110,18 +113,9 @@ def evidence(cells: list[Cells], rank: int) -> dict[int, float]:
     return ridge
 
 
-def coefficients(cells: Cells, ridge: dict[int, float]) -> np.ndarray:
-    """(cells, columns): coefficients for given penalties alone, a third of the work of a fit."""
-    penalty = penalties(cells, ridge)
-    pairs = zip(cells.gram, cells.target, strict=True)
-    weights = np.array([_refined(_factor(g, penalty), g, t, penalty) for g, t in pairs])
-    weights[:, 0] += np.repeat(cells.centre, len(weights) // len(cells.centre))
-    return weights
-
-
 def fit_agent(cells: Cells, ridge: dict[int, float], *, errors: bool = True) -> AgentFit:
     """Coefficients of an agent for given penalties, and how sure they are."""
-    penalty = penalties(cells, ridge)
+    penalty = penalties_of(cells.orders, ridge)
     weights, roots, _, variance = _solve(cells, penalty)
     groups = len(cells.design.groups)
     squares, spread, p_values = np.full((3, groups), np.nan)
@@ -134,9 +128,15 @@ def fit_agent(cells: Cells, ridge: dict[int, float], *, errors: bool = True) -> 
     return AgentFit(cells.design, weights, cells.rows, noise, squares, spread, p_values)
 
 
-def penalties(cells: Cells, ridge: dict[int, float]) -> np.ndarray:
+def orders_of(design: Design, moves: int) -> np.ndarray:
+    """(columns,): the order of the term that each column belongs to."""
+    starts = design.offsets(moves)
+    return np.repeat([1, *(1 + len(g) for g in design.groups)], np.diff(starts, prepend=0))
+
+
+def penalties_of(orders: np.ndarray, ridge: dict[int, float]) -> np.ndarray:
     """(columns,): the penalty of each coefficient; next to none on the mean of a cell."""
-    return np.array([SMALLEST_RIDGE if k == 1 else ridge[int(k)] for k in cells.orders])
+    return np.array([SMALLEST_RIDGE if k == 1 else ridge[int(k)] for k in orders])
 
 
 def _solve(cells: Cells, penalty: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:

@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.core import checks
+from equipoise.core import InputError, checks
 from equipoise.games import Labels
-from equipoise.offline import _checks, _formats
+from equipoise.offline import _checks, _formats, _frames
 
+#: The states of agents that are missing from some rows.
+PRESENCE = ("present", "absent")
 #: The tables that rows keep when they are taken out of their episodes.
 _PER_ROW = tuple(name for name in _formats.TABLES if name != "episodes")
 
@@ -29,11 +31,12 @@ class Log:
 
     Contexts, actions, states and steps are numbered from 0. How many there are is declared with
     `contexts_count`, `actions_per_agent`, `states_count` and `horizon`, or taken from the
-    largest number found. `reward_range` declares what rewards lie between. `behaviour` is the
+    largest number found; contexts whose numbers are far apart are numbered anew, and named by
+    what they were. `reward_range` declares what rewards lie between. `behaviour` is the
     product policy that chose, where it is known: (contexts, agents, actions), with states
     (contexts, horizon, agents, states, actions). With `continuous`, actions are numbers from -1
-    to 1. `labels` names agents, actions and states, as those of a game: a `games.Labels` or a
-    mapping with `players`, `actions` and `states`; files keep it.
+    to 1. `labels` names agents, actions, states and contexts, as those of a game: a
+    `games.Labels` or a mapping with `players`, `actions`, `states` and `contexts`; files keep it.
 
     Everything is checked, and what is wrong is a `ValueError` that names the row. Whole numbers
     are kept in as few bytes as they need, and rewards in float32 where they come so.
@@ -68,8 +71,11 @@ class Log:
     behaviour: np.ndarray | None
     reward_range: tuple[float, float] | None
     continuous: bool
-    #: Names of agents ("players"), actions and states; empty where there are none.
+    #: Names of agents ("players"), actions, states and contexts; empty where there are none.
     labels: Labels
+    #: What the log is called, and what was done to the data as it was read, in words.
+    name: str
+    notes: tuple[str, ...]
 
     def __init__(
         self,
@@ -89,6 +95,8 @@ class Log:
         reward_range: tuple[float, float] | None = None,
         continuous: bool = False,
         labels: Any = None,
+        name: str = "log",
+        notes: tuple[str, ...] = (),
     ):
         actions = _checks.as_table("actions", actions, None, -1)
         samples, agents = actions.shape
@@ -98,6 +106,10 @@ class Log:
         given = np.zeros(samples, np.int8) if contexts is None else contexts
         given = _checks.as_table("contexts", given, samples, None)
         count = _checks.as_declared("contexts_count", contexts_count)
+        if count is None and labels is None:
+            given, labels, note = _recoded(given)
+            notes = (*notes, *note)
+        fields |= {"name": str(name), "notes": tuple(map(str, notes))}
         fields["contexts"], count = _checks.as_counted("contexts", given, count)
         fields["contexts_count"] = int(count)
         declared = _checks.as_declared_actions(actions_per_agent, agents)
@@ -118,6 +130,7 @@ class Log:
             players=agents,
             actions=fields["actions_per_agent"],
             states=None if fields["states"] is None else fields["states_count"],
+            contexts=fields["contexts_count"],
         )
         for name, value in fields.items():
             object.__setattr__(self, name, value)
@@ -148,6 +161,11 @@ class Log:
     def agents(self) -> int:
         """Number of agents."""
         return self.actions.shape[1]
+
+    @property
+    def absences(self) -> bool:
+        """Whether the only local state beside the first says that an agent is absent."""
+        return self.horizon == 1 and self.labels.states == PRESENCE
 
     @property
     def policy_shape(self) -> tuple[int, ...]:
@@ -193,33 +211,63 @@ class Log:
         return kept
 
     @classmethod
-    def read(cls, path: str | os.PathLike[str], **declared: Any) -> "Log":
-        """Read a log from a `.parquet` or `.npz` file.
+    def read(cls, source: Any, **options: Any) -> "Log":
+        """Read a log from a `.csv`, `.parquet` or `.npz` file, or from a data frame.
 
-        Parquet has a column for everything: `context` (optional when there is one), `action_0`,
-        `action_1`, ..., `reward_0`, ..., and where there are states `state_0`, ...,
-        `next_state_0`, ..., `step` and `episode`. An `.npz` has the arrays of a `Log` by their
-        names. What the file does not say can be declared, as for `Log` itself:
+        A *long* table has a row for each agent and time. Name its columns: `agent`, `time`,
+        `action`, `reward`, and `context` (one or several, the same for all agents at a time). A
+        *wide* table has columns `action_NAME` and `reward_NAME` for every agent, and perhaps
+        `context`. Agents, actions and contexts may be words. A data frame is anything with
+        `columns` whose `frame[name].to_numpy()` is an array, of pandas or polars for example.
+
+        - Numbers with more than 12 different values need `bins` to be actions: a number of
+          quantiles or a list of edges; or `continuous=True`, which scales them to [-1, 1].
+        - A context with more than 12 different numbers enters as a feature: its linear effect on
+          rewards, within contexts and own actions, is taken out of them.
+        - An agent that is missing at a time, or whose action or reward is, is masked there: it is
+          in the state "absent", earns nothing and chooses nothing.
+        - `log.notes` tells what was done in three lines.
+
+        A Parquet file of whole numbers as `Log.write` makes them has a column for everything:
+        `context` (optional when there is one), `action_0`, `reward_0`, ..., and where there are
+        states `state_0`, ..., `next_state_0`, ..., `step` and `episode`. An `.npz` has the arrays
+        of a `Log` by their names. What such files do not say can be declared, as for `Log` itself:
         `actions_per_agent`, `contexts_count`, `reward_range`, ...
 
         **Example**
 
         >>> import equipoise as eq
-        >>> log = eq.offline.Log([0, 1], [[0, 1], [1, 1]], [[1.0, 0.0], [0.5, 0.5]])
-        >>> log.write("log.npz")
-        >>> eq.offline.Log.read("log.npz", reward_range=(0, 1)).samples
-        2
+        >>> from pathlib import Path
+        >>> _ = Path("sales.csv").write_text(
+        ...     "week,shop,price,profit\\n1,Ada,low,2\\n1,Bo,high,1\\n2,Ada,high,\\n2,Bo,low,3\\n"
+        ... )
+        >>> log = eq.offline.Log.read(
+        ...     "sales.csv", agent="shop", time="week", action="price", reward="profit"
+        ... )
+        >>> log.labels.players, log.labels.actions, log.states.tolist()
+        (('Ada', 'Bo'), (('high', 'low'),), [[0, 0], [1, 0]])
+        >>> log.notes[2]
+        '1 of 4 actions are missing and masked; columns left alone: none'
         """
-        path = Path(path)
-        _check_declared(declared)
+        table = {name: options.pop(name) for name in _frames.OPTIONS if name in options}
+        path = Path(source) if isinstance(source, str | os.PathLike) else None
+        if table or path is None or path.suffix == ".csv":
+            if path is not None and path.suffix not in (".csv", ".parquet"):
+                raise InputError("log", "a .csv or .parquet file for such options", str(path))
+            known = {n: options.pop(n) for n in ("continuous",) if n in options}
+            _check_declared(options)
+            return _build(
+                path or Path("data frame"), _frames.read_frame(source, **table, **known) | options
+            )
+        _check_declared(options)
         fields = _formats.read(path)
         discrete = "actions_per_agent" in fields and not fields.get("continuous", False)
-        if declared.get("continuous") and discrete:
+        if options.get("continuous") and discrete:
             raise ValueError(
                 f"{path}: expected actions that are numbers from -1 to 1, found a log that is "
                 "declared discrete; read it without continuous=True"
             )
-        return _build(path, {**fields, **declared})
+        return _build(path, {**fields, **options, "name": path.name})
 
     @classmethod
     def read_chunks(
@@ -243,7 +291,7 @@ class Log:
         for fields in _formats.parts(path, rows):
             fields.pop("episodes", None)
             try:
-                log = _build(path, {**fields, **said})
+                log = _build(path, {"labels": {}, **fields, **said})  # numbers stay as they are
             except ValueError as error:
                 raise ValueError(f"{error} (of the part that begins at row {first})") from error
             yield log
@@ -269,6 +317,19 @@ class Log:
             if array is not None:
                 digest.update(name.encode() + np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()[:16]
+
+
+def _recoded(contexts: np.ndarray) -> tuple[np.ndarray, Any, tuple[str, ...]]:
+    """Contexts numbered from 0, with their names and a note, where their numbers are far apart."""
+    if contexts.dtype.kind not in "iu" or not len(contexts) or contexts.min() < 0:
+        return contexts, None, ()
+    if not max(1_000, 2 * len(contexts)) <= int(contexts.max()) < 2**63:
+        return contexts, None, ()
+    known, codes = np.unique(contexts, return_inverse=True)
+    note = (
+        f"contexts are numbers up to {known[-1]:,}: the {len(known):,} that occur were renumbered"
+    )
+    return codes, {"contexts": tuple(map(str, known.tolist()))}, (note,)
 
 
 def _local(
@@ -314,7 +375,8 @@ def _with_counts(path: Path, rows: int, declared: Mapping[str, Any]) -> dict[str
         needed += ["states_count", "horizon"] if "states" in fields else []
         if all(name in said for name in needed):
             break
-        part = _build(path, {k: v for k, v in fields.items() if k != "episodes"} | said)
+        kept = {k: v for k, v in fields.items() if k != "episodes"}
+        part = _build(path, {"labels": {}, **kept, **said})
         counts = {
             name: np.maximum(counts.get(name, 1), getattr(part, name)).tolist()
             for name in needed

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.games import ContextualGame, DecoupledMarkovGame, Interactions
+from equipoise.core import InputError
+from equipoise.games import AggregativeGame, ContextualGame, DecoupledMarkovGame, Interactions
 
 
 @dataclass(frozen=True)
@@ -101,8 +102,8 @@ class Model:
     """A game fitted to a log, whose rewards have the given interaction rank.
 
     `game` is what `equipoise.certify` and `equipoise.offline.solve` take; `interactions` says
-    who matters to whom. Of a joint critic that is a network there is no such game: `game` is then
-    None, and `rewards` the network.
+    who matters to whom. Of an aggregate, and of a joint critic that is a network, there is no such
+    game: `game` is then None, and `rewards` the table of own move by aggregate, or the network.
 
     **Example**
 
@@ -115,9 +116,9 @@ class Model:
     """
 
     game: ContextualGame | DecoupledMarkovGame | None
-    #: 1, 2, 3, ... or "joint".
+    #: 1, 2, 3, ..., "sum", "histogram" or "joint".
     rank: int | str
-    #: Standardised terms and their strengths; None for joint critics.
+    #: Standardised terms and their strengths; None for aggregates and joint critics.
     interactions: InteractionMap | None
     #: Behaviour policy, given with the log or estimated from it.
     behaviour: np.ndarray
@@ -140,8 +141,48 @@ class Model:
     rewards: Any = None
     #: (state, action) pairs of agents that were never seen; their transitions are uniform.
     unseen_transitions: int = 0
+    #: How local states begin and go on, and how often each transition was seen.
+    dynamics: Any = None
+    transition_counts: np.ndarray | None = None
 
     @property
     def markov(self) -> bool:
         """Whether there are local states."""
         return isinstance(self.game, DecoupledMarkovGame)
+
+    def to_aggregative(self) -> AggregativeGame:
+        """The same rewards as an `AggregativeGame`, of a model of rank "sum" with one context.
+
+        The aggregate is the mean action of all agents; between the sums that the others can have,
+        rewards are linear.
+
+        **Example**
+
+        >>> import numpy as np, equipoise as eq
+        >>> rng = np.random.default_rng(0)
+        >>> go = rng.integers(0, 2, (500, 8))
+        >>> log = eq.offline.Log(None, go, go * (5.0 - go.sum(1, keepdims=True)))
+        >>> crowd = eq.offline.fit(log, "sum").to_aggregative()
+        >>> crowd.agents, crowd.rewards([0.5])[0].round(6).tolist()
+        (8, [0.0, 1.0])
+        """
+        terms = self.rewards
+        if self.rank != "sum" or terms.table.shape[0] > 1 or self.behaviour.ndim == 5:
+            found = f"rank {self.rank!r} with {len(self.context_probabilities)} contexts"
+            raise InputError("model", 'rank "sum" with one context and no states', found)
+        table, agents = np.asarray(terms.table[0]), terms.agents
+        scores = np.array(terms.scores, np.float64)[:, 0]
+        last = table.shape[-1] - 1
+        who, which = np.ogrid[:agents, : len(scores)]
+
+        def reward(x: Any) -> Any:
+            others = np.clip(np.asarray(x)[..., 0] * agents - scores, 0.0, last)
+            others = np.broadcast_to(others, (*np.shape(x)[:-3], agents, len(scores)))
+            below = np.minimum(others.astype(int), max(last - 1, 0))
+            low, high = table[who, which, below], table[who, which, np.minimum(below + 1, last)]
+            return low + (others - below) * (high - low)
+
+        influence = np.broadcast_to(scores[:, None], (agents, len(scores), 1))
+        slope = float(np.abs(np.diff(table, axis=-1)).max(initial=0.0)) * agents
+        edge = (float(table.min()) - 1e-9, float(table.max()) + 1e-9)
+        return AggregativeGame(influence, reward, slope, bounds=edge, elementwise=False)

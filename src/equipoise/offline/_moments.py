@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache, reduce
-from itertools import combinations
+from itertools import combinations, product
 from math import comb
 from typing import Any
 
@@ -81,8 +81,8 @@ def raw_features(
 ) -> None:
     """Fill `out[:, 1:]` with the raw features of the rows `order` of (N, rows) moves."""
     column = 1
-    for group, product in _lookups(design, count):
-        table = _table(count, len(group), product, out.dtype.str)
+    for group, multiplied in _lookups(design, count):
+        table = _table(count, len(group), multiplied, out.dtype.str)
         code = moves[group[0]].astype(np.uint16 if len(table) <= 65536 else np.intp)
         for j in group[1:]:
             code *= count
@@ -97,10 +97,10 @@ def raw_features(
 
 
 @cache
-def _table(count: int, size: int, product: bool, dtype: str) -> np.ndarray:
+def _table(count: int, size: int, multiplied: bool, dtype: str) -> np.ndarray:
     """Indicators of the digits of every code, multiplied with each other or side by side."""
     single = np.eye(count, count - 1, dtype=dtype)
-    if product:
+    if multiplied:
         return reduce(np.kron, [single] * size)
     digits = np.indices((count,) * size).reshape(size, -1)
     return np.concatenate([single[digit] for digit in digits], 1)
@@ -151,21 +151,25 @@ def to_orthonormal(design: Design, bases: np.ndarray) -> sparse.csr_array:
     starts = dict(zip(design.groups, design.offsets(moves)[:-1], strict=True))
     starts[()] = 0
     rows, columns, values = [np.zeros(1, int)], [np.zeros(1, int)], [np.ones(1)]
-    for group in design.groups:
-        for size in range(len(group) + 1):
-            for subset in combinations(group, size):
-                block = np.ones((1, 1))
-                for j in group:
-                    last = bases[j, -1]
-                    factor = bases[j, :-1] - last if j in subset else last[None]
-                    block = np.kron(block, factor)
-                r, c = np.indices(block.shape)
-                rows.append((r + starts[subset]).ravel())
-                columns.append((c + starts[group]).ravel())
-                values.append(block.ravel())
-    size = design.columns(moves)
+    inner, last = bases[:, :-1] - bases[:, -1:], bases[:, -1:]
+    for size in sorted({len(group) for group in design.groups}):
+        same = [group for group in design.groups if len(group) == size]
+        members, first = np.array(same), np.array([starts[group] for group in same])
+        for kept in product((False, True), repeat=size):
+            block = np.ones((len(same), 1, 1))
+            for place, inside in enumerate(kept):
+                factor = (inner if inside else last)[members[:, place]]
+                block = block[:, :, None, :, None] * factor[:, None, :, None, :]
+                high, wide = block.shape[1] * block.shape[2], block.shape[3] * block.shape[4]
+                block = block.reshape(len(same), high, wide)
+            subset = [starts[tuple(j for j, k in zip(g, kept, strict=True) if k)] for g in same]
+            r, c = np.indices(block.shape[1:])
+            rows.append((np.array(subset)[:, None, None] + r).ravel())
+            columns.append((first[:, None, None] + c).ravel())
+            values.append(block.ravel())
+    count = design.columns(moves)
     entries = (np.concatenate(values), (np.concatenate(rows), np.concatenate(columns)))
-    return sparse.csr_array(entries, shape=(size, size))
+    return sparse.csr_array(entries, shape=(count, count))
 
 
 def group_tables(design: Design, coefficients: np.ndarray, bases: np.ndarray) -> list[np.ndarray]:

@@ -1,22 +1,28 @@
 """Which interaction rank a log supports: held-out error of each, and the smallest that fits."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from equipoise.core import checks
+from equipoise.core import InputError, checks
 from equipoise.core.randomness import as_key
+from equipoise.offline._aggregate import aggregate_note, fit_aggregate, scores_of
 from equipoise.offline._coverage import count_moves, sizes_of
 from equipoise.offline._fit import neighbour_sets, too_large
-from equipoise.offline._joint import fit_joint, joint_code, joint_kind, joint_table
-from equipoise.offline._least_squares import bases_of, cells_of, coefficients, evidence
+from equipoise.offline._joint import KINDS, joint_kind, predict_joint
+from equipoise.offline._least_squares import (
+    bases_of,
+    cells_of,
+    evidence,
+    orders_of,
+    penalties_of,
+)
 from equipoise.offline._log import Log
-from equipoise.offline._moments import Design, Moments, add_agent, columns_of
+from equipoise.offline._moments import Design, Moments, add_agent, columns_of, to_orthonormal
 from equipoise.offline.parameters import TOO_LITTLE
 
 #: Ranks whose sums, of one agent and all folds, take more bytes than this are not tried.
@@ -96,7 +102,8 @@ class RankSelection:
         error, spread = float(self.errors[at]), float(self.standard_errors[at])
         if error + 2 * spread < 1.0:
             return ""
-        for rank, rows in list(zip(self.ranks, self.samples_per_parameter, strict=True))[at + 1 :]:
+        first = at + 1 if isinstance(self.chosen, int) else 0
+        for rank, rows in list(zip(self.ranks, self.samples_per_parameter, strict=True))[first:]:
             if rows < TOO_LITTLE or (rank in self.notes and np.isfinite(rows)):
                 reason = self.notes.get(rank, f"has {rows:.2g} samples per parameter")
                 return (
@@ -130,7 +137,8 @@ def select_rank(
         log: The log.
         ranks: What is tried.
         joint: Whether a critic of all moves is tried too: a table where it is small enough,
-            otherwise a network, trained once on all folds but one. "table" or "mlp" say which.
+            otherwise kernel regression. "table", "kernel" or "mlp" (a network, trained once on
+            all folds but one) say which.
             There is none for logs with local states.
         neighbours: As for `fit`; screening tests pairs alone, whatever ranks are tried.
         folds: Number of parts that rows are split into at random.
@@ -153,12 +161,25 @@ def select_rank(
     return plan.choose(np.array([plan.errors(step) for step in range(plan.steps)]))
 
 
+@dataclass(frozen=True)
+class Entry:
+    """A class of K-IR rewards that is compared: designs of all agents, and situations of rows."""
+
+    designs: list[Design]
+    #: (samples,): the situation of each row, and how many there are.
+    where: np.ndarray
+    situations: int
+
+
 class Comparison:
     """What cross-validation computes, cut into steps of which each has a row of errors.
 
-    A step is a rank and an agent whose rewards are predicted, or the joint critic. Steps do not
-    depend on each other, so that a run can stop after any of them and go on later. The arguments
-    are those of `select_rank`.
+    A step is a class of K-IR rewards and an agent whose rewards are predicted, or an aggregate or
+    the joint critic for all of them. Steps do not depend on each other, so that a run can stop
+    after any of them and go on later. The arguments are those of `select_rank`; in addition,
+    `aggregates` are tried, with `sparse` the terms of screened neighbours alone (or of everybody,
+    where fewer were asked for), and with `halves` terms that differ between the first and the
+    second half of the rows. `judges` is the largest number of agents whose errors are averaged.
     """
 
     def __init__(
@@ -170,149 +191,241 @@ class Comparison:
         folds: int,
         key: Any,
         largest: int = 800,
+        *,
+        aggregates: Sequence[str] = (),
+        sparse: bool = False,
+        halves: bool = False,
+        judges: int | None = None,
     ):
         situations, moves = self.size = sizes_of(log)
         self.log, self.folds = log, checks.check_count("folds", folds, 2)
         largest = checks.check_count("largest", largest)
-        if log.samples < 2 * folds:
-            raise ValueError(f"log: expected at least {2 * folds} rows, found {log.samples}")
+        groups = groups_of(log)
+        if groups.max() + 1 < 2 * folds:
+            found = f"{groups.max() + 1} {'rows' if log.episodes is None else 'episodes'}"
+            raise InputError("log", f"at least {2 * folds} rows", found)
         tried = sorted({checks.check_count("ranks", k) for k in ranks})
         if not tried:
             raise ValueError("ranks: expected at least one, found none")
         self.key = as_key(key)
         rng = np.random.default_rng(np.asarray(jax.random.key_data(self.key)))
         #: (samples,): the fold of each row and its situation; (agents, samples): its moves.
-        self.fold = rng.permutation(log.samples) % folds
+        self.fold = (rng.permutation(groups.max() + 1) % folds)[groups]
         self.situations, self.by_agent = log.situations, np.ascontiguousarray(log.moves.T)
-        #: The neighbours of each agent.
-        self.sets = neighbour_sets(neighbours, log)
-        counts = count_moves(self.situations, self.by_agent, situations, moves)
-        #: Designs of all agents, for every rank that is tried; and why others are not.
-        self.designs: dict[int, list[Design]] = {}
+        #: The neighbours of each agent: those that were asked for, and those that a test finds.
+        self.sets, self.screened = neighbour_sets(neighbours, log), None
+        self._counts = count_moves(self.situations, self.by_agent, situations, moves)
+        #: What is compared of K-IR rewards, by name, and why others are not.
+        self.entries: dict[int | str, Entry] = {}
         self.notes: dict[int | str, str] = {}
         self.rows_per_parameter: dict[int | str, float] = {}
-        self._ridges: dict[int, dict[int, float]] = {}
+        self._ridges: dict[int | str, dict[int, float]] = {}
+        self._known: dict[int, np.ndarray] = {}
+        self._largest, least = largest, isinstance(neighbours, str)
         for rank in tried:
-            columns = max(columns_of(len(own), rank, moves) for own in self.sets)
-            size = 8.0 * folds * situations * moves * (columns + 1) ** 2
-            # Who is not found by a test on few rows may matter still: a term takes K - 1 others.
-            least = rank - 1 if isinstance(neighbours, str) else 0
-            fewest = [columns_of(max(len(own), least), rank, moves) for own in self.sets]
-            ratios = (counts / np.array(fewest)[:, None])[counts > 0]
-            self.rows_per_parameter[rank] = float(np.median(ratios))
-            if rank > log.agents:
-                self.notes[rank] = f"not tried: more than the {log.agents} agents"
-                self.rows_per_parameter[rank] = np.inf
-            elif columns > largest:
-                self.notes[rank] = f"not tried: {columns} features, more than largest={largest}"
-            elif size > LARGEST_SUMS:
-                self.notes[rank] = (
-                    f"not tried: {size / 1e9:.0f} GB of sums, more than {LARGEST_SUMS / 1e9:g}"
-                )
-            elif too_large(log, self.sets, rank):
-                self.notes[rank] = "not tried: a fit of all agents would take too much memory"
+            self._add(rank, rank, self.sets, least)
+        names: list[int | str] = list(tried)
+        everybody, word, others = neighbour_sets("all", log), "", self.sets
+        if sparse and self.sets == everybody and log.agents > 3:
+            self.screened, word = neighbour_sets("screen", log), "sparse"
+            others = self.screened
+        elif sparse:
+            word, others = "dense", everybody
+        for rank in tried if others != self.sets else ():
+            few = columns_of(max(map(len, others)), rank, moves) <= largest or word == "sparse"
+            if 1 < rank <= log.agents and few and max(map(len, others)) >= rank - 1:
+                names.append(f"{rank} {word}")
+                self._add(names[-1], rank, others, word == "sparse")
+        if halves and log.samples > 1:
+            number = np.unique(groups, return_index=True)[1][groups]
+            late = (number >= np.median(number)).astype(np.int64)
+            for rank in tried[:2]:
+                if rank in self.entries:
+                    names.append(f"{rank} by halves")
+                    self._add(names[-1], rank, self.sets, least, self.situations * 2 + late)
+        self.aggregates = []
+        for kind in aggregates:
+            names.append(kind)
+            if note := aggregate_note(log, kind):
+                self.notes[kind] = note
             else:
-                self.designs[rank] = [Design.of(own, rank) for own in self.sets]
+                self.aggregates.append(kind)
         self.joint = joint if log.states is None else False
-        self.names: tuple[int | str, ...] = (*tried, *(["joint"] if self.joint else []))
+        self.names: tuple[int | str, ...] = (*names, *(["joint"] if self.joint else []))
         # As many agents are judged by as the time for the largest design allows.
-        columns = [d.columns(moves) for designs in self.designs.values() for d in designs]
+        columns = [d.columns(moves) for entry in self.entries.values() for d in entry.designs]
         most = max(columns, default=1)
         work = folds * situations * moves * most**3 / 3 + log.samples * most**2
         count = min(log.agents, max(FEWEST_JUDGES, int(WORK // work)))
+        count = count if judges is None else min(count, judges)
         self.judges = np.linspace(0, log.agents - 1, count).round().astype(int)
+
+    def _add(
+        self,
+        name: int | str,
+        rank: int,
+        sets: list[tuple[int, ...]],
+        tested: bool,
+        where: np.ndarray | None = None,
+    ) -> None:
+        """Add a class of K-IR rewards, or the reason why it is not tried."""
+        log, (situations, moves) = self.log, self.size
+        situations *= 1 if where is None else 2
+        columns = max(columns_of(len(own), rank, moves) for own in sets)
+        size = 8.0 * self.folds * situations * moves * (columns + 1) ** 2
+        # Who is not found by a test on few rows may matter still: a term takes K - 1 others.
+        least = rank - 1 if tested else 0
+        fewest = [columns_of(max(len(own), least), rank, moves) for own in sets]
+        ratios = (self._counts / np.array(fewest)[:, None])[self._counts > 0]
+        self.rows_per_parameter[name] = float(np.median(ratios))
+        if rank > log.agents:
+            self.notes[name] = f"not tried: more than the {log.agents} agents"
+            self.rows_per_parameter[name] = np.inf
+        elif columns > self._largest:
+            self.notes[name] = f"not tried: {columns} features, more than largest={self._largest}"
+        elif size > LARGEST_SUMS:
+            self.notes[name] = (
+                f"not tried: {size / 1e9:.0f} GB of sums, more than {LARGEST_SUMS / 1e9:g}"
+            )
+        elif too_large(log, sets, rank):
+            self.notes[name] = "not tried: a fit of all agents would take too much memory"
+        else:
+            designs = [Design.of(own, rank) for own in sets]
+            self.entries[name] = Entry(
+                designs, self.situations if where is None else where, situations
+            )
 
     @property
     def steps(self) -> int:
         """How many steps there are."""
-        return len(self.designs) * len(self.judges) + bool(self.joint)
+        return len(self.entries) * len(self.judges) + len(self.aggregates) + bool(self.joint)
 
     def errors(self, step: int) -> np.ndarray:
         """(folds,): the held-out errors of a step; NaN for folds that were left out."""
         at, which = divmod(step, len(self.judges))
-        if at == len(self.designs):
-            return self._joint_errors()
-        rank = list(self.designs)[at]
-        agent = int(self.judges[which])
-        folded = self._moments(self.designs[rank], agent)
-        total = _sum(folded)
-        left = [_held_out(total.minus(held), held, self._ridge(rank)) for held in folded]
-        sums = total.sums[0].sum(0)
-        mean, square = sums[[0, -1], -1] / sums[0, 0]
-        return np.array(left) / max(float(square - mean**2), 1e-300)
+        if at >= len(self.entries):
+            number = step - len(self.entries) * len(self.judges)
+            if number == len(self.aggregates):
+                return self._joint_errors()
+            return self._aggregate_errors(self.aggregates[number])
+        name = list(self.entries)[at]
+        entry, agent = self.entries[name], int(self.judges[which])
+        sums = self._sums(entry, agent)
+        left = _held_out(sums, entry.designs[agent], self._bases(entry), self._ridge(name))
+        total = sums.sum((0, 1))
+        mean, square = total[[0, -1], -1] / total[0, 0]
+        return left / max(float(square - mean**2), 1e-300)
 
-    def choose(self, errors: np.ndarray) -> RankSelection:
-        """The choice, from the errors (steps, folds) of all steps."""
-        count = len(self.designs) * len(self.judges)
-        by_rank = errors[:count].reshape(len(self.designs), len(self.judges), self.folds).mean(1)
-        found: dict[int | str, np.ndarray] = dict(zip(self.designs, by_rank, strict=True))
+    def by_fold(self, errors: np.ndarray) -> dict[int | str, np.ndarray]:
+        """The errors of each class that was tried, fold by fold, from those of all steps."""
+        count = len(self.entries) * len(self.judges)
+        shape = (len(self.entries), len(self.judges), self.folds)
+        found = dict(zip(self.entries, errors[:count].reshape(shape).mean(1), strict=True))
+        found |= dict(zip(self.aggregates, errors[count:], strict=False))
         if self.joint:
             found["joint"] = errors[-1][~np.isnan(errors[-1])]
-        missing = np.array([np.nan])
-        own = [found.get(name, missing) for name in self.names]
-        mean, spread = (np.array([f(e) for e in own]) for f in (np.mean, _standard_error))
+        return found
+
+    def choose(
+        self, errors: np.ndarray, names: Sequence[int | str] | None = None, chosen: Any = None
+    ) -> RankSelection:
+        """The choice, from the errors (steps, folds) of all steps; of some classes alone."""
+        found, missing = self.by_fold(errors), np.array([np.nan])
+        names = self.names if names is None else tuple(names)
+        own = [found.get(name, missing) for name in names]
+        mean, spread = (np.array([f(e) for e in own]) for f in (np.mean, standard_error))
         best = int(np.nanargmin(mean))
         within = mean <= max(mean[best] + spread[best], ROUNDING)
-        constant = _constant_errors(self.log, self.fold, self.folds, self.judges)
+        constant = self.constant_errors
         leads = [constant[: len(e)] - e for e in own]
         return RankSelection(
-            self.names,
-            *(mean, spread, self.names[int(np.argmax(within))], self.notes, self.judges),
-            np.array([self.rows_per_parameter.get(name, np.nan) for name in self.names]),
-            *(np.array([f(lead) for lead in leads]) for f in (np.mean, _standard_error)),
+            tuple(names),
+            *(mean, spread, names[int(np.argmax(within))] if chosen is None else chosen),
+            *({k: v for k, v in self.notes.items() if k in names}, self.judges),
+            np.array([self.rows_per_parameter.get(name, np.nan) for name in names]),
+            *(np.array([f(lead) for lead in leads]) for f in (np.mean, standard_error)),
         )
 
     @cached_property
-    def _parts(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """The rows of each fold, and how often each move was made in them."""
-        parts = [np.flatnonzero(self.fold == f) for f in range(self.folds)]
-        where, by_agent = self.situations, self.by_agent
-        return [(r, count_moves(where[r], by_agent[:, r], *self.size)) for r in parts]
+    def constant_errors(self) -> np.ndarray:
+        """(folds,): held-out errors of the mean reward of each situation."""
+        return _constant_errors(self.log, self.fold, self.folds, self.judges)
 
-    def _moments(self, designs: list[Design], agent: int) -> list[Moments]:
-        """Those of one agent, fold by fold."""
-        reward, found = _centred(self.log, agent), []
-        for rows, count in self._parts:
-            part = Moments.empty([designs[agent]], [agent], self.log.agents, *self.size)
-            part.counts[:] = count
-            moves = self.by_agent[:, rows]
-            add_agent(part, 0, self.situations[rows], moves, reward[rows], np.float64)
-            found.append(part)
-        return found
+    @cached_property
+    def _parts(self) -> list[np.ndarray]:
+        """The rows of each fold."""
+        return [np.flatnonzero(self.fold == f) for f in range(self.folds)]
 
-    def _ridge(self, rank: int) -> dict[int, float]:
-        """The penalties of a rank, from all folds but the first; computed once."""
-        if rank not in self._ridges:
-            designs = self.designs[rank]
-            columns = max(design.columns(self.size[1]) for design in designs)
-            cells = []
+    def _sums(self, entry: Entry, agent: int) -> np.ndarray:
+        """(folds, cells, columns + 1, columns + 1): moments of one agent, fold by fold."""
+        reward, size = _centred(self.log, agent), (entry.situations, self.size[1])
+        found = []
+        for rows in self._parts:
+            part = Moments.empty([entry.designs[agent]], [agent], self.log.agents, *size)
+            where, by_agent = entry.where[rows], self.by_agent[:, rows]
+            add_agent(part, 0, where, by_agent, reward[rows], np.float64)
+            found.append(part.sums[0])
+        return np.stack(found)
+
+    def _bases(self, entry: Entry) -> np.ndarray:
+        """Those of all rows, which serve all folds: they say what a penalty means, no more."""
+        if entry.situations not in self._known:
+            counts = count_moves(entry.where, self.by_agent, entry.situations, self.size[1])
+            self._known[entry.situations] = bases_of(counts)
+        return self._known[entry.situations]
+
+    def _ridge(self, name: int | str) -> dict[int, float]:
+        """The penalties of a class, from all folds but the first; computed once."""
+        if name not in self._ridges:
+            entry, rank = self.entries[name], int(str(name).split()[0])
+            columns = max(design.columns(self.size[1]) for design in entry.designs)
+            cells, size = [], (entry.situations, self.size[1])
             for i in _evidence_agents(self.log.agents, columns) if rank > 1 else ():
-                train = _sum(self._moments(designs, int(i))[1:])
-                cells.append(cells_of(train, 0, bases_of(train.counts)))
-            self._ridges[rank] = evidence(cells, rank) if rank > 1 else {}
-        return self._ridges[rank]
+                design, agent = entry.designs[i], int(i)
+                train = Moments.empty([design], [agent], self.log.agents, *size)
+                train.sums[0][:] = self._sums(entry, agent)[1:].sum(0)
+                cells.append(cells_of(train, 0, self._bases(entry)))
+            self._ridges[name] = evidence(cells, rank) if rank > 1 else {}
+        return self._ridges[name]
+
+    def _aggregate_errors(self, kind: str) -> np.ndarray:
+        """(folds,): those of tables of own move by aggregate."""
+        log, judges = self.log, self.judges
+        scores, grid = scores_of(log, kind)
+        where, moves, rewards = self.situations, log.moves, np.asarray(log.rewards, np.float64)
+        variance, errors = np.maximum(rewards.var(0)[judges], 1e-300), np.empty(self.folds)
+        for f, rows in enumerate(self._parts):
+            train = np.flatnonzero(self.fold != f)
+            given = (where[train], moves[train], rewards[train], self.size, scores, grid)
+            predicted = fit_aggregate(*given)[0].rewards(where[rows], moves[rows])
+            left = ((rewards[rows] - predicted) ** 2).mean(0)[judges] / variance
+            errors[f] = left.mean()
+        return errors
 
     def _joint_errors(self) -> np.ndarray:
         """(folds,): those of the joint critic; of a network, of the first fold alone."""
-        if self.joint not in (True, "table", "mlp"):
-            raise ValueError(f"joint: expected a bool, 'table' or 'mlp', found {self.joint!r}")
+        if self.joint not in (True, *KINDS):
+            expected = f"a bool or one of {', '.join(KINDS)}"
+            raise InputError("joint", expected, repr(self.joint))
         log, kind = self.log, joint_kind(self.log, "auto" if self.joint is True else self.joint)
         variance = np.maximum(log.rewards.var(0, dtype=np.float64), 1e-300)
-        errors = np.full(self.folds, np.nan)
-        for f in range(self.folds if kind == "table" else 1):
+        errors, setting = np.full(self.folds, np.nan), list[Any]()
+        for f in range(1 if kind == "mlp" else self.folds):
             held, train = log.take(self.fold == f), log.take(self.fold != f)
-            if kind == "table":
-                predicted = joint_table(train)[held.contexts, joint_code(held)]
-            else:
-                network = fit_joint(train, kind="mlp", key=self.key).rewards
-                inputs = jnp.asarray(held.contexts, jnp.int32), jnp.asarray(held.actions, jnp.int32)
-                predicted = np.asarray(network(*inputs))
+            predicted = predict_joint(train, held, kind, self.key, setting)
             left = ((held.rewards - predicted) ** 2).mean(0) / variance
             errors[f] = left[self.judges].mean()
         return errors
 
 
-def _standard_error(values: np.ndarray) -> float:
+def groups_of(log: Log) -> np.ndarray:
+    """(samples,): rows of an episode, or every row, are a group, numbered from 0."""
+    if log.episodes is None:
+        return np.arange(log.samples)
+    return np.unique(log.episodes, return_inverse=True)[1]
+
+
+def standard_error(values: np.ndarray) -> float:
     return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
 
 
@@ -342,32 +455,42 @@ def _centred(log: Log, i: int) -> np.ndarray:
 
 
 def _evidence_agents(agents: int, columns: int) -> np.ndarray:
-    """Agents whose logs decide the penalties: fewer where each takes long, but two at least.
-
-    >>> _evidence_agents(20, 100).tolist(), _evidence_agents(20, 2000).tolist()
-    ([0, 3, 5, 8, 11, 14, 16, 19], [0, 19])
-    """
+    """Agents whose logs decide the penalties: fewer where each takes long, but two at least."""
     count = round(EVIDENCE_AGENTS * min(1.0, (EVIDENCE_COLUMNS / columns) ** 2))
     return np.unique(np.linspace(0, agents - 1, max(2, count)).round().astype(int))
 
 
-def _held_out(train: Moments, held: Moments, ridge: dict[int, float]) -> float:
-    """Mean squared error on the rows of `held` of the fit to `train`, from their moments."""
-    cells = cells_of(train, 0, bases_of(train.counts))
-    fitted = coefficients(cells, ridge)
-    moves, sums = held.moves, held.sums[0]
-    squares = 0.0
-    for at, own in enumerate(fitted):
-        weights = np.append(cells.to_raw[at // moves] @ own, -1.0)
-        squares += float(weights @ sums[at] @ weights)
-    return max(squares, 0.0) / max(float(sums[:, 0, 0].sum()), 1.0)
+def _held_out(
+    sums: np.ndarray, design: Design, bases: np.ndarray, ridge: dict[int, float]
+) -> np.ndarray:
+    """(folds,): mean squared errors of the fits to all folds but one, from their moments."""
+    folds, cells, size, _ = sums.shape
+    columns, orders = size - 1, orders_of(design, bases.shape[2])
+    penalty = penalties_of(orders, ridge)
+    errors = np.zeros(folds)
+    for s in range(len(bases)):
+        turn = np.eye(size)
+        turn[:columns, :columns] = to_orthonormal(design, bases[s]).toarray()
+        own = slice(s * (cells // len(bases)), (s + 1) * (cells // len(bases)))
+        held = turn.T @ sums[:, own] @ turn
+        train = held.sum(0) - held
+        rows = train[..., 0, 0].sum(1)
+        mean = (train[..., 0, -1].sum(1) / np.maximum(rows, 1.0))[:, None]
+        gram = train[..., :columns, :columns].copy()
+        gram[..., np.arange(columns), np.arange(columns)] += penalty
+        target = train[..., :columns, -1] - mean[..., None] * train[..., :columns, 0]
+        weights = _solved(gram, target)
+        weights[..., 0] += mean
+        full = np.concatenate([weights, np.full((*weights.shape[:-1], 1), -1.0)], -1)
+        errors += np.einsum("fcp,fcpq,fcq->f", full, held, full)
+    return np.maximum(errors, 0.0) / np.maximum(sums[..., 0, 0].sum(1), 1.0)
 
 
-def _sum(parts: list[Moments]) -> Moments:
-    """One after the other, so that no more than the total is held beside them."""
-    total = parts[0]
-    sums, counts = total.sums[0].copy(), total.counts.copy()
-    for part in parts[1:]:
-        sums += part.sums[0]
-        counts += part.counts
-    return replace(total, sums=[sums], counts=counts)
+def _solved(gram: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """Solutions after one step of refinement: columns may nearly agree."""
+    try:
+        weights = np.linalg.solve(gram, target[..., None])
+        rest = target[..., None] - gram @ weights
+        return (weights + np.linalg.solve(gram, rest))[..., 0]
+    except np.linalg.LinAlgError:
+        return (np.linalg.pinv(gram, hermitian=True) @ target[..., None])[..., 0]

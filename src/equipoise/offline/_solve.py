@@ -14,21 +14,23 @@ from equipoise.certificates import TableCertificate, certify
 from equipoise.core import InputError, Outcome, Solution, Status, checks
 from equipoise.games import ContextualGame, DecoupledMarkovGame, Mixture
 from equipoise.offline import parameters as defaults
+from equipoise.offline._aggregate import Aggregate
 from equipoise.offline._coverage import normalised
 from equipoise.offline._critics import MonteCarloCritic, TermRewards
 from equipoise.offline._gap import estimate_gap
 from equipoise.offline._joint import SampledCritic
-from equipoise.offline._log import Log
 from equipoise.offline._model import Model
 from equipoise.offline._select import RankSelection
 from equipoise.offline.parameters import Parameters
 from equipoise.offline.theory import chi_squared
 from equipoise.solvers.no_regret import STEPS, Critic, Dynamics, ExactCritic, iterate
 
+#: What a certificate is of that says nothing about the game that was logged.
+IN_MODEL = "in the fitted model"
+
 
 def solve(
     model: Model | ContextualGame | DecoupledMarkovGame,
-    log: Log | None = None,
     *,
     selection: RankSelection | None = None,
     behaviour: Any = None,
@@ -39,7 +41,6 @@ def solve(
     step: float | None = None,
     strength: float | None = None,
     simulations: int = 256,
-    bootstrap: int = 0,
     divergence: float = 1.0,
     force: bool = False,
     key: Any = 0,
@@ -48,7 +49,6 @@ def solve(
 
     Args:
         model: What `fit` returns; or a game, with the `behaviour` policy to stay near.
-        log: The log that the model was fitted to; needed for the bootstrap only.
         selection: What `select_rank` returned, where it chose the model's rank: if the log does
             not support its choice (`selection.doubt`), there is too little data; if no rank
             beats a constant (`selection.nothing`), nothing is learned. A rank of one's own is
@@ -61,16 +61,14 @@ def solve(
         step: Eta, how far one iteration goes.
         strength: Lambda, how much staying near the behaviour counts.
         simulations: Simulated samples per iteration of Monte-Carlo critics.
-        bootstrap: How many resampled logs the interval of the estimated gap comes from; 0 for
-            no interval.
         divergence: The C of Theorem 2, up to which deviations count as on the log's support.
         force: Whether to go on where there is too little data for it, or nothing to learn.
-        key: Randomness of Monte-Carlo critics and of the bootstrap.
+        key: Randomness of Monte-Carlo critics.
 
     Returns a `Solution` whose policy is a `Mixture` and whose certificate is that of the *model*:
     `gains` are exact there, and nothing is proven about the game that was logged.
     `stats["gap"]` (see `GapEstimate.to_plain`) says what of the gap is on and off the log's
-    support, and with `bootstrap` where it lies over resampled logs. The status is "learned";
+    support. The status is "learned";
     "refused" where the log has too few rows per parameter or leaves the selected rank in doubt;
     or "nothing learned" where no rank beats a constant. Then the policy is the behaviour policy,
     and the message says what to change. No tolerance is asked for, so that `status.solved` is
@@ -81,7 +79,7 @@ def solve(
     >>> import equipoise as eq
     >>> game = eq.games.families.polymatrix(agents=5, actions=3).sample(key=0)
     >>> log = eq.offline.collect(game, "uniform", samples=5_000, key=1)
-    >>> solution = eq.offline.solve(eq.offline.fit(log, rank=2), log)
+    >>> solution = eq.offline.solve(eq.offline.fit(log, rank=2))
     >>> true_gap = eq.certify(game, solution.policy).max_gain
     >>> bool(true_gap < eq.certify(game, game.uniform_policy()).max_gain / 2)
     True
@@ -92,11 +90,11 @@ def solve(
         raise ValueError(f"critic: expected 'exact' or 'monte-carlo', found {critic!r}")
     fitted = model if isinstance(model, Model) else None
     game: Any = model if fitted is None else fitted.game
-    markov = isinstance(game, DecoupledMarkovGame)
     own = _behaviour(fitted, game, behaviour)
+    markov = own.ndim == 5
     nu = own if markov else own[:, None, :, None, :]
-    played = own if fitted is None else fitted.behaviour
-    available = np.asarray((played > 0).any(0) if game is None else game.action_mask)
+    played = nu if fitted is None else fitted.behaviour.reshape(nu.shape)
+    available = np.asarray((played > 0).any((0, 1, 3)) if game is None else game.action_mask)
     asked = {"iterations": iterations, "step": step, "strength": strength}
     chosen = _parameters(fitted, game, nu, parameters, asked)
     judge = _critic(fitted, game, nu, critic, checks.check_count("simulations", simulations))
@@ -125,12 +123,13 @@ def solve(
     if fitted is not None:
         stats["samples_per_parameter"] = fitted.samples_per_parameter
     if game is None:
-        certificate = _sampled_certificate(fitted, mixture, q, value)
+        exact = isinstance(fitted, Model) and isinstance(fitted.rewards, Aggregate)
+        certificate = _sampled_certificate(fitted, mixture, q, value, exact)
     else:
         certificate = certify(game, mixture)
         certificate = certificate if fitted is None else in_model(certificate)
-        options = {"log": log, "bootstrap": bootstrap, "divergence": divergence, "key": key}
-        stats["gap"] = estimate_gap(model, mixture, behaviour=own, **options).to_plain()
+        estimate = estimate_gap(model, mixture, behaviour=own, divergence=divergence)
+        stats["gap"] = estimate.to_plain()
     name = Outcome.LEARNED
     message = (
         f"mixture of {len(policies)} policies with a largest gain of "
@@ -149,9 +148,33 @@ def solve(
     return Solution(mixture, np.asarray(certificate.value), certificate, status, stats=stats)
 
 
+def iterates(
+    model: Model,
+    key: Any,
+    *,
+    iterations: int | None = None,
+    step: float | None = None,
+    strength: float | None = None,
+    nearer: float = 1.0,
+) -> np.ndarray:
+    """All iterates (T, contexts, horizon, agents, states, actions) in a fitted model.
+
+    The strength is `nearer` times what it would be.
+    """
+    own = model.behaviour
+    nu = own if own.ndim == 5 else own[:, None, :, None, :]
+    asked = {"iterations": iterations, "step": step, "strength": strength}
+    chosen = _parameters(model, model.game, nu, None, asked)
+    judge = _critic(model, model.game, nu, "exact", 1)
+    options = {"regulariser": "chi-squared", "key": key}
+    given = (chosen.step, nearer * chosen.strength, chosen.iterations)
+    options |= dict(zip(("step", "strength", "iterations"), given, strict=True))
+    return iterate(judge, nu, **options)[0]
+
+
 def in_model(certificate: TableCertificate) -> TableCertificate:
     """A certificate of a fitted model: of the game that was logged, it proves nothing."""
-    method = f"{certificate.method}, in the fitted model"
+    method = f"{certificate.method}, {IN_MODEL}"
     return replace(certificate, method=method, upper=np.full_like(certificate.gains, np.inf))
 
 
@@ -176,6 +199,8 @@ def _critic(
     fitted: Model | None, game: Any, behaviour: np.ndarray, critic: str, simulations: int
 ) -> Critic:
     if fitted is not None and game is None:
+        if isinstance(fitted.rewards, Aggregate):
+            return ExactCritic(fitted.dynamics, fitted.rewards, None, None)
         return SampledCritic(fitted.rewards, simulations)
     if critic == "exact":
         return ExactCritic.of(game)
@@ -216,13 +241,21 @@ def _parameters(
 
 
 def _sampled_certificate(
-    model: Any, mixture: Mixture, q: np.ndarray, value: np.ndarray
+    model: Any, mixture: Mixture, q: np.ndarray, value: np.ndarray, exact: bool
 ) -> TableCertificate:
-    """Gains in a joint network, from the critic's own samples."""
+    """Gains in a model without a game: in a network, from the critic's own samples."""
     chances = model.context_probabilities
-    best = np.einsum("c,cn->n", chances, q[:, 0, :, 0].max(-1))
-    values = np.einsum("c,cn->n", chances, value[:, 0, :, 0])
-    method = "best action against the critic's own samples of the mixture"
+    network = model.dynamics is None
+    first = np.ones((q.shape[0], q.shape[2], 1)) if network else model.dynamics.initial
+    shape = (q.shape[0], 1, *q.shape[2:])
+    played = (model.behaviour.reshape(shape) > 0).any((0, 1), keepdims=True)[:, 0]
+    best = np.einsum("c,cns,cns->n", chances, first, np.where(played, q[:, 0], -np.inf).max(-1))
+    values = np.einsum("c,cns,cns->n", chances, first, value[:, 0])
+    method = (
+        f"best action against the mixture, {IN_MODEL}"
+        if exact
+        else "best action against the critic's own samples of the mixture"
+    )
     concept = "cce" if len(mixture) > 1 else "nash"
     unproven = np.full_like(best, np.inf)
     return TableCertificate(best - values, unproven, values, method, concept)

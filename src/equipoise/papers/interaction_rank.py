@@ -23,6 +23,7 @@ import numpy as np
 
 from equipoise import offline
 from equipoise.certificates import certify
+from equipoise.core import InputError
 from equipoise.games import families
 from equipoise.papers._drawing import draw_band, finish, make_panels
 from equipoise.runs import Record, Table
@@ -98,7 +99,7 @@ def run(config: Config, key: int = 0) -> Record:
     rows: list[dict[str, Any]] = []
     for panel in config.panels:
         if panel not in PANELS:
-            raise ValueError(f"panels: expected some of {PANELS}, found {panel!r}")
+            raise InputError("panels", f"some of {PANELS}", repr(panel))
         for seed in range(key, key + config.games):
             if panel == "strength":
                 rows += _strength(config, seed)

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.core import InputError
+
 #: Colours that colour-blind readers tell apart, on light and on dark pages (after Okabe and Ito).
 COLOURS = ("#2b8cc4", "#e08a00", "#00a878", "#c65d9c", "#d55e00", "#8a7fd1", "#7f8790")
 
@@ -42,7 +44,7 @@ def label(text: str) -> str:
 def name_ticks(axis: Any, count: int, names: Sequence[str] | None, argument: str) -> None:
     """Name rows, columns or actions, unless there are too many to read."""
     if names is not None and len(names) != count:
-        raise ValueError(f"{argument}: expected {count} names, found {len(names)}")
+        raise InputError(argument, f"{count} names", len(names))
     if names is None:
         names = [str(i) for i in range(count)]
     if count > 30:  # names would overlap
@@ -73,10 +75,10 @@ def fit_slope(rounds: Any, values: Any, start: float | None = None) -> tuple[flo
     """
     t, y = np.asarray(rounds, float), np.asarray(values, float)
     if t.ndim != 1 or t.shape != y.shape:
-        raise ValueError(f"values: expected one per round, {t.shape}; found {y.shape}")
+        raise InputError("values", f"one per round, {t.shape}", y.shape)
     used = (t >= (t.max() / 10 if start is None else start)) & (y > 0) & (t > 0)
     if used.sum() < 2:
-        raise ValueError(f"values: expected two positive ones to fit, found {used.sum()}")
+        raise InputError("values", "two positive ones to fit", used.sum())
     slope, offset = np.polyfit(np.log(t[used]), np.log(y[used]), 1)
     return float(slope), float(np.exp(offset))
 

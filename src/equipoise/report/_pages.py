@@ -70,7 +70,7 @@ _MEANINGS = {
     IN_MODEL: (
         "In the fitted model: an estimate. The gains are those in a model fitted to a log, not in "
         "the game itself, which is not known. A policy looks better in the model that it was "
-        "learned in than it is: the interval is that in models of resampled logs."
+        "learned in than it is: the interval is about the game, from rows it was not learned from."
     ),
 }
 
@@ -110,11 +110,15 @@ def compare(
         title or story.title or (f"Run: {runs[0].label}" if one else f"{len(runs)} runs compared"),
         story.lead or "Made from the run folders alone; everything is in this file.",
     )
+    if one and runs[0].record is not None and story.first:
+        page.section("Advice")
+        _add_table(page, runs[0].label, story.first, tables_of(runs[0].record)[story.first], story)
+        page.text(story.text)
     page.section("Result" if one else "Results")
     page.table(_overview(runs))
     _warn_of_versions(page, runs)
     _add_scalars(page, runs)
-    if story.text:
+    if story.text and not story.first:
         page.text(story.text)
     _add_certificates(page, runs)
     if one and runs[0].record is not None:
@@ -350,20 +354,25 @@ def _add_tables(page: Report, runs: Sequence[RunFolder], story: Story) -> None:
         for run in runs
         if run.record is not None
         for name, table in tables_of(run.record).items()
-        if table.rows
+        if table.rows and name != story.first
     ]
     if not found:
         return
     page.section("Tables")
     for run, name, table in found:
-        rows, note = table.rows, ""
-        if name in story.sorted_by:
-            place = list(table.columns).index(story.sorted_by[name])
-            rows = sorted(rows, key=lambda row: -row[place])
-        if len(rows) > _ROWS:
-            note = f" The first {_ROWS} of {len(rows):,} rows; the record holds all."
-        caption = story.captions.get(name, f"{run}: {name.replace('_', ' ')}.")
-        page.table(Table(table.columns, rows[:_ROWS]), caption=caption + note)
+        _add_table(page, run, name, table, story)
+
+
+def _add_table(page: Report, run: str, name: str, table: Table, story: Story) -> None:
+    """Add a table, its rows sorted and cut as the story of its record says."""
+    rows, note = table.rows, ""
+    if name in story.sorted_by:
+        place = list(table.columns).index(story.sorted_by[name])
+        rows = sorted(rows, key=lambda row: -row[place])
+    if len(rows) > _ROWS:
+        note = f" The first {_ROWS} of {len(rows):,} rows; the record holds all."
+    caption = story.captions.get(name, f"{run}: {name.replace('_', ' ')}.")
+    page.table(Table(table.columns, rows[:_ROWS]), caption=caption + note)
 
 
 def _add_settings(page: Report, runs: Sequence[RunFolder]) -> None:

@@ -38,8 +38,8 @@ def pictures_of(record: Record | None) -> list[Picture]:
     """
     if record is None:
         return []
-    drawers = (_payoff, _path, _policies, _values, _shares, _interactions, _equilibria)
-    drawers += (_aggregate, _design, _network)
+    drawers = (_payoff, _path, _policies, _values, _shares, _structure, _interactions)
+    drawers += (_equilibria, _aggregate, _design, _network)
     return [picture for draw in drawers for picture in draw(record)]
 
 
@@ -175,6 +175,19 @@ def _shares(record: Record) -> list[Picture]:
     actions = labels_of(record, "actions")
     figure = figures.policy_bars(shares, actions=actions, title="share of each type that plays it")
     return [Picture(figure, f"bars of the shares of each type that play each action. {told}")]
+
+
+def _structure(record: Record) -> list[Picture]:
+    stats = (record.solution or {}).get("stats", {})
+    found = stats.get("structure", record.scalars.get("structure"))
+    if found is None:
+        return []
+    tried = [one for one in found["classes"] if one["explained"] is not None]
+    told = "; ".join(f"{one['name']}: {one['explained']:.0%}" for one in tried)
+    bars = {"part of what can be explained": np.array([one["explained"] for one in tried])}
+    names = [one["name"] for one in tried]
+    figure = figures.policy_bars(bars, actions=names, title="what each class of rewards explains")
+    return [Picture(figure, f"bars of what each class explains. {told}", told)]
 
 
 def _interactions(record: Record) -> list[Picture]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.core import Solution
-from equipoise.report._tables import agents_of, format_value, player_names
+from equipoise.report._tables import agents_of, format_value, labels_of, player_names
 from equipoise.runs import Record, Table
 
 #: Networks of more nodes without positions are not drawn.
@@ -272,11 +272,10 @@ def tables_of(record: Record) -> dict[str, Table]:
     """
     stats = (record.solution or {}).get("stats", {})
     found = dict(record.tables)
-    if stats.get("ranks"):
-        names = ("rank", "error", "standard_error", "samples_per_parameter", "note")
-        rows = [tuple(one[name] for name in names) for one in stats["ranks"]]
-        heads = ("rank", "held-out error", "standard error", "samples per parameter", "note")
-        found["ranks"] = Table(heads, [(str(row[0]), *row[1:]) for row in rows])
+    if "earned" in stats and record.solution is not None:
+        found = {"advice": _advice(record, record.solution), **found}
+    if structure := stats.get("structure", record.scalars.get("structure")):
+        found["classes"] = _classes(structure)
     if stats.get("interactions"):
         rows = [
             (
@@ -308,3 +307,43 @@ def _agents(record: Record, solution: Any) -> Table:
     names = agents_of(record, range(count))
     rows = [(names[i], *(float(x[i]) for x in kept.values())) for i in range(count)]
     return Table(("agent", *kept), rows)
+
+
+def _advice(record: Record, solution: Any) -> Table:
+    """What every agent of a log should play, what it earned, and what it can expect."""
+    stats, mixture = solution["stats"], solution["policy"]
+    policies = np.asarray(mixture["policies"])
+    weights = np.asarray(mixture.get("weights", np.full(len(policies), 1.0 / len(policies))))
+    play = np.tensordot(weights, policies, 1)
+    steps = play.ndim == 5 and play.shape[1] > 1
+    play = play[:, 0, :, 0] if play.ndim == 5 else play  # agents who are there, in the first step
+    contexts, names = labels_of(record, "contexts"), agents_of(record, range(play.shape[1]))
+    rows = []
+    for i, name in enumerate(names):
+        actions = labels_of(record, "actions", i)
+        for c, own in enumerate(play[:, i]):
+            words = [
+                f"{a if actions is None else actions[a]} {own[a]:.0%}"
+                for a in np.argsort(-own, kind="stable")
+                if own[a] >= 0.005
+            ]
+            context = str(c) if contexts is None else contexts[c]
+            numbers = (stats[key][i] for key in ("earned", "expected", "gains_at_most"))
+            place = (name, context) if len(play) > 1 else (name,)
+            rows.append((*place, ", ".join(words), *(float(x) for x in numbers)))
+    first = ("agent", "context") if len(play) > 1 else ("agent",)
+    what = "play (first step and state)" if steps else "play"
+    return Table((*first, what, "earned", "expected", "gains at most"), rows)
+
+
+def _classes(structure: Any) -> Table:
+    """Classes of rewards, and how much of what can be explained each explains."""
+    heads = ("class of rewards", "held-out error", "standard error", "explained", "note")
+    rows = []
+    for one in structure["classes"]:
+        tried = one["error"] is not None
+        numbers = (one[name] for name in ("error", "standard_error", "explained"))
+        note = one["note"] or ("" if tried else "not tried")
+        note = "chosen" if one["class"] == structure["chosen"] else note
+        rows.append((one["name"], *numbers, note))
+    return Table(heads, rows)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.core import InputError
 from equipoise.report._canvas import (
     canvas,
     cycle,
@@ -54,7 +55,7 @@ class Curve:
         """A curve from one value per entry of `at`, or one row of them for each game or seed."""
         at, rows = np.asarray(at, float), np.atleast_2d(np.asarray(values, float))
         if rows.shape[1:] != at.shape:
-            raise ValueError(f"values: expected {at.size} in every row, found shape {rows.shape}")
+            raise InputError("values", f"{at.size} in every row", f"shape {rows.shape}")
         error = rows.std(0, ddof=1) / np.sqrt(len(rows)) if len(rows) > 1 else None
         return cls(at, rows.mean(0), error, axis)
 
@@ -168,7 +169,7 @@ def compared_curves(
     ['a  (slope −1.00)', 'b  (slope −0.50)']
     """
     if not curves:
-        raise ValueError("curves: expected at least one, found none")
+        raise InputError("curves", "at least one", "none")
     finite = {name: np.isfinite(c.mean) & (c.at > 0) for name, c in curves.items()}
     means = [c.mean[finite[name]] for name, c in curves.items()]
     positive = all((mean > 0).all() for mean in means)

@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from equipoise.runs import Record
 
 
@@ -17,6 +19,8 @@ class Story:
     captions: Mapping[str, str] = field(default_factory=dict)
     #: Table -> the column by which its rows are sorted, largest first; others stay in their order.
     sorted_by: Mapping[str, str] = field(default_factory=dict)
+    #: The table that the page begins with, before anything else.
+    first: str = ""
 
 
 def story_of(record: Record) -> Story:
@@ -76,39 +80,37 @@ _MARKOV = "The same game solved for the largest and for the smallest mean reward
 
 def _offline(record: Record) -> Story:
     solution: Any = record.solution
-    stats, gap = solution["stats"], solution["stats"]["gap"]
-    own = (
-        "A policy looks better in the model that it was learned in than it is: the gap there is "
-        "often below the interval, which comes from models of resampled logs and is the answer."
-        if solution["status"]["name"] == "learned"
-        else "The policy is that of the log. The largest of noisy gains is too large in a model, "
-        "and more so in models of resampled logs; an interval with a confidence level allows for "
-        "that, a range does not."
-    )
-    support = (
-        "Deviations on support are those whose chi-squared divergence from the log's play is at "
-        "most one: about them the log itself speaks. What is off support rests on the model "
-        "alone: if it is the larger part, more rows of the same play will not help, other play "
-        "would. The policy is a mixture of product policies: one component is drawn for all "
-        "agents. A gain can be negative: correlated play may be worth more than every fixed "
-        "deviation."
-    )
+    stats = solution["stats"]
     sure = "The strongest terms, with 95% intervals."
     if any(one["lower"] is None for one in stats.get("interactions", ())):
         sure = (
             "The strongest terms. Where the fit leaves nothing of the rewards, nothing tells how "
             "sure a term is, and there is no interval."
         )
-    told = [f"{status_of(record)}.", f"Gap: {gap['text']}.", own]
-    told += [support] if solution["policy"]["kind"] == "mixture" else []
+    told = [f"{status_of(record)}."]
+    if stats.get("own_interval"):
+        low, high = (f"{x:.3g}" for x in stats["own_interval"])
+        told.append(f"By leaving the log's own play, somebody gains {low} to {high}.")
+    told += stats.get("warnings", ())
+    if solution["policy"]["kind"] == "mixture" and np.shape(solution["policy"]["policies"])[0] > 1:
+        told.append(
+            "The policy is a mixture: one component is drawn for all agents, and the table shows "
+            "how often each agent then plays what. A gain can be negative: correlated play may be "
+            "worth more than every fixed deviation. Bounds come from rows that the policies were "
+            "not learned from, and take the game to stay as it was logged."
+        )
+    told += stats.get("notes", ())
     return Story(
         title=record.name,
         lead=f"{stats['samples']:,} samples of {stats['agents']:,} agents: what they should "
-        "do, and how far that is from an equilibrium.",
-        text="\n\n".join([*told, *stats.get("warnings", ())]),
+        "do, and what anybody could gain by doing something else.",
+        text="\n\n".join(told),
+        first="advice" if "earned" in stats else "agents",
         captions={
-            "ranks": "Interaction rank. Held-out error as a part of the variance of rewards. "
-            "Chosen is the smallest rank within one standard error of the best.",
+            "advice": "What to play, with probabilities; what was earned in the log, what the "
+            "advice is expected to earn, and the most that anybody gains by leaving it.",
+            "classes": "Structure: classes of rewards and their held-out errors, as parts of the "
+            "variance of rewards; how much each explains of what can be explained.",
             "interactions": f"Who matters to whom. {sure}",
             "agents": "Agents with the largest gains in the fitted model.",
         },
@@ -173,18 +175,19 @@ WORDS = {
     "stats.delta": "most that one agent moves the aggregate",
     "stats.contexts": "contexts",
     "stats.feasible": "cells that can hold an equilibrium",
-    "stats.gap.divergence": "chi-squared divergence of deviations on support, at most",
     "stats.gap.gap": "gap in the fitted model",
-    "stats.gap.level": "level of the interval over resampled logs",
-    "stats.gap.off_support": "gap in the fitted model, off support",
-    "stats.gap.on_support": "gap in the fitted model, on support",
+    "stats.gap.level": "confidence of the interval of the gap",
+    "stats.gap.misfit": "what misfit adds to the interval",
+    "stats.structure.copies": "copied rows that were left out",
+    "stats.structure.drift": "variance explained by letting rewards drift",
+    "stats.structure.floor": "part of the variance of rewards that is noise",
     "stats.iterations": "iterations",
     "stats.lipschitz": "Lipschitz constant of rewards",
     "stats.lipschitz_estimated": "whether it was estimated",
     "stats.method": "found by",
     "stats.objective": "objective",
     "stats.optimum": "welfare of the social optimum found",
-    "stats.own_gap": "gap of the log's own play in the fitted model",
+    "stats.own_gap": "gap of the log's own play",
     "stats.parameters": "parameters of a critic",
     "stats.pivots": "pivots",
     "stats.plan_seconds": "seconds of planning",

@@ -308,10 +308,9 @@ def _row(record: Record) -> dict[str, Any]:
 
 
 def _interval(gap: Mapping[str, Any]) -> str | None:
-    """The interval of a gap over resampled logs with its level; of too few for one, their range."""
+    """The interval of a gap with its level."""
     if gap.get("interval") is None:
         return None
     low, high = gap["interval"]
-    count = np.size(gap.get("resampled", ()))
-    how = f"range of {count}" if gap.get("level") is None else f"{gap['level']:.0%}"
+    how = "range" if gap.get("level") is None else f"{gap['level']:.0%}"
     return f"{how}: {format_value(low, 3)} to {format_value(high, 3)}"

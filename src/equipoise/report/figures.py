@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.core import InputError
 from equipoise.report._canvas import (
     COLOURS,
     FONT,
@@ -69,8 +70,8 @@ def learning_curves(
         for (name, values), colour in zip(curves.items(), cycle(), strict=False):
             runs = np.atleast_2d(np.asarray(values, float))
             if runs.shape[1:] != t.shape:
-                raise ValueError(
-                    f"curves[{name!r}]: expected {t.size} values per run, found shape {runs.shape}"
+                raise InputError(
+                    f"curves[{name!r}]", f"{t.size} values per run", f"shape {runs.shape}"
                 )
             middle = np.median(runs, 0)
             middles.append(middle)
@@ -111,7 +112,7 @@ def policy_bars(
     tables = {name: np.asarray(policy, float) for name, policy in policies.items()}
     for name, policy in tables.items():
         if policy.ndim != 1:
-            raise ValueError(f"policies[{name!r}]: expected one axis, found shape {policy.shape}")
+            raise InputError(f"policies[{name!r}]", "one axis", f"shape {policy.shape}")
     count = max(policy.size for policy in tables.values())
     width = 0.8 / len(tables)
     with canvas(1.6 + min(0.6 * count, 6.0), 2.8) as (figure, axes):
@@ -148,7 +149,7 @@ def simplex_plot(
     """
     path = np.zeros((0, 3)) if trajectory is None else np.asarray(trajectory, float)
     if path.ndim != 2 or path.shape[1] != 3 or len(actions) != 3:
-        raise ValueError(f"trajectory: expected shape (rounds, 3), found {path.shape}")
+        raise InputError("trajectory", "shape (rounds, 3)", path.shape)
     stars = equilibrium if isinstance(equilibrium, Mapping) else {"": equilibrium}
     corners = np.array([[0.5, np.sqrt(3) / 2], [0.0, 0.0], [1.0, 0.0]])
     centre = corners.mean(0)
@@ -235,7 +236,7 @@ def heat_map(
     """
     matrix = np.asarray(values, float)
     if matrix.ndim != 2 or 0 in matrix.shape:
-        raise ValueError(f"values: expected a matrix, found shape {matrix.shape}")
+        raise InputError("values", "a matrix", f"shape {matrix.shape}")
     height, width = matrix.shape
     signed = matrix.min() < 0 < matrix.max()
     # Neither end of the colours is reached: their extremes are too dark to tell apart.
@@ -295,9 +296,9 @@ def interaction_map(
     """
     matrix = np.asarray(strength, float)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
-        raise ValueError(f"strength: expected shape (agents, agents), found {matrix.shape}")
+        raise InputError("strength", "shape (agents, agents)", matrix.shape)
     if names is not None and len(names) != len(matrix):
-        raise ValueError(f"names: expected {len(matrix)} of them, found {len(names)}")
+        raise InputError("names", f"{len(matrix)} of them", len(names))
     agents = list(range(len(matrix)))
     if len(agents) > most:
         weight = matrix.sum(0) + matrix.sum(1)
@@ -327,7 +328,7 @@ def outcomes(values: Any, outcome: Any, *, name: str = "parameter", title: str =
     x, y = np.asarray(values, float), np.asarray(outcome, float)
     if x.ndim != 1 or not x.size or x.shape != y.shape:
         found = f"{x.shape} and {y.shape}"
-        raise ValueError(f"values: expected one number for each outcome, found shapes {found}")
+        raise InputError("values", "one number for each outcome", f"shapes {found}")
     order, best = np.argsort(x, kind="stable"), int(y.argmax())
     with canvas(5.2, 3.4) as (figure, axes):
         # With several parameters, several outcomes belong to one value.
@@ -369,9 +370,10 @@ def equilibrium_map(
     """
     places, worth = np.asarray(aggregates, float), np.asarray(welfare, float)
     if places.ndim != 2 or not len(places) or worth.shape != places.shape[:1]:
-        raise ValueError(
-            "aggregates: expected shape (equilibria, coordinates) and one welfare for each, "
-            f"found {places.shape} and {worth.shape}"
+        raise InputError(
+            "aggregates",
+            "shape (equilibria, coordinates) and one welfare for each",
+            f"{places.shape} and {worth.shape}",
         )
     flat = places.shape[1] == 1
     points = np.stack([places[:, 0], worth if flat else places[:, 1]], -1)

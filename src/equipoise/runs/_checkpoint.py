@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.core import InputError
 from equipoise.core.arrays import pack, read_npz, unpack, write_npz
 
 #: The entries of the `.npz` that say what the others are (JSON as bytes), and of which rows.
@@ -215,6 +216,4 @@ def _check_paths(path: Any, saved: list[str], given: list[str]) -> None:
 
 def _check_shape(where: str, saved: tuple[int, ...], given: tuple[int, ...]) -> None:
     if tuple(saved) != tuple(given):
-        raise ValueError(
-            f"like: expected shape {tuple(saved)}, as in {where}; found {tuple(given)}"
-        )
+        raise InputError("like", f"shape {tuple(saved)}, as in {where}", tuple(given))

@@ -1,5 +1,6 @@
 """The one loop of everything that takes long: stopped at any time, and resumed to the same bits."""
 
+import copy
 import signal
 import sys
 import threading
@@ -54,8 +55,8 @@ def resumable(
     `advance(state, step, until)` returns the state after `until` steps, given that after `step`
     steps, and metrics for the progress line. As long as the state after a step depends on nothing
     but the state before it, a run that is killed and resumed ends with the same bits as one that
-    was not. Ctrl-C ends the loop after the current piece and keeps its state; a second Ctrl-C
-    raises `KeyboardInterrupt`.
+    was not. Ctrl-C ends the loop after the current piece and keeps the state from which the run can
+    resume; a second Ctrl-C raises `KeyboardInterrupt`.
 
     - `state`: a pytree of arrays, keys, numbers and strings, whose structure does not change.
     - `name`: what the progress line is called.
@@ -64,7 +65,9 @@ def resumable(
     - `marks`: steps at which a piece ends and metrics are logged to the run: a list of steps, or
       a number for its multiples; by default the end of every piece, with `look` the last step.
       The last step always is a mark.
-    - `anywhere`: whether the end of every piece is a place to resume from, or marks alone.
+    - `anywhere`: whether a run can resume from the end of every piece, or from marks alone. With
+      marks alone, the state of the last mark is copied, so that Ctrl-C loses no more than what
+      came after it.
     - `ended`: a rule on the state that ends the loop at a mark before the last step.
 
     Without a run nothing is kept, and the loop is otherwise the same.
@@ -92,6 +95,7 @@ def resumable(
         return step >= total or (ended is not None and at_mark and ended(state))
 
     saved, cost = time.monotonic(), 0.0
+    unsaved: tuple[int, Any] | None = None  # the last mark, if only marks can be resumed from
     with interruptible() as stop, progress(name, total) as bar:
         bar.advance(step)
         while not stop and not over():
@@ -114,7 +118,11 @@ def resumable(
                 before = time.monotonic()
                 run.checkpoint(step, state)
                 saved = time.monotonic()
-                cost = saved - before
+                cost, unsaved = saved - before, None
+            elif step == mark and not anywhere:
+                unsaved = step, copy.deepcopy(state)
+        if run is not None and unsaved is not None:
+            run.checkpoint(*unsaved)
     return Reached(state, step, bool(stop))
 
 

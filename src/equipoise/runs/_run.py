@@ -219,7 +219,7 @@ class Run:
         """
         self._check_unfinished("finish")
         if not 0 <= seconds_before < math.inf:
-            raise ValueError(f"seconds_before: expected a number >= 0, found {seconds_before!r}")
+            raise InputError("seconds_before", "a number >= 0", repr(seconds_before))
         if seconds_before:
             self._environment.begin_earlier(seconds_before)
         self._metrics.sync()
@@ -259,7 +259,7 @@ class Run:
         for part, added in new.items():
             known = sorted(set(added) & set(getattr(record, part)))
             if known:
-                raise ValueError(f"{part}: expected new names, found {', '.join(known)}")
+                raise InputError(part, "new names", ", ".join(known))
         whole = {part: {**getattr(record, part), **added} for part, added in new.items()}
         record = replace(record, **whole, solution=solution or record.solution)
         record.save(self.path)
@@ -372,13 +372,13 @@ def _check_belongs(path: Path, facts: dict[str, Any], config: str) -> None:
 def _plain_config(config: Any) -> dict[str, Any]:
     plain = to_plain(config, "config")
     if not isinstance(plain, dict):
-        raise ValueError(f"config: expected a dict or a dataclass, found {type(config).__name__}")
+        raise InputError("config", "a dict or a dataclass", type(config).__name__)
     return plain
 
 
 def _check_keep(keep: int) -> int:
     if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
-        raise ValueError(f"keep: expected a whole number >= 1, found {keep!r}")
+        raise InputError("keep", "a whole number >= 1", repr(keep))
     return keep
 
 

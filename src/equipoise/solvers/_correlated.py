@@ -27,7 +27,7 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.sparse import coo_array, csr_array, hstack, vstack
 
-from equipoise.core import checks
+from equipoise.core import InputError, checks
 from equipoise.solvers import _bimatrix
 from equipoise.solvers._entropy import most_entropy
 from equipoise.solvers._nplayer import logit_path, pure_equilibria
@@ -105,9 +105,11 @@ def linear_objective(payoffs: np.ndarray, objective: Any) -> np.ndarray:
     if array.shape == (len(payoffs),):
         return np.tensordot(array, payoffs, 1)
     if array.shape != payoffs.shape[1:]:
-        raise ValueError(
-            f"objective: expected one weight for each of {len(payoffs)} players or a table of "
-            f"shape {payoffs.shape[1:]}, found shape {array.shape}"
+        raise InputError(
+            "objective",
+            f"one weight for each of {len(payoffs)} players or a table of shape "
+            f"{payoffs.shape[1:]}",
+            f"shape {array.shape}",
         )
     return array
 
@@ -133,7 +135,7 @@ def correlated(
     ([[0.5, 0.25], [0.25, 0.0]], 10.5)
     """
     if concept not in CONCEPTS:
-        raise ValueError(f"concept: expected one of {list(CONCEPTS)}, found {concept!r}")
+        raise InputError("concept", f"one of {list(CONCEPTS)}", repr(concept))
     payoffs = np.asarray(payoffs, np.float64)
     axes = tuple(range(1, payoffs.ndim))
     low = payoffs.min(axes, keepdims=True)

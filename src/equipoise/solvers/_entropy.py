@@ -13,6 +13,8 @@ import time
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
+from equipoise.core import InputError
+
 #: Up to this many numbers (deviations times cells) the entropy is maximised.
 LIMIT = 40_000_000
 
@@ -36,9 +38,10 @@ def most_entropy(
     """
     count = sum(a * (a - 1) if concept == "ce" else a for a in payoffs.shape[1:])
     if count * payoffs[0].size > LIMIT:
-        raise ValueError(
-            f'objective: expected at most {LIMIT:,} numbers for "entropy" (deviations times '
-            f"joint actions), found {count:,} times {payoffs[0].size:,}"
+        raise InputError(
+            "objective",
+            f'at most {LIMIT:,} numbers for "entropy" (deviations times joint actions)',
+            f"{count:,} times {payoffs[0].size:,}",
         )
     if count == 0 or payoffs[0].size == 1:
         return np.ones(payoffs.shape[1:]), 0.0, 0.0, 0, "optimal"

@@ -105,7 +105,8 @@ class ExactCritic(Critic):
     """
 
     dynamics: Dynamics
-    terms: Interactions | None
+    #: `Interactions`, or other rewards with a method `expected`.
+    terms: Any
     #: (situations, agents * moves, agents * moves) where pairs are dense, and own terms.
     pairs: Float[Array | np.ndarray, "situations rows columns"] | None
     own: Float[Array | np.ndarray, "situations agents moves"] | None

@@ -274,7 +274,7 @@ def _conclude(learner: Learner, confidence: float, started: float) -> Learned:
 
 
 def make_status(learner: Learner) -> Status:
-    """Whether all episodes were played and nothing contradicts what was declared."""
+    """How learning ended: no tolerance was asked for, so nothing counts as solved."""
     done, episodes, relaxed = learner.episode, learner.settings.episodes, learner.planner.relaxed
     name, message = Outcome.LEARNED, f"{done:,} episodes were played"
     if done < episodes:
@@ -287,11 +287,12 @@ def make_status(learner: Learner) -> Status:
             "a bonus below 1: nothing is proven"
         )
     elif relaxed > 1:
+        name = Outcome.INEXACT if done == episodes else name
         message += (
             f"; no cell was feasible until its slack was multiplied by {relaxed:g}: the Lipschitz "
             "constant given is too small"
         )
-    return Status(name, message, np.asarray(name == Outcome.LEARNED and relaxed <= 1))
+    return Status(name, message, np.asarray(False))
 
 
 def as_record(learned: Learned, config: dict[str, Any]) -> Record:
@@ -302,7 +303,7 @@ def as_record(learned: Learned, config: dict[str, Any]) -> Record:
     arrays |= {name: getattr(learned.policy, name) for name in _POLICY}
     arrays |= {name: getattr(learned, name) for name in _ARRAYS}
     arrays |= {f"curve/{name}": values for name, values in learned.curve.items()}
-    said = {"name": str(status.name), "message": status.message, "ok": status.ok}
+    said = {"name": str(status.name), "message": status.message}
     scalars = {name: getattr(learned, name) for name in _SCALARS}
     scalars |= {"status": said, "stats": stats}
     return Record("aggregative-learning", config, scalars, arrays)
@@ -318,6 +319,6 @@ def from_record(record: Record) -> Learned:
         **{name: scalars[name] for name in _SCALARS},
         **{name: arrays[name] for name in _ARRAYS},
         curve={k.removeprefix("curve/"): v for k, v in arrays.items() if k.startswith("curve/")},
-        status=Status(name, said["message"], np.asarray(said["ok"])),
+        status=Status(name, said["message"], np.asarray(False)),
         stats={**scalars["stats"], "aggregate": arrays["aggregate"], "seconds": 0.0},
     )

@@ -13,6 +13,7 @@ from functools import cache
 from importlib import import_module, resources
 from typing import Any
 
+from equipoise.core import InputError
 from equipoise.games.kinds import class_of
 
 __all__ = ["Entry", "describe", "load", "names"]
@@ -115,7 +116,7 @@ def describe(name: str) -> Entry:
     if name not in entries:
         close = get_close_matches(str(name), entries, n=3)
         hint = f"did you mean {' or '.join(close)}?" if close else "see games.names()"
-        raise ValueError(f"name: expected the name of a game, found {name!r}; {hint}")
+        raise InputError("name", "the name of a game", repr(name), hint)
     return entries[name]
 
 
@@ -140,7 +141,7 @@ def load(name: str, /, *, labels: Any = None, **parameters: Any) -> Any:
     unknown = sorted(set(parameters) - set(entry.parameters))
     if unknown:
         allowed = ", ".join(entry.parameters) or "no parameters"
-        raise ValueError(f"parameters: expected {allowed} for {name}, found {', '.join(unknown)}")
+        raise InputError("parameters", f"{allowed} for {name}", ", ".join(unknown))
     arguments = {
         parameter: check_parameter(parameter, value, default, *entry.ranges.get(parameter, ()))
         for parameter, default in entry.parameters.items()

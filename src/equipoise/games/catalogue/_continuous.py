@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.core import InputError
 from equipoise.games._continuous_terms import PolynomialTerms
 from equipoise.games.catalogue._parameters import check_table
 
@@ -30,9 +31,8 @@ def signed(agents: int, noise: float) -> dict[str, Any]:
 def communities(agents: int, contexts: int, noise: float) -> dict[str, Any]:
     """Agree with the own side."""
     if contexts > 63 or 2 ** (contexts - 1) >= agents:
-        raise ValueError(
-            f"contexts: expected so few that 2^(contexts - 1) < {agents}, the number of agents; "
-            f"found {contexts}"
+        raise InputError(
+            "contexts", f"so few that 2^(contexts - 1) < {agents}, the number of agents", contexts
         )
     check_table("agents", contexts, agents, agents)
     # In context c agents are on the side that digit c of their number, in base 2, says.
@@ -48,7 +48,7 @@ def square(agents: int, noise: float) -> dict[str, Any]:
 def triple(agents: int, neighbours: int, noise: float) -> dict[str, Any]:
     """Agree by threes, with neighbours on a ring."""
     if neighbours >= agents:
-        raise ValueError(f"neighbours: expected fewer than the {agents} agents, found {neighbours}")
+        raise InputError("neighbours", f"fewer than the {agents} agents", neighbours)
     check_table("neighbours", 3, agents, neighbours, neighbours)
     ahead = np.array([(0, *pair) for pair in combinations(range(1, neighbours + 1), 2)])
     scopes = (np.arange(agents)[:, None, None] + ahead).reshape(-1, 3) % agents

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.core import InputError
 from equipoise.games.catalogue._parameters import check_table
 
 
@@ -21,7 +22,7 @@ def _shared_out(agents: int, types: int) -> list[int]:
     """
     check_table("types", types)
     if agents < types:
-        raise ValueError(f"agents: expected one of each of the {types} types, found {agents}")
+        raise InputError("agents", f"one of each of the {types} types", agents)
     return [agents // types + (t < agents % types) for t in range(types)]
 
 

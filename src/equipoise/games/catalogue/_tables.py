@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.core import InputError
 from equipoise.games.catalogue._parameters import check_positive, check_table
 
 
@@ -32,7 +33,7 @@ def constant(rows: int, columns: int, payoff: float) -> dict[str, Any]:
 def diagonal(entries: tuple[float, ...]) -> dict[str, Any]:
     """Zero but where both choose the same."""
     if not entries or not all(entry > 0 for entry in entries):
-        raise ValueError(f"entries: expected one or more positive numbers, found {entries!r}")
+        raise InputError("entries", "one or more positive numbers", repr(entries))
     check_table("entries", len(entries), len(entries))
     return {"payoff": np.diag(entries)}
 
@@ -64,7 +65,7 @@ def mendelsohn(numbers: int) -> dict[str, Any]:
 def silverman(largest: int, threshold: float, penalty: float) -> dict[str, Any]:
     """The larger number wins, unless it is too large."""
     if not threshold > 1:
-        raise ValueError(f"threshold: expected a number above 1, found {threshold}")
+        raise InputError("threshold", "a number above 1", threshold)
     check_positive("penalty", penalty)
     choices, labels = _numbers("largest", largest)
     mine, other = choices[:, None], choices
@@ -76,7 +77,7 @@ def silverman(largest: int, threshold: float, penalty: float) -> dict[str, Any]:
 def colonel_blotto(first: int, second: int, fields: int, scoring: str) -> dict[str, Any]:
     """Troops divided among fields."""
     if scoring not in ("regiments", "fields"):
-        raise ValueError(f"scoring: expected 'regiments' or 'fields', found {scoring!r}")
+        raise InputError("scoring", "'regiments' or 'fields'", repr(scoring))
     check_table("fields", fields, *(_ways(troops, fields) for troops in (first, second)))
     names = [[*_allocations(troops, fields)] for troops in (first, second)]
     rows, columns = (np.array(ways, np.float64) for ways in names)
@@ -106,9 +107,7 @@ def _allocations(troops: int, fields: int) -> Iterator[tuple[int, ...]]:
 def inspection(periods: int, inspections: int) -> dict[str, Any]:
     """The first period: waiting leads to the value of what is left."""
     if inspections >= periods:
-        raise ValueError(
-            f"inspections: expected fewer than the {periods} periods, found {inspections}"
-        )
+        raise InputError("inspections", f"fewer than the {periods} periods", inspections)
 
     def value(left: int) -> float:
         """What the violator gets from the next period on, with this many inspections left."""

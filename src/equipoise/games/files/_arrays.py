@@ -68,10 +68,10 @@ def read_arrays(path: Path) -> Game:
 
 def _labels(array: np.ndarray) -> dict[str, Any]:
     if array.shape != () or array.dtype.kind != "U":
-        raise ValueError(f"labels: expected one text, found {array.dtype} of {array.shape}")
+        raise InputError("labels", "one text", f"{array.dtype} of {array.shape}")
     labels = parse_json(str(array), "labels")
     if not isinstance(labels, dict):
-        raise ValueError(f"labels: expected an object, found {type(labels).__name__}")
+        raise InputError("labels", "an object", type(labels).__name__)
     return labels
 
 
@@ -79,7 +79,7 @@ def _number(name: str, array: np.ndarray | None, default: float) -> float:
     if array is None:
         return default
     if array.shape != () or array.dtype.kind not in "fiu":
-        raise ValueError(f"{name}: expected one number, found {array.dtype} of {array.shape}")
+        raise InputError(name, "one number", f"{array.dtype} of {array.shape}")
     return array.item()
 
 
@@ -111,9 +111,8 @@ def _continuous_arrays(game: Any) -> Arrays:
     """All that a game is made of, by name; a function of the user's is no array."""
     terms = game.terms
     if not isinstance(terms, PolynomialTerms):
-        raise ValueError(
-            "game: expected polynomial terms, since a file holds arrays; found rewards that are "
-            "a function"
+        raise InputError(
+            "game", "polynomial terms, since a file holds arrays", "rewards that are a function"
         )
     arrays = {"own": terms.own, "effects": terms.effects}
     arrays |= {f"pairs_{p}_{q}": weights for (p, q), weights in terms.pairs.items()}

@@ -31,7 +31,7 @@ import numpy as np
 
 from equipoise import dynamics, incontext
 from equipoise.certificates import certify
-from equipoise.core import checks
+from equipoise.core import InputError, checks
 from equipoise.core.randomness import as_key
 from equipoise.games import MarkovGame, MatrixGame, families
 from equipoise.games.families import Family
@@ -95,7 +95,7 @@ class Config:
             checks.check_count(name, getattr(self, name))
         unknown = sorted(set(self.only) - set(self.all_parts))
         if unknown:
-            raise ValueError(f"only: expected parts among {self.all_parts}, found {unknown}")
+            raise InputError("only", f"parts among {self.all_parts}", unknown)
 
     @property
     def all_parts(self) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.certificates import certify
+from equipoise.core import InputError
 from equipoise.games import ContinuousPolicy, load
 from equipoise.offline import collect, deep
 from equipoise.offline.deep import ARCHITECTURES, TD3BC, Critic, LinearCritic
@@ -100,11 +101,9 @@ class Config:
         ):
             for value in values:
                 if value not in known:
-                    raise ValueError(f"{name}: expected some of {known}, found {value!r}")
+                    raise InputError(name, f"some of {known}", repr(value))
         if "ablations" in self.figures and not set(self.critics) - {LINEAR}:
-            raise ValueError(
-                f"critics: expected a network among those of ablations, found {self.critics}"
-            )
+            raise InputError("critics", "a network among those of ablations", self.critics)
 
     @classmethod
     def quick(cls, **changes: Any) -> "Config":

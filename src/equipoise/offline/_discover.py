@@ -1,0 +1,434 @@
+"""What kind of game a log comes from, and whether the log can tell.
+
+Classes of rewards compete on held-out rows: interaction ranks, sparse and dense, an aggregate of
+the others' actions, and a joint critic without structure. The simplest one that no other beats
+beyond noise is chosen. Four things make any choice worthless, and are looked for: rewards that
+drift, actions that go together (something unseen may drive actions and rewards alike), actions
+that were never tried, and classes that all miss what the log itself shows to be explainable.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+import numpy as np
+from scipy.stats import chi2, false_discovery_control
+
+from equipoise.offline._aggregate import KINDS, scores_of
+from equipoise.offline._coverage import coverage, sizes_of
+from equipoise.offline._fit import SCREENING_ROWS, columns_of
+from equipoise.offline._joint import joint_kind
+from equipoise.offline._log import Log
+from equipoise.offline._select import ROUNDING, Comparison, RankSelection, standard_error
+
+#: Agents whose held-out errors are averaged, at most.
+JUDGES = 6
+#: Designs with more features than this are not tried; neighbours are then screened first.
+LARGEST = 400
+#: A class is beaten where another's error is lower by so many paired standard errors.
+BEATEN, REFUSED = 1.5, 3.0
+#: The variance between cells of two agents' actions, as a part of what dependence can be, from
+#: which on actions go together; and the part of the variance of rewards that a drift explains.
+DEPENDENCE, DRIFT = 1e-3, 5e-3
+#: Classes from the simplest on; those with a model of their own can be learned from.
+ORDER = (1, "2 sparse", 2, "sum", "histogram", "3 sparse", 3, "joint")
+
+
+@dataclass(frozen=True)
+class Structure:
+    """What a log says about the game behind it.
+
+    `chosen` is the class of rewards that is fitted: an interaction rank, "sum" or "histogram" of
+    the others' actions, or "joint". `refusal` says why nothing should be learned from the log;
+    it is empty where something can be.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> game = eq.games.families.polymatrix(agents=4, actions=3).sample(key=0)
+    >>> log = eq.offline.collect(game, "uniform", samples=2_000, key=1)
+    >>> structure = eq.offline.discover(log)
+    >>> structure.chosen, structure.refusal
+    (2, '')
+    >>> str(structure).splitlines()[0].split()
+    ['class', 'held-out', 'error', 'explained']
+    """
+
+    chosen: int | str
+    #: One dictionary for each class: `class`, `name`, `error` and `standard_error` (parts of the
+    #: variance of rewards, None where it was not tried), `explained` (part of what can be
+    #: explained), `samples_per_parameter` and `note`.
+    classes: list[dict[str, Any]]
+    #: Part of the variance of rewards that nothing explains, and what it was estimated from.
+    floor: float
+    floor_from: str
+    #: Whose actions may enter the terms of each agent.
+    neighbours: list[list[int]]
+    #: (agents,): agents of the same number earn alike, by own action and the others' sum.
+    types: list[int]
+    #: Pairs of agents whose actions go together: `agents`, `strength` (Cramer's V).
+    dependence: list[dict[str, Any]]
+    #: Part of the variance of rewards that models of the two halves of the log explain beyond one.
+    drift: float
+    #: Rows that were copies of others and were left out.
+    copies: int
+    #: Actions that an agent has and never tried, as (agent, action).
+    untried: list[list[int]]
+    #: Why nothing should be learned from the log, and what else to know.
+    refusal: str
+    warnings: list[str]
+
+    def to_plain(self) -> dict[str, Any]:
+        """Words, numbers and lists by the names of the fields."""
+        return asdict(self)
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> "Structure":
+        """The structure that `to_plain` described."""
+        return cls(**{f.name: plain[f.name] for f in fields(cls)})
+
+    def __str__(self) -> str:
+        width = max(len(one["name"]) for one in self.classes)
+        lines = [f"{'class':<{width}}  held-out error    explained"]
+        for one in self.classes:
+            mark = "  <- chosen" if one["class"] == self.chosen else ""
+            told = one["note"] or "not tried"
+            if one["error"] is not None:
+                told = f"{one['error']:.4f} +- {one['standard_error']:.4f}  {one['explained']:6.1%}"
+            lines.append(f"{one['name']:<{width}}  {told}{mark}")
+        lines.append(f"{self.floor:.1%} of the variance is noise, by {self.floor_from}")
+        lines += [f"refused: {self.refusal}"] if self.refusal else []
+        return "\n".join([*lines, *self.warnings])
+
+
+def name_of(kind: int | str) -> str:
+    """What a class of rewards is called in tables.
+
+    >>> name_of(1), name_of("2 sparse"), name_of("sum")
+    ('own action', 'pairs, screened', "own action by the sum of others'")
+    """
+    words = str(kind).split(maxsplit=1)
+    known = {"1": "own action", "2": "pairs", "3": "triples", "joint": "joint action", **KINDS}
+    more = {"sparse": "screened"}.get(words[-1], words[-1]) if len(words) > 1 else ""
+    return known.get(words[0], f"rank {words[0]}") + (f", {more}" if more else "")
+
+
+def discover(
+    log: Log, *, ranks: Sequence[int] = (1, 2, 3), neighbours: Any = "auto", key: Any = 0
+) -> Structure:
+    """Find out what kind of game a log comes from, and whether the log can tell.
+
+    Args:
+        log: The log, of actions that can be counted.
+        ranks: Interaction ranks that are tried.
+        neighbours: As for `fit`; "auto" takes everybody, or where that is too large those that a
+            test of every pair finds.
+        key: Randomness of the folds.
+
+    **Example**
+
+    El Farol's bar: going pays while at most 12 of 20 go.
+
+    >>> import numpy as np, equipoise as eq
+    >>> rng = np.random.default_rng(0)
+    >>> go = rng.integers(0, 2, (2_000, 20))
+    >>> reward = go * np.where(go.sum(1, keepdims=True) <= 12, 1.0, -1.0)
+    >>> log = eq.offline.Log(None, go, reward + rng.normal(0, 0.15, reward.shape))
+    >>> eq.offline.discover(log, ranks=(1, 2)).chosen
+    'sum'
+    """
+    log, copies = distinct(log)
+    plan = comparison(log, ranks, neighbours, key)
+    errors = np.array([plan.errors(step) for step in range(plan.steps)])
+    return structure_of(plan, errors, copies)[0]
+
+
+def comparison(log: Log, ranks: Sequence[int], neighbours: Any, key: Any) -> Comparison:
+    """What is compared on held-out rows."""
+    columns = columns_of(log.agents - 1, 2, sizes_of(log)[1])
+    if isinstance(neighbours, str) and neighbours == "auto":
+        neighbours = "all" if columns <= LARGEST else "screen"
+    groups = log.samples if log.episodes is None else len(np.unique(log.episodes))
+    folds = min(5 if columns > 100 else 10, max(2, groups // 2))
+    options = {"aggregates": tuple(KINDS), "sparse": True, "halves": True, "judges": JUDGES}
+    return Comparison(log, ranks, True, neighbours, folds, key, LARGEST, **options)
+
+
+def structure_of(
+    plan: Comparison, errors: np.ndarray, copies: int = 0, fixed: int | str | None = None
+) -> tuple[Structure, RankSelection]:
+    """The structure, from the errors of all steps, and the selection that it made.
+
+    `fixed` is a class that was asked for; it is refused where another one beats it.
+    """
+    log, found = plan.log, plan.by_fold(errors)
+    usable = [name for name in ORDER if name in found and _can_be_fitted(name, log)]
+    usable += [k for k in found if isinstance(k, int) and k not in ORDER]
+    chosen = _simplest(found, usable) if fixed is None else fixed
+    if chosen not in found:  # too large to be judged: refused by its name
+        found[chosen] = np.full(plan.folds, np.nan)
+    names = [name for name in plan.names if "halves" not in str(name)]
+    selection = plan.choose(errors, names, chosen)
+    floor, floor_error, source = _floor(log, found, plan.judges)
+    untried = np.argwhere(_untried(log)).tolist()
+    pairs, together = _dependence(log)
+    drift = _drift(found)
+    refusals = [
+        _misfit(found, chosen),
+        _unexplained(found[chosen], floor, floor_error, source),
+        _told_drift(drift),
+        _told_dependence(log, pairs) if together else "",
+        _told_untried(log, untried),
+    ]
+    warnings = []
+    if copies:
+        warnings.append(f"{copies:,} rows are copies of others and were left out")
+    if pairs and not together:
+        warnings.append(f"the actions of {len(pairs)} pairs of agents go together, weakly")
+    explainable = max(1.0 - floor, 1e-12)
+    classes = [
+        {
+            "class": name,
+            "name": name_of(name),
+            "error": float(error) if np.isfinite(error) else None,
+            "standard_error": float(spread) if np.isfinite(spread) else None,
+            "explained": float(np.clip((1.0 - error) / explainable, 0.0, 1.0))
+            if np.isfinite(error)
+            else None,
+            "samples_per_parameter": float(rows) if np.isfinite(rows) else None,
+            "note": plan.notes.get(name, ""),
+        }
+        for name, error, spread, rows in zip(
+            names,
+            *(selection.errors, selection.standard_errors, selection.samples_per_parameter),
+            strict=True,
+        )
+    ]
+    sets = plan.screened if "sparse" in str(chosen) and plan.screened else plan.sets
+    structure = Structure(
+        chosen=chosen,
+        classes=classes,
+        floor=floor,
+        floor_from=source,
+        neighbours=[list(own) for own in sets],
+        types=_types(log) if chosen == 1 or chosen in KINDS else list(range(log.agents)),
+        dependence=pairs[:20],
+        drift=drift[0],
+        copies=copies,
+        untried=untried,
+        refusal="; ".join(filter(None, refusals)),
+        warnings=warnings,
+    )
+    return structure, selection
+
+
+def distinct(log: Log) -> tuple[Log, int]:
+    """The log without rows that are copies of others, and how many those were.
+
+    Rows of few distinct rewards repeat by nature. They are copies where a single agent's reward
+    tells the whole row: then there are hardly more distinct rows than values of that reward.
+    """
+    if log.continuous or log.states is not None or log.samples < 4:
+        return log, 0
+    width = log.agents * (log.actions.itemsize + log.rewards.itemsize) + 8
+    rows = np.empty((log.samples, width), np.uint8)
+    parts = (log.contexts.astype(np.int64)[:, None], log.actions, log.rewards)
+    at = 0
+    for part in parts:
+        part = np.ascontiguousarray(part).view(np.uint8).reshape(log.samples, -1)
+        rows[:, at : at + part.shape[1]] = part
+        at += part.shape[1]
+    whole = np.ascontiguousarray(rows[:, :at]).view(np.dtype((np.void, at))).ravel()
+    first = np.sort(np.unique(whole, return_index=True)[1])
+    if len(first) > 0.9 * log.samples:
+        return log, 0
+    values = max(len(np.unique(log.rewards[first, i])) for i in range(min(log.agents, 8)))
+    if values < 0.5 * len(first):
+        return log, 0
+    return log.take(first), log.samples - len(first)
+
+
+def _can_be_fitted(name: int | str, log: Log) -> bool:
+    return name != "joint" or joint_kind(log, "auto") == "table"
+
+
+def _ahead(first: np.ndarray, second: np.ndarray) -> tuple[float, float]:
+    """By how much the second error is lower, fold by fold, and the standard error of that."""
+    folds = min(len(first), len(second))
+    gain = first[:folds] - second[:folds]
+    return float(gain.mean()), float(standard_error(gain))
+
+
+def _simplest(found: Mapping[int | str, np.ndarray], usable: list[int | str]) -> int | str:
+    """The simplest class that no other beats; sparse terms only where they are no worse."""
+    best = min(usable, key=lambda name: float(found[name].mean()))
+    for name in usable:
+        gain, spread = _ahead(found[name], found[best])
+        dense = int(str(name).split()[0]) if "sparse" in str(name) else name
+        worse = dense in found and found[name].mean() > found[dense].mean()
+        if gain <= max(BEATEN * spread, ROUNDING) and not worse:
+            return name
+    return best
+
+
+def _misfit(found: Mapping[int | str, np.ndarray], chosen: int | str) -> str:
+    """Which class predicts better than the chosen one, beyond noise; empty where none does."""
+    rivals = {}
+    for name, errors in found.items():
+        gain, spread = _ahead(found[chosen], errors)
+        if name != chosen and "halves" not in str(name) and gain > max(REFUSED * spread, ROUNDING):
+            rivals[name] = float(errors.mean())
+    if np.isnan(found[chosen]).any():
+        return f"{name_of(chosen)} could not be compared with other classes on held-out rows"
+    if not rivals:
+        return ""
+    best = min(rivals, key=lambda name: rivals[name])
+    return (
+        f"{name_of(chosen)} leaves {float(found[chosen].mean()):.3g} of the variance of rewards on "
+        f"held-out rows, and {name_of(best)} only {rivals[best]:.3g}: the class does not fit"
+    )
+
+
+def _floor(
+    log: Log, found: Mapping[int | str, np.ndarray], judges: np.ndarray
+) -> tuple[float, float, str]:
+    """The part of the variance that nothing explains, its standard error, and its source."""
+    part = log.take(slice(SCREENING_ROWS))
+    key = np.concatenate([part.situations[:, None], part.moves], 1)
+    _, group = np.unique(key, axis=0, return_inverse=True)
+    count = np.bincount(group.ravel())
+    free = int((count - 1).sum())
+    best = min(found, key=lambda name: float(found[name].mean()))
+    if free < 30:
+        return min(float(found[best].mean()), 1.0), np.inf, f"what {name_of(best)} leaves"
+    rewards = np.asarray(part.rewards[:, judges], np.float64)
+    rewards = rewards - rewards.mean(0)
+    sums = np.stack([np.bincount(group.ravel(), own) for own in rewards.T])
+    within = (rewards**2).sum(0) - (sums**2 / count).sum(1)
+    share = float((within / free / np.maximum(rewards.var(0), 1e-300)).mean())
+    return min(share, 1.0), share * np.sqrt(2.0 / free), "repeated joint actions"
+
+
+def _unexplained(errors: np.ndarray, floor: float, floor_error: float, source: str) -> str:
+    error, spread = float(errors.mean()), float(standard_error(errors))
+    if not np.isfinite(floor_error):
+        return ""
+    beyond = error - floor > REFUSED * float(np.hypot(spread, floor_error))
+    share = (1.0 - error) / max(1.0 - floor, 1e-12)
+    if not beyond or share > 0.9:
+        return ""
+    return (
+        f"none of these classes fits: the best explains {share:.0%} of what can be explained, by "
+        f"{source}"
+    )
+
+
+def _drift(found: Mapping[int | str, np.ndarray]) -> tuple[float, float]:
+    """The most that models of both halves explain beyond one of all rows, and its error."""
+    gains = [_ahead(found[k], found[f"{k} by halves"]) for k in (1, 2) if f"{k} by halves" in found]
+    return max(gains, default=(0.0, np.inf))
+
+
+def _told_drift(drift: tuple[float, float]) -> str:
+    gain, spread = drift
+    if gain <= max(DRIFT, REFUSED * spread):
+        return ""
+    return (
+        f"rewards drift: models of the first and of the second half of the rows explain {gain:.0%} "
+        "more of the variance than one of all rows; learn from the rows since the change"
+    )
+
+
+def _untried(log: Log) -> np.ndarray:
+    """(agents, actions): actions that an agent has and never played."""
+    counts = coverage(log).counts
+    counts = counts.reshape(-1, log.agents, log.states_count, counts.shape[-1])
+    has = np.arange(counts.shape[-1]) < np.array(log.actions_per_agent)[:, None]
+    return has & (counts.sum((0, 2)) == 0)
+
+
+def _told_untried(log: Log, untried: list[list[int]]) -> str:
+    if not untried:
+        return ""
+    shown = [f"{log.labels.player(i)}: {log.labels.action(i, a)}" for i, a in untried[:5]]
+    more = f" and {len(untried) - 5} more" if len(untried) > 5 else ""
+    return (
+        f"the log never shows some actions ({', '.join(shown)}{more}): what they would earn is "
+        "unknown"
+    )
+
+
+def _dependence(log: Log) -> tuple[list[dict[str, Any]], bool]:
+    """Pairs of agents whose actions go together, and whether so much that rewards are in doubt."""
+    log = log.take(slice(SCREENING_ROWS))
+    situations, count = sizes_of(log)
+    agents, statistic, degrees = log.agents, 0.0, 0.0
+    if agents < 2:
+        return [], False
+    where, moves = log.situations, log.moves
+    for s in np.unique(where) if situations < 1_000 else ():
+        hot = (moves[where == s][:, :, None] == np.arange(count)).astype(np.float32)
+        rows, hot = len(hot), hot.reshape(len(hot), -1)
+        each = hot.sum(0)
+        usual = np.outer(each, each) / rows
+        often = usual >= 5.0  # in cells of fewer rows, the statistic is not that of chi-squared
+        apart = np.where(often, (hot.T @ hot - usual) ** 2 / np.maximum(usual, 1e-9), 0.0)
+        statistic = statistic + apart.reshape(agents, count, agents, count).sum((1, 3))
+        cells = often.reshape(agents, count, agents, count)
+        free = cells.any(3).sum(1), cells.any(1).sum(2)
+        degrees = degrees + np.maximum(free[0] - 1, 0) * np.maximum(free[1] - 1, 0)
+    first, second = np.triu_indices(agents, 1)
+    statistic, degrees = (np.asarray(x)[first, second] for x in (statistic, degrees))
+    told = false_discovery_control(chi2.sf(statistic, np.maximum(degrees, 1))) <= 1e-3
+    excess = np.maximum(statistic - degrees, 0.0) / log.samples
+    strength = np.sqrt(excess / max(count - 1, 1))
+    order = [k for k in np.argsort(-strength) if told[k]]
+    pairs = [
+        {"agents": [int(first[k]), int(second[k])], "strength": float(strength[k])} for k in order
+    ]
+    surplus = float((statistic - degrees).sum())
+    noise = np.sqrt(2.0 * max(float(degrees.sum()), 1.0))
+    size = surplus / max(float(degrees.sum()), 1.0) / log.samples
+    strong = bool(pairs) and pairs[0]["strength"] > 0.1
+    return pairs, bool(strong or (surplus > 6 * noise and size > DEPENDENCE))
+
+
+def _told_dependence(log: Log, pairs: list[dict[str, Any]]) -> str:
+    one = [log.labels.player(i) for i in pairs[0]["agents"]] if pairs else ["all", "others"]
+    return (
+        f"agents' actions go together ({len(pairs)} pairs, most of all {one[0]} and {one[1]}): "
+        "something that the log does not show may drive actions and rewards alike; add it as a "
+        "context"
+    )
+
+
+def _types(log: Log) -> list[int]:
+    """Agents who earn alike, by own action and by the third that the others' sum is in."""
+    if log.agents < 2 or log.states is not None or len(set(log.actions_per_agent)) > 1:
+        return list(range(log.agents))
+    log = log.take(slice(SCREENING_ROWS))
+    actions = log.actions_per_agent[0]
+    score = scores_of(log, "sum")[0].ravel()[log.moves].astype(np.float64)
+    others = score.sum(1, keepdims=True) - score
+    third = (others > np.quantile(others, [1 / 3, 2 / 3])[:, None, None]).sum(0)
+    cell = (log.situations[:, None] * actions + log.moves) * 3 + third
+    size = sizes_of(log)[0] * actions * 3
+    rewards = np.asarray(log.rewards, np.float64)
+    count, total, square = (
+        np.stack([np.bincount(own, given, size) for own, given in zip(cell.T, by, strict=True)])
+        for by in (np.ones_like(rewards).T, rewards.T, rewards.T**2)
+    )
+    mean = total / np.maximum(count, 1)
+    variance = np.maximum(square / np.maximum(count, 1) - mean**2, 1e-12) / np.maximum(count, 1)
+    found, types = list[int](), list[int]()
+    for i in range(log.agents):
+        for number, j in enumerate(found):
+            both = (count[i] > 4) & (count[j] > 4)
+            apart = ((mean[i] - mean[j]) ** 2 / (variance[i] + variance[j]))[both].sum()
+            if chi2.sf(apart, max(int(both.sum()), 1)) > 0.01 / log.agents:
+                types.append(number)
+                break
+        else:
+            types.append(len(found))
+            found.append(i)
+    return types

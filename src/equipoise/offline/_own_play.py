@@ -1,0 +1,62 @@
+"""What is returned where nothing was learned from a log: its own play, and why."""
+
+from typing import Any
+
+import numpy as np
+
+from equipoise.certificates import TableCertificate
+from equipoise.core import Outcome, Solution, Status
+from equipoise.games import ContinuousPolicy, Mixture
+from equipoise.offline._coverage import behaviour_of, count_actions
+from equipoise.offline._log import Log
+
+
+def status_as(name: Outcome, message: str) -> Status:
+    """A status of something that proves nothing about the game that was logged."""
+    return Status(name, message, np.array(False))
+
+
+def facts_of(log: Log) -> dict[str, Any]:
+    return {
+        "agents": log.agents,
+        "samples": log.samples,
+        "contexts": log.contexts_count,
+        "actions": list(log.actions_per_agent),
+        "labels": log.labels.to_plain(),
+        "notes": list(log.notes),
+        "warnings": [],
+    }
+
+
+def refused(log: Log, message: str, facts: dict[str, Any]) -> Solution:
+    status = status_as(Outcome.REFUSED, f"{message}; the log's own play is returned")
+    return own_play(log, status, facts)
+
+
+def own_play(log: Log, status: Status, stats: dict[str, Any]) -> Solution:
+    """The log's own play and what it earned; gains are not known without a model."""
+    policy = (
+        own_points(log) if log.continuous else Mixture(behaviour_of(log, count_actions(log))[None])
+    )
+    rewards = np.asarray(log.rewards, np.float64)
+    steps = np.zeros(log.samples, np.int8) if log.steps is None else log.steps
+    value = np.sum([rewards[steps == h].mean(0) for h in np.unique(steps)], 0)
+    unknown = np.full(log.agents, np.nan)
+    method = "none: no model was fitted"
+    certificate = TableCertificate(unknown, np.full(log.agents, np.inf), value, method)
+    return Solution(policy, value, certificate, status, stats=stats)
+
+
+def own_points(log: Log) -> ContinuousPolicy:
+    """The log's mean actions in each situation; where there are none, those of all situations."""
+    shape = (log.contexts_count * log.horizon, log.agents, log.states_count)
+    states = np.zeros(log.actions.shape, int) if log.states is None else log.states
+    where = (log.situations[:, None], np.arange(log.agents), states)
+    sums, counts = np.zeros((2, *shape))
+    np.add.at(sums, where, log.actions)
+    np.add.at(counts, where, 1.0)
+    everywhere = log.actions.mean(0)[:, None]
+    points = np.where(counts > 0, sums / np.maximum(counts, 1.0), everywhere)
+    if log.states is None:
+        return ContinuousPolicy(points[..., 0])
+    return ContinuousPolicy(points.reshape(log.contexts_count, log.horizon, *shape[1:]))

@@ -1,0 +1,191 @@
+"""What a log can tell about its game, and when it must not be learned from."""
+
+import numpy as np
+import pytest
+
+import equipoise as eq
+from equipoise.core import InputError, Outcome
+from equipoise.offline._aggregate import Aggregate, fit_aggregate, scores_of
+from equipoise.offline._bounds import expansion
+
+QUICK = {"iterations": 100}
+
+
+def bar(seed, agents=20, room=12, samples=3000):
+    """El Farol's bar: going pays while there is room."""
+    rng = np.random.default_rng(seed)
+    go = rng.integers(0, 2, (samples, agents))
+    rewards = go * np.where(go.sum(1, keepdims=True) <= room, 1.0, -1.0)
+    return eq.offline.Log(None, go, rewards + rng.normal(0, 0.15, rewards.shape))
+
+
+def bar_gap(policy, agents=20, room=12):
+    """The true gap, by the distribution of how many others go."""
+    table = np.zeros((1, agents, 2, agents))
+    table[..., 1, :] = np.where(np.arange(agents) < room, 1.0, -1.0)
+    rewards = Aggregate(table, ((0,), (1,)), (agents,)).expected(policy.policies)
+    value = (rewards * policy.policies).sum(-1).mean(0)
+    return float((rewards.mean(0).max(-1) - value).max())
+
+
+def test_the_bar_is_an_aggregate_and_is_learned():
+    log = bar(700)
+    advice = eq.offline.learn(log, **QUICK)
+    assert advice.status.name is Outcome.LEARNED
+    assert advice.structure.chosen == "sum"
+    assert isinstance(advice.policy, eq.Mixture)
+    assert advice.policy.policies.shape[1:] == (1, 20, 2)
+    gap = bar_gap(advice.policy)
+    low, high = advice.interval
+    assert low <= gap <= high < 0.1
+    assert len(set(advice.structure.types)) == 1
+    small = bar(715, agents=8, room=5, samples=800)
+    refused = eq.offline.learn(small, rank=2, **QUICK)
+    assert refused.status.name is Outcome.REFUSED
+    assert "pairs leaves" in refused.status.message
+
+
+def test_the_bar_can_be_solved_as_an_aggregative_game():
+    log = bar(701, agents=10, room=6, samples=1000)
+    model = eq.offline.fit(log, "sum")
+    crowd = model.to_aggregative()
+    assert isinstance(crowd, eq.AggregativeGame)
+    assert crowd.agents == 10
+    # With six there and four away, nobody wants to change.
+    assert eq.certify(crowd, np.repeat([1, 0], [6, 4])).max_gain < 0.05
+    with pytest.raises(InputError, match="model: expected"):
+        eq.offline.fit(log, 1).to_aggregative()
+
+
+@pytest.mark.parametrize("options", [{"rank": 2}, {"neighbours": "screen", "rank": 2}])
+def test_triples_are_found_and_a_rank_too_small_is_refused(options):
+    family = eq.games.families.interaction_rank(5, 2, rank=3, scale=0.25, noise=0.15)
+    game = family.sample(key=702)
+    log = eq.offline.collect(game, "uniform", samples=2500, key=703)
+    refused = eq.offline.learn(log, **QUICK, **options)
+    assert refused.status.name is Outcome.REFUSED
+    assert "the class does not fit" in refused.status.message
+    assert len(refused.policy) == 1
+    if "neighbours" not in options:
+        advice = eq.offline.learn(log, **QUICK)
+        assert advice.status.name is Outcome.LEARNED
+        assert str(advice.structure.chosen).startswith("3")
+        gap = eq.certify(game, advice.policy).max_gain
+        low, high = advice.interval
+        assert low <= gap <= high
+        assert gap < 0.1
+
+
+def test_a_hidden_cause_of_actions_and_rewards_is_refused():
+    rng = np.random.default_rng(704)
+    hidden = rng.integers(0, 2, (1500, 1))
+    actions = (rng.random((1500, 5)) < 0.25 + 0.5 * hidden).astype(int)
+    rewards = actions * 0.1 + hidden + rng.normal(0, 0.2, (1500, 5))
+    found = eq.offline.learn(eq.offline.Log(None, actions, rewards), **QUICK)
+    assert found.status.name is Outcome.REFUSED
+    assert "actions go together (10 pairs" in found.status.message
+    assert found.structure.dependence[0]["strength"] > 0.1
+    # As a context it is no longer hidden.
+    told = eq.offline.learn(eq.offline.Log(hidden[:, 0], actions, rewards), **QUICK)
+    assert told.status.name is Outcome.LEARNED
+
+
+def test_copied_rows_are_left_out():
+    rng = np.random.default_rng(705)
+    actions, rewards = rng.integers(0, 2, (30, 3)), rng.normal(size=(30, 3))
+    log = eq.offline.Log(None, np.repeat(actions, 50, 0), np.repeat(rewards, 50, 0))
+    found = eq.offline.learn(log, **QUICK)
+    assert found.status.name is not Outcome.LEARNED
+    assert found.structure.copies == 1470
+    assert "1,470 rows are copies of others and were left out" in found.stats["warnings"]
+    # Few possible rewards repeat by nature.
+    coins = eq.offline.Log(None, rng.integers(0, 2, (800, 3)), rng.integers(0, 2, (800, 3)))
+    assert eq.offline.discover(coins, ranks=(1,)).copies == 0
+
+
+def test_rewards_that_turn_over_half_way_are_refused():
+    game = eq.games.families.polymatrix(4, 2, scale=0.25).sample(key=706)
+    log = eq.offline.collect(game, "uniform", samples=1600, key=707)
+    sign = np.where(np.arange(1600) < 800, 1.0, -1.0)[:, None]
+    turned = eq.offline.Log(None, log.actions, (log.rewards - 0.5) * sign)
+    found = eq.offline.learn(turned, **QUICK)
+    assert found.status.name is Outcome.REFUSED
+    assert "rewards drift" in found.status.message
+    assert found.structure.drift > 0.3
+    assert eq.offline.discover(log).drift < 0.01
+
+
+def test_actions_that_were_never_tried_are_refused_and_listed():
+    game = eq.games.families.polymatrix(4, 3, scale=0.25).sample(key=708)
+    play = np.full((1, 4, 3), 1 / 3)
+    play[0, :2] = [0.5, 0.5, 0.0]
+    log = eq.offline.collect(game, play, samples=1500, key=709)
+    log = eq.offline.Log(None, log.actions, log.rewards, actions_per_agent=3)
+    found = eq.offline.learn(log, **QUICK)
+    assert found.status.name is Outcome.REFUSED
+    assert found.structure.untried == [[0, 2], [1, 2]]
+    assert found.stats["unknown"] == ["0: 2", "1: 2"]
+    assert any("unknown for 2 deviations" in warning for warning in found.stats["warnings"])
+
+
+def test_what_no_class_explains_is_refused():
+    rng = np.random.default_rng(710)
+    actions = rng.integers(0, 2, (3000, 11))
+    parity = (actions.sum(1, keepdims=True) % 2) * np.ones((1, 11))
+    parity = np.where(actions[:, :7].sum(1, keepdims=True) % 2, 1.0, 0.0) * parity
+    log = eq.offline.Log(None, actions, parity + rng.normal(0, 0.1, parity.shape))
+    structure = eq.offline.discover(log, ranks=(1, 2))
+    assert "none of these classes fits" in structure.refusal
+    assert structure.floor_from == "repeated joint actions"
+    assert structure.floor < 0.1
+
+
+def test_small_joint_spaces_are_learned_whole():
+    rng = np.random.default_rng(711)
+    actions = rng.integers(0, 2, (2000, 5))
+    rewards = rng.normal(size=(32, 5))[actions @ 2 ** np.arange(5)]
+    log = eq.offline.Log(None, actions, rewards + rng.normal(0, 0.1, rewards.shape))
+    advice = eq.offline.learn(log, **QUICK)
+    assert advice.structure.chosen == "joint"
+    assert advice.status.name is Outcome.LEARNED
+    assert advice.bound < 0.5
+
+
+@pytest.mark.parametrize("kind", ["sum", "histogram"])
+def test_expected_rewards_of_an_aggregate_equal_brute_force(kind):
+    rng = np.random.default_rng(712)
+    log = eq.offline.Log(None, rng.integers(0, 3, (300, 4)), rng.normal(size=(300, 4)))
+    scores, grid = scores_of(log, kind)
+    given = (log.situations, log.moves, log.rewards, (1, 3), scores, grid)
+    terms = fit_aggregate(*given)[0]
+    play = rng.dirichlet(np.ones(3), (2, 1, 4))
+    found = terms.expected(play)
+    joint = np.stack(np.meshgrid(*[np.arange(3)] * 4, indexing="ij"), -1).reshape(-1, 4)
+    rewards = terms.rewards(np.zeros(81, int), joint)
+    for b in range(2):
+        for i in range(4):
+            others = [j for j in range(4) if j != i]
+            chance = np.prod([play[b, 0, j, joint[:, j]] for j in others], 0)
+            for a in range(3):
+                at = joint[:, i] == a
+                assert found[b, 0, i, a] == pytest.approx(chance[at] @ rewards[at, i], abs=1e-12)
+
+
+def test_the_expansion_is_the_product_where_it_is_whole():
+    ratios = np.random.default_rng(713).uniform(0, 2, (4, 3, 2))
+    found = expansion(ratios - 1.0, None, 4)
+    for i in range(4):
+        np.testing.assert_allclose(found[i], np.delete(ratios, i, 0).prod(0))
+    sets = np.zeros((4, 4))
+    sets[0, [1, 3]] = 1.0
+    np.testing.assert_allclose(expansion(ratios - 1.0, sets, 3)[0], ratios[1] * ratios[3])
+
+
+def test_a_structure_is_plain_and_reads_back():
+    log = bar(714, agents=6, room=3, samples=400)
+    structure = eq.offline.discover(log, ranks=(1, 2))
+    again = eq.offline.Structure.from_plain(structure.to_plain())
+    assert again == structure
+    text = str(structure)
+    assert "own action by the sum of others'" in text
+    assert "not tried: with two actions it is the sum" in text

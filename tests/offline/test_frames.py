@@ -1,0 +1,165 @@
+"""Logs as people have them: names, gaps, columns of their own."""
+
+import numpy as np
+import pytest
+
+import equipoise as eq
+from equipoise.core import InputError
+
+LONG = {"agent": "shop", "time": "week", "action": "price", "reward": "profit"}
+
+
+class Frame:
+    """Columns that turn into arrays, as those of pandas and polars do."""
+
+    def __init__(self, **columns):
+        self.content = columns
+        self.columns = list(columns)
+
+    def __getitem__(self, name):
+        class Column:
+            @staticmethod
+            def to_numpy():
+                return np.asarray(self.content[name])
+
+        return Column
+
+
+def frame(rng, weeks=60, shops=("Ann", "Bob", "Shop 10", "Shop 9")):
+    """A long table whose rows are shuffled."""
+    week, shop = (x.ravel() for x in np.indices((weeks, len(shops))))
+    order = rng.permutation(len(week))
+    price = rng.uniform(1, 5, len(week))
+    return {
+        "week": week[order],
+        "shop": np.array(shops, object)[shop[order]],
+        "price": price,
+        "profit": 2 * price + rng.normal(size=len(week)),
+        "season": np.array(["dry", "wet"], object)[week[order] % 2],
+        "heat": 20.0 + week[order],
+    }
+
+
+def test_long_tables_are_put_in_order_and_their_words_kept():
+    columns = frame(np.random.default_rng(0))
+    log = eq.offline.Log.read(Frame(**columns), **LONG, context="season", bins=4)
+    assert log.labels.players == ("Ann", "Bob", "Shop 9", "Shop 10")
+    assert log.labels.contexts == ("dry", "wet")
+    assert log.contexts.tolist() == [0, 1] * 30
+    assert log.actions_per_agent == (4,) * 4
+    assert log.states is None
+    at = np.flatnonzero((columns["week"] == 7) & (columns["shop"] == "Shop 9"))[0]
+    assert log.rewards[7, 2] == columns["profit"][at]
+    edges = np.quantile(columns["price"], [0, 0.25, 0.5, 0.75, 1])
+    assert log.actions[7, 2] == np.searchsorted(edges[1:-1], columns["price"][at])
+    assert log.labels.action(0, 0) == f"{edges[0]:.4g} to {edges[1]:.4g}"
+    assert log.notes == (
+        "data frame: 240 rows; 4 agents at 60 times",
+        "actions in 4 bins (quantiles); context season has 2 values",
+        "0 of 240 actions are missing and masked; columns left alone: heat",
+    )
+    given = eq.offline.Log.read(Frame(**columns), **LONG, bins=[2, 3])
+    assert given.actions_per_agent == (3,) * 4
+
+
+def test_continuous_actions_are_scaled():
+    columns = frame(np.random.default_rng(0))
+    log = eq.offline.Log.read(Frame(**columns), **LONG, continuous=True)
+    assert log.continuous
+    assert (log.actions.min(), log.actions.max()) == (-1.0, 1.0)
+
+
+def test_missing_agents_are_masked_and_not_dropped_with_the_row(tmp_path):
+    rng = np.random.default_rng(1)
+    columns = frame(rng)
+    columns["price"] = rng.choice(["low", "high"], 240)
+    lines = ["week;shop;price;profit;note"]
+    for k in range(240):
+        if k == 17:
+            continue  # no row at all
+        profit = "NA" if k == 40 else f"{columns['profit'][k]:.3f}"
+        lines.append(f"{columns['week'][k]};{columns['shop'][k]};{columns['price'][k]};{profit};")
+    lines += ["", lines[5]]  # a repeated row
+    (tmp_path / "sales.csv").write_text("\n".join(lines) + "\n")
+    log = eq.offline.Log.read(tmp_path / "sales.csv", **LONG)
+    assert log.name == "sales.csv"
+    assert log.samples == 60
+    assert log.absences
+    assert int(log.states.sum()) == 2
+    assert (log.rewards[log.states == 1] == 0).all()
+    assert log.notes[0].endswith("1 repeated rows were left out")
+    assert log.notes[2].startswith("2 of 240 actions are missing and masked")
+    log.write(tmp_path / "log.npz")
+    assert eq.offline.Log.read(tmp_path / "log.npz").absences
+
+
+def test_what_is_missing_at_random_hardly_changes_what_is_learned():
+    game = eq.games.families.polymatrix(4, 2, scale=0.3).sample(key=20)
+    full = eq.offline.collect(game, "uniform", samples=1500, key=21)
+    away = np.random.default_rng(22).random((1500, 4)) < 0.05
+    rows = {"time": np.repeat(np.arange(1500), 4), "agent": np.tile(list("abcd"), 1500)}
+    rows |= {"action": full.actions.ravel(), "reward": full.rewards.ravel()}
+    kept = ~away.ravel()
+    rows = {name: column[kept] for name, column in rows.items()}
+    names = {name: name for name in ("agent", "time", "action", "reward")}
+    log = eq.offline.Log.read(Frame(**rows), **names)
+    advice = eq.offline.learn(log, iterations=100)
+    assert advice.status.name == "learned", advice.status.message
+    policy = eq.Mixture(advice.policy.policies[:, :, 0, :, 0])
+    own = eq.certify(game, game.uniform_policy()).max_gain
+    assert eq.certify(game, policy).max_gain < 0.2 * own
+    for aggregate in ("sum",):
+        model = eq.offline.fit(log, aggregate)
+        assert model.behaviour.shape == (1, 1, 4, 2, 2)
+
+
+def test_wide_tables_have_columns_for_every_agent(tmp_path):
+    text = "context,action_Ada,reward_Ada,action_Bo,reward_Bo\nx,low,1,1,2\ny,high,2,0,\n"
+    (tmp_path / "wide.csv").write_text(text)
+    log = eq.offline.Log.read(tmp_path / "wide.csv")
+    assert log.labels.players == ("Ada", "Bo")
+    assert log.labels.contexts == ("x", "y")
+    assert log.states.tolist() == [[0, 0], [0, 1]]
+
+
+def test_numeric_contexts_enter_as_features():
+    rng = np.random.default_rng(2)
+    columns = frame(rng, weeks=400)
+    columns["price"] = rng.integers(0, 2, 1600)
+    columns["profit"] = columns["price"] + 0.5 * columns["heat"]
+    log = eq.offline.Log.read(Frame(**columns), **LONG, context=["season", "heat"])
+    assert log.contexts_count == 2
+    assert "heat is a numeric context" in log.notes[1]
+    np.testing.assert_allclose(log.rewards - log.rewards.mean(), log.actions - log.actions.mean())
+
+
+def test_sparse_numbers_of_contexts_are_renumbered():
+    rng = np.random.default_rng(3)
+    contexts = rng.choice([5, 70, 900_000], 600)
+    log = eq.offline.Log(contexts, rng.integers(0, 2, (600, 2)), rng.random((600, 2)))
+    assert log.contexts_count == 3
+    assert log.labels.contexts == ("5", "70", "900000")
+    assert "renumbered" in log.notes[0]
+    declared = eq.offline.Log([0, 5000], [[0], [1]], [[0.0], [1.0]], contexts_count=9000)
+    assert declared.contexts_count == 9000
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "argument", "message"),
+    [
+        ({}, {}, "action", "pass bins=4"),
+        ({}, {"bins": 1}, "bins", "from 2 to 100"),
+        ({}, {"bins": [3, 2]}, "bins", "ascending"),
+        ({"profit": np.array(["much"] * 240)}, {"bins": 2}, "reward", "'much'"),
+        ({}, {"agent": "store"}, "agent", "week, shop"),
+        ({}, {"reward": None}, "reward", "name of a column"),
+        ({"week": np.zeros(240)}, {"bins": 2}, "time", "another of"),
+        ({"heat": np.arange(240.0)}, {"bins": 2, "context": "heat"}, "context", "the same for all"),
+        ({"price": np.array(["a"] * 240)}, {"bins": 2}, "action", "numbers, for bins"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_by_name(change, options, argument, message):
+    columns = frame(np.random.default_rng(4)) | change
+    with pytest.raises(InputError, match=message) as caught:
+        eq.offline.Log.read(Frame(**columns), **(LONG | options))
+    assert caught.value.argument == argument
