@@ -249,3 +249,9 @@ class TestPolicies:
                 eq.games.policy_from_plain({**plain, name: wrong})
         with pytest.raises(ValueError, match="kind: expected one of profile"):
             eq.games.policy_from_plain({**plain, "kind": "another"})
+
+
+def test_policies_are_abstract_or_final():
+    with pytest.raises(TypeError, match="abstract"):
+        eq.games.Policy()
+    assert all(getattr(policies()[kind], "__final__", False) for kind in POLICY_KINDS)

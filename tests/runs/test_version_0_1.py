@@ -70,4 +70,4 @@ def test_what_was_counted_and_said_of_a_log_is_kept():
     assert 0.0 < low < high
     html = page_of(Record.load(FOLDERS / "log")).html()
     assert "400 samples of 3 agents" in html
-    assert "range of 3" in html
+    assert f"range: {low:.3g} to {high:.3g}" in html

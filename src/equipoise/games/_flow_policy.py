@@ -1,6 +1,6 @@
 """What travellers do in a network: flows on links, and on paths where they are known."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, final
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from equipoise.core.values import read_only, read_only_integers
 from equipoise.games._policy import Policy
 
 
+@final
 class FlowPolicy(Policy):
     """Flows on the links of a network, with the flows on paths that add up to them.
 

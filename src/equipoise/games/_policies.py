@@ -5,7 +5,7 @@ one table of kinds. Plain tuples and arrays are taken wherever a policy is.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, final
 
 import equinox as eqx
 import numpy as np
@@ -21,6 +21,7 @@ from equipoise.games._policy import Policy
 _TOLERANCE = 1e-6
 
 
+@final
 class Profile(Policy):
     """One strategy for each player, who choose independently: probabilities of actions.
 
@@ -99,6 +100,7 @@ def _strategy(name: str, value: Any) -> Any:
     return frozen(checks.check_probabilities(name, array))
 
 
+@final
 class JointPolicy(Policy):
     """A joint distribution over actions: somebody draws from it and tells each player its part.
 
@@ -161,6 +163,7 @@ class JointPolicy(Policy):
         return cls(joint, len(strategies))
 
 
+@final
 class Mixture(Policy):
     """A mixture of product policies: one component is drawn for all agents, and then played.
 
@@ -218,6 +221,7 @@ class Mixture(Policy):
         return iter(self.policies)
 
 
+@final
 class ContinuousPolicy(Policy):
     """Independent agents, each of whom plays a point of [-1, 1], or some points by chance.
 
@@ -291,6 +295,7 @@ class ContinuousPolicy(Policy):
         return (points * chances).sum(-1)
 
 
+@final
 class AggregativePolicy(Policy):
     """What every agent plays: one row for each class of agents that play alike.
 

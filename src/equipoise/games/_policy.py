@@ -1,6 +1,7 @@
 """The base of all kinds of policies: what they share, and their plain form."""
 
 import inspect
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, ClassVar, TypeVar
@@ -14,7 +15,7 @@ _Policy = TypeVar("_Policy", bound="Policy")
 
 
 class Policy(Value):
-    """Base of the kinds of policies: immutable, compared by content, a JAX pytree.
+    """Abstract base of the kinds of policies: immutable, compared by content, a JAX pytree.
 
     **Example**
 
@@ -28,6 +29,10 @@ class Policy(Value):
 
     #: The word for this kind in files and records.
     kind: ClassVar[str]
+
+    @abstractmethod
+    def __init__(self, *parts: Any, **more: Any):
+        """Check the parts of this kind of policy, and freeze them."""
 
     def __repr__(self) -> str:
         """The numbers, rounded to four digits, and cut where there are many."""

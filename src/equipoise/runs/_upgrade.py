@@ -134,7 +134,6 @@ def _stats(scalars: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> dict
     gap = {new: scalars.get(old) for new, old in _GAPS.items()}
     ends = [scalars.get(f"gap over resampled logs, {end}") for end in ("lower", "upper")]
     gap["interval"] = None if None in ends else ends
-    gap["resampled"] = np.full(int(scalars.get("resampled logs", 0)), np.nan)
     text = "not estimated" if gap["gap"] is None else f"{gap['gap']:.4g} in the fitted model"
     gap["text"] = scalars.get("gap, in words", text)
     kept = ("samples", "agents", "contexts", "rank")
