@@ -18,6 +18,7 @@ COMMANDS = {
     "play": "--states 2 --discount 0.5 --rounds 1e4 --row exp3-ix --noise bernoulli",
     "duel": "iid3 pennies.nfg --seat column --rounds 5 --guarded",
     "learn": "demand-response --set agents=60 --scouts 3 --alone --noise 0.25 --run runs/town",
+    "discover": "bids.npz --json",
     "offline": "bids.npz --rank 2 --neighbours screen --strength 0.1 --force --seed 7",
     "pretrain": "--layers 3 --shared None --no-layer-norm --learners omd exp3-ix --clip 2",
     "evaluate": "iid3 --games 10 --rounds 20 --search 1e3",

@@ -184,7 +184,7 @@ def test_wrong_contextual_games_are_refused(arguments, complaint):
             "situation for each context and step",
         ),
         (np.full((2, 3, 2, 2, 2), 0.5), np.full((2, 2), 0.5), "with 2 agents and states"),
-        (np.full((4, 2, 2, 2), 0.5), np.full((2, 2), 0.5), "contexts optional, found"),
+        (np.full((4, 2, 2, 2), 0.5), np.full((2, 2), 0.5), "contexts optional; found"),
         (np.full((2, 2, 2, 2, 2), 0.4), np.full((2, 2), 0.5), "transitions: .*sum to 1"),
         (np.full((2, 2, 2, 2, 2), 0.5), np.full((2, 3), 1 / 3), "initial: expected shape"),
     ],

@@ -108,7 +108,7 @@ def trained_on(monkeypatch):
 
     monkeypatch.setattr(Trainer, "data", watched)
     # How good the players are does not matter here, and takes a program of its own.
-    monkeypatch.setattr(_train, "_evaluate", lambda trainer, held_out, state: (state, {}))
+    monkeypatch.setattr(_train, "_evaluate", lambda trainer, config, held_out, state: (state, {}))
     return seen
 
 

@@ -24,7 +24,7 @@ VERBS = {
     "play": "Let two learners play random games, each seeing only its own actions and rewards.",
     "duel": "Play a game against a player that learns it, and you, while it plays.",
     "learn": "Learn an equilibrium of very many agents from simulated episodes.",
-    "offline": "Learn a near-equilibrium of many agents from a log, and say what it supports.",
+    "offline": "Learn a near-equilibrium from a log, and bound what anybody could gain.",
     "discover": "Find out what kind of game a log comes from, and whether the log can tell.",
     "pretrain": "Train players that learn an unseen game of a family while they play it.",
     "evaluate": "Compare pre-trained players with learners, static policies and opponents.",

@@ -32,6 +32,11 @@ _ARRAYS = {
     "contextual": ("agents", "contexts"),
     "decoupled-markov": ("agents", "contexts", "states", "horizon"),
     "continuous": ("agents", "contexts", "states", "horizon", "rank", "noise"),
+    "network": (
+        *("tails", "heads", "free_flow", "rise", "capacity", "power", "fixed", "tolls"),
+        *("origins", "destinations", "demand"),
+    ),
+    "oracle": ("sizes", "resources"),
 }
 
 

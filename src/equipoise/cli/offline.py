@@ -76,7 +76,7 @@ COLUMNS = Columns()
 
 @dataclass(frozen=True)
 class Offline:
-    """Learn a near-equilibrium of many agents from a log, and bound what anybody could gain.
+    """Learn a near-equilibrium from a log, and bound what anybody could gain.
 
     Finds out what kind of game the log comes from (see `equipoise discover`), fits it, learns a
     policy for every agent that stays near what the log covers, and judges it by rows that it was
