@@ -100,9 +100,9 @@ class Plan:
     programs: int = 0
     #: The largest gain of anybody in this stage, exact; NaN where it was not looked at.
     gain: float = np.nan
-    #: What found the profile.
+    #: The method that found the profile.
     method: str = "cells"
-    #: What no equilibrium is worth more than; infinite where nothing is proven.
+    #: An upper bound on the objective at any equilibrium; not finite where nothing is proven.
     promise: float = np.nan
     #: Seconds that cells were estimated to take.
     estimate: float = np.nan

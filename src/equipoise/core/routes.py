@@ -90,7 +90,7 @@ class Graph:
 
         n = self.nodes
         tails = np.where(self.tails < self.first, self.tails + n, self.tails).astype(np.int64)
-        # Of parallel links, the cheapest.
+        # Keep the cheapest of parallel links.
         order = np.lexsort((costs, self.heads, tails))
         keys = tails[order] * n + self.heads[order]
         kept = order[np.concatenate([[True], keys[1:] != keys[:-1]])]

@@ -44,12 +44,12 @@ class Book(eqx.Module):
     #: The slot of each own action, and of each of the opponent's; beyond all slots if not played.
     slots: Int[Array, " actions"]
     others: Int[Array, " most"]
-    #: Rewards below are less the first.
+    #: The first reward, which is subtracted from all rewards below.
     first: Float[Array, ""]
     low: Float[Array, ""]
     high: Float[Array, ""]
-    #: Of each action: how often it was played, what it earned, the sum of policies held, and the
-    #: fading sum of importance-weighted rewards.
+    #: For each action: how often it was played, what it earned, the sum of the probabilities with
+    #: which it was held, and a discounted sum of its importance-weighted rewards.
     times: Float[Array, " actions"]
     earned: Float[Array, " actions"]
     held: Float[Array, " actions"]

@@ -162,7 +162,7 @@ class GuardedPlayer(ContextLearner):
         return jnp.where(state.relieved, self.fallback.policy(state.fallback), own)
 
     def _weights(self, state: GuardState) -> Array:
-        """Of the part on duty, and of every action."""
+        """Weights of the part on duty (first) and of each fixed action."""
         actions = state.late.shape[0]
         rate = net_rate(state.round + 1 - state.since, actions)
         prior = jnp.full(actions + 1, self.net / actions).at[0].set(1.0 - self.net)

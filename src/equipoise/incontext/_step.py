@@ -49,7 +49,7 @@ class MixedNoise(Noise):
 
 
 class Variety(eqx.Module):
-    """In what the games of a batch differ beside their rewards."""
+    """Properties in which the games of a batch differ, besides their rewards."""
 
     #: (2, games): numbers of actions.
     counts: Array
@@ -58,7 +58,7 @@ class Variety(eqx.Module):
     noise: MixedNoise
 
     def some(self, index: Any) -> "Variety":
-        """That of some of the games."""
+        """Select some of the games."""
         return jax.tree.map(lambda leaf: leaf[..., index], self)
 
     def even(self, seat: int, actions: int, share: Any) -> Array:

@@ -101,7 +101,10 @@ def price_of_anarchy(
 
 
 def _least_total(game: NetworkGame, optimum: Solution) -> float:
-    """What no flows undercut: the optimum less its gap at marginal costs, rounding included."""
+    """A lower bound on the total cost of any flows.
+
+    It is the cost of the optimum minus its gap at marginal costs, rounding included.
+    """
     found: Any = optimum.certificate
     gap = float(found.total_cost) - float(found.least_cost) + float(found.gap_rounding)
     return game.total_cost(optimum.policy.flows) - max(gap, 0.0)

@@ -123,8 +123,8 @@ class _Judge:
         self.dense = bool(sets.sum() == log.agents * (log.agents - 1))
         self.sets = sets
         self.rewards, self.value = np.zeros(self.flat), np.zeros(log.agents)
-        #: Of every part: rows, and what they say about own moves and about the value, by the
-        #: class of rewards (first) and by a richer one.
+        #: For each part: its rows, and their estimates of deviation rewards and of the value,
+        #: first under the chosen class of rewards and then under a richer one.
         self.said: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
         self.policies: list[np.ndarray] = []
 

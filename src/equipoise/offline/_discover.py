@@ -62,7 +62,7 @@ class Structure:
     #: Part of the variance of rewards that nothing explains, and what it was estimated from.
     floor: float
     floor_from: str
-    #: Whose actions may enter the terms of each agent.
+    #: For each agent, the agents whose actions may enter its terms.
     neighbours: list[list[int]]
     #: (agents,): agents of the same number earn alike, by own action and the others' sum.
     types: list[int]

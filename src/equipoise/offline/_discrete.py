@@ -178,7 +178,7 @@ class Discrete:
 
     @cached_property
     def models(self) -> list[Model]:
-        """Those of all rows but the ones of each part."""
+        """For each part, the model fitted to all rows outside it."""
         return [self.fit(self.log.take(self.part != part)) for part in range(PARTS)]
 
     @cached_property

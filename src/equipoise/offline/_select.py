@@ -273,7 +273,7 @@ class Comparison:
         situations *= 1 if where is None else 2
         columns = max(columns_of(len(own), rank, moves) for own in sets)
         size = 8.0 * self.folds * situations * moves * (columns + 1) ** 2
-        # Who is not found by a test on few rows may matter still: a term takes K - 1 others.
+        # A test on few rows may miss an agent that matters: a term takes K - 1 others.
         least = rank - 1 if tested else 0
         fewest = [columns_of(max(len(own), least), rank, moves) for own in sets]
         ratios = (self._counts / np.array(fewest)[:, None])[self._counts > 0]
@@ -368,7 +368,7 @@ class Comparison:
         return np.stack(found)
 
     def _bases(self, entry: Entry) -> np.ndarray:
-        """Those of all rows, which serve all folds: they say what a penalty means, no more."""
+        """Bases computed from all rows. All folds share them: they only define the penalty."""
         if entry.situations not in self._known:
             counts = count_moves(entry.where, self.by_agent, entry.situations, self.size[1])
             self._known[entry.situations] = bases_of(counts)

@@ -235,9 +235,9 @@ def _vertices(payoff: np.ndarray, deadline: float) -> tuple[dict[int, list[int]]
         table.append([int(v * unit) for v in shifted] + [unit])
     basis, others = list(range(d, d + k)), list(range(d))
     start = _mask(basis)
-    #: Of a vertex to visit: the table, scale, basis and other labels of the one that it was seen
-    #: from, which all its neighbours share; the row and column to exchange; how many such tables
-    #: there are.
+    #: Vertices to visit. Each entry has the table, scale, basis and other labels of the vertex from
+    #: which it was seen (its neighbours share them), the row and column to exchange, and the
+    #: number of such tables.
     seen, stack = {start}, [(table, 1, basis, others, -1, -1, 0)]
     found: dict[int, list[int]] = {}
     while stack:

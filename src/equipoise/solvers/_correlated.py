@@ -360,7 +360,7 @@ class _Program:
         started = time.monotonic()
         prices = [1.0] if self.any else list(_PRICES)
         best, bound, rounds, ended = _Best(tolerance), np.inf, 0, "optimal"
-        # Of two players a Nash equilibrium costs less than a program.
+        # For two players a Nash equilibrium is cheaper to compute than a linear program.
         patience = 0.0 if self.any and self.players == 2 else PATIENCE
         nash = self.whole or (self.concept == "cce" and patience > 0.0)
         try:

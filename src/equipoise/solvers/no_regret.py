@@ -55,7 +55,7 @@ class Dynamics(eqx.Module):
 
     @classmethod
     def of(cls, game: ContextualGame | DecoupledMarkovGame) -> "Dynamics":
-        """Those of a game."""
+        """The dynamics of a game."""
         if isinstance(game, DecoupledMarkovGame):
             return cls(np.asarray(game.initial), np.asarray(game.transitions))
         contexts, agents, actions = game.policy_shape

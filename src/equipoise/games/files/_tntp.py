@@ -150,7 +150,7 @@ def flows_of_table(game: NetworkGame, table: Any) -> FlowPolicy:
     if not (np.isfinite(tails) & np.isfinite(heads)).all():
         raise InputError("table", "numbers of nodes", "none in some row")
     own, given = game.tails * size + game.heads, tails * size + heads
-    # Of parallel links, the first row is of the first link.
+    # Parallel links take their rows in order.
     order, theirs = np.argsort(own, kind="stable"), np.argsort(given, kind="stable")
     if len(given) != len(own):
         raise InputError("table", f"a row for each of {len(own)} links", f"{len(given)} rows")
