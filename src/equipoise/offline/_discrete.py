@@ -36,8 +36,8 @@ from equipoise.runs import Run, resumable
 FEWEST_ROWS = 4
 #: Parts that the rows are split into, and how many of the strongest terms are kept.
 PARTS, STRONGEST = 5, 20
-#: How many times stronger the regulariser may be. The policy with the smallest bound is taken;
-#: stronger regularisers are tried only where the log says too little about what was learned.
+#: How many times stronger the regulariser may be. A weaker one is taken where the agents' gains are
+#: smaller on average; stronger ones are tried where the log says too little about what was learned.
 NEARER = (0.2, 5.0, 25.0)
 
 
@@ -212,8 +212,9 @@ class Discrete:
             if nearer > 1.0 and found.bound <= own.bound:
                 break  # the log says enough about what was learned
             other = np.stack([self.policies(part, nearer) for part in range(PARTS)])
-            judged = self.judge(other)
-            if judged.bound < min(found.bound, own.bound):
+            judged, best = self.judge(other), min(found.bound, own.bound)
+            better = judged.gains.mean() < found.gains.mean() and judged.bound <= own.bound
+            if better if nearer < 1.0 else judged.bound < best:
                 policies, found = other, judged
         if refusal is None and found.bound > own.bound:
             words = (
