@@ -1,0 +1,76 @@
+"""From where actors stopped to where nobody gains: best replies in the mean of several critics.
+
+Gradients lead to the nearest summit of an agent's reward, and not at all where agents chase each
+other. Best replies look at the whole range that the log shows. They go on from several starts, in
+the mean of critics that began with other weights and held out other rows; of the places where they
+come to rest, the one is taken that these critics agree most about. Where one critic alone sees a
+summit, at the edge of what the log shows for example, they do not.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equipoise.core.precision import single_precision
+from equipoise.offline._log import Log
+from equipoise.offline.deep._critics import Critics, predict
+from equipoise.offline.deep._rows import Rows
+
+#: Actions that an agent tries at once; and rounds in which everybody replies.
+_GRID, _ROUNDS = 65, 20
+#: How far agents go beyond the actions of the log, as a part of their range.
+_BEYOND = 0.05
+
+
+def settle(critics: Critics, log: Log, starts: np.ndarray, tolerance: float) -> np.ndarray:
+    """(contexts, agents): what agents play once nobody gains more than `tolerance` by a reply.
+
+    `starts` are (starts, contexts, agents). Where replies never come to rest, the policy with the
+    smallest gain that they passed through.
+    """
+    count, contexts, agents = starts.shape
+    low, high = shown(log)
+    points = np.clip(starts, low, high)
+    best, rest = np.array(points), np.full(count, np.inf)
+    for _ in range(_ROUNDS):
+        before, gains = np.array(points), np.zeros((count, contexts))
+        for i in range(agents):
+            tried = np.repeat(points[:, :, None], _GRID + 1, 2)
+            tried[:, :, :-1, i] = np.linspace(low[i], high[i], _GRID)
+            worth = values(critics, i, tried).mean(0)
+            reply = np.where(worth.max(-1) > worth[..., -1] + tolerance / 2, worth.argmax(-1), -1)
+            gains = np.maximum(gains, worth.max(-1) - worth[..., -1])
+            points[..., i] = np.take_along_axis(tried[..., i], reply[..., None], 2)[..., 0]
+        better = gains.max(1) < rest
+        best[better], rest[better] = before[better], gains.max(1)[better]
+        if (rest <= tolerance).all():
+            break
+    own = [values(critics, i, best[:, :, None])[..., 0] for i in range(agents)]
+    apart = np.std(own, 1).max((0, 2))
+    order = np.lexsort([apart, np.maximum(rest, tolerance)])
+    return best[order[0]]
+
+
+def shown(log: Log) -> tuple[np.ndarray, np.ndarray]:
+    """(agents,): the least and the largest action that the log shows, and a little beyond."""
+    low, high = (np.asarray(f(log.actions, 0), np.float64) for f in (np.min, np.max))
+    more = _BEYOND * (high - low)
+    return np.maximum(low - more, -1.0), np.minimum(high + more, 1.0)
+
+
+def values(critics: Critics, agent: int, actions: np.ndarray) -> np.ndarray:
+    """(trials, starts, contexts, tried): what each trial's critic of an agent predicts.
+
+    `actions` are (starts, contexts, tried, agents).
+    """
+    where = np.broadcast_to(np.arange(actions.shape[1])[:, None], actions.shape[:-1]).ravel()
+    own: Any = jax.tree.map(lambda x: x[:, agent : agent + 1], critics.models)
+    with single_precision():
+        flat = jnp.asarray(actions.reshape(-1, actions.shape[-1]), jnp.float32)
+        rows = Rows.without_states(flat, jnp.asarray(where, jnp.int32))
+        repeated = jax.tree.map(lambda x: jnp.repeat(x[None], critics.trials, 0), rows)
+        found = np.asarray(predict(own, repeated), np.float64)[:, 0]
+    found = found * critics.scale[:, agent, None] + critics.shift[:, agent, None]
+    return found.reshape(-1, *actions.shape[:-1])
