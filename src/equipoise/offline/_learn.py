@@ -34,7 +34,7 @@ from equipoise.offline.deep._settle import settle, shown
 from equipoise.runs import Record, Run, interruptible
 
 #: Critics of continuous actions are fitted, and actors improved, from so many starts.
-STARTS = 4
+STARTS = 5
 #: Actors have settled where nobody gains more than this part of the rewards' standard deviation.
 SETTLED = 0.05
 

@@ -228,7 +228,8 @@ class Log:
           in the state "absent", earns nothing and chooses nothing.
         - `log.notes` tells what was done in three lines.
 
-        A Parquet file of whole numbers as `Log.write` makes them has a column for everything:
+        A Parquet file of whole numbers without gaps, as `Log.write` makes it, has a column for
+        everything:
         `context` (optional when there is one), `action_0`, `reward_0`, ..., and where there are
         states `state_0`, ..., `next_state_0`, ..., `step` and `episode`. An `.npz` has the arrays
         of a `Log` by their names. What such files do not say can be declared, as for `Log` itself:
@@ -251,7 +252,8 @@ class Log:
         """
         table = {name: options.pop(name) for name in _frames.OPTIONS if name in options}
         path = Path(source) if isinstance(source, str | os.PathLike) else None
-        if table or path is None or path.suffix == ".csv":
+        messy = path is not None and path.suffix == ".parquet" and _formats.has_gaps(path)
+        if table or path is None or path.suffix == ".csv" or messy:
             if path is not None and path.suffix not in (".csv", ".parquet"):
                 raise InputError("log", "a .csv or .parquet file for such options", str(path))
             known = {n: options.pop(n) for n in ("continuous",) if n in options}

@@ -20,6 +20,8 @@ from equipoise.offline.deep._rows import Rows
 
 #: Actions that an agent tries at once; and rounds in which everybody replies.
 _GRID, _ROUNDS = 65, 20
+#: Rows of the log that replies begin at, and how far from its mean, as a part of how far they are.
+_ROWS, _INWARDS = 12, 0.7
 #: How far agents go beyond the actions of the log, as a part of their range.
 _BEYOND = 0.05
 
@@ -27,12 +29,16 @@ _BEYOND = 0.05
 def settle(critics: Critics, log: Log, starts: np.ndarray, tolerance: float) -> np.ndarray:
     """(contexts, agents): what agents play once nobody gains more than `tolerance` by a reply.
 
-    `starts` are (starts, contexts, agents). Where replies never come to rest, the policy with the
-    smallest gain that they passed through.
+    Replies begin at `starts` (starts, contexts, agents) and at some rows of the log, drawn towards
+    its mean. Where they never come to rest, the policy with the smallest gain that they passed
+    through.
     """
-    count, contexts, agents = starts.shape
     low, high = shown(log)
-    points = np.clip(starts, low, high)
+    mean = np.asarray(log.actions, np.float64).mean(0)
+    rows = np.linspace(0, log.samples - 1, _ROWS).round().astype(int)
+    more = (mean + _INWARDS * (log.actions[rows] - mean))[:, None].repeat(starts.shape[1], 1)
+    points = np.clip(np.concatenate([starts, more]), low, high)
+    count, contexts, agents = points.shape
     best, rest = np.array(points), np.full(count, np.inf)
     for _ in range(_ROUNDS):
         before, gains = np.array(points), np.zeros((count, contexts))
