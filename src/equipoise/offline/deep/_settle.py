@@ -2,9 +2,10 @@
 
 Gradients lead to the nearest summit of an agent's reward, and not at all where agents chase each
 other. Best replies look at the whole range that the log shows. They go on from several starts, in
-the mean of critics that began with other weights and held out other rows; of the places where they
-come to rest, the one is taken that these critics agree most about. Where one critic alone sees a
-summit, at the edge of what the log shows for example, they do not.
+the mean of critics that began with other weights and held out other rows. Of the places where they
+come to rest, the one is taken in which every critic by itself sees little to gain and which is near
+the middle of the log, by the sum of the two orders. At the edges of what a log shows, critics see
+summits that are not there.
 """
 
 from typing import Any
@@ -38,25 +39,36 @@ def settle(critics: Critics, log: Log, starts: np.ndarray, tolerance: float) -> 
     rows = np.linspace(0, log.samples - 1, _ROWS).round().astype(int)
     more = (mean + _INWARDS * (log.actions[rows] - mean))[:, None].repeat(starts.shape[1], 1)
     points = np.clip(np.concatenate([starts, more]), low, high)
-    count, contexts, agents = points.shape
-    best, rest = np.array(points), np.full(count, np.inf)
+    best, rest = np.array(points), np.full(len(points), np.inf)
     for _ in range(_ROUNDS):
-        before, gains = np.array(points), np.zeros((count, contexts))
-        for i in range(agents):
-            tried = np.repeat(points[:, :, None], _GRID + 1, 2)
-            tried[:, :, :-1, i] = np.linspace(low[i], high[i], _GRID)
-            worth = values(critics, i, tried).mean(0)
-            reply = np.where(worth.max(-1) > worth[..., -1] + tolerance / 2, worth.argmax(-1), -1)
-            gains = np.maximum(gains, worth.max(-1) - worth[..., -1])
-            points[..., i] = np.take_along_axis(tried[..., i], reply[..., None], 2)[..., 0]
+        before, gains = np.array(points), np.zeros(points.shape[:2])
+        for i in range(log.agents):
+            tried, worth = _tried(critics, i, points, low[i], high[i])
+            worth = worth.mean(0)
+            ahead = worth.max(-1) - worth[..., -1]
+            reply = np.where(ahead > tolerance / 2, worth.argmax(-1), -1)
+            gains = np.maximum(gains, ahead)
+            points[..., i] = np.take_along_axis(tried, reply[..., None], 2)[..., 0]
         better = gains.max(1) < rest
         best[better], rest[better] = before[better], gains.max(1)[better]
         if (rest <= tolerance).all():
             break
-    own = [values(critics, i, best[:, :, None])[..., 0] for i in range(agents)]
-    apart = np.std(own, 1).max((0, 2))
-    order = np.lexsort([apart, np.maximum(rest, tolerance)])
-    return best[order[0]]
+    alone = np.zeros((critics.trials, *best.shape[:2]))
+    for i in range(log.agents):
+        worth = _tried(critics, i, best, low[i], high[i])[1]
+        alone = np.maximum(alone, worth.max(-1) - worth[..., -1])
+    doubt, far = alone.max(2).mean(0), np.abs(best - mean).mean((1, 2))
+    places = np.argsort(np.argsort(doubt)) + np.argsort(np.argsort(far))
+    return best[np.lexsort([places, np.maximum(rest, tolerance)])[0]]
+
+
+def _tried(
+    critics: Critics, agent: int, points: np.ndarray, low: float, high: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """(starts, contexts, tried): actions of an agent, its own the last; and their values."""
+    joint = np.repeat(points[:, :, None], _GRID + 1, 2)
+    joint[:, :, :-1, agent] = np.linspace(low, high, _GRID)
+    return joint[..., agent], values(critics, agent, joint)
 
 
 def shown(log: Log) -> tuple[np.ndarray, np.ndarray]:
