@@ -18,10 +18,11 @@ from equipoise.core import kernels
 from equipoise.core.kernels._chains import range_of
 from equipoise.core.kernels._compile import compiled
 from equipoise.core.kernels._lanes import LANES, WIDTH, full, largest, load, smallest, store, where
-from equipoise.core.kernels._pivot import padded
+from equipoise.core.kernels._pivot import padded, power_of_two
 
 _TINY = 1e-11
 _TIE = 1e-11
+_LARGEST = float(np.finfo(np.float64).max)
 
 
 @compiled()
@@ -76,13 +77,18 @@ def lemke_howson_loop(payoffs, start, limit, x, y, pivots, spread, first, last):
         own, other = 2 * g * cells, (2 * g + 1) * cells
         low_a, high_a, _, _ = range_of(flat, own, cells)
         low_b, high_b, _, _ = range_of(flat, other, cells)
-        spread[g] = max(high_a - low_a, high_b - low_b)
-        unit_a = 1.0 / (high_a - low_a) if high_a > low_a else 1.0
-        unit_b = 1.0 / (high_b - low_b) if high_b > low_b else 1.0
+        factor_a, factor_b = power_of_two(low_a, high_a), power_of_two(low_b, high_b)
+        low_a, low_b = low_a * factor_a, low_b * factor_b
+        range_a, range_b = high_a * factor_a - low_a, high_b * factor_b - low_b
+        spread[g] = min(max(range_a / factor_a, range_b / factor_b), _LARGEST)
+        unit_a = 1.0 / range_a if range_a > 0.0 else 1.0
+        unit_b = 1.0 / range_b if range_b > 0.0 else 1.0
         for i in range(m):
             for j in range(n):
-                table[i * k + j] = 1.0 + (flat[other + i * n + j] - low_b) * unit_b
-                table[second + j * k + i] = 1.0 + (flat[own + i * n + j] - low_a) * unit_a
+                e = flat[own + i * n + j] * factor_a
+                table[second + j * k + i] = 1.0 + (e - low_a) * unit_a
+                e = flat[other + i * n + j] * factor_b
+                table[i * k + j] = 1.0 + (e - low_b) * unit_b
         for j in range(n):
             table[m * k + j] = 1.0
             row_label[0, j] = m + j
