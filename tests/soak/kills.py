@@ -1,7 +1,7 @@
 """Kill every resumable verb with SIGKILL at random moments, and compare what it ends with.
 
 A run that was killed and resumed must hold the same bytes as one that was never stopped, in every
-file but environment.json (the log of starts and stops) and the pages made from it.
+file but environment.json (the log of starts and stops) and the pages and drawings made from it.
 """
 
 import contextlib
@@ -22,16 +22,19 @@ import numpy as np
 import equipoise as eq
 from equipoise.cli import main as main_of_command
 
-#: Verb -> its arguments; {run} is the folder, {log} a discrete log.
+#: What is run -> its arguments; {run} is the folder, {log} a discrete log, {numbers} a log of
+#: continuous actions.
 VERBS = {
-    verb: [verb, *words.split(), "--run", "{run}"]
-    for verb, words in {
+    name: [name.partition(",")[0], *words.split(), "--run", "{run}"]
+    for name, words in {
         "solve": "bus-or-car",
         "play": "--actions 3 --games 8 --rounds 20000",
         "learn": "demand-response --set agents=60 --episodes 40",
         "offline": "{log}",
+        "offline, networks": "{numbers} --critic 2-IR-64 --iterations 60",
         "pretrain": "--steps 12 --rounds 8 --batch 4",
         "evaluate": "iid3 --games 4 --rounds 8 --search 64 --opponent-games 2",
+        "reproduce": "aggregative --figure planning",
     }.items()
 }
 
@@ -40,6 +43,7 @@ LIMIT = 300.0
 
 #: Files that tell of starts and stops, or are drawn from them.
 LEFT_OUT = {"environment.json", "report.html", "lock"}
+LEFT_OUT |= {"planning.png", "planning.svg"}  # show processor time
 
 
 def digest(folder: Path) -> dict[str, str]:
@@ -100,14 +104,18 @@ class Command:
         return self._errors.read_text(errors="replace").strip()[-200:]
 
 
-def _write_log(path: Path) -> None:
-    """Write a log of a small game, in a process of its own: this one must not start JAX."""
+def _write_logs(root: Path) -> dict[str, Path]:
+    """Write logs of small games, in a process of its own: this one must not start JAX."""
+    logs = {"log": root / "log.npz", "numbers": root / "numbers.npz"}
     pid = os.fork()
     if not pid:
         game = eq.games.families.polymatrix(agents=4, actions=3).sample(key=0)
-        eq.offline.collect(game, samples=600, key=0).write(path)
+        eq.offline.collect(game, samples=600, key=0).write(logs["log"])
+        game = eq.games.load("pairwise-continuous", agents=3, noise=0.5)
+        eq.offline.collect(game, samples=120, key=0).write(logs["numbers"])
         os._exit(0)
     os.waitpid(pid, 0)
+    return logs
 
 
 def attack(verb: str, cases: int, seed: int) -> dict[str, Any]:
@@ -117,12 +125,11 @@ def attack(verb: str, cases: int, seed: int) -> dict[str, Any]:
     kills = early = 0
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
-        log = root / "log.npz"
-        _write_log(log)
+        logs = _write_logs(root)
         begun = time.perf_counter()
-        message = Command(VERBS[verb], run=root / "whole", log=log).complaint()
+        message = Command(VERBS[verb], run=root / "whole", **logs).complaint()
         length = time.perf_counter() - begun
-        if not (root / "whole" / "record.json").exists():
+        if not list((root / "whole").rglob("record.json")):
             return {"kills": 0, "wrong": [f"{verb} did not finish: {message}"]}
         truth = digest(root / "whole")
         for case in range(cases):
@@ -130,12 +137,12 @@ def attack(verb: str, cases: int, seed: int) -> dict[str, Any]:
             shutil.rmtree(broken, ignore_errors=True)
             # Every fourth kill comes early, as a rule before config.json is there.
             moment = float(rng.uniform(0.0, 0.02 if case % 4 == 0 else 1.0)) * length
-            command = Command(VERBS[verb], run=broken, log=log)
+            command = Command(VERBS[verb], run=broken, **logs)
             if not command.ended(moment):
                 command.kill()
                 kills += 1
                 early += not (broken / "config.json").exists()
-            message = Command(VERBS[verb], run=broken, log=log).complaint()
+            message = Command(VERBS[verb], run=broken, **logs).complaint()
             found = digest(broken) if broken.exists() else {}
             if found != truth:
                 differ = sorted(k for k in {*truth, *found} if truth.get(k) != found.get(k))
@@ -145,7 +152,7 @@ def attack(verb: str, cases: int, seed: int) -> dict[str, Any]:
 
 def main(cases: int, seed: int) -> dict[str, Any]:
     """Attack every verb."""
-    for module in ("jax", "numba", *(f"equipoise.cli.{verb}" for verb in VERBS)):
+    for module in ("jax", "numba", *(f"equipoise.cli.{words[0]}" for words in VERBS.values())):
         importlib.import_module(module)
     failures, kills = 0, {}
     for verb in VERBS:
