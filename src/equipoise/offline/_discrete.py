@@ -170,7 +170,7 @@ class Discrete:
         """
         structure, log = self.found[0], self.log
         if structure.chosen in ("joint", *KINDS):
-            more = {"kind": "table"} if structure.chosen == "joint" else {}
+            more: dict[str, Any] = {"kind": "table"} if structure.chosen == "joint" else {}
             outside = [log.take(self.part != part) for part in range(PARTS)]
             whole, *some = (fit(rows, structure.chosen, **more) for rows in (log, *outside))
             return whole, some

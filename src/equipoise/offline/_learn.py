@@ -271,7 +271,7 @@ def _learn_continuous(
         return replace(own_play(log, status, stats), policy=policy)
     game, tolerance = critics.as_game(None), SETTLED * float(np.std(log.rewards, 0).max())
     if status is None and actors is not None:
-        policy = ContinuousPolicy(settle(critics, log, actors.points, tolerance / 2))
+        policy = ContinuousPolicy(settle(critics, log, actors.points, tolerance / 10))
     found, before = (in_model(certify(game, each)) for each in (policy, own))
     if status is None:
         low, high = shown(log)

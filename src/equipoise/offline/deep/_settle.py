@@ -20,7 +20,7 @@ from equipoise.offline.deep._critics import Critics, predict
 from equipoise.offline.deep._rows import Rows
 
 #: Actions that an agent tries at once; and rounds in which everybody replies.
-_GRID, _ROUNDS = 65, 20
+_GRID, _ROUNDS = 129, 30
 #: Rows of the log that replies begin at, and how far from its mean, as a part of how far they are.
 _ROWS, _INWARDS = 12, 0.7
 #: How far agents go beyond the actions of the log, as a part of their range.
