@@ -111,6 +111,31 @@ def test_against_a_convex_program_over_all_paths(concept):
     np.testing.assert_allclose(value, found.fun, rtol=1e-6)
 
 
+class TestNewton:
+    @pytest.mark.parametrize("kind", ["plain", "classes", "functions"])
+    def test_ends_the_slow_tail_of_sweeps(self, kind, monkeypatch):
+        size, zones = (10, 30) if kind == "classes" else (12, 40)
+        game = city(rows=size, columns=size, zones=zones, trips=1e5)
+        if kind == "classes":
+            half = {"demand": np.tile(0.5 * game.demand, 2), "classes": np.repeat([0, 1], 870)}
+            half |= {"origins": np.tile(game.origins, 2)}
+            half |= {"destinations": np.tile(game.destinations, 2), "labels": None}
+            tolls = 0.2 * game.free_flow
+            game = game.replace(**half, values_of_time=[1.0, 3.0], tolls=tolls)
+        elif kind == "functions":
+            plain = game
+            game = game.replace(cost=lambda v: plain.times(v), derivative=lambda v: plain.slopes(v))
+        solution = eq.solve(game, tolerance=1e-11)
+        assert solution.status.ok
+        assert solution.stats["newton_steps"] > 0
+        assert eq.certify(game, solution.policy).relative_gap_upper < 1e-11
+        monkeypatch.setattr("equipoise.networks._assign._FIRST", 10**6)
+        slow = eq.solve(game, tolerance=1e-11)
+        assert slow.stats["newton_steps"] == 0
+        assert slow.stats["passes"] > 1.5 * solution.stats["passes"]
+        np.testing.assert_allclose(slow.policy.total, solution.policy.total, rtol=1e-6, atol=1e-3)
+
+
 class TestFunctions:
     """Costs of the user's own give the flows of the formula that they compute."""
 
