@@ -66,6 +66,22 @@ class TestByHand:
         with pytest.raises(ValueError, match="not through zones"):
             eq.certify(around, paths)
 
+    def test_demand_that_falls_with_the_cost(self):
+        """Those who stay at home take a link that costs the inverse of the demand function."""
+        roads = two_roads(free_flow=[1.0, 2.0])
+
+        def cost(v):
+            # At cost u, 20 exp(-u / 5) travel: the last of them would pay 5 log(20 / number).
+            return np.append(1.0 + np.arange(2) + v[:2], 5 * np.log(20 / np.maximum(20 - v[2], 1)))
+
+        game = eq.NetworkGame([0, 0, 0], [1, 1, 1], [0], [1], [20.0], cost=cost)
+        solution = eq.solve(game)
+        assert solution.status.ok
+        travel = 20.0 - solution.policy.flows[2]
+        alone = eq.solve(roads.replace(demand=[travel]))
+        np.testing.assert_allclose(solution.policy.flows[:2], alone.policy.flows, atol=1e-6)
+        assert travel == pytest.approx(20 * np.exp(-float(alone.value) / 5), abs=1e-6)
+
     def test_free_roads(self):
         game = eq.NetworkGame([0, 1], [1, 2], [0], [2], [5.0], free_flow=0.0)
         solution = eq.solve(game)

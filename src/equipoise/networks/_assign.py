@@ -30,7 +30,7 @@ _ENOUGH = 0.01
 #: Passes between two times that unused paths are dropped.
 _DROP = 2
 #: Newton steps begin after so many passes, once the excess is this part of a mean trip. They pause
-#: where it is so many times the least one.
+#: after one that multiplies it by so much.
 _FIRST, _NEAR, _WORSE = 20, 5e-4, 4.0
 #: About what a node of a tree, and a population in a sweep, take compiled, in seconds.
 _NODE, _PAIR = 1e-7, 5e-7
@@ -116,7 +116,7 @@ def assign(
     about = (*paths.groups, paths.targets, paths.demand, *paths.network)
     sweeps = passes = stalled = steps = 0
     pause, resume = 4, _FIRST
-    least, ended = np.inf, ""
+    least, worse, ended = np.inf, np.inf, ""
     try:
         if start is None or not paths.start_from(start):
             costs.tangent(paths.flow)
@@ -146,11 +146,11 @@ def assign(
                 if passes % _DROP == 0:
                     _drop(paths)
                 before = None if costs.exact else paths.flows[: paths.count].copy()
-                if steps and excess > _WORSE * least and passes > resume:
-                    pause, resume = 2 * pause, passes + pause
+                if excess > worse:
+                    pause, resume, worse = 2 * pause, passes + pause, np.inf
                 together = passes > resume and excess < _NEAR * goal / tolerance
                 if together:
-                    steps += 1
+                    steps, worse = steps + 1, _WORSE * min(excess, 25.0 * least)
                     newton_step(paths, *costs.of_kernels(paths.flow), _paid(paths, costs))
                 enough = _ENOUGH * min(excess, goal)
                 shift = _kernel("shift_flows", _SWEEPS * _PAIR * len(paths.demand))
