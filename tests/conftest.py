@@ -6,7 +6,7 @@ annotation, array shapes included, whenever a function is called.
 
 Most of the time goes into compiling. What one process has compiled, the other workers and the
 commands that tests start read from a folder that lives as long as the tests do: the same machine
-code, so the same numbers, and never that of an earlier run.
+code, so the same numbers. Set JAX_COMPILATION_CACHE_DIR to keep the folder for the next run.
 """
 
 import ctypes
@@ -67,9 +67,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         config.stash[COMPILED] = tempfile.mkdtemp(prefix="equipoise-compiled-")
         os.environ["JAX_COMPILATION_CACHE_DIR"] = config.stash[COMPILED]
-        os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
         jax.config.update("jax_compilation_cache_dir", config.stash[COMPILED])
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     # What another process is just writing, or was killed while it wrote, is compiled again.
     config.addinivalue_line(
         "filterwarnings", "ignore:Error (reading|writing) persistent compilation cache:UserWarning"
@@ -99,6 +99,14 @@ def _write_axes_down(request: pytest.FixtureRequest) -> Iterator[None]:
     folder = request.path.relative_to(request.config.rootpath / "tests").parts[0]
     with jax.numpy_rank_promotion("allow" if folder in BROADCASTING else "raise"):
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _small_tiles() -> None:
+    """Frozen players play tiles of one size, padded: few games should not cost as much as 32."""
+    from equipoise.dynamics import _engine
+
+    _engine.CONTEXT_TILES["cpu"] = 8
 
 
 #: Memory of a worker, in bytes, beyond which it forgets what it has compiled.
