@@ -431,7 +431,7 @@ def beyond_value(trace: Trace, value: np.ndarray) -> tuple[np.ndarray, np.ndarra
     """
     games, history = trace.games, trace.history
     if history is None:
-        raise ValueError("trace: expected one of play(..., history=True), found no history in it")
+        raise InputError("trace", "one of play(..., history=True)", "no history in it")
     expected = history.expected.reshape(-1, history.expected.shape[-1])
     if history.states is None or isinstance(games, MatrixGame):
         return expected, expected - value.reshape(-1, 1)

@@ -270,7 +270,7 @@ def _pieces(log: Log | Iterable[Log]) -> tuple[Log, Iterator[Log]]:
         rest = iter(log)
         first = next(rest, None)
     if not isinstance(first, Log):
-        raise ValueError(f"log: expected a Log or pieces of one, found {type(first).__name__}")
+        raise InputError("log", "a Log or pieces of one", type(first).__name__)
     sizes_of(first)
     return first, chain([first], rest)
 
