@@ -182,6 +182,14 @@ def test_head_takes_the_first_line_and_nobody_complains():
     assert done.stderr == ""
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
+def test_output_that_cannot_be_written_is_told():
+    script = f"{sys.executable} -m equipoise games > /dev/full"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr == "equipoise: error: standard output: No space left on device\n"
+
+
 def test_what_the_library_warns_of_is_one_line():
     script = (
         "import warnings; from equipoise.cli import games, main\n"

@@ -144,6 +144,7 @@ class TestTNTP:
             ("From To\n1 3\n", "expected a column flow"),
             ("1 3 x\n", "line 1: expected a number"),
             ("", "expected flows, found nothing"),
+            ("From To Volume\n", "expected flows, found a header only"),
         ],
     )
     def test_broken_flows(self, files, tmp_path, text, complaint):

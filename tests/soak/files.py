@@ -81,6 +81,46 @@ def _log(suffix: str) -> Callable[[Path], Path]:
     return make
 
 
+_SALES = "week,seller,price,profit,season\n" + "".join(
+    f"{week},{seller},{('low', 'high')[(week + ord(seller)) % 2]},{0.5 * week},{week % 2}\n"
+    for week in range(12)
+    for seller in "abc"
+)
+
+
+def _read_sales(path: Path) -> object:
+    return eq.offline.Log.read(
+        path, agent="seller", time="week", action="price", reward="profit", context=["season"]
+    )
+
+
+_LINKS = "<FIRST THRU NODE> 1\n<END OF METADATA>\n~ init term ;\n" + "".join(
+    f"{tail} {head} 25 6 6 0.15 4 0 0 1 ;\n" for tail, head in ((1, 2), (2, 3), (1, 3))
+)
+_TRIPS = "<TOTAL OD FLOW> 43\n<END OF METADATA>\nOrigin 1\n 1 : 0.0; 2 : 2.5; 3 : 40.5;\n"
+
+
+def _network(name: str) -> Callable[[Path], Path]:
+    def make(folder: Path) -> Path:
+        (folder / "net.tntp").write_text(_LINKS)
+        (folder / "trips.tntp").write_text(_TRIPS)
+        game = eq.games.read_tntp(folder / "net.tntp", folder / "trips.tntp")
+        eq.games.write_flows(folder / "flows.tntp", game, [3.0, 0.5, 40.0])
+        return folder / name
+
+    return make
+
+
+def _read_network(path: Path) -> eq.NetworkGame:
+    return eq.games.read_tntp(path.parent / "net.tntp", path.parent / "trips.tntp")
+
+
+def _joint(folder: Path) -> Path:
+    game = eq.games.load("battle-of-the-sexes")
+    eq.write_policy(folder / "joint.json", eq.solve(game, concept="ce").policy)
+    return folder / "joint.json"
+
+
 def _run(name: str) -> Callable[[Path], Path]:
     def make(folder: Path) -> Path:
         with Run.start(folder / "run", {"steps": 2}) as run:
@@ -162,6 +202,14 @@ READERS: dict[str, tuple[Callable[[Path], Path], Callable[[Path], object]]] = {
     "policy .npz": (_policy(".npz"), eq.read_policy),
     "log .npz": (_log(".npz"), eq.offline.Log.read),
     "log .parquet": (_log(".parquet"), eq.offline.Log.read),
+    "log .csv": (_text("sales.csv", _SALES), _read_sales),
+    "joint policy .json": (_joint, eq.read_policy),
+    "links .tntp": (_network("net.tntp"), _read_network),
+    "trips .tntp": (_network("trips.tntp"), _read_network),
+    "flows .tntp": (
+        _network("flows.tntp"),
+        lambda path: eq.games.read_flows(path, _read_network(path)),
+    ),
     "run config": (_run("config.json"), _open_run),
     "run metrics": (_run("metrics.jsonl"), lambda path: read_metrics(path.parent)),
     "run checkpoint": (_run("checkpoints/000000000002.npz"), _open_checkpoint),

@@ -1,7 +1,7 @@
 """Kill every resumable verb with SIGKILL at random moments, and compare what it ends with.
 
 A run that was killed and resumed must hold the same bytes as one that was never stopped, in every
-file but environment.json (the log of starts and stops) and the pages made from it.
+file but environment.json (the log of starts and stops) and the pages and drawings made from it.
 """
 
 import contextlib
@@ -22,16 +22,19 @@ import numpy as np
 import equipoise as eq
 from equipoise.cli import main as main_of_command
 
-#: Verb -> its arguments; {run} is the folder, {log} a discrete log.
+#: What is run -> its arguments; {run} is the folder, {log} a discrete log, {numbers} a log of
+#: continuous actions.
 VERBS = {
-    verb: [verb, *words.split(), "--run", "{run}"]
-    for verb, words in {
+    name: [name.partition(",")[0], *words.split(), "--run", "{run}"]
+    for name, words in {
         "solve": "bus-or-car",
         "play": "--actions 3 --games 8 --rounds 20000",
         "learn": "demand-response --set agents=60 --episodes 40",
         "offline": "{log}",
+        "offline, networks": "{numbers} --critic 2-IR-64 --iterations 60",
         "pretrain": "--steps 12 --rounds 8 --batch 4",
         "evaluate": "iid3 --games 4 --rounds 8 --search 64 --opponent-games 2",
+        "reproduce": "aggregative --figure planning",
     }.items()
 }
 
@@ -40,6 +43,7 @@ LIMIT = 300.0
 
 #: Files that tell of starts and stops, or are drawn from them.
 LEFT_OUT = {"environment.json", "report.html", "lock"}
+LEFT_OUT |= {"planning.png", "planning.svg"}  # show processor time
 
 
 def digest(folder: Path) -> dict[str, str]:
@@ -100,57 +104,79 @@ class Command:
         return self._errors.read_text(errors="replace").strip()[-200:]
 
 
-def _write_log(path: Path) -> None:
-    """Write a log of a small game, in a process of its own: this one must not start JAX."""
+def _write_logs(root: Path) -> dict[str, Path]:
+    """Write logs of small games, in a process of its own: this one must not start JAX."""
+    logs = {"log": root / "log.npz", "numbers": root / "numbers.npz"}
     pid = os.fork()
     if not pid:
         game = eq.games.families.polymatrix(agents=4, actions=3).sample(key=0)
-        eq.offline.collect(game, samples=600, key=0).write(path)
+        eq.offline.collect(game, samples=600, key=0).write(logs["log"])
+        game = eq.games.load("pairwise-continuous", agents=3, noise=0.5)
+        eq.offline.collect(game, samples=120, key=0).write(logs["numbers"])
         os._exit(0)
     os.waitpid(pid, 0)
+    return logs
+
+
+def _has(folder: Path, pattern: str) -> bool:
+    return any(folder.rglob(pattern))
+
+
+def _begun(command: Command, folder: Path) -> float:
+    """Wait until a command has begun its run, or ended; the time then."""
+    while not _has(folder, "config.json") and not command.ended(0.01):
+        pass
+    return time.perf_counter()
 
 
 def attack(verb: str, cases: int, seed: int) -> dict[str, Any]:
-    """Kill one verb `cases` times at random moments of its run, some of them early."""
+    """Kill one verb `cases` times at random moments of its run.
+
+    Every fourth kill comes before the run has begun. The others come at a moment between its
+    beginning and its end, as long as it took when nobody killed it.
+    """
     rng = np.random.default_rng([seed, sorted(VERBS).index(verb)])
     wrong: list[str] = []
-    kills = early = 0
+    kills = early = late = 0
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
-        log = root / "log.npz"
-        _write_log(log)
-        begun = time.perf_counter()
-        message = Command(VERBS[verb], run=root / "whole", log=log).complaint()
-        length = time.perf_counter() - begun
-        if not (root / "whole" / "record.json").exists():
+        logs = _write_logs(root)
+        start = time.perf_counter()
+        command = Command(VERBS[verb], run=root / "whole", **logs)
+        begun = _begun(command, root / "whole")
+        message = command.complaint()
+        before, length = begun - start, time.perf_counter() - begun
+        if not _has(root / "whole", "record.json"):
             return {"kills": 0, "wrong": [f"{verb} did not finish: {message}"]}
         truth = digest(root / "whole")
         for case in range(cases):
             broken = root / "broken"
             shutil.rmtree(broken, ignore_errors=True)
-            # Every fourth kill comes early, as a rule before config.json is there.
-            moment = float(rng.uniform(0.0, 0.02 if case % 4 == 0 else 1.0)) * length
-            command = Command(VERBS[verb], run=broken, log=log)
-            if not command.ended(moment):
+            command, share = Command(VERBS[verb], run=broken, **logs), float(rng.uniform(0.0, 0.95))
+            if case % 4:
+                _begun(command, broken)
+            if not command.ended(share * (length if case % 4 else before)):
                 command.kill()
                 kills += 1
-                early += not (broken / "config.json").exists()
-            message = Command(VERBS[verb], run=broken, log=log).complaint()
+                early += not _has(broken, "config.json")
+                late += _has(broken, "checkpoints/*")
+            message = Command(VERBS[verb], run=broken, **logs).complaint()
             found = digest(broken) if broken.exists() else {}
             if found != truth:
                 differ = sorted(k for k in {*truth, *found} if truth.get(k) != found.get(k))
                 wrong.append(f"{', '.join(differ)[:150]} {message}")
-    return {"kills": kills, "before config.json": early, "wrong": wrong}
+    figures = {"kills": kills, "before config.json": early, "after a checkpoint": late}
+    return {**figures, "wrong": wrong}
 
 
 def main(cases: int, seed: int) -> dict[str, Any]:
     """Attack every verb."""
-    for module in ("jax", "numba", *(f"equipoise.cli.{verb}" for verb in VERBS)):
+    for module in ("jax", "numba", *(f"equipoise.cli.{words[0]}" for words in VERBS.values())):
         importlib.import_module(module)
     failures, kills = 0, {}
     for verb in VERBS:
         found = attack(verb, cases, seed)
         failures += len(found["wrong"])
-        kills[verb] = [found["kills"], found.get("before config.json", 0)]
+        kills[verb] = list(found.values())[:-1]
         print(json.dumps({"verb": verb, **found}), flush=True)
-    return {"failures": failures, "kills, of which before config.json": kills}
+    return {"failures": failures, "kills, before config.json, after a checkpoint": kills}

@@ -1,5 +1,6 @@
 """From arguments to an exit code; the table of verbs; what is said of errors."""
 
+import errno
 import json
 import os
 import re
@@ -130,7 +131,10 @@ def _told(error: BaseException, verb: str) -> tuple[int, str]:
     if isinstance(error, InputError):
         return 2, error.about(_flag_of(error.argument, verb))
     if isinstance(error, OSError):
-        return 2, f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        # Errors of files name the file: a full disk without a name is that of the output.
+        full = "standard output" if error.errno == errno.ENOSPC else None
+        place = error.filename or full
+        return 2, f"{place}: {error.strerror}" if place else str(error)
     if isinstance(error, ValueError | NotImplementedError) and _is_ours(error):
         return 2, str(error)
     return 3, f"internal failure: {type(error).__name__}: {error}; {_REPORT}"

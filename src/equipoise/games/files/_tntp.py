@@ -184,6 +184,8 @@ def read_flows(path: str | os.PathLike[str], game: NetworkGame) -> FlowPolicy:
     names = ["from", "to", "volume", "cost"]
     if re.search("[a-z]", lines[0][1][0], re.I):
         names = [word.lower() for word in lines.pop(0)[1]]
+    if not lines:
+        raise ValueError(f"{path}: expected flows, found a header only")
     rows = [(i, [_number(path, i, word) for word in words]) for i, words in lines]
     for i, row in rows:
         if len(row) < min(len(names), 3):
