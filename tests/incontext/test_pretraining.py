@@ -316,7 +316,7 @@ WRONG = [
     ("dataset(family, {}, games=1, key=0)", "config: expected a Config such as"),
     (
         "evaluate(load('iid3'), families.uniform(3).sample(2, key=0), training=5)",
-        "training: expected a Family, a MatrixGame or MarkovGame, found int",
+        "training: expected a Family, a MatrixGame or MarkovGame; found int",
     ),
 ]
 ASK = """
