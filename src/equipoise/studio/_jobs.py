@@ -7,10 +7,10 @@ it has done. Neither ends when a page is closed.
 
 import asyncio
 import itertools
-import os
 import signal
 import sys
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -132,19 +132,18 @@ class Jobs:
         """Start `equipoise ARGUMENTS` in a folder; `run` is its run folder."""
         job = self._begin(room, title)
         job.run = run
-        job.process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "equipoise",
-            *arguments,
-            cwd=folder,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.PIPE,
-            env={**os.environ, "COLUMNS": "100"},
-            # Ctrl-C in the terminal is the server's, which then stops its commands one by one.
-            start_new_session=True,
-        )
+        streams = {name: asyncio.subprocess.DEVNULL for name in ("stdin", "stdout")}
+        streams["stderr"] = asyncio.subprocess.PIPE
+        with warnings.catch_warnings():
+            # JAX warns of forks; this one becomes another program at once.
+            warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)
+            job.process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "equipoise", *arguments),
+                cwd=folder,
+                # Ctrl-C in the terminal is the server's, which then stops its commands one by one.
+                start_new_session=True,
+                **streams,
+            )
         self._keep(self._follow(job, job.process))
         self._changed(job)
         return job

@@ -150,7 +150,8 @@ class Studio:
         path = PurePosixPath(scope["path"])
         query = parse_qs(scope["query_string"].decode("ascii", "replace"))
         if path == PurePosixPath("/"):
-            return self._enter(query) if "token" in query else self._static("index.html")
+            entering = b"token=" in scope["query_string"]
+            return self._enter(query) if entering else self._static("index.html")
         if scope["method"] == "GET" and path.parts[1] == "static" and len(path.parts) == 3:
             return self._static(path.name)
         route = self._routes.get((scope["method"], path.parts[1]))
@@ -172,7 +173,7 @@ class Studio:
     def _enter(self, query: dict[str, list[str]]) -> Any:
         from starlette.responses import RedirectResponse
 
-        if not self._knows(query["token"][0]):
+        if not self._knows(query.get("token", [""])[0]):
             return self._text(403, _CLOSED)
         response = RedirectResponse("/", 303)
         response.set_cookie(self._cookie, self.token, httponly=True, samesite="strict")

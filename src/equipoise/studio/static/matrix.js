@@ -14,7 +14,7 @@ export async function open(root, state, save) {
   const pictures = h("div", { class: "pictures" }), sliders = h("div"), list = h("div"), code = snippet();
   const curve = lines({ title: "NashConv of what the learners hold", xlabel: "round", ylabel: "NashConv" });
   const learning = h("section", { hidden: true });
-  const picker = select([["", "My own game"]], "", (name) => name && change({ name }), { "aria-label": "Game of the catalogue" });
+  const picker = select([["", "My own game"]], "", (name) => name && change({ name }));
   const weight = range("Weight of the first player", { min: 0, max: 1, step: 0.01, value: kept.weight, oninput: (x) => { kept.weight = x; solve(); } });
   const objective = field("Best for", select(OBJECTIVES, kept.objective, (x) => { kept.objective = x; solve(); }));
   const paste = h("textarea", { rows: 4, placeholder: "3, 1   0, 0\n0, 0   1, 3", "aria-label": "Payoffs to paste" });
@@ -170,10 +170,10 @@ export async function open(root, state, save) {
       rows: found.equilibria.map((one, i) => [i + 1, show(one.policy[0], 0), show(one.policy[1], 1), ...one.value.map(tiny), one.upper]) }, `${found.status}.`)));
   }
 
-  const learners = h("span");
+  const learners = h("div");
   const rounds = h("input", { type: "number", min: 1, max: 100000, value: 2000 });
   learning.append(h("h2", {}, "Watch two learners"), h("p", { class: "note" }, "Each sees only its own actions and rewards. Their policies are drawn into the pictures above."),
-    h("div", { class: "row" }, field("Learner", learners), field("Rounds", rounds), h("button", { type: "button", class: "main", onclick: watch }, "Play")), learnerOops, curve);
+    h("div", { class: "row" }, learners, field("Rounds", rounds), h("button", { type: "button", class: "main", onclick: watch }, "Play")), learnerOops, curve);
 
   async function watch() {
     clearInterval(timer);
@@ -193,7 +193,7 @@ export async function open(root, state, save) {
   await oops.guard(async () => {
     const [{ games }, { learners: known }] = await Promise.all([call("matrix", "catalogue"), call("matrix", "learners")]);
     picker.append(...games.map((one) => h("option", { value: one.name }, one.title)));
-    learners.replaceWith(select(known, kept.learner, (x) => { kept.learner = x; save(kept); }));
+    learners.replaceWith(field("Learner", select(known, kept.learner, (x) => { kept.learner = x; save(kept); })));
   });
   await oops.guard(async () => {
     game = await call("matrix", "open", { game: kept.game });

@@ -57,7 +57,7 @@ export function lines({ title, xlabel = "", ylabel = "", log = true }) {
       clip.append(s("path", { class: `line ${colour}`, d: "M" + one.points.map(([x, y]) => `${sx(x).toFixed(1)},${sy(y).toFixed(1)}`).join("L") }));
       if (one.points.length < 3) one.points.forEach(([x, y]) => clip.append(s("circle", { class: colour, fill: "var(--c)", cx: sx(x), cy: sy(y), r: 3 })));
     });
-    svg.append(clip, s("line", { class: "axis rule", y1: TOP, y2: H - BOTTOM, x1: -9, x2: -9 }), s("rect", { class: "brush", y: TOP, height: H - BOTTOM - TOP, width: 0, x: 0 }));
+    svg.append(clip, s("line", { class: "axis rule", y1: TOP, y2: H - BOTTOM, display: "none" }), s("rect", { class: "brush", y: TOP, height: H - BOTTOM - TOP, width: 0, x: 0 }));
   }
 
   const at = (event) => { const r = svg.getBoundingClientRect(); return ((event.clientX - r.left) / r.width) * W; };
@@ -66,7 +66,7 @@ export function lines({ title, xlabel = "", ylabel = "", log = true }) {
     if (!place) return;
     const px = at(event), x = place.back(px);
     const rule = svg.querySelector(".rule"), brush = svg.querySelector(".brush");
-    rule.setAttribute("x1", px); rule.setAttribute("x2", px);
+    rule.removeAttribute("display"); rule.setAttribute("x1", px); rule.setAttribute("x2", px);
     if (from !== null) { brush.setAttribute("x", Math.min(from, px)); brush.setAttribute("width", Math.abs(px - from)); }
     const told = place.usable.filter((one) => one.points.length).map((one) => {
       const near = one.points.reduce((a, b) => (Math.abs(place.sx(b[0]) - px) < Math.abs(place.sx(a[0]) - px) ? b : a));

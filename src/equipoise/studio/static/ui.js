@@ -9,7 +9,7 @@ function fill(element, props, children) {
     else if (name in element && !(element instanceof SVGElement) && name !== "list") element[name] = value;
     else element.setAttribute(name, value === true ? "" : value);
   }
-  element.append(...children.flat(2).filter((c) => c !== null && c !== undefined && c !== false));
+  element.append(...children.flat(Infinity).filter((c) => c !== null && c !== undefined && c !== false));
   return element;
 }
 
@@ -79,8 +79,10 @@ export function trouble() {
   return box;
 }
 
-export function field(label, control, note) {
-  return h("label", { class: "field" }, h("span", {}, label), control, note && h("small", {}, note));
+let numbers = 0;
+export function field(label, control) {
+  control.id ||= `control-${++numbers}`;
+  return h("div", { class: "field" }, h("label", { htmlFor: control.id }, label), control);
 }
 
 export function select(options, value, onchange, props = {}) {
@@ -92,7 +94,9 @@ export function range(label, { min, max, step, value, show = fmt, oninput }) {
   const out = h("output", {}, show(value));
   const input = h("input", { type: "range", min, max, step, value: String(value),
     oninput: (e) => { out.textContent = show(+e.target.value); oninput(+e.target.value); } });
-  const box = h("label", { class: "field range" }, h("span", {}, label, " ", out), input);
+  const box = field(label, input);
+  box.firstChild.after(out);
+  box.classList.add("range");
   box.set = (x) => { input.value = x; out.textContent = show(x); };
   return box;
 }
