@@ -74,7 +74,7 @@ def visit(studio, browser):
     def visit(room="", *, width=1200, scheme="light", allow=""):
         size = {"width": width, "height": 900}
         context = browser.new_context(viewport=size, color_scheme=scheme)
-        context.set_default_timeout(30_000)
+        context.set_default_timeout(120_000)
         opened.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: complaints.append(str(error)))
@@ -101,7 +101,10 @@ def shoot():
 
     def shoot(page, name):
         if folder := os.environ.get("EQUIPOISE_SCREENSHOTS"):
-            page.evaluate("() => { scrollTo(0, 0); document.activeElement?.blur(); }")
+            page.evaluate(
+                """() => { scrollTo({ top: 0, behavior: "instant" });
+                document.activeElement?.blur(); document.getElementById("jobs").remove(); }"""
+            )
             page.mouse.move(0, 0)
             path = Path(folder) / f"studio-{name}.png"
             page.screenshot(path=path, clip={"x": 0, "y": 0, "width": 1200, "height": 900})

@@ -99,7 +99,9 @@ def test_a_websocket_of_another_page_is_refused(studio, origin):
     assert ask(studio, path="/jobs", **extra)[0] == 403
 
 
-@pytest.mark.parametrize("path", ["/file/log.csv", "/call/matrix/solve", "/job/city/tolls", "/stop"])
+@pytest.mark.parametrize(
+    "path", ["/file/log.csv", "/call/matrix/solve", "/job/city/tolls", "/stop"]
+)
 def test_a_body_of_a_gigabyte_is_refused_by_its_length(studio, path):
     begun = time.process_time()
     status, _, text = ask(studio, "POST", path, Content_Length=str(2**30))

@@ -185,7 +185,8 @@ class Trace:
         kept = np.unique(np.linspace(0, len(rounds) - 1, ROWS).round().astype(int))
         rows = [(int(rounds[k]), float(means[k])) for k in kept]
         curve = html_curve(rounds, means, "mean NashConv of the last policies by round")
-        return html_card("Trace", [html_facts(facts), curve, html_table(("round", "NashConv"), rows)])
+        table = html_table(("round", "mean NashConv"), rows)
+        return html_card("Trace", [html_facts(facts), curve, table])
 
     def _gaps(self, policies: Pair) -> np.ndarray:
         games = self.games if self.seeds is None else repeat_games(self.games, self.seeds)

@@ -224,8 +224,9 @@ def _svg(figure: Any, name: str, alt: str) -> str:
     with matplotlib.rc_context():
         matplotlib.rcdefaults()  # the same page whatever the user's settings
         # Curves keep every point, so that the script of the page finds their values again.
-        exact = {"path.simplify": False, "svg.fonttype": "none", "svg.hashsalt": name}
-        matplotlib.rcParams.update(exact)
+        matplotlib.rcParams.update(
+            {"path.simplify": False, "svg.fonttype": "none", "svg.hashsalt": name}
+        )
         options: dict[str, Any] = {"transparent": True, "bbox_inches": "tight"}
         figure.savefig(buffer, format="svg", metadata=nothing, **options)
     svg = buffer.getvalue()
@@ -252,23 +253,30 @@ def _name_curves(figure: Any, name: str) -> list[dict[str, Any]]:
 
     found = []
     for k, axes in enumerate(figure.axes):
-        with_name = [line for line in axes.lines if not line.get_label().startswith("_")]
-        for i, line in enumerate(with_name):
+        curves = [line for line in axes.lines if not line.get_label().startswith("_")]
+        others = [line for line in axes.lines if line not in curves]
+        colours = [(other, to_hex(other.get_color())) for other in others]
+        bands = [band for band in axes.collections if len(band.get_facecolor())]
+        colours += [(band, to_hex(band.get_facecolor()[0])) for band in bands]
+        for i, line in enumerate(curves):
             x, y = (np.asarray(data, float) for data in line.get_data())
             if x.size < 2 or not (np.isfinite(x).all() and np.isfinite(y).all()):
                 continue
             line.set_gid(f"curve-{k}-{i}")
-            also, colour = [], to_hex(line.get_color())
-            for j, other in enumerate([*axes.lines, *axes.collections]):
-                drawn = other.get_facecolor() if other in axes.collections else other.get_color()
-                if other is not line and other not in with_name and len(drawn):
-                    if to_hex(drawn[0] if other in axes.collections else drawn) == colour:
-                        other.set_gid(f"with-{k}-{i}-{j}")
-                        also.append(f"{name}-with-{k}-{i}-{j}")
-            numbers = {axis: [float(f"{v:.5g}") for v in data] for axis, data in zip("xy", (x, y))}
+            also = []
+            for j, (other, colour) in enumerate(colours):
+                if colour == to_hex(line.get_color()):
+                    other.set_gid(f"with-{k}-{i}-{j}")
+                    also.append(f"{name}-with-{k}-{i}-{j}")
+            numbers = {"x": _short(x), "y": _short(y)}
             label = line.get_label().replace(r"\$", "$")
             found.append({"id": f"{name}-curve-{k}-{i}", "name": label, **numbers, "also": also})
     return found
+
+
+def _short(values: np.ndarray) -> list[float]:
+    """Five digits: no page shows more."""
+    return [float(f"{value:.5g}") for value in values]
 
 
 def _png(figure: Any, alt: str, resolution: int = 160) -> str:

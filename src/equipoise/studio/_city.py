@@ -52,7 +52,9 @@ def _network(studio: Any, given: Any) -> tuple[Any, str]:
             made, line = eq.games.read, f"eq.games.read({names[0]!r})"
         else:
             raise InputError("trips", "a second .tntp file, with the trips", "none")
-        key: Any = tuple((name, path.stat().st_mtime_ns) for name, path in zip(names, paths))
+        key: Any = tuple(
+            (name, path.stat().st_mtime_ns) for name, path in zip(names, paths, strict=True)
+        )
         game = _remember(studio, ("network", key), lambda: made(*paths))
     else:
         name = str(given.get("name"))
@@ -121,10 +123,8 @@ def _changed(game: Any, request: dict[str, Any]) -> tuple[Any, dict[str, Any], l
                     raise InputError(name, f"links from 0 to {game.links - 1}", repr(link))
                 array[int(link)] = _number(f"{name}[{link}]", value, 0.0, 1e12)
             changes[argument] = array
-            used = ", ".join(f"[{link}] = {value}" for link, value in given.items())
-            pairs = [item.split(" = ") for item in used.split(", ")]
             said.append(f"{argument} = game.{argument}.copy()")
-            said += [f"{argument}{place} = {value}" for place, value in pairs]
+            said += [f"{argument}[{link}] = {value}" for link, value in given.items()]
             said.append(f"game = game.replace({argument}={argument})")
     return (game.replace(**changes) if changes else game), changes, said
 

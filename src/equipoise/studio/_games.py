@@ -59,9 +59,7 @@ def _typed(given: dict[str, Any]) -> Any:
     width = len(cells[0])
     if not width or any(len(row) != width for row in cells):
         raise InputError("cells", "rows of one length", [len(row) for row in cells])
-    read = [
-        [_payoffs(text, i, j) for j, text in enumerate(row)] for i, row in enumerate(cells)
-    ]
+    read = [[_payoffs(text, i, j) for j, text in enumerate(row)] for i, row in enumerate(cells)]
     sizes = {len(cell) for row in read for cell in row}
     if sizes not in ({1}, {2}):
         expected = "one payoff in every cell (zero-sum), or two in every cell"

@@ -132,8 +132,7 @@ class Jobs:
         """Start `equipoise ARGUMENTS` in a folder; `run` is its run folder."""
         job = self._begin(room, title)
         job.run = run
-        streams = {name: asyncio.subprocess.DEVNULL for name in ("stdin", "stdout")}
-        streams["stderr"] = asyncio.subprocess.PIPE
+        nothing = asyncio.subprocess.DEVNULL
         with warnings.catch_warnings():
             # JAX warns of forks; this one becomes another program at once.
             warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)
@@ -142,7 +141,9 @@ class Jobs:
                 cwd=folder,
                 # Ctrl-C in the terminal is the server's, which then stops its commands one by one.
                 start_new_session=True,
-                **streams,
+                stdin=nothing,
+                stdout=nothing,
+                stderr=asyncio.subprocess.PIPE,
             )
         self._keep(self._follow(job, job.process))
         self._changed(job)

@@ -1,7 +1,8 @@
-"""The room of logs: what a log shows, what it advises, and what one agent's deviation would gain."""
+"""The room of logs: what a log shows and advises, and what one agent's deviation would gain."""
 
 import csv
 import shlex
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +124,7 @@ def _advice(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
 def _source(folder: RunFolder) -> str:
     """What `learn` was given, as Python: the file, read with the columns that the command names."""
     words = shlex.split(folder.command)
-    flags = {w[2:]: v for w, v in zip(words, words[1:], strict=False) if w.startswith("--")}
+    flags = {w[2:]: v for w, v in pairwise(words) if w.startswith("--")}
     file = next((word for word in words if word.endswith(_SUFFIXES)), folder.config["log"])
     columns = "".join(f", {key}={flags[key]!r}" for key in _COLUMNS if key in flags)
     return f"eq.offline.Log.read({file!r}{columns})"

@@ -1,6 +1,7 @@
 """The room of runs: what run folders hold, live; curves of several; stop and resume."""
 
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -140,7 +141,7 @@ def _command(run: RunFolder) -> tuple[list[str], Path]:
     flags = [word.split("=")[0] for word in arguments]
     if not arguments or arguments[0] not in _RESUMABLE or set(flags) & set(_OUTSIDE):
         raise InputError("run", f"one of `equipoise {'|'.join(_RESUMABLE)}`", run.command, hint)
-    values = [v for w, v in zip(arguments, arguments[1:], strict=False) if w == "--run"]
+    values = [v for w, v in pairwise(arguments) if w == "--run"]
     values += [word.removeprefix("--run=") for word in arguments if word.startswith("--run=")]
     if not place.is_dir() or [(place / v).resolve() for v in values] != [run.path.resolve()]:
         raise InputError("run", "a command with --run for this folder", run.command, hint)

@@ -305,6 +305,17 @@ def serve(
 
     `port` 0 takes any that is free. `ready` is called with the studio, and with a function that
     ends the server, once requests are accepted; without it the link is printed.
+
+    **Example**
+
+    >>> import tempfile
+    >>> from equipoise.studio import serve
+    >>> def ready(studio, end):
+    ...     print(studio.link.partition("token")[0].startswith("http://127.0.0.1:"))
+    ...     end()
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     serve(place, browser=False, ready=ready)
+    True
     """
     try:
         import uvicorn
@@ -337,7 +348,8 @@ def serve(
                 print(f"equipoise studio: {studio.link}\nCtrl-C ends it.", flush=True)
             if browser:
                 webbrowser.open(studio.link)
-            _warm_up()
+            if not server.should_exit:
+                _warm_up()
 
         threading.Thread(target=announce, daemon=True).start()
         server.run(sockets=[listening])

@@ -33,7 +33,7 @@ export async function open(root, state, save) {
       facts([["Rounds", count], ["Your score", found.score], ["Value of the game × rounds", Math.abs(found.value) < 1e-12 ? 0 : found.value * count], [`Always ${found.best_action}`, found.best_action_score], ["A best response to its policies", found.best_response]]),
       table({ columns: ["its next action", "probability"], rows: found.policy.map((p, a) => [found.theirs[a], p]) }, "What it holds now."));
     const x = found.held[0].map((_, k) => k);
-    curve.show(found.held.map((y, k) => ({ name: k ? "mirror descent, after the same moves of yours" : "your opponent", x, y })));
+    curve.show(found.held.map((y, k) => ({ name: k ? "mirror descent, after the same moves of yours" : "your opponent", x, y: y.map((v) => (v < 1e-12 ? 0 : v)) })));
     history.replaceChildren(count ? h("details", { class: "more" }, h("summary", {}, `All ${count} rounds: what it has seen`), table({ columns: ["round", "you", "it", "you get", "it sees"], rows: found.turns.map(([a, b, r], t) => [t + 1, found.yours[a], found.theirs[b], r, -r]).reverse() })) : "");
     code.show({ Python: found.python, Command: found.command });
     if (last) say(told);

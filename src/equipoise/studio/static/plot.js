@@ -103,11 +103,11 @@ export function simplex({ title, actions, replies, onDrag }) {
   const height = actions.length === 3 ? 310 : 105;
   const at = (p) => [0, 1].map((k) => corners.reduce((sum, c, a) => sum + c[k] * p[a], 0));
   const svg = s("svg", { viewBox: `0 0 360 ${height}`, role: "img", "aria-label": title });
-  const regions = s("g"), stars = s("g"), path = s("polyline", { class: "path" });
+  const regions = s("g"), stars = s("g", { "pointer-events": "none" }), path = s("polyline", { class: "path" });
   const handle = s("circle", { class: "handle", r: 8 });
   const edge = actions.length === 3 ? s("polygon", { class: "edge", points: corners.join(" ") }) : s("line", { class: "edge", x1: 30, x2: 330, y1: 60, y2: 60 });
   svg.append(regions, edge, ...corners.map((c, a) => s("text", {
-    x: c[0], y: actions.length === 3 ? (a ? c[1] + 18 : c[1] - 8) : c[1] + 32, "text-anchor": "middle" }, actions[a])), path, stars, handle);
+    x: c[0], y: actions.length === 3 ? (a ? c[1] + 18 : c[1] - 8) : c[1] + 32, "text-anchor": "middle" }, actions[a])), path, handle, stars);
   const legend = h("ul", { class: "legend" });
   const box = h("figure", { class: "picture" }, h("h2", {}, title), svg, legend);
 
@@ -134,7 +134,7 @@ export function simplex({ title, actions, replies, onDrag }) {
   box.point = (p) => { const [x, y] = at(p); handle.setAttribute("cx", x); handle.setAttribute("cy", y); };
   box.stars = (found) => stars.replaceChildren(...found.map((p) => {
     const [x, y] = at(p);
-    return s("path", { class: "star", d: star(x, y, 11) }, s("title", {}, `equilibrium: ${p.map((v) => fmt(v, 3)).join(", ")}`));
+    return s("path", { class: "star", d: star(x, y, 9) });
   }));
   box.path = (found) => path.setAttribute("points", found.map((p) => at(p).map((v) => v.toFixed(1)).join(",")).join(" "));
 

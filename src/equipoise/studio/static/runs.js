@@ -34,7 +34,7 @@ export async function open(root, state, save) {
       const act = run.job ? h("button", { type: "button", onclick: () => oops.guard(() => stop(run.job)) }, "Stop") : !run.finished && !run.problem && run.quiet > 5 ? h("button", { type: "button", onclick: () => oops.guard(async () => { await call("runs", "resume", { run: run.name }); say(`Resumed ${run.name}.`); }) }, "Resume") : "";
       return h("tr", {}, h("td", {}, box), h("td", {}, run.name), h("td", {}, run.finished ? run.status || run.state : run.state), h("td", {}, act));
     });
-    list.replaceChildren(h("table", { class: "plain cells" }, h("thead", {}, h("tr", {}, ["", "run", "state", ""].map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, rows)));
+    list.replaceChildren(h("table", { class: "plain" }, h("thead", {}, h("tr", {}, ["", "run", "state", ""].map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, rows)));
     if (focused) [...list.querySelectorAll("input")].find((box) => box.dataset.run === focused)?.focus();
   }
 
