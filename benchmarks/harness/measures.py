@@ -1,11 +1,6 @@
 """Accuracy, computed with NumPy alone: no contender, ours included, marks its own work."""
 
-import time
-from collections.abc import Callable
-
 import numpy as np
-
-from benchmarks.harness.model import Answer
 
 #: How far from a probability vector an answer may be and still count as a policy.
 POLICY_TOLERANCE = 1e-6
@@ -31,18 +26,6 @@ def as_policy(name: str, value: np.ndarray, shape: tuple[int, ...]) -> np.ndarra
         raise NotAPolicy(f"{name}: off the simplex by {defect:.1e}")
     value = np.maximum(value, 0.0)
     return value / value.sum(-1, keepdims=True)
-
-
-def processor_time(work: Callable[[], float]) -> Callable[[int], Answer]:
-    """Report the processor time of the work, and the loss that it ends with."""
-
-    def run(count: int) -> Answer:
-        wall, processor = time.perf_counter(), time.process_time()
-        loss = work()
-        wall, processor = time.perf_counter() - wall, time.process_time() - processor
-        return {"time_factor": np.float64(processor / wall), "loss": np.float64(loss)}
-
-    return run
 
 
 def matrix_nash_conv(payoff: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -43,7 +43,7 @@ class Row:
     notes: str = ""
     #: Items per pass; fewer than the case has for slow contenders.
     items: int = 0
-    #: Wall seconds per item of each pass, and their median.
+    #: Seconds per item of each pass, and their median; processor time on one core, else wall time.
     passes: list[float] = field(default_factory=list)
     seconds: float | None = None
     #: Seconds of the first call beyond those of the second: compilation, if it compiles.

@@ -118,36 +118,55 @@ def _write_logs(root: Path) -> dict[str, Path]:
     return logs
 
 
+def _has(folder: Path, pattern: str) -> bool:
+    return any(folder.rglob(pattern))
+
+
+def _begun(command: Command, folder: Path) -> float:
+    """Wait until a command has begun its run, or ended; the time then."""
+    while not _has(folder, "config.json") and not command.ended(0.01):
+        pass
+    return time.perf_counter()
+
+
 def attack(verb: str, cases: int, seed: int) -> dict[str, Any]:
-    """Kill one verb `cases` times at random moments of its run, some of them early."""
+    """Kill one verb `cases` times at random moments of its run.
+
+    Every fourth kill comes before the run has begun. The others come at a moment between its
+    beginning and its end, as long as it took when nobody killed it.
+    """
     rng = np.random.default_rng([seed, sorted(VERBS).index(verb)])
     wrong: list[str] = []
-    kills = early = 0
+    kills = early = late = 0
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         logs = _write_logs(root)
-        begun = time.perf_counter()
-        message = Command(VERBS[verb], run=root / "whole", **logs).complaint()
-        length = time.perf_counter() - begun
-        if not list((root / "whole").rglob("record.json")):
+        start = time.perf_counter()
+        command = Command(VERBS[verb], run=root / "whole", **logs)
+        begun = _begun(command, root / "whole")
+        message = command.complaint()
+        before, length = begun - start, time.perf_counter() - begun
+        if not _has(root / "whole", "record.json"):
             return {"kills": 0, "wrong": [f"{verb} did not finish: {message}"]}
         truth = digest(root / "whole")
         for case in range(cases):
             broken = root / "broken"
             shutil.rmtree(broken, ignore_errors=True)
-            # Every fourth kill comes early, as a rule before config.json is there.
-            moment = float(rng.uniform(0.0, 0.02 if case % 4 == 0 else 1.0)) * length
-            command = Command(VERBS[verb], run=broken, **logs)
-            if not command.ended(moment):
+            command, share = Command(VERBS[verb], run=broken, **logs), float(rng.uniform(0.0, 0.95))
+            if case % 4:
+                _begun(command, broken)
+            if not command.ended(share * (length if case % 4 else before)):
                 command.kill()
                 kills += 1
-                early += not (broken / "config.json").exists()
+                early += not _has(broken, "config.json")
+                late += _has(broken, "checkpoints/*")
             message = Command(VERBS[verb], run=broken, **logs).complaint()
             found = digest(broken) if broken.exists() else {}
             if found != truth:
                 differ = sorted(k for k in {*truth, *found} if truth.get(k) != found.get(k))
                 wrong.append(f"{', '.join(differ)[:150]} {message}")
-    return {"kills": kills, "before config.json": early, "wrong": wrong}
+    figures = {"kills": kills, "before config.json": early, "after a checkpoint": late}
+    return {**figures, "wrong": wrong}
 
 
 def main(cases: int, seed: int) -> dict[str, Any]:
@@ -158,6 +177,6 @@ def main(cases: int, seed: int) -> dict[str, Any]:
     for verb in VERBS:
         found = attack(verb, cases, seed)
         failures += len(found["wrong"])
-        kills[verb] = [found["kills"], found.get("before config.json", 0)]
+        kills[verb] = list(found.values())[:-1]
         print(json.dumps({"verb": verb, **found}), flush=True)
-    return {"failures": failures, "kills, of which before config.json": kills}
+    return {"failures": failures, "kills, before config.json, after a checkpoint": kills}

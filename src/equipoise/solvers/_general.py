@@ -16,7 +16,9 @@ from equipoise.certificates import certify
 from equipoise.core import checks
 from equipoise.core.errors import InputError
 from equipoise.core.kernels.lemke_howson import lemke_howson
-from equipoise.core.results import Outcome, Solution, Status, TableCertificate
+from equipoise.core.reductions import total
+from equipoise.core.results import SMALLEST, Outcome, Solution, Status, TableCertificate
+from equipoise.core.rounding import normalise
 from equipoise.games import (
     ContextualGame,
     ContinuousGame,
@@ -36,7 +38,7 @@ from equipoise.solvers._markov_general import solve_discounted, solve_finite
 from equipoise.solvers._matrix import TOLERANCE, as_tolerance, make_status, solve_matrix
 from equipoise.solvers._normal_form import CONCEPTS, Answer, solve_table
 from equipoise.solvers._structured import solve_structured as find_structured
-from equipoise.solvers._units import in_usual_units
+from equipoise.solvers._units import in_usual_units, is_plain
 
 Progress = Callable[[dict[str, Any]], None]
 #: Seconds within which games of three and more players are solved, unless told.
@@ -113,8 +115,7 @@ def solve_normal_form(
     payoffs = np.asarray(game.payoffs, np.float64).reshape(-1, *shape)
     if not len(payoffs):
         raise InputError("game", "at least one game", f"a batch of shape {batch}")
-    plain = concept == "nash" and method == "auto" and objective is None
-    if batch and plain and game.players == 2:
+    if batch and is_plain(game, concept, method, objective):
         return _solve_bimatrices(game, payoffs, start, tolerance, time_limit)
     ranges = np.ptp(payoffs.reshape(len(payoffs), game.players, -1), -1).max(-1)
     allowed = as_tolerance(tolerance, np.stack([0.0 * ranges, ranges], -1), batch)
@@ -205,20 +206,27 @@ def _solve_bimatrices(
     batch, (rows, columns) = game.batch_shape, game.actions
     x, y, pivots, spread = lemke_howson(payoffs, start)
     given = as_tolerance(tolerance, np.zeros((1, 1)), ())
-    allowed = TOLERANCE * spread if tolerance is None else np.full(len(payoffs), float(given))
+    allowed = np.where(spread > 0.0, np.maximum(TOLERANCE * spread, SMALLEST), 0.0)
+    if tolerance is not None:
+        allowed = np.full(len(payoffs), float(given))
 
     def certified() -> tuple[Profile, TableCertificate, np.ndarray]:
-        policy = Profile((x.reshape(*batch, rows), y.reshape(*batch, columns)))
+        policy = Profile.computed(x.reshape(*batch, rows), y.reshape(*batch, columns))
         certificate = certify(game, policy)
         return policy, certificate, np.asarray(certificate.max_upper)
 
-    lost = ~(x.sum(1) > 0.5)
+    lost = ~(total(x) > 0.5)
     x[lost], y[lost] = 1.0 / rows, 1.0 / columns
     policy, certificate, upper = certified()
     missed = np.flatnonzero(~(upper.reshape(-1) <= allowed))
     if len(missed):
         x, y = np.array(x), np.array(y)
-        _bimatrix.repair(payoffs, x, y, missed, start, 0.1 * allowed, deadline)
+        table, own_x, own_y = normalise(payoffs[missed], 2), x[missed], y[missed]
+        with np.errstate(over="ignore"):
+            goal = np.ldexp(0.1 * allowed[missed, None], -np.asarray(table.exponent)).min(-1)
+        each = np.arange(len(missed))
+        _bimatrix.repair(table.scaled, own_x, own_y, each, start, goal, deadline)
+        x[missed], y[missed] = own_x, own_y
         policy, certificate, upper = certified()
     allowed = allowed.reshape(batch)
     status = make_status(upper, allowed, " (Lemke-Howson)", "raise `tolerance`")

@@ -26,10 +26,12 @@ def in_usual_units(find: Callable[..., Solution]) -> Callable[..., Solution]:
 
     @wraps(find)
     def solved(game: Any, **options: Any) -> Solution:
-        if isinstance(game, MarkovGame) and game.zero_sum:
+        if isinstance(game, MarkovGame):
             stationary = game.horizon is None and options.get("concept", "nash") == "nash"
-            if stationary or game.batch_shape:
+            if game.zero_sum and (stationary or game.batch_shape):
                 return find(game, **options)  # whose solver sees to units itself
+        elif game.batch_shape and is_plain(game, **options):
+            return find(game, **options)  # whose kernel sees to units itself
         # Objectives and rationality compare players: these then share units and offset.
         common = options.get("objective") is not None or options.get("concept") == "logit"
         payoffs, axes = _payoffs(game)
@@ -53,6 +55,17 @@ def in_usual_units(find: Callable[..., Solution]) -> Callable[..., Solution]:
         return _restored(game, table, common, options, find(twin, **changed))
 
     return solved
+
+
+def is_plain(
+    game: NormalFormGame,
+    concept: str = "nash",
+    method: str = "auto",
+    objective: Any = None,
+    **others: Any,
+) -> bool:
+    """Whether any Nash equilibrium of two players is asked for."""
+    return game.players == 2 and concept == "nash" and method == "auto" and objective is None
 
 
 def _payoffs(game: Any) -> tuple[np.ndarray, int]:

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 from equipoise.core.kernels import _compile
 from equipoise.core.machine import cores
 
-__all__ = ["choose", "compile_all", "is_installed", "load", "over_games"]
+__all__ = ["choose", "compile_all", "interpret", "is_installed", "load", "over_games"]
 
 
 class _Kernel(NamedTuple):
@@ -45,7 +45,7 @@ _KERNELS = {
     "matrix_gains": _Kernel("_gains", "matrix", 1000.0),
     "solve_markov": _Kernel("_markov", "markov", 2000.0),
     "markov_gains": _Kernel("_markov_gains", "markov", 2000.0),
-    "lemke_howson_loop": _Kernel("lemke_howson", "bimatrix", 250.0),
+    "lemke_howson_loop": _Kernel("lemke_howson", "bimatrix", 1000.0),
     "bimatrix_gains": _Kernel("bimatrix", "bimatrix", 400.0),
     "shortest_trees": _Kernel("_routes", "trees", 200.0),
     "extend_paths": _Kernel("_routes", "paths", 200.0),
@@ -121,11 +121,16 @@ def choose(name: str, seconds: float) -> tuple[Callable[..., int] | None, str]:
             return load(name), "Numba"
     elif slow > _PATIENCE:
         return None, "JAX"
-    return partial(_interpret, _source(name)), "Python"
+    return partial(interpret, _source(name)), "Python"
 
 
-def _interpret(kernel: Callable[..., int], *arrays: Any) -> int:
-    """Run a kernel as Python, with the arithmetic of machine code: no error and no warning."""
+def interpret(kernel: Callable[..., int], *arrays: Any) -> int:
+    """Run a kernel as Python, with the arithmetic of machine code: no error and no warning.
+
+    >>> import numpy as np
+    >>> interpret(lambda numbers: (1.0 / numbers).max() > 9.0, np.zeros(3))
+    1
+    """
     import numpy as np
 
     with np.errstate(all="ignore"):

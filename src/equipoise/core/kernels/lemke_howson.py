@@ -4,15 +4,55 @@ Two dictionaries, one for each best-reply polytope, exchange one basic variable 
 the label that was dropped first is dropped again (Lemke and Howson, 1964). Only the columns of
 non-basic variables are kept, half of a full tableau. Ties of the ratio test are broken by the
 lexicographic rule on the columns of the first basis, so that degenerate games do not cycle.
+
+A dictionary is stored by columns, padded to multiples of eight rows: the ratio test and the update
+then take eight rows at once (`_lanes`). With rows stored one after the other, and vectors left to
+LLVM, a 10 x 10 game takes 2.1 us instead of 0.9, and a 50 x 50 game 350 instead of 78.
 """
+
+from functools import partial
 
 import numpy as np
 
 from equipoise.core import kernels
+from equipoise.core.kernels._chains import range_of
 from equipoise.core.kernels._compile import compiled
+from equipoise.core.kernels._lanes import LANES, WIDTH, full, largest, load, smallest, store, where
+from equipoise.core.kernels._pivot import padded, power_of_two
 
 _TINY = 1e-11
 _TIE = 1e-11
+_LARGEST = float(np.finfo(np.float64).max)
+
+
+@compiled()
+def _lexicographic(table, base, k, c, place, slack, ratios, rows, limit):
+    """The row that leaves, of those whose ratios are at most `limit`.
+
+    `place` says where each label of this dictionary is, and `slack` is the first of those that were
+    basic at the start.
+    """
+    r = -1
+    for i in range(rows):
+        if ratios[i] > limit:
+            continue
+        if r < 0:
+            r = i
+            continue
+        p, q = table[base + c * k + i], table[base + c * k + r]
+        for s in range(slack, slack + rows):
+            at, difference = place[s], 0.0
+            if at >= 0:
+                difference = table[base + at * k + i] / p - table[base + at * k + r] / q
+            elif -1 - at == i:
+                difference = 1.0 / p
+            elif -1 - at == r:
+                difference = -1.0 / q
+            if difference < -_TIE:
+                r = i
+            if abs(difference) > _TIE:
+                break
+    return r
 
 
 @compiled("read4 read_int64s1 index write2 write2 int64s1 write1 index index")
@@ -23,38 +63,39 @@ def lemke_howson_loop(payoffs, start, limit, x, y, pivots, spread, first, last):
     (games,) is the label to drop first. Returns how many games kept zeros.
     """
     _, _, m, n = payoffs.shape
-    missed = 0
-    # Tables of both dictionaries, right-hand sides last; labels of their rows.
+    flat, cells, missed = payoffs.reshape(payoffs.size), m * n, 0
     size = max(m, n)
-    width = size + 1
-    # One dictionary after the other; flat, since views of rows cost Numba more than their sums.
-    table = np.empty(2 * size * width)
+    k = padded(size)
+    # Columns of both dictionaries, right-hand sides last. What pads them is zero, and stays so.
+    second = (size + 1) * k
+    table, pivot, ratios = np.zeros(2 * second), np.empty(size + 1), np.empty(k)
     row_label = np.empty((2, size), np.int64)
-    pivot = np.empty(width)
     #: Where each label is: its column, or -1 - its row.
     place = np.empty((2, m + n), np.int64)
+    zero, infinite, lanes = full(0.0), full(np.inf), load(LANES, 0)
     for g in range(first, last):
-        low_a = high_a = payoffs[g, 0, 0, 0]
-        low_b = high_b = payoffs[g, 1, 0, 0]
+        own, other = 2 * g * cells, (2 * g + 1) * cells
+        low_a, high_a, _, _ = range_of(flat, own, cells)
+        low_b, high_b, _, _ = range_of(flat, other, cells)
+        factor_a, factor_b = power_of_two(low_a, high_a), power_of_two(low_b, high_b)
+        low_a, low_b = low_a * factor_a, low_b * factor_b
+        range_a, range_b = high_a * factor_a - low_a, high_b * factor_b - low_b
+        spread[g] = min(max(range_a / factor_a, range_b / factor_b), _LARGEST)
+        unit_a = 1.0 / range_a if range_a > 0.0 else 1.0
+        unit_b = 1.0 / range_b if range_b > 0.0 else 1.0
         for i in range(m):
             for j in range(n):
-                first_pays, second_pays = payoffs[g, 0, i, j], payoffs[g, 1, i, j]
-                low_a, high_a = min(low_a, first_pays), max(high_a, first_pays)
-                low_b, high_b = min(low_b, second_pays), max(high_b, second_pays)
-        spread[g] = max(high_a - low_a, high_b - low_b)
-        unit_a = 1.0 / (high_a - low_a) if high_a > low_a else 1.0
-        unit_b = 1.0 / (high_b - low_b) if high_b > low_b else 1.0
-        for i in range(m):
-            for j in range(n):
-                table[j * width + i] = 1.0 + (payoffs[g, 1, i, j] - low_b) * unit_b
-                table[(size + i) * width + j] = 1.0 + (payoffs[g, 0, i, j] - low_a) * unit_a
+                e = flat[own + i * n + j] * factor_a
+                table[second + j * k + i] = 1.0 + (e - low_a) * unit_a
+                e = flat[other + i * n + j] * factor_b
+                table[i * k + j] = 1.0 + (e - low_b) * unit_b
         for j in range(n):
-            table[j * width + m] = 1.0
+            table[m * k + j] = 1.0
             row_label[0, j] = m + j
             place[0, m + j] = -1 - j
             place[1, m + j] = j
         for i in range(m):
-            table[(size + i) * width + n] = 1.0
+            table[second + n * k + i] = 1.0
             row_label[1, i] = i
             place[1, i] = -1 - i
             place[0, i] = i
@@ -64,55 +105,40 @@ def lemke_howson_loop(payoffs, start, limit, x, y, pivots, spread, first, last):
         found = False
         while count < limit:
             count += 1
-            base = t * size * width
-            rows = n if t == 0 else m
-            columns = m if t == 0 else n
-            first_slack = m if t == 0 else 0
+            base = t * second
+            rows, columns = (n, m) if t == 0 else (m, n)
             c = place[t, entering]
-            r, smallest = -1, np.inf
-            for i in range(rows):
-                p = table[base + i * width + c]
-                if p <= _TINY:
-                    continue
-                ratio = table[base + i * width + columns] / p
-                if ratio < smallest - _TIE:
-                    r, smallest = i, ratio
-                elif ratio <= smallest + _TIE:
-                    q = table[base + r * width + c]
-                    for s in range(rows):
-                        at = place[t, first_slack + s]
-                        if at >= 0:
-                            difference = (
-                                table[base + i * width + at] / p - table[base + r * width + at] / q
-                            )
-                        else:
-                            difference = 0.0
-                            if -1 - at == i:
-                                difference = 1.0 / p
-                            elif -1 - at == r:
-                                difference = -1.0 / q
-                        if difference < -_TIE:
-                            r, smallest = i, ratio
-                            break
-                        if difference > _TIE:
-                            break
-            if r < 0:
+            column, right = base + c * k, base + columns * k
+            low = infinite
+            for i in range(0, rows, WIDTH):
+                e = load(table, column + i)
+                ratio = where(full(_TINY) < e, load(table, right + i) / e, infinite)
+                low = where(ratio < low, ratio, low)
+                store(ratios, i, ratio)
+            bound = smallest(low) + _TIE
+            if bound == np.inf:
                 break
+            lead, tail = infinite, full(-1.0)
+            for i in range(0, rows, WIDTH):
+                above, row = full(bound) < load(ratios, i), lanes + full(float(i))
+                tail = where(above, tail, row)
+                row = where(row < lead, row, lead)
+                lead = where(above, lead, row)
+            r = int(smallest(lead))
+            if largest(tail) > r:
+                slack = m if t == 0 else 0
+                r = _lexicographic(table, base, k, c, place[t], slack, ratios, rows, bound)
+            inverse = 1.0 / table[column + r]
+            for j in range(columns + 1):
+                pivot[j] = table[base + j * k + r] * inverse
+            for i in range(0, rows, WIDTH):
+                factor, here = load(table, column + i), lanes == full(float(r - i))
+                for j in range(columns + 1):
+                    at, w = base + j * k + i, full(pivot[j])
+                    store(table, at, where(here, w, load(table, at) - factor * w))
+                w = full(inverse)
+                store(table, column + i, where(here, w, zero - factor * w))
             leaving = row_label[t, r]
-            row = base + r * width
-            inverse = 1.0 / table[row + c]
-            for j in range(columns + 1):
-                pivot[j] = table[row + j] * inverse
-            pivot[c] = inverse
-            for j in range(columns + 1):
-                table[row + j] = pivot[j]
-            for i in range(rows):
-                row = base + i * width
-                factor = table[row + c]
-                if i != r and factor != 0.0:
-                    table[row + c] = 0.0
-                    for j in range(columns + 1):
-                        table[row + j] -= factor * pivot[j]
             row_label[t, r] = entering
             place[t, entering] = -1 - r
             place[t, leaving] = c
@@ -126,7 +152,7 @@ def lemke_howson_loop(payoffs, start, limit, x, y, pivots, spread, first, last):
         for i in range(m):
             x[g, i] = 0.0
             if found and place[0, i] < 0:
-                x[g, i] = max(table[(-1 - place[0, i]) * width + m], 0.0)
+                x[g, i] = max(table[m * k - 1 - place[0, i]], 0.0)
                 total += x[g, i]
         if total > 0.0:
             for i in range(m):
@@ -135,7 +161,7 @@ def lemke_howson_loop(payoffs, start, limit, x, y, pivots, spread, first, last):
         for j in range(n):
             y[g, j] = 0.0
             if found and place[1, m + j] < 0:
-                y[g, j] = max(table[(size - 1 - place[1, m + j]) * width + n], 0.0)
+                y[g, j] = max(table[second + n * k - 1 - place[1, m + j]], 0.0)
                 total += y[g, j]
         if total > 0.0:
             for j in range(n):
@@ -164,9 +190,9 @@ def lemke_howson(
     spread = np.zeros(games)
     start = np.ascontiguousarray(np.broadcast_to(np.asarray(start, np.int64), (games,)))
     payoffs = np.ascontiguousarray(payoffs, np.float64)
-    each = 3e-8 * (m + n) + 1e-9 * (m + n) * m * n
-    limit = int(min(100 * (m + n) + 1000, seconds / (2e-9 * m * n) + m + n))
+    each = 3e-8 * (m + n) + 2.5e-10 * (m + n) * m * n
+    limit = int(min(100 * (m + n) + 1000, seconds / (3e-8 + 5e-10 * m * n) + m + n))
     loop, _ = kernels.choose("lemke_howson_loop", games * each)
-    parts = (payoffs, start, limit, x, y, pivots, spread)
-    kernels.over_games(loop or lemke_howson_loop, games, each, *parts)
+    loop = loop or partial(kernels.interpret, lemke_howson_loop)
+    kernels.over_games(loop, games, each, payoffs, start, limit, x, y, pivots, spread)
     return x, y, pivots, spread
