@@ -143,7 +143,7 @@ def test_log(studio, visit, shoot):
     page.get_by_role("button", name="Learn from this log").click()
     page.get_by_text("running").first.wait_for()
     page.reload()  # closing the page loses nothing that runs
-    page.get_by_role("heading", name="What if one agent").wait_for(timeout=400_000)
+    page.get_by_role("heading", name="What if one agent").wait_for()
     assert (studio.folder.root / state(page)["run"] / "record.json").exists()
     page.get_by_label("Agent").select_option("Cy")
     page.locator("figure svg line.line").nth(2).wait_for(state="attached")

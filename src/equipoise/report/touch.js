@@ -58,7 +58,7 @@ globalThis.touch = (root) => {
       });
       keys.append(key);
     }
-    svg.after(readout, keys);
+    svg.after(readout, ...(found.length > 1 ? [keys] : []));
     svg.addEventListener("pointermove", (event) => {
       const at = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
       readout.textContent = found.filter((curve) => !curve.off).map((curve) => {

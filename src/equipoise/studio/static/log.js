@@ -42,6 +42,8 @@ export async function open(root, state, save) {
   }
 
   const leave = onJob((job) => {
+    // A page that was reloaded before it knew the run finds it by what is learned from.
+    if (!kept.run && kept.file && job.title === `Learn from ${kept.file}`) { kept.run = job.run; save(kept); }
     if (!kept.run || job.run !== kept.run) return;
     progress.textContent = `${job.run}: ${progressOf(job)}`;
     if (job.state === "running") return;
@@ -52,8 +54,8 @@ export async function open(root, state, save) {
   });
 
   async function show() {
-    found = await oops.guard(() => call("log", "advice", { run: kept.run }));
-    if (!found) return;
+    try { found = await call("log", "advice", { run: kept.run }); }
+    catch (error) { progress.textContent = error.message; return; }
     const tables = found.tables, strong = found.strength;
     advice.replaceChildren(
       h("section", {}, h("h2", {}, found.learned ? "Advice" : "What the log can tell"), h("p", {}, `${found.status}.`),
@@ -101,7 +103,7 @@ export async function open(root, state, save) {
   }
 
   await look();
-  const running = [...jobs.values()].some((job) => job.run === kept.run && job.state === "running");
-  if (kept.run && !running) await oops.guard(async () => { await show(); });
+  const told = [...jobs.values()].some((job) => job.run === kept.run);
+  if (kept.run && !told) await show();
   return leave;
 }
