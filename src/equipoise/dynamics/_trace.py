@@ -18,6 +18,7 @@ from scipy.special import ndtri
 
 from equipoise.certificates import certify
 from equipoise.core import InputError, checks
+from equipoise.core.html import ROWS, html_card, html_curve, html_facts, html_table
 from equipoise.dynamics._engine import Outcome, before_play
 from equipoise.dynamics._learner import Learner, Noise
 from equipoise.dynamics._round import Tables, seat
@@ -174,6 +175,17 @@ class Trace:
     def mean_curve(self) -> Mean:
         """The curve averaged over games, with standard errors and confidence intervals."""
         return Mean.of(self.curve.reshape(len(self.recorded.rounds), -1))
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: how near to equilibrium the last policies are, round by round."""
+        games = int(np.prod(self.games.batch_shape)) * (self.seeds or 1)
+        means, rounds = self.mean_curve.value, self.recorded.rounds
+        facts = {"rounds": self.rounds, "games": games, "mean NashConv": float(means[-1])}
+        kept = np.unique(np.linspace(0, len(rounds) - 1, ROWS).round().astype(int))
+        rows = [(int(rounds[k]), float(means[k])) for k in kept]
+        curve = html_curve(rounds, means, "mean NashConv of the last policies by round")
+        table = html_table(("round", "mean NashConv"), rows)
+        return html_card("Trace", [html_facts(facts), curve, table])
 
     def _gaps(self, policies: Pair) -> np.ndarray:
         games = self.games if self.seeds is None else repeat_games(self.games, self.seeds)
