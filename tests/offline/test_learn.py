@@ -73,6 +73,13 @@ def test_what_is_learned_holds_in_the_game(game, log, advice):
     assert true.max_gain < own / 2
     near = np.abs(stats["expected"] - true.value) < 4 * stats["expected_error"]
     assert near.all()
+    for agent, action in np.ndindex(3, game.actions[0]):
+        policies = np.array(advice.policy.policies)
+        policies[..., agent, :] = np.eye(policies.shape[-1])[action]
+        gain = eq.certify(game, eq.Mixture(policies)).value[agent] - true.value[agent]
+        found = {name: array[agent, action] for name, array in stats["deviations"].items()}
+        assert found["lower"] <= gain <= found["upper"]
+        assert found["lower"] < found["gain"] < found["upper"] <= stats["gains_at_most"][agent]
 
 
 def test_a_path_is_read_and_a_solution_is_plain(log, advice, tmp_path):

@@ -9,11 +9,13 @@ that were never tried, and classes that all miss what the log itself shows to be
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from html import escape
 from typing import Any
 
 import numpy as np
 from scipy.stats import chi2, false_discovery_control
 
+from equipoise.core.html import html_card, html_table
 from equipoise.offline._aggregate import KINDS, scores_of
 from equipoise.offline._coverage import coverage, sizes_of
 from equipoise.offline._fit import SCREENING_ROWS, columns_of
@@ -87,6 +89,22 @@ class Structure:
     def from_plain(cls, plain: Mapping[str, Any]) -> "Structure":
         """The structure that `to_plain` described."""
         return cls(**{f.name: plain[f.name] for f in fields(cls)})
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: the classes of rewards, and which one was chosen."""
+        columns = ("class", "held-out error", "standard error", "explained", "note")
+        rows = [
+            (
+                one["name"],
+                *(one[name] for name in ("error", "standard_error", "explained")),
+                "chosen" if one["class"] == self.chosen else one["note"],
+            )
+            for one in self.classes
+        ]
+        noise = f"{self.floor:.1%} of the variance is noise, by {self.floor_from}"
+        told = [noise, *([f"refused: {self.refusal}"] if self.refusal else []), *self.warnings]
+        texts = [f"<p>{escape(text)}</p>" for text in told]
+        return html_card("Structure", [html_table(columns, rows), *texts])
 
     def __str__(self) -> str:
         width = max(len(one["name"]) for one in self.classes)

@@ -296,6 +296,7 @@ class Discrete:
             "expected_error": found.value_error,
             "gains": found.gains,
             "gains_at_most": found.upper,
+            "deviations": dict(zip(("gain", "lower", "upper"), found.deviations, strict=True)),
             "chi_squared": np.max([chi_squared(p, self.own).max((0, 1, 3)) for p in every], 0),
         }
         return Solution(mixture, np.asarray(certificate.value), certificate, status, stats=stats)

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.core import InputError
 from equipoise.core.arrays import open_npz, write_npz
 from equipoise.core.extras import import_extra
 from equipoise.core.files import atomic_write
@@ -121,7 +122,7 @@ def write(path: Path, tables: Mapping[str, np.ndarray], said: Mapping[str, Any])
 
 def _suffix(path: Path) -> str:
     if path.suffix not in (".npz", ".parquet"):
-        raise ValueError(f"path: expected a name that ends in .parquet or .npz, found {path}")
+        raise InputError("path", "a name that ends in .parquet or .npz", path)
     return path.suffix
 
 

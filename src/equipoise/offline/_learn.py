@@ -137,7 +137,9 @@ def learn(
       `gap`, that in the fitted model, and `text`) and `own_gap` (of the log's own play).
     - Of discrete actions: `structure` (`Structure.to_plain()`), `interval`, `bound`, `unknown`
       (deviations that the log never shows), `own_interval`; by agent `earned`, `expected`,
-      `expected_error`, `gains` and `gains_at_most`; `coverage` (`covered`, `fewest`,
+      `expected_error`, `gains` and `gains_at_most`; `deviations` (`gain`, `lower` and `upper` of
+      always playing an action, by agent and action, NaN where the log does not show it);
+      `coverage` (`covered`, `fewest`,
       `concentrability` by agent), `single_action`, `chi_squared`, `samples_per_parameter`; and the
       model's `rank`, `noise`, `behaviour`, and where it has terms `interactions` (the strongest:
       `reward_of`, `with`, `strength`, `lower`, `upper`) and (agents, agents) arrays of its

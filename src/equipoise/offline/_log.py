@@ -101,7 +101,7 @@ class Log:
         actions = _checks.as_table("actions", actions, None, -1)
         samples, agents = actions.shape
         if not actions.size:
-            raise ValueError(f"actions: expected at least one row and agent, found {actions.shape}")
+            raise InputError("actions", "at least one row and agent", actions.shape)
         fields: dict[str, Any] = {"continuous": bool(continuous), "actions_per_agent": ()}
         given = np.zeros(samples, np.int8) if contexts is None else contexts
         given = _checks.as_table("contexts", given, samples, None)
@@ -207,7 +207,7 @@ class Log:
             value = value[rows] if name in _PER_ROW and value is not None else value
             object.__setattr__(kept, name, None if name == "episodes" else value)
         if not kept.samples:
-            raise ValueError("rows: expected at least one, found none")
+            raise InputError("rows", "at least one", "none")
         return kept
 
     @classmethod
@@ -414,4 +414,4 @@ def _check_declared(declared: Mapping[str, Any]) -> None:
     unknown = sorted(set(declared) - set(_formats.DECLARED))
     if unknown:
         known = ", ".join(_formats.DECLARED)
-        raise ValueError(f"declared: expected {known}, found {', '.join(unknown)}")
+        raise InputError("declared", known, ", ".join(unknown))

@@ -210,7 +210,7 @@ class Comparison:
             raise InputError("log", f"at least {2 * folds} rows", found)
         tried = sorted({checks.check_count("ranks", k) for k in ranks})
         if not tried:
-            raise ValueError("ranks: expected at least one, found none")
+            raise InputError("ranks", "at least one", "none")
         self.key = as_key(key)
         rng = np.random.default_rng(np.asarray(jax.random.key_data(self.key)))
         #: (samples,): the fold of each row and its situation; (agents, samples): its moves.
