@@ -210,7 +210,7 @@ def _solve(
     mean = options.objective == "welfare" and not options.loss
     if chosen and single and (mean or callable(options.objective)):
         stats |= prices(planner.stage, options, plans[0])
-    elif chosen and options.free:
+    elif chosen and not single and options.free:
         stats |= _markov_prices(planner)
     stats |= {"plan_seconds": planned - started, "seconds": time.perf_counter() - started}
     return Solution(policy, value, certificate, status, float(tolerance), stats)
