@@ -56,13 +56,15 @@ def check(game: eq.AggregativeGame) -> list[str]:
     """What was wrong."""
     gains, mean, least = profiles(game)
     stable, wrong = gains <= TOLERANCE, []
+    options: dict[str, Any] = {"tolerance": TOLERANCE}
     found = eq.solve(game, tolerance=TOLERANCE)
     if found.status.ok and not stable.any():
         wrong.append("solved, and no profile is an equilibrium")
     for (objective, worth), (sense, sign) in product(
         (("welfare", mean), ("egalitarian", least)), (("max", 1.0), ("min", -1.0))
     ):
-        found, name = eq.solve(game, objective=objective, sense=sense, tolerance=TOLERANCE), sense
+        options |= {"objective": objective, "sense": sense}
+        found, name = eq.solve(game, **options), sense
         if found.status.ok and not stable.any():
             wrong.append(f"{name} {objective}: solved, and no profile is an equilibrium")
         if not stable.any():
