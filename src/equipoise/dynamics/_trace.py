@@ -13,17 +13,16 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from scipy.special import ndtri
 
 from equipoise.certificates import certify
 from equipoise.core import InputError, checks
 from equipoise.core.html import ROWS, html_card, html_curve, html_facts, html_table
-from equipoise.dynamics._engine import Outcome, as_arrays, precision
+from equipoise.dynamics._engine import Outcome, before_play
 from equipoise.dynamics._learner import Learner, Noise
 from equipoise.dynamics._round import Tables, seat
-from equipoise.dynamics.loop import LoopState, begin
+from equipoise.dynamics.loop import LoopState
 from equipoise.games import MarkovGame, MatrixGame
 
 Pair = tuple[np.ndarray, np.ndarray]
@@ -324,10 +323,7 @@ def check_state(
                 f"begin anew with `key`, or pass the same {name}",
             )
     # Compare with the state before a first round: structure, dtypes and shapes.
-    with precision(double):
-        seats, sounds = as_arrays((seat(*learners), noise))
-        one, keys = tables.on_device(np.zeros(1, int)), jnp.zeros((2, 1), jnp.uint32)
-        fresh = jax.eval_shape(lambda: begin(one, seats, sounds, keys))
+    fresh = before_play(tables, seat(*learners), noise, double)
     loop = state.loop
     if jax.tree.structure(loop) != jax.tree.structure(fresh):
         raise InputError(
