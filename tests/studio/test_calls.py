@@ -85,6 +85,23 @@ def test_a_city_is_followed_within_a_tenth_of_a_second(place):
     assert time.process_time() - begun < 3 * 0.1
 
 
+def test_a_network_of_files_without_a_map_is_drawn(place):
+    (place.folder.root / "net.tntp").write_text(
+        "<FIRST THRU NODE> 1\n<END OF METADATA>\n~ init term ;\n"
+        "1 2 25 6 6 0.15 4 0 0 1 ;\n2 3 50 9 8 0.15 4 0 0 1 ;\n1 3 9 9 9 0.15 4 0 0 1 ;\n"
+    )
+    (place.folder.root / "trips.tntp").write_text("<END OF METADATA>\nOrigin 1\n  3 : 40.5;\n")
+    game = {"file": "net.tntp", "trips": "trips.tntp"}
+    opened = _city.CALLS["open"](place, {"game": game})
+    used = opened["positions"][1:]
+    assert len(np.unique(used.round(6), axis=0)) == 3
+    found = _city.CALLS["solve"](place, {"game": game})
+    np.testing.assert_allclose(found["flows"], run(found["python"])["solution"].policy.total)
+    assert found["command"].startswith("equipoise solve net.tntp trips.tntp")
+    with pytest.raises(ValueError, match="trips: expected a second"):
+        _city.CALLS["open"](place, {"game": {"file": "net.tntp"}})
+
+
 def test_the_lines_of_a_crowd_find_the_same(place):
     asked = {"name": "public-good", "parameters": {"agents": 90}}
     found = _city.CALLS["crowd"](place, asked)

@@ -39,8 +39,8 @@ def _catalogue(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _network(studio: Any, given: Any) -> tuple[Any, str]:
-    """The network that a page describes, and the line of Python that makes it."""
+def _network(studio: Any, given: Any) -> tuple[Any, str, Any]:
+    """The network that a page describes, the line of Python that makes it, and its key."""
     if not isinstance(given, dict):
         raise InputError("game", "an object", type(given).__name__)
     if "file" in given:
@@ -55,19 +55,19 @@ def _network(studio: Any, given: Any) -> tuple[Any, str]:
         key: Any = tuple(
             (name, path.stat().st_mtime_ns) for name, path in zip(names, paths, strict=True)
         )
-        game = _remember(studio, ("network", key), lambda: made(*paths))
+        game = _remember(studio, key, lambda: made(*paths))
     else:
-        name = str(given.get("name"))
-        game = _remember(studio, ("network", name), lambda: eq.games.load(name))
+        key = name = str(given.get("name"))
+        game = _remember(studio, key, lambda: eq.games.load(name))
         line = f"eq.games.load({name!r})"
     if not isinstance(game, eq.NetworkGame) or game.atomic or game.links > _MOST_LINKS:
         expected = f"a road network with at most {_MOST_LINKS:,} links"
         raise InputError("game", expected, game.describe())
-    return game, line
+    return game, line, key
 
 
 def _remember(studio: Any, key: Any, make: Any) -> Any:
-    kept = studio.kept
+    kept = studio.kept.setdefault("networks", {})
     if key not in kept:
         while len(kept) >= _KEPT:
             kept.pop(next(iter(kept)))
@@ -77,7 +77,7 @@ def _remember(studio: Any, key: Any, make: Any) -> Any:
 
 def _open(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
     """What the map needs."""
-    game, _ = _network(studio, request.get("game"))
+    game, _, _ = _network(studio, request.get("game"))
     return {
         "about": game.describe(),
         "positions": _positions(game),
@@ -138,12 +138,13 @@ def _number(name: str, value: Any, low: float, high: float) -> float:
 def _solve(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
     """The equilibrium after a change, from the flows before it."""
     given = request.get("game")
-    base, line = _network(studio, given)
+    base, line, key = _network(studio, given)
     game, _, said = _changed(base, request)
-    key = ("flows", id(base))
+    before = studio.kept.setdefault("flows", {})
     options: dict[str, Any] = {"tolerance": _TOLERANCE, "time_limit": _SECONDS}
-    solution = eq.solve(game, **options, start=studio.kept.get(key))
-    studio.kept[key] = solution
+    solution = eq.solve(game, **options, start=before.get(key))
+    before.clear()
+    before[key] = solution
     flows = solution.policy.total
     certificate: Any = solution.certificate
     lines = ["import equipoise as eq", f"game = {line}", *said]
@@ -172,7 +173,7 @@ def _solve(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
 
 def _anarchy(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
     """Equilibrium and optimum side by side, without tolls."""
-    game, _ = _network(studio, request.get("game"))
+    game, _, _ = _network(studio, request.get("game"))
     game, _, _ = _changed(game, {**request, "tolls": None})
     options: dict[str, Any] = {"tolerance": 1e-6, "time_limit": _SECONDS}
     found = eq.networks.price_of_anarchy(game.replace(tolls=0.0), **options)
@@ -182,7 +183,7 @@ def _anarchy(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
 
 def _tolls(studio: Any, request: dict[str, Any], tell: Any) -> dict[str, Any]:
     """The best tolls that a search finds, on a few links or on all."""
-    base, line = _network(studio, request.get("game"))
+    base, line, _ = _network(studio, request.get("game"))
     game, _, said = _changed(base, {**request, "tolls": None})
     links = int(_number("links", request.get("links", 3), 1, game.links))
     tell(text="looking for tolls")

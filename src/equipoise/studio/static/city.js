@@ -19,8 +19,8 @@ export async function open(root, state, save) {
   const points = scatter({ title: "Equilibria", xlabel: "aggregate", ylabel: "mean welfare" });
   const side = h("div", { class: "side" }, h("h1", {}, "City"),
     field("Look at", select([["network", "Roads: a network on a map"], ["crowd", "A crowd and its equilibria"]], kept.kind, (x) => { kept.kind = x; setUp(); })),
-    oops, controls, code);
-  root.append(side, h("div", { class: "work" }, answer, picture, chosen, points, more));
+    oops, controls);
+  root.append(side, h("div", { class: "work" }, answer, picture, chosen, points, more), code);
 
   async function setUp() {
     const roads = kept.kind === "network";
@@ -60,7 +60,8 @@ export async function open(root, state, save) {
 
   const links = [];
   function draw() {
-    const xs = map.positions.map((p) => p[0]), ys = map.positions.map((p) => p[1]);
+    const there = [...new Set([...map.tails, ...map.heads])].map((n) => map.positions[n]); // numbers may be left out
+    const xs = there.map((p) => p[0]), ys = there.map((p) => p[1]);
     const [x0, x1, y0, y1] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
     const width = 720, size = Math.min(1, Math.max(0.4, (y1 - y0) / (x1 - x0 || 1))), height = width * size;
     const at = (n) => [24 + ((map.positions[n][0] - x0) / (x1 - x0 || 1)) * (width - 48), 24 + ((y1 - map.positions[n][1]) / (y1 - y0 || 1)) * (height - 48)];
@@ -73,7 +74,7 @@ export async function open(root, state, save) {
       path.addEventListener("click", () => choose(l));
       links.push(path);
     });
-    const nodes = map.positions.length > 400 ? [] : map.positions.map((_, n) => s("circle", { class: "node", cx: at(n)[0], cy: at(n)[1], r: Math.min(5, thick) }));
+    const used = [...new Set([...map.tails, ...map.heads])], nodes = used.length > 400 ? [] : used.map((n) => s("circle", { class: "node", cx: at(n)[0], cy: at(n)[1], r: Math.min(5, thick) }));
     const halo = s("path", { class: "halo", "stroke-width": thick * 2.6 });
     const svg = s("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": map.about }, halo, ...links, ...nodes);
     picture.replaceChildren(svg, h("figcaption", {}, h("ul", { class: "legend" }, h("li", {}, "Flow / capacity:"), [0, 0.5, 1, 1.5, 2].map((x) => { const swatch = h("span", { class: "swatch" }); swatch.style.background = colour(x); return h("li", {}, swatch, fmt(x), x === 2 ? " or more" : ""); })),

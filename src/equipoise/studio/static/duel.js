@@ -9,9 +9,9 @@ export async function open(root, state, save) {
   const other = lines({ title: "NashConv of what both hold", xlabel: "round", ylabel: "NashConv" });
   const form = h("div", { class: "side" });
   root.append(h("div", { class: "side" }, h("h1", {}, "Duel"),
-    h("p", { class: "note" }, "The player sees only its own actions and rewards. It draws its action before you choose yours."), oops, form, code),
+    h("p", { class: "note" }, "The player sees only its own actions and rewards. It draws its action before you choose yours."), oops, form),
   h("div", { class: "work" }, h("section", {}, h("h2", {}, "Your move"), moves, board), curve, history,
-    h("section", {}, h("h2", {}, "Watch two play"), h("div", { class: "row", id: "watch" }), watched), other));
+    h("section", {}, h("h2", {}, "Watch two play"), h("div", { class: "row", id: "watch" }), watched), other), code);
 
   const restart = () => { kept.moves = []; play(); };
   const play = newest(() => oops.guard(async () => {

@@ -13,7 +13,7 @@ export async function open(root, state, save) {
     h("p", { class: "note" }, "A log has one row for what an agent did and earned, or one row for what all did. Nothing leaves this machine."),
     drop("Drop a .csv, .parquet or .npz file", ".csv,.parquet,.npz", (file) => oops.guard(async () => use({ file: await upload(file), columns: {} }))),
     h("button", { type: "button", onclick: () => oops.guard(async () => use(await call("log", "example"))) }, "Try an example"),
-    oops, roles, about, learn, progress, code), advice);
+    oops, roles, about, learn, progress), advice, code);
 
   async function use(next) {
     kept = { ...kept, run: null, ...next };
@@ -95,7 +95,7 @@ export async function open(root, state, save) {
   function graph(strength) {
     const n = strength.length, most = Math.max(...strength.flat(), 1e-12), at = (i) => [180 + 130 * Math.sin((2 * Math.PI * i) / n), 165 - 130 * Math.cos((2 * Math.PI * i) / n)];
     const arcs = strength.flatMap((row, i) => row.map((value, j) => [value, i, j])).filter(([value, i, j]) => i !== j && value > most * 0.02);
-    return h("figure", { class: "picture" }, s("svg", { viewBox: "0 0 360 330", role: "img", "aria-label": "Interaction graph; the table has its numbers" },
+    return h("figure", { class: "picture small" }, s("svg", { viewBox: "0 0 360 330", role: "img", "aria-label": "Interaction graph; the table has its numbers" },
       arcs.map(([value, i, j]) => { const [a, b] = [at(j), at(i)], m = [(a[0] + b[0]) / 2 + (b[1] - a[1]) * 0.12, (a[1] + b[1]) / 2 - (b[0] - a[0]) * 0.12];
         return s("path", { class: "line c0", opacity: 0.25 + 0.75 * (value / most), "stroke-width": 1 + (5 * value) / most, d: `M${a}Q${m} ${b}` }, s("title", {}, `${found.agents[j]}'s action matters ${fmt(value, 3)} to ${found.agents[i]}'s reward`)); }),
       found.agents.slice(0, n).map((name, i) => [s("circle", { class: "node", cx: at(i)[0], cy: at(i)[1], r: 8 }), n <= 20 && s("text", { x: 180 + (at(i)[0] - 180) * 1.16, y: 169 + (at(i)[1] - 165) * 1.16, "text-anchor": "middle" }, name)])),

@@ -28,11 +28,11 @@ export async function open(root, state, save) {
       h("details", { class: "more" }, h("summary", {}, "Paste a table"), paste,
         h("button", { type: "button", onclick: pasted }, "Use it")),
       drop("Open a .nfg or .csv file", ".nfg,.csv,.npz", (file) => oops.guard(async () => change({ file: await upload(file) }))),
-      h("div", { class: "row" }, field("Find", select(CONCEPTS, kept.concept, (x) => { kept.concept = x; solve(); })), objective), weight,
-      code),
+      h("div", { class: "row" }, field("Find", select(CONCEPTS, kept.concept, (x) => { kept.concept = x; solve(); })), objective), weight),
     h("div", { class: "work" }, answer, h("section", {}, h("h2", {}, "Your own policies"),
       h("p", { class: "note" }, "Drag a dot or a slider: the certificate says how much each player could still gain."), pictures, sliders, dragged), list, learning));
 
+  root.append(code);
   const spec = () => kept.game;
 
   async function change(next) {

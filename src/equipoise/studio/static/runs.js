@@ -9,7 +9,7 @@ export async function open(root, state, save) {
   let listed = [], timer = 0, over = false;
   const oops = trouble(), list = h("div", { class: "scroll" }), pictures = h("div", { class: "pictures" }), code = snippet(), about = h("p", { class: "note", "aria-live": "polite" });
   const compare = h("a", { class: "button", target: "_blank", rel: "noopener" }, "Open the full report");
-  root.append(h("div", { class: "side" }, h("h1", {}, "Runs"), about, oops, list, compare, code), h("div", { class: "work" }, pictures));
+  root.append(h("div", { class: "side" }, h("h1", {}, "Runs"), about, oops, list, compare), h("div", { class: "work" }, pictures), code);
   const drawn = new Map();
 
   async function refresh() {
