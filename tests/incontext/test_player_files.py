@@ -18,7 +18,7 @@ CONFIG = incontext.Config(**TINY)
 #: Games, rounds, and what the mean gap after them may be at most; shipped players without a row
 #: here fail the test.
 BOUNDS = {
-    "any": (32, 128, 0.05),
+    "any": (32, 128, 0.04),
     "iid3": (96, 256, 0.012),
     "iid5": (96, 256, 0.08),
     "markov3": (64, 256, 1.0),
