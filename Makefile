@@ -2,6 +2,7 @@
 #
 #   make demo     set up, then three structures in three acts, and a page, into runs/demo
 #   make test     set up, then everything that keeps the tree true: lint, types, docs, tests
+#   make screenshots  make the pictures of the studio in docs/images again
 #   make soak     the exhaustive checks that are too slow for make test; PARTS="files kills" for some
 #   make bench    set up, then ours beside other libraries in one table; QUICK=1 for minutes
 #   make bench-deep  the same for training, beside PyTorch, Tianshou and d3rlpy
@@ -23,10 +24,10 @@ export OPENBLAS_NUM_THREADS ?= 1
 export MKL_NUM_THREADS      ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test pytest lint format docs bench bench-deep compare compare-deep measure soak clean
+.PHONY: help demo test pytest screenshots lint format docs bench bench-deep compare compare-deep measure soak clean
 
 help:
-	@sed -n '3,10s/^# \{0,1\}//p' Makefile
+	@sed -n '3,11s/^# \{0,1\}//p' Makefile
 
 demo: $(VENV)/.run
 	$(BIN)/equipoise demo --run runs/demo
@@ -35,6 +36,10 @@ test: lint docs pytest
 
 pytest: $(VENV)/.test
 	EQUIPOISE_REQUIRE_PEERS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
+# The tests of the studio, which then keep what they see; they need Chromium.
+screenshots: $(VENV)/.test
+	EQUIPOISE_SCREENSHOTS=docs/images $(BIN)/python -m pytest -q tests/studio/test_rooms.py
 
 # Damaged files, kills, planted faults, exhaustive checks of certificates: about an hour.
 soak: $(VENV)/.test

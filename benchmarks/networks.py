@@ -17,7 +17,7 @@ from benchmarks.harness import Answer, Arrays, Case, Contender
 TNTP = Path(__file__).parents[2] / "shared" / "data" / "tntp"
 #: Networks of the collection, and rows, columns and zones of the generated city.
 PUBLISHED = ("SiouxFalls", "Anaheim")
-CITY = (10, 10, 20)
+CITY = (16, 16, 60)
 QUICK_CITY = (6, 6, 10)
 #: How many times as fast as AequilibraE on one core.
 GOAL = 10.0

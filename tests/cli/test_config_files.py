@@ -24,6 +24,7 @@ COMMANDS = {
     "evaluate": "iid3 --games 10 --rounds 20 --search 1e3",
     "reproduce": "aggregative --figure planning --figure learning --scale full --seed 3",
     "report": "runs/a runs/b --out page.html --title Two",
+    "studio": "runs --port 8123 --no-browser",
     "demo": "--run runs/small --games 10 --seed 2",
 }
 

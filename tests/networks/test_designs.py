@@ -114,13 +114,26 @@ class TestTolls:
         with pytest.raises(ValueError, match=complaint):
             eq.networks.best_tolls(eq.games.load("braess-network"), links=links)
 
-    def test_classes_that_value_time_differently_have_no_first_best_tolls(self):
-        game = eq.NetworkGame(
-            [0, 0], [1, 1], [0, 0], [1, 1], [1.0, 1.0], classes=[0, 1], values_of_time=[1.0, 2.0],
-            free_flow=1.0,
-        )  # fmt: skip
-        with pytest.raises(ValueError, match="values_of_time: expected one for all classes"):
-            eq.networks.first_best_tolls(game)
+    @pytest.mark.parametrize("name", ["braess", "city", "SiouxFalls"])
+    def test_one_toll_for_classes_that_value_time_differently(self, name):
+        if name == "braess":
+            game = eq.games.load("braess-network")
+        else:
+            game = city() if name == "city" else published(name)
+        both = {n: np.tile(getattr(game, n), 2) for n in ("origins", "destinations")}
+        parts = np.concatenate([0.3 * game.demand, 0.7 * game.demand])
+        classes = np.repeat([0, 1], len(game.demand))
+        mixed = game.replace(
+            **both, demand=parts, classes=classes, values_of_time=[1.0, 2.5], labels=None
+        )
+        design = eq.networks.first_best_tolls(mixed)
+        alike = eq.networks.first_best_tolls(game)
+        assert design.total_cost == pytest.approx(alike.total_cost, rel=1e-8)
+        assert design.solution.certificate.relative_gap_upper < 1e-9
+        assert design.total_cost < 0.97 * design.before
+        # Others who look for an equilibrium under the tolls find the same total time.
+        found = eq.solve(design.game)
+        assert found.stats["total_cost"] == pytest.approx(alike.total_cost, rel=1e-5)
 
     @pytest.mark.parametrize("name", list(PUBLISHED))
     def test_published_networks(self, name):

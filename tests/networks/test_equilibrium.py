@@ -66,6 +66,22 @@ class TestByHand:
         with pytest.raises(ValueError, match="not through zones"):
             eq.certify(around, paths)
 
+    def test_demand_that_falls_with_the_cost(self):
+        """Those who stay at home take a link that costs the inverse of the demand function."""
+        roads = two_roads(free_flow=[1.0, 2.0])
+
+        def cost(v):
+            # At cost u, 20 exp(-u / 5) travel: the last of them would pay 5 log(20 / number).
+            return np.append(1.0 + np.arange(2) + v[:2], 5 * np.log(20 / np.maximum(20 - v[2], 1)))
+
+        game = eq.NetworkGame([0, 0, 0], [1, 1, 1], [0], [1], [20.0], cost=cost)
+        solution = eq.solve(game)
+        assert solution.status.ok
+        travel = 20.0 - solution.policy.flows[2]
+        alone = eq.solve(roads.replace(demand=[travel]))
+        np.testing.assert_allclose(solution.policy.flows[:2], alone.policy.flows, atol=1e-6)
+        assert travel == pytest.approx(20 * np.exp(-float(alone.value) / 5), abs=1e-6)
+
     def test_free_roads(self):
         game = eq.NetworkGame([0, 1], [1, 2], [0], [2], [5.0], free_flow=0.0)
         solution = eq.solve(game)
@@ -109,6 +125,31 @@ def test_against_a_convex_program_over_all_paths(concept):
     value = objective(solution.policy.flows)
     assert value <= found.fun * (1 + 1e-9)
     np.testing.assert_allclose(value, found.fun, rtol=1e-6)
+
+
+class TestNewton:
+    @pytest.mark.parametrize("kind", ["plain", "classes", "functions"])
+    def test_ends_the_slow_tail_of_sweeps(self, kind, monkeypatch):
+        size, zones = (10, 30) if kind == "classes" else (12, 40)
+        game = city(rows=size, columns=size, zones=zones, trips=1e5)
+        if kind == "classes":
+            half = {"demand": np.tile(0.5 * game.demand, 2), "classes": np.repeat([0, 1], 870)}
+            half |= {"origins": np.tile(game.origins, 2)}
+            half |= {"destinations": np.tile(game.destinations, 2), "labels": None}
+            tolls = 0.2 * game.free_flow
+            game = game.replace(**half, values_of_time=[1.0, 3.0], tolls=tolls)
+        elif kind == "functions":
+            plain = game
+            game = game.replace(cost=lambda v: plain.times(v), derivative=lambda v: plain.slopes(v))
+        solution = eq.solve(game, tolerance=1e-11)
+        assert solution.status.ok
+        assert solution.stats["newton_steps"] > 0
+        assert eq.certify(game, solution.policy).relative_gap_upper < 1e-11
+        monkeypatch.setattr("equipoise.networks._assign._FIRST", 10**6)
+        slow = eq.solve(game, tolerance=1e-11)
+        assert slow.stats["newton_steps"] == 0
+        assert slow.stats["passes"] > 1.5 * solution.stats["passes"]
+        np.testing.assert_allclose(slow.policy.total, solution.policy.total, rtol=1e-6, atol=1e-3)
 
 
 class TestFunctions:

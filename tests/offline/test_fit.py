@@ -122,6 +122,24 @@ def test_intervals_cover_and_p_values_are_level():
     assert np.all(report.total >= report.strength - 1e-12)
 
 
+@pytest.mark.parametrize("noise", [0.15, 0.5])
+def test_intervals_cover_in_short_logs(noise):
+    """Penalties, which draw terms to zero, would leave 57% to 89% of the truth inside."""
+    inside = []
+    for key in range(8):
+        game = eq.games.families.polymatrix(8, 3, scale=0.25, noise=noise).sample(key=key)
+        exact = np.zeros((8, 8))
+        for scope, table in zip(
+            game.interactions.scopes[2], np.asarray(game.interactions.tables[2])[0], strict=True
+        ):
+            exact[*scope] = (table - table.mean(1, keepdims=True)).std()
+        log = eq.offline.collect(game, "uniform", samples=500, key=100 + key)
+        found = eq.offline.fit(log, 2).interactions
+        covered = (found.lower <= exact) & (exact <= found.upper)
+        inside.append(covered[~np.eye(8, dtype=bool)].mean())
+    assert 0.92 < np.mean(inside) < 0.99
+
+
 def test_a_fit_that_leaves_nothing_has_no_intervals():
     _, log = noiseless(2)
     found = eq.offline.fit(log, 2).interactions

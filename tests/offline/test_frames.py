@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from support import peer
 
 import equipoise as eq
 from equipoise.core import InputError
@@ -120,6 +121,27 @@ def test_wide_tables_have_columns_for_every_agent(tmp_path):
     assert log.labels.players == ("Ada", "Bo")
     assert log.labels.contexts == ("x", "y")
     assert log.states.tolist() == [[0, 0], [0, 1]]
+
+
+def test_wide_parquet_may_have_names_words_and_gaps(tmp_path):
+    pyarrow, parquet = peer("pyarrow"), peer("pyarrow.parquet")
+    path = tmp_path / "wide.parquet"
+
+    def read(**columns):
+        parquet.write_table(pyarrow.table(columns), path)
+        return eq.offline.Log.read(path)
+
+    rewards = {"reward_0": [1.0, 2.0, 3.0], "reward_1": [1.0, None, 0.5]}
+    log = read(action_0=[0, 1, None], action_1=[1, 0, 1], **rewards)
+    assert log.states.tolist() == [[0, 0], [0, 1], [1, 0]]
+    assert log.notes[2].startswith("2 of 6 actions are missing and masked")
+    full = {"reward_0": [1.0, 2.0, 3.0], "reward_1": [0.0, 0.0, 0.5]}
+    log = read(action_0=["low", "high", "low"], action_1=["low", "low", "high"], **full)
+    assert log.labels.actions == (("high", "low"),)
+    assert log.states is None
+    log = read(action_Ada=[0, 1, 1], reward_Ada=[0.5, 1.0, 2.0], context=["x", "y", None])
+    assert log.labels.players == ("Ada",)
+    assert read(action_0=[0, 1], reward_0=[0.5, 1.0]).notes == ()  # as `Log.write` makes it
 
 
 def test_numeric_contexts_enter_as_features():

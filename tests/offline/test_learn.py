@@ -2,6 +2,7 @@
 
 import signal
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -54,7 +55,7 @@ def test_what_is_learned_holds_in_the_game(game, log, advice):
     model = eq.offline.fit(log, 2, neighbours=structure.neighbours)
     assert advice.certificate.gains == pytest.approx(eq.certify(model.game, advice.policy).gains)
     stats = advice.stats
-    np.testing.assert_array_equal(stats["strength_total"], model.interactions.total)
+    np.testing.assert_allclose(stats["strength_total"], model.interactions.total, rtol=1e-9)
     strongest = model.interactions.strongest(1)[0]
     assert (stats["interactions"][0]["reward_of"], *stats["interactions"][0]["with"]) == (
         strongest[0],
@@ -72,6 +73,13 @@ def test_what_is_learned_holds_in_the_game(game, log, advice):
     assert true.max_gain < own / 2
     near = np.abs(stats["expected"] - true.value) < 4 * stats["expected_error"]
     assert near.all()
+    for agent, action in np.ndindex(3, game.actions[0]):
+        policies = np.array(advice.policy.policies)
+        policies[..., agent, :] = np.eye(policies.shape[-1])[action]
+        gain = eq.certify(game, eq.Mixture(policies)).value[agent] - true.value[agent]
+        found = {name: array[agent, action] for name, array in stats["deviations"].items()}
+        assert found["lower"] <= gain <= found["upper"]
+        assert found["lower"] < found["gain"] < found["upper"] <= stats["gains_at_most"][agent]
 
 
 def test_a_path_is_read_and_a_solution_is_plain(log, advice, tmp_path):
@@ -230,6 +238,28 @@ def test_continuous_actions_are_learned_by_a_critic(points):
     assert found.certificate.method.endswith("in the fitted model")
     assert np.isinf(found.certificate.upper).all()
     assert_same(solution_from_plain(found.to_plain()), found)
+
+
+@pytest.mark.parametrize("chase", [False, True])
+def test_continuous_actions_are_judged_by_what_can_still_be_gained(chase):
+    """Rewards are explained either way; agents who chase each other never come to rest."""
+    sign = jnp.array([1.0, -1.0 if chase else 1.0])
+    game = eq.ContinuousGame.from_function(
+        lambda a: sign * jnp.cos(np.pi * (a[0] - a[1])), 2, noise=0.1
+    )
+    log = eq.offline.collect(game, "uniform", samples=400, key=0)
+    critic = eq.offline.deep.LinearCritic(rank=2, degree=6)
+    found = eq.offline.learn(log, critic=critic, iterations=50)
+    assert (found.stats["explained"] > 0.9).all()
+    if not chase:
+        assert found.status.name is Outcome.LEARNED
+        assert eq.certify(game, found.policy).max_gain < 0.05
+        return
+    assert found.status.name is Outcome.REFUSED
+    assert "do not settle" in found.status.message
+    np.testing.assert_allclose(found.policy.points[0], log.actions.mean(0))
+    forced = eq.offline.learn(log, critic=critic, iterations=50, force=True)
+    assert forced.status.name is Outcome.INEXACT
 
 
 def test_continuous_refusals_and_wrong_options(points):

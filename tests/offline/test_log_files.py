@@ -129,8 +129,11 @@ PLAIN = {
         ({"action_1": None}, {}, "a column action_i for every agent i from 0 to 1, .*agent 1"),
         ({"reward_0": None}, {}, "a column reward_i .* agent 0"),
         ({"action_7": [0, 0, 0]}, {}, "from 0 to 7, found none for agent 2"),
-        ({"action_0": [0, None, 1]}, {}, "action_0: expected a number, found none in row 1"),
-        ({"action_0": ["x", "y", "z"]}, {}, "action_0: expected numbers, found string"),
+        (
+            {"step": [0, None, 1], "state_0": [0, 0, 0], "state_1": [0, 0, 0]},
+            {},
+            "step: expected a number, found none in row 1",
+        ),
         ({"action_1": [0.0, 0.5, 1.0]}, {}, "whole numbers for agent 1, found 0.5 in row 1"),
         ({"action_1": [0, 3, 0]}, {"actions_per_agent": 2}, "0 to 1 for agent 1, found 3 in row 1"),
         ({"action_1": [0, -1, 0]}, {}, "for agent 1, found -1 in row 1"),

@@ -24,8 +24,8 @@ pytestmark = [
     pytest.mark.skipif(not BROWSER, reason="no Chromium is installed"),
 ]
 
-#: A page of ours runs no scripts; a copy of it may, to be measured: the width of the page and of
-#: the window, and the headings of tables that scroll, by the section that they are in.
+#: A page of ours runs its own script alone; a copy of it may run another: the width of the page and
+#: of the window, and the headings of tables that scroll, by the section that they are in.
 MEASURE = """
 const heading = (box) => {
   let place = box;

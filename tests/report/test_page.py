@@ -1,5 +1,7 @@
 """The HTML page: complete, escaped, self-contained, the same every time."""
 
+import base64
+import hashlib
 import re
 import subprocess
 import sys
@@ -12,6 +14,7 @@ from equipoise.certificates import TableCertificate
 from equipoise.report import (
     Report,
     certificate_table,
+    content_policy,
     figures,
     format_value,
     rounding_note,
@@ -97,10 +100,17 @@ def test_every_figure_has_an_alternative_text():
         Report("x").figure(figures.policy_bars({"row": [1.0]}), alt=" ")
 
 
-def test_the_page_loads_nothing_and_runs_nothing():
+def test_the_page_loads_nothing_and_runs_its_own_script_alone():
     html = full_page().html()
     page = parse(html)
-    assert not {tag for tag, _ in page.elements} & {"script", "link", "iframe", "object"}
+    assert not {tag for tag, _ in page.elements} & {"link", "iframe", "object"}
+    scripts = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
+    assert len(scripts) == html.count("<script") == 1
+    digest = base64.b64encode(hashlib.sha256(scripts[0].encode()).digest()).decode()
+    policy = next(a["content"] for tag, a in page.elements if "http-equiv" in a)
+    assert policy == content_policy()
+    assert f"script-src 'sha256-{digest}';" in policy
+    assert policy.startswith("default-src 'none'")
     for _, attrs in page.elements:
         for name in ("src", "href", "xlink:href"):
             assert attrs.get(name, "#").startswith(("#", "data:"))
@@ -133,7 +143,7 @@ def test_everything_is_escaped():
         .reproduce(evil, {evil: evil})
     )
     html = report.html()
-    assert "<script" not in html
+    assert html.count("<script") == 1  # that of the page itself
     assert "<b>" not in html
     parse(html)
 

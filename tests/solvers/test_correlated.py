@@ -92,6 +92,42 @@ def test_entropy_is_larger_than_that_of_other_equilibria():
         assert -(used * np.log(used)).sum() <= found.objective + 1e-9
 
 
+def degenerate_games() -> list[np.ndarray]:
+    """Games in which some cells have chance zero in every correlated equilibrium."""
+    first = np.array([[7, 8, 1], [1, 4, 5], [7, 3, 0]]), np.array([[2, 4, 3], [9, 4, 6], [6, 0, 7]])
+    found = [np.random.default_rng(seed).random((2, 4, 5)) for seed in range(12)]
+    cube = [np.random.default_rng(seed).random((3, 2, 3, 2)) for seed in range(6)]
+    return [np.array(first, float), DILEMMA, *found, *cube]
+
+
+@pytest.mark.parametrize("concept", ["ce", "cce"])
+def test_the_largest_entropy_where_equilibria_leave_cells_out(concept):
+    for payoffs in degenerate_games():
+        found = correlated(payoffs, concept, "entropy")
+        assert found.gain < 1e-9
+        assert found.bound - found.objective < 1e-7
+
+
+def test_a_program_that_takes_too_long_is_given_to_another_method(monkeypatch):
+    asked, linprog = [], _correlated.linprog
+
+    def slow(*arguments, method, **options):
+        asked.append(method)
+        result = linprog(*arguments, method=method, **options)
+        return result if method == "highs-ipm" else type(result)({**result, "status": 1})
+
+    monkeypatch.setattr(_correlated, "linprog", slow)
+    found = correlated(np.random.default_rng(0).random((3, 4, 4, 4)), "ce", "welfare")
+    assert found.ended == "optimal"
+    assert asked[:2] == ["highs", "highs-ipm"]
+    assert "highs" not in asked[2:]  # what was of use is tried first from then on
+
+
+def test_weights_that_no_program_can_hold_are_refused():
+    with pytest.raises(ValueError, match=r"objective: expected numbers of at most 1e.100"):
+        correlated(CHICKEN, "ce", [1e308, 1e308])
+
+
 @pytest.mark.parametrize("concept", ["ce", "cce"])
 @pytest.mark.parametrize("objective", ["welfare", "egalitarian"])
 def test_generated_programs_agree_with_whole_ones(concept, objective, monkeypatch):

@@ -1,11 +1,14 @@
 """General-sum Markov games: backward induction, stationary and truncated policies."""
 
+import dataclasses
 import itertools
 
 import numpy as np
 import pytest
 
+import equipoise as eq
 from equipoise.core.deviations import joint_markov_values
+from equipoise.solvers import _markov_general
 from equipoise.solvers._markov_general import solve_discounted, solve_finite
 
 
@@ -111,3 +114,28 @@ def test_time_is_kept():
     found = solve_finite(reward, transition, 50, time_limit=0.0)
     assert found.ended == "time"
     assert found.joint.shape[0] == 50
+
+
+def test_ctrl_c_in_a_stage_game_ends_the_whole_search(monkeypatch):
+    asked, solve_table = [], _markov_general.solve_table
+
+    def interrupted(*arguments, **options):
+        asked.append(1)
+        answer = solve_table(*arguments, **options)
+        return dataclasses.replace(answer, ended="interrupted") if len(asked) == 5 else answer
+
+    monkeypatch.setattr(_markov_general, "solve_table", interrupted)
+    solution = eq.solve(eq.MarkovGame(*game(0, 2, (3, 3, 3)), horizon=6))
+    assert solution.status.name == "interrupted"
+    assert len(asked) == 5
+
+
+def test_stage_games_that_run_out_of_time_are_told():
+    solution = eq.solve(eq.MarkovGame(*game(0, 3, (6, 6, 6)), horizon=2), time_limit=0.0)
+    assert solution.status.name == "out of time"
+    assert "time_limit" in solution.status.message
+
+
+def test_horizons_that_no_machine_can_hold_are_refused():
+    with pytest.raises(ValueError, match=r"horizon: expected at most 100,000 steps, found 1e.308"):
+        eq.MarkovGame(*game(0, 2, (3, 3, 3)), horizon=10**308)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import equipoise as eq
+from equipoise.solvers._units import by_player, judged
 
 RPS = np.array([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]])
 STAY = np.ones((1, 3, 3, 1))
@@ -94,3 +95,37 @@ def test_small_polynomial_rewards_are_not_solved_by_their_size():
         np.testing.assert_allclose(solution.policy.points, 0.5, atol=1e-2)
     with pytest.raises(ValueError, match="tolerance: expected"):
         eq.solve(eq.NormalFormGame(np.stack([1e-310 * RPS] * 2)), tolerance="small")
+
+
+@pytest.mark.parametrize("players", [2, 3])
+@pytest.mark.parametrize("options", [{}, {"method": "logit"}, {"concept": "cce"}])
+def test_players_with_very_different_units_are_all_held_to_their_own(players, options):
+    units = 10.0 ** -np.arange(0, 6 * players, 6)
+    payoffs = np.random.default_rng(1).random((players, *[3] * players))
+    ranges = units * np.ptp(payoffs.reshape(players, -1), 1)
+    game = eq.NormalFormGame(units.reshape(-1, *[1] * players) * payoffs)
+    solution = eq.solve(game, **options)
+    assert solution.status.ok
+    np.testing.assert_allclose(solution.tolerance, 1e-8 * ranges)
+    assert (np.asarray(solution.certificate.upper) <= solution.tolerance).all()
+
+
+def test_a_player_of_small_units_who_could_gain_keeps_a_game_from_being_solved():
+    table = np.stack([RPS, -1e-9 * RPS])
+    rough = eq.solve(eq.NormalFormGame(table), tolerance=1e-6)
+    assert rough.status.ok  # that was asked for
+    game = eq.NormalFormGame(table)
+    policy = (np.array([0.0, 0.0, 1.0]), np.array([1.0, 0.0, 0.0]))
+    certificate = eq.certify(game, policy)
+    allowed = by_player(game, np.asarray(1.0))
+    assert (np.asarray(certificate.upper) <= allowed).tolist() == [False, True]
+    assert "by player" in judged(certificate, allowed, "", "").message
+
+
+def test_markov_games_whose_players_have_different_units():
+    rng, units = np.random.default_rng(3), np.array([1.0, 1e-10])
+    reward = units[:, None, None, None] * rng.random((2, 3, 3, 3))
+    game = eq.MarkovGame(reward, rng.dirichlet(np.ones(3), (3, 3, 3)), 0.8)
+    solution = eq.solve(game)
+    assert solution.status.ok
+    assert (np.asarray(solution.certificate.upper) <= 1e-7 * units).all()

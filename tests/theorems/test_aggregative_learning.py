@@ -123,10 +123,18 @@ def test_what_algorithm_3_printed_would_do():
     assert printed.stats["plans"] >= 6  # one for every episode
 
 
-@pytest.mark.slow
-def test_ten_thousand_agents():
-    """Ten types, ten states, five steps: the exact gap is below the planning bound."""
-    config = Config(agents=10_000, types=10, states=10, horizon=5)
+LARGE = Config(agents=10_000, types=10, states=10, horizon=5)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        pytest.param(Config(agents=1_000, types=3, states=3, horizon=5), id="a thousand"),
+        pytest.param(LARGE, id="ten thousand", marks=pytest.mark.soak),
+    ],
+)
+def test_many_agents(config):
+    """The exact gap is below the planning bound."""
     game = small_game(config, 1)
     planning = theory.markov_gap(
         lipschitz=game.lipschitz,

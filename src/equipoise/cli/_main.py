@@ -32,6 +32,7 @@ VERBS = {
     "reproduce": "Make the figures of the papers again, theirs and ours side by side.",
     "report": "Compare runs in one HTML file: numbers, certificates, curves, pictures, settings.",
     "completion": "Print a script that completes commands in a shell.",
+    "studio": "Open the studio in the browser: games, logs, networks and runs that one can touch.",
     "demo": "Show the library at work in three acts, each with its certificate, and report.",
 }
 

@@ -5,10 +5,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cached_property
+from html import escape
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, final
 
 import numpy as np
 
+from equipoise.core.html import ROWS, html_card, html_facts, html_table
 from equipoise.core.reductions import largest, total
 
 #: An array of NumPy's, or one of JAX's on an accelerator.
@@ -161,6 +163,23 @@ class Certificate(ABC):
         if missing := [name for name in needed if name not in content]:
             raise ValueError(f"certificate: expected the keys {needed}, found no {missing}")
         return cls(**content)
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: the bracket of the largest gain, and that of each player."""
+        return html_card("Certificate", self._html_parts())
+
+    def _html_parts(self) -> list[str]:
+        gains, upper = np.asarray(self.gains), np.asarray(self.upper)
+        measures = {"max gain": self.max_gain, "at most": self.max_upper}
+        facts = {name: float(np.max(measure)) for name, measure in measures.items()}
+        if self.concept == "nash":
+            facts["NashConv"] = float(np.max(self.nash_conv))
+        shown = {"concept": self.concept, "exact": self.exact, **facts, "method": self.method}
+        parts = [html_facts(shown)]
+        if gains.ndim == 1 and self.players <= ROWS:
+            rows = [(str(i), float(g), float(upper[i])) for i, g in enumerate(gains)]
+            parts.append(html_table(("player", "gain", "at most"), rows))
+        return parts
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
@@ -437,6 +456,16 @@ class Solution(Generic[P]):
         return _same(self.to_plain(), other.to_plain())
 
     __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: how it ended, what it is worth, the certificate, the policy."""
+        value = np.asarray(self.value)
+        facts: dict[str, Any] = {"status": str(self.status.name)}
+        facts |= {"value": value[()] if value.ndim == 0 else value} if value.size <= ROWS else {}
+        policy = f"<pre>{escape(str(self.policy)[:2000])}</pre>"
+        told = f"<p>{escape(self.status.message)}</p>"
+        parts = [html_facts(facts), told, *self.certificate._html_parts(), policy]
+        return html_card(type(self).__name__, parts)
 
     def to_plain(self) -> dict[str, Any]:
         """Words, numbers and arrays by name; `certificates.solution_from_plain` reads them.

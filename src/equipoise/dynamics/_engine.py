@@ -138,10 +138,7 @@ def run(
             after = None if seats.in_context else found.state
             return after, [_snapshot(*one) for one in kept], events
 
-    size = CONTEXT_TILES.get(backend, LARGEST)
-    if not seats.in_context:
-        size = tile_size(tables.games, _bytes_per_game(tables, double), backend)
-    tiles = cut(tables.games, size)
+    tiles = _tiles(tables, seats, double)
     if history:
         pieces = run_tiles(remember_tile, tiles)
     else:  # a loop that ends before its first round compiles the same program
@@ -151,6 +148,22 @@ def run(
         return np.concatenate(leaves, -1)[..., : tables.games] if leaves[0].ndim else leaves[0]
 
     return Outcome(*jax.tree.map(join, *pieces))
+
+
+def before_play(tables: Tables, seats: Seats, noise: Noise, double: bool) -> LoopState:
+    """The state of a first tile before the first round, by the program that begins play."""
+    tile = _tiles(tables, seats, double)[0]
+    with precision(double):
+        who, sounds = as_arrays((seats, noise))
+        words = jnp.zeros((2, len(tile)), jnp.uint32)
+        return _begin(tables.on_device(tile), who, sounds, words, 0, 0)
+
+
+def _tiles(tables: Tables, seats: Seats, double: bool) -> list[np.ndarray]:
+    backend = jax.default_backend()
+    if seats.in_context:
+        return cut(tables.games, CONTEXT_TILES.get(backend, LARGEST))
+    return cut(tables.games, tile_size(tables.games, _bytes_per_game(tables, double), backend))
 
 
 def _bytes_per_game(tables: Tables, double: bool) -> int:

@@ -13,16 +13,16 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from scipy.special import ndtri
 
 from equipoise.certificates import certify
 from equipoise.core import InputError, checks
-from equipoise.dynamics._engine import Outcome, as_arrays, precision
+from equipoise.core.html import ROWS, html_card, html_curve, html_facts, html_table
+from equipoise.dynamics._engine import Outcome, before_play
 from equipoise.dynamics._learner import Learner, Noise
 from equipoise.dynamics._round import Tables, seat
-from equipoise.dynamics.loop import LoopState, begin
+from equipoise.dynamics.loop import LoopState
 from equipoise.games import MarkovGame, MatrixGame
 
 Pair = tuple[np.ndarray, np.ndarray]
@@ -176,6 +176,17 @@ class Trace:
         """The curve averaged over games, with standard errors and confidence intervals."""
         return Mean.of(self.curve.reshape(len(self.recorded.rounds), -1))
 
+    def _repr_html_(self) -> str:
+        """What notebooks show: how near to equilibrium the last policies are, round by round."""
+        games = int(np.prod(self.games.batch_shape)) * (self.seeds or 1)
+        means, rounds = self.mean_curve.value, self.recorded.rounds
+        facts = {"rounds": self.rounds, "games": games, "mean NashConv": float(means[-1])}
+        kept = np.unique(np.linspace(0, len(rounds) - 1, ROWS).round().astype(int))
+        rows = [(int(rounds[k]), float(means[k])) for k in kept]
+        curve = html_curve(rounds, means, "mean NashConv of the last policies by round")
+        table = html_table(("round", "mean NashConv"), rows)
+        return html_card("Trace", [html_facts(facts), curve, table])
+
     def _gaps(self, policies: Pair) -> np.ndarray:
         games = self.games if self.seeds is None else repeat_games(self.games, self.seeds)
         return np.stack([certify(games, (x, y)).nash_conv for x, y in zip(*policies, strict=True)])
@@ -312,10 +323,7 @@ def check_state(
                 f"begin anew with `key`, or pass the same {name}",
             )
     # Compare with the state before a first round: structure, dtypes and shapes.
-    with precision(double):
-        seats, sounds = as_arrays((seat(*learners), noise))
-        one, keys = tables.on_device(np.zeros(1, int)), jnp.zeros((2, 1), jnp.uint32)
-        fresh = jax.eval_shape(lambda: begin(one, seats, sounds, keys))
+    fresh = before_play(tables, seat(*learners), noise, double)
     loop = state.loop
     if jax.tree.structure(loop) != jax.tree.structure(fresh):
         raise InputError(

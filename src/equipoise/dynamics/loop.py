@@ -191,6 +191,8 @@ class Remembered(eqx.Module):
     kept: Any
     #: The policies of the round after the last, at all states.
     policies: tuple[jax.Array, jax.Array]
+    #: Values marked with `once`, as in `advance`; empty without records or with a context.
+    marked: Any
 
 
 def remember(
@@ -232,15 +234,20 @@ def remember(
     if records:
         like = (upcoming(tables, seats, state.round, state.learners), state.sums)
         kept = jax.tree.map(lambda leaf: jnp.zeros((records + 1, *leaf.shape), leaf.dtype), like)
+    # A context costs far more than what would be computed twice, and is slow to trace.
+    marking = records > 0 and not seats.in_context
     first = state.round
     ts = jnp.arange(1, rounds + 1, dtype=jnp.int32)
     slots = jnp.full(rounds, records) if slots is None else jnp.minimum(slots, records)
 
     def body(who: Seats, carry: Any, moment: Any) -> tuple[Any, Any]:
-        state, kept = carry
+        state, kept, _ = carry
         t, slot = moment
         t = first + t
-        place, states, event = play_round(tables, who, noise, words, t, state.place, state.learners)
+        with collecting(marking) as marked:
+            place, states, event = play_round(
+                tables, who, noise, words, t, state.place, state.learners
+            )
         sums = state.sums
         if records:
             sums = sums.add(tally(tables, event)).fold(t % BLOCK == 0)
@@ -249,13 +256,17 @@ def remember(
                 kept,
                 (upcoming(tables, who, t, states), sums),
             )
-        return (LoopState(t, states, place, sums), kept), (event, expected(tables, event))
+        after = LoopState(t, states, place, sums)
+        return (after, kept, marked), (event, expected(tables, event))
 
     # The kernel of an accelerator reads no more of a context than there is.
     long = seats.in_context and rounds > SHORT and jax.default_backend() == "cpu"
     segments = SEGMENTS if long else 1
     ends = [round(rounds * (i + 1) / segments) for i in range(segments)]
-    carry: Any = (state, kept)
+    like = []
+    if marking:
+        like = jax.eval_shape(lambda: body(seats, (state, kept, None), (ts[0], slots[0]))[0][2])
+    carry: Any = (state, kept, [jnp.zeros(leaf.shape, leaf.dtype) for leaf in like])
     pieces = []
     for begun, end in zip([0, *ends[:-1]], ends, strict=True):
         who, part = seats.within(end), slice(begun, end)
@@ -264,6 +275,6 @@ def remember(
         )
         pieces.append(piece)
     events, means = jax.tree.map(lambda *parts: jnp.concatenate(parts), *pieces)
-    after, kept = carry
+    after, kept, marked = carry
     policies = upcoming(tables, seats, after.round, after.learners)
-    return Remembered(after, events, means, kept, policies)
+    return Remembered(after, events, means, kept, policies, marked)

@@ -12,6 +12,9 @@ from equipoise.core.errors import InputError
 from equipoise.core.values import frozen, read_only
 from equipoise.games._game import BatchedGame, Labels
 
+#: The longest horizon: policies and certificates are computed step by step.
+LONGEST = 100_000
+
 
 class MarkovGame(BatchedGame):
     """A stochastic game (Shapley, 1953), zero-sum or general-sum.
@@ -62,6 +65,9 @@ class MarkovGame(BatchedGame):
         checks.check_finite("reward", reward)
         transition = checks.check_probabilities("transition", transition)
         self.horizon = None if horizon is None else checks.check_count("horizon", horizon)
+        if self.horizon is not None and self.horizon > LONGEST:
+            expected = f"at most {LONGEST:,} steps"
+            raise InputError("horizon", expected, f"{self.horizon:g}", "use a discount instead")
         if discount is None and horizon is None:
             raise InputError("discount", "one of [0, 1) for a game without horizon", None)
         discount = 1.0 if discount is None else discount

@@ -484,8 +484,6 @@ def play(
 def check_games(games: Any, name: str = "games", also: str = "") -> None:
     """Refuse what is no zero-sum game of two players; the argument has a name."""
     if not isinstance(games, MatrixGame | MarkovGame):
-        raise ValueError(
-            f"{name}: expected {also}a MatrixGame or MarkovGame, found {type(games).__name__}"
-        )
+        raise InputError(name, f"{also}a MatrixGame or MarkovGame", type(games).__name__)
     if isinstance(games, MarkovGame):
         games.check_stationary_zero_sum(name)

@@ -88,6 +88,11 @@ class Duel:
         return yours, theirs
 
     @property
+    def opponent_policy(self) -> np.ndarray:
+        """(their actions,): probabilities of their next action, exploration included."""
+        return self._online.policy
+
+    @property
     def best_action(self) -> tuple[int, float]:
         """The single action that would have earned most so far, and what it would have earned."""
         best = int(self._against.argmax())

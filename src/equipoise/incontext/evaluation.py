@@ -274,10 +274,16 @@ def evaluate_saved(
 
     **Example**
 
+    >>> import tempfile
     >>> import equipoise as eq
-    >>> record = eq.incontext.evaluate_saved("iid3", games=4, rounds=16, search=20)
+    >>> folder = tempfile.mkdtemp()
+    >>> family = eq.games.families.uniform(actions=3)
+    >>> tiny = eq.incontext.Config(rounds=8, layers=1, width=16, hidden=16)
+    >>> players = eq.incontext.initial_players(family, tiny, key=0)  # untrained
+    >>> eq.incontext.save(players, folder, tiny, family)
+    >>> record = eq.incontext.evaluate_saved(folder, games=8, rounds=20, search=40)
     >>> record.config["rounds"], record.config["family"]["name"]
-    (16, 'uniform')
+    (20, 'uniform')
     """
     described, players, family = description(name), load(name), family_of(name)
     if players.any_size:
@@ -425,7 +431,7 @@ def beyond_value(trace: Trace, value: np.ndarray) -> tuple[np.ndarray, np.ndarra
     """
     games, history = trace.games, trace.history
     if history is None:
-        raise ValueError("trace: expected one of play(..., history=True), found no history in it")
+        raise InputError("trace", "one of play(..., history=True)", "no history in it")
     expected = history.expected.reshape(-1, history.expected.shape[-1])
     if history.states is None or isinstance(games, MatrixGame):
         return expected, expected - value.reshape(-1, 1)

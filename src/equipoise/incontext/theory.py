@@ -323,7 +323,7 @@ def distance(trace: Trace, learner: Learner | None = None) -> np.ndarray:
     """
     games, history = trace.games, trace.history
     if history is None:
-        raise ValueError("trace: expected one of play(..., history=True), found no history in it")
+        raise InputError("trace", "one of play(..., history=True)", "no history in it")
     matrix = isinstance(games, MatrixGame)
     if learner is None:
         learner = OMD() if matrix else MarkovOMD()

@@ -13,6 +13,7 @@ from equipoise.networks._design import (
     price_of_anarchy,
 )
 from equipoise.networks._drivers import whole_drivers
+from equipoise.networks._entropy import entropy_paths
 from equipoise.networks._oracle import solve_oracle
 from equipoise.networks._sensitivity import Sensitivity, sensitivity
 from equipoise.networks._solve import solve_network
@@ -23,6 +24,7 @@ __all__ = [
     "Sensitivity",
     "best_capacities",
     "best_tolls",
+    "entropy_paths",
     "first_best_tolls",
     "price_of_anarchy",
     "sensitivity",

@@ -4,7 +4,9 @@ One pass finds the shortest path of every population at fixed costs and adds tho
 (Dafermos and Sparrow 1969; Jayakrishnan et al. 1994); sweeps over the populations then move flow
 from dear paths to the cheapest one of each, by a Newton step on the two paths alone, and costs
 follow at once. What differs from print: there is no step size, and paths that carry nothing are
-dropped every few passes.
+dropped every few passes. Where this is slow, each pass begins with a Newton step on all used paths
+together (`_newton`). Newton steps pause, twice as long each time, when the excess has grown: sweeps
+alone converge from anywhere.
 
 Costs that are functions of the user's are replaced by lines in each pass, and the step to the
 solution of that linear problem is shortened where the costs along it say so.
@@ -18,6 +20,7 @@ import numpy as np
 
 from equipoise.core.kernels import choose
 from equipoise.games import FlowPolicy, NetworkGame
+from equipoise.networks._newton import newton_step
 from equipoise.networks._paths import Paths
 
 #: Sweeps over the populations between two searches for new paths.
@@ -25,7 +28,10 @@ _SWEEPS = 10
 #: A sweep ends a pass when the largest excess is this part of the one at the beginning.
 _ENOUGH = 0.01
 #: Passes between two times that unused paths are dropped.
-_DROP = 8
+_DROP = 2
+#: Newton steps begin after so many passes, once the excess is this part of a mean trip. They pause
+#: after one that multiplies it by so much.
+_FIRST, _NEAR, _WORSE = 20, 5e-4, 4.0
 #: About what a node of a tree, and a population in a sweep, take compiled, in seconds.
 _NODE, _PAIR = 1e-7, 5e-7
 #: Passes without progress after which rounding is taken to be in the way: so many where the
@@ -79,6 +85,16 @@ class Costs:
         self.rise = np.maximum(slope, 0.0)
         self.free = value - self.rise * flows
 
+    def of_kernels(self, flows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(links,) twice: costs and slopes as the kernels compute them, perhaps of lines."""
+        part = np.maximum(flows, 0.0) / self.capacity
+        grows = (self.rise > 0.0) & (self.power > 0.0)
+        power = np.where(grows, self.power, 1.0)
+        with np.errstate(divide="ignore"):
+            slope = self.rise * power * part ** (power - 1.0) / self.capacity
+        slope = np.where(grows & np.isfinite(slope), slope, 0.0)
+        return self.free + self.rise * np.where(grows, part**power, 1.0), slope
+
     @property
     def arrays(self) -> tuple[np.ndarray, ...]:
         """What the kernels take."""
@@ -98,8 +114,9 @@ def assign(
     paths, costs = Paths(game), Costs(game, concept)
     work = _NODE * game.nodes * len(paths.groups[0]) + _PAIR * len(paths.demand)
     about = (*paths.groups, paths.targets, paths.demand, *paths.network)
-    sweeps = passes = stalled = 0
-    least, ended = np.inf, ""
+    sweeps = passes = stalled = steps = 0
+    pause, resume = 4, _FIRST
+    least, worse, ended = np.inf, np.inf, ""
     try:
         if start is None or not paths.start_from(start):
             costs.tangent(paths.flow)
@@ -110,7 +127,8 @@ def assign(
             paths.run(_kernel("extend_paths", work), (*about, *costs.arrays), 0, found)
             passes += 1
             spent = _spent(paths, costs)
-            excess, goal = found[1], tolerance * spent / float(paths.demand.sum())
+            excess = found[1]
+            goal = tolerance * spent / float(paths.demand.sum())
             if progress is not None:
                 gap = (spent - found[0]) / spent if spent > 0.0 else 0.0
                 told = {"iteration": passes, "relative_gap": gap, "excess": excess}
@@ -128,28 +146,44 @@ def assign(
                 if passes % _DROP == 0:
                     _drop(paths)
                 before = None if costs.exact else paths.flows[: paths.count].copy()
+                if excess > worse:
+                    pause, resume, worse = 2 * pause, passes + pause, np.inf
+                together = passes > resume and excess < _NEAR * goal / tolerance
+                if together:
+                    steps, worse = steps + 1, _WORSE * min(excess, 25.0 * least)
+                    newton_step(paths, *costs.of_kernels(paths.flow), _paid(paths, costs))
                 enough = _ENOUGH * min(excess, goal)
                 shift = _kernel("shift_flows", _SWEEPS * _PAIR * len(paths.demand))
-                sweeps += shift(paths.classes, *costs.arrays, *paths.arrays, _SWEEPS, enough)
+                most = _SWEEPS // 2 if together else _SWEEPS
+                sweeps += shift(paths.classes, *costs.arrays, *paths.arrays, most, enough)
                 if before is not None:
-                    _shorten(paths, costs, before)
+                    whole = _shorten(paths, costs, before) == 1.0
+                    costs.ahead = min(
+                        costs.ahead * (0.25 if whole else 4.0), float(paths.demand.max())
+                    )
     except KeyboardInterrupt:
         ended = "interrupted"
         if not paths.count or (paths.head < 0).any():
             raise
-    method = "gradient projection on paths"
-    return paths.policy(), ended, {"method": method, "passes": passes, "sweeps": sweeps}
+    method = "gradient projection on paths" + (", Newton steps" if steps else "")
+    counts = {"method": method, "passes": passes, "sweeps": sweeps, "newton_steps": steps}
+    return paths.policy(), ended, counts
+
+
+def _paid(paths: Paths, costs: Costs) -> np.ndarray | None:
+    """(paths,): what each path costs its class besides what all feel; None for nothing."""
+    if not costs.extra.any():
+        return None
+    sizes = np.diff(paths.starts[: paths.count + 1])
+    own = np.repeat(paths.classes[paths.pairs[: paths.count]], sizes)
+    links = paths.links[: paths.starts[paths.count]]
+    return np.add.reduceat(costs.extra[own, links], paths.starts[: paths.count])
 
 
 def _spent(paths: Paths, costs: Costs) -> float:
     """Flow times cost over all links and classes."""
-    spent = float(paths.flow @ costs.at(paths.flow))
-    if costs.extra.any():
-        sizes = np.diff(paths.starts[: paths.count + 1])
-        own = np.repeat(paths.classes[paths.pairs[: paths.count]], sizes)
-        links = paths.links[: paths.starts[paths.count]]
-        spent += float(np.repeat(paths.flows[: paths.count], sizes) @ costs.extra[own, links])
-    return spent
+    spent, paid = float(paths.flow @ costs.at(paths.flow)), _paid(paths, costs)
+    return spent if paid is None else spent + float(paths.flows[: paths.count] @ paid)
 
 
 def _drop(paths: Paths) -> None:
@@ -161,17 +195,15 @@ def _drop(paths: Paths) -> None:
         paths.keep(np.flatnonzero(kept))
 
 
-def _shorten(paths: Paths, costs: Costs, before: np.ndarray) -> None:
-    """Go only as far towards the new flows as the potential falls, by its slope along the way."""
+def _shorten(paths: Paths, costs: Costs, before: np.ndarray) -> float:
+    """Go only as far towards the new flows as the potential falls; what part of the way that is."""
     after = paths.flows[: paths.count].copy()
-    old = paths.flow.copy()
+    last = paths.flow.copy()
     paths.flows[: paths.count] = before
     paths.reload()
-    first, step = paths.flow.copy(), old - paths.flow
-    sizes = np.diff(paths.starts[: paths.count + 1])
-    own = np.repeat(paths.classes[paths.pairs[: paths.count]], sizes)
-    links = paths.links[: paths.starts[paths.count]]
-    paid = float(np.repeat(after - before, sizes) @ costs.extra[own, links])
+    first, step = paths.flow.copy(), last - paths.flow
+    paid = _paid(paths, costs)
+    paid = 0.0 if paid is None else float((after - before) @ paid)
 
     def slope(part: float) -> float:
         return float(costs.at(np.maximum(first + part * step, 0.0)) @ step) + paid
@@ -184,6 +216,6 @@ def _shorten(paths: Paths, costs: Costs, before: np.ndarray) -> None:
             middle = 0.5 * (low + high)
             low, high = (middle, high) if slope(middle) <= 0.0 else (low, middle)
         high = low if low > 0.0 else high
-    costs.ahead = min(costs.ahead * (0.25 if high == 1.0 else 4.0), float(paths.demand.max()))
     paths.flows[: paths.count] = before + high * (after - before)
     paths.reload()
+    return high

@@ -126,9 +126,15 @@ class Paths:
         sizes = np.diff(self.starts[: self.count + 1])[used]
         spans = np.concatenate([[0], np.cumsum(sizes)])
         links = self.links[np.repeat(self.starts[used] - spans[:-1], sizes) + np.arange(spans[-1])]
-        amounts = self.flows[used]
-        classes, count = len(self.game.values_of_time), self.game.links
-        key = np.repeat(self.game.classes[pairs], sizes) * count + links
-        flows = np.bincount(key, np.repeat(amounts, sizes), classes * count)
-        flows = flows.reshape(classes, count) if classes > 1 else flows
-        return FlowPolicy(flows, amounts, pairs, links, spans)
+        return policy_of(self.game, pairs, self.flows[used], links, spans)
+
+
+def policy_of(
+    game: NetworkGame, pairs: np.ndarray, flows: np.ndarray, links: np.ndarray, starts: np.ndarray
+) -> FlowPolicy:
+    """Flows on these paths as a policy of the game."""
+    sizes, classes, count = np.diff(starts), len(game.values_of_time), game.links
+    key = np.repeat(game.classes[pairs], sizes) * count + links
+    total = np.bincount(key, np.repeat(flows, sizes), classes * count)
+    total = total.reshape(classes, count) if classes > 1 else total
+    return FlowPolicy(total, flows, pairs, links, starts)

@@ -13,6 +13,7 @@ import numpy as np
 from equipoise.core import checks
 from equipoise.core.errors import InputError
 from equipoise.games import FlowPolicy, NetworkGame
+from equipoise.networks._newton import differences, incidence
 
 #: Paths with less than this part of their population's demand do not count as used.
 _USED = 1e-7
@@ -39,26 +40,15 @@ class Sensitivity:
     """
 
     def __init__(self, game: NetworkGame, policy: FlowPolicy):
-        from scipy.sparse import csr_matrix
-
         if policy.path_flows is None or policy.path_pairs is None or policy.path_starts is None:
             raise InputError("solution", "flows on paths, as `solve` finds them", "link flows")
         self.game, self.total = game, policy.total
         self.slopes = game.slopes(self.total)
         pairs, amounts = policy.path_pairs, policy.path_flows
-        table = csr_matrix(
-            (np.ones(len(np.asarray(policy.path_links))), policy.path_links, policy.path_starts),
-            shape=(policy.paths, game.links),
-        )
-        # The busiest path of each population is the one that others are compared with.
-        order = np.lexsort((-amounts, pairs))
-        first = np.append(True, pairs[order][1:] != pairs[order][:-1])
-        chosen = np.empty(len(game.demand), np.int64)
-        chosen[pairs[order[first]]] = order[first]
-        others = np.flatnonzero(amounts > _USED * game.demand[pairs])
-        others = others[others != chosen[pairs[others]]]
-        self.main = table[chosen]
-        self.paths: Any = table[others] - table[chosen[pairs[others]]]
+        used = amounts > _USED * game.demand[pairs]
+        spans, links = policy.path_starts, np.asarray(policy.path_links)
+        self.paths, others, busiest = differences(pairs, amounts, spans, links, game.links, used)
+        self.main = incidence(spans, links, game.links)[busiest]
         self.weights = 1.0 / game.values_of_time[game.classes[pairs[others]]]
 
     def _solve(self, right: np.ndarray) -> np.ndarray:

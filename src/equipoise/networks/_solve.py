@@ -76,17 +76,29 @@ def solve_network(
         policy, ended, stats = assign_by_oracle(game, concept, tolerance, time_limit, progress)
     else:
         policy, ended, stats = assign(game, concept, tolerance, start, time_limit, progress)
+    stats["seconds"] = time.perf_counter() - begun
+    return solution_of(game, policy, concept, tolerance, ended, stats)
+
+
+def solution_of(
+    game: NetworkGame,
+    policy: FlowPolicy,
+    concept: str,
+    tolerance: float,
+    ended: str,
+    stats: dict[str, Any],
+) -> Solution:
+    """Flows with their certificate, and the status that follows from it."""
     certificate: Any = certify(game, policy, concept=concept)
     mean = float(certificate.total_cost) / float(certificate.travellers)
     allowed = tolerance * mean
-    stats |= {
+    stats = stats | {
         "relative_gap": certificate.relative_gap,
         "average_excess": certificate.average_excess,
         "potential": game.potential(policy.flows),
         "total_cost": game.total_cost(policy.flows),
         "paths": policy.paths,
         "unique": game.slopes(policy.flows) > 0.0,
-        "seconds": time.perf_counter() - begun,
     }
     status = _status(certificate, allowed, tolerance, ended)
     return Solution(policy, np.asarray(mean), certificate, status, allowed, stats)

@@ -74,6 +74,9 @@ class Bounds:
     #: What a richer class of rewards says beyond its noise; the interval is wider by it.
     misfit: float
     unknown: np.ndarray
+    #: (3, agents, actions): the gain of always playing an action, and the ends of its interval; NaN
+    #: where the log does not show it.
+    deviations: np.ndarray
     #: Confidence of the interval; that of its upper end alone is half-way to one.
     level: float
 
@@ -213,6 +216,8 @@ class _Judge:
         reach = student.ppf(1.0 - tail / gains.size, np.maximum(freedom, FEWEST)) * error + excess
         best = gains.argmax(0)
         everybody = np.arange(log.agents)
+        always = np.stack([gains, gains - reach, gains + reach])[:, 2:].transpose(0, 2, 1)
+        shown = (known | ~seen).all((0, 1, 3))
         own, own_error = self.value, self._errors(np.zeros((1, *self.flat)))[0][0]
         return Bounds(
             gains=gains[best, everybody],
@@ -222,6 +227,7 @@ class _Judge:
             value_error=own_error,
             misfit=float(excess.max()),
             unknown=missing,
+            deviations=np.where(shown, always, np.nan),
             level=level,
         )
 

@@ -27,10 +27,10 @@ def as_table(name: str, value: Any, samples: int | None, agents: int | None) -> 
         found = "rows of different lengths"
         raise InputError(name, "a rectangular array of numbers", found) from error
     if array.dtype.kind not in "iufb":
-        raise ValueError(f"{name}: expected numbers, found dtype {array.dtype}")
+        raise InputError(name, "numbers", f"dtype {array.dtype}")
     axes = "(samples,)" if agents is None else "(samples, agents)"
     if array.ndim != (1 if agents is None else 2):
-        raise ValueError(f"{name}: expected shape {axes}, found {array.shape}")
+        raise InputError(name, f"shape {axes}", array.shape)
     if samples is not None and len(array) != samples:
         raise ValueError(f"{name}: expected {samples} rows, as contexts have, found {len(array)}")
     if agents is not None and agents >= 0 and array.shape[1] != agents:
@@ -112,9 +112,9 @@ def as_range(name: str, bounds: Any) -> tuple[float, float] | None:
         return None
     array = np.asarray(bounds)
     if array.shape != (2,) or array.dtype.kind not in "iuf" or not np.isfinite(array).all():
-        raise ValueError(f"{name}: expected two finite numbers (low, high), found {bounds!r}")
+        raise InputError(name, "two finite numbers (low, high)", repr(bounds))
     if array[0] > array[1]:
-        raise ValueError(f"{name}: expected low <= high, found {bounds!r}")
+        raise InputError(name, "low <= high", repr(bounds))
     return float(array[0]), float(array[1])
 
 
@@ -124,7 +124,7 @@ def as_declared(name: str, value: Any) -> int | None:
         return None
     count = checks.check_count(name, value)
     if count > DECLARED_LIMIT:
-        raise ValueError(f"{name}: expected at most {DECLARED_LIMIT}, found {count}")
+        raise InputError(name, f"at most {DECLARED_LIMIT}", count)
     return count
 
 

@@ -86,11 +86,15 @@ def collect(game: Any, behaviour: Any = "uniform", samples: int = 10_000, *, key
     if isinstance(game, Simulator):
         log = game.simulate(behaviour, samples, key)
         if not isinstance(log, Log):
-            raise ValueError(f"game: expected simulate to return a Log, found {type(log).__name__}")
+            raise InputError("game", "simulate to return a Log", type(log).__name__)
         return log
-    raise ValueError(
-        "game: expected a ContextualGame, a DecoupledMarkovGame, a ContinuousGame, or a game with "
-        f"a method simulate(behaviour, samples, key); found {type(game).__name__}"
+    raise InputError(
+        "game",
+        (
+            "a ContextualGame, a DecoupledMarkovGame, a ContinuousGame, or a game with a "
+            "method simulate(behaviour, samples, key)"
+        ),
+        type(game).__name__,
     )
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.core import InputError
 from equipoise.offline._log import Log
 
 
@@ -103,7 +104,7 @@ def estimate_behaviour(log: Log, *, smoothing: float = 0.0) -> np.ndarray:
     [[[0.25, 0.75]]]
     """
     if not 0.0 <= smoothing < np.inf:
-        raise ValueError(f"smoothing: expected a number >= 0, found {smoothing}")
+        raise InputError("smoothing", "a number >= 0", smoothing)
     return _frequencies(log, count_actions(log), smoothing)
 
 
@@ -128,9 +129,13 @@ def _possible(log: Log) -> np.ndarray:
 def sizes_of(log: Log) -> tuple[int, int]:
     """How many situations (contexts and steps) and moves (states and actions) a log has."""
     if log.continuous:
-        raise ValueError(
-            "log: expected actions that can be counted, found continuous ones; networks learn "
-            "from those: equipoise.offline.deep.fit and deep.improve"
+        raise InputError(
+            "log",
+            "actions that can be counted",
+            (
+                "continuous ones; networks learn from those: equipoise.offline.deep.fit and "
+                "deep.improve"
+            ),
         )
     return log.contexts_count * log.horizon, log.states_count * max(log.actions_per_agent)
 

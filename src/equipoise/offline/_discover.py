@@ -7,18 +7,21 @@ drift, actions that go together (something unseen may drive actions and rewards 
 that were never tried, and classes that all miss what the log itself shows to be explainable.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from html import escape
 from typing import Any
 
 import numpy as np
 from scipy.stats import chi2, false_discovery_control
 
+from equipoise.core.html import html_card, html_table
 from equipoise.offline._aggregate import KINDS, scores_of
 from equipoise.offline._coverage import coverage, sizes_of
 from equipoise.offline._fit import SCREENING_ROWS, columns_of
 from equipoise.offline._joint import joint_kind
 from equipoise.offline._log import Log
+from equipoise.offline._pieces import Source
 from equipoise.offline._select import ROUNDING, Comparison, RankSelection, standard_error
 
 #: Agents whose held-out errors are averaged, at most.
@@ -87,6 +90,22 @@ class Structure:
         """The structure that `to_plain` described."""
         return cls(**{f.name: plain[f.name] for f in fields(cls)})
 
+    def _repr_html_(self) -> str:
+        """What notebooks show: the classes of rewards, and which one was chosen."""
+        columns = ("class", "held-out error", "standard error", "explained", "note")
+        rows = [
+            (
+                one["name"],
+                *(one[name] for name in ("error", "standard_error", "explained")),
+                "chosen" if one["class"] == self.chosen else one["note"],
+            )
+            for one in self.classes
+        ]
+        noise = f"{self.floor:.1%} of the variance is noise, by {self.floor_from}"
+        told = [noise, *([f"refused: {self.refusal}"] if self.refusal else []), *self.warnings]
+        texts = [f"<p>{escape(text)}</p>" for text in told]
+        return html_card("Structure", [html_table(columns, rows), *texts])
+
     def __str__(self) -> str:
         width = max(len(one["name"]) for one in self.classes)
         lines = [f"{'class':<{width}}  held-out error    explained"]
@@ -114,12 +133,17 @@ def name_of(kind: int | str) -> str:
 
 
 def discover(
-    log: Log, *, ranks: Sequence[int] = (1, 2, 3), neighbours: Any = "auto", key: Any = 0
+    log: Log | Iterable[Log],
+    *,
+    ranks: Sequence[int] = (1, 2, 3),
+    neighbours: Any = "auto",
+    key: Any = 0,
 ) -> Structure:
     """Find out what kind of game a log comes from, and whether the log can tell.
 
     Args:
-        log: The log, of actions that can be counted.
+        log: The log, of actions that can be counted, or pieces of one, as `Log.read_chunks` gives
+            them. Of more than 400,000 rows, a random selection of 200,000 to 400,000 is looked at.
         ranks: Interaction ranks that are tried.
         neighbours: As for `fit`; "auto" takes everybody, or where that is too large those that a
             test of every pair finds.
@@ -137,13 +161,15 @@ def discover(
     >>> eq.offline.discover(log, ranks=(1, 2)).chosen
     'sum'
     """
-    log, copies = distinct(log)
-    plan = comparison(log, ranks, neighbours, key)
+    few, copies = distinct(Source.of(log).log)
+    plan = comparison(few, ranks, neighbours, key)
     errors = np.array([plan.errors(step) for step in range(plan.steps)])
     return structure_of(plan, errors, copies)[0]
 
 
-def comparison(log: Log, ranks: Sequence[int], neighbours: Any, key: Any) -> Comparison:
+def comparison(
+    log: Log, ranks: Sequence[int], neighbours: Any, key: Any, copies: int = 1
+) -> Comparison:
     """What is compared on held-out rows."""
     columns = columns_of(log.agents - 1, 2, sizes_of(log)[1])
     if isinstance(neighbours, str) and neighbours == "auto":
@@ -151,6 +177,7 @@ def comparison(log: Log, ranks: Sequence[int], neighbours: Any, key: Any) -> Com
     groups = log.samples if log.episodes is None else len(np.unique(log.episodes))
     folds = min(5 if columns > 100 else 10, max(2, groups // 2))
     options = {"aggregates": tuple(KINDS), "sparse": True, "halves": True, "judges": JUDGES}
+    options["copies"] = copies
     return Comparison(log, ranks, True, neighbours, folds, key, LARGEST, **options)
 
 

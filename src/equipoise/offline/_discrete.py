@@ -7,7 +7,7 @@ from all rows but a part at a time, and each is judged by the part that was left
 import csv
 import io
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, reduce
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,11 @@ from equipoise.offline._aggregate import KINDS
 from equipoise.offline._bounds import Bounds, Part, bounds, model_gains
 from equipoise.offline._coverage import coverage
 from equipoise.offline._discover import Structure, comparison, distinct, structure_of
-from equipoise.offline._fit import fit, too_large
+from equipoise.offline._fit import Sums, fit, model_of, too_large
 from equipoise.offline._log import Log
 from equipoise.offline._model import Model
 from equipoise.offline._own_play import facts_of, own_play, refused, status_as
+from equipoise.offline._pieces import Source, part_of
 from equipoise.offline._select import RankSelection, groups_of
 from equipoise.offline._solve import IN_MODEL, in_model, iterates
 from equipoise.offline.parameters import TOO_LITTLE
@@ -41,8 +42,11 @@ PARTS, STRONGEST = 5, 20
 NEARER = (0.2, 5.0, 25.0)
 
 
-def learn_discrete(log: Log, options: dict[str, Any], key: jax.Array, run: Run | None) -> Solution:
-    given, (log, copies) = log.samples, distinct(log)
+def learn_discrete(
+    source: Source, options: dict[str, Any], key: jax.Array, run: Run | None
+) -> Solution:
+    log, copies = distinct(source.log)
+    given, source = source.rows, Source.of(log) if copies else source
     alone = np.flatnonzero((log.actions == log.actions[:1]).all(0))
     covered = coverage(log)
     facts = facts_of(log) | {
@@ -69,9 +73,14 @@ def learn_discrete(log: Log, options: dict[str, Any], key: jax.Array, run: Run |
     if not refusal and groups_of(log).max() + 1 < FEWEST_ROWS:
         kinds = "different rows" if log.episodes is None else "episodes"
         refusal = f"{groups_of(log).max() + 1} {kinds} are fewer than the {FEWEST_ROWS} needed"
-    task = None if refusal else Discrete(log, options, key, facts, copies)
+    if source.numbers is not None:
+        facts["notes"].append(
+            f"classes were compared, and bounds computed, on {log.samples:,} of {given:,} rows, "
+            "selected at random; terms are fitted to all"
+        )
+    task = None if refusal else Discrete(source, options, key, facts, copies)
     if task is not None and not task.plan.entries:
-        refusal = too_large(log, task.plan.sets, 1)
+        refusal = too_large(log, task.plan.sets, 1, PARTS + 2)
     if task is None or refusal:
         return refused(log, refusal, facts)
     reached = resumable(run, task.results, task.advance, task.steps, name="learning from the log")
@@ -87,13 +96,19 @@ class Discrete:
     """
 
     def __init__(
-        self, log: Log, options: dict[str, Any], key: jax.Array, facts: dict[str, Any], copies: int
+        self,
+        source: Source,
+        options: dict[str, Any],
+        key: jax.Array,
+        facts: dict[str, Any],
+        copies: int,
     ):
-        self.log, self.options, self.key, self.facts = log, options, key, facts
+        self.source, self.log, self.options, self.key = source, source.log, options, key
+        log, self.facts = self.log, facts
         self.copies, rank = copies, options["rank"]
         self.fixed = None if rank == "auto" else rank
         ranks = {1, 2, 3} | ({rank} if isinstance(rank, int) else set())
-        self.plan = comparison(log, sorted(ranks), options["neighbours"], key)
+        self.plan = comparison(log, sorted(ranks), options["neighbours"], key, PARTS + 2)
         count = options["iterations"] or (200 if log.horizon > 1 else 300)
         shape = (log.contexts_count, log.horizon, log.agents, log.states_count)
         self.shape = (-(-count // PARTS), *shape, max(log.actions_per_agent))
@@ -105,6 +120,8 @@ class Discrete:
         rng = np.random.default_rng([1, *np.asarray(jax.random.key_data(key))])
         #: (samples,): the part of each row.
         self.part = (rng.permutation(groups.max() + 1) % PARTS)[groups]
+        if source.numbers is not None:
+            self.part = part_of(source.numbers, PARTS)
 
     @property
     def steps(self) -> int:
@@ -145,22 +162,39 @@ class Discrete:
             return status_as(Outcome.NOTHING_LEARNED, selection.nothing)
         return None
 
-    def fit(self, log: Log, *, intervals: bool = False) -> Model:
-        """The class that was chosen, fitted to some rows."""
-        structure = self.found[0]
-        if structure.chosen == "joint":
-            return fit(log, "joint", kind="table")
-        if structure.chosen in KINDS:
-            return fit(log, structure.chosen)
-        rank = int(str(structure.chosen).split()[0])
-        ridge = "evidence" if intervals else self.model.ridge
-        sets = structure.neighbours
-        return fit(log, rank, neighbours=sets, ridge=ridge, intervals=intervals)
-
     @cached_property
+    def fitted(self) -> tuple[Model, list[Model]]:
+        """The chosen class, fitted to all rows; and for each part, to all rows outside it.
+
+        Sums over rows add up: those of the parts are taken once, and serve all fits.
+        """
+        structure, log = self.found[0], self.log
+        if structure.chosen in ("joint", *KINDS):
+            more: dict[str, Any] = {"kind": "table"} if structure.chosen == "joint" else {}
+            outside = [log.take(self.part != part) for part in range(PARTS)]
+            whole, *some = (fit(rows, structure.chosen, **more) for rows in (log, *outside))
+            return whole, some
+        rank = int(str(structure.chosen).split()[0])
+        sets = [tuple(own) if rank > 1 else () for own in structure.neighbours]
+        sums = [Sums.empty(log, sets, rank) for _ in range(PARTS)]
+        for piece, part in self.source.parts(self.part, PARTS):
+            for own, rows in zip(sums, np.arange(PARTS)[:, None] == part, strict=True):
+                if rows.any():
+                    own.add(piece.take(rows))
+        total = reduce(Sums.plus, sums)
+        whole = model_of(log, total, sets, rank)
+        given = (sets, rank, whole.ridge)
+        return whole, [model_of(log, total.plus(s, -1), *given, intervals=False) for s in sums]
+
+    @property
     def model(self) -> Model:
         """The model of all rows."""
-        return self.fit(self.log, intervals=True)
+        return self.fitted[0]
+
+    @property
+    def models(self) -> list[Model]:
+        """For each part, the model fitted to all rows outside it."""
+        return self.fitted[1]
 
     def policies(self, part: int, nearer: float = 1.0) -> np.ndarray:
         """What is learned from all rows but those of a part: some iterates of the second half.
@@ -175,11 +209,6 @@ class Discrete:
         learned = iterates(model, self.key, nearer=nearer, **given)
         kept = np.linspace(len(learned) // 2, len(learned) - 1, self.shape[0]).round().astype(int)
         return learned[kept]
-
-    @cached_property
-    def models(self) -> list[Model]:
-        """For each part, the model fitted to all rows outside it."""
-        return [self.fit(self.log.take(self.part != part)) for part in range(PARTS)]
 
     @cached_property
     def own(self) -> np.ndarray:
@@ -267,6 +296,7 @@ class Discrete:
             "expected_error": found.value_error,
             "gains": found.gains,
             "gains_at_most": found.upper,
+            "deviations": dict(zip(("gain", "lower", "upper"), found.deviations, strict=True)),
             "chi_squared": np.max([chi_squared(p, self.own).max((0, 1, 3)) for p in every], 0),
         }
         return Solution(mixture, np.asarray(certificate.value), certificate, status, stats=stats)

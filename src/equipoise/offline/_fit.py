@@ -10,7 +10,8 @@ are all that is tested: a neighbour who matters only jointly with a third agent,
 over what that agent does not at all, is screened out.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -39,6 +40,7 @@ from equipoise.offline._least_squares import (
 from equipoise.offline._log import Log
 from equipoise.offline._model import InteractionMap, Model
 from equipoise.offline._moments import Design, Moments, columns_of, group_tables
+from equipoise.offline._pieces import check_alike
 from equipoise.solvers.no_regret import Dynamics
 
 #: Bytes that the sums of all agents may take.
@@ -87,7 +89,9 @@ def fit(
     >>> bool(eq.certify(model.game, game.uniform_policy()).max_gain > 0)
     True
     """
-    first, pieces = _pieces(log)
+    rest = iter((log,) if isinstance(log, Log) else log)
+    first = check_alike(None, next(rest, None))
+    pieces = chain([first], rest)
     if rank == "joint":
         return fit_joint(first if isinstance(log, Log) else list(pieces), **joint)
     if rank in KINDS:
@@ -103,16 +107,57 @@ def fit(
         sets = neighbour_sets(neighbours, first)
     if refusal := too_large(first, sets, rank):
         raise ValueError(refusal)
-    designs, agents = [Design.of(own, rank) for own in sets], first.agents
-    moments = Moments.empty(designs, range(agents), agents, *sizes_of(first))
-    transitions, sums = np.zeros(1), np.zeros((2, agents))
+    sums = Sums.empty(first, sets, rank)
     for piece in pieces:
-        _check_alike(first, piece)
-        moments.add(piece.situations, piece.moves, piece.rewards)
-        sums[0] += piece.rewards.sum(0, dtype=np.float64)
-        sums[1] += np.einsum("mn,mn->n", piece.rewards, piece.rewards, dtype=np.float64)
-        if first.states is not None:
-            transitions = transitions + count_transitions(piece)
+        check_alike(first, piece)
+        sums.add(piece)
+    return model_of(first, sums, sets, rank, ridge, intervals=intervals, level=level)
+
+
+@dataclass
+class Sums:
+    """What a fit needs of the rows of a log: sums, which add up over its pieces."""
+
+    moments: Moments
+    #: (contexts, horizon, agents, states, actions, next states) counts, where there are states.
+    transitions: np.ndarray
+    #: (2, agents): sums of rewards and of their squares.
+    rewards: np.ndarray
+
+    @classmethod
+    def empty(cls, log: Log, sets: list[tuple[int, ...]], rank: int) -> "Sums":
+        """No rows yet, of logs like this one, for terms of these neighbours."""
+        designs, agents = [Design.of(own, rank) for own in sets], log.agents
+        moments = Moments.empty(designs, range(agents), agents, *sizes_of(log))
+        return cls(moments, np.zeros(1), np.zeros((2, agents)))
+
+    def add(self, piece: Log) -> None:
+        """Add the rows of a piece."""
+        self.moments.add(piece.situations, piece.moves, piece.rewards)
+        self.rewards[0] += piece.rewards.sum(0, dtype=np.float64)
+        self.rewards[1] += np.einsum("mn,mn->n", piece.rewards, piece.rewards, dtype=np.float64)
+        if piece.states is not None:
+            self.transitions = self.transitions + count_transitions(piece)
+
+    def plus(self, other: "Sums", sign: int = 1) -> "Sums":
+        """With the rows of `other`, or without them where the sign is -1."""
+        moments = self.moments.plus(other.moments, sign)
+        parts = ((self.transitions, other.transitions), (self.rewards, other.rewards))
+        return Sums(moments, *(a + sign * b for a, b in parts))
+
+
+def model_of(
+    first: Log,
+    sums: Sums,
+    sets: list[tuple[int, ...]],
+    rank: int,
+    ridge: Any = "evidence",
+    *,
+    intervals: bool = True,
+    level: float = 0.95,
+) -> Model:
+    """The model that sums over rows give; the arguments are those of `fit`."""
+    moments, transitions, agents = sums.moments, sums.transitions, first.agents
     bases = bases_of(moments.counts)
     penalties = ridge_of(ridge, rank, moments, bases)
     fits = [
@@ -121,7 +166,7 @@ def fit(
     terms = terms_of(fits, bases)
     rows = moments.counts[:, 0].sum(-1).reshape(first.contexts_count, -1).sum(1)
     samples, chances = int(rows.sum()), rows / rows.sum()
-    mean, square = sums / samples
+    mean, square = sums.rewards / samples
     noise, unseen = np.array([own.noise for own in fits]), 0
     shared = {"noise": float(noise.mean()), "labels": first.labels}
     if first.states is None:
@@ -208,12 +253,15 @@ def interaction_map(terms: Interactions, fits: list[AgentFit], level: float) -> 
     )
 
 
-def too_large(log: Log, sets: list[tuple[int, ...]], rank: int) -> str:
-    """Why a fit would take too much memory, and what to change; empty where it would not."""
+def too_large(log: Log, sets: list[tuple[int, ...]], rank: int, copies: int = 1) -> str:
+    """Why a fit would take too much memory, and what to change; empty where it would not.
+
+    `copies` says how many times the sums are held.
+    """
     situations, moves = sizes_of(log)
     cells = situations * moves
     columns = [columns_of(len(own), rank, moves) for own in sets]
-    size = 8.0 * cells * sum((count + 1.0) ** 2 for count in columns)
+    size = 8.0 * copies * cells * sum((count + 1.0) ** 2 for count in columns)
     if size <= LARGEST_SUMS:
         return ""
     change = "pass neighbours='screen' or a number of neighbours, or a lower rank"
@@ -260,26 +308,6 @@ def terms_of(fits: list[AgentFit], bases: np.ndarray) -> Interactions:
         {k: np.stack(values, 1) for k, (_, values) in found.items()},
         agents,
     )
-
-
-def _pieces(log: Log | Iterable[Log]) -> tuple[Log, Iterator[Log]]:
-    """The first piece, and all of them."""
-    if isinstance(log, Log):
-        first, rest = log, iter(())
-    else:
-        rest = iter(log)
-        first = next(rest, None)
-    if not isinstance(first, Log):
-        raise ValueError(f"log: expected a Log or pieces of one, found {type(first).__name__}")
-    sizes_of(first)
-    return first, chain([first], rest)
-
-
-def _check_alike(first: Log, piece: Log) -> None:
-    for name in ("agents", "actions_per_agent", "contexts_count", "states_count", "horizon"):
-        one, other = getattr(first, name), getattr(piece, name)
-        if one != other:
-            raise InputError("log", f"pieces with the same {name}", f"{one} and {other}")
 
 
 def neighbour_sets(given: Any, log: Log) -> list[tuple[int, ...]]:

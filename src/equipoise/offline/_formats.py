@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.core import InputError
 from equipoise.core.arrays import open_npz, write_npz
 from equipoise.core.extras import import_extra
 from equipoise.core.files import atomic_write
@@ -67,6 +68,37 @@ def parts(path: Path, rows: int) -> Iterator[dict[str, Any]]:
         yield {**part, **settings}
 
 
+def has_gaps(path: Path) -> bool:
+    """Whether a Parquet file is a wide table of somebody's own: with names, words or gaps.
+
+    `write` makes no such files; local states are not looked for in them.
+    """
+    with open(path, "rb") as stream, _damaged(path):
+        file = _library("pyarrow.parquet").ParquetFile(stream)
+        schema, about = file.schema_arrow, file.metadata
+        names = [n for n in schema.names if n.startswith(("action_", "reward_"))]
+        local = any(n.startswith(("state_", "next_state_")) or n == "step" for n in schema.names)
+        if local or not names or _METADATA in (schema.metadata or {}):
+            return False
+        plain = all(_COLUMN.fullmatch(n) for n in names)
+        if not plain or any(
+            not _is_number(schema.field(n).type) for n in (*names, "context") if n in schema.names
+        ):
+            return True
+        columns = [
+            about.row_group(group).column(at)
+            for group in range(about.num_row_groups)
+            for at in range(about.num_columns)
+        ]
+        said = (c.statistics for c in columns if c.path_in_schema in {*names, "context"})
+        return any(each is not None and each.null_count for each in said)
+
+
+def _is_number(kind: Any) -> bool:
+    name = str(kind)
+    return name.startswith(("int", "uint")) or name in ("bool", "halffloat", "float", "double")
+
+
 def write(path: Path, tables: Mapping[str, np.ndarray], said: Mapping[str, Any]) -> None:
     """Write tables, and what is said beside them; the suffix of `path` says how."""
     if _suffix(path) == ".npz":  # not compressed, so that it is read quickly and can be mapped
@@ -90,7 +122,7 @@ def write(path: Path, tables: Mapping[str, np.ndarray], said: Mapping[str, Any])
 
 def _suffix(path: Path) -> str:
     if path.suffix not in (".npz", ".parquet"):
-        raise ValueError(f"path: expected a name that ends in .parquet or .npz, found {path}")
+        raise InputError("path", "a name that ends in .parquet or .npz", path)
     return path.suffix
 
 

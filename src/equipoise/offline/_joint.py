@@ -120,9 +120,9 @@ def fit_joint(
 ) -> Model:
     """A table or a network of all moves, as a model."""
     if not isinstance(log, Log):
-        raise ValueError("log: expected one log for a joint critic, found pieces")
+        raise InputError("log", "one log for a joint critic", "pieces")
     if log.states is not None:
-        raise ValueError("log: expected no local states for a joint critic, found some")
+        raise InputError("log", "no local states for a joint critic", "some")
     kind, network, game = joint_kind(log, kind, "mlp"), None, None
     moves, per_entry = sizes_of(log)[1], float("nan")
     chances = np.bincount(log.contexts, minlength=log.contexts_count) / log.samples

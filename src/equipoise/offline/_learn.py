@@ -2,32 +2,41 @@
 
 Discrete actions: classes of rewards compete on held-out rows (`discover`); the one that is chosen
 is fitted, and decentralised learning finds policies near what the log covers, each from all rows
-but a part that judges it (`_bounds`). Continuous actions: critics and actors of `offline.deep`.
+but a part that judges it (`_bounds`). Continuous actions: critics and actors of `offline.deep` from
+several starts, and best replies in the mean of the critics.
 
 The work is a sequence of steps that do not depend on when they are done. Ctrl-C stops between two
 of them, and a run folder keeps the results of those that are done.
 """
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, cast
 
 import jax
 import numpy as np
 
 from equipoise.certificates import certify, solution_from_plain
-from equipoise.core import InputError, Outcome, Solution, checks
+from equipoise.core import InputError, Outcome, Solution, Status, checks
 from equipoise.core.randomness import as_key
-from equipoise.games import Mixture, write_policy
+from equipoise.games import ContinuousPolicy, Mixture, write_policy
 from equipoise.offline import deep
 from equipoise.offline._aggregate import KINDS, aggregate_note
 from equipoise.offline._discover import Structure
 from equipoise.offline._discrete import learn_discrete, write_table
 from equipoise.offline._log import Log
 from equipoise.offline._own_play import facts_of, own_play, own_points, refused, status_as
+from equipoise.offline._pieces import Source
 from equipoise.offline._solve import in_model
 from equipoise.offline.deep._fit import FEWEST
+from equipoise.offline.deep._settle import settle, shown
 from equipoise.runs import Record, Run, interruptible
+
+#: Critics of continuous actions are fitted, and actors improved, from so many starts.
+STARTS = 5
+#: Actors have settled where nobody gains more than this part of the rewards' standard deviation.
+SETTLED = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +77,7 @@ def _advice(solution: Solution) -> Advice:
 
 
 def learn(
-    log: Log | str | os.PathLike[str],
+    log: Log | str | os.PathLike[str] | Iterable[Log],
     *,
     rank: int | str = "auto",
     neighbours: Any = "auto",
@@ -84,7 +93,9 @@ def learn(
     """Learn a near-equilibrium from a log, and bound what anybody could gain by leaving it.
 
     Args:
-        log: A log, or the path of one.
+        log: A log, the path of one, or pieces of one that is larger than memory, as
+            `Log.read_chunks` gives them. All rows are fitted; of more than 400,000, a random
+            selection of 200,000 to 400,000 chooses the class and judges what was learned.
         rank: The class of rewards: an interaction rank, "sum" or "histogram" (own action by an
             aggregate of the others'), or "auto" for the one that `discover` chooses. A class that
             another one beats on held-out rows is refused.
@@ -112,7 +123,8 @@ def learn(
     - "nothing learned": rewards are predicted no better than by a constant;
     - "refused": the log cannot tell. The class of rewards does not fit, rewards drift, actions go
       together or were never tried, there are too few rows, or nothing shows that what was learned
-      is better than the log's own play; the message says what to change;
+      is better than the log's own play; or continuous actions did not settle: somebody gains more
+      than 5% of the rewards' standard deviation in the critics. The message says what to change;
     - "inexact": refused, but learned all the same because of `force`;
     - "interrupted": Ctrl-C came first.
 
@@ -125,7 +137,9 @@ def learn(
       `gap`, that in the fitted model, and `text`) and `own_gap` (of the log's own play).
     - Of discrete actions: `structure` (`Structure.to_plain()`), `interval`, `bound`, `unknown`
       (deviations that the log never shows), `own_interval`; by agent `earned`, `expected`,
-      `expected_error`, `gains` and `gains_at_most`; `coverage` (`covered`, `fewest`,
+      `expected_error`, `gains` and `gains_at_most`; `deviations` (`gain`, `lower` and `upper` of
+      always playing an action, by agent and action, NaN where the log does not show it);
+      `coverage` (`covered`, `fewest`,
       `concentrability` by agent), `single_action`, `chi_squared`, `samples_per_parameter`; and the
       model's `rank`, `noise`, `behaviour`, and where it has terms `interactions` (the strongest:
       `reward_of`, `with`, `strength`, `lower`, `upper`) and (agents, agents) arrays of its
@@ -147,23 +161,32 @@ def learn(
     """
     if isinstance(log, str | os.PathLike):
         log = Log.read(log, **({} if critic is None else {"continuous": True}))
-    if not isinstance(log, Log):
-        raise InputError("log", "a Log or a path", type(log).__name__)
+    if not isinstance(log, Log | Iterable):
+        raise InputError("log", "a Log, a path or pieces of one", type(log).__name__)
+    source = None
+    if not isinstance(log, Log) or not log.continuous:
+        source = Source.of(log, again=True)
+    log = log if isinstance(log, Log) else cast(Source, source).log
     options = {
         **{"rank": rank, "neighbours": neighbours, "critic": critic, "force": force},
         **{"iterations": iterations, "step": step, "strength": strength, "level": level},
     }
     _check(log, options)
     key = as_key(key)
-    pipeline = _learn_continuous if log.continuous else learn_discrete
+
+    def pipeline(folder: Run | None) -> Solution:
+        if source is None:
+            return _learn_continuous(log, options, key, folder)
+        return learn_discrete(source, options, key, folder)
+
     if run is None:
-        return _advice(pipeline(log, options, key, None))
+        return _advice(pipeline(None))
     words = np.asarray(jax.random.key_data(key))
     config = {"log": log.name, "fingerprint": log.fingerprint(), **options, "key": words}
     with Run.start(run, config) as folder:
         if folder.finished:
             return _advice(solution_from_plain(folder.record().solution or {}))
-        solution = pipeline(log, options, key, folder)
+        solution = pipeline(folder)
         if solution.status.name != Outcome.INTERRUPTED:
             write_policy(folder.path / "policy.json", solution.policy)
             if isinstance(solution.policy, Mixture):
@@ -216,15 +239,15 @@ def _learn_continuous(
     if log.samples < FEWEST:
         return refused(log, f"{log.samples} rows are fewer than the {FEWEST} needed", facts)
     parts = [None if run is None else run.path / name for name in ("critics", "actors")]
-    steps = options["iterations"]
+    steps, starts = options["iterations"], 1 if log.states is not None else STARTS
     method = deep.TD3BC() if steps is None else deep.TD3BC(steps=steps)
     with interruptible() as stop:
-        critics = deep.fit(log, options["critic"], key=key, run=parts[0])
+        critics = deep.fit(log, options["critic"], key=key, run=parts[0], trials=starts)
         actors = None
         if not stop:
             other = jax.random.fold_in(key, 1)
             actors = deep.improve(critics, log, method, key=other, run=parts[1])
-    explained = critics.explained[0]
+    explained = critics.explained.mean(0)
     facts |= {
         "critic": str(options["critic"]),
         "parameters": critics.parameters,
@@ -232,8 +255,7 @@ def _learn_continuous(
         "steps": 0 if actors is None else actors.steps,
     }
     own = own_points(log)
-    policy = own if actors is None else actors.policy
-    status = status_as(Outcome.LEARNED, "critics explain some of the rewards that were held out")
+    policy, status = own if actors is None else actors.policy, None
     if stop:
         done = f"{facts['steps']} steps of the actors" if actors else "fitting the critics"
         status = status_as(Outcome.INTERRUPTED, f"stopped while or after {done}")
@@ -247,10 +269,39 @@ def _learn_continuous(
     if log.states is not None:
         text = "not estimated: rewards of several steps are no game of one"
         stats = facts | {"gap": {"gap": None, "text": text}, "own_gap": None}
+        status = status or status_as(Outcome.LEARNED, f"gains are {text}")
         return replace(own_play(log, status, stats), policy=policy)
-    game = critics.as_game()
+    game, tolerance = critics.as_game(None), SETTLED * float(np.std(log.rewards, 0).max())
+    if status is None and actors is not None:
+        policy = ContinuousPolicy(settle(critics, log, actors.points, tolerance / 10))
     found, before = (in_model(certify(game, each)) for each in (policy, own))
+    if status is None:
+        low, high = shown(log)
+        narrow = f"the log shows actions from {low.max():.3g} to {high.min():.3g} alone"
+        hint = (
+            narrow if (high - low).min() < 1.9 else "perhaps no agent should play one number alone"
+        )
+        given = (tolerance, hint, options["force"])
+        policy, found, status = _judged((policy, found), (own, before), *given)
     gap = float(found.max_gain)
     stats = facts | {"own_gap": float(before.max_gain)}
     stats["gap"] = {"gap": gap, "text": f"{gap:.4g} in the fitted model, by search"}
     return Solution(policy, np.asarray(found.value), found, status, stats=stats)
+
+
+def _judged(
+    learned: tuple[Any, Any], own: tuple[Any, Any], tolerance: float, hint: str, force: bool
+) -> tuple[Any, Any, Status]:
+    """What is returned of (policy, certificate) pairs, by those certificates, and the status."""
+    gap = float(learned[1].max_gain)
+    if gap <= tolerance:
+        message = f"nobody gains more than {gap:.3g} in the fitted critics, by search"
+        return *learned, status_as(Outcome.LEARNED, message)
+    refusal = (
+        f"actions do not settle: somebody still gains {gap:.3g} in the fitted critics, more than "
+        f"{tolerance:.3g}, {SETTLED:.0%} of the standard deviation of rewards; {hint}"
+    )
+    if force:
+        message = f"{refusal}; learned all the same, as was asked for"
+        return *learned, status_as(Outcome.INEXACT, message)
+    return *own, status_as(Outcome.REFUSED, f"{refusal}; the log's own play is returned")

@@ -21,6 +21,8 @@ EVIDENCE_STEPS = 8
 SMALLEST_RIDGE, LARGEST_RIDGE = 1e-7, 1e7
 #: Changes of basis of more columns than this are sparse products.
 DENSE_COLUMNS = 256
+#: Strengths are estimated without a penalty in cells with so many rows for each feature.
+FREE = 1.5
 #: A fit that leaves less than this part of the variance leaves rounding, and no noise to go by.
 ROUNDING = 1e-9
 
@@ -100,7 +102,8 @@ def evidence(cells: list[Cells], rank: int) -> dict[int, float]:
     for _ in range(EVIDENCE_STEPS):
         free, scaled = dict.fromkeys(ridge, 0.0), dict.fromkeys(ridge, 0.0)
         for own in cells:
-            weights, _, determined, variance = _solve(own, penalties_of(own.orders, ridge))
+            penalty = np.broadcast_to(penalties_of(own.orders, ridge), own.target.shape)
+            weights, _, determined, variance = _solve(own, penalty)
             for k in ridge:
                 free[k] += determined[:, own.orders == k].sum()
                 scaled[k] += (weights[:, own.orders == k] ** 2).sum() / variance
@@ -115,12 +118,16 @@ def evidence(cells: list[Cells], rank: int) -> dict[int, float]:
 
 def fit_agent(cells: Cells, ridge: dict[int, float], *, errors: bool = True) -> AgentFit:
     """Coefficients of an agent for given penalties, and how sure they are."""
-    penalty = penalties_of(cells.orders, ridge)
-    weights, roots, _, variance = _solve(cells, penalty)
+    penalty = np.broadcast_to(penalties_of(cells.orders, ridge), cells.target.shape)
+    weights, _, _, variance = _solve(cells, penalty)
     groups = len(cells.design.groups)
     squares, spread, p_values = np.full((3, groups), np.nan)
     if errors and groups:
-        squares, spread, p_values = _strengths(cells, weights, roots, penalty, variance)
+        # Penalties draw terms to zero, and intervals below the truth: where a cell has the rows
+        # for it, strengths come from a fit without.
+        enough = cells.rows >= FREE * np.count_nonzero(np.diagonal(cells.gram, 0, 1, 2), 1)
+        free = np.where(enough[:, None], SMALLEST_RIDGE, penalty)
+        squares, spread, p_values = _strengths(cells, free)
         if variance * cells.rows.sum() <= ROUNDING * cells.total.sum():
             spread = np.full(groups, np.nan)
     weights[:, 0] += np.repeat(cells.centre, len(weights) // len(cells.centre))
@@ -142,15 +149,15 @@ def penalties_of(orders: np.ndarray, ridge: dict[int, float]) -> np.ndarray:
 def _solve(cells: Cells, penalty: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
     """Coefficients, what makes them uncertain, and the mean square of the residuals.
 
-    (cells, columns) coefficients; for each cell R with R'R the inverse of its penalised Gram
-    matrix; (cells, columns): how far the log and not the penalty determines each coefficient; and
-    the mean square for as many rows as those leave free.
+    `penalty` and the coefficients are (cells, columns). Then, for each cell, R with R'R the
+    inverse of its penalised Gram matrix; (cells, columns): how far the log and not the penalty
+    determines each coefficient; and the mean square for as many rows as those leave free.
     """
     weights, roots = np.empty_like(cells.target), np.empty_like(cells.gram)
     (trtri,) = get_lapack_funcs(("trtri",), (roots,))
     for at, (gram, target) in enumerate(zip(cells.gram, cells.target, strict=True)):
-        factor = _factor(gram, penalty)
-        weights[at] = _refined(factor, gram, target, penalty)
+        factor = _factor(gram, penalty[at])
+        weights[at] = _refined(factor, gram, target, penalty[at])
         roots[at] = trtri(factor, lower=1, overwrite_c=1)[0]
     determined = 1.0 - penalty * np.einsum("cqp,cqp->cp", roots, roots)
     # Features that are zero throughout (moves never made) are neither free nor fitted.
@@ -187,21 +194,20 @@ def _factor(gram: np.ndarray, penalty: np.ndarray) -> np.ndarray:
         jitter = max(10 * jitter, 1e-10 * max(float(np.trace(gram)) / seen, 1.0))
 
 
-def _strengths(
-    cells: Cells, weights: np.ndarray, roots: np.ndarray, penalty: np.ndarray, variance: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _strengths(cells: Cells, penalty: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Explained variance of each group, its standard error, and p-value, pooled over cells."""
     from scipy.stats import chi2
 
-    if roots.shape[1] == 1:  # nobody has a choice: the groups have no features
+    if cells.target.shape[1] == 1:  # nobody has a choice: the groups have no features
         nothing = np.zeros(len(cells.design.groups))
         return nothing, nothing, nothing + 1.0
+    weights, roots, _, variance = _solve(cells, penalty)
     inverses = roots.swapaxes(1, 2) @ roots
     share = cells.rows / max(cells.rows.sum(), 1.0)
     squares, errors, p_values = [], [], []
     for start, end in pairwise(cells.starts):
         block = slice(start, end)
-        half = inverses[:, block] * np.sqrt(penalty)
+        half = inverses[:, block] * np.sqrt(penalty)[:, None]
         # The covariance of ridge estimates, whose bias is not counted.
         covariance = variance * (inverses[:, block, block] - half @ half.swapaxes(1, 2))
         own = weights[:, block]

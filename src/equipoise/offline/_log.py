@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -101,7 +101,7 @@ class Log:
         actions = _checks.as_table("actions", actions, None, -1)
         samples, agents = actions.shape
         if not actions.size:
-            raise ValueError(f"actions: expected at least one row and agent, found {actions.shape}")
+            raise InputError("actions", "at least one row and agent", actions.shape)
         fields: dict[str, Any] = {"continuous": bool(continuous), "actions_per_agent": ()}
         given = np.zeros(samples, np.int8) if contexts is None else contexts
         given = _checks.as_table("contexts", given, samples, None)
@@ -207,7 +207,7 @@ class Log:
             value = value[rows] if name in _PER_ROW and value is not None else value
             object.__setattr__(kept, name, None if name == "episodes" else value)
         if not kept.samples:
-            raise ValueError("rows: expected at least one, found none")
+            raise InputError("rows", "at least one", "none")
         return kept
 
     @classmethod
@@ -228,7 +228,8 @@ class Log:
           in the state "absent", earns nothing and chooses nothing.
         - `log.notes` tells what was done in three lines.
 
-        A Parquet file of whole numbers as `Log.write` makes them has a column for everything:
+        A Parquet file of whole numbers without gaps, as `Log.write` makes it, has a column for
+        everything:
         `context` (optional when there is one), `action_0`, `reward_0`, ..., and where there are
         states `state_0`, ..., `next_state_0`, ..., `step` and `episode`. An `.npz` has the arrays
         of a `Log` by their names. What such files do not say can be declared, as for `Log` itself:
@@ -251,7 +252,8 @@ class Log:
         """
         table = {name: options.pop(name) for name in _frames.OPTIONS if name in options}
         path = Path(source) if isinstance(source, str | os.PathLike) else None
-        if table or path is None or path.suffix == ".csv":
+        messy = path is not None and path.suffix == ".parquet" and _formats.has_gaps(path)
+        if table or path is None or path.suffix == ".csv" or messy:
             if path is not None and path.suffix not in (".csv", ".parquet"):
                 raise InputError("log", "a .csv or .parquet file for such options", str(path))
             known = {n: options.pop(n) for n in ("continuous",) if n in options}
@@ -272,11 +274,12 @@ class Log:
     @classmethod
     def read_chunks(
         cls, path: str | os.PathLike[str], rows: int = 100_000, **declared: Any
-    ) -> Iterator["Log"]:
+    ) -> Iterable["Log"]:
         """Read a log that is larger than memory, in parts of at most `rows` rows.
 
-        All parts have the same counts. What is not declared, in the file or here, is found in a
-        first pass over it. Rows stand alone: episodes are not checked.
+        The file is read anew each time that somebody goes through the parts. All parts have the
+        same counts. What is not declared, in the file or here, is found in a first pass over it.
+        Rows stand alone: episodes are not checked.
 
         **Example**
 
@@ -285,17 +288,8 @@ class Log:
         >>> [part.samples for part in eq.offline.Log.read_chunks("log.npz", rows=2)]
         [2, 1]
         """
-        path, rows = Path(path), checks.check_count("rows", rows)
         _check_declared(declared)
-        said, first = _with_counts(path, rows, declared), 0
-        for fields in _formats.parts(path, rows):
-            fields.pop("episodes", None)
-            try:
-                log = _build(path, {"labels": {}, **fields, **said})  # numbers stay as they are
-            except ValueError as error:
-                raise ValueError(f"{error} (of the part that begins at row {first})") from error
-            yield log
-            first += log.samples
+        return _Chunks(Path(path), checks.check_count("rows", rows), declared)
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the log to a `.parquet` or `.npz` file; `read` gives it back as it is."""
@@ -317,6 +311,26 @@ class Log:
             if array is not None:
                 digest.update(name.encode() + np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class _Chunks:
+    """The parts of a file, read anew by whoever goes through them."""
+
+    path: Path
+    rows: int
+    declared: Mapping[str, Any]
+
+    def __iter__(self) -> Iterator[Log]:
+        said, first = _with_counts(self.path, self.rows, self.declared), 0
+        for fields in _formats.parts(self.path, self.rows):
+            fields.pop("episodes", None)
+            try:  # numbers stay as they are
+                log = _build(self.path, {"labels": {}, **fields, **said, "name": self.path.name})
+            except ValueError as error:
+                raise ValueError(f"{error} (of the part that begins at row {first})") from error
+            yield log
+            first += log.samples
 
 
 def _recoded(contexts: np.ndarray) -> tuple[np.ndarray, Any, tuple[str, ...]]:
@@ -400,4 +414,4 @@ def _check_declared(declared: Mapping[str, Any]) -> None:
     unknown = sorted(set(declared) - set(_formats.DECLARED))
     if unknown:
         known = ", ".join(_formats.DECLARED)
-        raise ValueError(f"declared: expected {known}, found {', '.join(unknown)}")
+        raise InputError("declared", known, ", ".join(unknown))

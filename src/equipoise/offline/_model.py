@@ -17,11 +17,12 @@ class InteractionMap:
     agent's reward (the root of the variance that it explains, with the part taken off that noise
     would explain by chance). The terms are orthogonal: variances add up.
 
-    Intervals are normal approximations for the explained variance, from the noise that the fit
-    leaves; they take the log's play as it is, and leave out the bias of the ridge penalty. A fit
-    that leaves nothing, of rewards without noise or with a parameter for every row, says nothing
-    about how sure it is: its intervals are NaN. A p-value is the chance of as strong a
-    term where there is none (Wald).
+    Strengths and intervals come from least squares without a penalty, which would draw them to
+    zero; only cells (situation, own move) with fewer than 1.5 rows per feature keep it. Intervals
+    are normal approximations for the explained variance, from the noise that the fit leaves; they
+    take the log's play as it is. A fit that leaves nothing, of rewards without noise or with a
+    parameter for every row, says nothing about how sure it is: its intervals are NaN. A p-value is
+    the chance of as strong a term where there is none (Wald).
 
     **Example**
 

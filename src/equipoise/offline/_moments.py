@@ -233,10 +233,10 @@ class Moments:
             for k in range(len(self.agents)):
                 one(k)
 
-    def minus(self, other: "Moments") -> "Moments":
-        """What is left when the rows of `other` are taken away."""
-        sums = [a - b for a, b in zip(self.sums, other.sums, strict=True)]
-        return replace(self, sums=sums, counts=self.counts - other.counts)
+    def plus(self, other: "Moments", sign: int = 1) -> "Moments":
+        """With the rows of `other`, or without them where the sign is -1."""
+        sums = [a + sign * b for a, b in zip(self.sums, other.sums, strict=True)]
+        return replace(self, sums=sums, counts=self.counts + sign * other.counts)
 
 
 def add_agent(

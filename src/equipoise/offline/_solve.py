@@ -85,9 +85,9 @@ def solve(
     True
     """
     if regulariser not in STEPS:
-        raise ValueError(f"regulariser: expected one of {list(STEPS)}, found {regulariser!r}")
+        raise InputError("regulariser", f"one of {list(STEPS)}", repr(regulariser))
     if critic not in ("exact", "monte-carlo"):
-        raise ValueError(f"critic: expected 'exact' or 'monte-carlo', found {critic!r}")
+        raise InputError("critic", "'exact' or 'monte-carlo'", repr(critic))
     fitted = model if isinstance(model, Model) else None
     game: Any = model if fitted is None else fitted.game
     own = _behaviour(fitted, game, behaviour)

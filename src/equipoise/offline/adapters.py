@@ -75,7 +75,7 @@ def from_pettingzoo(
     """
     agents = list(getattr(env, "possible_agents", []))
     if not agents:
-        raise ValueError("env: expected an environment with possible_agents, found none")
+        raise InputError("env", "an environment with possible_agents", "none")
     counts, starts = _actions_of({a: env.action_space(a) for a in agents})
     read = state or _states_of({a: env.observation_space(a) for a in agents})
     words = np.asarray(jax.random.key_data(as_key(key))).ravel().tolist()
@@ -141,7 +141,7 @@ def from_minari(
     space = dataset.action_space
     inner = getattr(space, "spaces", space)
     if not isinstance(inner, Mapping):
-        raise ValueError(f"dataset: expected actions keyed by agent, found {type(space).__name__}")
+        raise InputError("dataset", "actions keyed by agent", type(space).__name__)
     names = list(inner) if agents is None else list(agents)
     counts, starts = _actions_of({a: inner[a] for a in names})
     observed = getattr(dataset.observation_space, "spaces", dataset.observation_space)

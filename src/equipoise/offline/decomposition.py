@@ -105,9 +105,13 @@ def decompose(
     checks.check_finite("function", table)
     x_axes = table.ndim - inputs
     if x_axes < 0 or (x_shape is not None and table.shape[:x_axes] != tuple(x_shape)):
-        raise ValueError(
-            f"function: expected axes (*x, one for each of {inputs} inputs), with x of shape "
-            f"{'any' if x_shape is None else tuple(x_shape)}; found {table.shape}"
+        raise InputError(
+            "function",
+            (
+                f"axes (*x, one for each of {inputs} inputs), with x of shape "
+                f"{('any' if x_shape is None else tuple(x_shape))}"
+            ),
+            table.shape,
         )
     measures = tuple(
         _distribution(j, given, table.shape[:x_axes], table.shape[x_axes + j])

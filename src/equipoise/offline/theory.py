@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.core import checks
+from equipoise.core import InputError, checks
 from equipoise.offline.parameters import paper
 
 __all__ = [
@@ -177,4 +177,4 @@ def _check_shift(others: int, rank: int, ratio: float) -> None:
     checks.check_count("rank", rank)
     checks.check_range("ratio", ratio, 1.0, np.inf)
     if rank > others + 1:
-        raise ValueError(f"rank: expected at most others + 1 = {others + 1}, found {rank}")
+        raise InputError("rank", f"at most others + 1 = {others + 1}", rank)

@@ -6,7 +6,7 @@ it makes the record of a solution. Matplotlib is imported when the first figure 
 
 from equipoise.report import figures
 from equipoise.report._folders import RunFolder, find_runs, read_runs
-from equipoise.report._page import Report
+from equipoise.report._page import Report, content_policy
 from equipoise.report._pages import compare, page_of
 from equipoise.report._records import KINDS, record_of, tables_of
 from equipoise.report._run_curves import Curve, curves_of
@@ -38,6 +38,7 @@ __all__ = [
     "certificate_table",
     "compare",
     "concept_of",
+    "content_policy",
     "curves_of",
     "figures",
     "find_runs",

@@ -1,11 +1,13 @@
 """The page: sections of prose, tables, figures and code, in one HTML file."""
 
 import base64
+import hashlib
 import io
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
+from importlib import resources
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -14,12 +16,10 @@ import numpy as np
 
 from equipoise.core.errors import InputError
 from equipoise.core.files import write_text
+from equipoise.core.html import format_value, html_facts, html_table
 from equipoise.core.plain import dumps
 from equipoise.report._stories import in_words
-from equipoise.report._tables import format_value
 from equipoise.runs import Table
-
-_NUMBER = int | float | np.integer | np.floating
 
 
 class Report:
@@ -76,10 +76,8 @@ class Report:
         `mark` is the class of its rows in the style sheet. With a summary, the table is folded
         away behind it.
         """
-        columns = range(len(table.columns))
-        numeric = [all(_is_number(row[i]) for row in table.rows) for i in columns]
         more = {"caption": caption, "digits": digits, "mark": mark, "summary": summary}
-        return self._add("table", table=table, numeric=numeric, **more)
+        return self._add("table", table=table, **more)
 
     def figure(self, figure: Any, *, alt: str, caption: str = "", format: str = "svg") -> "Report":
         """Add a matplotlib figure, as "svg" or, for figures of very many points, as "png".
@@ -137,18 +135,40 @@ class Report:
     def html(self) -> str:
         """The page as text."""
         import jinja2
+        from markupsafe import Markup
 
         place = jinja2.FileSystemLoader(Path(__file__).parent)
         pages = jinja2.Environment(loader=place, autoescape=True, trim_blocks=True)
-        pages.filters |= {"prose": _prose, "value": format_value}
+        pages.filters |= {"prose": _prose, "table": _table}
+        pages.filters["facts"] = lambda facts: Markup(html_facts(facts))
         groups = groupby(self._blocks, lambda block: block["kind"] == "figure")
         listed = [(are_figures, list(blocks)) for are_figures, blocks in groups]
         page = pages.get_template("page.html")
-        return page.render(groups=listed, sections=self._all("section"), **self._head) + "\n"
+        inside = {"script": Markup(_script()), "policy": content_policy(), **self._head}
+        return page.render(groups=listed, sections=self._all("section"), **inside) + "\n"
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the page, atomically."""
         write_text(path, self.html())
+
+
+def content_policy() -> str:
+    """What a page may load and run, as a Content-Security-Policy: its own script and styles alone.
+
+    **Example**
+
+    >>> from equipoise.report import content_policy
+    >>> content_policy().split("; ")[0]
+    "default-src 'none'"
+    """
+    digest = base64.b64encode(hashlib.sha256(_script().encode()).digest()).decode()
+    allowed = f"script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:"
+    return f"default-src 'none'; {allowed}"
+
+
+def _script() -> str:
+    """The script that makes pages touchable."""
+    return resources.files(__package__ or "").joinpath("touch.js").read_text("utf-8")
 
 
 def _prose(text: str) -> Any:
@@ -157,8 +177,12 @@ def _prose(text: str) -> Any:
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(str(text).strip())))
 
 
-def _is_number(value: Any) -> bool:
-    return value is None or (isinstance(value, _NUMBER) and not isinstance(value, bool))
+def _table(block: Mapping[str, Any]) -> Any:
+    from markupsafe import Markup
+
+    caption = str(_prose(block["caption"])) if block["caption"] else ""
+    looks = {"caption": caption, "digits": block["digits"], "mark": block["mark"]}
+    return Markup(html_table(block["table"].columns, block["table"].rows, **looks))
 
 
 def settings_rows(configs: Sequence[Mapping[str, Any]]) -> list[tuple[str, tuple[str, ...]]]:
@@ -194,11 +218,15 @@ def _svg(figure: Any, name: str, alt: str) -> str:
     """
     import matplotlib
 
+    curves = _name_curves(figure, name)
     buffer = io.StringIO()
     nothing = {"Date": None, "Creator": None, "Format": None, "Type": None}
     with matplotlib.rc_context():
         matplotlib.rcdefaults()  # the same page whatever the user's settings
-        matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": name})
+        # Curves keep every point, so that the script of the page finds their values again.
+        matplotlib.rcParams.update(
+            {"path.simplify": False, "svg.fonttype": "none", "svg.hashsalt": name}
+        )
         options: dict[str, Any] = {"transparent": True, "bbox_inches": "tight"}
         figure.savefig(buffer, format="svg", metadata=nothing, **options)
     svg = buffer.getvalue()
@@ -212,7 +240,43 @@ def _svg(figure: Any, name: str, alt: str) -> str:
         (r"font: (\d[\d.]*px) [^;\"]*", r"font-size: \1; font-family: inherit"),
     ):
         svg = re.sub(pattern, replacement, svg)
-    return svg.replace("<svg ", f'<svg role="img" aria-label="{escape(alt)}" ', 1)
+    data = f' data-curves="{escape(dumps(curves, "curves"))}"' if curves else ""
+    return svg.replace("<svg ", f'<svg role="img" aria-label="{escape(alt)}"{data} ', 1)
+
+
+def _name_curves(figure: Any, name: str) -> list[dict[str, Any]]:
+    """Give every curve with a name an identifier, and return the numbers that it is drawn from.
+
+    What is drawn with a curve, its band and its slope, has its colour, and goes when it goes.
+    """
+    from matplotlib.colors import to_hex
+
+    found = []
+    for k, axes in enumerate(figure.axes):
+        curves = [line for line in axes.lines if not line.get_label().startswith("_")]
+        others = [line for line in axes.lines if line not in curves]
+        colours = [(other, to_hex(other.get_color())) for other in others]
+        bands = [band for band in axes.collections if len(band.get_facecolor())]
+        colours += [(band, to_hex(band.get_facecolor()[0])) for band in bands]
+        for i, line in enumerate(curves):
+            x, y = (np.asarray(data, float) for data in line.get_data())
+            if x.size < 2 or not (np.isfinite(x).all() and np.isfinite(y).all()):
+                continue
+            line.set_gid(f"curve-{k}-{i}")
+            also = []
+            for j, (other, colour) in enumerate(colours):
+                if colour == to_hex(line.get_color()):
+                    other.set_gid(f"with-{k}-{i}-{j}")
+                    also.append(f"{name}-with-{k}-{i}-{j}")
+            numbers = {"x": _short(x), "y": _short(y)}
+            label = line.get_label().replace(r"\$", "$")
+            found.append({"id": f"{name}-curve-{k}-{i}", "name": label, **numbers, "also": also})
+    return found
+
+
+def _short(values: np.ndarray) -> list[float]:
+    """Five digits: no page shows more."""
+    return [float(f"{value:.5g}") for value in values]
 
 
 def _png(figure: Any, alt: str, resolution: int = 160) -> str:

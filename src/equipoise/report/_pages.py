@@ -117,12 +117,15 @@ def compare(
     page.section("Result" if one else "Results")
     page.table(_overview(runs))
     _warn_of_versions(page, runs)
-    _add_scalars(page, runs)
     if story.text and not story.first:
         page.text(story.text)
+    if not one:
+        _add_scalars(page, runs)
     _add_certificates(page, runs)
     if one and runs[0].record is not None:
         _add_certificate(page, runs[0].record)
+    if one:
+        _add_scalars(page, runs)
     _add_curves(page, runs)
     _add_pictures(page, runs, drawings or {})
     _add_tables(page, runs, story)
@@ -206,12 +209,27 @@ def _warn_of_versions(page: Report, runs: Sequence[RunFolder]) -> None:
 
 
 def _add_scalars(page: Report, runs: Sequence[RunFolder]) -> None:
-    """Numbers, one column for each run, grouped by which numbers there are."""
+    """Numbers, one column for each run: first those that all runs have, then the rest, folded.
+
+    The rest is grouped by which numbers there are. All numbers of a single run are folded.
+    """
+    every = [_scalars(run) for run in runs]
+    common = [name for name in every[0] if all(name in one for one in every)]
+    if len(runs) > 1 and common:
+        _add_numbers(page, runs, common, "")
+    else:
+        common = []
     for group in _alike(runs, lambda run: tuple(_scalars(run))):
-        found = [_scalars(run) for run in group]
-        if found[0]:
-            rows = [(name, *(one[name] for one in found)) for name in found[0]]
-            page.table(Table(("number", *(run.label for run in group)), rows))
+        others = [name for name in _scalars(group[0]) if name not in common]
+        many = f"{len(others)} {'other ' if common else ''}numbers"
+        whose = "" if len(group) == len(runs) else f" of {', '.join(run.label for run in group)}"
+        if others:
+            _add_numbers(page, group, others, many + whose)
+
+
+def _add_numbers(page: Report, runs: Sequence[RunFolder], names: list[str], summary: str) -> None:
+    rows = [(name, *(_scalars(run)[name] for run in runs)) for name in names]
+    page.table(Table(("number", *(run.label for run in runs)), rows), summary=summary)
 
 
 def _scalars(run: RunFolder) -> dict[str, Any]:

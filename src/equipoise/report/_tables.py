@@ -1,12 +1,12 @@
 """Numbers for people: how values, certificates and states are written in tables."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from equipoise.core.errors import InputError
+from equipoise.core.html import format_value
 from equipoise.core.network_results import certificate_from_plain
 from equipoise.core.results import Certificate
 from equipoise.report._folders import RunFolder
@@ -14,33 +14,6 @@ from equipoise.runs import Record, Table
 
 #: Certificates of more players than this are summed up.
 FEW = 20
-
-
-def format_value(value: Any, digits: int = 4) -> str:
-    """A value as a short text: numbers to some significant digits, booleans as yes and no.
-
-    **Example**
-
-    >>> from equipoise.report import format_value
-    >>> [format_value(x) for x in (1 / 7, 100_000, 1.6e-16, 0.0, True, None, "rps")]
-    ['0.1429', '100,000', '1.6e-16', '0', 'yes', '–', 'rps']
-    """
-    if value is None:
-        return "–"
-    if isinstance(value, bool | np.bool_):
-        return "yes" if value else "no"
-    if isinstance(value, int | np.integer):
-        return f"{int(value):,}"
-    if isinstance(value, float | np.floating):
-        number = float(value)
-        if number != 0 and math.isfinite(number) and not 1e-4 <= abs(number) < 1e6:
-            return f"{number:.2g}" if abs(number) < 1 else f"{number:.{digits - 1}e}"
-        return f"{number:.{digits}g}" if number else "0"
-    if isinstance(value, np.ndarray):
-        value = value.tolist()
-    if isinstance(value, list | tuple):
-        return "(" + ", ".join(format_value(item, digits) for item in value) + ")"
-    return str(value)
 
 
 def certificate_table(certificate: Certificate, players: Sequence[str] | None = None) -> Table:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.core import InputError
 from equipoise.core.arrays import pack, read_npz, unpack, write_npz
 from equipoise.core.files import write_text
 from equipoise.core.plain import dumps, expect, read_json, revive, to_plain
@@ -59,7 +60,7 @@ class Table:
     def column(self, name: str) -> list[Any]:
         """All entries of one column."""
         if name not in self.columns:
-            raise ValueError(f"name: expected one of {list(self.columns)}, found {name!r}")
+            raise InputError("name", f"one of {list(self.columns)}", repr(name))
         index = list(self.columns).index(name)
         return [row[index] for row in self.rows]
 

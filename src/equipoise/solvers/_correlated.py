@@ -45,6 +45,8 @@ _SEEDS, _PURE = 4000, 100
 _PRICES = (1e2, 1e4, 1e6)
 #: HiGHS accepts no smaller tolerance; the larger one is for programs that it gives up on.
 _FEASIBLE = (1e-10, 1e-8)
+#: The largest weight of an objective.
+_HEAVIEST = 1e100
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,8 @@ def linear_objective(payoffs: np.ndarray, objective: Any) -> np.ndarray:
             )
         return payoffs.sum(0)
     array = checks.as_float_array("objective", objective)
-    checks.check_finite("objective", array)
+    if not np.abs(array).max(initial=0.0) <= _HEAVIEST:
+        raise InputError("objective", f"numbers of at most {_HEAVIEST:g} in size", "larger ones")
     if array.shape == (len(payoffs),):
         return np.tensordot(array, payoffs, 1)
     if array.shape != payoffs.shape[1:]:
@@ -190,7 +193,10 @@ class _Program:
         self.known[self.cells] = True
         #: Which deviations are rows: (A_i,) for "cce", (A_i, A_i) for "ce".
         self.active = [self._all_rows(a, self.whole or concept == "cce") for a in self.shape]
-        self.grown = 0
+        #: Methods of HiGHS and their tolerances; the one that was last of use is tried first.
+        self.methods = [("highs", 0), ("highs-ipm", 0), ("highs-ds", 1)]
+        #: Seconds that a method gets before the next one is tried.
+        self.patience = 2.0
 
     def _all_rows(self, actions: int, active: bool) -> np.ndarray:
         if self.concept == "cce":
@@ -261,7 +267,12 @@ class _Program:
         bounds = np.zeros((cells + extra, 2))
         bounds[:, 1] = np.inf
         bounds[cells + 1 :, 0] = -np.inf
-        for method, feasible in (("highs", 0), ("highs-ipm", 0), ("highs-ds", 1)):
+        result: Any = None
+        end = time.monotonic() + seconds
+        for method, feasible in tuple(self.methods):
+            # A program that takes much longer than all before it is given to another method.
+            begun = time.monotonic()
+            longest = np.inf if method == self.methods[-1][0] else self.patience
             result = linprog(
                 cost,
                 A_ub=csr_array(body),
@@ -273,10 +284,13 @@ class _Program:
                 options={
                     "primal_feasibility_tolerance": _FEASIBLE[feasible],
                     "dual_feasibility_tolerance": _FEASIBLE[feasible],
-                    "time_limit": max(seconds, 0.1),
+                    "time_limit": max(min(end - begun, longest), 0.1),
                 },
             )
-            if result.status == 0 or result.status == 1:
+            if result.status == 0:
+                self.patience = max(self.patience, 10.0 * (time.monotonic() - begun))
+                if not feasible:
+                    self.methods.sort(key=lambda known: known[0] != method)
                 break
         if result.status == 1:
             raise TimeoutError

@@ -38,7 +38,7 @@ from equipoise.solvers._markov_general import solve_discounted, solve_finite
 from equipoise.solvers._matrix import TOLERANCE, as_tolerance, make_status, solve_matrix
 from equipoise.solvers._normal_form import CONCEPTS, Answer, solve_table
 from equipoise.solvers._structured import solve_structured as find_structured
-from equipoise.solvers._units import in_usual_units, is_plain
+from equipoise.solvers._units import by_player, in_usual_units, is_plain, judged
 
 Progress = Callable[[dict[str, Any]], None]
 #: Seconds within which games of three and more players are solved, unless told.
@@ -56,6 +56,7 @@ def solve_matrix_game(
     time_limit: float = TIME_LIMIT,
 ) -> Solution:
     """Zero-sum matrix games; other concepts of a single one as of the normal form that it is."""
+    checks.check_range("time_limit", time_limit, 0.0, np.inf)
     if concept == "nash" and objective is None:
         return solve_matrix(game, tolerance=tolerance)
     payoff = np.asarray(game.payoff, np.float64)
@@ -106,6 +107,9 @@ def solve_normal_form(
         raise InputError("rationality", 'a number with concept="logit" alone', rationality)
     if rationality is not None:
         checks.check_range("rationality", rationality, 0.0, np.inf)
+    if concept == "logit" and objective is not None:
+        expected = "none for the quantal response equilibrium of a rationality"
+        raise InputError("objective", expected, repr(objective))
     checks.check_range("time_limit", time_limit, 0.0, np.inf)
     begun = time.perf_counter()
     start = checks.check_count("start", start, 0)
@@ -161,7 +165,9 @@ def solve_normal_form(
         return Solution(
             policy, certificate.value, certificate, Status(name, message, reached), np.nan, stats
         )
-    status = _status(np.asarray(certificate.max_upper), allowed, ended, how)
+    if tolerance is None:
+        allowed = by_player(game, allowed)
+    status = _status(certificate, allowed, ended, how)
     if objective is not None and status.ok and ended in _OUTCOMES:
         message = "; a better one for the objective may exist, up to stats['bound']"
         status = replace(status, message=status.message + message)
@@ -181,14 +187,14 @@ def _ranges(payoffs: np.ndarray) -> np.ndarray:
     return np.array([[0.0, np.ptp(payoffs.reshape(len(payoffs), -1), -1).max()]])
 
 
-def _status(upper: np.ndarray, allowed: np.ndarray, ended: str, method: str) -> Status:
+def _status(certificate: Any, allowed: np.ndarray, ended: str, method: str) -> Status:
     """By the certificate; where it misses the tolerance, by what ended the search."""
     advice = "raise `tolerance`"
     if ended == "time":
         advice = "raise `time_limit`"
     elif ended == "interrupted":
         advice = "this is the best policy found until then"
-    status = make_status(upper, allowed, f" ({method})", advice)
+    status = judged(certificate, allowed, f" ({method})", advice)
     if status.ok or ended not in _OUTCOMES:
         return status
     return Status(_OUTCOMES[ended], status.message, status.solved)
@@ -257,13 +263,13 @@ def solve_markov_game(
     """
     if concept not in ("nash", "ce", "cce"):
         raise InputError("concept", "one of nash, ce, cce", repr(concept))
+    checks.check_range("time_limit", time_limit, 0.0, np.inf)
     if game.zero_sum and game.horizon is None and concept == "nash":
         if objective is not None:
             raise InputError(
                 "objective", "none for a zero-sum game, which has one value", objective
             )
         return solve_markov(game, tolerance=tolerance, max_sweeps=max_sweeps)
-    checks.check_range("time_limit", time_limit, 0.0, np.inf)
     if game.batch_shape:
         raise InputError("game", "a single game", f"a batch of {game.batch_shape}")
     begun = time.perf_counter()
@@ -275,6 +281,8 @@ def solve_markov_game(
     options: dict[str, Any] = {"concept": concept, "objective": objective}
     options |= {"time_limit": time_limit, "progress": progress}
     if game.horizon is not None:
+        cells = (8, game.horizon, game.states, *game.actions)
+        checks.check_memory("horizon", cells, "joint actions of every step", "use a shorter one")
         answer = solve_finite(reward, transition, game.horizon, discount=discount, **options)
     else:
         answer = solve_discounted(
@@ -287,7 +295,9 @@ def solve_markov_game(
         policy = Profile([own[0] if first else own for own in answer.profile])
     certificate = certify(game, policy, concept=concept)
     ended = "solved" if answer.ended == "stuck" else answer.ended
-    status = _status(np.asarray(certificate.max_upper), allowed, ended, answer.method)
+    if tolerance is None:
+        allowed = by_player(game, allowed)
+    status = _status(certificate, allowed, ended, answer.method)
     stats: dict[str, Any] = {"method": answer.method, "steps": len(answer.joint)}
     if answer.truncation:
         stats["truncation"] = answer.truncation
@@ -329,7 +339,7 @@ def solve_structured(
     )
     policy = Mixture(found.policies, found.weights)
     certificate = certify(game, policy)
-    status = _status(np.asarray(certificate.max_upper), allowed, found.ended, found.method)
+    status = _status(certificate, allowed, found.ended, found.method)
     stats = {"method": found.method, "programs": found.rounds}
     stats["seconds"] = time.perf_counter() - begun
     return Solution(policy, certificate.value, certificate, status, allowed, stats)
@@ -358,7 +368,7 @@ def solve_continuous(
         game, tolerance=0.1 * float(allowed), time_limit=time_limit, seed=key, progress=progress
     )
     certificate = certify(game, found.policy)
-    status = _status(np.asarray(certificate.max_upper), allowed, found.ended, found.method)
+    status = _status(certificate, allowed, found.ended, found.method)
     stats = {"method": found.method, "seconds": time.perf_counter() - begun}
     return Solution(found.policy, certificate.value, certificate, status, allowed, stats)
 

@@ -121,11 +121,14 @@ class _Stages:
         self.objective, self.tolerance = objective, tolerance
         self.players, self.states = reward.shape[:2]
         self.shape = reward.shape[2:]
+        #: Whether some stage game ran out of time.
+        self.late = False
 
-    def solve(self, ahead: np.ndarray, seconds: float) -> tuple[np.ndarray, Any]:
+    def solve(self, ahead: np.ndarray, deadline: float, stages: int = 1) -> tuple[np.ndarray, Any]:
         """Joint distributions (states, A_1, ..., A_n), and strategies (states, A_i) for "nash".
 
-        `ahead` (states, players) is what each state is worth in the next step.
+        `ahead` (states, players) is what each state is worth in the next step. Until `deadline`,
+        so many `stages` are to be solved: no state takes more than four times its share.
         """
         tables = self.reward + self.discount * np.moveaxis(self.transition @ ahead, -1, 0)
         if self.players == 2 and self.objective is None:
@@ -135,14 +138,19 @@ class _Stages:
         joint = np.empty((self.states, *self.shape))
         profile = [np.empty((self.states, a)) for a in self.shape]
         for s in range(self.states):
+            left = deadline - time.monotonic()
+            share = 4.0 * left / (self.states * stages - s)
             answer = solve_table(
                 tables[:, s],
                 self.concept,
                 self.objective,
                 tolerance=self.tolerance,
-                time_limit=seconds,
+                time_limit=max(min(left, share), 0.0),
                 bound=False,
             )
+            if answer.ended == "interrupted":
+                raise KeyboardInterrupt
+            self.late |= answer.ended == "time"
             if answer.profile is not None:
                 for own, found in zip(profile, answer.profile, strict=True):
                     own[s] = found
@@ -170,7 +178,7 @@ class _Stages:
                 if joints and time.monotonic() > deadline:
                     ended = "time"
                     break
-                joint, profile = self.solve(ahead, deadline - time.monotonic())
+                joint, profile = self.solve(ahead, deadline, horizon - step)
                 ahead = self.value_of(joint, ahead)
                 joints.append(joint)
                 profiles.append(profile)
@@ -180,6 +188,7 @@ class _Stages:
             if not joints:
                 raise
             ended = "interrupted"
+        ended = "time" if self.late and ended == "solved" else ended
         missing = horizon - len(joints)
         joints, profiles = joints[::-1], profiles[::-1]
         joints, profiles = joints[:1] * missing + joints, profiles[:1] * missing + profiles
@@ -214,7 +223,7 @@ class _Stages:
                     progress({"sweep": sweep + 1, "gain": best.gain})
                 if best.gain <= tolerance:
                     return replace(best, ended="solved")
-                if time.monotonic() > deadline:
+                if self.late or time.monotonic() > deadline:
                     return replace(best, ended="time")
                 # Newton's step at first; half of it once it goes round in circles.
                 share = 1.0 if sweep < _STATIONARY_SWEEPS // 3 else 0.5
@@ -225,7 +234,7 @@ class _Stages:
 
     def _stage(self, value: np.ndarray, deadline: float) -> MarkovAnswer:
         """The stationary policy of stage equilibria when states are worth `value`."""
-        joint, profile = self.solve(value, deadline - time.monotonic())
+        joint, profile = self.solve(value, deadline)
         lifted = None if profile is None else tuple(p[None] for p in profile)
         return self.answer(joint[None], lifted, "stationary", 0.0, "stuck", finite=False)
 

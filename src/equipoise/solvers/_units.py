@@ -1,8 +1,9 @@
 """Games whose payoffs are very large, very small or far from zero, solved in other units.
 
 No equilibrium changes when a player's payoffs are multiplied by a positive number or shifted. Such
-games are therefore solved with payoffs of ordinary size and without their offset. The certificate
-and the status are those of the policy in the game that was given.
+games are therefore solved with payoffs of ordinary size and without their offset, and games whose
+players have very different units with payoffs of similar size. The certificate and the status are
+those of the policy in the game that was given.
 """
 
 from collections.abc import Callable
@@ -19,6 +20,8 @@ from equipoise.games import MarkovGame, NormalFormGame
 from equipoise.solvers._matrix import make_status
 
 _LARGEST = float(np.finfo(np.float64).max)
+#: Players whose ranges of payoffs differ by more than this factor have tolerances of their own.
+_SIMILAR = 16.0
 
 
 def in_usual_units(find: Callable[..., Solution]) -> Callable[..., Solution]:
@@ -36,6 +39,8 @@ def in_usual_units(find: Callable[..., Solution]) -> Callable[..., Solution]:
         common = options.get("objective") is not None or options.get("concept") == "logit"
         payoffs, axes = _payoffs(game)
         table = normalise(payoffs, axes + common)
+        if not common:
+            table = _similar(table, axes)
         if isinstance(table.exponent, int) and not np.any(table.offset):
             return find(game, **options)
         if isinstance(game, MarkovGame):
@@ -93,13 +98,63 @@ def _restored(
         return Solution(found.policy, certificate.value, certificate, found.status, np.nan, stats)
     allowed = np.full(np.shape(found.tolerance), options.get("tolerance"), np.float64)
     if options.get("tolerance") is None:
-        allowed = _default(game, table, found)
-    upper = np.asarray(certificate.max_upper)
+        allowed = by_player(game, _default(game, table, found))
     how = f" ({stats['method']})" if "method" in stats else ""
-    status = make_status(upper, allowed, how, "raise `tolerance`")
+    status = judged(certificate, allowed, how, "raise `tolerance`")
     if not status.ok and found.status.name not in (Outcome.SOLVED, Outcome.INEXACT):
         status = Status(found.status.name, status.message, status.solved)
     return Solution(found.policy, certificate.value, certificate, status, allowed, stats)
+
+
+def _similar(table: Normalised, axes: int) -> Normalised:
+    """The same payoffs, with those of each player multiplied so that ranges are similar."""
+    each = np.ptp(table.scaled, tuple(range(-axes, 0)))
+    shift = _shift(each)
+    if not shift.any():
+        return table
+    scaled = np.ldexp(table.scaled, shift.reshape(*shift.shape, *[1] * axes))
+    offset = np.ldexp(table.offset, shift)
+    return table._replace(scaled=scaled, offset=offset, exponent=table.exponent - shift)
+
+
+def _shift(each: np.ndarray) -> np.ndarray:
+    """By which powers of two to multiply payoffs of ranges (..., players), if these differ much."""
+    top = each.max(-1, keepdims=True)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        shift = np.where(each > 0.0, np.frexp(np.minimum(top / each, _LARGEST))[1] - 1, 0)
+    return np.where((each < top / _SIMILAR) & (each > 0.0), shift, 0)
+
+
+def by_player(game: Any, allowed: np.ndarray) -> np.ndarray:
+    """Tolerances (..., players) in place of one for all, if their ranges differ very much.
+
+    Each is then the same share of that player's range as `allowed` is of the largest range.
+    """
+    payoffs, axes = _payoffs(game)
+    with np.errstate(over="ignore"):
+        each = np.minimum(np.ptp(payoffs, tuple(range(-axes, 0))), _LARGEST)
+    if not _shift(each).any():
+        return allowed
+    top = each.max(-1, keepdims=True)
+    share = np.where(each > 0.0, each, top) / np.where(top > 0.0, top, 1.0)
+    return np.maximum(allowed[..., None] * share, SMALLEST * (top > 0.0))
+
+
+def judged(certificate: Any, allowed: np.ndarray, how: str, advice: str) -> Status:
+    """The status of a game, or of each of a batch, with one tolerance or one for each player."""
+    upper = np.asarray(certificate.max_upper)
+    if allowed.ndim == upper.ndim:
+        return make_status(upper, allowed, how, advice)
+    upper = np.asarray(certificate.upper)
+    solved = (upper <= allowed).all(-1)
+    missed = int(solved.size - solved.sum())
+    subject = "the game" if solved.size == 1 else f"{missed or solved.size} of {solved.size} games"
+    limit = f"{allowed.min():g} to {allowed.max():g}, by player"
+    if not missed:
+        return Status(Outcome.SOLVED, f"{subject} met upper <= {limit}{how}", solved)
+    worst = float(np.max(upper / np.maximum(allowed, SMALLEST)))
+    message = f"{subject} missed upper <= {limit}{how}; the largest is {worst:.3g} times as much"
+    return Status(Outcome.INEXACT, f"{message}: {advice}", solved)
 
 
 def _default(game: Any, table: Normalised, found: Solution) -> np.ndarray:

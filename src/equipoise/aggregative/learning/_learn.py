@@ -13,6 +13,7 @@ from equipoise.aggregative.learning._planner import Bounds, Planner
 from equipoise.aggregative.learning._printed import PrintedPlanner, printed_grids
 from equipoise.aggregative.learning._samples import Radii, grids_of
 from equipoise.aggregative.learning._spec import Spec, as_spec
+from equipoise.core import InputError
 from equipoise.core.results import AggregativeCertificate, Outcome, Status
 from equipoise.games import AggregativePolicy
 from equipoise.runs import Record, Run, resumable
@@ -160,7 +161,7 @@ def learn(
         episodes, rewards, objective, spacing, noise, pool, scouts, bonus, failure, form, key
     ).checked(spec)
     if history and run is not None:
-        raise ValueError("history: expected no run folder with it, found one")
+        raise InputError("history", "no run folder with it", "one")
     learner = _make_learner(env, spec, settings, worth, history)
     confidence = 1.0 - failure if bonus >= 1 and form == "corrected" else 0.0
     if run is None:

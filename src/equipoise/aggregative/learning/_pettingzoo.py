@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.aggregative.learning._spec import Simulator, Spec
-from equipoise.core import checks
+from equipoise.core import InputError, checks
 
 
 class Wrapped:
@@ -20,16 +20,16 @@ class Wrapped:
         self._env, self._state, self._key = env, state, key
         self._agents: list[Any] = list(env.possible_agents)
         if len(self._agents) != spec.agents:
-            raise ValueError(
-                f"env: expected {spec.agents} possible agents, as the influence says; "
-                f"found {len(self._agents)}"
+            raise InputError(
+                "env", f"{spec.agents} possible agents, as the influence says", len(self._agents)
             )
         for agent in self._agents:
             size = getattr(env.action_space(agent), "n", None)
             if size != spec.actions:
-                raise ValueError(
-                    f"env: expected {spec.actions} discrete actions of agent {agent}, "
-                    f"found {env.action_space(agent)}"
+                raise InputError(
+                    "env",
+                    f"{spec.actions} discrete actions of agent {agent}",
+                    env.action_space(agent),
                 )
         self.config = {"key": key}
         self._episode = self._last = 0
@@ -109,7 +109,7 @@ def from_pettingzoo(
     """
     for name in ("possible_agents", "action_space", "reset", "step"):
         if not hasattr(env, name):
-            raise ValueError(f"env: expected a PettingZoo ParallelEnv, found no {name} in it")
+            raise InputError("env", "a PettingZoo ParallelEnv", f"no {name} in it")
     spec = Spec(influence, horizon, states, lipschitz, transition_lipschitz, **declared)
     first = env.possible_agents[0]
     return Wrapped(env, spec, state or (lambda observations, infos: observations[first]), key)
@@ -137,7 +137,7 @@ def to_pettingzoo(simulator: Any) -> Any:
         raise ImportError("PettingZoo is missing: install equipoise[pettingzoo]") from error
 
     if not isinstance(simulator, Simulator):
-        raise ValueError(f"simulator: expected a Simulator, found {type(simulator).__name__}")
+        raise InputError("simulator", "a Simulator", type(simulator).__name__)
     spec = simulator.spec
     agents = [f"agent_{i}" for i in range(spec.agents)]
     seen, moves = spaces.Discrete(spec.states), spaces.Discrete(spec.actions)

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from equipoise.core import checks
+from equipoise.core import InputError, checks
 from equipoise.games import AggregativeMarkovGame
 
 
@@ -186,13 +186,14 @@ def as_spec(env: Any, spec: Any) -> Spec:
     """The spec given, or that of the environment."""
     spec = getattr(env, "spec", None) if spec is None else spec
     if not isinstance(spec, Spec):
-        raise ValueError(
-            "spec: expected a Spec, given or as env.spec, that says who the agents are; "
-            f"found {type(spec).__name__}"
+        raise InputError(
+            "spec",
+            "a Spec, given or as env.spec, that says who the agents are",
+            type(spec).__name__,
         )
     for name in ("reset", "step"):
         if not callable(getattr(env, name, None)):
-            raise ValueError(f"env: expected a method {name}, found {type(env).__name__}")
+            raise InputError("env", f"a method {name}", type(env).__name__)
     return spec
 
 
@@ -221,9 +222,7 @@ class Simulator:
 
     def __init__(self, game: Any, key: int = 0, *, start: Any = None, noise: float = 0.0):
         if not isinstance(game, AggregativeMarkovGame):
-            raise ValueError(
-                f"game: expected an AggregativeMarkovGame, found {type(game).__name__}"
-            )
+            raise InputError("game", "an AggregativeMarkovGame", type(game).__name__)
         checks.check_range("noise", noise, 0.0, np.inf, high_open=True)
         self._key = checks.check_count("key", key, at_least=0)
         self._start = _as_start(start, game.states)
@@ -294,7 +293,7 @@ def _as_start(start: Any, states: int) -> np.ndarray:
     if np.ndim(start) == 0:
         state = checks.check_count("start", start, at_least=0)
         if state >= states:
-            raise ValueError(f"start: expected a state from 0 to {states - 1}, found {start}")
+            raise InputError("start", f"a state from 0 to {states - 1}", start)
         return np.eye(states)[state]
     chances = checks.as_float_array("start", start)
     checks.check_shape("start", chances, (states,), "a chance for each state")

@@ -191,6 +191,7 @@ def extend_paths(
         for link in range(links):
             paid[link] = cost[link] + extra[m, link]
         tree(origin, paid, start, out, heads, first, distance, last, heap, place)
+        total = 0.0
         for pair in range(group_start[group], group_start[group + 1]):
             target = targets[pair]
             path = _add_path(
@@ -206,7 +207,7 @@ def extend_paths(
                     flow[link] += demand[pair]
                     price(link, flow, free, rise, capacity, power, cost, slope)
                 continue
-            found[0] += demand[pair] * distance[target]
+            total += demand[pair] * distance[target]
             path = head[pair]
             while path >= 0:
                 if path_flow[path] > 0.0:
@@ -215,6 +216,7 @@ def extend_paths(
                     if excess > found[1]:
                         found[1], found[2] = excess, path
                 path = following[path]
+        found[0] += total  # a group that memory was too short for comes again
     return len(group_origin)
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.core import checks
+from equipoise.core import InputError, checks
 from equipoise.incontext._model import Attention, Layer
 from equipoise.incontext.construct._hand_built import HandBuilt
 
@@ -38,7 +38,7 @@ def picture(built: HandBuilt, layer: int | None = None) -> Any:
         return figure
     layers = built.model.layers
     if not 0 <= checks.check_count("layer", layer, at_least=0) < len(layers):
-        raise ValueError(f"layer: expected a number below {len(layers)}, found {layer}")
+        raise InputError("layer", f"a number below {len(layers)}", layer)
     pictures = _matrices(layers[layer])
     rows = -(-len(pictures) // 3)
     height = sum(

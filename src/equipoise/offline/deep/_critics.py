@@ -84,24 +84,29 @@ class Critics:
         contexts: Any = None,
         states: Any = None,
         steps: Any = None,
-        trial: int = 0,
+        trial: int | None = 0,
     ) -> np.ndarray:
-        """Predicted rewards (..., agents) of joint actions (..., agents)."""
+        """Predicted rewards (..., agents) of joint actions (..., agents).
+
+        `trial` says whose critics predict; None takes the mean of all trials.
+        """
         actions = checks.as_float_array("actions", actions)
         if actions.ndim < 1 or actions.shape[-1] != self.agents:
             raise InputError("actions", f"{self.agents} along the last axis", actions.shape)
-        models = self._of_trial(trial)
+        models, scale, shift = self._of_trial(trial)
         with single_precision():
             rows = as_rows(self.sizes, actions.reshape(-1, self.agents), contexts, states, steps)
-            found = np.asarray(predict(models, jax.tree.map(lambda x: x[None], rows)))[0].T
-        return (found * self.scale[trial] + self.shift[trial]).reshape(actions.shape)
+            repeated = jax.tree.map(lambda x: jnp.repeat(x[None], len(scale), 0), rows)
+            found = np.asarray(predict(models, repeated)).swapaxes(1, 2)
+        return (found * scale[:, None] + shift[:, None]).mean(0).reshape(actions.shape)
 
-    def as_game(self, trial: int = 0, curvature: float | None = None) -> ContinuousGame:
+    def as_game(self, trial: int | None = 0, curvature: float | None = None) -> ContinuousGame:
         """The game whose rewards are those predicted: `certify` then says what is gained in it.
 
         For a log without a simulator: gains in the fitted game, which are as good as the critics
         are. They are lower bounds, found by search, unless `curvature` bounds the second
-        derivative of predictions in the own action. Contexts are equally likely.
+        derivative of predictions in the own action. Contexts are equally likely. With `trial` None
+        rewards are the mean of all trials' predictions.
 
         **Example**
 
@@ -118,16 +123,17 @@ class Critics:
                 "critics: expected rewards that decide alone, without local states or steps; found "
                 f"{self.sizes.states} states and {self.sizes.horizon} steps"
             )
-        given = (self._of_trial(trial), self.scale[trial], self.shift[trial])
+        given = self._of_trial(trial)
 
         def reward(actions: Any, context: Any = 0) -> Any:
             # The same numbers in the precision of the actions.
             models, scale, shift = jax.tree.map(
                 lambda x: x.astype(actions.dtype) if eqx.is_inexact_array_like(x) else x, given
             )
-            where = jnp.full((1, 1), context, jnp.int32)
-            rows = Rows.without_states(actions[None, None], where)
-            return predict(models, rows)[0, :, 0] * scale + shift
+            trials = len(scale)
+            where = jnp.full((trials, 1), context, jnp.int32)
+            rows = Rows.without_states(jnp.repeat(actions[None, None], trials, 0), where)
+            return (predict(models, rows)[:, :, 0] * scale + shift).mean(0)
 
         return ContinuousGame.from_function(
             reward, self.agents, self.sizes.contexts, curvature=curvature
@@ -137,11 +143,13 @@ class Critics:
         """A word that says which critics these are."""
         return weights.fingerprint({**named_arrays(self.models), "scale": self.scale})
 
-    def _of_trial(self, trial: int) -> RewardModel:
-        """The models of a trial, which stays an axis."""
-        if not 0 <= trial < self.trials:
+    def _of_trial(self, trial: int | None) -> tuple[RewardModel, np.ndarray, np.ndarray]:
+        """Models, scales and shifts of a trial, or of all; trials stay an axis."""
+        if trial is not None and not 0 <= trial < self.trials:
             raise InputError("trial", f"0 to {self.trials - 1}", trial)
-        return jax.tree.map(lambda x: x[trial : trial + 1], self.models)
+        which = slice(None) if trial is None else slice(trial, trial + 1)
+        models = jax.tree.map(lambda x: x[which], self.models)
+        return models, self.scale[which], self.shift[which]
 
     def record(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """What a run keeps of the critics beside their weights: numbers and arrays."""

@@ -17,7 +17,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int
 
-from equipoise.core import checks
+from equipoise.core import InputError, checks
 from equipoise.core.precision import single_precision
 from equipoise.core.randomness import as_key
 from equipoise.offline._log import Log
@@ -84,9 +84,9 @@ def fit(
     logs = as_logs(log, trials)
     key = as_key(key)
     if not isinstance(critic, Critic | LinearCritic):
-        raise ValueError(f"critic: expected a Critic, found {type(critic).__name__}")
+        raise InputError("critic", "a Critic", type(critic).__name__)
     if capacity is not None and checks.check_count("capacity", capacity) < logs[0].samples:
-        raise ValueError(f"capacity: expected at least {logs[0].samples} rows, found {capacity}")
+        raise InputError("capacity", f"at least {logs[0].samples} rows", capacity)
     return in_folder(
         run,
         {"critic": critic, "kind": type(critic).__name__, "capacity": capacity},

@@ -92,14 +92,14 @@ def improve(
 
 def _check(critics: Critics, logs: list[Log], method: Any) -> None:
     if not isinstance(method, TD3BC | PolicyGradient):
-        raise ValueError(f"method: expected TD3BC or PolicyGradient, found {type(method).__name__}")
+        raise InputError("method", "TD3BC or PolicyGradient", type(method).__name__)
     if Sizes.of(logs[0]) != critics.sizes:
         raise InputError("log", f"that of the critics with {critics.sizes}", Sizes.of(logs[0]))
     if logs[0].states is not None:
         if not isinstance(method, TD3BC):
-            raise ValueError("method: expected TD3BC where there are local states, found another")
+            raise InputError("method", "TD3BC where there are local states", "another")
         if not isinstance(critics.models, TermNetworks):
-            raise ValueError("critics: expected networks where there are local states, found none")
+            raise InputError("critics", "networks where there are local states", "none")
 
 
 def _improve(

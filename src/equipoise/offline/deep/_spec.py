@@ -82,7 +82,7 @@ class Critic:
         3
         """
         if name not in ARCHITECTURES:
-            raise ValueError(f"name: expected one of {list(ARCHITECTURES)}, found {name!r}")
+            raise InputError("name", f"one of {list(ARCHITECTURES)}", repr(name))
         rank, width, depth = ARCHITECTURES[name]
         return cls(**({"rank": rank, "width": width, "depth": depth} | changes))
 
@@ -262,7 +262,7 @@ class PolicyGradient:
 
 def _check_choice(name: str, value: str, known: tuple[str, ...]) -> None:
     if value not in known:
-        raise ValueError(f"{name}: expected one of {known}, found {value!r}")
+        raise InputError(name, f"one of {known}", repr(value))
 
 
 def _check_counts(spec: Any, *names: str) -> None:

@@ -1,0 +1,152 @@
+"""The room of runs: what run folders hold, live; curves of several; stop and resume."""
+
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from equipoise.core.errors import InputError
+from equipoise.report import (
+    RunFolder,
+    compare,
+    content_policy,
+    curves_of,
+    find_runs,
+    read_runs,
+    status_of,
+)
+
+#: Runs that are listed, and curves that are drawn, at most; points of a curve.
+_LISTED, _DRAWN, _POINTS = 500, 60, 400
+#: Verbs whose runs go on when the same command is given again.
+_RESUMABLE = ("evaluate", "learn", "offline", "play", "pretrain", "reproduce", "solve")
+#: Flags that would read or write outside the run folder.
+_OUTSIDE = ("--out", "--report", "--config")
+
+
+def _list(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
+    """All runs below the folder."""
+    try:
+        paths = find_runs(studio.folder.root)
+    except InputError:
+        return {"runs": [], "left_out": 0}
+    if paths == [studio.folder.root]:
+        raise InputError("folder", "one that holds runs", "the run itself; start one level up")
+    working = {job.run: job for job in studio.jobs.jobs.values() if job.state == "running"}
+    rows = []
+    for path in paths[:_LISTED]:
+        name = studio.folder.name_of(path)
+        try:
+            run = RunFolder.read(path)
+        except ValueError as error:
+            rows.append({"name": name, "state": f"cannot be read: {error}", "problem": True})
+            continue
+        changed = max(file.stat().st_mtime for file in path.iterdir() if file.is_file())
+        job = working.get(name)
+        rows.append(
+            {
+                "name": name,
+                "state": run.state,
+                "finished": run.record is not None,
+                "kind": None if run.record is None else run.record.name,
+                "status": None if run.record is None else status_of(run.record).split(":")[0],
+                "seconds": run.seconds,
+                "quiet": round(time.time() - changed, 1),
+                "command": run.command,
+                "job": None if job is None else job.id,
+            }
+        )
+    return {"runs": rows, "left_out": max(0, len(paths) - _LISTED)}
+
+
+def _chosen(studio: Any, names: Any) -> list[RunFolder]:
+    if not isinstance(names, list) or not names:
+        raise InputError("runs", "at least one", "none")
+    paths = [studio.folder.path(name, "run") for name in names[:_DRAWN]]
+    return read_runs(paths)
+
+
+def _curves(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
+    """Curves of some runs, by quantity."""
+    runs = _chosen(studio, request.get("runs"))
+    found: dict[str, list[dict[str, Any]]] = {}
+    for run in runs:
+        for quantity, by_whom in curves_of(run.record, run.metrics, run.config).items():
+            for who, curve in by_whom.items():
+                kept = _thinned(curve.at.size)
+                low = high = None
+                if curve.error is not None:
+                    low, high = curve.mean - 2 * curve.error, curve.mean + 2 * curve.error
+                    low, high = low[kept], high[kept]
+                name = f"{run.label}: {who}" if who else run.label
+                found.setdefault(quantity, []).append(
+                    {
+                        "name": name,
+                        "axis": curve.axis,
+                        "x": curve.at[kept],
+                        "y": curve.mean[kept],
+                        "low": low,
+                        "high": high,
+                    }
+                )
+    words = " ".join(studio.folder.name_of(run.path) for run in runs)
+    folders = ", ".join(repr(studio.folder.name_of(run.path)) for run in runs)
+    return {
+        "quantities": {name: curves[:_DRAWN] for name, curves in found.items()},
+        "python": "\n".join(
+            [
+                "import equipoise as eq",
+                f"runs = eq.report.read_runs([{folders}])",
+                'eq.report.compare(runs).write("comparison.html")',
+            ]
+        ),
+        "command": f"equipoise report {words} --out comparison.html",
+    }
+
+
+def _thinned(count: int) -> np.ndarray:
+    if count <= _POINTS:
+        return np.arange(count)
+    return np.unique(np.geomspace(1, count, _POINTS).round().astype(int) - 1)
+
+
+def report(studio: Any, names: list[str]) -> tuple[str, str]:
+    """The page that compares some runs, and the policy for what it may load."""
+    return compare(_chosen(studio, names)).html(), content_policy()
+
+
+def _resume(studio: Any, request: dict[str, Any]) -> Any:
+    """Give the command of an unfinished run again, if it writes into that run folder alone."""
+    path = studio.folder.path(request.get("run"), "run")
+    run = RunFolder.read(path)
+    name = studio.folder.name_of(path)
+    if run.record is not None:
+        raise InputError("run", "one that is not finished", f"{name}, which is")
+    arguments, place = _command(run)
+    return studio.jobs.command("runs", f"Resume {name}", arguments, place, name)
+
+
+def _command(run: RunFolder) -> tuple[list[str], Path]:
+    """The arguments of the command that began a run, and the folder that it was given in."""
+    hint = "give its command again where you gave it first"
+    if not run.sessions:
+        raise InputError("run", "one that a command began", run.path.name, hint)
+    words = [str(word) for word in run.sessions[0].get("command", [])]
+    names = ["equipoise"], ["python", "-m", "equipoise"]
+    head = next((name for name in names if words[: len(name)] == name), None)
+    arguments = words[len(head) :] if head else []
+    place = Path(str(run.sessions[0].get("folder", "")))
+    flags = [word.split("=")[0] for word in arguments]
+    if not arguments or arguments[0] not in _RESUMABLE or set(flags) & set(_OUTSIDE):
+        raise InputError("run", f"one of `equipoise {'|'.join(_RESUMABLE)}`", run.command, hint)
+    values = [v for w, v in pairwise(arguments) if w == "--run"]
+    values += [word.removeprefix("--run=") for word in arguments if word.startswith("--run=")]
+    if not place.is_dir() or [(place / v).resolve() for v in values] != [run.path.resolve()]:
+        raise InputError("run", "a command with --run for this folder", run.command, hint)
+    return arguments, place
+
+
+CALLS = {"curves": _curves, "list": _list, "resume": _resume}
+JOBS: dict[str, Any] = {}

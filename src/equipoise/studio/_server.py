@@ -1,0 +1,362 @@
+"""The server: who may ask, what is answered, and nothing about games.
+
+Anything on the machine can reach a local port, and any web page can make the browser ask it. So
+the server binds to the loopback address, and every request must
+
+- name this server in its Host header (a rebound DNS name does not),
+- come from this server's own pages where it has an Origin, which posts and websockets must have,
+- carry the cookie that the link with the random token sets.
+
+Bodies have a length that is checked before they are read. Pages run no inline script and load
+nothing from elsewhere.
+"""
+
+import asyncio
+import contextlib
+import functools
+import secrets
+import socket
+import sys
+import threading
+import time
+import traceback
+import webbrowser
+from collections.abc import Awaitable, Callable
+from importlib import import_module, resources
+from pathlib import PurePosixPath
+from typing import Any
+from urllib.parse import parse_qs
+
+from equipoise.core.errors import InputError
+from equipoise.core.plain import dumps, loads
+from equipoise.studio._folder import LARGEST, Folder
+from equipoise.studio._jobs import Jobs
+
+#: The largest request that is not a dropped file, in bytes.
+LONGEST = 4 * 2**20
+#: Calls that compute at once.
+_WORKERS = 2
+#: Room -> the module that answers its calls; imported when first asked.
+ROOMS = {name: f"equipoise.studio._{name}" for name in ("matrix", "duel", "log", "city", "runs")}
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
+_CLOSED = (
+    "This is the equipoise studio. Open it by the link that `equipoise studio` printed: the link "
+    "holds a token that keeps other programs and web pages out."
+)
+
+
+class Studio:
+    """The web application for one folder, and the token that opens it.
+
+    `app` is an ASGI application; `serve` runs it. A room is a module with `CALLS`, functions of
+    `(studio, request)` that compute an answer, and `JOBS`, functions of `(studio, request, tell)`
+    that take longer.
+
+    **Example**
+
+    >>> import tempfile
+    >>> from equipoise.studio import Studio
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     studio = Studio(place, port=8123)
+    >>> studio.link.startswith("http://127.0.0.1:8123/?token="), len(studio.token)
+    (True, 43)
+    """
+
+    def __init__(self, folder: Any = ".", *, port: int):
+        self.folder = Folder(folder)
+        self.port = port
+        self.token = secrets.token_urlsafe(32)
+        self.jobs = Jobs()
+        #: What rooms keep between calls: games that were read, solutions to begin with.
+        self.kept: dict[Any, Any] = {}
+        self._slots = asyncio.Semaphore(_WORKERS)
+        self._hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost")}
+        self._routes: dict[tuple[str, str], Callable[..., Awaitable[Any]]] = {
+            ("POST", "call"): self._call,
+            ("POST", "job"): self._start,
+            ("POST", "stop"): self._stop,
+            ("POST", "file"): self._receive,
+            ("GET", "report"): self._report,
+        }
+
+    @property
+    def link(self) -> str:
+        """The address that opens the studio."""
+        return f"http://127.0.0.1:{self.port}/?token={self.token}"
+
+    @property
+    def _cookie(self) -> str:
+        return f"equipoise-{self.port}"  # cookies are those of a host, whatever the port
+
+    async def app(self, scope: Any, receive: Any, send: Any) -> None:
+        """The application, as ASGI has it."""
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+            return
+        from starlette.requests import HTTPConnection
+
+        asked = HTTPConnection(scope)
+        refusal = self._refusal(scope, asked)
+        if scope["type"] == "websocket":
+            await self._websocket(scope, receive, send, refusal)
+            return
+        response = self._text(*refusal) if refusal else await self._answer(scope, receive)
+        for name, value in {"Content-Security-Policy": _POLICY, **_HEADERS}.items():
+            response.headers.setdefault(name, value)
+        await response(scope, receive, send)
+
+    async def _live(self, receive: Any, send: Any) -> None:
+        while True:
+            event = (await receive())["type"].removeprefix("lifespan.")
+            if event == "shutdown":
+                await self.jobs.close()
+            await send({"type": f"lifespan.{event}.complete"})
+            if event == "shutdown":
+                return
+
+    def _refusal(self, scope: Any, asked: Any) -> tuple[int, str] | None:
+        """Why a request is refused: a status and a sentence; None where it is not."""
+        posts = scope["type"] == "websocket" or scope["method"] not in ("GET", "HEAD")
+        if asked.headers.get("host") not in self._hosts:
+            return 421, "this server answers to 127.0.0.1 and localhost alone"
+        origin = asked.headers.get("origin")
+        if (origin or posts) and origin != f"http://{asked.headers['host']}":
+            return 403, "requests come from the studio's own pages alone"
+        if posts and asked.headers.get("sec-fetch-site", "same-origin") != "same-origin":
+            return 403, "requests come from the studio's own pages alone"
+        if scope["path"] == "/" and b"token=" in scope.get("query_string", b""):
+            return None  # `_enter` compares it
+        return None if self._knows(asked.cookies.get(self._cookie, "")) else (403, _CLOSED)
+
+    def _knows(self, token: str) -> bool:
+        return secrets.compare_digest(token.encode(), self.token.encode())
+
+    async def _answer(self, scope: Any, receive: Any) -> Any:
+        """The response to a request that was let in."""
+        from starlette.requests import Request
+
+        request = Request(scope, receive)
+        path = PurePosixPath(scope["path"])
+        query = parse_qs(scope["query_string"].decode("ascii", "replace"))
+        if path == PurePosixPath("/"):
+            entering = b"token=" in scope["query_string"]
+            return self._enter(query) if entering else self._static("index.html")
+        if scope["method"] == "GET" and path.parts[1] == "static" and len(path.parts) == 3:
+            return self._static(path.name)
+        route = self._routes.get((scope["method"], path.parts[1]))
+        if route is None:
+            return self._text(404, "there is no such page")
+        try:
+            return await route(request, path.parts[2:], query)
+        except _TooLong as error:
+            return self._text(413, str(error))
+        except OSError as error:
+            return self._json({"error": f"{error.filename or 'file'}: {error.strerror}"}, 400)
+        except (ValueError, NotImplementedError) as error:
+            return self._json({"error": str(error)}, 400)
+        except Exception as error:
+            traceback.print_exc(file=sys.stderr)
+            told = f"internal failure: {type(error).__name__}: {error}"
+            return self._json({"error": told}, 500)
+
+    def _enter(self, query: dict[str, list[str]]) -> Any:
+        from starlette.responses import RedirectResponse
+
+        if not self._knows(query.get("token", [""])[0]):
+            return self._text(403, _CLOSED)
+        response = RedirectResponse("/", 303)
+        response.set_cookie(self._cookie, self.token, httponly=True, samesite="strict")
+        return response
+
+    def _text(self, status: int, text: str) -> Any:
+        from starlette.responses import PlainTextResponse
+
+        return PlainTextResponse(text + "\n", status, headers={"Connection": "close"})
+
+    def _json(self, content: Any, status: int = 200) -> Any:
+        from starlette.responses import Response
+
+        return Response(dumps(content, "answer"), status, media_type="application/json")
+
+    def _static(self, name: str) -> Any:
+        from starlette.responses import Response
+
+        # Reports and the studio share how tables and numbers look, and what makes them touchable.
+        shared = {"touch.js": "report", "style.css": "report"}
+        place = resources.files(f"equipoise.{shared.get(name, 'studio')}")
+        file = (place if name in shared else place / "static") / name
+        kind = _TYPES.get(PurePosixPath(name).suffix)
+        if kind is None or not file.is_file():
+            return self._text(404, "there is no such page")
+        return Response(file.read_bytes(), media_type=kind)
+
+    def _length(self, request: Any, most: int) -> None:
+        """Refuse a body by what it says of its length, before any of it is read."""
+        told = request.headers.get("content-length", "")
+        if not told.isdigit() or int(told) > most:
+            found = f"{int(told):,}" if told.isdigit() else "no length"
+            raise _TooLong(f"request: expected at most {most:,} bytes, found {found}")
+
+    async def _body(self, request: Any) -> dict[str, Any]:
+        if request.headers.get("content-type", "").split(";")[0] != "application/json":
+            raise InputError("request", "application/json", request.headers.get("content-type"))
+        content = loads((await request.body()).decode("utf-8", "replace"), "request")
+        if not isinstance(content, dict):
+            raise InputError("request", "an object", type(content).__name__)
+        return content
+
+    def _room(self, parts: tuple[str, ...], table: str) -> Any:
+        if len(parts) != 2 or parts[0] not in ROOMS:
+            raise InputError("room", f"one of {', '.join(ROOMS)}", "/".join(parts))
+        known = getattr(import_module(ROOMS[parts[0]]), table)
+        if parts[1] not in known:
+            raise InputError("call", f"one of {', '.join(known)}", parts[1])
+        return known[parts[1]]
+
+    async def _call(self, request: Any, parts: tuple[str, ...], query: Any) -> Any:
+        self._length(request, LONGEST)
+        content = await self._body(request)
+        async with self._slots:
+            # A room is imported in the thread too: the first one brings JAX with it.
+            found = await asyncio.to_thread(lambda: self._room(parts, "CALLS")(self, content))
+            if isinstance(found, Awaitable):  # it starts a command
+                found = (await found).to_plain()
+            return await asyncio.to_thread(self._json, found)
+
+    async def _start(self, request: Any, parts: tuple[str, ...], query: Any) -> Any:
+        self._length(request, LONGEST)
+        content = await self._body(request)
+        function = await asyncio.to_thread(self._room, parts, "JOBS")
+        title = " ".join(str(content.get("title", parts[1])).split())[:200]
+        job = self.jobs.call(parts[0], title, functools.partial(function, self, content))
+        return self._json(job.to_plain())
+
+    async def _stop(self, request: Any, parts: tuple[str, ...], query: Any) -> Any:
+        self._length(request, LONGEST)
+        return self._json(self.jobs.stop((await self._body(request)).get("job")).to_plain())
+
+    async def _receive(self, request: Any, parts: tuple[str, ...], query: Any) -> Any:
+        self._length(request, LARGEST)
+        name = await self.folder.receive("/".join(parts), request.stream())
+        return self._json({"file": name})
+
+    async def _report(self, request: Any, parts: tuple[str, ...], query: Any) -> Any:
+        from starlette.responses import HTMLResponse
+
+        from equipoise.studio import _runs
+
+        html, policy = await asyncio.to_thread(_runs.report, self, query.get("run", []))
+        headers = {"Content-Security-Policy": f"{policy}; sandbox allow-scripts"}
+        return HTMLResponse(html, headers=headers)
+
+    async def _websocket(
+        self, scope: Any, receive: Any, send: Any, refusal: tuple[int, str] | None
+    ) -> None:
+        """Send every change of a job, until the page goes away."""
+        from starlette.websockets import WebSocket, WebSocketDisconnect
+
+        socket = WebSocket(scope, receive, send)
+        if refusal or scope["path"] != "/jobs":
+            await socket.close(1008)
+            return
+        await socket.accept()
+        queue = self.jobs.listen()
+
+        async def follow() -> None:
+            while True:
+                await socket.send_text(dumps((await queue.get()).to_plain(), "job"))
+
+        task = asyncio.create_task(follow())
+        try:
+            while True:  # pages say nothing: this waits for them to go
+                await socket.receive_text()
+        except WebSocketDisconnect:
+            pass
+        finally:
+            self.jobs.listeners.discard(queue)
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await task
+
+
+class _TooLong(ValueError):
+    """A body that is not read."""
+
+
+def serve(
+    folder: Any = ".",
+    *,
+    port: int = 0,
+    browser: bool = True,
+    ready: Callable[["Studio", Callable[[], None]], None] | None = None,
+) -> None:
+    """Serve the studio for a folder until Ctrl-C, and open it in the browser.
+
+    `port` 0 takes any that is free. `ready` is called with the studio, and with a function that
+    ends the server, once requests are accepted; without it the link is printed.
+
+    **Example**
+
+    >>> import tempfile
+    >>> from equipoise.studio import serve
+    >>> def ready(studio, end):
+    ...     print(studio.link.partition("token")[0].startswith("http://127.0.0.1:"))
+    ...     end()
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     serve(place, browser=False, ready=ready)
+    True
+    """
+    try:
+        import uvicorn
+    except ImportError as error:
+        hint = "pip install 'equipoise[studio]'"
+        raise InputError("studio", "Starlette and uvicorn", str(error), hint) from error
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind(("127.0.0.1", port))
+        except (OSError, OverflowError) as error:
+            raise InputError("port", "a free one", port, str(error)) from error
+        studio = Studio(folder, port=listening.getsockname()[1])
+        options: dict[str, Any] = {"log_level": "warning", "server_header": False}
+        options |= {"ws_max_size": 1024, "timeout_graceful_shutdown": 2}
+        options |= {"interface": "asgi3", "proxy_headers": False}
+        server = uvicorn.Server(uvicorn.Config(studio.app, **options))
+
+        def end() -> None:
+            server.should_exit = True
+
+        def announce() -> None:
+            while not server.started:
+                if server.should_exit:
+                    return
+                time.sleep(0.02)
+            if ready is not None:
+                ready(studio, end)
+            else:
+                print(f"equipoise studio: {studio.link}\nCtrl-C ends it.", flush=True)
+            if browser:
+                webbrowser.open(studio.link)
+            if not server.should_exit:
+                _warm_up()
+
+        threading.Thread(target=announce, daemon=True).start()
+        server.run(sockets=[listening])
+
+
+def _warm_up() -> None:
+    """Load what the first room needs while the browser opens."""
+    import equipoise as eq
+
+    eq.solve(eq.games.load("rock-paper-scissors"))

@@ -1,0 +1,181 @@
+// Elements, calls to the server, jobs, and what every room shows. Text is always set as text.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function fill(element, props, children) {
+  for (const [name, value] of Object.entries(props ?? {})) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name in element && !(element instanceof SVGElement) && name !== "list") element[name] = value;
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.flat(Infinity).filter((c) => c !== null && c !== undefined && c !== false));
+  return element;
+}
+
+export const h = (tag, props, ...children) => fill(document.createElement(tag), props, children);
+export const s = (tag, props, ...children) => fill(document.createElementNS(SVG, tag), props, children);
+
+/** A number for people, as reports write it. JSON has no infinity: it comes as a word. */
+export function fmt(value, digits = 4) {
+  if (value === null || value === undefined) return "–";
+  if (typeof value === "boolean") return value ? "yes" : "no";
+  if (typeof value === "string") return value === "Infinity" ? "∞" : value;
+  if (value === 0) return "0";
+  if (Number.isInteger(value) && Math.abs(value) < 1e15) return value.toLocaleString("en");
+  const size = Math.abs(value);
+  if (size < 1e-4) return value.toExponential(1);
+  if (size >= 1e6) return value.toExponential(digits - 1);
+  return String(Number(value.toPrecision(digits)));
+}
+
+async function post(path, body, type = "application/json") {
+  let response;
+  try {
+    response = await fetch(path, { method: "POST", headers: { "Content-Type": type }, body });
+  } catch {
+    throw new Error("The studio does not answer. Is `equipoise studio` still running?");
+  }
+  if (response.status === 413) throw new Error(await response.text());
+  const answer = response.headers.get("content-type")?.includes("json") ? await response.json() : null;
+  if (!response.ok) throw new Error(answer?.error ?? (await response.text()));
+  return answer;
+}
+
+export const call = (room, name, body = {}) => post(`/call/${room}/${name}`, JSON.stringify(body));
+export const start = (room, name, body = {}) => post(`/job/${room}/${name}`, JSON.stringify(body));
+export const stop = (job) => post("/stop", JSON.stringify({ job }));
+
+const MOST = 256 * 2 ** 20;
+export async function upload(file) {
+  if (file.size > MOST) throw new Error(`${file.name} is larger than ${MOST / 2 ** 20} MB.`);
+  const name = file.name.replace(/[^A-Za-z0-9 ._-]/g, "_");
+  return (await post(`/file/${encodeURIComponent(name)}`, file, "application/octet-stream")).file;
+}
+
+/** Run the newest request alone: while one is under way, only the last of the others waits. */
+export function newest(work) {
+  let busy = false, next = null;
+  const run = async (...args) => {
+    if (busy) { next = args; return; }
+    busy = true;
+    try { await work(...args); } finally {
+      busy = false;
+      if (next) { const args = next; next = null; run(...args); }
+    }
+  };
+  return run;
+}
+
+export function say(text) { document.getElementById("live").textContent = text; }
+
+/** A place for an error, which is read out and goes away with the next success. */
+export function trouble() {
+  const box = h("p", { class: "error", role: "alert", hidden: true });
+  box.guard = async (work) => {
+    try { const found = await work(); box.hidden = true; box.textContent = ""; return found; }
+    catch (error) { box.textContent = error.message; box.hidden = false; return undefined; }
+  };
+  return box;
+}
+
+let numbers = 0;
+export function field(label, control) {
+  control.id ||= `control-${++numbers}`;
+  return h("div", { class: "field" }, h("label", { htmlFor: control.id }, label), control);
+}
+
+export function select(options, value, onchange, props = {}) {
+  return h("select", { ...props, onchange: (e) => onchange(e.target.value) },
+    options.map(([key, text]) => h("option", { value: key, selected: key === value }, text)));
+}
+
+export function range(label, { min, max, step, value, show = fmt, oninput }) {
+  const out = h("output", {}, show(value));
+  const input = h("input", { type: "range", min, max, step, value: String(value),
+    oninput: (e) => { out.textContent = show(+e.target.value); oninput(+e.target.value); } });
+  const box = field(label, input);
+  box.firstChild.after(out);
+  box.classList.add("range");
+  box.set = (x) => { input.value = x; out.textContent = show(x); };
+  return box;
+}
+
+export function facts(pairs) {
+  return h("dl", { class: "facts" }, pairs.filter(Boolean).map(([name, value, mark]) =>
+    h("div", { class: mark ?? "" }, h("dt", {}, name), h("dd", {}, typeof value === "object" && value ? value : fmt(value)))));
+}
+
+export function table({ columns, rows }, caption, props = {}) {
+  const numeric = columns.map((_, i) => rows.every((row) => row[i] === null || typeof row[i] === "number"));
+  const built = h("table", props, caption && h("caption", {}, caption),
+    h("thead", {}, h("tr", {}, columns.map((name, i) => h("th", { scope: "col", class: numeric[i] ? "number" : "" }, name)))),
+    h("tbody", {}, rows.map((row) => h("tr", {}, row.map((value, i) => {
+      const shown = value instanceof Node ? value : fmt(value);
+      return h("td", { class: numeric[i] ? "number" : "" }, shown);
+    })))));
+  const box = h("div", { class: "scroll", tabIndex: 0 }, built);
+  globalThis.touch?.(box);
+  return box;
+}
+
+/** The same in Python and on the command line, ready to copy. */
+export function snippet() {
+  const box = h("section", { class: "snippet", "aria-label": "The same in code" });
+  box.show = (parts) => box.replaceChildren(
+    ...Object.entries(parts).filter(([, text]) => text).map(([name, text]) =>
+      h("figure", {}, h("figcaption", {}, name, h("button", { type: "button", onclick: (e) => copy(text, e.target) }, "Copy")),
+        h("pre", { tabIndex: 0 }, h("code", {}, text)))));
+  return box;
+}
+
+export async function copy(text, button) {
+  const before = button.textContent;
+  try { await navigator.clipboard.writeText(text); button.textContent = "Copied"; say("Copied."); }
+  catch { button.textContent = "Press Ctrl+C"; getSelection().selectAllChildren(button.closest("figure")?.querySelector("pre") ?? button); }
+  setTimeout(() => { button.textContent = before; }, 1500);
+}
+
+export function drop(label, accept, take) {
+  const input = h("input", { type: "file", accept, onchange: () => input.files[0] && take(input.files[0]) });
+  const box = h("label", { class: "drop" }, h("span", {}, label), input);
+  box.addEventListener("dragover", (e) => { e.preventDefault(); box.classList.add("over"); });
+  box.addEventListener("dragleave", () => box.classList.remove("over"));
+  box.addEventListener("drop", (e) => {
+    e.preventDefault(); box.classList.remove("over");
+    if (e.dataTransfer.files[0]) take(e.dataTransfer.files[0]);
+  });
+  return box;
+}
+
+/** Jobs come over a websocket; a page that was reloaded gets all of them again. */
+export const jobs = new Map();
+const listeners = new Set();
+export function onJob(listener) { listeners.add(listener); jobs.forEach(listener); return () => listeners.delete(listener); }
+
+export function connect() {
+  const socket = new WebSocket(`ws://${location.host}/jobs`);
+  socket.onmessage = (event) => {
+    const job = JSON.parse(event.data);
+    const before = jobs.get(job.id);
+    jobs.set(job.id, job);
+    if (before?.state === "running" && job.state !== "running") say(`${job.title}: ${job.state}.`);
+    showJobs();
+    listeners.forEach((listener) => listener(job));
+  };
+  socket.onclose = () => setTimeout(connect, 1500);
+}
+
+function showJobs() {
+  const box = document.getElementById("jobs");
+  const shown = [...jobs.values()].filter((job) => job.state === "running" || Date.now() / 1000 - job.started - job.seconds < 20).slice(-4);
+  box.hidden = !shown.length;
+  box.replaceChildren(...shown.map((job) => h("div", { class: `job ${job.state}` },
+    h("strong", {}, job.title), " ", h("span", {}, job.error || progressOf(job)),
+    job.state === "running" && h("button", { type: "button", onclick: () => stop(job.id) }, "Stop"))));
+}
+
+export function progressOf(job) {
+  const told = Object.entries(job.progress ?? {}).map(([name, value]) => name === "text" ? value : `${name.replaceAll("_", " ")} ${fmt(value)}`);
+  return [job.state, ...told, `${Math.round(job.seconds)} s`].join(" · ");
+}

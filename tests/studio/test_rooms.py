@@ -1,0 +1,215 @@
+"""Each room in a real browser: its main path, an error, a reload, dark and narrow windows."""
+
+import json
+
+import pytest
+
+from equipoise.runs import Record, Run
+
+pytestmark = pytest.mark.slow
+
+
+def state(page):
+    """What the link of the page restores."""
+    return page.evaluate("() => JSON.parse(decodeURIComponent(location.hash).split(/:(.*)/s)[1])")
+
+
+def fact(page, name):
+    """A key number of the page, by its name."""
+    return page.locator(f".facts div:has(dt:text-is({json.dumps(name)})) dd").first
+
+
+def test_matrix(visit, shoot):
+    page = visit("matrix")
+    page.get_by_role("heading", name="All equilibria (1)").wait_for()
+    shoot(page, "matrix")
+    page.get_by_label("Payoff in row 1, column 1", exact=True).fill("2")
+    page.keyboard.press("Tab")
+    fact(page, "Value to row").filter(has_text="0.2222").wait_for()  # 2 / 9 by hand
+    assert "eq.MatrixGame([[2, -1, 1]" in page.locator("pre").first.inner_text()
+    page.get_by_label("rock", exact=True).first.fill("1")  # the slider of the first player
+    fact(page, "column could gain").filter(has_text="1.222").wait_for()  # 11 / 9
+    page.reload()
+    page.get_by_role("heading", name="All equilibria (1)").wait_for()
+    assert page.get_by_label("Payoff in row 1, column 1", exact=True).input_value() == "2"
+    assert state(page)["policy"][0] == [1, 0, 0]
+
+
+def test_matrix_correlated_equilibria_and_errors(visit):
+    page = visit("matrix", scheme="dark", allow="400")
+    page.get_by_label("Game", exact=True).select_option("battle-of-the-sexes")
+    page.get_by_role("heading", name="All equilibria (3)").wait_for()
+    page.get_by_label("Find").select_option("ce")
+    page.get_by_label("Weight of the first player").fill("1")
+    fact(page, "Value to he").filter(has_text="2").wait_for()
+    page.get_by_label("Weight of the first player").fill("0")
+    fact(page, "Value to he").filter(has_text="1").wait_for()
+    page.get_by_label("Payoff in row 1, column 1", exact=True).fill("two")
+    page.keyboard.press("Tab")
+    page.get_by_role("alert").filter(has_text="row 1, column 1: expected numbers").wait_for()
+    colours = page.evaluate("() => getComputedStyle(document.body).backgroundColor")
+    assert colours == "rgb(21, 23, 26)"
+
+
+def test_names_with_script_in_them_stay_text(visit):
+    bad = '<img src=x onerror="document.title=1"><script>document.title=2</script>'
+    game = {"cells": [["1", "-1"], ["-1", "1"]], "actions": [[bad, "b"], ["a", bad]]}
+    page = visit("matrix:" + json.dumps({"game": {**game, "players": [bad, "<b>column</b>"]}}))
+    page.get_by_role("heading", name="All equilibria (1)").wait_for()
+    assert page.get_by_label("Name of row 1").input_value() == bad
+    assert page.title() == "Matrix · equipoise studio"
+    assert page.locator("main img, main script, main b").count() == 0
+
+
+def test_learners_are_drawn(visit):
+    page = visit("matrix", width=400)
+    page.get_by_role("heading", name="All equilibria (1)").wait_for()
+    page.get_by_label("Rounds").fill("200")
+    page.get_by_role("button", name="Play").click()
+    page.locator("figure:has-text('NashConv of what the learners hold') path.line").first.wait_for()
+    page.get_by_role("button", name="average policies").click()
+    curves = page.locator("figure:has-text('NashConv of what the learners hold') path.line")
+    page.wait_for_function("() => document.querySelectorAll('.picture path.line').length === 1")
+    assert curves.count() == 1
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= 400
+
+
+def test_duel(visit, shoot):
+    page = visit("duel:" + json.dumps({"player": "omd"}))
+    page.get_by_role("button", name="rock").click()
+    page.locator("strong", has_text="rock against").wait_for()
+    page.get_by_role("button", name="paper").click()
+    page.locator("strong", has_text="paper against").wait_for()
+    before = page.locator(".facts").first.inner_text()
+    page.reload()
+    page.locator("strong", has_text="paper against").wait_for()
+    assert page.locator(".facts").first.inner_text() == before
+    assert state(page)["moves"] == [0, 1]
+    for _ in range(4):
+        for name in ("rock", "rock", "paper"):
+            before = len(state(page)["moves"])
+            page.get_by_role("button", name=name).click()
+            page.get_by_text(f"All {before + 1} rounds").wait_for()
+    shoot(page, "duel")
+    page.get_by_label("Row", exact=True).select_option("omd")
+    page.get_by_label("Column", exact=True).select_option("regret-matching")
+    page.get_by_label("Rounds").fill("64")
+    page.get_by_role("button", name="Play").click()
+    fact(page, "NashConv at the end").wait_for()
+
+
+def test_city(visit, shoot):
+    page = visit("city")
+    fact(page, "Total travel cost").wait_for()
+    page.get_by_label("Network", exact=True).select_option("braess-network")
+    fact(page, "Total travel cost").filter(has_text="552").wait_for()
+    page.get_by_label("Links with a toll, at most").fill("1")
+    page.get_by_role("button", name="Find the best tolls").click()
+    fact(page, "with these tolls").filter(has_text="498").wait_for()
+    fact(page, "Total travel cost").filter(has_text="498").wait_for()
+    assert list(state(page)["tolls"]) == ["4"]
+    page.reload()
+    fact(page, "Total travel cost").filter(has_text="498").wait_for()
+    page.get_by_label("Number of a link").fill("4")
+    page.keyboard.press("Enter")
+    page.get_by_label("Toll", exact=True).fill("0")
+    fact(page, "Total travel cost").filter(has_text="552").wait_for()
+
+
+def test_a_slider_of_a_city_is_followed_at_once(visit, shoot):
+    page = visit("city", width=1200)
+    fact(page, "Total travel cost").wait_for()
+    page.locator(".link").nth(100).click(force=True)
+    page.get_by_label("Demand").fill("1.2")
+    page.get_by_label("Demand").fill("1.3")
+    page.locator("pre", has_text="demand=1.3 *").wait_for()
+    shoot(page, "city")
+
+
+def test_crowds(visit):
+    page = visit("city:" + json.dumps({"kind": "crowd", "crowd": "public-good"}), width=400)
+    fact(page, "Equilibria found").filter(has_text="3").wait_for()
+    assert page.locator("figure circle").count() == 2
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= 400
+
+
+def test_log(studio, visit, shoot):
+    page = visit("log", allow="400")
+    page.get_by_role("button", name="Try an example").click()
+    page.get_by_role("columnheader", name="concentrability").wait_for()
+    page.get_by_label("Reward: column").select_option("")
+    page.get_by_text("reward: expected the name of a column").wait_for()
+    page.get_by_label("Reward: column").select_option("profit")
+    page.get_by_role("button", name="Learn from this log").click()
+    page.get_by_text("running").first.wait_for()
+    page.reload()  # closing the page loses nothing that runs
+    page.get_by_role("heading", name="What if one agent").wait_for()
+    assert (studio.folder.root / state(page)["run"] / "record.json").exists()
+    page.get_by_label("Agent").select_option("Cy")
+    page.locator("figure svg line.line").nth(2).wait_for(state="attached")
+    assert page.get_by_role("row").filter(has_text="Cy").count() >= 1
+    page.wait_for_timeout(300)
+    shoot(page, "log")
+
+
+def test_a_file_that_is_no_log_is_explained(visit):
+    page = visit("log")
+    content = b"a,b\n1,2\n"
+    page.locator("input[type=file]").set_input_files(
+        {"name": "odd name;.csv", "mimeType": "text/csv", "buffer": content}
+    )
+    page.get_by_role("heading", name="uploads/odd name_.csv").wait_for()
+    page.locator(".error").filter(has_text="expected").first.wait_for()
+    assert page.get_by_role("button", name="Learn from this log").is_disabled()
+
+
+@pytest.fixture
+def runs(studio):
+    for step in (0.1, 0.2):
+        with Run.start(studio.folder.root / f"kept/step-{step}", {"step": step}) as run:
+            if not run.finished:
+                arrays = {"rounds": [1, 10, 100], "gap": [1.0, step, step / 10]}
+                run.finish(Record("play", run.config, {"gap": step / 10}, arrays))
+    with Run.start(studio.folder.root / "kept/live", {"rounds": 100}) as run:
+        if not run.metrics():
+            run.log(1, gap=0.5)
+        yield run
+
+
+def test_runs(runs, visit, shoot):
+    page = visit("runs")
+    for name in ("kept/step-0.1", "kept/step-0.2", "kept/live"):
+        page.get_by_label(f"Show {name}").check()
+    page.get_by_role("button", name="step-0.2", exact=True).wait_for()
+    runs.log(50, gap=0.25)  # of a run that goes on
+    page.get_by_text("unfinished, at step 50").wait_for()
+    page.locator("figure svg").first.hover()
+    page.locator(".readout").filter(has_text="live: ").wait_for()
+    shoot(page, "runs")
+    with page.context.expect_page() as opened:
+        page.get_by_role("link", name="Open the full report").click()
+    report = opened.value
+    report.get_by_role("heading", name="3 runs compared").wait_for()
+    page.reload()
+    page.get_by_role("button", name="step-0.2", exact=True).wait_for()
+    assert len(state(page)["runs"]) >= 3
+
+
+def test_a_run_of_a_program_is_not_resumed(runs, studio, visit):
+    page = visit("runs", allow="400")
+    error = page.evaluate(
+        """async () => (await (await fetch("/call/runs/resume", {method: "POST",
+        headers: {"Content-Type": "application/json"},
+        body: JSON.stringify({run: "kept/live"})})).json()).error"""
+    )
+    assert "give its command again" in error
+
+
+def test_rooms_fit_narrow_and_wide_windows(visit):
+    for width in (400, 2000):
+        page = visit("", width=width, scheme="dark")
+        for name in ("Log", "City", "Runs", "Matrix"):
+            page.get_by_role("link", name=name, exact=True).click()
+            page.get_by_role("heading", name=name, exact=True).wait_for()
+            page.wait_for_timeout(150)
+            assert page.evaluate("() => document.documentElement.scrollWidth") <= width
