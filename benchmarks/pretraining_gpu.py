@@ -27,7 +27,7 @@ from equipoise.core.streams import game_words
 from equipoise.dynamics.loop import remember, seat
 from equipoise.incontext._contexts import as_tables, take
 from equipoise.incontext._model import MLP, Attention
-from equipoise.incontext._step import run_cycle
+from equipoise.incontext._step import make_optimiser, run_cycle
 from equipoise.incontext._train import prepare
 
 
@@ -64,12 +64,13 @@ def timed(call, seconds):
 def learn(trainer, learned, tables, context, labels, steps):
     """Some steps on the same data: gradients and the optimiser alone."""
     arrays, static = eqx.partition(learned, eqx.is_array)
+    optimiser = make_optimiser(trainer.config, trainer.total)
 
     def one(arrays, _):
         learned = eqx.combine(arrays, static)
         _, _, gradient = trainer._gradient(learned.models, tables, context, labels)
         weights = eqx.filter(learned.models, eqx.is_inexact_array)
-        change, memory = trainer.optimiser.update(gradient, learned.optimiser, weights)
+        change, memory = optimiser.update(gradient, learned.optimiser, weights)
         after = type(learned)(eqx.apply_updates(learned.models, change), memory)
         return eqx.filter(after, eqx.is_array), None
 
@@ -85,9 +86,10 @@ def data_of(trainer, models, key):
     return tables.some(index), take(context, index), labels
 
 
-def training(name, config, limit, seconds):
+def training(name, config, limit, seconds, family=None):
     """Two lines: steps alone, and cycles with their play."""
-    trainer, _ = prepare(eq.games.families.uniform(3), config, jax.random.key(0))
+    family = eq.games.families.uniform(3) if family is None else family
+    trainer, _ = prepare(family, config, jax.random.key(0))
     length = trainer.players.tokens.length(config.rounds)
     each = operations_per_token(trainer.players, length)
     learned = trainer.start()
@@ -105,7 +107,7 @@ def training(name, config, limit, seconds):
         return metrics
 
     first, best = timed(cycle, seconds)
-    tokens = config.play_ahead * config.batch * 2 * length
+    tokens = config.cycle * config.batch * 2 * length
     report(f"{name}, with play", tokens, best, first, each, limit)
 
 
@@ -160,6 +162,9 @@ def main():
     large = make.large(rounds=256, held_out=4)
     training("paper's preset, 1,024 games a step", paper, options.limit, options.seconds)
     training("large, 512 games a step", large, options.limit, options.seconds)
+    anybody = make.preset("any", stages=(), held_out=4, reuse=2)
+    mixture = eq.games.families.mixture(6, fewest=2)
+    training("any, 512 games a step", anybody, options.limit, options.seconds, mixture)
     play("paper's size", make(rounds=256), 2048, 256, options.seconds)
     play("large", large, 2048, 256, options.seconds)
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from aggregative.crowd_games import crowd, roads
+from soak.crowds import main
 
 import equipoise as eq
 from equipoise.aggregative._cells import stage_of
@@ -51,6 +52,11 @@ def test_choices_against_enumeration(counts, seed):
         prices = eq.solve(game, objective="welfare", tolerance=tolerance).stats
         assert prices["optimum"] == pytest.approx(mean.max(), abs=2e-3)
         assert prices["worst_equilibrium"] <= prices["best_equilibrium"] <= prices["optimum"]
+
+
+def test_random_crowds_against_all_profiles():
+    """The first few of `make soak PARTS=crowds`."""
+    assert main(4)["failures"] == []
 
 
 def test_a_function_of_the_user_chooses():

@@ -65,8 +65,8 @@ def test_what_is_to_come_cancels_from_best_replies(rng):
         np.testing.assert_array_equal(near_best(rewards, slack), near_best(rewards + ahead, slack))
 
 
-def brute_force(game, welfare):
-    """The best welfare of a policy that is a Nash equilibrium of every stage, from state 0."""
+def brute_force(game, welfare, *, nash=True):
+    """The best welfare of a policy that is a Nash equilibrium of every stage, or of any policy."""
     n, (m,), states = game.agents, game.actions, game.states
     ahead_value, ahead_welfare = np.zeros((states, n)), np.zeros(states)
     for h in reversed(range(game.horizon)):
@@ -76,7 +76,7 @@ def brute_force(game, welfare):
                 played = np.array(profile)
                 x = game.scale * game.influence[np.arange(n), played].sum(0)
                 rewards = game.rewards(h, s, x)[np.arange(n), played]
-                if not stage_nash(game, h, s, played, rewards):
+                if nash and not stage_nash(game, h, s, played, rewards):
                     continue
                 chances = game.transitions(h, s, x)
                 worth = welfare[np.arange(n), played].mean() + chances @ ahead_welfare
@@ -114,6 +114,40 @@ def test_no_policy_of_stage_equilibria_is_better(seed):
         game, objective="welfare", welfare=welfare, spacing=side, slack="lemma", sense="min"
     )
     assert (found.stats["welfare"] >= least.stats["welfare"] - 1e-12).all()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_optimum_and_prices_against_all_policies(seed):
+    game = city(4, states=2, horizon=2, actions=2, seed=seed)
+    welfare = 1.0 + np.random.default_rng(seed).random((4, 2))
+    best = eq.solve(game, objective="welfare", welfare=welfare, tolerance=1e-9)
+    optimum = eq.solve(game, concept="optimum", objective="welfare", welfare=welfare)
+    known, most = brute_force(game, welfare), brute_force(game, welfare, nash=False)
+    assert optimum.status.ok
+    np.testing.assert_allclose(optimum.stats["objective"], most, atol=1e-9)
+    np.testing.assert_allclose(optimum.stats["best_possible"], most, atol=1e-9)
+    assert (best.stats["best_possible"] >= known - 1e-9).all()
+    assert (best.stats["objective"] <= best.stats["best_possible"] + 1e-9).all()
+    assert (best.stats["objective"] <= most + 1e-9).all()
+    anarchy, stability = (optimum.stats[f"price_of_{n}"] for n in ("anarchy", "stability"))
+    np.testing.assert_allclose(optimum.stats["optimum"], most, atol=1e-9)
+    np.testing.assert_allclose(stability, most / optimum.stats["best_equilibrium"], atol=1e-9)
+    assert (anarchy >= stability - 1e-12).all()
+    with pytest.raises(ValueError, match="objective: expected"):
+        eq.solve(game, concept="optimum", objective="loss", loss=welfare)
+    with pytest.raises(ValueError, match="method: expected 'backward'"):
+        eq.solve(game, concept="optimum", method="state-wise")
+
+
+def test_bounds_hold_where_profiles_are_too_many_to_list():
+    """Three hundred agents: what is proven of the optimum is above anything that is found."""
+    game = city(3, states=2, horizon=2, actions=2, seed=5, counts=[100, 120, 80])
+    best, optimum = (eq.solve(game, concept=c, objective="welfare") for c in ("nash", "optimum"))
+    assert (optimum.stats["best_possible"] >= optimum.stats["objective"] - 1e-9).all()
+    assert (optimum.stats["objective"] >= best.stats["objective"] - 1e-6).all()
+    assert (best.stats["best_possible"] >= best.stats["objective"] - 1e-9).all()
+    stats = optimum.stats
+    assert (stats["worst_equilibrium"] <= stats["best_equilibrium"] + 1e-9).all()
 
 
 def test_looking_ahead_pays():

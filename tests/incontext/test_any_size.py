@@ -13,7 +13,8 @@ from equipoise.dynamics.loop import seat
 from equipoise.games import families
 from equipoise.incontext import _contexts
 from equipoise.incontext._adaptive import AdaptiveTokens
-from equipoise.incontext._step import draw_variety, play_varied
+from equipoise.incontext._step import draw_variety, play_varied, run_cycle
+from equipoise.incontext._train import prepare
 
 SIZES = {"tokens": "adaptive", "rounds": 6, "layers": 1, "width": 16, "hidden": 16, "heads": 2}
 
@@ -138,9 +139,26 @@ class TestTrainingPlay:
         players, _, variety, found = varied
         shown = jnp.broadcast_to(variety.shown, variety.counts.shape)
         context = _contexts.Context.of(found, variety.counts, shown)
+        context = _contexts.note_down(players.tokens, context)
         models = jax.tree.map(lambda a: a[0], players.models)
         x, y = _contexts.policies_after(players, models, context)
         np.testing.assert_allclose(np.stack([x, y])[:, :, :-1], context.held, atol=2e-5)
+
+    def test_relative_losses_are_logarithms_of_mean_gaps(self, varied):
+        """Of each noise, and of small and large games, in every round."""
+        players, tables, variety, found = varied
+        shown = jnp.broadcast_to(variety.shown, variety.counts.shape)
+        groups = np.asarray(variety.groups)
+        assert len(np.unique(groups)) > 2
+        context = _contexts.Context.of(found, variety.counts, shown, variety.groups)
+        context = _contexts.note_down(players.tokens, context)
+        models = jax.tree.map(lambda a: a[0], players.models)
+        gaps = np.asarray(
+            _contexts.gaps(tables, *_contexts.policies_after(players, models, context))
+        )
+        means = [np.log(gaps[groups == g].mean(0) + 0.01).mean() for g in groups]
+        loss = float(_contexts.gap_loss(players, models, tables, context))
+        assert loss == pytest.approx(np.mean(means), abs=1e-4)
 
     def test_dominated_actions_change_no_gap(self, varied):
         _, tables, variety, found = varied
@@ -203,6 +221,20 @@ class TestFamily:
         assert eq.solve(games).policy[0].std(-1).mean() < 0.1  # near uniform, which is no accident
         uniform = families.uniform(3).sample(200, key=0)
         assert eq.solve(uniform).policy[0].std(-1).mean() > 0.3
+
+
+def test_each_game_is_learned_from_so_many_times():
+    family, sizes = families.mixture(3, fewest=2), SIZES | {"rounds": 4}
+    more = {"batch": 2, "play_ahead": 2, "held_out": 4, "warmup": 0, "relative": True}
+    config = eq.incontext.Config(**sizes, **more, steps=5, reuse=2)
+    assert (config.cycle, config.total_steps) == (4, 8)
+    trainer, _ = prepare(family, config, jax.random.key(0))
+    _, metrics = run_cycle(trainer, trainer.start(), jax.random.key(1))
+    (losses,) = np.asarray(metrics["loss"])
+    assert losses.shape == (4,)
+    # The same games again, with other weights.
+    assert np.abs(losses[2:] - losses[:2]).max() < 0.1
+    assert (losses[2:] != losses[:2]).all()
 
 
 def test_stages_are_part_of_the_run(tmp_path, monkeypatch):

@@ -107,7 +107,8 @@ def test_the_fallback_goes_on_where_the_player_stops(games):
     alone = eq.dynamics.play(games, omd, omd, rounds=8192, key=6, record=[128, 8192])
     handed, soon, late = trace.curve.mean(1)
     assert handed < 0.6 * alone.curve.mean(1)[0]  # the player is ahead while it is on duty
-    assert late < 0.5 * soon
+    assert soon < 1.3 * handed  # what the player reached is not undone by large steps
+    assert late < 0.85 * soon
     assert late < alone.curve.mean(1)[1] + 0.01
     assert (trace.regret[-1] < guarded.regret_bound(8192, 3)).all()
 

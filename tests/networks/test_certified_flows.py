@@ -197,6 +197,29 @@ class TestDrivers:
         solution = eq.solve(game)
         assert self.gains_by_hand(game, solution.policy).max() <= 1e-12
 
+    def test_costs_that_are_a_function(self):
+        """The formula as a function leads to an equilibrium too, and the exact gains agree."""
+        game = eq.networks.whole_drivers(city(trips=2000.0))
+        own = game.replace(cost=lambda v: game.times(v), derivative=lambda v: game.slopes(v))
+        solution = eq.solve(own)
+        assert solution.status.ok
+        assert solution.certificate.max_gain == 0.0
+        assert eq.certify(game, solution.policy).max_gain == 0.0
+        assert solution.stats["moves"] > 0
+        expected = eq.solve(game).stats["total_cost"]
+        assert solution.stats["total_cost"] == pytest.approx(expected, rel=1e-3)
+
+    def test_a_function_with_steps(self):
+        """A road that is free for two cars, and one that costs 1 for everybody."""
+        game = eq.NetworkGame(
+            [0, 0], [1, 1], [0], [1], [5.0], atomic=True,
+            cost=lambda v: np.array([np.where(v[0] <= 2, 0.0, 2.0 + 1e-3 * v[0]), 1.0]),
+        )  # fmt: skip
+        solution = eq.solve(game)
+        assert solution.status.ok
+        assert solution.policy.flows.tolist() == [2, 3]
+        assert solution.stats["rounds"] > 0  # though no divided equilibrium was found
+
     def test_pigou_with_whole_drivers(self):
         """Costs 10 and v with 12 drivers: 9 or 10 on the second, which nobody leaves."""
         game = eq.NetworkGame(

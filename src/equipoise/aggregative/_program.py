@@ -12,6 +12,7 @@ free, in the end all of them.
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from scipy import sparse
@@ -150,12 +151,12 @@ def solve_dual(program: Program) -> Vertex | None:
         solved = solve_general(program)
         return None if solved is None else solved[0]
     dual = Dual(program)
-    weights = np.where(program.allowed, program.weights, np.nan)
+    lowest = np.where(dual.weights > -np.inf, dual.weights, np.inf).min(0)
     # No mixed actions are worth less than this: a dual value below it proves infeasibility.
-    floor = float(dual.counts @ np.nanmin(weights, 1))
-    spread = np.nanmax(weights) - np.nanmin(weights)
-    ranges = np.ptp(program.influence, axis=1)
-    size = 4.0 * (spread or 1.0) / np.maximum(ranges.mean(0), 1e-300)
+    floor = float(dual.counts @ lowest)
+    spread = dual.weights.max() - lowest.min()
+    ranges = np.ptp(dual.influence, axis=1)
+    size = 4.0 * (spread or 1.0) / np.maximum(ranges.mean(1), 1e-300)
     rounding = 1e-12 * (1.0 + abs(floor))
     prices = np.zeros(program.dimensions)
     for _ in range(8):
@@ -181,44 +182,57 @@ def _by_centres(dual: Dual, size: np.ndarray, floor: float) -> tuple[np.ndarray,
 
     Centres of gravity: each slope cuts the polygon that holds the minimum through its centre.
     """
-    polygon = np.array([[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]]) * size
+    # Near enough for all but some ten types to have one best action by a margin.
+    near = max(1.0 / len(dual.counts), 1e-7)
+    (a, b), (reach_a, reach_b) = size.tolist(), (near * size).tolist()
+    polygon = [(-a, -b), (a, -b), (a, b), (-a, b)]
     best, prices = np.inf, np.zeros(2)
     for _ in range(60):
-        centre = _centroid(polygon)
+        centre = np.array(_centroid(polygon))
         value, slope = dual.at(centre)
         if value < best:
             best, prices = value, centre
         if best < floor or not slope.any():
             break
         # Where the minimum is lies below this line: a cut through the centre or deeper.
-        polygon = _clip(polygon, slope, float(slope @ centre) + best - value)
-        if len(polygon) < 3 or (np.ptp(polygon, axis=0) < 1e-7 * size).all():
+        polygon = _clip(polygon, slope.tolist(), float(slope @ centre) + best - value)
+        if len(polygon) < 3:
+            break
+        across, along = zip(*polygon, strict=True)
+        if max(across) - min(across) < reach_a and max(along) - min(along) < reach_b:
             break
     return prices, best
 
 
-def _centroid(polygon: np.ndarray) -> np.ndarray:
-    base = polygon[0]
-    a, b = polygon[1:-1] - base, polygon[2:] - base
-    areas = a[:, 0] * b[:, 1] - a[:, 1] * b[:, 0]
-    total = areas.sum()
+# A polygon has few corners: plain floats are several times as quick as arrays.
+_Polygon = list[tuple[float, float]]
+
+
+def _centroid(polygon: _Polygon) -> tuple[float, float]:
+    (x, y), *others = polygon
+    total = across = along = 0.0
+    for (a, b), (c, d) in pairwise((a - x, b - y) for a, b in others):
+        area = a * d - b * c
+        total += area
+        across += area * (a + c)
+        along += area * (b + d)
     if total == 0.0:
-        return polygon.mean(0)
-    return base + (areas @ (a + b)) / (3.0 * total)
+        count = len(polygon)
+        return sum(a for a, _ in polygon) / count, sum(b for _, b in polygon) / count
+    return x + across / (3.0 * total), y + along / (3.0 * total)
 
 
-def _clip(polygon: np.ndarray, normal: np.ndarray, level: float) -> np.ndarray:
+def _clip(polygon: _Polygon, normal: list[float], level: float) -> _Polygon:
     """The part of a polygon where `normal . y <= level`."""
-    height = polygon @ normal - level
-    after, height_after = np.roll(polygon, -1, 0), np.roll(height, -1)
+    corners = [(a, b, normal[0] * a + normal[1] * b - level) for a, b in polygon]
     points = []
-    for i, inside in enumerate(height <= 0):
-        if inside:
-            points.append(polygon[i])
-        if (height[i] < 0 < height_after[i]) or (height_after[i] < 0 < height[i]):
-            share = height[i] / (height[i] - height_after[i])
-            points.append(polygon[i] + share * (after[i] - polygon[i]))
-    return np.array(points) if points else np.zeros((0, 2))
+    for (a, b, height), (c, d, after) in pairwise([*corners, corners[0]]):
+        if height <= 0:
+            points.append((a, b))
+        if height < 0 < after or after < 0 < height:
+            share = height / (height - after)
+            points.append((a + share * (c - a), b + share * (d - b)))
+    return points
 
 
 def _by_planes(dual: Dual, size: np.ndarray, floor: float) -> tuple[np.ndarray, float]:

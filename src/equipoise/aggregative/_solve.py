@@ -86,11 +86,14 @@ def solve_aggregative(
       worst instead of the best. `stats["best_possible"]` is what no equilibrium exceeds, and
       `stats["price_of_anarchy"]` and `stats["price_of_stability"]` compare with the social optimum.
       In a Markov game: "regret", "welfare" or "loss", whose arrays may depend on step and state,
-      (horizon, states, agents or types, actions).
+      (horizon, states, agents or types, actions). `stats["best_possible"]` then has one entry for
+      each state that the game may begin in, and bounds policies that are equilibria of the rewards
+      in every step and state.
     - `method`, for Markov games alone: "backward" (Algorithm 2, the default) or "state-wise"
       (Algorithm 1). The two differ in the welfare that they reach.
     - `concept="optimum"`: the social optimum, which need not be an equilibrium. It is solved if it
-      is proven to be within the tolerance of the best. Not for Markov games.
+      is proven to be within the tolerance of the best. In Markov games by welfare, with the
+      method "backward"; the prices come with it.
     - `time_limit`: seconds after which the best profile so far is returned. `progress` is told
       about long searches. `stats["method"]` says which method answered.
     - `potential`: whether the game has a potential, so that best replies must end; found out from
@@ -115,15 +118,18 @@ def solve_aggregative(
     if isinstance(game, AggregativeMarkovGame):
         method = "backward" if method is None else method
         check_choice("method", method, "backward", "state-wise")
-        check_choice("concept", concept, "nash")
+        if concept == "optimum":
+            check_choice("objective", objective, "regret", "welfare")
+            check_choice("method", method, "backward")
         if objective not in ("regret", "welfare", "loss"):
             raise InputError("objective", "'regret', 'welfare' or 'loss'", repr(objective))
     elif method is not None:
         raise InputError("method", "none for a game without states", repr(method))
     worth = as_worth(game, objective, welfare, loss)
     given = (spacing, epsilon, slack, rounding, key)
+    free, loss_sought = concept == "optimum", objective == "loss"
     options = replace(
-        _options(game, objective, sense, *given), potential=potential, free=concept == "optimum"
+        _options(game, objective, sense, *given), potential=potential, free=free, loss=loss_sought
     )
     if options.free and objective not in ("regret", "welfare", "egalitarian"):
         raise InputError("objective", "'welfare' or 'egalitarian' of an optimum", repr(objective))
@@ -193,12 +199,20 @@ def _solve(
         **{k: sum(getattr(p, k) for p in plans) for k in ("cells", "feasible", "programs")},
         "estimate_seconds": float(np.nansum([p.estimate for p in plans])),
     }
-    if single and not options.as_paper and (options.objective != "regret" or options.free):
-        stats |= {"objective": plans[0].objective, "best_possible": plans[0].promise}
-        if callable(options.objective) or options.objective == "welfare":
-            stats |= prices(planner.stage, options, plans[0])
-    stats |= {"plan_seconds": planned - started, "seconds": time.perf_counter() - started}
+    chosen = not options.as_paper and (options.objective != "regret" or options.free)
+    chosen = chosen and (single or backward)
+    if chosen:
+        plan = plans[0]
+        found = plan.objective if single else planner.welfare[0]
+        stats |= {"objective": found}
+        stats |= {"best_possible": plan.promise if single else planner.possible[0]}
     status = make_status(game, certificate, tolerance, options, stats)
+    mean = options.objective == "welfare" and not options.loss
+    if chosen and single and (mean or callable(options.objective)):
+        stats |= prices(planner.stage, options, plans[0])
+    elif chosen and not single and options.free:
+        stats |= _markov_prices(planner)
+    stats |= {"plan_seconds": planned - started, "seconds": time.perf_counter() - started}
     return Solution(policy, value, certificate, status, float(tolerance), stats)
 
 
@@ -234,6 +248,25 @@ def prices(stage: Stage, options: Options, plan: Plan) -> dict[str, Any]:
     }
 
 
+def _markov_prices(planner: "Planner") -> dict[str, Any]:
+    """The same beside the optimum of a Markov game, from each state that it may begin in."""
+    given, found = planner.options, {"optimum": planner.welfare[0]}
+    for name, maximise in (("best", True), ("worst", False)):
+        options = replace(given, objective="welfare", maximise=maximise, free=False, progress=None)
+        other = Planner(planner.game, planner.worth, options, True, planner.tolerance)
+        met = max(plan.gain for plan in other.plans) <= other.options.tolerance
+        found[name] = other.welfare[0] if met else np.full(len(other.welfare[0]), np.nan)
+    best = np.fmax(found["optimum"], found["best"])
+    each = np.vectorize(price, otypes=[float])
+    return {
+        "optimum": best,
+        "best_equilibrium": found["best"],
+        "worst_equilibrium": found["worst"],
+        "price_of_anarchy": each(best, found["worst"]),
+        "price_of_stability": each(best, found["best"]),
+    }
+
+
 def price(optimum: float, welfare: float) -> float:
     """How many times as good the optimum is, or how many times as costly the welfare.
 
@@ -257,10 +290,12 @@ def make_status(
     gain, upper = float(certificate.max_gain), float(certificate.max_upper)
     bound, relaxed = stats["bound"], stats["relaxed"]
     if options.free:
-        off = abs(stats["best_possible"] - stats["objective"])
+        off = float(np.abs(stats["best_possible"] - stats["objective"]).max())
         solved = off <= tolerance
-        known = f"no profile has more than {stats['best_possible']:.6g}"
-        message = [f"the optimum found is {stats['objective']:.6g}, and {known}"]
+        message = [f"no policy is better than the optimum found by more than {off:.3g}"]
+        if np.ndim(stats["objective"]) == 0:
+            known = f"no profile has more than {stats['best_possible']:.6g}"
+            message = [f"the optimum found is {stats['objective']:.6g}, and {known}"]
         message.append(f"as a policy of agents who choose, it leaves a gain of {gain:.3g}")
         outcome = Outcome.SOLVED if solved else Outcome.INEXACT
         return Status(outcome, "; ".join(message), np.asarray(solved))
@@ -294,9 +329,12 @@ def make_status(
 def _not_found(options: Options, stats: dict[str, Any], solved: bool) -> str:
     """What is proven about equilibria that were not found."""
     possible, more = stats["best_possible"], "above" if options.maximise else "below"
-    if not np.isfinite(possible):
+    if not np.isfinite(possible).all():
         return "nothing is proven about equilibria that were not found"
     name = options.objective if isinstance(options.objective, str) else "objective"
+    if np.ndim(possible):
+        off = float(np.abs(possible - stats["objective"]).max())
+        return f"no equilibrium has a {name} more than {off:.3g} {more} this one's from any state"
     here = f" ({stats['objective']:.6g} here)" if solved else ""
     return f"no equilibrium has a {name} {more} {possible:.6g}{here}"
 
@@ -322,6 +360,8 @@ class Planner:
         self.aggregate = np.zeros((*shape, game.dimensions))
         #: (horizon + 1, states): value to the mean agent, and mean welfare, from each step on.
         self.value, self.welfare = np.zeros((2, horizon + 1, states))
+        #: (horizon + 1, states): what the welfare of no equilibrium exceeds, from each step on.
+        self.possible = np.zeros((horizon + 1, states))
         #: (horizon, states): bounds on gains, and ranges of rewards at some reachable aggregates.
         self.bounds, self.ranges = np.zeros((2, *shape))
         for h, s in np.ndindex(*shape):
@@ -334,7 +374,7 @@ class Planner:
         own = tolerance if places == [()] else 0.5 * tolerance / horizon
         if places != [()]:  # lemma A promises no less of so many agents
             own = max(own, game.lipschitz * (game.dimensions + 1) * game.delta)
-        programs = options.programs if len(places) == 1 else _STAGE
+        programs = options.programs if len(places) == 1 else min(options.programs, _STAGE)
         self.options = replace(options, tolerance=own, programs=programs)
         if len(places) > 1:
             self.options = replace(self.options, polish=_POLISH)
@@ -371,6 +411,10 @@ class Planner:
         self.welfare[h, s] = self.value[h, s] if self.worth is None else mean_worth(stage, plan)
         if place:
             chances = game.transitions(h, s, plan.aggregate)
+            # The stage's bound takes for what is ahead what was found, which may fall short.
+            short = self.possible[h + 1] - self.welfare[h + 1]
+            most = short.max() if options.maximise else short.min()
+            self.possible[h, s] = plan.promise + most
             self.value[h, s] += chances @ self.value[h + 1]
             self.welfare[h, s] += chances @ self.welfare[h + 1]
         nothing = np.zeros((0, 0))  # a million agents need not be kept twice

@@ -59,6 +59,8 @@ class Options:
     potential: bool | None = None
     #: Whether any profile will do: the social optimum.
     free: bool = False
+    #: Whether the welfare that is sought is a loss, which prices do not compare.
+    loss: bool = False
     #: Programs of cells that a choice among equilibria may take.
     programs: int = 240
     #: Evaluations of gains to make a plan that meets the tolerance more exact.

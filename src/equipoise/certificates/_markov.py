@@ -59,7 +59,7 @@ def _compiled_gains(
         return None
     if x.shape != (*batch, states, rows) or y.shape != (*batch, states, columns):
         return None
-    games, seconds = math.prod(batch), 1e-9 * states * rows * columns * states
+    games, seconds = math.prod(batch), (5e-7 + 1e-9 * rows * columns * states) * states
     kernel, _ = kernels.choose("markov_gains", games * seconds)
     if kernel is None:
         return None

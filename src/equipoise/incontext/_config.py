@@ -16,6 +16,7 @@ MEANINGFUL: dict[str, tuple[str, tuple[str, ...]]] = {
     "expert": ("loss", ("expert",)),
     "exploration": ("contexts", ("on-policy", "mixed")),
     "watched": ("tokens", ("adaptive",)),
+    "relative": ("tokens", ("adaptive",)),
 }
 #: Settings that a stage of training may change.
 STAGED = ("steps", "rounds", "batch", "learning_rate", "noise", "watched", "largest", "exploration")
@@ -91,6 +92,9 @@ class Config:
     #: Loss: the mean duality gap of the two players' policies over rounds ("exploitability"), or
     #: the cross-entropy to an expert's policies, as in the paper ("expert").
     loss: Literal["exploitability", "expert"] = "exploitability"
+    #: Whether rounds, sizes and noises with small gaps count as much as those with large ones: the
+    #: loss is then the mean logarithm of their mean gaps. Only with tokens "adaptive".
+    relative: bool = False
     #: Expert to imitate: the equilibrium, samples of it, or mirror descent on the same history.
     #: Only with loss "expert".
     expert: Literal["nash", "nash-samples", "omd"] = "nash"
@@ -115,13 +119,16 @@ class Config:
     largest: int | None = None
 
     # -- training
-    #: Number of updates of the weights, rounded up to a multiple of play_ahead.
+    #: Number of updates of the weights, rounded up to a multiple of play_ahead times reuse.
     steps: int = 2000
     #: Number of games in a step; each gives two sequences.
     batch: int = 64
     #: Number of batches that are played at once, before as many updates: the play that a step
     #: learns from is at most play_ahead - 1 steps old.
     play_ahead: int = 4
+    #: Number of updates that learn from each game played. More of them need less play for a step,
+    #: and learn from play that is older: at most play_ahead * reuse - 1 steps.
+    reuse: int = 1
     #: Number of sequences in memory at once; gradients are summed. None takes all on an
     #: accelerator, and what fits the cache on a CPU.
     micro_batch: int | None = None
@@ -223,9 +230,14 @@ class Config:
         return (first, *(replace(first, **_parsed(stage)) for stage in self.stages))
 
     @property
+    def cycle(self) -> int:
+        """Number of updates that are made from what is played at once."""
+        return self.play_ahead * self.reuse
+
+    @property
     def total_steps(self) -> int:
-        """Updates of all stages, each rounded up to a multiple of play_ahead."""
-        return sum(-(-stage.steps // self.play_ahead) * self.play_ahead for stage in self.staged())
+        """Updates of all stages, each rounded up to whole cycles."""
+        return sum(-(-stage.steps // self.cycle) * self.cycle for stage in self.staged())
 
     @classmethod
     def paper(cls, rounds: int = 256, **changes: Any) -> "Config":

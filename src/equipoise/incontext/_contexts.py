@@ -5,6 +5,7 @@ to be differentiated. By the envelope theorem, the gradient of the value of a be
 at the responding policy held fixed.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -30,6 +31,20 @@ from equipoise.solvers import solve
 #: Learners are updated for at least so many games at once: XLA on a CPU has been seen to compile
 #: their steps wrongly for fewer, and `equipoise.dynamics` keeps to the same.
 SMALLEST = 16
+#: Added to mean gaps before their logarithms are taken.
+GAP_FLOOR = 0.01
+#: Groups of games: three noises, of small games and of large ones.
+GROUPS = 6
+
+
+class Written(eqx.Module):
+    """The tokens of players of any size, and what is needed to read policies from their outputs."""
+
+    tokens: Float[Array, "2 batch length features"]
+    #: Which output is that of an action, at the end of the context.
+    slots: Int[Array, "2 batch actions"]
+    #: Which actions had been played before each round.
+    seen: Array
 
 
 class Context(eqx.Module):
@@ -47,9 +62,14 @@ class Context(eqx.Module):
     held: Float[Array, "2 batch rounds actions"] | None = None
     counts: Int[Array, "2 batch 1"] | None = None
     shown: Array | None = None
+    #: Groups of games whose gaps are averaged before their logarithm is taken.
+    groups: Int[Array, "batch 1"] | None = None
+    written: Written | None = None
 
     @staticmethod
-    def of(found: Remembered, counts: Any = None, shown: Any = None) -> "Context":
+    def of(
+        found: Remembered, counts: Any = None, shown: Any = None, groups: Any = None
+    ) -> "Context":
         """What play leaves in the players' books; counts and shown are (2, games)."""
         events, reward = found.events, found.events.reward.T
         states = None
@@ -63,6 +83,7 @@ class Context(eqx.Module):
             None if counts is None else _padded(events.held or events.played),
             None if counts is None else counts[..., None],
             None if shown is None else shown[..., None],
+            None if groups is None else groups[:, None],
         )
 
     @staticmethod
@@ -300,6 +321,16 @@ def write(tokens: PlainTokens, context: Context) -> Float[Array, "2 batch length
     return seats(context.actions, context.rewards, states)
 
 
+def note_down(tokens: AdaptiveTokens, context: Context) -> Context:
+    """A context of players of any size with the tokens that they wrote in it."""
+    if context.held is None or context.counts is None or context.shown is None:
+        raise InputError("players", "players of games of one size", "players of any size")
+    books = (context.actions, context.rewards, context.held, context.actions[::-1])
+    history = jax.vmap(jax.vmap(tokens.history))
+    written = history(*books, context.counts[..., 0], context.shown[..., 0])
+    return replace(context, written=Written(*jax.lax.stop_gradient(written)))
+
+
 def _outputs(models: Transformer, tokens: Tokens, written: Array, rounds: int) -> Array:
     """(2, batch, rounds + 1, outputs): of the models at the last token before each round."""
     rows = written.reshape(models.embed.shape[0], -1, *written.shape[2:])
@@ -337,17 +368,18 @@ def gaps(tables: Tables, x: Array, y: Array) -> Float[Array, "batch records"]:
 
 
 def policies_after(players: Players, models: Transformer, context: Context) -> tuple[Array, Array]:
-    """Policies of both seats before every round of a context, and after the last."""
+    """Policies of both seats before every round of a context, and after the last.
+
+    Players of any size need a context that they noted down.
+    """
     rounds, tokens = context.actions.shape[2], players.tokens
     if isinstance(tokens, AdaptiveTokens):
-        if context.held is None or context.counts is None or context.shown is None:
-            raise InputError("players", "players of games of one size", "players of any size")
-        counts, shown = context.counts[..., 0], context.shown[..., 0]
-        books = (context.actions, context.rewards, context.held, context.actions[::-1])
-        each = jax.vmap(jax.vmap(tokens.history))
-        written, slots, seen = jax.lax.stop_gradient(each(*books, counts, shown))
-        out = _outputs(models, tokens, written, rounds)
-        x, y = jax.vmap(jax.vmap(tokens.read))(out, slots, seen, counts)
+        written = context.written
+        if written is None or context.counts is None:
+            raise InputError("context", "one with the tokens of players of any size", "none")
+        out = _outputs(models, tokens, written.tokens, rounds)
+        read = jax.vmap(jax.vmap(tokens.read))
+        x, y = read(out, written.slots, written.seen, context.counts[..., 0])
         return x, y
     out = _outputs(models, tokens, write(tokens, context), rounds)
     most = max(players.actions)
@@ -359,9 +391,17 @@ def policies_after(players: Players, models: Transformer, context: Context) -> t
 
 
 def gap_loss(players: Players, models: Transformer, tables: Tables, context: Context) -> Array:
-    """The mean duality gap of the two players' policies, over games and rounds."""
-    x, y = policies_after(players, models, context)
-    return gaps(tables, x, y).mean()
+    """The mean duality gap of the two players' policies, over games and rounds.
+
+    With groups, the mean logarithm of the mean gap of each group in each round.
+    """
+    found = gaps(tables, *policies_after(players, models, context))
+    if context.groups is None:
+        return found.mean()
+    member = jax.nn.one_hot(context.groups[:, 0], GROUPS)
+    games = member.sum(0)
+    means = jnp.matmul(member.T, found, precision="highest") / jnp.maximum(games, 1.0)[:, None]
+    return (games / games.sum()) @ jnp.log(jnp.maximum(means, 0.0) + GAP_FLOOR).mean(1)
 
 
 def imitation_loss(

@@ -20,7 +20,7 @@ STEM = "players"
 WEIGHTS, DESCRIPTION, CARD = f"{STEM}.safetensors", f"{STEM}.json", "MODEL_CARD.md"
 
 #: Settings of training that descriptions of earlier players lack.
-_LATER = {"optimiser", "noise", "watched", "largest", "stages"}
+_LATER = {"optimiser", "noise", "watched", "largest", "stages", "relative", "reuse"}
 
 #: Where the players that come with the package are.
 SHIPPED = Path(__file__).parent / "shipped"

@@ -10,8 +10,9 @@ where they would have earned more. This bounds the regret against any opponent; 
 `Guarded.regret_bound`.
 
 **A relay.** The player is on duty for as long as it was trained, then the fallback takes over. It
-begins with the player's mean policy of the last quarter of its rounds. In a game in which the net
-has more weight than the player it takes over earlier, from scratch.
+begins with the player's mean policy of the last quarter of its rounds, and with the steps of a much
+later round: large steps would undo what the player reached. In a game in which the net has more
+weight than the player it takes over earlier, from scratch.
 
 What differs from print: weights have a prior, the rates fall with the round so that the horizon
 need not be known, and both begin anew when the fallback takes over.
@@ -39,6 +40,10 @@ from equipoise.dynamics import (
     explored_share,
 )
 from equipoise.incontext._players import Player, Players, check_one_pair
+
+#: A fallback that is given a policy goes on with the steps of a round that is so many times that of
+#: the relay: mirror descent needs about as many rounds for a policy as good.
+HEAD_START = 16
 
 
 class GuardState(eqx.Module):
@@ -119,7 +124,9 @@ class GuardedPlayer(ContextLearner):
         quarter = (t > 0.75 * self.rounds) & (t <= self.rounds)
         late = state.late + jnp.where(quarter, self.player.policy(state.player), 0.0)
         # The fallback watches from the first round on, and so knows the scale of the rewards.
-        clock = jnp.where(state.fresh, t - state.since, t)
+        ahead = HEAD_START if isinstance(self.fallback, PolicyLearner) else 1
+        late_steps = t + (ahead - 1) * self.rounds
+        clock = jnp.where(state.fresh, t - state.since, jnp.where(state.relieved, late_steps, t))
         fallback = self.fallback.update(state.fallback, Bandit(clock, action, feedback.reward))
         after = GuardState(
             player, fallback, t, state.since, state.relieved, state.fresh, losses, late

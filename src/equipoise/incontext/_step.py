@@ -28,6 +28,8 @@ MUON_STEP = 0.2
 MUON_RATE = 5.0
 #: Scales of Gaussian noise in training.
 GAUSSIAN_SCALES = (0.03, 0.5)
+#: Most actions of a small game.
+SMALL = 3
 #: Tokens of a micro-batch on a CPU: what they need should stay in its cache.
 CPU_TOKENS = 2048
 
@@ -65,6 +67,12 @@ class Variety(eqx.Module):
         """(actions, games): a share of uniform play over the actions that count."""
         own = jnp.arange(actions)[:, None] < self.counts[seat][None]
         return own * (share / self.counts[seat])[None]
+
+    @property
+    def groups(self) -> Array:
+        """(games,): games with the same kind of noise and about the same size."""
+        noise = jnp.where(self.noise.coin, 1, jnp.where(self.noise.scale > 0.0, 2, 0))
+        return 2 * noise + (self.counts.max(0) > SMALL)
 
 
 def draw_variety(family: Family, config: Config, keys: jax.Array) -> Variety | None:
@@ -163,7 +171,7 @@ class Trainer(eqx.Module):
         return Learned(models, jax.vmap(make_optimiser(self.config, self.total).init)(models))
 
     def cycle(self, learned: Learned, key: jax.Array) -> tuple[Learned, dict[str, Array]]:
-        """Play once and make `play_ahead` updates, for every seed; metrics are (seeds, updates)."""
+        """Play once and make a cycle of updates, for every seed; metrics are (seeds, updates)."""
         keys = jax.vmap(lambda seed: jax.random.fold_in(key, seed))(jnp.arange(self.players.seeds))
         if self.backend == "cpu":  # one after the other: products without a batch axis are faster
             return jax.lax.map(lambda pair: self._cycle(*pair), (learned, keys))
@@ -174,7 +182,7 @@ class Trainer(eqx.Module):
         optimiser = make_optimiser(self.config, self.total)
 
         def update(learned: Learned, i: Any) -> tuple[Learned, dict[str, Array]]:
-            index = self.part(i)
+            index = self.part(i % self.config.play_ahead)
             batch = (tables.some(index), take(context, index), _some(labels, index))
             loss, metrics, gradient = self._gradient(learned.models, *batch)
             if self.mask is not None:
@@ -184,7 +192,7 @@ class Trainer(eqx.Module):
             after = Learned(eqx.apply_updates(weights, change), memory)
             return after, {"loss": loss, **metrics}
 
-        return jax.lax.scan(update, learned, jnp.arange(self.config.play_ahead))
+        return jax.lax.scan(update, learned, jnp.arange(self.config.cycle))
 
     def data(
         self, models: Transformer, key: jax.Array
@@ -251,7 +259,10 @@ class Trainer(eqx.Module):
         if variety is None or not players.any_size:
             return Context.of(found)
         both = jnp.broadcast_to(variety.shown, variety.counts.shape)
-        return Context.of(found, variety.counts, both)
+        groups = variety.groups if self.config.relative else None
+        context = Context.of(found, variety.counts, both, groups)
+        # Written once, and read in every update that learns from these games.
+        return contexts.note_down(cast(Any, players.tokens), context)
 
     def _gradient(
         self, models: Transformer, tables: Tables, context: Context, labels: Any

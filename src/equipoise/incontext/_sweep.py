@@ -59,7 +59,7 @@ def sweep(
     numbers: draw them with the same function.
 
     Several configs, which may differ in the size of their models and in whatever else but `steps`
-    and `play_ahead`, give a list of players for each of them, with the same keys.
+    `play_ahead` and `reuse`, give a list of players for each of them, with the same keys.
 
     `training_games` gives each family a training set of its own size, in place of the config's.
 
@@ -95,7 +95,7 @@ def sweep(
     configs, base = [check_config(own, Config) for own in given], as_key(key)
     if not configs:
         raise InputError("config", "at least one", "none")
-    for name in ("steps", "play_ahead"):
+    for name in ("steps", "play_ahead", "reuse"):
         values = [getattr(own, name) for own in configs]
         if len(set(values)) > 1:
             raise InputError("config", f"the same {name} in all configs", values)
@@ -162,7 +162,7 @@ def _one_by_one(
     def advance(learned: list[Learned], step: int, until: int) -> tuple[Any, dict[str, Any]]:
         which, cycle = divmod(step, cycles)
         trainer, key = pairs[which]
-        key = step_key(key, cycle * trainer.config.play_ahead)
+        key = step_key(key, cycle * trainer.config.cycle)
         after, metrics = run_cycle(trainer, learned[which], key)
         rest = learned[which + 1 :]
         return [*learned[:which], after, *rest], {"loss": float(np.mean(metrics["loss"]))}
@@ -179,7 +179,7 @@ def _together(
     stacked = tuple(_stack(trainers) for trainers in groups)
 
     def advance(learned: Any, step: int, until: int) -> tuple[Any, dict[str, Any]]:
-        done = step * groups[0][0].config.play_ahead
+        done = step * groups[0][0].config.cycle
         own = jnp.stack([step_key(key, done) for key in keys])
         learned, losses = _cycles(stacked, learned, own)
         return learned, {"loss": float(np.mean([np.mean(loss) for loss in losses]))}
@@ -194,7 +194,7 @@ def _together(
 
 def _cycle_count(groups: list[list[Trainer]]) -> int:
     config = groups[0][0].config
-    return -(-config.steps // config.play_ahead)
+    return -(-config.steps // config.cycle)
 
 
 def _all_cycles(run: Run | None, first: Any, advance: Any, total: int, pairs: int) -> Any:

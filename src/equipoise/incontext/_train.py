@@ -199,7 +199,7 @@ def _train(
     run: Run | None,
 ) -> Reached:
     """Cycles until the last step of the last stage, a rule that ends training, or Ctrl-C."""
-    stride, total, stages = config.play_ahead, config.total_steps, config.staged()
+    stride, total, stages = config.cycle, config.total_steps, config.staged()
     ends = np.cumsum([-(-stage.steps // stride) * stride for stage in stages])
 
     def trainer_at(step: int) -> Trainer:

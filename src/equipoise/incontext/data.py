@@ -184,8 +184,10 @@ class Dataset:
         return Trainer(players, self.family, games, config, jax.default_backend())
 
     def _cycle(self, first: int) -> Any:
-        """What training plays at once before the update of this number."""
-        return _data(self._trainer, jax.random.fold_in(step_key(self.key, first), 0))
+        """What training plays at once, from the batch of this number on."""
+        return _data(
+            self._trainer, jax.random.fold_in(step_key(self.key, first * self.config.reuse), 0)
+        )
 
     def _batch(self, cycle: Any, i: int) -> Batch:
         """The batch of an update; the last may be smaller."""

@@ -269,21 +269,16 @@ def evaluate_saved(
     - `kind`, `actions`: for players of any size, which games: one of the kinds of
       `games.families.mixture` ("uniform" unless given), and both numbers of actions ((3, 3)).
     - `search`, `opponent_games`: as in `evaluate`.
-    - `run`: a folder in which to keep the parts that are done, and finally the record. Called
-      again with the same arguments, an evaluation that was interrupted goes on.
+    - `run`: a folder that keeps finished parts and the record; the same call resumes from it.
 
     **Example**
 
-    >>> import tempfile
     >>> import equipoise as eq
-    >>> folder = tempfile.mkdtemp()
-    >>> family = eq.games.families.uniform(actions=3)
-    >>> tiny = eq.incontext.Config(rounds=8, layers=1, width=16, hidden=16)
-    >>> players = eq.incontext.initial_players(family, tiny, key=0)  # untrained
-    >>> eq.incontext.save(players, folder, tiny, family)
-    >>> record = eq.incontext.evaluate_saved(folder, games=8, rounds=20, search=40)
-    >>> record.config["rounds"], record.config["family"]["name"]
-    (20, 'uniform')
+    >>> family, tiny = eq.games.families.uniform(actions=3), eq.incontext.Config(
+    ...     rounds=8, layers=1, width=16, hidden=16)
+    >>> eq.incontext.save(eq.incontext.initial_players(family, tiny, key=0), "tiny", tiny, family)
+    >>> eq.incontext.evaluate_saved("tiny", games=8, rounds=20, search=40).config["rounds"]
+    20
     """
     described, players, family = description(name), load(name), family_of(name)
     if players.any_size:
@@ -406,8 +401,7 @@ def _looks(most: int) -> list[int]:
 def make_opponents(games: Games, seat: int) -> dict[str, Learner]:
     """Strong opponents, the learners, and weak ones who sit in a seat, by their name in tables.
 
-    Of the learners that are compared, all but mirror descent with vanishing rates, which is another
-    one with other rates: every meeting takes a program of its own.
+    Mirror descent with vanishing rates is left out: every meeting compiles a program of its own.
 
     >>> list(make_opponents(MatrixGame([[0.0]]), 1))[:3]
     ['best responder', 'OMD', 'log-barrier OMD']

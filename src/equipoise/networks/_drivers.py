@@ -22,6 +22,8 @@ _ROUGH = 2e-3
 _SEARCH = 8
 #: About what a driver takes in a pass, compiled, in seconds.
 _DRIVER = 2e-6
+#: Entries of a table of costs.
+_MOST = 100_000_000
 #: What counts as better, as a part of the mean cost of a trip.
 _BETTER = 1e-12
 
@@ -70,8 +72,7 @@ def solve_drivers(
     begun = time.perf_counter()
     if not is_installed():
         raise InputError("game", "Numba, which compiles best replies of drivers", "none installed")
-    if game.cost is not None:
-        raise InputError("game", "costs in the form of the class for whole drivers", "a function")
+    table = _table(game)
     divided = game.replace(atomic=False)
     policy, ended, stats = assign(divided, "nash", _ROUGH, start, time_limit)
     paths = Paths(game)
@@ -84,10 +85,10 @@ def solve_drivers(
     capacity = np.where(game.capacity > 0.0, game.capacity, 1.0)
     extra = game.tolls / game.values_of_time[:, None]
     about = (*paths.groups, tails, heads, *outgoing, into_start, into, paths.targets, first)
-    about += (game.free_flow + game.fixed, game.rise, capacity, game.power, extra)
+    about += (game.free_flow + game.fixed, game.rise, capacity, game.power, extra, table)
     moves = passes = 0
     searching = True
-    ended = "" if ended == "solved" else ended
+    ended = ended if ended in ("time", "interrupted") else ""
     try:
         while not ended:
             found = np.zeros(2)
@@ -119,6 +120,18 @@ def solve_drivers(
     stats |= {"total_cost": game.total_cost(policy.flows)}
     stats["seconds"] = time.perf_counter() - begun
     return Solution(policy, np.asarray(mean), certificate, status, allowed, stats)
+
+
+def _table(game: NetworkGame) -> np.ndarray:
+    """(links, cars): what links cost with any number of cars, where costs are a function."""
+    cars = 0 if game.cost is None else int(game.demand.sum()) + 2
+    if cars * game.links > _MOST:
+        expected = f"at most {_MOST:,} links times drivers where costs are a function"
+        raise InputError("game", expected, f"{cars * game.links:,}")
+    table = np.zeros((game.links, cars))
+    for n in range(cars):
+        table[:, n] = game.times(np.full(game.links, float(n)))
+    return table
 
 
 def _round(paths: Paths) -> None:

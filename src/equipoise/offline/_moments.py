@@ -34,6 +34,10 @@ TABLE_ROWS = 1024
 #: Rows worked on at a time: their features stay in cache.
 PIECE = 8192
 
+#: OpenBLAS computes products of up to so many multiplications in one thread. Designs with more
+#: columns than the second number are left to it.
+SINGLE_THREAD, FEW_COLUMNS = 1 << 18, 64
+
 #: From this many multiplications on, sums are taken in single precision inside a piece. Counts
 #: stay exact; sums of rewards are then good to about 1e-6 of their size.
 SINGLE_PRECISION_WORK = 2e10
@@ -268,6 +272,18 @@ def add_agent(
         first = 0
         for at, end in enumerate(ends):
             if end > first:
-                part = z[first:end]
-                total[at] += part.T @ part
+                _add_products(z[first:end], total[at])
             first = end
+
+
+def _add_products(part: np.ndarray, total: np.ndarray) -> None:
+    """Add `part.T @ part`, of few columns in blocks that BLAS leaves to one thread.
+
+    Agents are shared out among threads already, and to wake others for a product of few columns
+    takes up to forty times as long as the product.
+    """
+    rows, columns = part.shape
+    size = rows if columns > FEW_COLUMNS else SINGLE_THREAD // (columns * (columns + 1))
+    for at in range(0, rows, size):
+        block = part[at : at + size]
+        total += block.T @ block

@@ -82,7 +82,7 @@ def nash(
     """
     deadline = time.monotonic() + time_limit
     x, y, pivots, spread = lemke_howson(payoffs, start, seconds=time_limit)
-    allowed = tolerance * spread
+    allowed = tolerance * spread.max(1)
     missed = np.flatnonzero(~(_gain(payoffs, x, y) <= allowed))
     repair(payoffs, x, y, missed, start, allowed, deadline)
     return x, y, pivots

@@ -16,7 +16,7 @@ from equipoise.certificates import certify
 from equipoise.core import checks
 from equipoise.core.errors import InputError
 from equipoise.core.kernels.lemke_howson import lemke_howson
-from equipoise.core.reductions import total
+from equipoise.core.reductions import largest, total
 from equipoise.core.results import SMALLEST, Outcome, Solution, Status, TableCertificate
 from equipoise.core.rounding import normalise
 from equipoise.games import (
@@ -38,7 +38,7 @@ from equipoise.solvers._markov_general import solve_discounted, solve_finite
 from equipoise.solvers._matrix import TOLERANCE, as_tolerance, make_status, solve_matrix
 from equipoise.solvers._normal_form import CONCEPTS, Answer, solve_table
 from equipoise.solvers._structured import solve_structured as find_structured
-from equipoise.solvers._units import by_player, in_usual_units, is_plain, judged
+from equipoise.solvers._units import by_player, by_range, in_usual_units, is_plain, judged, similar
 
 Progress = Callable[[dict[str, Any]], None]
 #: Seconds within which games of three and more players are solved, unless told.
@@ -212,30 +212,31 @@ def _solve_bimatrices(
     batch, (rows, columns) = game.batch_shape, game.actions
     x, y, pivots, spread = lemke_howson(payoffs, start)
     given = as_tolerance(tolerance, np.zeros((1, 1)), ())
-    allowed = np.where(spread > 0.0, np.maximum(TOLERANCE * spread, SMALLEST), 0.0)
-    if tolerance is not None:
-        allowed = np.full(len(payoffs), float(given))
+    most = largest(spread)
+    allowed = np.where(most > 0.0, np.maximum(TOLERANCE * most, SMALLEST), 0.0)
+    allowed = by_range(spread, allowed) if tolerance is None else np.full(len(x), float(given))
+    allowed = allowed.reshape(*batch, *allowed.shape[1:])
 
-    def certified() -> tuple[Profile, TableCertificate, np.ndarray]:
+    def certified() -> tuple[Profile, TableCertificate, Status]:
         policy = Profile.computed(x.reshape(*batch, rows), y.reshape(*batch, columns))
         certificate = certify(game, policy)
-        return policy, certificate, np.asarray(certificate.max_upper)
+        status = judged(certificate, allowed, " (Lemke-Howson)", "raise `tolerance`")
+        return policy, certificate, status
 
     lost = ~(total(x) > 0.5)
     x[lost], y[lost] = 1.0 / rows, 1.0 / columns
-    policy, certificate, upper = certified()
-    missed = np.flatnonzero(~(upper.reshape(-1) <= allowed))
+    policy, certificate, status = certified()
+    missed = np.flatnonzero(~np.asarray(status.solved).reshape(-1))
     if len(missed):
         x, y = np.array(x), np.array(y)
-        table, own_x, own_y = normalise(payoffs[missed], 2), x[missed], y[missed]
+        table, own_x, own_y = similar(normalise(payoffs[missed], 2), 2), x[missed], y[missed]
+        goal = 0.1 * allowed.reshape(len(x), -1)[missed]
         with np.errstate(over="ignore"):
-            goal = np.ldexp(0.1 * allowed[missed, None], -np.asarray(table.exponent)).min(-1)
+            goal = np.ldexp(goal, -np.asarray(table.exponent)).min(-1)
         each = np.arange(len(missed))
         _bimatrix.repair(table.scaled, own_x, own_y, each, start, goal, deadline)
         x[missed], y[missed] = own_x, own_y
-        policy, certificate, upper = certified()
-    allowed = allowed.reshape(batch)
-    status = make_status(upper, allowed, " (Lemke-Howson)", "raise `tolerance`")
+        policy, certificate, status = certified()
     stats = {"pivots": pivots.reshape(batch), "seconds": time.perf_counter() - begun}
     return Solution(policy, certificate.value, certificate, status, allowed, stats)
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from equipoise.certificates import certify
 from equipoise.core import checks
+from equipoise.core.reductions import largest
 from equipoise.core.results import SMALLEST, Outcome, Solution, Status
 from equipoise.core.rounding import Normalised, normalise
 from equipoise.games import MarkovGame, NormalFormGame
@@ -40,7 +41,7 @@ def in_usual_units(find: Callable[..., Solution]) -> Callable[..., Solution]:
         payoffs, axes = _payoffs(game)
         table = normalise(payoffs, axes + common)
         if not common:
-            table = _similar(table, axes)
+            table = similar(table, axes)
         if isinstance(table.exponent, int) and not np.any(table.offset):
             return find(game, **options)
         if isinstance(game, MarkovGame):
@@ -106,7 +107,7 @@ def _restored(
     return Solution(found.policy, certificate.value, certificate, status, allowed, stats)
 
 
-def _similar(table: Normalised, axes: int) -> Normalised:
+def similar(table: Normalised, axes: int) -> Normalised:
     """The same payoffs, with those of each player multiplied so that ranges are similar."""
     each = np.ptp(table.scaled, tuple(range(-axes, 0)))
     shift = _shift(each)
@@ -133,9 +134,14 @@ def by_player(game: Any, allowed: np.ndarray) -> np.ndarray:
     payoffs, axes = _payoffs(game)
     with np.errstate(over="ignore"):
         each = np.minimum(np.ptp(payoffs, tuple(range(-axes, 0))), _LARGEST)
-    if not _shift(each).any():
+    return by_range(each, allowed)
+
+
+def by_range(each: np.ndarray, allowed: np.ndarray) -> np.ndarray:
+    """The same for ranges (..., players)."""
+    top = np.expand_dims(largest(each), -1)
+    if (each >= top / _SIMILAR).all() or not _shift(each).any():
         return allowed
-    top = each.max(-1, keepdims=True)
     share = np.where(each > 0.0, each, top) / np.where(top > 0.0, top, 1.0)
     return np.maximum(allowed[..., None] * share, SMALLEST * (top > 0.0))
 

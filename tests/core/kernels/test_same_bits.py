@@ -58,7 +58,7 @@ def test_bimatrix_games(games, m, n, kind, rng):
     start = np.zeros(games, np.int64)
     assert_same(
         "lemke_howson_loop", (both, start, 5000),
-        (games, m), (games, n), ((games,), np.int64), (games,),
+        (games, m), (games, n), ((games,), np.int64), (games, 2),
     )  # fmt: skip
 
 

@@ -17,8 +17,9 @@ games: so that threads share a batch, without Numba's own, which cannot be enter
 """
 
 import math
+import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache, partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -43,8 +44,8 @@ class _Kernel(NamedTuple):
 _KERNELS = {
     "solve_games": _Kernel("_zerosum", "matrix", 4000.0),
     "matrix_gains": _Kernel("_gains", "matrix", 1000.0),
-    "solve_markov": _Kernel("_markov", "markov", 2000.0),
-    "markov_gains": _Kernel("_markov_gains", "markov", 2000.0),
+    "solve_markov": _Kernel("_markov", "markov", 800.0),
+    "markov_gains": _Kernel("_markov_gains", "markov", 400.0),
     "lemke_howson_loop": _Kernel("lemke_howson", "bimatrix", 1000.0),
     "bimatrix_gains": _Kernel("bimatrix", "bimatrix", 400.0),
     "shortest_trees": _Kernel("_routes", "trees", 200.0),
@@ -59,8 +60,8 @@ _CALL = 1e-4
 _LOADING, _COMPILING = 0.4, 8.0
 #: Where there is no Numba: seconds of Python from which other ways are worth a compilation by JAX.
 _PATIENCE = 0.5
-#: Seconds of work from which threads are worth their start.
-_THREADS_FROM = 1e-3
+#: Seconds of work from which threads are worth what it takes to tell them.
+_THREADS_FROM = 5e-4
 #: Ranges of games are multiples of what is solved side by side.
 _SIDE_BY_SIDE = 8
 
@@ -147,7 +148,7 @@ def over_games(kernel: Callable[..., int], games: int, seconds: float, *arrays: 
     """The sum of `kernel(*arrays, first, last)` over all games, on all cores if that takes long.
 
     `seconds` is about what one game takes. Each core gets several ranges, so that none waits long
-    for another.
+    for another; to tell a thread of one takes some 10 us.
 
     >>> import numpy as np
     >>> def square(numbers, first, last):
@@ -160,8 +161,16 @@ def over_games(kernel: Callable[..., int], games: int, seconds: float, *arrays: 
     workers = cores() if games * seconds > _THREADS_FROM else 1
     if workers == 1:
         return kernel(*arrays, 0, games)
-    step = math.ceil(games / (8 * workers * _SIDE_BY_SIDE)) * _SIDE_BY_SIDE
-    with ThreadPoolExecutor(workers) as pool:
-        ranges = ((first, min(first + step, games)) for first in range(0, games, step))
-        parts = [pool.submit(kernel, *arrays, first, last) for first, last in ranges]
-        return sum(part.result() for part in parts)
+    each = 8 if games * seconds > 20 * _THREADS_FROM else 2
+    step = math.ceil(games / (each * workers * _SIDE_BY_SIDE)) * _SIDE_BY_SIDE
+    ranges = ((first, min(first + step, games)) for first in range(0, games, step))
+    pool = _threads(workers, os.getpid())
+    parts = [pool.submit(kernel, *arrays, first, last) for first, last in ranges]
+    wait(parts)  # also if one fails: nobody writes to the arrays afterwards
+    return sum(part.result() for part in parts)
+
+
+@cache
+def _threads(workers: int, process: int) -> ThreadPoolExecutor:
+    """Threads that wait for work; a process that was forked has none of its parent's."""
+    return ThreadPoolExecutor(workers, thread_name_prefix=f"equipoise-{process}")

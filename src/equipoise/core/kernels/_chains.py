@@ -11,9 +11,10 @@ from equipoise.core.kernels._lanes import (
     total,
     where,
 )
+from equipoise.core.kernels._pivot import padded
 
 
-@compiled()
+@compiled(inline=True)
 def dot(a, i, b, j, size):
     """Product of `a[i : i + size]` and `b[j : j + size]`."""
     even, odd = full(0.0), full(0.0)  # two sums, since each waits for its last addition
@@ -31,7 +32,7 @@ def dot(a, i, b, j, size):
     return result if t == 0 else result + total(even + odd)
 
 
-@compiled()
+@compiled(inline=True)
 def add_scaled(out, i, weight, a, j, size):
     """`out[i : i + size] += weight * a[j : j + size]`."""
     t, weights = 0, full(weight)
@@ -44,24 +45,28 @@ def add_scaled(out, i, weight, a, j, size):
 
 @compiled()
 def solve_chain(matrix, value, states):
-    """Solve `matrix @ value = right` in place, where `right` is the last column of `matrix`.
+    """Solve `matrix @ value = right` in place, where `right` is column `states` of `matrix`.
 
     The matrix is the identity minus discounted transitions: its rows are diagonally dominant, so
-    that elimination is stable without exchanging rows (Higham, 2002, section 9.5).
+    that elimination is stable without exchanging rows (Higham, 2002, section 9.5). Rows are padded
+    to multiples of eight. What a pass changes left of its column is not read again.
     """
-    k = states + 1
+    k = padded(states + 1)
     for c in range(states):
-        inverse = 1.0 / matrix[c * k + c]
+        inverse, start = 1.0 / matrix[c * k + c], c // WIDTH * WIDTH
         for r in range(c + 1, states):
             factor = matrix[r * k + c] * inverse
             if factor != 0.0:
-                add_scaled(matrix, r * k + c, -factor, matrix, c * k + c, k - c)
+                factors = full(factor)
+                for t in range(start, k, WIDTH):
+                    e = load(matrix, r * k + t) - factors * load(matrix, c * k + t)
+                    store(matrix, r * k + t, e)
     for c in range(states - 1, -1, -1):
         known = dot(matrix, c * k + c + 1, value, c + 1, states - c - 1)
         value[c] = (matrix[c * k + states] - known) / matrix[c * k + c]
 
 
-@compiled()
+@compiled(inline=True)
 def range_of(rewards, start, size):
     """Smallest and largest of `size` rewards, the offset to subtract, and the largest that is left.
 
@@ -85,13 +90,13 @@ def range_of(rewards, start, size):
     return low, high, 0.0, max(-low, high)
 
 
-@compiled()
+@compiled(inline=True)
 def usual(size, ordinary):
     """Whether rewards of that size can be computed with as they are."""
     return 1.0 / ordinary <= size <= ordinary or size == 0.0
 
 
-@compiled()
+@compiled(inline=True)
 def is_distribution(weights, start, size):
     """Whether `checks.check_probabilities` takes weights without a change."""
     total_weight, least = 0.0, 0.0

@@ -24,16 +24,20 @@ from pathlib import Path
 from typing import Any
 
 _HERE = Path(__file__).parent
-#: Functions that are compiled as parts of kernels, and kernels with their signatures.
+#: Functions that are compiled as parts of kernels, and which of them where they are called; kernels
+#: with their signatures.
 PARTS: list[Callable[..., Any]] = []
+INLINE: set[Callable[..., Any]] = set()
 KERNELS: dict[Callable[..., Any], str] = {}
 
 
-def compiled(signature: str = "") -> Callable[[Any], Any]:
+def compiled(signature: str = "", *, inline: bool = False) -> Callable[[Any], Any]:
     """Mark a function for Numba: as a kernel with that signature, or as a part of kernels.
 
     A signature is a word for each argument, such as "float", "index", "read3" and "write2": arrays
-    of as many axes that the kernel reads or writes. The result is a whole number.
+    of as many axes that the kernel reads or writes. The result is a whole number. A short part is
+    copied to where it is called with `inline`: to call it would take longer than to run it, since
+    Numba passes an array as seven numbers and counts its references.
     """
 
     def decorate(function: Any) -> Any:
@@ -42,6 +46,8 @@ def compiled(signature: str = "") -> Callable[[Any], Any]:
             KERNELS[function] = signature
         else:
             PARTS.append(function)
+            if inline:
+                INLINE.add(function)
         return function
 
     return decorate

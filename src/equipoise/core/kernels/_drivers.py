@@ -93,33 +93,44 @@ def driver_replies(
 
 
 @compiled()
-def _shift(path, sign, path_start, path_links, flow, free, rise, capacity, power, now, more, slope):
+def _costs(link, flow, table, free, rise, capacity, power, now, more, slope):
+    """The cost of a link at its flow and with one car more: by the table, if it has columns."""
+    if table.shape[1]:
+        cars = int(flow[link])
+        now[link], more[link] = table[link, cars], table[link, cars + 1]
+        return
+    price(link, flow, free, rise, capacity, power, now, slope)
+    flow[link] += 1.0
+    price(link, flow, free, rise, capacity, power, more, slope)
+    flow[link] -= 1.0
+
+
+@compiled()
+def _shift(path, sign, path_start, path_links, flow, table, free, rise, capacity, power, now, more,
+           slope):  # fmt: skip
     """Add a car to a path, or take one from it."""
     for k in range(path_start[path], path_start[path + 1]):
-        link = path_links[k]
-        flow[link] += sign
-        price(link, flow, free, rise, capacity, power, now, slope)
-        flow[link] += 1.0
-        price(link, flow, free, rise, capacity, power, more, slope)
-        flow[link] -= 1.0
+        flow[path_links[k]] += sign
+        _costs(path_links[k], flow, table, free, rise, capacity, power, now, more, slope)
 
 
 @compiled(
     "read_int32s1 read_int32s1 read_int32s1 read_int32s1 read_int32s1 read_int32s1 "
     "read_int32s1 read_int32s1 read_int32s1 read_int32s1 index read1 read1 read1 read1 "
-    "read2 write1 int32s1 int32s1 int32s1 write1 int32s1 int32s1 int32s1 index index "
+    "read2 read2 write1 int32s1 int32s1 int32s1 write1 int32s1 int32s1 int32s1 index index "
     "float write1"
 )
 def move_drivers(
     group_origin, group_class, group_start, tails, heads, start, out, into_start, into, targets,
-    first, free, rise, capacity, power, extra, flow, head, following, path_pair, path_flow,
+    first, free, rise, capacity, power, extra, table, flow, head, following, path_pair, path_flow,
     path_start, path_links, counts, begin, searching, least, found,
 ):  # fmt: skip
     """One pass of best replies over the drivers of every pair, each move at the costs it finds.
 
     A driver moves if that saves more than `least`: first among the paths that its pair has, then,
     while `searching`, to the best path of all. Adds to `found` the number of moves and notes the
-    largest saving.
+    largest saving. Column n of `table` is what links cost with n cars; without columns the formula
+    of `_routes` says it.
     Returns the first group that memory was too short for, or how many there are.
     """
     links, nodes = len(tails), len(start) - 1
@@ -130,10 +141,7 @@ def move_drivers(
     mark, stamp = np.zeros(links, np.int64), 0
     now, more, slope, paid = np.empty(links), np.empty(links), np.empty(links), np.empty(links)
     for link in range(links):
-        flow[link] += 1.0
-        price(link, flow, free, rise, capacity, power, more, slope)
-        flow[link] -= 1.0
-        price(link, flow, free, rise, capacity, power, now, slope)
+        _costs(link, flow, table, free, rise, capacity, power, now, more, slope)
     for group in range(begin, len(group_origin)):
         origin, m = group_origin[group], group_class[group]
         own = extra[m]
@@ -195,9 +203,9 @@ def move_drivers(
                     found[1] = max(found[1], mine - best)
                     path_flow[path] -= 1.0
                     path_flow[target] += 1.0
-                    _shift(path, -1.0, path_start, path_links, flow, free, rise, capacity, power,
-                           now, more, slope)  # fmt: skip
-                    _shift(target, 1.0, path_start, path_links, flow, free, rise, capacity, power,
-                           now, more, slope)  # fmt: skip
+                    _shift(path, -1.0, path_start, path_links, flow, table, free, rise, capacity,
+                           power, now, more, slope)  # fmt: skip
+                    _shift(target, 1.0, path_start, path_links, flow, table, free, rise, capacity,
+                           power, now, more, slope)  # fmt: skip
                 path = following[path]
     return len(group_origin)

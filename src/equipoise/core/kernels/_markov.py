@@ -14,6 +14,7 @@ from equipoise.core.kernels._markov_gains import (
     decision_processes,
     largest_of_states,
 )
+from equipoise.core.kernels._pivot import padded
 from equipoise.core.kernels._zerosum import solve_range, workspace
 
 _EPS = 2.0**-52
@@ -25,7 +26,7 @@ _ROUNDING = 16 * _EPS
 def _pair_value(reward, transition, discount, x, y, matrix, value):
     """Value of the two policies, by one linear system."""
     states, m, n = reward.shape
-    k = states + 1
+    k = padded(states + 1)
     matrix[:] = 0.0
     for s in range(states):
         earned = 0.0
@@ -48,11 +49,15 @@ def _reply_value(reward, transition, discount, x, y, matrix, value):
     rewards = np.empty(states * m), np.empty(states * n)
     sizes = np.empty(states * m), np.empty(states * n)
     following = np.empty(states * m * states), np.empty(states * n * states)
-    chain, above = np.empty(states * states), np.empty(states)
+    chain, above, size = np.empty(states * states), np.empty(states), np.empty(states)
+    space = np.empty(states * m), np.empty(states), np.empty(states)
     decision_processes(reward, 0.0, transition, x, y, rewards, sizes, following, chain)
     _pair_value(reward, transition, discount, x, y, matrix, value)
-    size = largest_of_states(sizes[0], m, states)
-    best_reply(rewards[0], following[0], m, discount, value, size, m, 0.0, matrix, above)
+    largest_of_states(sizes[0], m, size)
+    best_reply(
+        rewards[0], following[0], m, discount, value, size, m, 0.0, matrix, above, space,
+        np.empty(states, np.int64),
+    )  # fmt: skip
 
 
 @compiled(
@@ -72,7 +77,7 @@ def solve_markov(
     _, states, m, n = rewards.shape
     flat = rewards.reshape(rewards.size)
     horizon, contraction, left = 1.0 / (1.0 - discount), max(discount, 0.5), 0
-    matrix = np.empty(states * (states + 1))
+    matrix = np.empty(states * padded(states + 1))
     reward, stage, before = np.empty((states, m, n)), np.empty((states, m, n)), np.empty(states)
     tables, vectors = workspace(m, n, states)
     measures, pivots = np.empty((4, states)), np.empty((2, states), np.int32)

@@ -17,6 +17,7 @@ from equipoise.core.kernels._chains import (
     usual,
 )
 from equipoise.core.kernels._compile import compiled
+from equipoise.core.kernels._pivot import padded
 
 _EPS = 2.0**-52
 #: Rounds of policy iteration.
@@ -27,7 +28,7 @@ _MOST_ROUNDS = 1000
 def _evaluate(reward, following, choice, discount, matrix, value):
     """Value of the chain that `choice`, a row for each state, takes from a decision process."""
     states = len(choice)
-    k = states + 1
+    k = padded(states + 1)
     for s in range(states):
         for t in range(states):
             matrix[s * k + t] = -discount * following[choice[s] * states + t]
@@ -83,11 +84,13 @@ def _discounted(error, following, actions, discount, states):
 
 
 @compiled()
-def best_reply(reward, following, actions, discount, value, size, operations, tiny, matrix, above):
+def best_reply(
+    reward, following, actions, discount, value, size, operations, tiny,
+    matrix, above, space, choice,
+):  # fmt: skip
     """Value of a best reply, from that of the policy on, in place; false if rounds ran out."""
-    states = len(value)
-    advantage, error, choice = np.empty(states * actions), np.empty(states), np.full(states, -1)
-    space, refined = (advantage, error, np.empty(states)), False
+    states, refined, (advantage, error, _) = len(value), False, space
+    choice[:] = -1
     for _ in range(_MOST_ROUNDS):
         _advantages(reward, following, actions, discount, value, size, operations, tiny, space)
         moved = off = False
@@ -143,13 +146,13 @@ def decision_processes(reward, offset, transition, x, y, rewards, sizes, followi
             add_scaled(chain, s * states, x[s, a], following[0], (s * m + a) * states, states)
 
 
-@compiled()
-def largest_of_states(values, actions, states):
-    """The largest number of each state."""
-    result = np.empty(states)
-    for s in range(states):
-        result[s] = values[s * actions : (s + 1) * actions].max()
-    return result
+@compiled(inline=True)
+def largest_of_states(values, actions, result):
+    """The largest number of each state, as `result`."""
+    for s in range(len(result)):
+        result[s] = values[s * actions]
+        for p in range(s * actions + 1, (s + 1) * actions):
+            result[s] = max(result[s], values[p])
 
 
 @compiled("read4 read5 float read3 read3 index float float write3 write4 index index")
@@ -164,14 +167,15 @@ def markov_gains(
     policies that are not probabilities, and policy iteration that ran out of rounds.
     """
     _, states, m, n = rewards.shape
-    matrix = np.empty(states * (states + 1))
+    matrix = np.zeros(states * padded(states + 1))
     own_rewards = np.empty(states * m), np.empty(states * n)
     sizes = np.empty(states * m), np.empty(states * n)
     following = np.empty(states * m * states), np.empty(states * n * states)
     chain, reward, size = np.empty(states * states), np.empty(states), np.empty(states)
     own, value, above = np.empty(states), np.empty(states), np.empty(states)
     off, reach = np.empty(states), np.empty(states)
-    space = np.empty(states), np.empty(states), np.empty(states)
+    space = np.empty(states * max(m, n)), np.empty(states), np.empty(states)
+    far, choice = np.empty(states), np.empty(states, np.int64)
     flat, flat_x, flat_y = rewards.reshape(rewards.size), xs.reshape(xs.size), ys.reshape(ys.size)
     each, left = np.arange(states), 0
     for g in range(first, last):
@@ -206,10 +210,10 @@ def markov_gains(
                 own_rewards[i][p] *= sign
             for s in range(states):
                 value[s] = sign * own[s]
-            far = largest_of_states(sizes[i], actions, states)
+            largest_of_states(sizes[i], actions, far)
             left += not best_reply(
                 own_rewards[i], following[i], actions, discount, value, far, operations, least,
-                matrix, above,
+                matrix, above, space, choice,
             )  # fmt: skip
             _discounted(far, following[i], actions, discount, states)
             results[0, g, i], results[1, g, i] = -np.inf, -np.inf

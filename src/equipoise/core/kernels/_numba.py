@@ -23,7 +23,7 @@ from numba.extending import (
 )
 
 from equipoise.core.kernels import _lanes
-from equipoise.core.kernels._compile import KERNELS, PARTS, code_folder
+from equipoise.core.kernels._compile import INLINE, KERNELS, PARTS, code_folder
 from equipoise.core.kernels._lanes import WIDTH
 
 _INT64, _DOUBLE = ir.IntType(64), ir.DoubleType()
@@ -251,7 +251,7 @@ def machine_code(function: Any) -> Any:
     for part in PARTS:
         if part not in _REGISTERED:
             _REGISTERED.add(part)
-            register_jitable(error_model="numpy")(part)
+            register_jitable(error_model="numpy", forceinline=part in INLINE)(part)
     words = KERNELS[function]
     options: Any = {"nogil": True, "no_cfunc_wrapper": True, "error_model": "numpy"}
     kernel: Any = numba.njit(**options)(function)

@@ -55,7 +55,7 @@ def _lexicographic(table, base, k, c, place, slack, ratios, rows, limit):
     return r
 
 
-@compiled("read4 read_int64s1 index write2 write2 int64s1 write1 index index")
+@compiled("read4 read_int64s1 index write2 write2 int64s1 write2 index index")
 def lemke_howson_loop(payoffs, start, limit, x, y, pivots, spread, first, last):
     """Fill `x`, `y`, `pivots` and `spread` of some games; one beyond `limit` pivots keeps zeros.
 
@@ -80,7 +80,8 @@ def lemke_howson_loop(payoffs, start, limit, x, y, pivots, spread, first, last):
         factor_a, factor_b = power_of_two(low_a, high_a), power_of_two(low_b, high_b)
         low_a, low_b = low_a * factor_a, low_b * factor_b
         range_a, range_b = high_a * factor_a - low_a, high_b * factor_b - low_b
-        spread[g] = min(max(range_a / factor_a, range_b / factor_b), _LARGEST)
+        spread[g, 0] = min(range_a / factor_a, _LARGEST)
+        spread[g, 1] = min(range_b / factor_b, _LARGEST)
         unit_a = 1.0 / range_a if range_a > 0.0 else 1.0
         unit_b = 1.0 / range_b if range_b > 0.0 else 1.0
         for i in range(m):
@@ -174,8 +175,8 @@ def lemke_howson_loop(payoffs, start, limit, x, y, pivots, spread, first, last):
 def lemke_howson(
     payoffs: np.ndarray, start: int | np.ndarray, *, seconds: float = np.inf
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Strategies (games, m) and (games, n), pivots (games,) and the larger range of payoffs of
-    both players (games,), of payoffs (games, 2, m, n).
+    """Strategies (games, m) and (games, n), pivots (games,) and the range of payoffs of each
+    player (games, 2), of payoffs (games, 2, m, n).
 
     `start` (games,) is the label to drop: an action of the row player, or m plus one of the column
     player. A game whose pivots lose their way has strategies of zeros, and so has one that would
@@ -187,7 +188,7 @@ def lemke_howson(
     """
     games, _, m, n = payoffs.shape
     x, y, pivots = np.zeros((games, m)), np.zeros((games, n)), np.zeros(games, np.int64)
-    spread = np.zeros(games)
+    spread = np.zeros((games, 2))
     start = np.ascontiguousarray(np.broadcast_to(np.asarray(start, np.int64), (games,)))
     payoffs = np.ascontiguousarray(payoffs, np.float64)
     each = 3e-8 * (m + n) + 2.5e-10 * (m + n) * m * n
