@@ -264,6 +264,10 @@ def _add_certificates(page: Report, runs: Sequence[RunFolder]) -> None:
     page.table(Table(columns, [tuple(row.get(c) for c in columns) for row in told]), digits=3)
 
 
+#: Players whose values and gains fit abreast into a table.
+_ABREAST = 4
+
+
 def _add_certificate(page: Report, record: Record) -> None:
     """Add the certificate of one record in full."""
     if not has_certificate(record):
@@ -271,7 +275,8 @@ def _add_certificate(page: Report, record: Record) -> None:
     certificate = certificate_of(record)
     names = player_names(certificate.players, labels_of(record, "players"))
     states = certificate.state_gains
-    if certificate.gains.ndim == 1 and states is not None and states.size <= _CELLS:
+    small = states is not None and states.size <= _CELLS and certificate.players <= _ABREAST
+    if certificate.gains.ndim == 1 and small:
         table = state_table(certificate, names, labels_of(record, "states"))
         page.table(table, caption="Value and gain in every state.")
     page.table(certificate_table(certificate, names))
