@@ -4,6 +4,7 @@ import shutil
 
 import numpy as np
 import pytest
+from support import peer
 
 from equipoise.report import Report, figures
 from equipoise.runs import Table
@@ -19,7 +20,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def browser():
-    playwright = pytest.importorskip("playwright.sync_api")
+    playwright = peer("playwright.sync_api")
     with playwright.sync_playwright() as started:
         found = started.chromium.launch(
             executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]

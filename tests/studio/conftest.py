@@ -7,22 +7,11 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from support import peer
 
 import equipoise as eq
-
-pytest.importorskip("uvicorn")
 from equipoise.studio import serve
 from equipoise.studio._server import ROOMS
-
-# The hook that checks annotations compiles what it imports, which Python 3.11 cannot do in two
-# threads at once: everything is imported here, before there are any.
-for module in (*ROOMS.values(), "matplotlib.figure", "jinja2"):
-    import_module(module)
-eq.solve(eq.games.load("matching-pennies"))
-eq.incontext.Duel(eq.dynamics.OMD(), eq.games.load("matching-pennies"))
-eq.solve(eq.games.load("braess-network"))
-eq.aggregative.equilibria(eq.games.load("public-good", agents=9))
-eq.offline.collect(eq.games.families.polymatrix(2, 2).sample(key=0), "uniform", samples=9, key=0)
 
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), ""
@@ -34,9 +23,28 @@ OPTIONS = [
 ]
 
 
+def import_everything():
+    """Import what rooms use, and run it once, before there are threads.
+
+    The hook that checks annotations compiles what it imports, which Python 3.11 cannot do in two
+    threads at once.
+    """
+    for module in (*ROOMS.values(), "matplotlib.figure", "jinja2"):
+        import_module(module)
+    eq.solve(eq.games.load("matching-pennies"))
+    eq.incontext.Duel(eq.dynamics.OMD(), eq.games.load("matching-pennies"))
+    eq.solve(eq.games.load("braess-network"))
+    eq.aggregative.equilibria(eq.games.load("public-good", agents=9))
+    eq.offline.collect(
+        eq.games.families.polymatrix(2, 2).sample(key=0), "uniform", samples=9, key=0
+    )
+
+
 @pytest.fixture(scope="module")
 def studio(tmp_path_factory):
     """A running studio for an empty folder."""
+    peer("uvicorn")
+    import_everything()
     started, found = threading.Event(), {}
 
     def ready(studio, end):
@@ -59,7 +67,7 @@ def browser():
     """Chromium; where there is none, its tests are skipped."""
     if not CHROMIUM:
         pytest.skip("no Chromium is installed")
-    playwright = pytest.importorskip("playwright.sync_api")
+    playwright = peer("playwright.sync_api")
     with playwright.sync_playwright() as started:
         chromium = started.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
         yield chromium
