@@ -449,7 +449,6 @@ def equilibria(game: NormalFormGame | MatrixGame, *, time_limit: float = TIME_LI
         payoffs = np.stack([np.asarray(game.payoff), -np.asarray(game.payoff)])
     else:
         payoffs = np.asarray(game.payoffs, np.float64)
-    deadline = time.monotonic() + time_limit
     pure = _nplayer.pure_equilibria(payoffs)
     complete, components, subsets = True, [], []
     if len(payoffs) == 2:
@@ -472,6 +471,7 @@ def equilibria(game: NormalFormGame | MatrixGame, *, time_limit: float = TIME_LI
         different = {tuple(np.concatenate(p).round(9).tolist()): p for p in profiles}
         profiles = list(different.values())
     solutions: list[Solution] = []
+    deadline = time.monotonic() + 0.2 * time_limit  # to certify what was found
     for profile in profiles:
         if solutions and time.monotonic() > deadline:
             complete = False
