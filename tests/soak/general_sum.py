@@ -2,7 +2,8 @@
 
 `main(cases, seed)` draws games of several families, ties, duplicates and dominated actions among
 them, solves each for Nash, correlated and coarse correlated equilibria, and checks the proven
-gains, the bounds and the order of the concepts.
+gains, the bounds and the order of the concepts. Each game is solved again with players whose units
+differ by up to 1e12, and for the correlated equilibrium of largest entropy.
 """
 
 from typing import Any
@@ -60,11 +61,39 @@ def check(payoffs: np.ndarray) -> tuple[dict[str, float], list[str]]:
     return gains, wrong
 
 
+def check_units(payoffs: np.ndarray, rng: np.random.Generator) -> list[str]:
+    """Solve with very different units; "solved" must hold for every player in its own."""
+    players = len(payoffs)
+    units = 10.0 ** -rng.integers(0, 13, players).astype(float)
+    scaled = units.reshape(-1, *[1] * players) * payoffs
+    ranges = np.ptp(scaled.reshape(players, -1), -1)
+    wrong = []
+    for options in ({}, {"method": "logit"}, {"concept": "ce"}):
+        solution = eq.solve(eq.NormalFormGame(scaled), **options)
+        share = np.asarray(solution.certificate.upper) / np.maximum(ranges, 1e-300)
+        if solution.status.ok and share[ranges > 0].max(initial=0.0) > 2e-7:  # 16 times 1e-8
+            wrong.append(f"units {units.tolist()}, {options}: solved, with a gain of {share}")
+    return wrong
+
+
+def check_entropy(payoffs: np.ndarray) -> tuple[bool, list[str]]:
+    """Whether the largest entropy was found, and what was wrong with what was found."""
+    solution = eq.solve(eq.NormalFormGame(payoffs), concept="ce", objective="entropy")
+    gap = solution.stats["bound"] - solution.stats["objective"]
+    if solution.status.ok and not gap <= 1e-6:
+        return False, [f"entropy {solution.stats['objective']}, bound {solution.stats['bound']}"]
+    return bool(solution.status.ok), []
+
+
 def main(cases: int = 1000, seed: int = 0) -> dict[str, Any]:
     """Solve and check that many games."""
-    worst, failures = dict.fromkeys(LIMITS, 0.0), []
+    worst, failures, found = dict.fromkeys(LIMITS, 0.0), [], 0
     for case in range(cases):
-        gains, wrong = check(draw(np.random.default_rng([seed, case])))
+        payoffs = draw(np.random.default_rng([seed, case]))
+        gains, wrong = check(payoffs)
+        wrong += check_units(payoffs, np.random.default_rng([seed, case, 1]))
+        solved, more = check_entropy(payoffs)
+        found, wrong = found + solved, wrong + more
         worst |= {name: max(worst[name], gain) for name, gain in gains.items()}
         failures += [f"case {case}: {what}" for what in wrong]
-    return {"games": cases, "failures": failures, "largest gains": worst}
+    return {"games": cases, "failures": failures, "largest gains": worst, "entropy found": found}

@@ -209,15 +209,18 @@ def _strengths(cells: Cells, penalty: np.ndarray) -> tuple[np.ndarray, np.ndarra
         block = slice(start, end)
         half = inverses[:, block] * np.sqrt(penalty)[:, None]
         # The covariance of ridge estimates, whose bias is not counted.
-        covariance = variance * (inverses[:, block, block] - half @ half.swapaxes(1, 2))
+        unit = inverses[:, block, block] - half @ half.swapaxes(1, 2)
+        covariance = variance * unit
         own = weights[:, block]
         squares.append(share @ ((own**2).sum(1) - np.trace(covariance, axis1=1, axis2=2)))
         spread = 4 * np.einsum("cp,cpq,cq->c", own, covariance, own)
         spread += 2 * np.einsum("cpq,cqp->c", covariance, covariance)
         errors.append(np.sqrt(np.maximum(share**2 @ spread, 0.0)))
         seen = cells.rows > 0
-        inverse = np.linalg.pinv(covariance[seen], rcond=1e-10, hermitian=True)
+        # Without the variance, whose inverse overflows where rewards are constant.
+        inverse = np.linalg.pinv(unit[seen], rcond=1e-10, hermitian=True)
         wald = np.einsum("cp,cpq,cq->", own[seen], inverse, own[seen])
-        degrees = np.linalg.matrix_rank(covariance[seen], hermitian=True).sum()
+        wald /= max(variance, np.finfo(np.float64).tiny)
+        degrees = np.linalg.matrix_rank(unit[seen], hermitian=True).sum()
         p_values.append(chi2.sf(wald, max(int(degrees), 1)))
     return np.array(squares), np.array(errors), np.array(p_values)

@@ -50,7 +50,7 @@ def _open(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
         covered = eq.offline.coverage(log)
         rows = zip(agents, covered.covered, covered.fewest, covered.concentrability, strict=True)
         found["coverage"] = {
-            "columns": ["agent", "actions tried", "fewest samples", "concentrability"],
+            "columns": ["agent", "share of actions tried", "fewest samples", "concentrability"],
             "rows": [[who, *(float(number) for number in numbers)] for who, *numbers in rows],
         }
     return found

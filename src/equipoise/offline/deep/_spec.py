@@ -170,7 +170,7 @@ class TD3BC:
     'data'
     >>> eq.offline.deep.TD3BC(others="past")
     Traceback (most recent call last):
-    ValueError: others: expected one of ('current', 'data'), found 'past'
+    equipoise.core.errors.InputError: others: expected one of ('current', 'data'), found 'past'
     """
 
     alpha: float = 5.0
