@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from network_samples import all_paths, city, two_roads
@@ -72,8 +73,40 @@ class TestLinkFlows:
             [0, 1, 0, 1], [2, 3, 3, 2], [0, 1], [2, 3], [1.0, 1.0], free_flow=[1, 1, 1, 1], b=0.0
         )
         assert eq.certify(game, [1.0, 1.0, 0.0, 0.0]).relative_gap == 0.0
-        with pytest.raises(ValueError, match="their trips end elsewhere"):
+        with pytest.raises(ValueError, match="some trips are missing or end elsewhere"):
             eq.certify(game, [0.0, 0.0, 1.0, 1.0])
+
+    def test_flows_that_lose_travellers_on_balanced_trips(self):
+        """Trips both ways: every node balances whatever part of them is carried."""
+        game = eq.games.load("grid-city", rows=4, columns=4, zones=6)
+        both = [np.concatenate(pair) for pair in (
+            (game.origins, game.destinations), (game.destinations, game.origins),
+            (game.demand, game.demand),
+        )]  # fmt: skip
+        more = {"classes": np.zeros(len(both[0]), int)}
+        game = game.replace(origins=both[0], destinations=both[1], demand=both[2], **more)
+        flows = eq.solve(game).policy.flows
+        assert eq.certify(game, flows).relative_gap_upper < 1e-9
+        for share in (0.97, 0.9999):
+            with pytest.raises(ValueError, match="some trips are missing or end elsewhere"):
+                eq.certify(game, share * flows)
+        # Less than the 1e-6 that published flows may be off: it counts in the bound.
+        slightly = eq.certify(game, (1 - 1e-7) * flows)
+        assert slightly.relative_gap_upper > 5e-8
+        assert slightly.max_upper > 0.0
+
+    def test_costs_that_overflow_are_told(self):
+        game = eq.NetworkGame([0, 0], [1, 1], [0], [1], [1e6], free_flow=[1, 2], power=60, b=1)
+        with pytest.raises(ValueError, match="one that overflows on the link from 0 to 1"):
+            eq.certify(game, [5e5, 5e5])
+
+    def test_an_optimum_needs_marginal_costs_that_increase(self):
+        game = eq.NetworkGame(
+            [0, 0], [1, 1], [0], [1], [10.0], cost=lambda v: 1 + 1 / (1 + jnp.exp(-4 * (v - 5)))
+        )
+        assert eq.solve(game).status.ok
+        with pytest.raises(ValueError, match="marginal costs that increase, for an optimum"):
+            eq.solve(game, concept="optimum")
 
     def test_published_flows_may_be_a_little_off(self):
         game = eq.games.load("braess-network")

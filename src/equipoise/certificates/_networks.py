@@ -68,7 +68,16 @@ def as_flows(game: NetworkGame, policy: Any) -> FlowPolicy:
 
 
 def _costs(game: NetworkGame, flows: np.ndarray, concept: str) -> np.ndarray:
-    return game.marginal_costs(flows) if concept == "optimum" else game.costs(flows)
+    """(classes, links): what counts as the cost of a link; finite."""
+    if concept == "optimum":
+        game.check_convex()
+    with np.errstate(over="ignore", invalid="ignore"):
+        costs = game.marginal_costs(flows) if concept == "optimum" else game.costs(flows)
+    if not np.isfinite(costs).all():
+        link = int(np.argmin(np.isfinite(costs).all(0)))
+        where = f"one that overflows on the link from {game.tails[link]} to {game.heads[link]}"
+        raise InputError("flows", "flows at which all costs are finite", where)
+    return costs
 
 
 # Path flows
@@ -208,13 +217,17 @@ def _by_links(game: NetworkGame, policy: FlowPolicy, concept: str) -> NetworkCer
     if len(flows) < classes and not alike:
         hint = "classes feel tolls differently, so that their sum does not say who pays"
         raise InputError("flows", f"shape ({classes}, {game.links})", policy.flows.shape, hint)
-    _check_conserved(game, flows)
+    lacking = _check_conserved(game, flows)
     costs = _costs(game, flows, concept)
-    total, cheapest, size = _priced(game, flows, costs)
+    total, cheapest, size, dearest = _priced(game, flows, costs)
+    if total < cheapest * (1.0 - CONSERVED) - size:
+        raise _too_cheap()
     _check_prices(game, flows)
     lost = _least_loss(game, flows, costs)
     demand = float(game.demand.sum())
-    mean, slack = (total - cheapest) / demand, size / demand
+    # Flows that cost less than cheapest paths, or do not balance, carry too few travellers.
+    hidden = 2.0 * max(cheapest - total, 0.0) + lacking * dearest
+    mean, slack = (total - cheapest) / demand, (size + hidden) / demand
     used, better = np.zeros(0, np.int64), np.zeros(0, np.int64)
     if lost.last is not None:
         tail, head = int(game.tails[lost.link]), int(game.heads[lost.link])
@@ -228,29 +241,34 @@ def _by_links(game: NetworkGame, policy: FlowPolicy, concept: str) -> NetworkCer
         method=f"link flows against shortest paths by {game.graph.method}",
         total_cost=total,
         least_cost=cheapest,
-        gap_rounding=size,
+        gap_rounding=size + hidden,
         travellers=demand,
         largest_excess=max(lost.excess, mean),
         worst_pair=-1,
         worst_path=used,
         better_path=better,
         concept=concept,
-        rounding=slack,
+        rounding=size / demand,
     )
 
 
-def _priced(game: NetworkGame, flows: np.ndarray, costs: np.ndarray) -> tuple[float, float, float]:
-    """What flows cost, what cheapest paths would, and what rounding can change in each."""
+def _priced(
+    game: NetworkGame, flows: np.ndarray, costs: np.ndarray
+) -> tuple[float, float, float, float]:
+    """What flows cost, what cheapest paths would, what rounding can change, the dearest trip."""
     least, hops = _distances(game, costs)
     total = math.fsum((flows * (costs if len(flows) > 1 else costs[0])).ravel())
     cheapest = math.fsum(game.demand * least)
     size = EPS * (4.0 * total + float((game.demand * least * (hops + 4)).sum()))
-    return total, cheapest, size
+    return total, cheapest, size, float(least.max())
 
 
-def _check_conserved(game: NetworkGame, flows: np.ndarray) -> None:
-    """Refuse flows that do not carry the demand, at some node or through a zone."""
-    demand = float(game.demand.sum())
+def _check_conserved(game: NetworkGame, flows: np.ndarray) -> float:
+    """Refuse flows that do not carry the demand, at some node or through a zone.
+
+    Returns by how many travellers they miss, which is at most `CONSERVED` of the demand.
+    """
+    demand, missed = float(game.demand.sum()), 0.0
     for m in range(len(flows)):
         mine = game.classes == m if len(flows) > 1 else np.ones(len(game.demand), bool)
         size = game.nodes
@@ -259,6 +277,9 @@ def _check_conserved(game: NetworkGame, flows: np.ndarray) -> None:
         leaving = np.bincount(game.origins[mine], game.demand[mine], size)
         arriving = np.bincount(game.destinations[mine], game.demand[mine], size)
         off = (out - into) - (leaving - arriving)
+        # Sums of flows are rounded, which is no imbalance.
+        exceeding = np.maximum(np.abs(off) - 8 * EPS * (out + into + leaving + arriving), 0.0)
+        missed += float(exceeding.sum())
         if np.abs(off).sum() > CONSERVED * demand:
             node = int(np.argmax(np.abs(off)))
             expected = f"flows that carry the demand: {leaving[node] - arriving[node]:g} more out "
@@ -269,6 +290,13 @@ def _check_conserved(game: NetworkGame, flows: np.ndarray) -> None:
             node = int(np.argmax(through))
             found = f"{through[node]:g} through zone {node}"
             raise InputError("flows", "no flow through zones", found)
+    return missed
+
+
+def _too_cheap() -> InputError:
+    expected = "flows that carry the demand from each origin to its destinations"
+    found = "shorter ways than there are: some trips are missing or end elsewhere"
+    return InputError("flows", expected, found)
 
 
 def _check_prices(game: NetworkGame, flows: np.ndarray) -> None:
@@ -281,11 +309,9 @@ def _check_prices(game: NetworkGame, flows: np.ndarray) -> None:
     classes = len(game.values_of_time)
     for draw in range(_PRICES):
         prices = rng.exponential(size=game.links) if draw else np.ones(game.links)
-        total, cheapest, _ = _priced(game, flows, np.tile(prices, (classes, 1)))
+        total, cheapest, *_ = _priced(game, flows, np.tile(prices, (classes, 1)))
         if total < cheapest * (1.0 - CONSERVED):
-            expected = "flows that carry the demand from each origin to its destinations"
-            found = "shorter ways than there are: their trips end elsewhere"
-            raise InputError("flows", expected, found)
+            raise _too_cheap()
 
 
 def _least_loss(game: NetworkGame, flows: np.ndarray, costs: np.ndarray) -> _Lost:

@@ -4,7 +4,9 @@ import errno
 import json
 import os
 import re
+import signal
 import sys
+import threading
 import traceback
 import warnings
 from collections.abc import Iterator, Sequence
@@ -69,6 +71,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     equipoise 0.2.0
     0
     """
+    if arguments is None and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _on_interrupt)
     words = list(sys.argv[1:] if arguments is None else arguments)
     flags = words[: words.index("--")] if "--" in words else words
     command, as_json = None, "--json" in flags
@@ -90,6 +94,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code, told = _told(error, words[0] if words else "")
         print(_line("error" if as_json or code != 130 else "", told, as_json), file=sys.stderr)
         return code
+
+
+def _on_interrupt(number: int, frame: Any) -> None:
+    """Raise KeyboardInterrupt; a little later where a callback of JAX would swallow it."""
+    while frame is not None:
+        if frame.f_code.co_name == "_xla_gc_callback":
+            again = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
+            again.daemon = True
+            again.start()
+            return
+        frame = frame.f_back
+    raise KeyboardInterrupt
 
 
 def _parse(words: list[str], as_json: bool) -> Any:

@@ -308,6 +308,23 @@ class NetworkGame(SingleGame):
         marginal = self.times(flows) + self._flows(flows) * self.slopes(flows)
         return np.tile(marginal, (len(self.values_of_time), 1))
 
+    def check_convex(self) -> None:
+        """Refuse costs given as functions whose marginal costs fall, at 129 flows of each link.
+
+        The total cost is then not convex: flows at which no traveller lowers it need not be
+        those of least total cost.
+        """
+        if self.cost is None:
+            return
+        flows = np.linspace(0.0, float(self.demand.sum()), 129)
+        marginal = np.stack([self.marginal_costs(np.full(self.links, v))[0] for v in flows])
+        falls = np.diff(marginal, axis=0) < -1e-9 * np.abs(marginal).max(0)
+        if falls.any():
+            step, link = (int(k[0]) for k in np.nonzero(falls))
+            where = f"the link from {self.tails[link]} to {self.heads[link]}"
+            found = f"some that fall on {where}, near a flow of {flows[step]:g}"
+            raise InputError("cost", "marginal costs that increase, for an optimum", found)
+
     def total_cost(self, flows: Any) -> float:
         """What all travellers need together, without tolls, which somebody receives."""
         return float(self._flows(flows) @ self.times(flows))

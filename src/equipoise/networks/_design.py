@@ -352,8 +352,11 @@ def best_tolls(
         start = tolls if given is None else inside(ideal[chosen])
         value, steps = value_of(chosen), _LAST_STEPS
         tolls, best = search.descend(value, inside, start, limit, steps)
+        if given is not None and not search.out_of_time:  # small tolls may do what large ones spoil
+            low, other = search.descend(value, inside, np.zeros(len(chosen)), limit, steps)
+            tolls, best = (low, other) if other < best else (tolls, best)
     full = np.zeros(game.links)
-    full[chosen] = tolls
+    full[chosen] = tolls if best < before else 0.0
     charged, solution = search.solve(tolls=full)
     total = solution.stats["total_cost"]
     low = _least_total(base, optimum)
@@ -476,7 +479,10 @@ def _within_budget(added: np.ndarray, budget: float) -> np.ndarray:
         return added
     ranked = np.sort(added)[::-1]
     level = (np.cumsum(ranked) - budget) / np.arange(1, len(ranked) + 1)
-    return np.maximum(added - level[np.flatnonzero(ranked > level)[-1]], 0.0)
+    above = np.flatnonzero(ranked > level)  # none where the budget is lost in rounding
+    if not len(above):
+        return np.where(added == ranked[0], budget / np.count_nonzero(added == ranked[0]), 0.0)
+    return np.maximum(added - level[above[-1]], 0.0)
 
 
 def _link_numbers(game: NetworkGame, links: Any) -> np.ndarray:

@@ -62,6 +62,8 @@ def solve_network(
     """
     if concept not in ("nash", "optimum"):
         raise InputError("concept", "nash or optimum", repr(concept))
+    if concept == "optimum":
+        game.check_convex()
     checks.check_range("tolerance", tolerance, 0.0, 1.0, low_open=True)
     checks.check_range("time_limit", time_limit, 0.0, np.inf)
     start = getattr(start, "policy", start)
@@ -107,7 +109,7 @@ def solution_of(
 def _status(certificate: Any, allowed: float, tolerance: float, ended: str) -> Status:
     upper, gap = float(certificate.max_upper), certificate.relative_gap
     told = f"relative gap {gap:.2g}, largest excess {upper:.2g}"
-    if upper <= allowed:
+    if np.isfinite(upper) and upper <= allowed:
         told += f", at most {tolerance:g} of the mean cost of a trip"
         return Status(Outcome.SOLVED, told, np.array(True))
     outcomes = {"time": Outcome.OUT_OF_TIME, "interrupted": Outcome.INTERRUPTED}

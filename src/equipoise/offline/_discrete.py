@@ -88,6 +88,10 @@ def learn_discrete(
     return task.solution(reached.step)
 
 
+#: Policies of a mixture whose probabilities differ by more than this are told apart.
+_APART = 0.05
+
+
 class Discrete:
     """The steps of learning from discrete actions, and what they have given so far.
 
@@ -272,10 +276,17 @@ class Discrete:
             warnings.append(
                 f"unknown for {len(unknown)} deviations, which the log never shows: {shown_few}"
             )
+        notes = list(self.facts["notes"])
+        if learned and np.ptp(mixture.policies, axis=0).max() > _APART:
+            notes.append(
+                f"the advice mixes {len(mixture)} policies, of which one common draw must choose "
+                "for all agents; the bound does not hold if each follows its own row of the table "
+                "independently"
+            )
         interval = list(found.interval)
         text = f"{float(certificate.max_gain):.4g} in the fitted model"
         stats: dict[str, Any] = {
-            **(self.facts | {"warnings": warnings}),
+            **(self.facts | {"warnings": warnings, "notes": notes}),
             **_about_model(self.model),
             "own_gap": float(own.gains.max()),
             "own_interval": list(own.interval),

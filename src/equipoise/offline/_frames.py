@@ -124,10 +124,14 @@ def _table(source: Any) -> tuple[dict[str, np.ndarray], str]:
         found = {n: c.to_numpy() for n, c in columns.items()}
         return {n: _column(values) for n, values in found.items()}, path.name
     with open(path, newline="", encoding="utf-8-sig") as stream:
-        head = stream.readline()
-        stream.seek(0)
-        mark = max(",;\t", key=head.count)
-        rows = list(csv.reader(stream, delimiter=mark))
+        try:
+            head = stream.readline()
+            stream.seek(0)
+            mark = max(",;\t", key=head.count)
+            rows = list(csv.reader(stream, delimiter=mark))
+        except UnicodeDecodeError as error:
+            found = f"a byte that is none at position {error.start}"
+            raise InputError("log", f"text in UTF-8 in {path}", found, "save it as UTF-8") from None
     if len(rows) < 2:
         raise InputError("log", f"a header and rows in {path}", f"{len(rows)} lines")
     head, body = rows[0], [row for row in rows[1:] if row]
@@ -136,6 +140,9 @@ def _table(source: Any) -> tuple[dict[str, np.ndarray], str]:
         found = f"{len(body[wrong])} in row {wrong}"
         raise InputError("log", f"{len(head)} entries in every row of {path}", found)
     names = [name.strip() for name in head]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError("log", f"columns of different names in {path}", f"{twice!r} twice")
     return {
         n: _column(np.array(c, object)) for n, c in zip(names, zip(*body, strict=True), strict=True)
     }, path.name
@@ -173,8 +180,8 @@ def _check_column(option: str, column: str, table: Mapping[str, Any]) -> None:
 
 
 def _words(values: np.ndarray) -> list[str]:
-    """Values as text: whole numbers without a point."""
-    return [f"{x:g}" if isinstance(x, float) else str(x) for x in values.tolist()]
+    """Values as text: whole numbers without a point, and all digits of others."""
+    return [f"{x:.15g}" if isinstance(x, float) else str(x) for x in values.tolist()]
 
 
 def _ordered(values: np.ndarray) -> tuple[list[str], np.ndarray]:
@@ -195,7 +202,7 @@ def _ordered(values: np.ndarray) -> tuple[list[str], np.ndarray]:
 
 def _natural(word: str) -> list[Any]:
     parts = re.split(r"(\d+)", word)
-    return [int(x) if x.isdigit() else x.lower() for x in parts]
+    return [int(x) if x.isdecimal() else x.lower() for x in parts]
 
 
 def _long(

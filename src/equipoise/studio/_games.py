@@ -80,7 +80,10 @@ def _payoffs(text: Any, row: int, column: int) -> list[float]:
     if len(words) > 2 or len(str(text)) > 60:
         raise InputError(where, "one or two payoffs", repr(str(text)[:60]))
     try:
-        numbers = [float(Fraction(word)) for word in words]
+        # Fractions of powers such as 1e999999999 would be computed in full.
+        numbers = [float(Fraction(word) if "/" in word else word) for word in words]
+        if ("e" in str(text).lower() and "/" in str(text)) or not np.isfinite(numbers).all():
+            raise ValueError
     except (ValueError, ZeroDivisionError, OverflowError):
         raise InputError(where, "numbers such as 3, -0.5 or 1/3", repr(str(text))) from None
     return numbers

@@ -152,6 +152,8 @@ class Studio:
         if path == PurePosixPath("/"):
             entering = b"token=" in scope["query_string"]
             return self._enter(query) if entering else self._static("index.html")
+        if len(path.parts) < 2:
+            return self._text(404, "there is no such page")
         if scope["method"] == "GET" and path.parts[1] == "static" and len(path.parts) == 3:
             return self._static(path.name)
         route = self._routes.get((scope["method"], path.parts[1]))
@@ -204,6 +206,7 @@ class Studio:
     def _length(self, request: Any, most: int) -> None:
         """Refuse a body by what it says of its length, before any of it is read."""
         told = request.headers.get("content-length", "")
+        told = "" if "transfer-encoding" in request.headers else told
         if not told.isdigit() or int(told) > most:
             found = f"{int(told):,}" if told.isdigit() else "no length"
             raise _TooLong(f"request: expected at most {most:,} bytes, found {found}")

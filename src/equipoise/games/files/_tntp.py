@@ -13,6 +13,9 @@ from equipoise.games._flow_policy import FlowPolicy
 from equipoise.games._network import FLOW_COLUMNS, NetworkGame, table_columns
 
 _COLUMNS = 10
+#: Metadata that count.
+_WHOLE = ("FIRST THRU NODE", "NUMBER OF LINKS")
+_TOTAL = "TOTAL OD FLOW"
 _FLOWS = {"tails": ("from", "tail", "init_node"), "heads": ("to", "head", "term_node")}
 _FLOWS |= {"flows": (*FLOW_COLUMNS, "v")}
 
@@ -79,9 +82,11 @@ def _network_rows(path: Path) -> tuple[list[list[float]], dict[str, int]]:
     rows, told = [], {}
     for i, line in _lines(path):
         if line.startswith("<"):
-            found = re.fullmatch(r"<([^>]+)>\s*(\d+)\s*;?", line)
-            if found:
-                told[found[1].strip().upper()] = int(found[2])
+            name, number = _metadata(path, i, line)
+            if name in _WHOLE:
+                told[name] = int(number)
+                if told[name] != number:
+                    raise ValueError(f"{path}: line {i}: expected a whole number, found {line!r}")
             continue
         words = line.rstrip(";").split()
         if len(words) < _COLUMNS - 1:
@@ -98,6 +103,14 @@ def _network_rows(path: Path) -> tuple[list[list[float]], dict[str, int]]:
     return rows, told
 
 
+def _metadata(path: Path, line: int, text: str) -> tuple[str, float]:
+    """The name of a line of metadata and its number; NaN for names whose number is of no use."""
+    name, _, rest = text.partition(">")
+    name, words = name.strip("< ").upper(), re.split(r"[;~\s]+", rest.strip())
+    known = name in _WHOLE or name == _TOTAL
+    return name, _number(path, line, words[0]) if known else np.nan
+
+
 def _number(path: Path, line: int, word: str) -> float:
     try:
         return float(word)
@@ -110,9 +123,11 @@ def _trips(path: Path) -> tuple[list[int], list[int], list[float]]:
     origins: list[int] = []
     destinations: list[int] = []
     demand: list[float] = []
-    origin = None
+    origin, total = None, np.nan
     for i, line in _lines(path):
         if line.startswith("<"):
+            name, number = _metadata(path, i, line)
+            total = number if name == _TOTAL else total
             continue
         if found := re.fullmatch(r"[Oo]rigin\s+(\d+)\s*;?", line):
             origin = int(found[1])
@@ -127,6 +142,9 @@ def _trips(path: Path) -> tuple[list[int], list[int], list[float]]:
             demand.append(_number(path, i, found[2]))
     if not demand:
         raise ValueError(f"{path}: expected trips, found none")
+    if abs(sum(demand) - total) > 0.01 * abs(total):  # never where there is no total
+        expected = f"trips that add up to the {total:g} that the metadata tell of"
+        raise ValueError(f"{path}: expected {expected}, found {sum(demand):g}")
     return origins, destinations, demand
 
 

@@ -6,6 +6,18 @@ const CONCEPTS = [["nash", "Nash equilibrium"], ["ce", "Best correlated equilibr
 const tiny = (value) => (Math.abs(value) < 1e-12 ? 0 : value); // what rounding leaves of a zero
 const OBJECTIVES = [["weights", "Weigh the players"], ["welfare", "Sum of both"], ["egalitarian", "The worse off"], ["entropy", "Most random"]];
 
+/** Cells of a pasted table: parted by tabs, wide gaps, semicolons or bars, in brackets, or plain. */
+function cellsOf(text) {
+  const lines = text.replace(/\]\s*,\s*\[/g, "\n").replace(/[[\]]/g, "").split("\n").map((line) => line.trim()).filter(Boolean);
+  const some = (pattern) => lines.some((line) => pattern.test(line));
+  const apart = /\t|\s{2,}|;|\|/;
+  const cut = some(/\(/) ? (line) => [...line.matchAll(/\(([^)]*)\)/g)].map((found) => found[1])
+    : some(apart) ? (line) => line.split(apart)
+      : some(/\S,\S+\s+\S+,\S/) ? (line) => line.split(/\s+/) // 3,1 0,0
+        : (line) => line.split(/\s*,\s*|\s+/);
+  return lines.map((line) => cut(line).map((cell) => cell.trim()).filter(Boolean));
+}
+
 export async function open(root, state, save) {
   let kept = { game: { name: "rock-paper-scissors" }, concept: "nash", objective: "weights", weight: 0.5, policy: null, learner: "omd", ...state };
   let game = null, timer = 0;
@@ -78,7 +90,7 @@ export async function open(root, state, save) {
   }
 
   function pasted() {
-    const cells = paste.value.trim().split("\n").map((line) => line.trim().split(/\t|\s{2,}|;|\|/).map((cell) => cell.trim()).filter(Boolean));
+    const cells = cellsOf(paste.value);
     change({ cells });
   }
 

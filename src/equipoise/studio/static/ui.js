@@ -69,12 +69,15 @@ export function newest(work) {
 
 export function say(text) { document.getElementById("live").textContent = text; }
 
-/** A place for an error, which is read out and goes away with the next success. */
+/** A place for an error, which is read out and goes away when something else is tried. */
 export function trouble() {
   const box = h("p", { class: "error", role: "alert", hidden: true });
+  let depth = 0; // what is guarded within another does not clear its errors
   box.guard = async (work) => {
-    try { const found = await work(); box.hidden = true; box.textContent = ""; return found; }
+    if (!depth++) { box.hidden = true; box.textContent = ""; }
+    try { return await work(); }
     catch (error) { box.textContent = error.message; box.hidden = false; return undefined; }
+    finally { depth--; }
   };
   return box;
 }
