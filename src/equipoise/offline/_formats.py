@@ -132,9 +132,10 @@ def _archive(path: Path, rows: int | None) -> Iterator[dict[str, Any]]:
         unknown = sorted(set(arrays) - {*TABLES, *DECLARED})
         if unknown:
             optional = [n for n in (*TABLES, *DECLARED) if n not in ("actions", "rewards")]
+            shown = [name if name.isprintable() else repr(name) for name in unknown]
             raise ValueError(
                 f"{path}: expected arrays named actions and rewards, which are needed, and "
-                f"perhaps {', '.join(optional)}; found {', '.join(unknown)}"
+                f"perhaps {', '.join(optional)}; found {', '.join(shown)}"
             )
         settings = _settings(path, {n: arrays[n].read() for n in DECLARED if n in arrays})
         tables = {name: arrays[name] for name in TABLES if name in arrays}
