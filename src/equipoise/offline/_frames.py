@@ -379,7 +379,8 @@ def _check_public(name: str, values: np.ndarray, grid: _Grid) -> None:
     differ = text[rows] != text[grid.first][:, None]
     if differ.any():
         at, i = (int(x) for x in np.argwhere(differ)[0])
-        found = f"{text[rows[at, i]]} for {grid.agents[i]} and {text[grid.first[at]]} at one time"
+        one, other = (repr(str(text[k])[:40]) for k in (rows[at, i], grid.first[at]))
+        found = f"{one} for {grid.agents[i]!r} and {other} at one time"
         raise InputError("context", f"{name} to be the same for all agents at a time", found)
 
 

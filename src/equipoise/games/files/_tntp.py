@@ -50,6 +50,12 @@ def read_tntp(
     rows, told = _network_rows(Path(network))
     origins, destinations, demand = _trips(Path(trips))
     table = np.array(rows)
+    most = 100_000 + 10 * len(rows)
+    if (table[:, :2] > most).any():
+        expected = f"nodes with numbers of at most {most:,} for {len(rows):,} links"
+        raise ValueError(f"{network}: expected {expected}, found {table[:, :2].max():g}")
+    if (zone := max(max(origins), max(destinations))) > most:
+        raise ValueError(f"{trips}: expected zones of at most {most:,}, found {zone:g}")
     more: dict[str, Any] = {"first_through": told.get("FIRST THRU NODE", 0)} | options
     try:
         return NetworkGame(
@@ -84,9 +90,9 @@ def _network_rows(path: Path) -> tuple[list[list[float]], dict[str, int]]:
         if line.startswith("<"):
             name, number = _metadata(path, i, line)
             if name in _WHOLE:
-                told[name] = int(number)
-                if told[name] != number:
+                if not number.is_integer():
                     raise ValueError(f"{path}: line {i}: expected a whole number, found {line!r}")
+                told[name] = int(number)
             continue
         words = line.rstrip(";").split()
         if len(words) < _COLUMNS - 1:
