@@ -20,13 +20,15 @@ class NetworkCertificate(Certificate):
     Where path flows are known, `gains` has one entry for each population: by how much the dearest
     path that it uses exceeds its cheapest one. Link flows do not say who travels where: `gains`
     then has a single entry, the mean excess of all travellers, and `largest_excess` is what some
-    travellers lose at least.
+    travellers lose at least. Bounds for link flows take it that the flows carry the demand. That is
+    checked at every node and under several prices of links, including the costs themselves, which
+    is necessary and not sufficient; give path flows for a bound without this condition.
 
     The measures of transport planning: with T = `total_cost`, the sum over links of flow times
     cost, and S = `least_cost`, that of all travellers on cheapest paths at the same costs,
 
-    - `relative_gap` is (T - S) / T, and `relative_gap_upper` includes rounding: the gap itself
-      can be negative by it;
+    - `relative_gap` is (T - S) / T, and `relative_gap_upper` includes rounding, by which the gap itself
+      can be negative, and the amount by which link flows are seen to miss the demand;
     - `average_excess` is (T - S) by the number of travellers;
     - T - S is also a bound on how far the potential is from its least value; with the concept
       "optimum", whose costs are marginal, on how far the total cost is from the optimum.
@@ -54,7 +56,7 @@ class NetworkCertificate(Certificate):
     #: Sum of flow times cost, and that of everybody on a cheapest path at the same costs.
     total_cost: np.ndarray | float
     least_cost: np.ndarray | float
-    #: What rounding can change in their difference.
+    #: How much rounding, and demand that link flows miss, can change their difference.
     gap_rounding: np.ndarray | float
     #: How many travel.
     travellers: np.ndarray | float

@@ -280,7 +280,7 @@ class Discrete:
         if learned and np.ptp(mixture.policies, axis=0).max() > _APART:
             notes.append(
                 f"the advice mixes {len(mixture)} policies, of which one common draw must choose "
-                "for all agents; the bound does not hold if each follows its own row of the table "
+                "for all agents; the bound need not hold if each follows its own row of the table "
                 "independently"
             )
         interval = list(found.interval)

@@ -84,7 +84,7 @@ def compare(
 ) -> Report:
     """One page about one or more runs, from what their folders hold.
 
-    `drawings` are more figures for a run, by its label, each with a text for who cannot see it.
+    `drawings` are more figures for a run, by its label, each with alternative text.
     `command` is the one that makes the page, and ends the list of those to reproduce it.
 
     **Example**

@@ -16,7 +16,7 @@ _LARGEST = 40
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure, a text for who cannot see it, and what is written below."""
+    """A figure, its alternative text, and its caption."""
 
     figure: Any
     alt: str
