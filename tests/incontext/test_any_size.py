@@ -145,7 +145,7 @@ class TestTrainingPlay:
         np.testing.assert_allclose(np.stack([x, y])[:, :, :-1], context.held, atol=2e-5)
 
     def test_relative_losses_are_logarithms_of_mean_gaps(self, varied):
-        """One mean gap for each round and each group: a kind of noise, and small or large games."""
+        """One mean gap for each round and group: a kind of noise, small or large games."""
         players, tables, variety, found = varied
         shown = jnp.broadcast_to(variety.shown, variety.counts.shape)
         groups = np.asarray(variety.groups)
