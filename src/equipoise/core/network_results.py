@@ -27,8 +27,8 @@ class NetworkCertificate(Certificate):
     The measures of transport planning: with T = `total_cost`, the sum over links of flow times
     cost, and S = `least_cost`, that of all travellers on cheapest paths at the same costs,
 
-    - `relative_gap` is (T - S) / T, and `relative_gap_upper` includes rounding, by which the gap itself
-      can be negative, and the amount by which link flows are seen to miss the demand;
+    - `relative_gap` is (T - S) / T, and `relative_gap_upper` adds rounding, by which the gap
+      itself can be negative, and the amount by which link flows are seen to miss the demand;
     - `average_excess` is (T - S) by the number of travellers;
     - T - S is also a bound on how far the potential is from its least value; with the concept
       "optimum", whose costs are marginal, on how far the total cost is from the optimum.
