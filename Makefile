@@ -5,6 +5,7 @@
 #   make screenshots  make the pictures of the studio in docs/images again
 #   make soak     the exhaustive checks that are too slow for make test; PARTS="files kills" for some
 #   make bench    set up, then ours beside other libraries in one table; QUICK=1 for minutes
+#   make wheel    build the wheel and the source archive into dist
 #   make bench-deep  the same for training, beside PyTorch, Tianshou and d3rlpy
 #
 # Everything is installed into .venv (for bench into .venv-bench, with the other libraries), anew
@@ -24,10 +25,10 @@ export OPENBLAS_NUM_THREADS ?= 1
 export MKL_NUM_THREADS      ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test pytest screenshots lint format docs bench bench-deep compare compare-deep measure soak clean
+.PHONY: help demo test pytest wheel screenshots lint format docs bench bench-deep compare compare-deep measure soak clean
 
 help:
-	@sed -n '3,11s/^# \{0,1\}//p' Makefile
+	@sed -n '3,12s/^# \{0,1\}//p' Makefile
 
 demo: $(VENV)/.run
 	$(BIN)/equipoise demo --run runs/demo
@@ -36,6 +37,9 @@ test: lint docs pytest
 
 pytest: $(VENV)/.test
 	EQUIPOISE_REQUIRE_PEERS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
+wheel: $(VENV)/.test
+	$(BIN)/python -m build --outdir dist
 
 # The tests of the studio, which then keep what they see; they need Chromium.
 screenshots: $(VENV)/.test
@@ -55,7 +59,7 @@ format: $(VENV)/.test
 	$(BIN)/ruff format .
 
 docs: $(VENV)/.test
-	$(BIN)/mkdocs build --strict --quiet
+	$(BIN)/sphinx-build -E -W --keep-going -q -b html -d .cache/doctrees docs site
 
 # Code lines, modules with one importer, cycles of imports.
 measure: $(VENV)/.test
@@ -76,7 +80,7 @@ compare-deep: $(VENV)/.bench-deep
 	$(BIN)/python -m benchmarks deep pretraining $(if $(QUICK),--quick)
 
 clean:
-	rm -rf $(VENV) .venv-bench build dist site .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-bench build dist site jupyter_execute .pytest_cache .ruff_cache .hypothesis
 	find src tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} +
 
 $(BIN)/python:

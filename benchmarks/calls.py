@@ -1,6 +1,7 @@
 """Latency, throughput, scaling, first calls and memory: `python -m benchmarks.calls`.
 
     python -m benchmarks.calls --quick              the small sizes, about two minutes
+    python -m benchmarks.calls scaling              some of the tables; this one in two minutes
     python -m benchmarks.calls --figure cost.svg    also draw cost against size, on log axes
     python -m benchmarks.calls --json out.json      also write the numbers
 
@@ -22,7 +23,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,6 +33,9 @@ MARKOV_SIZES = ((2, 2, 2_000), (5, 3, 1_000), (20, 5, 60), (100, 10, 4), (200, 1
 #: Games of three shapes that keep two cores busy.
 SCALED = ((3, 400_000), (10, 60_000), (50, 2_000))
 PASSES = 7
+#: Threads of BLAS would wait for each other on one core.
+BLAS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+TABLES = ("latency", "throughput", "markov", "scaling", "first", "memory")
 
 Calls = dict[str, Callable[[], object]]
 Rows = list[dict[str, Any]]
@@ -142,54 +146,168 @@ def markov_throughput(quick: bool) -> Iterator[dict[str, Any]]:
         yield compared(f"S={states} A={actions}", medians(calls), games)
 
 
-def scaling(quick: bool) -> Iterator[dict[str, Any]]:
-    """Wall time on one core over wall time on all of them, in the same passes.
+def triad() -> tuple[Callable[[], object], int]:
+    """The triad of STREAM, `a = b + 3 c`, on all cores, and the bytes that it moves."""
+    import numba
 
-    A busy machine spoils wall times. The share of the processor time that the calling thread takes
-    is then the better sign: what it does, no other core does meanwhile.
-    """
+    from equipoise.core import kernels
+
+    @numba.njit(nogil=True)
+    def part(a, b, c, first, last):
+        for i in range(first, last):
+            a[i] = b[i] + 3.0 * c[i]
+        return 0
+
+    a, b, c = np.zeros((3, 10_000_000))
+    return lambda: kernels.over_games(part, a.size, 1e-9, a, b, c), 3 * a.nbytes
+
+
+class Load(NamedTuple):
+    """What is spread over cores: a name, a call, and its items."""
+
+    case: str
+    call: Callable[[], object]
+    items: int = 1
+    #: Bytes that it must read or write, where that may be the limit.
+    bytes: int = 0
+    #: What a peer does on all cores.
+    peer: Callable[[], object] | None = None
+
+
+def loads(quick: bool) -> Iterator[Load]:
+    """Batches, certificates, self-play and plans."""
     import equipoise as eq
-    from equipoise.core.zerosum import solve_batch
+    from benchmarks.aggregative import draw_city, plan
+    from benchmarks.nash import quantecon_loop
 
-    available = os.sched_getaffinity(0)
     rng = np.random.default_rng(0)
-
-    def both(case: str, call: Callable[[], object], items: int) -> dict[str, Any]:
-        def on(processors: set[int]) -> Callable[[], object]:
-            def run() -> None:
-                os.sched_setaffinity(0, processors)  # threads that are started inherit it
-                try:
-                    call()
-                finally:
-                    os.sched_setaffinity(0, available)
-
-            return run
-
-        calls: Calls = {"one core": on({max(available)}), "all cores": on(available)}
-        each = {name: us / items for name, us in medians(calls, clock=time.perf_counter).items()}
-        shares = []
-        for _ in range(PASSES):
-            own, all_of = time.thread_time(), time.process_time()
-            call()
-            own, all_of = time.thread_time() - own, time.process_time() - all_of
-            shares.append(own / all_of)
-        ratio = each["one core"] / each["all cores"]
-        share = statistics.median(shares)
-        return {"one / all": ratio, "case": case, **each, "share of the calling thread": share}
-
     for actions, games in SCALED:
         payoff = rng.random((games // (4 if quick else 1), actions, actions))
         game = eq.MatrixGame(payoff)
         policy = eq.solve(game).policy
-        size = f"{actions}x{actions}"
-        yield both(f"solve {size}", lambda: eq.solve(game), len(payoff))  # noqa: B023
-        yield both(f"solver alone {size}", lambda: solve_batch(payoff), len(payoff))  # noqa: B023
-        yield both(f"certify {size}", lambda: eq.certify(game, policy), len(payoff))  # noqa: B023
+        size, games = f"{actions}x{actions}", len(payoff)
+        # Policies, and of each player gain, bound, value and rounding; the solver has six numbers.
+        certified = payoff.nbytes + games * 8 * (2 * actions + 8)
+        found = certified + payoff.nbytes + games * 8 * (2 * actions + 6)
+        run = quantecon_loop(True)({"payoff": payoff})
+        peer = lambda: run(games)  # noqa: B023, E731
+        both = lambda: eq.solve(eq.MatrixGame(payoff))  # noqa: B023, E731
+        yield Load(f"solve {size}", lambda: eq.solve(game), games, found, peer)  # noqa: B023
+        yield Load(f"MatrixGame and solve {size}", both, games, found + 3 * payoff.nbytes)
+        check = lambda: eq.certify(game, policy)  # noqa: B023, E731
+        yield Load(f"certify {size}", check, games, certified)
     reward, transition = draw_markov(20, 5, 100 if quick else 400)
     markov = eq.MarkovGame(reward, transition, 0.9)
     found = eq.solve(markov).policy
-    yield both("solve Markov S=20 A=5", lambda: eq.solve(markov), len(reward))
-    yield both("certify Markov S=20 A=5", lambda: eq.certify(markov, found), len(reward))
+    games = len(reward)
+    yield Load("solve Markov S=20 A=5", lambda: eq.solve(markov), games)
+    yield Load("certify Markov S=20 A=5", lambda: eq.certify(markov, found), games)
+    planned = plan("regret", 0.05)(draw_city(10_000, 3, 3, 1, 10_000))
+    yield Load("plan, 10,000 agents S=3 H=3", lambda: planned(1))
+
+
+SELF_PLAY = """
+import os, sys; os.sched_setaffinity(0, {int(core) for core in sys.argv[1].split(",")})
+import numpy as np, equipoise as eq
+games, size = map(int, sys.argv[2:])
+many, learner = eq.MatrixGame(np.random.default_rng(0).random((games, size, size))), eq.dynamics.OMD
+learner = learner.vanishing()
+for _ in sys.stdin:
+    eq.dynamics.play(many, learner, learner, rounds=1_000, key=0)
+    print(flush=True)
+"""
+
+
+def self_play(games: int, size: int, cores: set[int]) -> Callable[[], object]:
+    """Self-play in a process of its own: XLA keeps the threads that it began with."""
+    listed = ",".join(map(str, cores))
+    child = subprocess.Popen(
+        [sys.executable, "-c", SELF_PLAY, listed, str(games), str(size)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
+    )  # fmt: skip
+    assert child.stdin is not None
+    assert child.stdout is not None
+    asked, answered = child.stdin, child.stdout
+
+    def run() -> None:
+        asked.write("\n")
+        if not answered.readline():
+            raise RuntimeError("self-play ended early")
+
+    return run
+
+
+def scaling(quick: bool) -> Iterator[dict[str, Any]]:
+    """Wall time on one core over wall time on all of them, in the same passes.
+
+    A busy machine spoils wall times. The serial share is then the better sign: the part of the
+    processor time that the calling thread takes outside of what threads share. Two cores can be
+    at most 2 / (1 + share) times as fast as one. Where memory is the limit instead, the last
+    column says which part of the bandwidth of STREAM's triad is used, on all cores.
+    """
+    from equipoise.core import kernels
+
+    available = os.sched_getaffinity(0)
+    shared, inside = kernels.over_games, 0.0
+
+    def timed(*arguments: Any) -> int:
+        nonlocal inside
+        start = time.thread_time()
+        try:
+            return shared(*arguments)
+        finally:
+            inside += time.thread_time() - start
+
+    def serial_share(call: Callable[[], object]) -> float:
+        nonlocal inside
+        kernels.over_games, inside = timed, 0.0
+        own, all_of = time.thread_time(), time.process_time()
+        try:
+            call()
+        finally:
+            kernels.over_games = shared
+        own, all_of = time.thread_time() - own, time.process_time() - all_of
+        return (own - inside) / all_of
+
+    def on(processors: set[int], call: Callable[[], object]) -> Callable[[], object]:
+        def run() -> None:
+            os.sched_setaffinity(0, processors)  # threads that are started inherit it
+            try:
+                call()
+            finally:
+                os.sched_setaffinity(0, available)
+
+        return run
+
+    stream, moved = triad()
+    most = moved / medians({"triad": stream}, clock=time.perf_counter)["triad"]  # bytes a us
+    for case, call, items, size, peer in loads(quick):
+        calls: Calls = {"one core": on({max(available)}, call), "all cores": on(available, call)}
+        if peer is not None:
+            calls["peer, all cores"] = peer
+        found = medians(calls, clock=time.perf_counter)
+        share = statistics.median(serial_share(call) for _ in range(PASSES))
+        yield {
+            "one / all": found["one core"] / found["all cores"],
+            "at most": len(available) / (1 + (len(available) - 1) * share),
+            "case": case,
+            **{name: us / items for name, us in found.items()},
+            "serial share": share,
+            "share of triad": size / found["all cores"] / most if size else "",
+        }
+    for size, games in ((3, 65_536), (10, 16_384)):
+        games //= 4 if quick else 1
+        calls = {
+            "one core": self_play(games, size, {max(available)}),
+            "all cores": self_play(games, size, available),
+        }
+        found = medians(calls, clock=time.perf_counter)
+        yield {
+            "one / all": found["one core"] / found["all cores"],
+            "case": f"self-play {size}x{size}, 1,000 rounds",
+            **{name: us / games for name, us in found.items()},
+        }
+    yield {"case": f"triad: {most / 1e3:.3g} GB/s"}
 
 
 FIRST = """
@@ -215,6 +333,13 @@ game = eq.MatrixGame(np.random.default_rng(0).random((10_000_000, 3, 3)))
 assert eq.solve(game).status.ok
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6)
 """
+PEER_MEMORY = """
+import resource, numpy as np
+from benchmarks.nash import quantecon_loop
+payoff = np.random.default_rng(0).random((10_000_000, 3, 3))
+found = quantecon_loop(False)({"payoff": payoff})(len(payoff))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6)
+"""
 
 
 def _numbers(script: str, **environment: str) -> list[float]:
@@ -235,6 +360,12 @@ def first_calls() -> Iterator[dict[str, Any]]:
     _numbers(PEER_FIRST)
     loaded, solved = _numbers(PEER_FIRST)
     yield {"case": "QuantEcon minmax, compiled before", "import": loaded, "3x3": solved}
+
+
+def memory() -> Iterator[dict[str, Any]]:
+    """Gigabytes of a process that solves ten million games; the peer has no certificates."""
+    ours, peer = _numbers(MEMORY)[0], _numbers(PEER_MEMORY)[0]
+    yield {"peer / ours": peer / ours, "case": "10 million 3x3 games", "ours": ours, "peer": peer}
 
 
 def figure(rows: Rows, path: Path) -> None:
@@ -265,34 +396,41 @@ def main() -> None:
         prog="python -m benchmarks.calls", description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
+    parser.add_argument("tables", nargs="*", metavar="table", help=f"default: all of {TABLES}")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--json", type=Path, metavar="OUT")
     parser.add_argument("--figure", type=Path, metavar="OUT")
     arguments = parser.parse_args()
+    wanted, quick = arguments.tables or TABLES, arguments.quick
+    if unknown := sorted(set(wanted) - set(TABLES)):
+        parser.error(f"table: expected some of {TABLES}, found {unknown}")
+    if any(os.environ.get(name) != "1" for name in BLAS):  # read when NumPy is imported
+        command = [sys.executable, "-m", "benchmarks.calls", *sys.argv[1:]]
+        os.execve(sys.executable, command, os.environ | dict.fromkeys(BLAS, "1"))
     from equipoise.core import kernels
 
     kernels.compile_all()
     tables: dict[str, Rows] = {}
 
-    def table(title: str, rows: Iterator[dict[str, Any]]) -> None:
-        tables[title] = list(rows)
-        show(title, tables[title])
+    def table(name: str, title: str, rows: Iterator[dict[str, Any]]) -> None:
+        if name in wanted:
+            tables[name] = list(rows)
+            show(title, tables[name])
 
     available = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {max(available)})
-    table("Latency: one call from Python, us", latency(arguments.quick))
-    table("Throughput: batches on one core, us a game", throughput(arguments.quick))
-    table("Throughput: Markov games on one core, us a game", markov_throughput(arguments.quick))
+    table("latency", "Latency: one call from Python, us", latency(quick))
+    table("throughput", "Throughput: batches on one core, us a game", throughput(quick))
+    table("markov", "Throughput: Markov games on one core, us a game", markov_throughput(quick))
     os.sched_setaffinity(0, available)
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
-    cores = f"{len(available)} cores against one, us of wall time a game, at a load of {load:.1f}"
-    table(f"Scaling: {cores}", scaling(arguments.quick))
-    table("First calls in a process, seconds of processor time", first_calls())
-    if not arguments.quick:
-        memory = [{"case": "10 million 3x3 games", "GB": _numbers(MEMORY)[0]}]
-        table("Memory of a process with game and solution", iter(memory))
-    if arguments.figure:
-        figure(tables["Throughput: batches on one core, us a game"], arguments.figure)
+    cores = f"{len(available)} cores against one, us of wall time an item, at a load of {load:.1f}"
+    table("scaling", f"Scaling: {cores}", scaling(quick))
+    table("first", "First calls in a process, seconds of processor time", first_calls())
+    if not quick or arguments.tables:
+        table("memory", "Memory of a process with game and solution, GB", memory())
+    if arguments.figure and "throughput" in tables:
+        figure(tables["throughput"], arguments.figure)
     if arguments.json:
         arguments.json.write_text(json.dumps(tables, indent=2) + "\n")
 

@@ -1,9 +1,9 @@
-"""How the time to plan and certify grows with the number of agents, all of them different.
+"""Measure how the time to solve and certify grows with the number of distinct agents.
 
     python examples/growing_crowds.py [LARGEST] [REPORT]
 
-plans Markov games of 1,000 agents and more, up to LARGEST (100,000), and draws the seconds on
-logarithmic axes into REPORT (crowds.html): a slope of one is linear.
+solves Markov games of 1,000 agents and more, up to LARGEST (default: 100,000), and plots the
+seconds on logarithmic axes in REPORT (default: crowds.html). A slope of one means linear growth.
 """
 
 import sys
@@ -45,14 +45,14 @@ def main() -> None:
         gain = float(solution.certificate.max_gain)
         rows.append((agents, seconds, gain, solution.stats["bound"]))
         print(f"{agents:>7,} agents: {seconds:6.2f} s, nobody gains more than {gain:.1e}")
-    table = Table(("agents", "processor seconds", "largest gain", "promised"), rows)
-    curve = {"plan and certify": table.column("processor seconds")}
-    page = Report("Growing crowds", "Distinct agents, five steps, five states.").section("Time")
+    table = Table(("agents", "processor seconds", "largest gain", "bound"), rows)
+    curve = {"solve and certify": table.column("processor seconds")}
+    page = Report("Growing crowds", "Distinct agents, five steps and five states.").section("Time")
     if len(sizes) > 2:
         figure = figures.learning_curves(
             sizes, curve, xlabel="agents", ylabel="seconds", references={"linear": 1.0}
         )
-        page.figure(figure, alt="Seconds against the number of agents, both logarithmic.")
+        page.figure(figure, alt="Seconds against the number of agents, on logarithmic axes.")
     page.table(table).write(report)
     print(f"Report: {report}")
 

@@ -1,4 +1,4 @@
-"""Solve a hundred thousand random games in one call; every one has its own certificate."""
+"""Solve 100,000 random games in one call; each has its own certificate."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Make a page from the record that `resumable_run.py` left: no game and no learner needed.
+"""Build a page from the record that `resumable_run.py` wrote, without the game or the learner.
 
 python examples/own_report.py runs/weights
 """
@@ -14,7 +14,7 @@ def main(folder: str) -> None:
     rounds, gaps = record.arrays["rounds"], record.arrays["nash_conv"]
     slope, _ = figures.fit_slope(rounds, gaps)
     page = (
-        Report("Multiplicative weights", "The average of both players' play, certified as it goes.")
+        Report("Multiplicative weights", "The average play of both players, with certificates.")
         .section("Learning")
         .text(f"On logarithmic axes the gap falls with slope {slope:.2f}.")
         .figure(
@@ -27,7 +27,7 @@ def main(folder: str) -> None:
                 equilibrium=record.arrays["equilibrium"],
                 actions=("rock", "paper", "scissors"),
             ),
-            alt="The average policy moves towards the equilibrium in the triangle.",
+            alt="The average policy moves towards the equilibrium in the simplex.",
         )
         .table(Table(("round", "NashConv"), list(zip(rounds[::20], gaps[::20], strict=True))))
         .config(record.config)

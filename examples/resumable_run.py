@@ -1,7 +1,7 @@
-"""A learner in a run folder: stop it in any way, start it again, and get the same result.
+"""Run a learner in a run folder: stop it in any way, start it again, and get the same result.
 
-Both players of rock, paper, scissors with unequal wins follow multiplicative weights on what
-they would have earned; the average of their play approaches the equilibrium.
+Both players of rock, paper, scissors with unequal wins use multiplicative weights with the expected
+rewards of all actions. The average of their play approaches the equilibrium.
 
     python examples/resumable_run.py runs/weights
 """
@@ -34,7 +34,7 @@ def main(folder: str) -> None:
         with progress("learning", total=left) as bar:
             for step in range(run.step + 1, CONFIG["rounds"] + 1):
                 if stop:
-                    print(f"stopped at round {step}; start again to go on")
+                    print(f"stopped at round {step}; start again to continue")
                     return
                 x, y = (softmax(CONFIG["step"] * scores) for scores in state["scores"])
                 rewards = (payoff @ y, -payoff.T @ x)

@@ -1,7 +1,7 @@
-"""Solve a game that is written down by hand, then ask what a naive policy would lose.
+"""Solve a game given by its payoffs, then certify a naive policy.
 
-Odd or even: both show one or two fingers; the row player wins the sum if it is odd, the column
-player if it is even.
+Odd or even: both players show one or two fingers. The row player wins the sum if it is odd, the
+column player if it is even.
 """
 
 import equipoise as eq
@@ -14,4 +14,4 @@ print("NashConv:", float(solution.certificate.nash_conv))
 
 coin = ([0.5, 0.5], [0.5, 0.5])
 certificate = eq.certify(game, coin)
-print("against a coin, row could gain", certificate.gains[0], "and column", certificate.gains[1])
+print("with coin tosses, row could gain", certificate.gains[0], "and column", certificate.gains[1])

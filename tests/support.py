@@ -1,11 +1,17 @@
 """What tests share and import by name; fixtures are in conftest.py."""
 
+import functools
 import importlib
+import importlib.util
+import mmap
 import os
+import typing
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
+from typing import Any
 
 import beartype
+import jaxtyping
 import numpy as np
 import pytest
 
@@ -14,9 +20,40 @@ import pytest
 check_types = beartype.beartype(
     conf=beartype.BeartypeConf(
         is_pep484_tower=True,
+        violation_type=TypeError,
         hint_overrides=beartype.FrozenDict({np.ndarray: np.ndarray | np.generic}),
     )
 )
+
+
+def is_plain(hint: Any) -> bool:
+    """Whether an annotation has neither shapes nor words.
+
+    Words in the place of types are looked up by jaxtyping, which forgives those that only type
+    checkers import.
+    """
+    if isinstance(hint, str | typing.ForwardRef) or "jaxtyping" in repr(hint):
+        return False
+    return typing.get_origin(hint) is typing.Literal or all(map(is_plain, typing.get_args(hint)))
+
+
+def check_lightly() -> None:
+    """Let the hook of jaxtyping bind shapes only where annotations have some.
+
+    Otherwise it binds the arguments of every call to a signature and checks them twice, which takes
+    longer than most functions do. What has no shapes is checked once, by beartype alone.
+    """
+    bind = jaxtyping.jaxtyped
+
+    def decorate(function: Any = None, **options: Any) -> Any:
+        if function is None:
+            return functools.partial(decorate, **options)
+        hints = function.__annotations__.values() if isinstance(function, FunctionType) else [""]
+        if all(map(is_plain, hints)):
+            return check_types(function)
+        return bind(function, **options)
+
+    jaxtyping.jaxtyped = decorate
 
 
 def peer(name: str) -> ModuleType:
@@ -28,6 +65,22 @@ def peer(name: str) -> ModuleType:
     if os.environ.get("EQUIPOISE_REQUIRE_PEERS"):
         return importlib.import_module(name)
     return pytest.importorskip(name)
+
+
+def known_flags(**flags: str) -> str:
+    """Those of some flags of XLA that the installed build has: it aborts on any other.
+
+    They are looked for in the library itself, since asking XLA would load it.
+    """
+    spec, known = importlib.util.find_spec("jaxlib"), set()
+    [folder] = (spec and spec.submodule_search_locations) or [""]
+    for file in Path(folder).glob("*.so"):
+        with (
+            file.open("rb") as opened,
+            mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as code,
+        ):
+            known |= {name for name in flags if code.find(name.encode() + b"\0") >= 0}
+    return " ".join(f"--{name}={value}" for name, value in flags.items() if name in known)
 
 
 def files_of(run: Path) -> dict[str, bytes]:

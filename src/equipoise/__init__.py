@@ -5,7 +5,7 @@
 >>> round(float(solution.value), 6), bool(solution.certificate.nash_conv < 1e-9)
 (0.142857, True)
 
-Everything here loads on first use: `import equipoise` alone does not import JAX.
+All names load on first use: `import equipoise` alone does not import JAX.
 """
 
 from typing import TYPE_CHECKING
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0"
 
-#: Public name -> the module it is defined in; None for a sub-package.
+#: Public name -> module that defines it; None for a sub-package.
 _PUBLIC: dict[str, str | None] = {
     # games
     "games": None,
@@ -64,7 +64,7 @@ _PUBLIC: dict[str, str | None] = {
     "DecoupledMarkovGame": "equipoise.games",
     "ContinuousGame": "equipoise.games",
     "NetworkGame": "equipoise.games",
-    # what is played
+    # policies
     "Profile": "equipoise.games",
     "JointPolicy": "equipoise.games",
     "Mixture": "equipoise.games",
@@ -73,7 +73,7 @@ _PUBLIC: dict[str, str | None] = {
     "FlowPolicy": "equipoise.games",
     "read_policy": "equipoise.games",
     "write_policy": "equipoise.games",
-    # answers
+    # solutions and certificates
     "solve": "equipoise.solvers",
     "equilibria": "equipoise.solvers",
     "certify": "equipoise.certificates",
@@ -82,10 +82,10 @@ _PUBLIC: dict[str, str | None] = {
     "Certificate": "equipoise.core",
     "Status": "equipoise.core",
     "Outcome": "equipoise.core",
-    # very many agents
+    # games of very many agents
     "aggregative": None,
     "networks": None,
-    # from a log
+    # learning from a log
     "offline": None,
     # learning
     "dynamics": None,

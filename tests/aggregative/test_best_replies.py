@@ -7,8 +7,7 @@ from aggregative.crowd_games import crowd, roads
 import equipoise as eq
 from equipoise.aggregative._cells import stage_of
 from equipoise.aggregative._replies import Replies
-from equipoise.aggregative._stages import whole_agents
-from equipoise.aggregative._structure import has_potential, project_rows
+from equipoise.aggregative._structure import has_potential, project_rows, whole_agents
 
 
 def steps(counts=(1000,), agents=1):

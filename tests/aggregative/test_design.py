@@ -64,7 +64,7 @@ def test_the_page_draws_outcome_against_parameter(town):
 
 def test_wrong_designs_are_refused(town):
     for arguments, message in (
-        ((town, {}), "parameters: expected one to 3 of them"),
+        ((town, {}), "parameters: expected one to 3 parameters"),
         ((town, {"train": (0, 1)}), "parameters: expected actions among"),
         ((town, {"town": (1, 0)}), r"parameters\['town'\]: expected \(low, high\)"),
         ((town, {"town": (0, np.inf)}), r"parameters\['town'\]: expected \(low, high\)"),

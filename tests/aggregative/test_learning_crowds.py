@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -127,7 +128,7 @@ def test_welfare_and_loss_of_ones_own():
     less = learn(Simulator(game, 0), 30, objective="loss", loss=weights)
     low, high = -less.welfare[1], more.welfare[0]
     assert high.mean() > low.mean()
-    with pytest.raises(ValueError, match="welfare: expected objective"):
+    with pytest.raises(ValueError, match="welfare: expected this option only with objective"):
         learn(Simulator(game, 0), 1, welfare=weights)
 
 
@@ -232,6 +233,15 @@ def test_ctrl_c_returns_the_best_so_far(tmp_path):
     with Run.open(tmp_path / "run") as folder:  # no more is lost than one part of the run
         assert folder.step == run.episodes // LONGEST * LONGEST
     assert eq.certify(game, run.policy).max_gain <= run.bound
+
+
+def test_a_run_killed_before_its_certificate_gets_the_same_record(tmp_path):
+    game, whole, killed = small(), tmp_path / "whole", tmp_path / "killed"
+    run = learn(Simulator(game, 0), 20, run=whole)
+    shutil.copytree(whole, killed)
+    run.judged(game, whole)
+    learn(Simulator(game, 0), 20, run=killed).judged(game, killed)
+    assert (killed / "record.json").read_bytes() == (whole / "record.json").read_bytes()
 
 
 def test_a_finished_run_is_read_and_another_is_refused(tmp_path):

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
-from equipoise.aggregative._knapsack import solve_knapsack, threshold
+from equipoise.aggregative._knapsack import EDGE, _by_numpy, solve_knapsack
 from equipoise.aggregative._program import Program, solve_dual, solve_general
 from equipoise.aggregative._subroutine import round_vertex, sample_vertex
+from equipoise.core import kernels
+from equipoise.core.kernels._programs import _threshold
 
 
 def instance(seed, d, types, *, ties=False):
@@ -75,6 +77,49 @@ def test_one_dimension_is_what_highs_says(seed):
         assert abs(vertex.objective - theirs[0].objective) <= 1e-7 * scale
 
 
+def by_both(weights, influence, counts, allowed, low, high):
+    """What the kernel and NumPy fill in and return."""
+    for solve in (kernels.load("solve_program"), _by_numpy):
+        choice, numbers = np.zeros(len(counts), np.int64), np.zeros(3)
+        moved = solve(weights, influence, counts, allowed, low, high, EDGE, choice, numbers)
+        yield (moved,) if moved == -2 else (moved, choice.tolist(), numbers.tolist())
+
+
+@pytest.mark.parametrize("types", [1, 8, 499, 600, 3000])
+@pytest.mark.parametrize("kind", ["ties", "uniform", "a few large types", "equal weights"])
+def test_one_dimension_has_the_same_bits_with_and_without_numba(types, kind):
+    found = set()
+    for seed in range(40):
+        weights, influence, counts, allowed, rng = instance(seed, 1, types, ties=kind == "ties")
+        counts = counts.astype(float)
+        if kind == "a few large types":  # no sample says what they do
+            counts = rng.pareto(0.5, types) + 0.1
+        if kind == "equal weights":
+            weights = np.ones_like(weights)
+        least, most = (float(edge[0]) for edge in reach(influence, counts, allowed))
+        low = rng.uniform(least - 1, most + 1)
+        band = low, low + rng.choice([0.0, 1.0])
+        kernel, numpy = by_both(weights, influence[..., 0].copy(), counts, allowed, *band)
+        assert kernel == numpy
+        found.add(min(kernel[0], 0))
+    assert 0 in found  # some type was moved in part
+
+
+def test_the_python_of_the_kernel_is_its_machine_code():
+    source = kernels._source("solve_program")
+    for types in (5, 600):
+        weights, influence, counts, allowed, _ = instance(types, 1, types)
+        least, most = (float(edge[0]) for edge in reach(influence, counts, allowed))
+        low, found = 0.2 * least + 0.8 * most, []
+        for solve in (kernels.load("solve_program"), source):
+            choice, numbers = np.zeros(types, np.int64), np.zeros(3)
+            arrays = weights, influence[..., 0].copy(), counts.astype(float), allowed
+            moved = kernels.interpret(solve, *arrays, low, low, EDGE, choice, numbers)
+            found.append((moved, choice.tolist(), numbers.tolist()))
+        assert found[0] == found[1]
+        assert found[0][0] >= 0
+
+
 @pytest.mark.parametrize("d", [2, 3])
 @pytest.mark.parametrize("seed", range(8))
 def test_more_dimensions_are_what_highs_says(d, seed):
@@ -133,7 +178,8 @@ def test_selection_is_that_of_sorting(rng):
         need = rng.uniform(0, rises.sum())
         order = np.argsort(-slopes, kind="stable")
         index = np.searchsorted(np.cumsum(rises[order]), need)
-        assert threshold(slopes, rises, need) == slopes[order[min(index, size - 1)]]
+        expected = slopes[order[min(index, size - 1)]]
+        assert _threshold(slopes, rises, size, need) == expected
 
 
 def test_sampling_keeps_counts_and_draws_from_the_mix(rng):

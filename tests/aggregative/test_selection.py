@@ -8,6 +8,8 @@ from soak.crowds import main
 import equipoise as eq
 from equipoise.aggregative._cells import stage_of
 from equipoise.aggregative._map import Equilibrium, _overlap
+from equipoise.aggregative._optimum import bound_welfare
+from equipoise.aggregative._replies import Replies
 from equipoise.aggregative._select import PROFILES, all_plays
 from equipoise.aggregative._solve import price
 
@@ -52,6 +54,19 @@ def test_choices_against_enumeration(counts, seed):
         prices = eq.solve(game, objective="welfare", tolerance=tolerance).stats
         assert prices["optimum"] == pytest.approx(mean.max(), abs=2e-3)
         assert prices["worst_equilibrium"] <= prices["best_equilibrium"] <= prices["optimum"]
+
+
+def with_loads(of_loads):
+    """Rewards that are a function of the shares of three actions, the last without a coordinate."""
+
+    def reward(x):
+        shape = np.broadcast_shapes(x.shape[:-1], (1, 3))
+        loads = [*np.moveaxis(x, -1, 0), 1.0 - x.sum(-1)]
+        return of_loads(
+            np.stack([np.broadcast_to(load, shape)[..., a] for a, load in enumerate(loads)], -1)
+        )
+
+    return reward
 
 
 def test_random_crowds_against_all_profiles():
@@ -119,7 +134,54 @@ def test_nothing_within_the_tolerance_is_not_solved():
     solution = eq.solve(game, objective="welfare", tolerance=1e-6)
     assert not solution.status.ok
     assert "above the tolerance" in solution.status.message
+    assert "no profile of this game meets the tolerance" in solution.status.message
     assert np.isnan(solution.stats["price_of_anarchy"])
+
+
+@pytest.mark.parametrize("lipschitz", [None, pytest.param(16.0, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("seed", [0, 2])
+def test_all_equilibria_of_coordination_are_compared(seed, lipschitz):
+    """Three actions that are better the more agents play them: two coordinates, sixty agents."""
+    rng = np.random.default_rng(seed)
+    base, slope = rng.uniform(-0.2, 0.2, 3), rng.uniform(0.3, 0.8, 3)
+    reward = with_loads(lambda loads: base + slope * np.clip(loads, 0.0, 1.0) ** 2)
+    game = eq.AggregativeGame(np.eye(3)[None, :, :2], reward, lipschitz, counts=[60])
+    stable, mean, _ = enumerated(game, tolerance := 1e-4)
+    assert stable.sum() == 3
+    for sense, best in (("max", mean[stable].max()), ("min", mean[stable].min())):
+        found = eq.solve(game, objective="welfare", sense=sense, tolerance=tolerance)
+        assert found.status.ok
+        assert found.stats["objective"] == pytest.approx(best)
+    for action in range(3):  # everybody on any of them is an equilibrium
+        own = eq.solve(game, objective=lambda plays, x, a=action: plays[0, a], tolerance=tolerance)
+        assert own.stats["objective"] == 60
+
+
+@pytest.mark.parametrize("lipschitz", [None, 1.0, 4.0])
+def test_the_optimum_of_three_actions_is_proven(lipschitz):
+    """Two coordinates: every profile of sixty agents is listed."""
+    base, slope = np.array([0.1, 0.0, -0.1]), np.array([0.9, 0.6, 0.3])
+    reward = with_loads(lambda loads: base - slope * loads**2 / 2)
+    game = eq.AggregativeGame(np.eye(3)[None, :, :2], reward, lipschitz, counts=[60])
+    _, mean, _ = enumerated(game, 1.0)
+    found = eq.solve(game, concept="optimum", tolerance=1e-3)
+    assert found.status.ok
+    assert mean.max() - 1e-9 <= found.stats["best_possible"] <= mean.max() + 1e-3
+    assert found.stats["objective"] == pytest.approx(mean.max(), abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_bounds_on_optima_hold_for_types_and_coordinates(seed):
+    """Bounds of many small cells alone, before anything else is known."""
+    game = crowd(3, d=2, actions=3, seed=seed, counts=[3, 2, 2])
+    _, mean, _ = enumerated(game, 1.0)
+    stage = stage_of(game)
+    replies = Replies(stage)
+    bound, cells = bound_welfare(stage, 1.0, 0.2, replies, lambda _: float(mean.max()), 0.05)
+    assert bound >= mean.max() - 1e-12
+    assert cells > 1
+    coarse, _ = bound_welfare(stage, 1.0, 0.2, replies, lambda _: float(mean.max()), 10.0)
+    assert bound <= coarse + 1e-9
 
 
 def test_prices():

@@ -1,5 +1,7 @@
 """Simulators: what they play, and PettingZoo's parallel environments both ways."""
 
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 from aggregative.crowd_games import city
@@ -7,6 +9,8 @@ from support import peer
 
 import equipoise as eq
 from equipoise.aggregative import Simulator, Spec, from_pettingzoo, learn, to_pettingzoo
+from equipoise.core import InputError
+from equipoise.runs.engines import Local, Pool
 
 
 def play(env, episodes, agents):
@@ -142,7 +146,7 @@ def test_environments_that_do_not_fit_are_named():
             parallel, game.influence, horizon=3, states=3, lipschitz=0.5,
             transition_lipschitz=0.5, counts=[5, 5, 4],
         )  # fmt: skip
-    with pytest.raises(ValueError, match="2 discrete actions of agent agent_0"):
+    with pytest.raises(ValueError, match="2 discrete actions for agent agent_0"):
         from_pettingzoo(
             parallel, game.influence[:, :2], horizon=3, states=3, lipschitz=0.5,
             transition_lipschitz=0.5, counts=[5, 5, 5],
@@ -153,3 +157,49 @@ def test_environments_that_do_not_fit_are_named():
         wrapped(game, object())
     with pytest.raises(ValueError, match="simulator: expected a Simulator"):
         to_pettingzoo(game)
+
+
+class Workers(Local):
+    """A pool of so many workers, which play in turn and count what they play."""
+
+    def __init__(self, count):
+        super().__init__(workers=1)
+        self.count, self.played = count, 0
+
+    @contextmanager
+    def pool(self, state):
+        def run(task, inputs):
+            self.played += len(inputs)
+            return [task(state, value) for value in inputs]
+
+        yield Pool(self.count, run)
+
+
+@pytest.mark.parametrize("rewards", ["known", "unknown"])
+def test_any_number_of_workers_learn_the_same(rewards):
+    """What is played ahead of time for a plan that is replaced is dropped."""
+    game = city(3, 3, 2, counts=[20] * 3)
+    several = Workers(8)
+    found = [
+        learn(Simulator(game, key=0, noise=0.1), 60, rewards=rewards, noise=0.1, workers=workers)
+        for workers in ("local", several)
+    ]
+    assert several.played > 60
+    assert found[0].bound == found[1].bound
+    assert found[0].stats["plans"] == found[1].stats["plans"]
+    for name, values in found[0].curve.items():
+        np.testing.assert_array_equal(values, found[1].curve[name])
+    if rewards == "known":  # no scouts, whose turns are told otherwise
+        alone = learn(Simulator(game, key=0, noise=0.1), 60, noise=0.1)
+        np.testing.assert_array_equal(alone.curve["bound"], found[0].curve["bound"])
+
+
+def test_workers_need_a_pool_and_episodes_by_number():
+    class Bare:
+        spec = Simulator(city(2, 2, 2), 0).spec
+        reset = step = staticmethod(lambda *_: 0)
+
+    with pytest.raises(InputError, match="an engine with a pool"):
+        learn(Simulator(city(2, 2, 2), 0), 5, workers="slurm")
+    with pytest.raises(InputError, match="a method seek"):
+        learn(Bare(), 5, workers="local")

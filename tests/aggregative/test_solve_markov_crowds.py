@@ -139,6 +139,87 @@ def test_optimum_and_prices_against_all_policies(seed):
         eq.solve(game, concept="optimum", method="state-wise")
 
 
+def least_values(game, within):
+    """(policies, states): the least value of any agent, of all policies whose stages leave gains
+    of at most `within`."""
+    stages = []
+    for h, s in product(range(game.horizon), range(game.states)):
+        kept = []
+        for played in product(range(game.actions[0]), repeat=game.agents):
+            played = np.array(played)
+            x = game.scale * game.influence[np.arange(game.agents), played].sum(0)
+            rewards = game.rewards(h, s, x)[np.arange(game.agents), played]
+            if stage_nash(game, h, s, played, rewards, within):
+                kept.append((rewards, game.transitions(h, s, x)))
+        stages.append(kept)
+    found = []
+    for chosen in product(*stages):
+        values = np.zeros((game.states, game.agents))
+        for h in reversed(range(game.horizon)):
+            now = [chosen[h * game.states + s] for s in range(game.states)]
+            values = np.stack([rewards + chances @ values for rewards, chances in now])
+        found.append(values.min(1))
+    return np.array(found)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_agent_who_has_least_against_all_policies(seed):
+    game = city(3, states=2, horizon=2, actions=2, seed=seed)
+    loose = game.lipschitz * (game.dimensions + 1) * game.delta  # what stages may leave
+    for sense, sign in (("max", 1.0), ("min", -1.0)):
+        found = eq.solve(game, objective="egalitarian", sense=sense, tolerance=0.01)
+        known = least_values(game, 0.25 * 0.01 if found.status.ok else loose)
+        np.testing.assert_allclose(found.stats["objective"], found.certificate.value.min(1))
+        np.testing.assert_allclose(found.stats["welfare"], found.certificate.mean_value)
+        best = sign * (sign * known).max(0)
+        assert (sign * found.stats["best_possible"] >= sign * best - 1e-9).all()
+        mean = (sign * known.mean(1)).max()
+        assert sign * found.stats["objective"].mean() <= mean + 1e-9
+        assert sign * found.stats["objective"].mean() >= mean - 0.05
+    with pytest.raises(ValueError, match="method: expected 'backward'"):
+        eq.solve(game, objective="egalitarian", method="state-wise")
+
+
+@pytest.mark.parametrize("sense", ["max", "min"])
+def test_choices_meet_the_tolerance_where_any_equilibrium_does(sense):
+    game = eq.games.load("demand-response", agents=1000)
+    assert eq.solve(game).status.ok
+    assert eq.solve(game, objective="welfare", sense=sense).status.ok
+
+
+def test_the_fairest_equilibrium_is_not_the_best_for_society():
+    """Two towns share a bridge; only one kind of agents gains from the better equilibrium."""
+    game = eq.AggregativeMarkovGame(
+        [[[1.0], [0.0]], [[0.0], [0.0]]],
+        # The first type all go or all stay; going harms the second type, which cannot choose.
+        lambda h, s, x: np.stack(
+            [
+                np.stack([2.0 * x[..., 0] - 0.5, 0.0 * x[..., 0]], -1),
+                np.stack([-0.9 * x[..., 0]] * 2, -1),
+            ],
+            -2,
+        ),
+        lambda h, s, x: np.broadcast_to([1.0], (*np.shape(x)[:-1], 1)),
+        3,
+        1,
+        [200, 100],
+        lipschitz=2.0,
+        transition_lipschitz=0.0,
+        bounds=(-2.0, 2.0),
+    )
+    best = eq.solve(game, objective="welfare")
+    fair = eq.solve(game, objective="egalitarian")
+    assert best.status.ok
+    assert fair.status.ok
+    assert best.certificate.value.min() == pytest.approx(-1.8)
+    assert fair.certificate.value.min() == pytest.approx(0.0)
+    assert fair.stats["best_possible"][0] == pytest.approx(0.0, abs=0.01)
+    worst = eq.solve(game, objective="egalitarian", sense="min")
+    assert worst.stats["objective"][0] == pytest.approx(-1.8)
+    assert worst.stats["best_possible"][0] <= -1.8 + 1e-9
+    assert "least reward" in fair.status.message
+
+
 def test_bounds_hold_where_profiles_are_too_many_to_list():
     """Three hundred agents: what is proven of the optimum is above anything that is found."""
     game = city(3, states=2, horizon=2, actions=2, seed=5, counts=[100, 120, 80])

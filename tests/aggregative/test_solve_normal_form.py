@@ -188,8 +188,8 @@ def test_options_are_checked():
         ({"objective": "fun"}, "objective: expected one of"),
         ({"sense": "up"}, "sense: expected 'max' or 'min'"),
         ({"sense": "min"}, "sense: expected objective='welfare', 'egalitarian' or a function"),
-        ({"epsilon": 0.1}, "epsilon: expected objective='welfare' or 'loss' with it"),
-        ({"epsilon": 0.1, "objective": "welfare"}, "epsilon: expected slack='lemma' with it"),
+        ({"epsilon": 0.1}, "epsilon: expected objective='welfare' or 'loss', and slack"),
+        ({"epsilon": 0.1, "objective": "welfare"}, "epsilon: expected slack='lemma' with epsilon"),
         ({"slack": "lemma", "objective": "egalitarian"}, "objective: expected objective='regret'"),
         ({"concept": "core"}, "concept: expected 'nash' or 'optimum'"),
         ({"concept": "optimum", "objective": "loss", "loss": np.ones((5, 3))}, "objective: expec"),
@@ -205,7 +205,10 @@ def test_options_are_checked():
             "spacing: expected at most 4,000,000 cells",
         ),
         ({"key": -1}, "key: expected a whole number"),
-        ({"welfare": np.ones((5, 3))}, "welfare: expected objective='welfare'"),
+        (
+            {"welfare": np.ones((5, 3))},
+            "welfare: expected this option only with objective='welfare'",
+        ),
         ({"objective": "welfare", "welfare": np.ones((4, 3))}, r"welfare: expected shape \(5, 3\)"),
         ({"objective": "loss"}, "loss: expected an array"),
     ):

@@ -260,7 +260,7 @@ def test_agents_with_fewer_states_and_actions(rng):
     )
     with pytest.raises(ValueError, match="actions an agent lacks"):
         eq.certify(game, np.full(game.policy_shape, 0.5))
-    with pytest.raises(ValueError, match="initial: expected no chance of state 1 for agent 1"):
+    with pytest.raises(ValueError, match="initial: expected probability 0 of state 1 for agent 1"):
         eq.DecoupledMarkovGame(
             game.interactions, transitions, initial[[0, 0]], states=(2, 1), actions=(2, 1)
         )
@@ -295,7 +295,7 @@ def test_wrong_policies_and_concepts_are_refused(rng):
     mixture = Mixture(padded(rng, game, 2))
     with pytest.raises(ValueError, match=r"expected a product policy of shape \(2, 3, 3\)"):
         eq.certify(game, policy[0])
-    with pytest.raises(ValueError, match="said of product policies"):
+    with pytest.raises(ValueError, match="applies to product policies"):
         eq.certify(game, mixture, concept="nash")
     with pytest.raises(
         ValueError, match=r"expected one of \('auto', 'nash', 'cce', 'ce'\), found 'exact'"

@@ -14,6 +14,7 @@ COMMANDS = {
     "solve": 'a"b.nfg --tolerance 1e-6 --set size=3 --set b=x --option key=2 --out p.json',
     "certify": "oneill policy.json --tolerance 0.5 --json",
     "toll": "net.tntp trips.tntp --links 3 --most 2.5 --out tolls.tntp",
+    "design": "two-roads --charge motorway=[0,0.4] --objective egalitarian --rounds 2",
     "games": "oneill --write game.nfg",
     "play": "--states 2 --discount 0.5 --rounds 1e4 --row exp3-ix --noise bernoulli",
     "duel": "iid3 pennies.nfg --seat column --rounds 5 --guarded",
@@ -23,6 +24,7 @@ COMMANDS = {
     "pretrain": "--layers 3 --shared None --no-layer-norm --learners omd exp3-ix --clip 2",
     "evaluate": "iid3 --games 10 --rounds 20 --search 1e3",
     "reproduce": "aggregative --figure planning --figure learning --scale full --seed 3",
+    "sweep": "sweep.toml --on ray --workers 4 --address 127.0.0.1:6379 --run runs/large",
     "report": "runs/a runs/b --out page.html --title Two",
     "studio": "runs --port 8123 --no-browser",
     "demo": "--run runs/small --games 10 --seed 2",
@@ -88,10 +90,10 @@ def test_what_is_required_may_be_in_either_place(tmp_path, capsys):
         ("tolerance = ", "expected TOML"),
         ("tolerance = " + "[" * 3000, "expected TOML"),
         ("tolerance = " + "9" * 400, "beyond float64"),
-        ("tolerance = true", "tolerance: expected what --tolerance takes, found True"),
-        ("tolerance = [1]", "tolerance: expected what --tolerance takes, found [1]"),
+        ("tolerance = true", "tolerance: expected a value for --tolerance, found True"),
+        ("tolerance = [1]", "tolerance: expected a value for --tolerance, found [1]"),
         ('set = "a=1"', "set: expected a list, found 'a=1'"),
-        ("json = 1", "json: expected what --json takes, found 1"),
+        ("json = 1", "json: expected a value for --json, found 1"),
         ("[solve]", "found 'solve'"),
         ("print-config = true", "found 'print-config'"),
     ],
@@ -113,7 +115,7 @@ def test_a_wrong_value_is_said_to_come_from_the_file(tmp_path, capsys):
     path.write_text('tolerance = "few"')
     assert main(["solve", "oneill", "--config", str(path)]) == 2
     err = capsys.readouterr().err
-    assert "expected what --tolerance takes, found 'few'" in err
+    assert "expected a value for --tolerance, found 'few'" in err
     assert err.startswith(f"equipoise: error: --config: {path}: tolerance: ")
     assert err.count("\n") == 1
 

@@ -50,7 +50,12 @@ def test_a_markov_scenario_has_a_report(capsys, tmp_path):
     policy = eq.games.policy_from_plain(document["policy"])
     assert eq.certify(game, policy).max_gain == pytest.approx(document["certificate"]["max_gain"])
     page = report.read_text()
-    for expected in ("Who plays what", "best for society", "Aggregate in every step", "300 agents"):
+    for expected in (
+        "Agents by type and action",
+        "best for society",
+        "Aggregate in each step",
+        "300 agents",
+    ):
         assert expected in page
 
 
@@ -84,21 +89,28 @@ def test_the_worst_equilibrium_is_an_equilibrium(capsys):
     ("game", "stages"),
     [(["two-roads", "--set", "agents=50"], 1), (["demand-response", "--set", "agents=20"], None)],
 )
-def test_the_progress_line_ends_full(monkeypatch, capsys, game, stages):
+def test_the_progress_line_counts_stages(monkeypatch, capsys, game, stages):
     class Line(Progress):
         def advance(self, steps=1, **metrics):
             lines[-1] += steps
+            shown.append(metrics.get("stage"))
 
     def begin(description, total):
         totals.append(total)
         lines.append(0)
         return Line(description, total, None)
 
-    lines, totals = [], []
+    lines, totals, shown = [], [], []
     monkeypatch.setattr("equipoise.cli.solve.progress", begin)
     main(["solve", *game])
-    assert lines == totals != []
-    assert totals[0] == stages or (stages is None and totals[0] > 3)
+    assert totals == [stages]
+    if stages is None:  # whole passes over all stages, and nobody knows how many
+        count = int(shown[-1].partition(" of ")[2])
+        assert lines[0] >= count > 3
+        assert lines[0] % count == 0
+        assert shown[-1] == f"{count} of {count}"
+    else:
+        assert lines == totals
 
 
 def test_the_social_optimum_is_no_equilibrium(capsys):
@@ -272,3 +284,36 @@ def test_a_crowd_is_solved_and_mapped_once(capsys, monkeypatch, tmp_path):
     assert calls == ["solve_aggregative", "equilibria"]
     assert main(command) == 0
     assert len(calls) == 2
+
+
+class TestDesign:
+    def test_charges_are_chosen_and_drawn(self, tmp_path, capsys):
+        page = tmp_path / "design.html"
+        words = ["design", "two-roads", "--set", "agents=200", "--charge", "motorway=[0,0.4]"]
+        assert main([*words, "--rounds", "2", "--json", "--report", str(page)]) == 0
+        found = json.loads(capsys.readouterr().out)
+        town = eq.games.load("two-roads", agents=200)
+        expected = eq.aggregative.design(town, {"motorway": (0.0, 0.4)}, rounds=2)
+        assert found["charges"] == expected.parameters
+        assert found["outcome"] == expected.outcome
+        assert len(found["tried"]) == len(expected.tried)
+        assert "outcome" in page.read_text()
+        assert main([*words, "--rounds", "0"]) == 0
+        shown = capsys.readouterr().out
+        assert "best charge, motorway" in shown
+        assert "Charges tried" in shown
+
+    @pytest.mark.parametrize(
+        ("words", "told"),
+        [
+            (["two-roads"], "--charge: expected at least one action"),
+            (["two-roads", "--charge", "motorway=3"], "--charge: expected ACTION=[LOW,HIGH]"),
+            (["two-roads", "--charge", "sea=[0,1]"], "--charge: expected actions among"),
+            (["two-roads", "--charge", "0=[1,0]"], "with low < high"),
+            (["oneill", "--charge", "0=[0,1]"], "GAME: expected a crowd without states"),
+            (["demand-response", "--charge", "0=[0,1]"], "GAME: expected a crowd without states"),
+        ],
+    )
+    def test_wrong_input(self, words, told, capsys):
+        assert main(["design", *words]) == 2
+        assert told in capsys.readouterr().err

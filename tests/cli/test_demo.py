@@ -32,7 +32,13 @@ def solved():
 
 
 @pytest.fixture(scope="module")
-def played(solved, tmp_path_factory):
+def told():
+    """The steps that each act of `played` told."""
+    return {act.name: [] for act in ACTS}
+
+
+@pytest.fixture(scope="module")
+def played(solved, told, tmp_path_factory):
     """The folder of a demo, and what it printed on a terminal that is none."""
     folder, said = tmp_path_factory.mktemp("demo") / "runs", io.StringIO()
     errors, solve = io.StringIO(), eq.solve
@@ -41,8 +47,16 @@ def played(solved, tmp_path_factory):
         solved.append(type(game))
         return solve(game, **options)
 
+    def listened(play):
+        def heard(act, config, run, tell):
+            return play(act, config, run, lambda step: (told[act.name].append(step), tell(step)))
+
+        return heard
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("equipoise.solve", counted)
+        for act in ACTS:
+            patch.setattr(type(act), "play", listened(type(act).play))
         with contextlib.redirect_stdout(said), contextlib.redirect_stderr(errors):
             assert play(folder) == 0
     assert errors.getvalue() == ""  # no bar but on a terminal
@@ -74,6 +88,29 @@ def test_every_act_leaves_a_run_with_a_certificate(folder):
         assert len(sessions) == 1
 
 
+@pytest.mark.parametrize("act", ACTS, ids=lambda act: act.name)
+def test_an_act_tells_the_steps_it_announces_and_its_outcome_in_a_sentence(folder, told, act):
+    assert tuple(told[act.name]) == act.steps
+    assert len(act.steps) >= 2
+    said = act.outcome(Record.load(folder / act.name))
+    assert said.endswith(".")
+    assert "\n" not in said
+    assert len(said) < 250
+
+
+@pytest.mark.parametrize("act", ACTS, ids=lambda act: act.name)
+def test_three_lines_do_what_the_act_did(folder, act, capsys):
+    record = Record.load(folder / act.name)
+    first, *lines = act.code(record.config).splitlines()
+    assert first == "import equipoise as eq"
+    assert len(lines) == 3
+    exec(act.code(record.config), {})
+    printed = float(capsys.readouterr().out.split()[-1])
+    gains = certificate_of(record).gains
+    certified = gains.sum(-1).mean() if act.name == "in-context" else gains.max()
+    assert printed == pytest.approx(certified, rel=1e-9, abs=1e-12)
+
+
 def test_what_was_done_once_has_no_second_time(folder, tmp_path):
     records = {act.name: Record.load(folder / act.name) for act in ACTS}
     table = Stage(tmp_path / "new", Settings()).summary(records)
@@ -89,7 +126,7 @@ def test_the_page_tells_the_story_with_certificates_and_code(folder):
     html = (folder / "report.html").read_text()
     for act in ACTS:
         assert act.heading in html
-    assert html.count("largest gain of anybody") == 4
+    assert html.count("largest gain of any player") == 4
     assert html.count("Nash equilibrium") == 3
     assert html.count("coarse correlated equilibrium") == 1
     assert "sample(16, key=1)" in html
@@ -113,8 +150,8 @@ def test_the_outcomes_are_those_of_the_records(folder):
     gaps = Record.load(folder / "in-context").tables["gaps"]
     ours, *learners = (format_value(value, 2) for value in gaps.column("after 256"))
     best = min(zip(gaps.column("after 256")[1:], learners, strict=True))[1]
-    assert f"mean NashConv is {ours}, that of the best learner" in said["in-context"]
-    assert f" {best}; mirror descent needs" in said["in-context"]
+    assert f"mean NashConv is {ours}, and the best learner's (" in said["in-context"]
+    assert f" is {best}; mirror descent needs" in said["in-context"]
     critics = Record.load(folder / "log").tables["critics"]
     for gain in critics.column("largest gain in the true game"):
         assert format_value(gain, 2) in said["log"]
@@ -139,7 +176,7 @@ def test_programs_are_told_the_same(folder, tmp_path, capsys):
 def test_the_value_found_is_the_published_one(folder):
     record = Record.load(folder / "prologue")
     assert float(record.solution["value"]) == pytest.approx(14 / 9, abs=1e-12)
-    assert record.tables["gains"].rows[1][-1] > 0.1  # playing everything alike is no equilibrium
+    assert record.tables["gains"].rows[1][-1] > 0.1  # the uniform policies are no equilibrium
 
 
 def test_the_player_is_ahead_of_every_learner_at_equal_rounds(folder):
@@ -152,7 +189,7 @@ def test_the_player_is_ahead_of_every_learner_at_equal_rounds(folder):
 
 def test_only_the_critic_of_pairs_beats_the_log(folder):
     gains = dict(row[:2] for row in Record.load(folder / "log").tables["critics"].rows)
-    shown = gains.pop("none: what the log shows")
+    shown = gains.pop("none: the play in the log")
     assert gains.pop("pairs (rank 2)") < shown / 3
     assert min(gains.values()) > shown / 2
     log = eq.offline.Log.read(folder / "log" / "log.npz")
@@ -245,7 +282,7 @@ def test_the_run_folder_of_another_command_is_refused(tmp_path, capsys):
     folder = tmp_path / "r1"
     Run.create(folder, {"rounds": 3}).close()
     error = refused(folder, capsys)
-    assert "error: --run: expected a new or empty one, or that of a demo" in error
+    assert "error: --run: expected a new or empty folder, or that of a demo" in error
     assert "found config.json, environment.json, lock and 1 more in" in error
     assert error.rstrip().endswith(f"{folder}; choose another folder")
 

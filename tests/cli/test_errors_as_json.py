@@ -56,7 +56,7 @@ def test_a_file_of_options_may_ask_for_json(capsys, tmp_path):
     path.write_text('game = "oneill"\ntolerance = "few"\n')
     document, code = told(capsys, "solve", "--config", path, "--json")
     assert code == 2
-    wrong = "tolerance: expected what --tolerance takes, found 'few'"
+    wrong = "tolerance: expected a value for --tolerance, found 'few'"
     assert document["error"] == f"--config: {path}: {wrong}"
 
 

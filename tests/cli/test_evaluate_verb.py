@@ -55,7 +55,7 @@ def test_tables_are_printed_and_kept(capsys, tmp_path, players, monkeypatch):
     assert record.config["rounds"] == 32
     assert record.arrays["gap/players"].shape == (1, 2, 4)
     page = (folder / "report.html").read_text()
-    assert "In-context players, evaluated" in page
+    assert "Evaluation of in-context players" in page
     assert "To reproduce this page" in page
     assert main([*command, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
@@ -77,7 +77,7 @@ def test_what_was_done_before_an_interruption_is_kept(capsys, tmp_path, players,
     with monkeypatch.context() as patch:
         patch.setattr("equipoise.incontext.evaluation.evaluate", interrupted)
         assert main(command) == 130
-        assert f"kept in {folder}; to go on, give the same command" in capsys.readouterr().err
+        assert f"saved in {folder}; to resume, run the same command" in capsys.readouterr().err
         assert main(command[:-2]) == 130
         assert capsys.readouterr().err == "equipoise: interrupted\n"
 
@@ -95,7 +95,7 @@ def test_the_unit_of_markov_gaps_is_told(capsys, monkeypatch):
     for name, told in (("markov3", True), ("iid3", False)):
         assert main(["evaluate", name, "--games", "2"]) == 0
         shown = " ".join(capsys.readouterr().out.split())
-        assert ("of discounted sums, each player's gain in its worst state" in shown) == told
+        assert ("gains are discounted sums, each player's from its worst state" in shown) == told
 
 
 @pytest.mark.parametrize(("name", "rounds"), [(None, 8), ("iid3", 256)])

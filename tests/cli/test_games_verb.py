@@ -40,7 +40,7 @@ def test_exact_values_are_texts_of_fractions(capsys):
 
 def test_the_name_is_optional_and_said_to_be(capsys):
     assert main(["games", "--help"]) == 0
-    assert "equipoise games [-h] [OPTIONS] [NAME]" in capsys.readouterr().out
+    assert "equipoise games [NAME] [options]" in capsys.readouterr().out
 
 
 def test_what_is_shown_is_true(capsys):

@@ -30,7 +30,7 @@ def test_the_table_ends_with_what_is_returned(tmp_path, capsys):
     assert learn(tmp_path, *arguments, "--objective", "welfare") == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     (returned,) = [line[1:] for line in lines if line[:1] == ["returned"]]
-    below = [line[-1] for line in lines if line[:2] in (["upper", "minus"], ["largest", "gain,"])]
+    below = [line[-1] for line in lines if line[:2] in (["upper", "minus"], ["bound", "on"])]
     assert returned == below[:2]
 
 
@@ -79,7 +79,7 @@ def test_the_result_as_json(tmp_path, capsys):
         (["demand-response", "--alone"], "--alone: expected only with --rewards unknown"),
         (
             ["demand-response", "--rewards", "unknown", "--alone", "--scouts", "3"],
-            "--scouts: expected no --alone",
+            "--scouts: expected no value together with --alone",
         ),
         (["demand-response", "--spacing", "1e-9"], "spacing: expected at most 4,000,000 cells"),
         (["demand-response", "--seed", "-1"], "--seed: expected a number"),

@@ -1,5 +1,6 @@
 """The frame around the verbs: help, version, usage errors, imports, signals."""
 
+import json
 import os
 import subprocess
 import sys
@@ -8,6 +9,8 @@ import pytest
 
 import equipoise
 from equipoise.cli import VERBS, main
+from equipoise.cli._help import comments
+from equipoise.cli._parsing import command_kind, options
 
 COMMAND = [sys.executable, "-m", "equipoise"]
 
@@ -21,12 +24,19 @@ def test_version(capsys):
     assert capsys.readouterr().out == f"equipoise {equipoise.__version__}\n"
 
 
+def test_version_as_json_is_what_a_bug_report_needs(capsys):
+    assert main(["--version", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["versions"]["equipoise"] == equipoise.__version__
+    assert set(found) == {"versions", "python", "machine"}
+
+
 def test_help_names_every_verb(capsys):
     assert main(["--help"]) == 0
     shown = capsys.readouterr().out
     for verb, summary in VERBS.items():
         assert f"  {verb} " in shown
-        assert summary in shown
+        assert summary in " ".join(shown.split())
 
 
 def test_help_of_a_verb_can_be_asked_for_first(capsys):
@@ -70,6 +80,26 @@ def test_every_verb_has_help_with_an_example(verb, capsys):
     assert f"usage: equipoise {verb}" in shown
     assert f"  equipoise {verb}" in shown.partition("Examples:")[2]
     assert VERBS[verb] in shown
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("columns", [60, 100])
+def test_help_is_wrapped_and_every_option_has_a_sentence(verb, columns, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert main([verb, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "{None}" not in shown
+    assert "default: None" not in shown
+    _, _, after = shown.partition("Examples:\n")
+    groups = after.partition("\n\n")[2].split("\n\n")
+    for group in groups:
+        title, *lines = group.rstrip("\n").splitlines()
+        assert title.endswith((" options:", "options:", "arguments:"))
+        assert max(map(len, lines)) <= columns
+    for option in options(command_kind(verb)):
+        text, _ = comments(command_kind(verb), option.path)
+        assert text[0].isupper()
+        assert text.endswith(".")
 
 
 #: Words that no command takes, and what is said of them.
@@ -134,7 +164,7 @@ def test_a_bug_has_its_own_exit_code_and_is_not_hidden(monkeypatch, capsys):
     monkeypatch.setattr(games.Games, "execute", fail)
     assert main(["games"]) == 3
     error = capsys.readouterr().err
-    assert error.startswith("equipoise: error: internal failure: ValueError: a bug; ")
+    assert error.startswith("equipoise: error: internal error: ValueError: a bug; ")
     assert error.count("\n") == 1
     assert "please report it" in error
     assert main(["games", "--traceback"]) == 3
@@ -142,7 +172,18 @@ def test_a_bug_has_its_own_exit_code_and_is_not_hidden(monkeypatch, capsys):
     assert shown.startswith("Traceback")
     assert shown.endswith(error)
     assert main(["games", "--json"]) == 3
-    assert capsys.readouterr().err.startswith('{"error": "internal failure')
+    assert capsys.readouterr().err.startswith('{"error": "internal error')
+
+
+def test_a_library_that_is_not_installed_is_no_bug(monkeypatch, capsys):
+    from equipoise.cli import games
+    from equipoise.core.extras import import_extra
+
+    monkeypatch.setattr(games.Games, "execute", lambda self: import_extra("no_ray", "Ray", "ray"))
+    assert main(["games"]) == 2
+    error = capsys.readouterr().err
+    told = "Ray is not installed; install it with: pip install 'equipoise[ray]'"
+    assert error == f"equipoise: error: {told}\n"
 
 
 def test_wrong_input_found_by_the_library_shows_its_place_when_asked(capsys):

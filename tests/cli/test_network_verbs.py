@@ -42,7 +42,7 @@ def test_flows_that_are_no_equilibrium_miss_the_tolerance(files, tmp_path, capsy
     assert main(["certify", *files, str(flows), "--tolerance", "0.01"]) == 1
     shown = capsys.readouterr().out
     assert "missed" in shown
-    assert "better way" in shown
+    assert "better path" in shown
 
 
 def test_run_folders_know_their_trips(files, tmp_path, capsys):
@@ -51,7 +51,7 @@ def test_run_folders_know_their_trips(files, tmp_path, capsys):
     assert main(["certify", *files, str(run)]) == 0
     capsys.readouterr()
     assert main(["solve", *files, "--run", str(run)]) == 0
-    assert "read, not solved again" in capsys.readouterr().out
+    assert "finished earlier; read from disk" in capsys.readouterr().out
 
 
 def test_optimum_and_tolls(files, tmp_path, capsys):
@@ -72,12 +72,12 @@ def test_optimum_and_tolls(files, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["solve", "{net}"], "TRIPS: expected a file of trips after"),
-        (["solve", "braess", "{trips}"], "TRIPS: expected none with a named game"),
+        (["solve", "{net}"], "TRIPS: expected a file with trips after"),
+        (["solve", "braess", "{trips}"], "TRIPS: expected no trips with a named game"),
         (["solve", "{net}", "{trips}", "--set", "toll=1"], "factors of a network, found 'toll'"),
         (["solve", "{net}", "{trips}", "--concept", "ce"], "concept"),
         (["solve", "braess", "--out", "flows.tntp"], "--out: expected a name that ends in .json"),
-        (["certify", "{net}", "{trips}"], "TRIPS: expected a file of trips after"),
+        (["certify", "{net}", "{trips}"], "TRIPS: expected a file with trips after"),
         (["certify", "{net}", "{trips}", "{net}"], "expected"),
         (["toll", "oneill"], "GAME: expected a road network"),
         (["toll", "{net}", "{trips}", "--links", "0"], "--links: expected a whole number"),

@@ -45,7 +45,7 @@ def test_a_run_folder_with_policies_and_report(learned, capsys):
     assert main(arguments) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "in the fitted model, by search" in out
-    assert "read, not done again" in out
+    assert "finished earlier; read from disk" in out
 
 
 def test_what_was_learned_is_certified_in_the_game(learned, capsys):
@@ -57,7 +57,7 @@ def test_what_was_learned_is_certified_in_the_game(learned, capsys):
     policy = eq.games.policy_from_plain(plain)
     assert found["gains"] == eq.certify(game, policy).gains.tolist()
     assert main(["certify", GAME[0], str(place / "run" / "critics")]) == 2
-    assert "POLICY: expected a run that found a policy" in capsys.readouterr().err
+    assert "POLICY: expected a run folder with a policy" in capsys.readouterr().err
     assert main(["certify", "chicken", str(place / "run")]) == 2
     assert "expected" in capsys.readouterr().err
 
@@ -78,7 +78,7 @@ def test_ctrl_c_keeps_what_was_done(learned, tmp_path, capsys, monkeypatch):
         assert main([*command, "--json"]) == 130
     out, err = capsys.readouterr()
     assert out == ""
-    assert "give the same command again" in json.loads(err)["error"]
+    assert "run the same command again" in json.loads(err)["error"]
     assert main(command) == 0
     whole, cut = (Record.load(folder).solution for folder in (place / "run", tmp_path / "run"))
     np.testing.assert_array_equal(whole["policy"]["points"], cut["policy"]["points"])

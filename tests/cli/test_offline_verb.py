@@ -27,7 +27,7 @@ def test_a_run_folder_with_policies_map_and_report(logs, tmp_path, capsys):
     out = capsys.readouterr().out
     assert out.split()[0] == "advice"
     assert out.index("nobody gains more than") < out.index("structure")
-    assert "who matters most to whom" in out
+    assert "strongest interactions" in out
     assert str(tmp_path / "run" / "report.html") in "".join(out.split())
     solution = Record.load(tmp_path / "run").solution
     stats = solution["stats"]
@@ -38,20 +38,25 @@ def test_a_run_folder_with_policies_map_and_report(logs, tmp_path, capsys):
     assert low <= eq.certify(game, mixture).max_gain <= min(high, before / 2)
     assert stats["strength_total"].shape == (4, 4)
     assert f"[{low:.4g}, {high:.4g}] (90%);" in " ".join(out.split())
-    assert "coarse correlated: whoever leaves" in out
+    assert "Nash: players choose independently" in out
     # What is exact in the model is an estimate of the game.
     assert f"{stats['gap']['gap']:.4g} in the fitted model" in " ".join(out.split())
-    assert solution["certificate"]["concept"] == "cce"
+    assert solution["certificate"]["concept"] == "nash"
+    assert len(mixture) == 1
     assert solution["certificate"]["method"].endswith("in the fitted model")
     assert np.isinf(solution["certificate"]["upper"]).all()
     rows = (tmp_path / "run" / "policy.csv").read_text().splitlines()
     assert rows[0] == "agent,context,step,state,action,probability"
     chances = np.array([float(row.split(",")[-1]) for row in rows[1:]]).reshape(4, 2)
-    np.testing.assert_allclose(chances, mixture.marginal()[0], atol=1e-6)
+    np.testing.assert_allclose(chances, mixture.policies[0, 0], atol=1e-6)
     environment = json.loads((tmp_path / "run" / "environment.json").read_text())
     page = (tmp_path / "run" / "report.html").read_text()
-    assert page.index("What to play") < page.index("nobody gains more") < page.index("Structure:")
-    assert "Who matters to whom" in page
+    assert (
+        page.index("Recommended actions")
+        < page.index("nobody gains more")
+        < page.index("Structure:")
+    )
+    assert "Interactions between agents" in page
     assert "with 95% intervals" in page
     # Given again, it is read and not done again.
     assert main([*arguments, "--json"]) == 0
@@ -88,7 +93,7 @@ def test_a_long_table_of_words_becomes_advice_in_words(tmp_path, capsys):
     out = " ".join(capsys.readouterr().out.split())
     assert "pairs" in out
     assert "chosen" in out
-    assert "what each class of rewards explains" in (tmp_path / "page.html").read_text()
+    assert "variance explained by each class of rewards" in (tmp_path / "page.html").read_text()
     assert main(["discover", *words, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["structure"]["chosen"] == 2
     assert main(["offline", words[0], "--agent", "shop"]) == 2
@@ -111,7 +116,8 @@ def test_another_log_of_the_same_name_is_not_taken_for_the_first(logs, tmp_path,
 def test_too_little_data_is_the_exit_code(logs, tmp_path, capsys):
     _, folder = logs
     arguments = ["offline", str(folder / "few.npz"), "--rank", "2"]
-    assert main([*arguments, "--run", str(tmp_path / "run")]) == 1
+    with pytest.warns(UserWarning, match="unknown for"):
+        assert main([*arguments, "--run", str(tmp_path / "run")]) == 1
     assert "own play is returned" in " ".join(capsys.readouterr().out.split())
     assert len(Record.load(tmp_path / "run").solution["policy"]["policies"]) == 1
 
@@ -141,7 +147,8 @@ def test_agents_with_a_single_action_are_named_and_if_all_are_so_refused(tmp_pat
         assert main([*arguments, "--run", str(tmp_path / "some")]) == 1
     said = [str(warning.message) for warning in caught]
     assert said[0].startswith("agent 1 plays a single action")
-    assert said[1] == "unknown for 1 deviations, which the log never shows: 1: 0"
+    unknown = "gains are unknown for 1 deviations, which the log shows fewer than 10 times: 1: 0"
+    assert said[1] == unknown
     out = " ".join(capsys.readouterr().out.split())
     assert "agents with a single action" in out
     assert "refused: the log never shows some actions (1: 0)" in out
@@ -156,7 +163,7 @@ def test_a_discrete_log_needs_no_critic(logs, tmp_path, capsys):
     _, folder = logs
     arguments = ["offline", str(folder / "bids.npz"), "--critic", "linear"]
     assert main([*arguments, "--run", str(tmp_path / "run")]) == 2
-    assert "declared discrete" in capsys.readouterr().err
+    assert "declared as discrete" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
 
 
@@ -166,7 +173,8 @@ def test_too_little_data_to_tell_the_rank_is_the_exit_code(samples, tmp_path, ca
     log = eq.offline.collect(game, "uniform", samples=samples, key=1)
     log.write(tmp_path / "few.npz")
     arguments = ["offline", str(tmp_path / "few.npz")]
-    assert main([*arguments, "--run", str(tmp_path / "run")]) == 1
+    with pytest.warns(UserWarning, match="unknown for"):
+        assert main([*arguments, "--run", str(tmp_path / "run")]) == 1
     shown = " ".join(capsys.readouterr().out.split())
     assert "hardly less than a constant" in shown
     assert "reward of" not in shown  # no table without rows
@@ -203,15 +211,15 @@ def test_a_rank_beyond_the_agents_is_refused(logs, tmp_path, capsys):
     _, folder = logs
     arguments = ["offline", str(folder / "bids.npz"), "--rank", "9", "--run", str(tmp_path / "r")]
     assert main(arguments) == 2
-    assert "rank: expected at most the 4 agents" in capsys.readouterr().err
+    assert "rank: expected at most 4, the number of agents" in capsys.readouterr().err
 
 
 def test_rewards_without_noise_have_no_intervals(tmp_path, capsys):
     """Three bidders, a parameter for every joint bid: nothing is left to tell noise by."""
     rng = np.random.default_rng(0)
-    bids = rng.integers(0, 4, (1000, 3))
+    bids = rng.integers(0, 4, (4000, 3))
     won = (bids == bids.max(1, keepdims=True)) * (4 - bids) / 4
-    eq.offline.Log(rng.integers(0, 2, 1000), bids, won).write(tmp_path / "bids.npz")
+    eq.offline.Log(rng.integers(0, 2, 4000), bids, won).write(tmp_path / "bids.npz")
     arguments = ["offline", str(tmp_path / "bids.npz"), "--run", str(tmp_path / "run")]
     assert main([*arguments, "--iterations", "20", "--rank", "3"]) == 0
     stats = Record.load(tmp_path / "run").solution["stats"]
@@ -221,7 +229,7 @@ def test_rewards_without_noise_have_no_intervals(tmp_path, capsys):
         for one in stats["interactions"]
     )
     page = (tmp_path / "run" / "report.html").read_text()
-    assert "there is no interval" in page
+    assert "none is shown" in page
     assert "nan" not in capsys.readouterr().out
 
 
@@ -230,7 +238,7 @@ def test_maps_of_many_agents_are_cut_to_those_who_matter():
 
     rng = np.random.default_rng(0)
     record = Record("x", {}, {}, {"strength_total": rng.random((60, 60))})
-    assert "The 40 agents who matter most" in page_of(record).html()
+    assert "Only the 40 agents with the strongest interactions" in page_of(record).html()
 
 
 def test_agents_are_called_by_the_names_in_the_log(capsys, tmp_path):

@@ -136,12 +136,12 @@ def test_families_are_what_the_flags_say(arguments, family):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--discount", "0.5"], "--discount: expected --states with it"),
-        (["--scale", "0.5"], "--scale: expected --family perturbed or gaussian"),
-        (["--base", "pennies"], "--base: expected --family perturbed"),
+        (["--discount", "0.5"], "--discount: expected this option only with --states"),
+        (["--scale", "0.5"], "--scale: expected this option only with --family"),
+        (["--base", "pennies"], "--base: expected this option only with --family"),
         (["--layers", "0"], "layers: expected a whole number"),
         (["--width", "30"], "width: expected a multiple of heads"),
-        (["--columns", "2", "--shared", "True"], "shared: expected a family that swapping"),
+        (["--columns", "2", "--shared", "True"], "shared: expected a symmetric family"),
         (["--seed", "-1"], "--seed: expected a number"),
     ],
 )

@@ -55,9 +55,9 @@ def test_what_was_learned_from_a_log_is_an_estimate(tmp_path):
     assert main(["offline", str(tmp_path / "log.npz"), *words, "--run", run]) == 0
     assert main(["report", run, "--out", page]) == 0
     html = (tmp_path / "page.html").read_text()
-    (row,) = re.findall(r"<tr><td>run</td><td>coarse correlated, in the fitted model.*?</tr>", html)
+    (row,) = re.findall(r"<tr><td>run</td><td>Nash, in the fitted model.*?</tr>", html)
     assert re.search(r"<td>90%: \S+ to \S+</td>", row)
-    assert "<td>not exact: best fixed reply" in row
+    assert "<td>not exact: best response" in row
     assert row.count("–") == 3  # no proven bound, neither NashConv nor exploitability
 
 

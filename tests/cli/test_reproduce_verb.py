@@ -74,7 +74,7 @@ def test_what_was_done_before_an_interruption_is_kept(small, tmp_path, capsys, m
     with monkeypatch.context() as patch:
         patch.setattr(aggregative_learning, "run", interrupt)
         assert main(command) == 130
-    assert f"kept in {folder}; to go on" in capsys.readouterr().err
+    assert f"saved in {folder}; to resume" in capsys.readouterr().err
     assert (folder / "planning" / "record.json").exists()
     assert main([*command, "--json"]) == 0
     figures = json.loads(capsys.readouterr().out)["figures"]
@@ -84,7 +84,7 @@ def test_what_was_done_before_an_interruption_is_kept(small, tmp_path, capsys, m
 def test_the_progress_line_counts_the_figures(small, tmp_path, monkeypatch):
     lines = []
     monkeypatch.setattr(
-        "equipoise.cli.reproduce.progress",
+        "equipoise.papers.progress",
         lambda *told, **options: lines.append((told, options)) or runs.progress(*told, **options),
     )
     assert main(["reproduce", "aggregative", "--run", str(tmp_path / "figures")]) == 0
@@ -105,7 +105,7 @@ def test_another_seed_or_scale_is_not_taken_for_the_first(small, tmp_path, capsy
     [
         ([], "PAPER: expected one of in-context, interaction-rank, aggregative; found none"),
         (["aggregative", "--figure", "planing"], "did you mean planning?"),
-        (["in-context", "--figure", "2"], "expected for in-context some of 1"),
+        (["in-context", "--figure", "2"], "expected one of 1"),
         (["--list", "--figure", "1"], "PAPER: expected one of in-context"),
         (["aggregative", "--seed", "-1"], "--seed: expected"),
     ],

@@ -64,7 +64,7 @@ def test_figures_are_not_put_among_other_files(tmp_path, capsys):
         (tmp_path / name).touch()
         assert main(command) == 2
         err = capsys.readouterr().err
-        assert "--run: expected a new or empty folder, or that of the same run" in err
+        assert "--run: expected a new or empty folder, or the folder of the same run" in err
         assert err.count("\n") == 1
         assert [path.name for path in tmp_path.iterdir()] == [name]
         (tmp_path / name).unlink()
@@ -72,7 +72,7 @@ def test_figures_are_not_put_among_other_files(tmp_path, capsys):
 
 def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda place, how: False)
-    with pytest.raises(InputError, match=f"can be written, found {tmp_path}"):
+    with pytest.raises(InputError, match=f"permission to write, found {tmp_path}"):
         check_folder(tmp_path / "a" / "b")
 
 

@@ -260,4 +260,4 @@ class TestGeneralSum:
         assert main(["solve", "chicken", "--concept", "best"]) == 2
         assert "--concept: expected one of nash, ce, cce, logit" in capsys.readouterr().err
         assert main(["solve", "chicken", "--all", "--concept", "ce"]) == 2
-        assert "--concept: expected nothing beside --all" in capsys.readouterr().err
+        assert "--concept: expected no value together with --all" in capsys.readouterr().err

@@ -80,7 +80,7 @@ def test_the_report_shows_certificate_value_and_triangle(capsys, tmp_path):
     assert any("triangle of three actions: row at 0.333, 0.333, 0.333; column" in a for a in alts)
     for expected in (
         ">Nash<",
-        "best pure reply",
+        "best pure response",
         ">rock-paper-scissors<",
         ">value",
     ):

@@ -125,7 +125,7 @@ TYPED = {
     "play --column v-learning": "--column: expected for matrix games one of",
     "play --discount 2 --states 2": "--discount: expected a number in [0",
     "learn demand-response --spacing -1": "--spacing: expected a number in (0",
-    "reproduce aggregative --figure x": "--figure: expected for aggregative some of planning",
+    "reproduce aggregative --figure x": "--figure: expected one of planning, learning for",
     "solve no.nfg": "no.nfg: No such file or directory",
     "certify oneill no.json": "no.json: No such file or directory",
     "offline no.npz": "no.npz: No such file or directory",
@@ -146,7 +146,7 @@ def test_the_run_of_other_options_is_the_wrong_folder(capsys, tmp_path):
     for rounds, code in (("20", 0), ("30", 2)):
         arguments = ["play", "--games", "2", "--rounds", rounds, "--run", str(tmp_path / "a")]
         assert main(arguments) == code
-    assert "error: --run: expected that of" in capsys.readouterr().err
+    assert "error: --run: expected the config of" in capsys.readouterr().err
 
 
 def test_settings_belong_to_named_games(capsys, tmp_path):

@@ -171,7 +171,7 @@ class TestGames:
         ids=str,
     )
     def test_labels_that_do_not_fit_are_refused(self, kind, wrong):
-        from equipoise.games._game import Labels
+        from equipoise.games import Labels
 
         game = games()[kind]
         counts = {"players": game.players, "actions": game.actions}

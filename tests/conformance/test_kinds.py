@@ -3,6 +3,7 @@
 A new kind needs a row in every table; the first test names the table that lacks it.
 """
 
+import inspect
 import subprocess
 import sys
 from functools import cache
@@ -43,6 +44,28 @@ def test_every_kind_has_an_overload():
     )
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert found.stdout.splitlines() == [" ".join(sorted(kinds.KINDS))] * 2, found.stderr
+
+
+def test_overloads_name_the_options_of_the_solver():
+    program = (
+        "import inspect, typing, equipoise as eq\n"
+        "from equipoise.solvers import KINDS\n"
+        "for one in typing.get_overloads(eq.solve):\n"
+        "    game = typing.get_type_hints(one)['game']\n"
+        "    for cls in typing.get_args(game) or (game,):\n"
+        "        known = inspect.signature(KINDS[cls.kind]()).parameters\n"
+        "        named = inspect.signature(one).parameters\n"
+        "        assert set(named) <= set(known), (cls, set(named) - set(known))\n"
+        "        print(cls.kind, *named)\n"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr
+    named: dict[str, set[str]] = {}
+    for kind, *options in map(str.split, found.stdout.splitlines()):
+        named.setdefault(kind, set()).update(options)
+    for kind, maker in solvers.KINDS.items():
+        only_of_others = {"method"} if kind == "aggregative" else set()
+        assert named[kind] == set(inspect.signature(maker()).parameters) - only_of_others
 
 
 def test_policies_of_every_kind_are_certified():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import equipoise as eq
-from equipoise.core import InputError, checks
+from equipoise.core import InputError, checks, kernels
 
 
 def test_lists_and_integers_become_float64():
@@ -69,6 +69,28 @@ def test_the_first_number_that_is_not_finite_is_named(bad):
     array[1, 0] = array[1, 2] = bad
     with pytest.raises(ValueError, match=rf"reward: .*found {bad} at \[1, 0\]"):
         checks.check_finite("reward", array)
+
+
+def test_large_arrays_are_checked_entry_by_entry_where_their_sum_says_nothing():
+    array = np.full((200, 300), 1e308)  # whose sum is infinite
+    checks.check_finite("reward", array)
+    array[3, 4], array[5, 6] = np.inf, -np.inf
+    with pytest.raises(ValueError, match=r"reward: .*found inf at \[3, 4\]"):
+        checks.check_finite("reward", array)
+    array[:] = 0.0
+    array[7, 8] = np.nan
+    with pytest.raises(ValueError, match=r"reward: .*found nan at \[7, 8\]"):
+        checks.check_finite("reward", array)
+
+
+def test_a_large_game_has_a_copy_of_its_payoffs(monkeypatch):
+    monkeypatch.setattr(kernels, "cores", lambda: 3)
+    payoff = np.random.default_rng(0).random((100_003, 3, 3))
+    before = payoff.copy()
+    game = eq.MatrixGame(payoff)
+    payoff[:] = 0.0
+    np.testing.assert_array_equal(game.payoff, before)
+    assert not game.payoff.flags.writeable
 
 
 def test_probabilities_are_checked_row_by_row():
@@ -156,7 +178,7 @@ def test_traced_values_are_refused_where_their_entries_are_needed():
         "tables": (lambda x: x.interactions.rank, game),
     }
     for name, (call, argument) in calls.items():
-        with pytest.raises(InputError, match=f"^{name}: expected .* a traced value; make it"):
+        with pytest.raises(InputError, match=f"^{name}: expected .* a traced value; create it"):
             jax.jit(call)(argument)
 
 
@@ -172,3 +194,15 @@ def test_a_refused_normal_form_is_described_in_a_short_line():
     game = eq.games.families.polymatrix(agents=40, actions=2).sample(key=0)
     with pytest.raises(ValueError, match=r"2 x 2 x 2 x 2 x \.\.\. profiles$"):
         game.to_normal_form()
+
+
+def test_masked_entries_are_no_numbers():
+    masked = np.ma.array([[1.0, 2.0]], mask=[[False, True]])
+    with pytest.raises(ValueError, match=r"payoff: expected numbers, found a masked entry at"):
+        checks.as_float_array("payoff", masked)
+    assert checks.as_float_array("payoff", np.ma.array([1.0])).tolist() == [1.0]
+
+
+def test_whole_numbers_beyond_float64_are_out_of_range():
+    with pytest.raises(ValueError, match="found a whole number beyond float64"):
+        checks.check_range("tolerance", 10**400, 0.0, np.inf)

@@ -11,7 +11,7 @@ import pytest
 import equipoise as eq
 from equipoise.core import devices
 from equipoise.core.precision import double_precision
-from equipoise.core.zerosum import _cascade, _device
+from equipoise.core.zerosum import _cascade
 
 
 @pytest.fixture(autouse=True)
@@ -95,26 +95,25 @@ def test_other_policies_are_certified_on_the_host():
 def test_pieces_make_no_difference(monkeypatch):
     payoff = on_device(np.random.default_rng(3).random((70, 3, 3)))
     whole = eq.solve(eq.MatrixGame(payoff))
-    for module in (_cascade, _device):
-        monkeypatch.setattr(module, "ACCELERATOR_BYTES", 8 * 9 * 7)
-    monkeypatch.setattr("equipoise.certificates._device._MOST", 9 * 7)
+    monkeypatch.setattr(_cascade, "_ACCELERATOR_BYTES", 8 * 9 * 7)
+    monkeypatch.setattr("equipoise.certificates._tables._MOST_THERE", 9 * 7)
     parts = eq.solve(eq.MatrixGame(payoff))
     np.testing.assert_array_equal(parts.value, whole.value)
     np.testing.assert_array_equal(parts.certificate.upper, whole.certificate.upper)
 
 
 def test_what_pivots_miss_is_solved_by_the_rest_of_the_cascade(monkeypatch):
-    honest = _device._solve_piece
+    honest, solve_batch = _cascade._solve_piece, _cascade.solve_batch
 
     def sabotaged(payoff, *numbers, **options):
         met, *rest = honest(payoff, *numbers, **options)
         return met.at[5].set(False), *rest
 
-    monkeypatch.setattr(_device, "_solve_piece", sabotaged)
+    monkeypatch.setattr(_cascade, "_solve_piece", sabotaged)
     monkeypatch.setattr(
-        _device,
+        _cascade,
         "solve_batch",
-        lambda *a: _cascade.solve_batch(*a)._replace(stage=np.full(1, 2, np.int32)),
+        lambda *a: solve_batch(*a)._replace(stage=np.full(1, 2, np.int32)),
     )
     solution = eq.solve(eq.MatrixGame(on_device(np.random.default_rng(4).random((40, 3, 3)))))
     assert solution.stats["stages"]["HiGHS"] == 1

@@ -126,7 +126,7 @@ def test_a_bracket_is_exact_when_its_sides_agree():
         ({"kind": "hunch"}, "expected a kind among table, aggregative, network; found 'hunch'"),
         ({"kind": "table", "exact": True}, r"expected keys among .*found \['exact'\]"),
         ({"kind": "table", "gains": "much"}, "certificate.gains: expected numbers"),
-        ({"kind": "table", "method": 3}, "certificate.method: expected words, found 3"),
+        ({"kind": "table", "method": 3}, "certificate.method: expected a string, found 3"),
     ],
 )
 def test_what_is_no_plain_certificate_is_refused(plain, message):
@@ -169,3 +169,9 @@ def test_certificates_of_the_smallest_payoffs_are_exact(size):
     assert eq.certify(eq.MatrixGame(payoff), (third, third)).exact
     pure = [1.0, 0.0, 0.0]
     assert eq.certify(eq.MatrixGame(payoff), (pure, third)).max_upper >= 0.99 * size
+
+
+def test_the_plain_form_does_not_say_how_long_it_took_or_what_compiled_it():
+    solution = eq.solve(eq.MatrixGame([[1.0, 0.0], [0.0, 1.0]]))
+    assert {"engine", "seconds"} <= set(solution.stats)
+    assert not {"engine", "seconds"} & set(solution.to_plain()["stats"])

@@ -71,3 +71,12 @@ def test_mixing_is_a_bijection():
     words = np.random.default_rng(1).integers(0, 2**32, 100_000, dtype=np.uint32)
     words = np.unique(words)
     assert len(np.unique(np.asarray(streams.mix(jnp.asarray(words))))) == len(words)
+
+
+def test_normal_numbers_are_finite_and_symmetric_at_both_ends(monkeypatch):
+    """The uniform of the largest word plus half a step would round to 1 in float32."""
+    ends = jnp.array([0, 2**32 - 1, 2**31 - 1, 2**31], jnp.uint32)
+    monkeypatch.setattr(streams, "words", lambda *_: ends)
+    found = np.asarray(streams.normal(jnp.zeros((2, 4), jnp.uint32), 1, streams.REWARD))
+    np.testing.assert_allclose(found, stats.norm.ppf((np.asarray(ends >> 8) + 0.5) / 2**24), 1e-4)
+    np.testing.assert_array_equal(found[::2], -found[1::2])

@@ -57,7 +57,7 @@ def test_damaged_arrays_are_refused_by_name(folder, kept):
         ('{"format": 1', r"net\.json: expected JSON"),
         ("[1]", r"net\.json: expected a JSON object, found list"),
         (json.dumps({"format": 2, "kind": "a", "size": 3}), "expected format 1, found 2"),
-        (json.dumps({"format": 1, "kind": "a"}), r"net\.json: expected 'size' in it, found"),
+        (json.dumps({"format": 1, "kind": "a"}), r"net\.json: expected the key 'size', found"),
     ],
 )
 def test_a_description_that_is_none_or_lacks_a_part_is_refused(folder, text, complaint):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-FOLDER = Path(__file__).parents[2] / "examples" / "notebooks"
+FOLDER = Path(__file__).parents[2] / "docs" / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 
 
@@ -41,7 +41,7 @@ def test_a_notebook_is_kept_without_outputs(notebook):
 
 def test_there_is_one_for_each_structure():
     assert [path.stem for path in NOTEBOOKS] == ["aggregative", "in_context", "offline"]
-    listed = (FOLDER.parent / "README.md").read_text()
+    listed = (FOLDER.parents[1] / "examples" / "README.md").read_text()
     for path in NOTEBOOKS:
         assert f"notebooks/{path.name}" in listed
         assert cells(path, "markdown")[0].startswith("# ")

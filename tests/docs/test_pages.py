@@ -6,10 +6,15 @@ shell blocks, the commands of equipoise are run. Everything happens in a tempora
 """
 
 import ast
+import builtins
 import doctest
 import json
+import os
 import re
 import shlex
+import subprocess
+import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -87,26 +92,58 @@ def check_number(value: Any, comment: str, page: Path) -> None:
 
 
 def run_shell(text: str) -> None:
+    # A doctest leaves its last value in `builtins._`, and tyro hashes all builtins on import.
+    vars(builtins).pop("_", None)
     for command in text.replace("\\\n", " ").splitlines():
         words = shlex.split(command.removeprefix("$ "), comments=True)
         if words and words[0] == "equipoise":
             assert main(words[1:]) == 0, command
 
 
-@pytest.mark.parametrize(
-    "page", [p for p in PAGES if snippets(p)], ids=lambda p: str(p.relative_to(ROOT))
-)
-def test_snippets_run(page, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
+def run_page(page: Path) -> None:
+    """Run all snippets of a page in the current folder."""
     names: dict[str, Any] = {"__name__": "__main__"}
-    if "adapters" in page.read_text():
-        [peer(library) for library in ("pyspiel", "pygambit", "quantecon")]
     for language, line, text in snippets(page):
         if language in ("python", "pycon"):
             run_python(text, page, line, names)
         else:
             run_shell(text)
+
+
+@pytest.mark.parametrize(
+    "page", [p for p in PAGES[1:] if snippets(p)], ids=lambda p: str(p.relative_to(ROOT))
+)
+def test_snippets_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    if "adapters" in page.read_text():
+        [peer(library) for library in ("pyspiel", "pygambit", "quantecon")]
+    run_page(page)
+
+
+def test_the_readme_runs_with_an_installed_wheel_outside_the_checkout(tmp_path):
+    """A file that is missing from the wheel, or found in the checkout alone, is noticed."""
+    site = tmp_path / "site"
+    run = partial(subprocess.run, check=True, capture_output=True, text=True, timeout=500)
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path)]
+    run([*build, str(ROOT)])
+    [wheel] = tmp_path.glob("equipoise-*.whl")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(site)]
+    run([*pip, str(wheel)])
+    program = (
+        "import equipoise, pathlib, sys, test_pages\n"
+        f"assert pathlib.Path(equipoise.__file__).is_relative_to({str(site)!r})\n"
+        "test_pages.run_page(test_pages.PAGES[0])"
+    )
+    paths = os.pathsep.join(map(str, (site, Path(__file__).parent, ROOT / "tests")))
+    (tmp_path / "work").mkdir()
+    done = run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path / "work",
+        env={**os.environ, "PYTHONPATH": paths},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(

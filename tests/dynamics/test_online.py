@@ -94,12 +94,12 @@ def test_markov_games_and_full_information():
     ("arguments", "complaint"),
     [
         ({"learner": "omd"}, "learner: expected a Learner or Players, found str"),
-        ({"learner": dynamics.BestResponder()}, "learner: expected one that sees what it earned"),
+        ({"learner": dynamics.BestResponder()}, "learner: expected a learner that sees"),
         ({"actions": None}, "actions: expected a whole number >= 1, found None"),
         ({"actions": 2.5}, "actions: expected a whole number"),
         ({"reward_range": (1, 0)}, "reward_range: expected"),
         ({"states": 3}, "states: expected None for OMD, a learner of matrix games; found 3"),
-        ({"learner": dynamics.MarkovOMD()}, "states: expected their number for MarkovOMD"),
+        ({"learner": dynamics.MarkovOMD()}, "states: expected a number for MarkovOMD"),
         ({"seat": "left"}, "seat: expected 'row' or 'column'"),
     ],
 )
@@ -112,7 +112,7 @@ def test_what_cannot_be_is_refused(arguments, complaint):
 
 def test_what_is_told_is_checked_and_changes_nothing_when_refused():
     online = Online(dynamics.OMD(), actions=3, reward_range=(0, 1), key=0)
-    with pytest.raises(ValueError, match="tell: expected `ask` before it"):
+    with pytest.raises(ValueError, match="tell: expected a call of `ask` before it"):
         online.tell(0.5)
     action, policy = online.ask(), online.policy
     for reward, complaint in (
@@ -131,7 +131,7 @@ def test_what_is_told_is_checked_and_changes_nothing_when_refused():
             online.tell(reward)
     with pytest.raises(ValueError, match=r"action: expected a number in \[0, 2\], found 3"):
         online.tell(0.5, action=3)
-    with pytest.raises(ValueError, match="next_state: expected None, since there are no states"):
+    with pytest.raises(ValueError, match="next_state: expected None, since the game has no states"):
         online.tell(0.5, next_state=1)
     assert (online.rounds, online.ask()) == (0, action)
     np.testing.assert_array_equal(online.policy, policy)
@@ -192,8 +192,8 @@ def test_damaged_files_are_refused(tmp_path):
 
     words = str(arrays["online"])
     for bad, complaint in (
-        (changed(online=np.array("{")), "expected a sound description"),
-        (changed(online=np.arange(3)), "expected a sound description"),
+        (changed(online=np.array("{")), "expected a valid description"),
+        (changed(online=np.arange(3)), "expected a valid description"),
         (changed(online=np.array('{"format": 9}')), "expected format 1"),
         (changed(online=np.array(words.replace('"OMD"', '"os.system"'))), "expected a learner of"),
         (changed(online=np.array(words.replace('"rounds": 0', '"rounds": -1'))), "rounds"),

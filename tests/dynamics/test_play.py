@@ -288,7 +288,7 @@ def test_a_tile_that_fails_ends_the_others(monkeypatch, error):
     monkeypatch.setattr(tiles, "cores", lambda: 2)
     failed, played, prepared = threading.Event(), [], []
 
-    def play(tile):
+    def play(tile, _):
         if tile[0] == 0:
             time.sleep(0.05)
             failed.set()
@@ -299,7 +299,7 @@ def test_a_tile_that_fails_ends_the_others(monkeypatch, error):
 
     cut = tiles.cut(40, 1)
     with pytest.raises(error):
-        tiles.run_tiles(play, cut, lambda tile: prepared.append((int(tile[0]), len(played))))
+        tiles.run_tiles(play, cut, lambda tile, _: prepared.append((int(tile[0]), len(played))))
     assert prepared == [(0, 0)]
     assert len(played) < 10
 

@@ -27,14 +27,17 @@ def half():
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"games": OTHER}, "state: expected one of a run with the same games"),
+        ({"games": OTHER}, "state: expected the state of a run with the same games"),
         ({"games": MATRIX[:3]}, "state.keys: expected shape"),
-        ({"games": MATRIX[::-1]}, "state: expected one of a run with the same games"),
+        ({"games": MATRIX[::-1]}, "state: expected the state of a run with the same games"),
         ({"reward_range": (-1.0, 1.0)}, "with the same games .and the same reward_range"),
-        ({"row": OMD.vanishing()}, "state: expected one of a run with the same row"),
-        ({"row": dynamics.EXP3IX()}, "state: expected one of a run with the same row"),
-        ({"column": Fixed([0.3, 0.2, 0.5])}, "state: expected one of a run with the same column"),
-        ({"noise": Bernoulli()}, "state: expected one of a run with the same noise"),
+        ({"row": OMD.vanishing()}, "state: expected the state of a run with the same row"),
+        ({"row": dynamics.EXP3IX()}, "state: expected the state of a run with the same row"),
+        (
+            {"column": Fixed([0.3, 0.2, 0.5])},
+            "state: expected the state of a run with the same column",
+        ),
+        ({"noise": Bernoulli()}, "state: expected the state of a run with the same noise"),
         ({"double": True}, "expected float64, since double=True, found float32"),
         ({"key": 1}, "key: expected None together with `state`"),
     ],

@@ -191,7 +191,11 @@ class TestScenarios:
             ("two-roads", {"agents": 0}, "agents: expected a whole number"),
             ("two-roads", {"jam": 2.0}, "jam: expected a number in"),
             ("el-farol", {"capacity": -0.5}, "capacity: expected a number in"),
-            ("parallel-roads", {"agents": 2, "types": 3}, "agents: expected one of each of the 3"),
+            (
+                "parallel-roads",
+                {"agents": 2, "types": 3},
+                "agents: expected at least one for each of the 3",
+            ),
         ],
     )
     def test_parameters_are_checked(self, name, parameters, message):

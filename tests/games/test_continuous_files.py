@@ -48,7 +48,7 @@ def test_files_that_hold_something_else(tmp_path, arrays, message):
 
 def test_a_function_is_no_array(tmp_path):
     game = eq.ContinuousGame.from_function(lambda a: a, 2)
-    with pytest.raises(ValueError, match="game: expected polynomial terms, since a file holds"):
+    with pytest.raises(ValueError, match="game: expected polynomial terms, because files hold"):
         write(game, tmp_path / "game.npz")
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(ValueError, match=r"expected a MatrixGame or NormalFormGame for .nfg"):

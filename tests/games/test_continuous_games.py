@@ -130,7 +130,7 @@ def test_triples_are_those_of_the_ring(rng):
     ("name", "parameters", "message"),
     [
         ("triple-continuous", {"neighbours": 20}, "neighbours: expected fewer than the 20 agents"),
-        ("communities-continuous", {"agents": 4, "contexts": 4}, "contexts: expected so few"),
+        ("communities-continuous", {"agents": 4, "contexts": 4}, "contexts: expected a number"),
         ("stamina-continuous", {"states": 1}, "states: expected a whole number >= 2"),
     ],
 )
@@ -220,7 +220,7 @@ class TestWhatIsRefused:
         ones = np.ones((2, 2))
         scopes, powers = np.array([[0, 1, 2]]), np.array([[1, 1, 1]])
         cases = [
-            ({}, "own: expected terms"),
+            ({}, "own: expected at least one of"),
             ({"own": np.ones((5, 1))}, r"own: expected shape \(powers,\), \(2, powers\)"),
             ({"own": [0.0, np.inf]}, "own: expected finite numbers"),
             ({"pairs": {(1, 1): np.ones((3, 3))}}, r"pairs\[\(1, 1\)\]: expected shape \(2, 2\)"),
@@ -240,14 +240,14 @@ class TestWhatIsRefused:
 
     def test_transitions(self):
         terms = PolynomialTerms(2, effects=[[0, 1], [0, 2]], pairs={(1, 1): np.ones((2, 2))})
-        with pytest.raises(ValueError, match="transitions: expected them where terms have states"):
+        with pytest.raises(ValueError, match="expected an array, because the terms have states"):
             eq.ContinuousGame(terms)
         flip = np.zeros((2, 2, 2))
         flip[:, 0], flip[:, 1] = [0.5, 0.5], [0.5, -0.5]
         assert eq.ContinuousGame(terms, transitions=flip, horizon=3).states == 2
-        with pytest.raises(ValueError, match="expected chances that sum to 1 for every action"):
+        with pytest.raises(ValueError, match="expected probabilities that sum to 1"):
             eq.ContinuousGame(terms, transitions=flip * 0.9)
-        with pytest.raises(ValueError, match=r"chances >= 0 for every action, found -0.1 at act"):
+        with pytest.raises(ValueError, match=r"probabilities >= 0 for every action, found -0.1 at"):
             eq.ContinuousGame(terms, transitions=flip * [1.0, 1.2])
         with pytest.raises(ValueError, match=r"transitions: expected shape \(1, 2, 2, 2, 'powers'"):
             eq.ContinuousGame(terms, transitions=flip[:1])
@@ -273,5 +273,5 @@ class TestWhatIsRefused:
             game.rewards(zeros, np.zeros(3, int), np.zeros(4, int))
 
     def test_other_things_are_no_terms(self):
-        with pytest.raises(ValueError, match="from_function takes a function"):
+        with pytest.raises(ValueError, match=r"use ContinuousGame\.from_function for a function"):
             eq.ContinuousGame(lambda a: a)

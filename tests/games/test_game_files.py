@@ -124,7 +124,7 @@ class TestCsv:
             ("left,right\n1,2\n", "line 1, value 1: expected a number, found 'left'"),
             ("1,nan\n", "found 'nan'"),
             ("1,1e999\n", "that a float can hold, found '1e999'"),
-            ("1,1/0\n", "denominator that is not zero"),
+            ("1,1/0\n", "non-zero denominator"),
             ("1;2\n", "found '1;2'"),
         ],
     )
@@ -159,7 +159,7 @@ class TestPaths:
             (markov_game(), "csv", "expected a MatrixGame for .csv, found MarkovGame"),
             (NormalFormGame([[[1]], [[1]]]), "csv", "found NormalFormGame"),
             (MatrixGame([[[1.0]]]), "nfg", "a .nfg file holds one; found a batch of shape (1,)"),
-            (MatrixGame([[[1.0]]]), "csv", ".npz files hold batches"),
+            (MatrixGame([[[1.0]]]), "csv", "use .npz for batches"),
         ],
     )
     def test_formats_refuse_what_they_cannot_hold(self, game, suffix, message, tmp_path):

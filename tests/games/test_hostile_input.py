@@ -170,3 +170,32 @@ def test_an_archive_in_memory_is_what_the_tests_think(tmp_path):
     assert np.load(io.BytesIO(npy(header, bytes(16)))).shape == (1, 2)
     archive(tmp_path / "g.npz", payoff=npy(header, bytes(16)))
     assert read(tmp_path / "g.npz").actions == (1, 2)
+
+
+def owners():
+    """Read-only arrays of memory that somebody else can write to, and what writes to it."""
+    numbers = np.array([[1.0, 2.0], [3.0, 4.0]])
+    owned = bytearray(numbers.tobytes())
+    yield np.frombuffer(memoryview(owned).toreadonly()).reshape(2, 2), owned
+    base = np.array(numbers)
+    yield memoryview(base), memoryview(base).cast("B")
+    view = np.frombuffer(second := bytearray(numbers.tobytes())).reshape(2, 2)
+    view.setflags(write=False)
+    yield view, second
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_nobody_changes_a_game_through_the_memory_it_was_made_of(number):
+    given, owned = list(owners())[number]
+    game = eq.MatrixGame(given)
+    owned[:8] = np.float64(9.0).tobytes()
+    assert game.payoff[0, 0] == 1.0
+
+
+def test_nobody_changes_a_game_through_a_file_in_memory(tmp_path):
+    np.save(tmp_path / "payoff.npy", np.ones((2, 2)))
+    game = eq.MatrixGame(np.load(tmp_path / "payoff.npy", mmap_mode="r"))
+    writable = np.load(tmp_path / "payoff.npy", mmap_mode="r+")
+    writable[0, 0] = 9.0
+    writable.flush()
+    assert game.payoff[0, 0] == 1.0

@@ -136,7 +136,7 @@ def test_markov_games_of_a_family():
     ("make", "options", "complaint"),
     [
         (FAMILIES.polymatrix, {"agents": 1}, "agents: expected a whole number >= 2"),
-        (FAMILIES.polymatrix, {"horizon": 3}, "horizon: expected 1 where there are no states"),
+        (FAMILIES.polymatrix, {"horizon": 3}, "horizon: expected 1 for a game without states"),
         (FAMILIES.polymatrix, {"scale": 0.0}, "scale: "),
         (FAMILIES.polymatrix, {"noise": -1.0}, "noise: "),
         (FAMILIES.network, {"agents": 4, "degree": 4}, "degree: expected at most 3 neighbours"),
@@ -162,7 +162,7 @@ def test_games_too_large_to_hold_are_refused():
     [
         ({"context_probabilities": [0.5, 0.6]}, "sum to 1"),
         ({"context_probabilities": [1.0]}, r"expected shape \(2,\)"),
-        ({"actions": (3, 2)}, "expected a largest count of 2"),
+        ({"actions": (3, 2)}, "expected counts of at most 2"),
         ({"actions": (2,)}, "a count >= 1 for each of 2 agents"),
         ({"noise": np.inf}, "noise"),
     ],

@@ -113,7 +113,7 @@ class TestTNTP:
     @pytest.mark.parametrize(
         ("net", "rows", "complaint"),
         [
-            (NET.replace("LINKS> 4", "LINKS> 5"), ROWS, "the 5 links that the metadata tell of"),
+            (NET.replace("LINKS> 4", "LINKS> 5"), ROWS, "the 5 links that the metadata declare"),
             (NET.replace("\t10\t", "\tten\t"), ROWS, "line 8: expected a number, found 'ten'"),
             (NET.replace("\t10\t2\t", "\t"), ROWS, "line 8: expected ten numbers"),
             (
@@ -139,7 +139,6 @@ class TestTNTP:
     @pytest.mark.parametrize(
         ("text", "complaint"),
         [
-            ("From To Volume\n1 2 3\n", "a row for each of 4 links, found 1 rows"),
             ("1 3 1\n3 2 1\n1 2 1\n1 1 1\n", "the links of the game, found one from 1 to 1"),
             ("From To\n1 3\n", "expected a column flow"),
             ("1 3 x\n", "line 1: expected a number"),
@@ -163,9 +162,9 @@ class TestTNTP:
         ({"tails": [], "heads": []}, "tails: expected"),
         ({"demand": [1.0, -1.0]}, "demand: expected finite numbers >= 0, found -1 from 1 to 3"),
         ({"demand": [1.0, np.nan]}, "demand: expected finite numbers >= 0, found nan"),
-        ({"demand": [0.0, 0.0]}, "demand: expected somebody who travels"),
+        ({"demand": [0.0, 0.0]}, "demand: expected at least one positive demand"),
         ({"destinations": [2, 1]}, None),
-        ({"origins": [3, 1]}, "a path for every pair that travels, found none from 3 to 2"),
+        ({"origins": [3, 1]}, "a path for every pair with demand, found none from 3 to 2"),
         ({"capacity": [0.0, 1, 1]}, "capacity: expected .* found 0 on link 0, from 1 to 2"),
         ({"capacity": [0.0, 1, 1], "b": [0, 1, 1]}, None),
         ({"free_flow": [1, -1, 1]}, "free_flow: expected finite numbers >= 0, found -1 on link 1"),
@@ -174,7 +173,15 @@ class TestTNTP:
         ({"tolls": [0, 0, -1]}, None),
         ({"tolls": [0, 1]}, r"tolls: expected shape \(3,\)"),
         ({"values_of_time": [0.0]}, "values_of_time: expected positive numbers"),
-        ({"classes": [0, 5]}, "classes: expected whole numbers from 0, fewer than pairs"),
+        (
+            {"classes": [0, 5]},
+            "classes: expected whole numbers from 0, fewer than pairs .* found 5",
+        ),
+        (
+            {"classes": [0, -1]},
+            "classes: expected whole numbers from 0, fewer than pairs .* found -1",
+        ),
+        ({"classes": [2, 2], "values_of_time": [1.0, 2.0, 3.0]}, None),
         (
             {"classes": [0, 1], "values_of_time": [1.0]},
             "values_of_time: expected one for each of 2",

@@ -95,7 +95,7 @@ ERRORS = [
     ("NFG 2 R", "line 1, column 5: expected version 1 of the format, found '2'"),
     ("NFG 1 X", "line 1, column 7: expected the letter R or D, found 'X'"),
     ("NFG 1 R title", "expected the title"),
-    ('NFG 1 R "open', "line 1, column 9: expected the quote that opens here to be closed"),
+    ('NFG 1 R "open', "line 1, column 9: expected a closing quote for the one that opens here"),
     ('NFG 1 R "t" { }', "expected the names of 1 to 31 players, found 0"),
     ('NFG 1 R "t" { ' + '"p" ' * 32 + "}", "found 32"),
     ('NFG 1 R "t" { "A" B }', "expected a player's name in quotes, or } after the last"),

@@ -48,11 +48,11 @@ class TestLists:
         game = eq.games.load("two-roads", agents=4)
         read = eq.read_policy(write_json(tmp_path, {"policy": [0, 1, 1, 0]}), game)
         assert read == eq.AggregativePolicy([0, 0], [2, 2], [0, 1])
-        with pytest.raises(ValueError, match=r"policy.json: actions: expected those of 4 agents"):
+        with pytest.raises(ValueError, match=r"policy.json: actions: expected actions of 4 agents"):
             eq.read_policy(write_json(tmp_path, [0, 1]), game)
 
     def test_without_the_game_the_error_says_to_give_it(self, tmp_path):
-        with pytest.raises(ValueError, match="give the game to read_policy"):
+        with pytest.raises(ValueError, match="pass the game to read_policy"):
             eq.read_policy(write_json(tmp_path, {"policy": [0, 1]}))
 
 
@@ -95,7 +95,7 @@ class TestRefusals:
             ('[["a"], [1]]', "expected numbers, found 'a'"),
             ("[[0.5, 0.6], [1]]", "sum to 1, found a sum of 1.1"),
             ("[[-1, 2], [1]]", "expected probabilities >= 0"),
-            ("[[[1], [1, 0]], [1]]", "rows of one length"),
+            ("[[[1], [1, 0]], [1]]", "rows of equal length"),
             ("{}", "expected rows, counts, actions"),
             ("3", "expected a list or an object, found int"),
             ("[]", "expected a list or an object"),

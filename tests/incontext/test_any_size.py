@@ -19,9 +19,14 @@ from equipoise.incontext._train import prepare
 SIZES = {"tokens": "adaptive", "rounds": 6, "layers": 1, "width": 16, "hidden": 16, "heads": 2}
 
 
+def small_family(actions):
+    """Games of many sizes, of two kinds: each takes its time to compile."""
+    return families.mixture(actions, kinds=("uniform", "binary"), fewest=2)
+
+
 def any_players(key=0):
     """Players with random weights all the way to the policy."""
-    family = families.mixture(6, fewest=2)
+    family = small_family(6)
     players = eq.incontext.initial_players(family, eq.incontext.Config(**SIZES), key=key)
     readout = jax.random.normal(jax.random.key(key + 1), players.models.readout.shape)
     return eqx.tree_at(lambda p: p.models.readout, players, readout)
@@ -90,6 +95,17 @@ class TestInvariance:
         assert np.abs(one - two).max() > 1e-3
 
 
+def test_different_rewards_of_an_action_are_told_apart():
+    tokens = AdaptiveTokens(actions=3)
+    book, held = tokens.begin(2), jnp.full(2, 0.5)
+    rewards = [0.25, 0.75, 0.25, 0.25, 1.0, 0.5, 0.125, 0.0, 0.375, 0.375]
+    for t, reward in enumerate(rewards, 1):
+        _, book = tokens.note(book, t, jnp.int32(1), reward, held, None)
+    np.testing.assert_array_equal(book.tally[1], [3, 1, 1, 1, 1, 1])  # 0.375 came too late
+    np.testing.assert_array_equal(book.outcomes[1] + book.first, [0.25, 0.75, 1, 0.5, 0.125, 0])
+    assert not book.tally[0].any()
+
+
 def test_histories_are_written_as_they_were_played():
     """Whole, one round at a time, and on a canvas of more actions: the same tokens."""
     tokens, count = AdaptiveTokens(6), 3
@@ -117,7 +133,7 @@ def test_histories_are_written_as_they_were_played():
 def varied():
     """Games of many sizes, played as in training."""
     players, config = any_players(), eq.incontext.Config(**SIZES, noise=("exact", "gaussian"))
-    family, keys = families.mixture(6, fewest=2), jax.random.split(jax.random.key(3), 16)
+    family, keys = small_family(6), jax.random.split(jax.random.key(3), 16)
     tables = _contexts.as_tables(jax.vmap(family.draw)(keys))
     variety = draw_variety(family, config, keys)
     who = players.seated(
@@ -203,7 +219,7 @@ class TestOnline:
         online.save(tmp_path / "online.npz")
         again = eq.Online.load(tmp_path / "online.npz", row)
         assert again.ask() == online.ask()
-        with pytest.raises(ValueError, match="actions: expected their number"):
+        with pytest.raises(ValueError, match="actions: expected the number of actions"):
             eq.Online(any_players())
 
 
@@ -224,7 +240,7 @@ class TestFamily:
 
 
 def test_each_game_is_learned_from_so_many_times():
-    family, sizes = families.mixture(3, fewest=2), SIZES | {"rounds": 4}
+    family, sizes = small_family(3), SIZES | {"rounds": 4}
     more = {"batch": 2, "play_ahead": 2, "held_out": 4, "warmup": 0, "relative": True}
     config = eq.incontext.Config(**sizes, **more, steps=5, reuse=2)
     assert (config.cycle, config.total_steps) == (4, 8)
@@ -238,7 +254,7 @@ def test_each_game_is_learned_from_so_many_times():
 
 
 def test_stages_are_part_of_the_run(tmp_path, monkeypatch):
-    family = families.mixture(3, fewest=2)
+    family = small_family(3)
     config = eq.incontext.Config(
         **SIZES | {"rounds": 4}, steps=4, batch=2, play_ahead=2, warmup=0, held_out=4,
         noise=("exact", "bernoulli"), watched=0.5, evaluate_every=4,

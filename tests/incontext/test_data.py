@@ -180,7 +180,7 @@ def test_exports_hold_everything(matrix, markov, tmp_path):
     arrays = read_npz(tmp_path / "data.npz")
     assert arrays["payoff"].shape == (20, 2, 3)
     np.testing.assert_array_equal(arrays["labels"][16:], matrix[2].labels)
-    with pytest.raises(ValueError, match=r"path: expected a name in \.npz or \.parquet"):
+    with pytest.raises(ValueError, match=r"path: expected a name that ends in \.npz or \.parquet"):
         matrix.export(tmp_path / "data.csv")
     parquet = peer("pyarrow.parquet")
     markov.export(tmp_path / "data.parquet")

@@ -237,7 +237,7 @@ def test_a_player_is_a_learner_like_any_other(episode):
     )
     np.testing.assert_allclose(mixed.last[1], met.last[1], atol=1e-5)
     half = dynamics.play(GAMES, dynamics.OMD(), dynamics.OMD(), rounds=2, key=1)
-    with pytest.raises(ValueError, match="state: expected None with frozen players"):
+    with pytest.raises(ValueError, match="state: expected None, since runs of frozen players"):
         dynamics.play(GAMES, row, dynamics.OMD(), rounds=2, state=half.state)
 
 
@@ -282,5 +282,5 @@ class Alone(dynamics.ContextLearner):
 
 @pytest.mark.parametrize("seat", ["row", "column"])
 def test_without_an_opponent_there_is_no_seat_to_choose(seat):
-    with pytest.raises(ValueError, match="seat: expected none without an opponent"):
+    with pytest.raises(ValueError, match="seat: expected None without an opponent"):
         incontext.play(PLAYERS, GAMES, rounds=2, key=0, seat=seat)

@@ -63,7 +63,7 @@ def test_exploration_is_in_what_is_asked_for():
 
 
 def test_what_cannot_be_is_refused():
-    with pytest.raises(ValueError, match="actions: expected 3, those of the player, found 4"):
+    with pytest.raises(ValueError, match="actions: expected 3, as the player has, found 4"):
         Online(PLAYERS, actions=4)
     with pytest.raises(ValueError, match="expected one pair, found 2 seeds"):
         Online(random_players(seeds=2))
@@ -84,6 +84,6 @@ def test_hand_built_players_sit_down_for_as_long_as_they_were_built(monkeypatch)
     for _ in range(3):
         online.tell(1.0, action=0)
     assert online.policy[0] > first[0]
-    with pytest.raises(ValueError, match="rounds: expected at most 3, as built, found 4"):
+    with pytest.raises(ValueError, match=r"rounds: expected at most 3 \(the built size\), found 4"):
         online.tell(1.0, action=0)
     assert online.rounds == 3

@@ -21,6 +21,7 @@ BOUNDS = {
     "any": [(16, 64, 0.06), (32, 128, 0.05)],
     "iid3": [(16, 64, 0.03), (96, 256, 0.012)],
     "iid5": [(16, 64, 0.16), (96, 256, 0.08)],
+    "markov": [(16, 64, 1.8), (64, 256, 0.8)],
     "markov3": [(16, 64, 1.8), (64, 256, 1.0)],
 }
 
@@ -43,6 +44,7 @@ FAMILIES = [
     families.uniform(3, states=2, discount=0.8, concentration=0.1),
     families.gaussian(2, mean=0.4, scale=0.1),
     families.perturbed(families.uniform(3).sample(key=1), scale=0.3),
+    families.mixture(2, kinds=["uniform", "binary"], fewest=2, states=2, discount=0.8),
     families.perturbed(families.uniform(2, states=2).sample(key=1), scale=0.3),
 ]
 
@@ -68,8 +70,8 @@ def test_damage_is_told(tmp_path):
         ({"config": {**content["config"], "colour": 2}}, "expected fields of Config"),
         ({"config": {**content["config"], "layers": 10**15}}, "layers: expected at most"),
         ({"family": {"name": "uniform"}}, r"players\.json: expected .* with 'actions', found no"),
-        ({"family": {**content["family"], "actions": 3}}, r"players\.json: expected a sound"),
-        ({"config": 3}, r"players\.json: expected a sound description"),
+        ({"family": {**content["family"], "actions": 3}}, r"players\.json: expected a valid"),
+        ({"config": 3}, r"players\.json: expected a valid description"),
     ):
         file.write_text(json.dumps({**content, **change}))
         with pytest.raises(ValueError, match=complaint):
@@ -77,7 +79,7 @@ def test_damage_is_told(tmp_path):
     for text, complaint in (
         ('{"format": 1', "players.json: expected JSON"),
         ("[1]", "expected a JSON object, found list"),
-        ('{"format": 1}', "players.json: expected 'family' in it"),
+        ('{"format": 1}', "players.json: expected the key 'family'"),
     ):
         file.write_text(text)
         for read in (incontext.load, incontext.description, incontext.family_of):
@@ -111,7 +113,7 @@ def test_an_unknown_name_lists_the_known_ones():
 def test_a_run_that_has_not_finished_is_not_loaded(tmp_path):
     config = {"family": {}, "config": {}, "key": [0, 0], "start": None}
     (tmp_path / "config.json").write_text(json.dumps(config))
-    with pytest.raises(ValueError, match=r"has not finished .* pretrain again"):
+    with pytest.raises(ValueError, match=r"unfinished run .* pretrain again"):
         incontext.load(tmp_path)
 
 
@@ -125,10 +127,12 @@ def test_the_folder_of_another_run_is_not_taken_for_one_that_has_not_finished(tm
 @pytest.mark.parametrize("name", incontext.shipped())
 def test_shipped_players_are_as_good_as_they_were(name, size):
     count, rounds, bound = BOUNDS[name][size]
-    # The family of players of any size has games of all sizes on one canvas.
-    family = families.uniform(3) if name == "any" else incontext.family_of(name)
+    players, family = incontext.load(name), incontext.family_of(name)
+    if players.any_size:  # their family has games of all sizes on one canvas
+        markov = {} if family.states is None else {"states": 3, "concentration": 0.3}
+        family = families.uniform(3, **markov)
     games = family.sample(count, key=2024)
-    episode = incontext.play(incontext.load(name), games, rounds=rounds, key=7, record=(16, rounds))
+    episode = incontext.play(players, games, rounds=rounds, key=7, record=(16, rounds))
     first, last = episode.mean_curve.value
     assert last < bound
     assert last < (0.7, 0.6)[size] * first

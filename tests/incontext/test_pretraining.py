@@ -18,8 +18,7 @@ from support import files_of
 import equipoise as eq
 from equipoise import dynamics, incontext
 from equipoise.games import MatrixGame, families
-from equipoise.incontext import _train
-from equipoise.incontext._static import static_policies
+from equipoise.incontext import _train, static_policies
 from equipoise.incontext._step import Trainer, held_out_divergence
 from equipoise.incontext._train import prepare
 from equipoise.report import curves_of
@@ -280,7 +279,7 @@ def test_the_paper_stops_by_its_divergence_whatever_the_gap(scripted, monkeypatc
 )
 def test_weights_that_are_not_finite_are_never_kept(scripted, tmp_path, gaps, losses, told):
     scripted(gaps, losses)
-    complaint = f"learning_rate: expected one .* found 50: {told} of seed 0 is nan after"
+    complaint = f"learning_rate: expected a rate .* found 50: {told} of seed 0 is nan after"
     config = incontext.Config(**{**TINY, "learning_rate": 50.0})
     with pytest.raises(ValueError, match=complaint):
         incontext.pretrain(families.uniform(2), config, key=0, run=tmp_path)
@@ -291,7 +290,7 @@ def test_weights_that_are_not_finite_are_never_kept(scripted, tmp_path, gaps, lo
 
 def test_a_rate_that_is_too_high_is_told():
     config = incontext.Config(**{**TINY, "learning_rate": 3e38})
-    with pytest.raises(ValueError, match="learning_rate: expected one with which training stays"):
+    with pytest.raises(ValueError, match="learning_rate: expected a rate at which training stays"):
         incontext.pretrain(families.uniform(2), config, key=0)
     with pytest.warns(UserWarning, match=r"families\[0\]: training did not stay finite"):
         incontext.sweep([families.uniform(2)], config, key=0)
@@ -373,7 +372,7 @@ def test_what_cannot_be_trained_is_refused():
     markov = families.uniform(2, states=2)
     for family, changes, complaint in (
         (markov, {"loss": "expert"}, "training_games: expected a number"),
-        (families.uniform((2, 3)), {"shared": True}, "shared: expected a family that swapping"),
+        (families.uniform((2, 3)), {"shared": True}, "shared: expected a symmetric family"),
         (
             markov,
             {"contexts": "learners", "learners": ("exp3-ix",)},

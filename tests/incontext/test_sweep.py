@@ -93,7 +93,7 @@ def test_training_sets_of_several_sizes_are_repeated_to_one():
 
 def test_families_that_cannot_share_a_program_are_refused():
     other = eq.games.families.uniform(actions=2)
-    with pytest.raises(ValueError, match=r"families\[1\]: expected one of the shape and kind"):
+    with pytest.raises(ValueError, match=r"families\[1\]: expected the shape and kind"):
         eq.incontext.sweep([NEAR[0], other], TINY, key=0)
     with pytest.raises(ValueError, match="families: expected at least one"):
         eq.incontext.sweep([], TINY, key=0)

@@ -1,5 +1,8 @@
 """Tolls and capacities, and derivatives of the equilibrium against finite differences."""
 
+import time
+
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from network_samples import PUBLISHED, city, published, two_roads
@@ -38,7 +41,8 @@ class TestSensitivity:
     def test_the_total_cost_by_toll_and_by_capacity(self):
         game = city(rows=4, columns=4, zones=6, trips=4000.0)
         solution = eq.solve(game, **TIGHT)
-        by_toll, by_capacity = eq.networks.sensitivity(game, solution).of_total_cost()
+        answer = eq.networks.sensitivity(game, solution)
+        by_toll, by_capacity = answer.of_total_cost(), answer.of_capacities()
         link, step = int(np.argmax(solution.policy.flows)), 1e-4
         for field, found in (("fixed", by_toll), ("capacity", by_capacity)):
             base = getattr(game, field) + (0.01 if field == "fixed" else 0.0)
@@ -59,12 +63,56 @@ class TestSensitivity:
         policy = eq.FlowPolicy([1.0, 2.0], [1.0, 2.0], [0, 0], [0, 1], [0, 1, 2])
         with pytest.raises(ValueError, match="flows that change smoothly"):
             eq.networks.sensitivity(flat, policy).flows(fixed=[1.0, 0.0])
-        with pytest.raises(ValueError, match="solution: expected flows on paths"):
+        with pytest.raises(ValueError, match="solution: expected path flows"):
             eq.networks.sensitivity(flat, eq.FlowPolicy([1.0, 2.0]))
         with pytest.raises(ValueError, match="solution: expected a solution or FlowPolicy"):
             eq.networks.sensitivity(flat, [1.0, 2.0])
         with pytest.raises(ValueError, match=r"fixed: expected shape \(2,\)"):
             eq.networks.sensitivity(two_roads(), eq.solve(two_roads())).flows(fixed=[1.0])
+
+    def test_what_is_no_equilibrium(self):
+        game = eq.games.load("braess-network")
+        with pytest.raises(ValueError, match="solution: expected an equilibrium to"):
+            eq.networks.sensitivity(game, eq.solve(game, concept="optimum"))
+        with pytest.raises(ValueError, match="flows: expected flows on 24 links"):
+            eq.networks.sensitivity(city(rows=3, columns=3, zones=3), eq.solve(game))
+
+    @pytest.mark.parametrize("unit", [1e-6, 1e6])
+    def test_differences_of_functions_in_any_unit(self, unit):
+        """Costs 1 + v and 2 + v^2 in NumPy, with flows counted in units."""
+        game = eq.NetworkGame(
+            [0, 0], [1, 1], [0], [1], [3.0 * unit],
+            cost=lambda v: np.array([1.0, 2.0]) + (v / unit) ** np.array([1, 2]),
+        )  # fmt: skip
+        answer = eq.networks.sensitivity(game, eq.solve(game, tolerance=1e-12))
+        second = (np.sqrt(9.0) - 1.0) / 2.0  # 1 + 3 - v = 2 + v^2
+        moved = unit / (1.0 + 2.0 * second)
+        np.testing.assert_allclose(answer.flows(tolls=[1.0, 0.0]), [-moved, moved], rtol=1e-5)
+
+
+def test_designs_are_for_travellers_who_can_be_divided():
+    game = eq.networks.whole_drivers(eq.games.load("braess-network"))
+    for call in (
+        lambda: eq.networks.best_tolls(game, 1),
+        lambda: eq.networks.best_capacities(game, 1.0),
+        lambda: eq.networks.first_best_tolls(game),
+        lambda: eq.networks.price_of_anarchy(game),
+        lambda: eq.networks.sensitivity(game, eq.solve(game)),
+    ):
+        with pytest.raises(ValueError, match="game: expected travellers who can be divided"):
+            call()
+
+
+def test_a_link_whose_slope_is_infinite_where_it_is_empty():
+    """A power below one: marginal costs of an empty link are finite, whatever its slope."""
+    game = two_roads(free_flow=[1.0, 9.0], power=0.5)
+    optimum = eq.solve(game, concept="optimum")
+    assert optimum.status.ok
+    assert optimum.policy.flows.tolist() == [3.0, 0.0]
+    design = eq.networks.first_best_tolls(game)
+    np.testing.assert_allclose(design.game.tolls, [0.5 * np.sqrt(3.0), 0.0])
+    assert eq.networks.best_tolls(game, np.int64(1)).total_cost == design.total_cost
+    assert eq.networks.best_capacities(game, 1.0).links.tolist() == [0]
 
 
 class TestTolls:
@@ -96,6 +144,37 @@ class TestTolls:
         named = eq.networks.best_tolls(game, links=design.links.tolist())
         assert named.total_cost < named.before
         assert set(named.links) <= set(design.links)
+
+    def test_costs_that_are_functions(self):
+        """Costs 1 + v and 2 + v / 5: the optimum needs a toll of 1/2 on the first."""
+        game = eq.NetworkGame(
+            [0, 0],
+            [1, 1],
+            [0],
+            [1],
+            [10.0],
+            cost=lambda v: jnp.array([1.0, 2.0]) + jnp.array([1.0, 0.2]) * v,
+        )
+        design = eq.networks.best_tolls(game, links=1)
+        assert design.links.tolist() == [0]
+        assert design.game.tolls[0] == pytest.approx(0.5, abs=1e-3)
+        assert design.before == pytest.approx(35.0)
+        assert design.total_cost == pytest.approx(design.lower_bound, rel=1e-6)
+
+    @pytest.mark.parametrize("limit", [0.0, 0.2])
+    def test_time_limits(self, limit):
+        game = city(rows=6, columns=6, zones=10, trips=6000.0)
+        eq.solve(game)  # compiles what is needed
+        for find in (
+            lambda: eq.networks.best_tolls(game, links=8, time_limit=limit),
+            lambda: eq.networks.best_capacities(game, budget=1000.0, time_limit=limit),
+        ):
+            begun = time.process_time()
+            design = find()
+            assert time.process_time() - begun < limit + 2.0
+            assert 0.0 <= design.lower_bound <= design.total_cost <= design.before
+            certificate = eq.certify(design.game, design.solution.policy)
+            assert certificate.relative_gap_upper < 1e-9 or not design.solution.status.ok
 
     def test_price_of_anarchy(self):
         found = eq.networks.price_of_anarchy(eq.games.load("braess-network"))
@@ -167,5 +246,7 @@ class TestCapacities:
         assert design.links.tolist() == [1]
         with pytest.raises(ValueError, match="prices: expected positive numbers"):
             eq.networks.best_capacities(game, 1.0, prices=0.0)
+        with pytest.raises(ValueError, match=r"prices: expected shape \(2,\), one for each link"):
+            eq.networks.best_capacities(game, 1.0, prices=[1.0, 1.0, 1.0])
         with pytest.raises(ValueError, match="budget"):
             eq.networks.best_capacities(game, -1.0)

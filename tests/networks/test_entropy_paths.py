@@ -69,9 +69,9 @@ def test_classes_share_links():
 def test_bad_input():
     game = city()
     solution = eq.solve(game)
-    with pytest.raises(ValueError, match="solution: expected flows on paths"):
+    with pytest.raises(ValueError, match="solution: expected path flows"):
         eq.networks.entropy_paths(game, eq.FlowPolicy(solution.policy.flows))
-    with pytest.raises(ValueError, match="an equilibrium to 1e-8 of the mean cost"):
+    with pytest.raises(ValueError, match="an equilibrium to within 1e-8 of the mean cost"):
         eq.networks.entropy_paths(game, eq.solve(game, tolerance=1e-2))
     with pytest.raises(ValueError, match="as many as there are cheapest paths, found 3"):
         eq.networks.entropy_paths(game, solution, most=3)

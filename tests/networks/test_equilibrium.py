@@ -63,7 +63,7 @@ class TestByHand:
         with pytest.raises(ValueError, match="no flow through zones, found 1 through zone 1"):
             eq.certify(around, [1.0, 1.0, 0.0, 0.0])
         paths = eq.FlowPolicy([1.0, 1.0, 0.0, 0.0], [1.0], [0], [0, 1], [0, 2])
-        with pytest.raises(ValueError, match="not through zones"):
+        with pytest.raises(ValueError, match="not pass through a zone"):
             eq.certify(around, paths)
 
     def test_demand_that_falls_with_the_cost(self):
@@ -125,6 +125,23 @@ def test_against_a_convex_program_over_all_paths(concept):
     value = objective(solution.policy.flows)
     assert value <= found.fun * (1 + 1e-9)
     np.testing.assert_allclose(value, found.fun, rtol=1e-6)
+
+
+@pytest.mark.parametrize("concept", ["nash", "optimum"])
+@pytest.mark.parametrize(("unit", "money"), [(1.0, 1.0), (1e-6, 1e9), (1e6, 1e-3)])
+def test_powers_below_one(concept, unit, money):
+    """Costs 2 + v and 1 + v^.5, whose slope is infinite at zero: flow moves there all the same."""
+    game = eq.NetworkGame(
+        [0, 0, 0], [1, 1, 1], [0], [1], [9.0 * unit], rise=money, capacity=unit,
+        free_flow=money * np.array([2.0, 1.0, 3.0]), power=[1.0, 0.5, 0.5],
+    )  # fmt: skip
+    solution = eq.solve(game, concept=concept)
+    assert solution.status.ok
+    flows = solution.policy.flows
+    costs = game.times(flows) if concept == "nash" else game.marginal_costs(flows)[0]
+    assert (flows > 0.0).all()
+    np.testing.assert_allclose(costs, costs[0], rtol=1e-9)
+    np.testing.assert_allclose(flows.sum(), 9.0 * unit, rtol=1e-12)
 
 
 class TestNewton:
@@ -189,9 +206,9 @@ class TestFunctions:
     @pytest.mark.parametrize(
         ("cost", "complaint"),
         [
-            (lambda v: 5 - v, "do not fall"),
+            (lambda v: 5 - v, "do not decrease"),
             (lambda v: v - 1, "costs >= 0, found -1 on link 0"),
-            (lambda v: v.sum() + v, "at its own flow"),
+            (lambda v: v.sum() + v, "own flow"),
             (lambda v: v[:1], r"shape \(2,\)"),
             (lambda v: v / 0 if len(v) < 1 else np.full(2, np.nan), "finite"),
             (3.0, "cost: expected a function of flows, found float"),
@@ -241,6 +258,23 @@ class TestSolver:
             [0, 0, 1], [1, 1, 2], [0], [2], [1.0], free_flow=[1.0, 1.0, 1.0], b=[0.0, 0.0, 0.15]
         )
         assert eq.solve(game).stats["unique"].tolist() == [False, False, True]
+        # A link that nobody takes has a slope of zero, and its flow is unique.
+        game = eq.NetworkGame([0, 0], [1, 1], [0], [1], [1.0], free_flow=[1.0, 9.0])
+        assert eq.solve(game).stats["unique"].tolist() == [True, True]
+        # Costs that are flat up to a flow of 1 leave the flows open.
+        game = eq.NetworkGame(
+            [0, 0], [1, 1], [0], [1], [1.0], cost=lambda v: 1 + np.maximum(v - 1.0, 0.0)
+        )
+        assert eq.solve(game).stats["unique"].tolist() == [False, False]
+
+    @pytest.mark.parametrize("tolerance", [1e-14, 1e-16])
+    def test_tolerances_near_rounding(self, tolerance):
+        """The bound includes rounding, so that flows within the tolerance may miss it."""
+        for game in (eq.games.load("braess-network"), city()):
+            solution = eq.solve(game, tolerance=tolerance)
+            assert solution.certificate.relative_gap_upper < 1e-12
+            told = "at most" if solution.status.ok else "rounding allows no more"
+            assert told in solution.status.message
 
     @pytest.mark.parametrize(
         ("options", "complaint"),

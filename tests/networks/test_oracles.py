@@ -90,7 +90,30 @@ def test_charging_fills_the_valley():
 def test_wrong_oracles(changes, complaint):
     given = {"cost": lambda x: x, "best": lambda c: np.eye(2)[[np.argmin(c)]], "resources": 2}
     game = eq.games.OracleGame(**given)
-    with pytest.raises(ValueError, match="flows: expected what mixtures of actions use"):
+    with pytest.raises(ValueError, match="flows: expected the use of some mixture of actions"):
         eq.certify(game, [[0.1, 0.1]])
     with pytest.raises(ValueError, match=complaint):
         eq.games.OracleGame(**given | changes)
+
+
+def test_use_that_no_mixture_has_is_found_at_its_own_costs():
+    """Prices drawn at random do not show it: few make the third action the cheapest."""
+    actions = np.array([[1.0, 0.0], [0.0, 1000.0], [0.7, 299.99]])
+    game = eq.games.OracleGame(
+        lambda x: np.array([1000.0, 1.0]), lambda c: actions[[np.argmin(actions @ c)]], 2
+    )
+    assert eq.certify(game, actions[2:]).max_upper < 1e-11
+    with pytest.raises(ValueError, match="flows: expected the use of some mixture of actions"):
+        eq.certify(game, actions[2:] * (1 - 1e-5))
+    # What is missing within the tolerance counts against the use.
+    little = eq.certify(game, actions[2:] * (1 - 5e-7))
+    assert little.max_upper > 5e-7 * 999.0
+
+
+def test_use_that_falls_short_counts_in_the_bound():
+    game = eq.games.load("charging-schedules")
+    use = eq.solve(game).policy.flows * (1 - 5e-7)
+    certificate = eq.certify(game, use)
+    assert certificate.relative_gap < -4e-7
+    assert certificate.relative_gap_upper > 4e-7
+    assert certificate.max_upper > 0.0

@@ -121,7 +121,7 @@ def test_a_game_that_logs_itself():
     log = collect(Consensus(), "uniform", samples=10, key=0)
     assert log.continuous
     assert log.actions_per_agent == ()
-    with pytest.raises(ValueError, match="found continuous ones"):
+    with pytest.raises(ValueError, match="found continuous actions"):
         coverage(log)
 
     class Wrong:
@@ -150,7 +150,9 @@ def test_actions_an_agent_lacks_are_refused():
     terms = Interactions({1: [[0], [1]]}, {1: np.zeros((1, 2, 3))}, 2)
     game = eq.ContextualGame(terms, actions=(3, 2))
     assert collect(game, samples=200, key=0).actions.max(0).tolist() == [2, 1]
-    with pytest.raises(ValueError, match=r"actions an agent lacks, found one at \[0, 1, 2\]"):
+    with pytest.raises(
+        ValueError, match=r"no probability on missing actions, found some at \[0, 1, 2\]"
+    ):
         collect(game, np.full((1, 2, 3), 1 / 3), samples=10, key=0)
 
 

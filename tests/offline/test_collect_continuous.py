@@ -129,7 +129,7 @@ def test_logs_go_to_files_and_back(tmp_path, suffix):
 def test_what_counts_actions_says_that_it_cannot(learn):
     log = collect(eq.games.load("square-continuous", agents=2), samples=50, key=0)
     rank = {"rank": 1} if learn == "fit" else {}
-    with pytest.raises(ValueError, match=r"log: expected .*, found continuous ones"):
+    with pytest.raises(ValueError, match=r"log: expected .*, found continuous actions"):
         getattr(eq.offline, learn)(log, **rank)
 
 
@@ -149,7 +149,7 @@ def test_real_numbers_in_a_file_are_declared_continuous(suffix, tmp_path):
         pyarrow, parquet = peer("pyarrow"), peer("pyarrow.parquet")
         columns = {"action_0": [0.25, -1.0], "reward_0": [1.0, 0.0]}
         parquet.write_table(pyarrow.table(columns), path)
-    with pytest.raises(ValueError, match=r"found 0.25 in row 0; .* take continuous=True"):
+    with pytest.raises(ValueError, match=r"found 0.25 in row 0; declare continuous actions"):
         eq.offline.Log.read(path)
     assert eq.offline.Log.read(path, continuous=True).continuous
 

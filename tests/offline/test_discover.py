@@ -83,7 +83,7 @@ def test_a_hidden_cause_of_actions_and_rewards_is_refused():
     rewards = actions * 0.1 + hidden + rng.normal(0, 0.2, (1500, 5))
     found = eq.offline.learn(eq.offline.Log(None, actions, rewards), **QUICK)
     assert found.status.name is Outcome.REFUSED
-    assert "actions go together (10 pairs" in found.status.message
+    assert "actions are correlated (10 pairs" in found.status.message
     assert found.structure.dependence[0]["strength"] > 0.1
     # As a context it is no longer hidden.
     told = eq.offline.learn(eq.offline.Log(hidden[:, 0], actions, rewards), **QUICK)
@@ -151,12 +151,12 @@ def test_small_joint_spaces_are_learned_whole():
     assert advice.bound < 0.5
 
 
-@pytest.mark.parametrize("kind", ["sum", "histogram"])
+@pytest.mark.parametrize("kind", ["sum", "mean", "histogram"])
 def test_expected_rewards_of_an_aggregate_equal_brute_force(kind):
     rng = np.random.default_rng(712)
     log = eq.offline.Log(None, rng.integers(0, 3, (300, 4)), rng.normal(size=(300, 4)))
     scores, grid = scores_of(log, kind)
-    given = (log.situations, log.moves, log.rewards, (1, 3), scores, grid)
+    given = (log.situations, log.moves, log.rewards, (1, 3), scores, grid, kind)
     terms = fit_aggregate(*given)[0]
     play = rng.dirichlet(np.ones(3), (2, 1, 4))
     found = terms.expected(play)
@@ -169,6 +169,29 @@ def test_expected_rewards_of_an_aggregate_equal_brute_force(kind):
             for a in range(3):
                 at = joint[:, i] == a
                 assert found[b, 0, i, a] == pytest.approx(chance[at] @ rewards[at, i], abs=1e-12)
+
+
+def test_a_mean_is_told_from_a_sum_where_agents_are_absent():
+    """Half of the agents are away at any time; what counts is the mean of those who are there."""
+    rng = np.random.default_rng(835)
+    agents, rows = 6, 3000
+    away, price = rng.random((2, rows, agents)) < 0.5
+    there = ~away
+    others = there.sum(1, keepdims=True) - there
+    mean = ((there & price).sum(1, keepdims=True) - (there & price)) / np.maximum(others, 1)
+    pay = np.where(price, 1.0 - 2.0 * mean, 0.0) + rng.normal(0, 0.1, price.shape)
+    labels = {"states": ("present", "absent")}
+    log = eq.offline.Log(
+        None, price & there, np.where(there, pay, 0.0), states=away, labels=labels,
+        next_states=np.zeros_like(away), states_count=2,
+    )  # fmt: skip
+    structure = eq.offline.discover(log, ranks=(1, 2))
+    errors = {one["class"]: one["error"] for one in structure.classes}
+    assert structure.chosen == "mean"
+    assert errors["mean"] < 0.7 * errors["sum"]
+    advice = eq.offline.learn(log, rank="mean", **QUICK)
+    assert advice.status.name is Outcome.LEARNED, advice.status.message
+    assert advice.policy.policies[0].shape == (1, 1, agents, 2, 2)
 
 
 def test_the_expansion_is_the_product_where_it_is_whole():
@@ -188,4 +211,50 @@ def test_a_structure_is_plain_and_reads_back():
     assert again == structure
     text = str(structure)
     assert "own action by the sum of others'" in text
-    assert "not tried: with two actions it is the sum" in text
+    assert "not tried: with two actions it is equivalent to the sum" in text
+
+
+def test_a_triple_is_listed_though_none_of_its_pairs_matters():
+    rng = np.random.default_rng(830)
+    actions = rng.integers(0, 2, (1500, 6))
+    signs = 2 * actions - 1
+    both = signs * np.roll(signs, -1, 1) * np.roll(signs, -2, 1)
+    log = eq.offline.Log(None, actions, 0.5 * both + rng.normal(0, 0.5, both.shape))
+    structure = eq.offline.discover(log)
+    found = {(one["reward_of"], *one["with"]) for one in structure.interactions}
+    assert found == {(i, *sorted(((i + 1) % 6, (i + 2) % 6))) for i in range(6)}
+    assert all(abs(one["strength"] - 0.5) < 0.1 for one in structure.interactions)
+    assert "triples that interact: 6" in str(structure)
+    assert structure.tried == [np.bincount(own, minlength=2).tolist() for own in actions.T]
+    noise = eq.offline.Log(None, actions, rng.standard_t(3, actions.shape))
+    assert eq.offline.discover(noise, ranks=(1,)).interactions == []
+
+
+def test_a_class_that_does_not_fit_is_told_once():
+    game = eq.games.families.interaction_rank(agents=5, actions=2, rank=3, scale=0.25)
+    log = eq.offline.collect(game.sample(key=831), "uniform", samples=2500, key=832)
+    told = eq.offline.learn(log, rank=1, **QUICK).status.message
+    assert "the class does not fit" in told
+    assert "none of these classes fits" not in told
+    # Nothing fits noise, and no class is said to fit it better.
+    rng = np.random.default_rng(833)
+    noise = eq.offline.Log(None, rng.integers(0, 3, (30, 6)), rng.normal(size=(30, 6)))
+    assert "does not fit" not in eq.offline.discover(noise).refusal
+
+
+def test_contexts_that_are_seen_once_are_refused_at_once(monkeypatch):
+    rng = np.random.default_rng(834)
+    actions = rng.integers(0, 3, (600, 6))
+    rewards = actions + rng.normal(0, 0.3, actions.shape)
+    log = eq.offline.Log(rng.integers(0, 900_000, 600), actions, rewards)
+    structure = eq.offline.discover(log, ranks=(1, 2))
+    assert structure.chosen == 1  # of all contexts together
+    assert "contexts are too many for 600 rows" in structure.refusal
+    monkeypatch.setattr("equipoise.offline._discrete.comparison", None)
+    found = eq.offline.learn(log)
+    assert found.status.name is Outcome.REFUSED
+    assert "merge contexts or leave them out" in found.status.message
+    assert found.interval is None
+    assert found.bound == np.inf
+    monkeypatch.undo()
+    assert eq.offline.learn(log.pooled(), **QUICK).status.name is Outcome.LEARNED

@@ -201,7 +201,7 @@ def test_orthonormal_basis_with_unseen_moves():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rank": 9}, "rank: expected at most the 4 agents"),
+        ({"rank": 9}, "rank: expected at most 4, the number of agents"),
         ({"rank": 0}, "rank: expected a whole number >= 1"),
         ({"neighbours": "some"}, "neighbours: expected 'all'"),
         ({"neighbours": 7}, "neighbours: expected a count from 1 to 3"),
@@ -209,7 +209,7 @@ def test_orthonormal_basis_with_unseen_moves():
         ({"neighbours": [[1], [1], [0], [0]]}, r"neighbours\[1\]: expected other agents"),
         ({"ridge": -1.0}, "ridge: expected a number"),
         ({"ridge": "much"}, "ridge: expected 'evidence'"),
-        ({"width": 3}, "width: expected no such option"),
+        ({"width": 3}, "width: expected rank 'joint', found"),
         ({"rank": "joint", "kind": "forest"}, "kind: expected"),
     ],
 )

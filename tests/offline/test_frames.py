@@ -1,5 +1,7 @@
 """Logs as people have them: names, gaps, columns of their own."""
 
+import csv
+
 import numpy as np
 import pytest
 from support import peer
@@ -166,18 +168,196 @@ def test_sparse_numbers_of_contexts_are_renumbered():
     assert declared.contexts_count == 9000
 
 
+def heated(kind, seed, rows=1000, agents=3):
+    """A wide table with a temperature that matters in one way or another."""
+    rng = np.random.default_rng(seed)
+    heat, season = rng.normal(size=rows), rng.integers(0, 2, rows)
+    warm, far = np.sign(heat)[:, None], np.where(np.abs(heat) > 0.67, 1.0, -1.0)[:, None]
+    act = rng.integers(0, 2, (rows, agents))
+    if kind == "play":
+        act = (rng.random(act.shape) < 0.5 + 0.2 * warm).astype(int)
+    if kind == "season":  # warm and wet go together, and agents look at the season alone
+        act = (rng.random(act.shape) < 0.35 + 0.3 * season[:, None]).astype(int)
+        heat = heat + 2 * season
+    signs = 2 * act - 1
+    pay = 0.3 * (act != np.roll(act, 1, 1)) + heat[:, None]
+    pay = pay + {
+        "own": 0.5 * act * warm,
+        "others": 0.3 * signs * np.roll(signs, 1, 1) * warm,
+        "far": 0.5 * act * far,
+        "square": heat[:, None] ** 2,
+    }.get(kind, 0.0)
+    pay = pay + rng.normal(0, 0.3, act.shape)
+    columns = {"heat": heat, "season": np.array(["dry", "wet"], object)[season]}
+    columns |= {f"action_{i}": act[:, i] for i in range(agents)}
+    return columns | {f"reward_{i}": pay[:, i] for i in range(agents)}
+
+
+@pytest.mark.parametrize("seed", [821, 822, 823])
+@pytest.mark.parametrize(
+    ("kind", "contexts"),
+    [
+        ("added", 1),
+        ("square", 1),
+        ("season", 2),
+        ("own", 2),
+        ("others", 2),
+        ("far", 4),
+        ("play", 2),
+    ],
+)
+def test_numeric_contexts_are_cut_where_they_change_what_actions_do(kind, contexts, seed):
+    names = ["season", "heat"] if kind == "season" else ["heat"]
+    log = eq.offline.Log.read(Frame(**heated(kind, seed)), context=names)
+    assert log.contexts_count == contexts
+    cut = kind in ("own", "others", "far", "play")
+    assert log.numeric_contexts == (() if cut else ("heat",))
+    told = "heat changes what actions earn or how often they are played; context heat has"
+    assert (told in log.notes[1]) == cut
+    assert log.notes[0].startswith("data frame: 1,000 rows")
+
+
+def test_numeric_contexts_can_be_cut_by_hand():
+    columns = heated("added", 824)
+    columns["heat"][:7] = np.nan
+    log = eq.offline.Log.read(Frame(**columns), context="heat", context_bins=3)
+    assert log.contexts_count == 4
+    assert log.labels.contexts[-1] == "missing"
+    assert np.bincount(log.contexts).tolist() == [331, 331, 331, 7]
+    log = eq.offline.Log.read(Frame(**columns), context="heat", context_bins=[-1.0, 1.0])
+    lowest, highest = np.nanmin(columns["heat"]), np.nanmax(columns["heat"])
+    ends = (f"{lowest:.4g} to -1", "-1 to 1", f"1 to {highest:.4g}", "missing")
+    assert set(log.labels.contexts) == set(ends)
+    with pytest.raises(InputError, match="ascending") as caught:
+        eq.offline.Log.read(Frame(**columns), context="heat", context_bins=[2, 1])
+    assert caught.value.argument == "context_bins"
+
+
+def test_advice_may_depend_on_a_number_that_matters():
+    """Playing 1 pays in the warm half of the days and costs in the cold one."""
+    log = eq.offline.Log.read(Frame(**heated("own", 825)), context="heat")
+    advice = eq.offline.learn(log, iterations=60)
+    assert advice.status.name == "learned"
+    begins = [float(label.split(" to ")[0]) for label in log.labels.contexts]
+    cold, warm = advice.policy.policies[0][np.argsort(begins)]
+    assert (warm[:, 1] > 0.9).sum() > (cold[:, 1] > 0.9).sum()
+    assert "depend on heat" not in advice.status.message
+
+
+def test_numeric_contexts_are_named_where_the_bound_is_told(tmp_path):
+    log = eq.offline.Log.read(Frame(**heated("added", 820)), context="heat")
+    assert log.numeric_contexts == ("heat",)
+    for suffix in ("npz", "parquet"):
+        log.write(tmp_path / f"log.{suffix}")
+        assert eq.offline.Log.read(tmp_path / f"log.{suffix}").numeric_contexts == ("heat",)
+    advice = eq.offline.learn(log, iterations=30)
+    assert advice.status.name == "learned"
+    told = "by leaving the advice by anything that does not depend on heat"
+    assert told in advice.status.message
+    plain = eq.offline.Log(None, log.actions, log.rewards)
+    assert "depend on" not in eq.offline.learn(plain, iterations=30).status.message
+
+
+def discounts(rng, words, rows=240):
+    columns = frame(rng, weeks=rows // 4)
+    return columns | {"price": np.array(words, object)[rng.integers(0, len(words), rows)]}
+
+
+def test_a_frequent_none_is_a_word_and_a_rare_one_is_missing():
+    rng = np.random.default_rng(821)
+    columns = discounts(rng, ["none", "10%", "20%"])
+    log = eq.offline.Log.read(Frame(**columns), **LONG)
+    assert log.labels.actions == (("10%", "20%", "none"),)
+    assert "the frequent word 'none' in price is read as a value" in log.notes[1]
+    log = eq.offline.Log.read(Frame(**columns), **LONG, missing=["None"])
+    assert log.labels.actions == (("10%", "20%"),)
+    assert log.notes[2].startswith(f"{(columns['price'] == 'none').sum()} of 240 actions are miss")
+    rare = discounts(rng, ["10%", "20%"])
+    rare["price"][:3] = ["none", "NA", "null"]
+    log = eq.offline.Log.read(Frame(**rare), **LONG)
+    assert log.notes[2].startswith("3 of 240 actions are missing")
+    log = eq.offline.Log.read(Frame(**rare), **LONG, missing=[""])
+    assert {"NA", "none", "null"} <= set(log.labels.actions[0])
+
+
+@pytest.mark.parametrize(
+    ("mark", "written"),
+    [(",", "${:,.2f}"), ("|", "{:.2f}"), ("\t", "{:,.2f} €"), (",", "{:.2f}%"), (";", "{:.2f} €")],
+)
+def test_rewards_may_be_written_as_money(tmp_path, mark, written):
+    rng = np.random.default_rng(826)
+    columns = discounts(rng, ["none", "10%", "20%"])
+    columns["profit"] = np.round(columns["profit"] * 1e4, 2)
+    table = [list(columns)]
+    for row in zip(*columns.values(), strict=True):
+        week, shop, price, profit, season, heat = row
+        text = written.format(profit)
+        text = text.replace(".", ",") if mark == ";" else text
+        table.append([week, shop, price, text, season, heat])
+    with open(tmp_path / "sales.csv", "w", newline="", encoding="utf-8") as stream:
+        csv.writer(stream, delimiter=mark).writerows(table)
+    log = eq.offline.Log.read(tmp_path / "sales.csv", **LONG)
+    expected = eq.offline.Log.read(Frame(**columns), **LONG)
+    np.testing.assert_allclose(log.rewards, expected.rewards)
+    assert log.labels == expected.labels
+    columns["profit"] = np.array(["1,23,4"] * 240)
+    with pytest.raises(InputError, match="words such as '1,23,4'"):
+        eq.offline.Log.read(Frame(**columns), **LONG)
+
+
+def test_words_without_a_reward_are_no_actions():
+    columns = discounts(np.random.default_rng(822), ["none", "10%", "20%"])
+    columns["profit"] = np.where(columns["price"] == "none", np.nan, columns["profit"])
+    log = eq.offline.Log.read(Frame(**columns), **LONG)
+    assert log.labels.actions == (("10%", "20%"),)
+
+
+def test_missing_entries_of_pandas_are_missing():
+    pandas = peer("pandas")
+    table = pandas.DataFrame(discounts(np.random.default_rng(823), ["low", "high"]))
+    table["price"] = table.price.astype("string")
+    table.loc[4, "price"] = pandas.NA
+    table["week"] = pandas.to_datetime("2020-01-01") + pandas.to_timedelta(table.week * 7, "D")
+    table.loc[9, "week"] = pandas.NaT
+    log = eq.offline.Log.read(table, **LONG)
+    assert log.labels.actions == (("high", "low"),)
+    assert log.samples == 60
+    assert log.notes[0].endswith("1 rows without agent or time were left out")
+    assert log.notes[2].startswith("2 of 240 actions are missing")
+
+
+def test_names_that_differ_in_little_keep_one_order():
+    columns = frame(np.random.default_rng(824), shops=("ada", "Ada", "a1", "a01"))
+    log = eq.offline.Log.read(Frame(**columns), **LONG, bins=2)
+    assert log.labels.players == ("a01", "a1", "Ada", "ada")
+
+
+@pytest.mark.parametrize("name", ["sales.csv", "sales.parquet"])
+def test_long_tables_are_not_read_in_parts(name):
+    with pytest.raises(InputError, match=r"read it with Log.read, then convert it"):
+        eq.offline.Log.read_chunks(name, **LONG)
+
+
+def test_rewards_whose_squares_overflow_are_refused():
+    with pytest.raises(ValueError, match=r"rewards: expected numbers up to 1e\+100 for agent 1"):
+        eq.offline.Log(None, [[0, 1], [1, 0]], [[1.0, 1e200], [0.0, 1.0]])
+
+
 @pytest.mark.parametrize(
     ("change", "options", "argument", "message"),
     [
-        ({}, {}, "action", "pass bins=4"),
+        ({}, {}, "action", "pass bins"),
         ({}, {"bins": 1}, "bins", "from 2 to 100"),
         ({}, {"bins": [3, 2]}, "bins", "ascending"),
         ({"profit": np.array(["much"] * 240)}, {"bins": 2}, "reward", "'much'"),
         ({}, {"agent": "store"}, "agent", "week, shop"),
         ({}, {"reward": None}, "reward", "name of a column"),
-        ({"week": np.zeros(240)}, {"bins": 2}, "time", "another of"),
+        ({"week": np.zeros(240)}, {"bins": 2}, "time", "another row of"),
         ({"heat": np.arange(240.0)}, {"bins": 2, "context": "heat"}, "context", "the same for all"),
         ({"price": np.array(["a"] * 240)}, {"bins": 2}, "action", "numbers, for bins"),
+        ({}, {"bins": 2, "continuous": True}, "bins", "none for continuous"),
+        ({}, {"bins": 2, "action": "profit"}, "reward", "other than the one of action"),
+        ({}, {"bins": 2, "context": "week"}, "context", "other than the one of time"),
     ],
 )
 def test_what_cannot_be_read_is_refused_by_name(change, options, argument, message):

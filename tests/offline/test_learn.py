@@ -97,7 +97,7 @@ def test_a_class_that_another_one_beats_is_refused(log):
     assert len(given.policy) == 1
     forced = eq.offline.learn(log, rank=1, force=True, **QUICK)
     assert forced.status.name is Outcome.INEXACT
-    assert len(forced.policy) == 30
+    assert len(forced.policy) == 1
     noise = eq.offline.Log(None, log.actions, np.random.default_rng(0).normal(size=(400, 3)))
     assert eq.offline.learn(noise, rank=2, **QUICK).status.name is Outcome.NOTHING_LEARNED
 
@@ -119,7 +119,7 @@ def one_action(log):
 
 
 def in_doubt(log):
-    return log.take(slice(12, 22)), {}, "collect more, or say which rank"
+    return log.take(slice(12, 22)), {}, "collect more rows, or set the rank"
 
 
 @pytest.mark.parametrize("case", [few_rows, one_action, in_doubt])
@@ -306,3 +306,20 @@ def test_own_points_are_means_where_there_are_rows():
     assert points.shape == (1, 2, 1, 2)
     everywhere = 1 / 3
     np.testing.assert_allclose(points[0, :, 0], [[0.0, everywhere], [everywhere, 1.0]])
+
+
+@pytest.mark.parametrize(("share", "outcome"), [(0.03, "refused"), (0.3, "learned")])
+def test_advice_to_play_what_never_met_is_not_called_learned(share, outcome):
+    """The log of a game of chicken shows no two hawks, and the model expects them to earn a lot."""
+    rng = np.random.default_rng(0)
+    actions = (rng.random((600, 2)) < share).astype(int)
+    earned = np.array([[6.0, 2.0], [7.0, 0.0]])
+    mean = np.stack([earned[actions[:, 0], actions[:, 1]], earned[actions[:, 1], actions[:, 0]]], 1)
+    rewards = mean + rng.normal(size=(600, 2))
+    found = eq.offline.learn(eq.offline.Log(None, actions, rewards))
+    assert found.status.name == outcome
+    told = "combinations of actions that the log hardly shows" in found.status.message
+    assert told == (outcome == "refused")
+    if outcome == "refused":
+        one, other = found.policy.policies[0, 0]
+        assert (earned @ other).max() - one @ earned @ other <= found.bound

@@ -219,8 +219,8 @@ def test_a_gap_says_in_words_when_deviations_on_support_lose():
         "0.3 in the fitted model: 0.1 by deviations on support (chi^2 <= 1) and 0.2 off support"
     )
     assert words(0.0025, -0.1) == (
-        "0.0025 in the fitted model: all of it off support; "
-        "the best deviation on support (chi^2 <= 1) loses 0.1"
+        "0.0025 in the fitted model: deviations gain only off support; "
+        "the best one on support (chi^2 <= 1) loses 0.1"
     )
     assert words(-0.1, -0.2).endswith("no deviation gains, on support or off")
 

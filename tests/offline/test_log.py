@@ -45,18 +45,18 @@ def test_rows_of_episodes_may_come_in_any_order(rng):
         ({"steps": [1, 2, 3, 0, 1, 2]}, "steps 0 to 3 once each in episode 5, found 1, 2, 3"),
         ({"episodes": [5, 5, 5, 9, 9, 8]}, "in episode 8, found 2 .row 5"),
         ({"horizon": 4}, "steps 0 to 3 once each in episode 5, found 0, 1, 2"),
-        ({"contexts": [0, 0, 1, 1, 1, 1]}, "one context in episode 5, found 0 then 1 in row 2"),
+        ({"contexts": [0, 0, 1, 1, 1, 1]}, "one context in episode 5, found 0 and then 1 in row 2"),
         (
             {"states": [[0], [1], [1], [0], [1], [2]]},
-            "agent 0 in state 2, where the step before led in episode 5; found 1 in row 2",
+            "agent 0 in state 2, the next state of the step before in episode 5; found 1 in row 2",
         ),
-        ({"next_states": None}, "next_states: expected them beside states"),
-        ({"steps": None}, "steps: expected them beside states"),
+        ({"next_states": None}, "next_states: expected values, since states are given"),
+        ({"steps": None}, "steps: expected values, since states are given"),
         (
             {"states_count": 3},
             "next_states: expected whole numbers from 0 to 2 .* found 3 in row 2",
         ),
-        ({"states": None}, "next_states: expected states beside them"),
+        ({"states": None}, "next_states: expected states to be given as well"),
         ({"states": np.full((6, 1), -1)}, "states: expected whole numbers from 0 .* in row 0"),
         ({"steps": [0, 1, 2, 0, 1, -2]}, "steps: .* found -2 in row 5"),
         ({"episodes": [5, 5, 5, 9, 9, np.nan]}, "episodes: .* found nan in row 5"),
@@ -75,7 +75,7 @@ def test_rows_that_stand_alone_need_no_whole_episodes():
 @pytest.mark.parametrize(
     ("arguments", "declared", "complaint"),
     [
-        (([0], [[0, 1]], [[1.0]]), {}, "rewards: expected 2 agents, as actions have, found 1"),
+        (([0], [[0, 1]], [[1.0]]), {}, "rewards: expected 2 agents, as in actions, found 1"),
         (([0, 0], [[0, 1]], [[1.0, 1.0]]), {}, "contexts: expected 1 rows"),
         (([], np.zeros((0, 2)), np.zeros((0, 2))), {}, "at least one row and agent"),
         (([0], [0], [0]), {}, r"actions: expected shape \(samples, agents\)"),
@@ -91,7 +91,7 @@ def test_rows_that_stand_alone_need_no_whole_episodes():
         (([0], [[0]], [[0.5]]), {"actions_per_agent": (1, 2)}, "for each of 1 agents, found 2"),
         (([0], [[1.5]], [[0.5]]), {"continuous": True}, "from -1 to 1 for agent 0, found 1.5"),
         (([0], [[0.5]], [[0.5]]), {"continuous": True, "behaviour": [[[1.0]]]}, "expected none"),
-        (([2**63], [[0]], [[0.5]]), {}, "contexts: expected whole numbers of 64 bits"),
+        (([2**63], [[0]], [[0.5]]), {}, "contexts: expected 64-bit whole numbers"),
     ],
 )
 def test_wrong_logs_are_refused(arguments, declared, complaint):

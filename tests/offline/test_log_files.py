@@ -86,7 +86,7 @@ def test_counts_that_nobody_declares_are_found_in_all_parts(tmp_path, suffix):
     assert {part.contexts_count for part in parts} == {5}
     declared = list(Log.read_chunks(path, rows=3, actions_per_agent=5, contexts_count=6))
     assert declared[1].actions_per_agent == (5, 5)
-    with pytest.raises(ValueError, match=r"found 2 in row 0 .of the part that begins at row 2"):
+    with pytest.raises(ValueError, match=r"found 2 in row 0 .in the part that begins at row 2"):
         list(Log.read_chunks(path, rows=2, actions_per_agent=2, contexts_count=5))
 
 
@@ -143,7 +143,7 @@ PLAIN = {
             {"reward_range": (0, 1)},
             "0.0 to 1.0 for agent 1, found 2.0",
         ),
-        ({"step": [0, 1, 2]}, {}, "steps: expected states beside them"),
+        ({"step": [0, 1, 2]}, {}, "steps: expected states to be given as well"),
         ({"state_0": [0, 0, 0]}, {}, "column state_i for every agent"),
     ],
 )
@@ -190,7 +190,7 @@ def test_other_files_are_refused(tmp_path):
         with pytest.raises(ValueError, match=rf"text.{suffix}: expected an? "):
             list(Log.read_chunks(path))
     np.savez(tmp_path / "other.npz", payoff=np.ones(3))
-    with pytest.raises(ValueError, match=r"named actions and rewards, .* found payoff"):
+    with pytest.raises(ValueError, match=r"named actions and rewards .* found payoff"):
         Log.read(tmp_path / "other.npz")
     np.savez(tmp_path / "half.npz", actions=np.zeros((2, 2), int))
     with pytest.raises(ValueError, match="expected rewards, found none"):
@@ -204,7 +204,7 @@ def test_an_archive_stored_column_by_column_or_compressed(tmp_path, save):
     path = tmp_path / "log.npz"
     save(path, contexts=log.contexts, actions=actions, rewards=log.rewards)
     np.testing.assert_array_equal(Log.read(path).actions, log.actions)
-    with pytest.raises(ValueError, match="only read as a whole"):
+    with pytest.raises(ValueError, match="only be read whole"):
         list(Log.read_chunks(path, rows=3))
     save(path, actions=log.actions, rewards=log.rewards)
     parts = [part.actions for part in Log.read_chunks(path, rows=3)]
@@ -307,7 +307,7 @@ def quietly_garbled(rng, tables):
 def test_a_log_that_is_declared_discrete_is_not_read_as_numbers(suffix, tmp_path):
     path = tmp_path / f"log.{suffix}"
     Log(None, [[0, 1], [1, 0]], [[1.0, 0.0], [0.0, 1.0]]).write(path)
-    with pytest.raises(ValueError, match="declared discrete; read it without continuous=True"):
+    with pytest.raises(ValueError, match="declared as discrete; read it as a log of discrete"):
         Log.read(path, continuous=True)
     assert not Log.read(path).continuous
 

@@ -66,9 +66,9 @@ def test_the_selection_is_a_random_part_of_the_rows(monkeypatch):
 
 def test_what_are_no_pieces_is_refused(file, game):
     once = iter(eq.offline.Log.read_chunks(file))
-    with pytest.raises(InputError, match="pieces that can be gone through again"):
+    with pytest.raises(InputError, match="pieces that can be read more than once"):
         eq.offline.learn(once)
-    with pytest.raises(InputError, match="a Log or pieces of one, found nothing"):
+    with pytest.raises(InputError, match="a Log or pieces of a log, found nothing"):
         eq.offline.learn([])
     other = eq.games.families.polymatrix(3, 2).sample(key=0)
     logs = [eq.offline.collect(g, "uniform", samples=50, key=0) for g in (game, other)]

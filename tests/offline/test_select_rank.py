@@ -125,7 +125,7 @@ def test_too_few_rows_to_tell_the_rank_leave_it_in_doubt():
     model = eq.offline.fit(log, selection.chosen)
     assert selection.chosen == 1
     assert model.samples_per_parameter > 4
-    assert "rank 3 has 0.55 samples per parameter" in selection.doubt
+    assert "rank 3 has only 0.55 samples per parameter" in selection.doubt
     solution = eq.offline.solve(model, selection=selection)
     assert solution.status.name == "refused"
     assert selection.doubt in str(solution.status)
@@ -190,7 +190,7 @@ def test_a_larger_rank_that_beats_a_constant_is_named():
         (1, 2), np.array([1.0, 0.99]), np.array([0.02, 0.02]), 1, {}, np.arange(2),
         np.array([90.0, 30.0]), np.array([-0.001, 0.01]), np.array([0.002, 0.003]),
     )  # fmt: skip
-    assert selection.nothing.endswith("to learn from rank 2, say so")
+    assert selection.nothing.endswith("set the rank to 2 instead")
 
 
 def test_contexts_that_differ_are_no_reason_to_learn():
@@ -207,7 +207,9 @@ def test_contexts_that_differ_are_no_reason_to_learn():
 def test_a_selection_of_another_rank_is_refused():
     game, log = small_log(400)
     selection = eq.offline.select_rank(log, joint=False)
-    with pytest.raises(ValueError, match="selection: expected one that chose the model's rank"):
+    with pytest.raises(
+        ValueError, match="selection: expected a selection that chose the model's rank"
+    ):
         eq.offline.solve(eq.offline.fit(log, 1), selection=selection)
     with pytest.raises(ValueError, match="selection: expected"):
         eq.offline.solve(game, selection=selection, behaviour="uniform")

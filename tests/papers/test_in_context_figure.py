@@ -35,7 +35,7 @@ def test_parts_are_run_once_and_kept(tmp_path, monkeypatch):
     for name, array in first.arrays.items():
         np.testing.assert_array_equal(array, again.arrays[name])
     assert first.tables == again.tables
-    with pytest.raises(ValueError, match=r"config: expected that of .*key"):
+    with pytest.raises(ValueError, match=r"config: expected the config of .*key"):
         in_context.run(TINY, 1, tmp_path)
 
 

@@ -40,5 +40,5 @@ def test_all_panels():
 
 
 def test_an_unknown_panel_is_refused():
-    with pytest.raises(ValueError, match="panels: expected some of"):
+    with pytest.raises(ValueError, match="panels: expected panels among"):
         interaction_rank.run(interaction_rank.Config(panels=("moon",)))

@@ -96,7 +96,7 @@ def test_numbers_of_learners():
     arrays = Record.load(FOLDER / "in-context/last-iterate").arrays
     names = ("omd", "omd-vanishing", "omd-printed-signs")
     ours, vanishing, printed = (shown(arrays[f"A=3/{name}/mean"][-1]) for name in names)
-    assert f"| {vanishing} with signs and rates put right (slope -.30), {ours} by default" in PAGE
+    assert f"| {vanishing} with corrected signs and rates (slope -.30), {ours} by default" in PAGE
     assert f"| gap {printed} after a million rounds with 3 actions" in PAGE
 
 
@@ -109,7 +109,7 @@ def test_numbers_of_players():
     paper = player(panel="A=3", family="rho=0.1", player="paper")
     near = player(panel="A=3", family="rho=0.1", player="ours")
     independent = player(panel="A=3", family="iid", player="ours")
-    assert f"with 3 actions the paper's preset is at {paper} after 256 rounds" in PAGE
+    assert f"with 3 actions the paper's preset reaches {paper} after 256 rounds" in PAGE
     assert f"| {near} at rho = 0.1, where the best static policy has" in PAGE
     assert f"; {independent} on independent games, where mirror descent has" in PAGE
 
@@ -128,7 +128,8 @@ def test_numbers_of_deep_critics():
         two, joint, one = (shown(gaps[critic, recipe, size]) for critic in critics)
         return f"{two}, {joint} and {one}"
 
-    assert f"(10 rows for each agent): {three('printed', 10)}; ours: {three('ours', 10)}." in PAGE
+    text = f"printed recipe: {three('printed', 10)}; ours: {three('ours', 10)}."
+    assert f"(10 rows for each agent), {text}" in PAGE
     text = f"Ours with 20 rows: {three('ours', 20)}; with 50 rows: {three('ours', 50)}."
     assert text in PAGE
     (linear,) = {
@@ -154,8 +155,8 @@ def test_numbers_of_architectures():
         "2-IR critics of three widths {}, {} and {} (printed recipe: {}, {} and {}), ".format(
             *ours, *printed
         )
-        + f"joint ones of six sizes {ends('ours', 'joint')} ({ends('printed', 'joint')}), "
-        + f"1-IR ones {ends('ours', '1-IR')} ({ends('printed', '1-IR')})."
+        + f"joint critics of six sizes {ends('ours', 'joint')} ({ends('printed', 'joint')}), "
+        + f"1-IR critics {ends('ours', '1-IR')} ({ends('printed', '1-IR')})."
     ) in PAGE
 
     few, joint = [], []
@@ -163,7 +164,7 @@ def test_numbers_of_architectures():
         few.append(shown(max(gaps("4", recipe, "1-IR") + gaps("4", recipe, "2-IR"))))
         (gap,) = {f"{gap:.3f}" for gap in gaps("4", recipe, "joint")}
         joint.append(gap)
-    text = f"rank 1 and 2 at most {few[0]} ({few[1]}), joint ones {joint[0]} ({joint[1]}) |"
+    text = f"rank 1 and 2 at most {few[0]} ({few[1]}), joint critics {joint[0]} ({joint[1]}) |"
     assert text in PAGE
 
 

@@ -85,3 +85,41 @@ def test_values_are_those_of_the_exact_solver(rng):
         point = pure.zero_sum(jnp.asarray(payoff))
         np.testing.assert_allclose(point.value, eq.solve(eq.MatrixGame(payoff)).value, atol=1e-12)
         assert float(pure.gains(jnp.asarray(payoff), point.x, point.y).sum(-1).max()) < 1e-12
+
+
+def test_second_derivatives_of_an_equilibrium(rng):
+    with double_precision():
+        payoff = np.array([[3.0, -1.2, 0.3], [-2.0, 1.1, 0.4], [0.5, 0.2, -1.3]])
+        for part in (lambda a: pure.zero_sum(a).x[..., 0], lambda a: pure.zero_sum(a).value):
+            found = jax.hessian(part)(jnp.asarray(payoff))
+            slope = jax.vmap(jax.grad(part))
+            truth = central(slope, payoff, 1e-5)
+            np.testing.assert_allclose(found, truth, atol=1e-8)
+
+
+@pytest.mark.parametrize("scale", [1e-36, 1e30, 1e38, 3e38])
+def test_units_do_not_matter(scale):
+    rps = scale * jnp.array([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]])
+    np.testing.assert_allclose(pure.zero_sum(rps).x, 1 / 3, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [jnp.bfloat16, jnp.float16])
+def test_narrow_numbers_are_taken_as_wide_ones(kind):
+    point = pure.zero_sum(jnp.array([[0, -1, 1], [1, 0, -1], [-1, 1, 0]], kind))
+    assert point.x.dtype == jnp.float32
+    np.testing.assert_allclose(point.x, 1 / 3, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("call", "complaint"),
+    [
+        (lambda: pure.zero_sum(jnp.ones(3)), "payoff: expected shape"),
+        (lambda: pure.zero_sum(jnp.ones((3, 0))), "payoff: expected shape"),
+        (lambda: pure.gains(jnp.ones((2, 3)), jnp.ones(2), jnp.ones(2)), "x, y: expected"),
+        (lambda: pure.normal_form_gains(jnp.ones((2, 2, 2)), [jnp.ones(2)]), "strategies: exp"),
+        (lambda: pure.normal_form_gains(jnp.ones((3, 2, 2)), [jnp.ones(2)] * 2), "strategies: e"),
+    ],
+)
+def test_what_is_refused(call, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        call()

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 from test_page import parse
 
+import equipoise as eq
 from equipoise.certificates import TableCertificate
 from equipoise.report import (
     Curve,
     RunFolder,
+    _pages,
     compare,
     curves_of,
     figures,
@@ -47,6 +49,21 @@ def make_run(folder, step=0.1, arrays=None, finish=True, **config):
 
 def page_of(*folders, **options):
     return compare(read_runs(list(folders)), **options)
+
+
+def test_a_page_about_very_many_runs_compares_all_and_draws_some(tmp_path, monkeypatch):
+    monkeypatch.setattr(_pages, "_CURVES", 2)
+    monkeypatch.setattr(_pages, "_DETAILED", 1)
+    runs = [make_run(tmp_path / name, step=0.1) for name in ("one", "two", "three")]
+    page = parse(page_of(*runs).html())
+    text = "".join(page.text)
+    assert "The numbers of all 3 runs are compared" in text
+    assert "one: curve." in text
+    assert "two: curve." not in text
+    assert "three" in text
+    alts = [attrs["aria-label"] for tag, attrs in page.elements if tag == "svg"]
+    assert any("two" in alt for alt in alts)
+    assert not any("three" in alt for alt in alts)
 
 
 def test_a_page_shows_numbers_curves_tables_and_commands_of_all_runs(tmp_path):
@@ -139,7 +156,7 @@ def test_certificates_are_summarised_and_bounds_of_samples_told_apart(tmp_path):
 
 
 def test_an_estimate_in_a_fitted_model_is_no_exact_certificate(tmp_path):
-    method = "best fixed reply in every context to the mixture, in the fitted model"
+    method = "best fixed deviation in every context from the mixture, in the fitted model"
     gap = {"gap": 0.2, "interval": [0.1, 0.4], "level": 0.9}
     with Run.create(tmp_path / "log", {}) as run:
         found = solution([0.1, 0.2], method, "cce", exact=False, gap=gap)
@@ -178,11 +195,11 @@ def test_arrays_become_pictures_by_their_names(tmp_path):
     (run,) = read_runs([make_run(tmp_path / "run", arrays=arrays)])
     alts = [picture.alt for picture in pictures_of(run.record)]
     assert len(alts) == 4
-    assert "the action of agent 1 matters to the reward of agent 0" in alts[1]
+    assert "the effect of agent 1's action on agent 0's reward" in alts[1]
     assert "2 equilibria over the aggregate; the best for society is at 1" in alts[2]
     assert set(curves_of(run.record, [])) == {"gap"}  # a path is none
     page = parse(compare([run], drawings={"run": [(figures.heat_map([[1]]), "more")]}).html())
-    assert "".join(page.text).count("Agents are counted from 0") == 1
+    assert "".join(page.text).count("Agents are numbered from 0") == 1
     shown = [attrs["aria-label"] for tag, attrs in page.elements if tag == "svg"]
     assert len(shown) == 6
     assert shown[-1] == "run: more"
@@ -192,7 +209,7 @@ def test_long_tables_are_cut_and_say_so(tmp_path):
     with Run.create(tmp_path / "run", {}) as run:
         run.finish(Record("x", {}, {}, {}, {"rows": Table(("i",), [(i,) for i in range(100)])}))
     html = page_of(tmp_path / "run").html()
-    assert "The first 30 of 100 rows" in html
+    assert "the first 30 of 100 rows" in html
     assert html.count("<tr>") < 40
 
 
@@ -314,7 +331,7 @@ def test_numbers_and_settings_are_named_in_words(tmp_path):
         arrays = {"curve/width": [3.0, 2.0, 1.0]}
         run.finish(Record("aggregative-learning", config, scalars, arrays))
     html = page_of(tmp_path / "run").html()
-    for expected in ("factor that the tolerance", "fingerprint of the game", ">own.thing<"):
+    for expected in ("factor by which the tolerance", "fingerprint of the game", ">own.thing<"):
         assert expected in html
     # The curve has a title and a name; the number, also among the statistics, is said once.
     assert html.count("<td>upper minus lower value</td>") == 1
@@ -336,3 +353,23 @@ def test_columns_of_certificates_that_say_nothing_are_left_out(tmp_path):
     assert table([[0.0, 0.5], [0.1, 0.1]]) == [*one[:2], "games", "max gain", "worst", *one[3:]]
     gap = {"gap": 0.5, "interval": [0.5, 0.5], "level": None, "resampled": [0.5, 0.5]}
     assert "interval" in table([0.0, 0.5], method="m, in the fitted model", gap=gap)
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("matching-pennies", "heads0.50.5"),
+        ("braess-network", "2 to 34"),
+        ("public-good", "stay outjoin"),
+    ],
+)
+def test_the_page_of_a_solution_begins_with_the_answer(name, answer):
+    game = eq.games.load(name)
+    html = eq.report.page_of(eq.report.record_of(game, eq.solve(game))).html()
+    first, *others = re.findall(r"<h2[^>]*>(.*?)</h2>(.*?)(?=<h2)", html, re.DOTALL)
+    assert first[0] == "Answer"
+    assert [heading for heading, _ in others][:2] == ["Result", "Certificates"]
+    text = re.sub(r"<[^>]*>|\n", "", first[1])
+    assert "statussolved" in text
+    assert "nobody gains more than" in text
+    assert answer in text

@@ -149,3 +149,8 @@ def test_large_matrices_have_no_numbers_and_constant_ones_are_drawn():
     assert len(figures.heat_map(np.zeros((40, 40))).axes[0].texts) == 0
     Report("x").figure(figures.heat_map(np.ones((2, 2))), alt="constant")
     Report("x").figure(figures.histogram(np.zeros(3), log=True), alt="all zero")
+
+
+def test_a_notebook_shows_a_figure_without_pyplot():
+    shown = figures.policy_bars({"row": [0.25, 0.75]})._repr_png_()
+    assert shown.startswith(b"\x89PNG")

@@ -199,7 +199,7 @@ def test_a_markov_certificate_shows_gains_by_state():
     assert certificate_table(certificate).columns == ("player", "gain (worst state)", "at most")
     with pytest.raises(ValueError, match="players: expected 2 names"):
         certificate_table(certificate, ("row",))
-    with pytest.raises(ValueError, match="expected that of one Markov game"):
+    with pytest.raises(ValueError, match="expected a certificate of one Markov game"):
         state_table(TableCertificate(gains[0], gains[0], value[0], "m"))
 
 

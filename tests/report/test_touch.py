@@ -64,6 +64,10 @@ def test_a_report_can_be_touched(browser, file, width):
     assert "slow" in readout
     assert "<b>fast</b>" in readout
     assert any(f"{value:.4g}" in readout for value in (0.525, 0.2625))  # medians as drawn
+    page.locator("svg").focus()
+    for _ in range(45):
+        page.keyboard.press("ArrowRight")
+    assert "slow: 0.1313 at 1,000" in page.locator(".readout").inner_text()  # the last point
     drawn = page.locator("[id$=curve-0-0]")
     assert drawn.is_visible()
     band = page.locator("[id*=with-0-0-]")
@@ -74,6 +78,11 @@ def test_a_report_can_be_touched(browser, file, width):
     before = page.locator("svg").bounding_box()["width"]
     page.get_by_role("button", name="Enlarge").click()
     assert page.locator("svg").bounding_box()["width"] >= before
+    whole = page.locator("svg").get_attribute("viewBox")
+    page.keyboard.press("+")
+    assert page.locator("svg").get_attribute("viewBox") != whole
+    page.keyboard.press("-")
+    assert page.locator("svg").get_attribute("viewBox") == whole
     assert page.evaluate("() => document.documentElement.scrollWidth") <= width
     assert complaints == []
     page.close()

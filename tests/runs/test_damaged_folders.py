@@ -51,7 +51,7 @@ def flip(path):
 @pytest.mark.parametrize("damage", [empty, tear, flip])
 def test_the_checkpoint_before_a_damaged_one_serves(folder, damage):
     damage(checkpoint(folder, 4))
-    with pytest.warns(DamagedCheckpoint, match=r"000000000004\.npz: .*goes on from step 3"):
+    with pytest.warns(DamagedCheckpoint, match=r"000000000004\.npz: .*resumes from step 3"):
         run = Run.open(folder, {"steps": 6})
     with run:
         assert run.step == 3
@@ -111,7 +111,7 @@ def test_a_finished_run_has_no_checkpoints(folder):
 def test_a_renamed_checkpoint_is_refused(folder, last):
     """An older one over the newest, or the newest under a later name."""
     checkpoint(folder, last).write_bytes(checkpoint(folder, last - 1).read_bytes())
-    with pytest.raises(ValueError, match=rf"expected the checkpoint of step {last}, found that of"):
+    with pytest.raises(ValueError, match=rf"expected the checkpoint of step {last}, found one of"):
         Run.open(folder, {"steps": 6})
     checkpoint(folder, last).unlink()
     with Run.open(folder) as run:  # as the message says
@@ -122,7 +122,7 @@ def test_a_checkpoint_of_another_run_is_refused(folder, tmp_path):
     with Run.create(tmp_path / "other", {"steps": 7}) as run:
         run.checkpoint(4, state(9))
     checkpoint(folder, 4).write_bytes(checkpoint(tmp_path / "other", 4).read_bytes())
-    with pytest.raises(ValueError, match=r"0004\.npz: .* found that of a run with another config"):
+    with pytest.raises(ValueError, match=r"0004\.npz: .* found one of a run with another config"):
         Run.open(folder, {"steps": 6})
 
 
@@ -135,7 +135,7 @@ def test_a_damaged_row_of_metrics_is_named(folder, old, new, row):
     content = file.read_bytes()
     assert old in content
     file.write_bytes(content.replace(old, new))
-    with pytest.raises(ValueError, match=rf"metrics\.jsonl: line {row}: expected the row it was"):
+    with pytest.raises(ValueError, match=rf"metrics\.jsonl: line {row}: expected the same row"):
         Run.open(folder)
 
 
@@ -238,3 +238,58 @@ def test_records_without_digests_are_still_read(tmp_path):
     file.write_text(json.dumps(content))
     assert Record.load(tmp_path / "run").scalars == {"gap": 0.5}
     assert read_metrics(tmp_path / "run") == [{"step": 1, "gap": 0.5}]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links of POSIX")
+@pytest.mark.parametrize("name", ["config.json", "record.json", "record.npz", "environment.json"])
+@pytest.mark.parametrize("make", [os.symlink, None])
+def test_nothing_of_a_run_is_a_link_or_a_pipe(folder, tmp_path, name, make):
+    """A link would be written through, and a pipe waited for."""
+    victim = tmp_path / "victim"
+    source = folder / name
+    victim.write_bytes(source.read_bytes() if source.exists() else b"mine")
+    kept = victim.read_bytes()
+    source.unlink(missing_ok=True)
+    if make is None:
+        os.mkfifo(source)
+    else:
+        make(victim, source)
+    for enter in (Run.open, lambda path: Run.restart(path, {})):
+        with pytest.raises(ValueError, match=rf"run/{name}: expected a file of its own"):
+            enter(folder)
+    assert victim.read_bytes() == kept
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links of POSIX")
+def test_checkpoints_behind_a_link_are_left_alone(folder, tmp_path):
+    data = tmp_path / "data"
+    (folder / "checkpoints").rename(data)
+    (data / "42.npz").write_bytes(b"mine")
+    kept = sorted(data.iterdir())
+    os.symlink(data, folder / "checkpoints")
+    with pytest.raises(ValueError, match=r"run/checkpoints: expected a folder of its own"):
+        Run.open(folder)
+    assert sorted(data.iterdir()) == kept
+
+
+@pytest.mark.parametrize("step", [-1, True])
+def test_steps_are_whole_numbers(tmp_path, step):
+    """A checkpoint of step -1 would not be found again."""
+    with Run.create(tmp_path / "run", {}) as run:
+        with pytest.raises(ValueError, match="step: expected a whole number >= 0"):
+            run.checkpoint(step, 0)
+        with pytest.raises(ValueError, match="step: expected a whole number >= 0"):
+            run.log(step)
+
+
+def test_names_that_are_no_steps_are_no_checkpoints(folder):
+    (folder / "checkpoints" / "\u00b2.npz").write_bytes(b"")
+    with Run.open(folder) as run:
+        assert run.step > 0
+
+
+def test_a_config_that_holds_itself_is_refused(tmp_path):
+    config: dict = {}
+    config["config"] = config
+    with pytest.raises(ValueError, match="config: expected plain data, found a container"):
+        Run.create(tmp_path / "run", config)

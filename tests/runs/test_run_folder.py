@@ -243,7 +243,7 @@ def test_a_record_of_two_halves_is_refused(tmp_path):
     half = (tmp_path / "record.npz").read_bytes()
     Record("test", arrays={"x": [2.0]}).save(tmp_path)
     (tmp_path / "record.npz").write_bytes(half)
-    with pytest.raises(ValueError, match="not of one record"):
+    with pytest.raises(ValueError, match="do not belong to one record"):
         Record.load(tmp_path)
 
 

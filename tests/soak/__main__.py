@@ -17,7 +17,7 @@ import time
 #: Part -> cases in a full run.
 PARTS = {
     **{"files": 10_000, "kills": 20, "faults": 1, "certificates": 10_000, "general_sum": 1_000},
-    **{"crowds": 472, "marked": 1},
+    **{"crowds": 472, "marked": 1, "engines": 200},
 }
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from soak import functions, processes, tables
+from soak import functions, networks, processes, tables
 from soak.exact import Case
 
 #: Games given by tables, against exact rationals.
@@ -27,13 +27,15 @@ TABLES: dict[str, Callable[[np.random.Generator, bool], Case]] = {
     "contextual": tables.contextual,
     "decoupled-markov": tables.decoupled,
 }
-#: Crowds and continuous actions, which take longer: one of each after so many tables.
+#: Crowds, continuous actions and networks, which take longer: one of each after so many tables.
 FUNCTIONS: dict[str, tuple[Callable[[np.random.Generator, bool], Case], int]] = {
     "aggregative": (functions.crowd, 10),
     "aggregative-markov": (functions.crowd_markov, 20),
     "continuous": (functions.polynomial, 20),
     "continuous-with-states": (functions.polynomial_steps, 20),
     "continuous-function": (functions.function, 100),
+    "network": (networks.flows, 5),
+    "network-of-drivers": (networks.drivers, 20),
 }
 KINDS = TABLES | {kind: make for kind, (make, _) in FUNCTIONS.items()}
 

@@ -28,7 +28,8 @@ import equipoise as eq
 from equipoise.cli import _parsing
 from equipoise.offline.deep import Actors, Critic, Critics, PolicyGradient, fit, improve
 from equipoise.report import RunFolder
-from equipoise.runs import Record, Run, read_metrics
+from equipoise.runs import Record, Run, read_metrics, read_sweep
+from equipoise.runs._sweep import named_settings
 
 
 def _game(name: str, suffix: str, **parameters: object) -> Callable[[Path], Path]:
@@ -181,10 +182,19 @@ def _online(folder: Path) -> Path:
     return folder / "online.npz"
 
 
+def _read_settings(path: Path) -> None:
+    found = read_sweep(path)
+    named_settings(found["settings"], found["options"])
+
+
 def _restore_options(path: Path) -> None:
     _parsing.read_config(_parsing.command_kind("learn"), path)
 
 
+_SWEEP = (
+    'verb = "play"\n[options]\nrounds = 8\n[grid]\nseed = [0, 1]\nrow = ["omd"]\n'
+    "[local]\nworkers = 2\n"
+)
 _OPTIONS = 'episodes = 40\nset = ["agents=60"]\nseed = 3\njson = true\n'
 
 #: What is read -> how a sound file is made, and how it is read.
@@ -226,6 +236,7 @@ READERS: dict[str, tuple[Callable[[Path], Path], Callable[[Path], object]]] = {
     "critics.json": (_deep("critics.json"), lambda path: Critics.load(path.parent)),
     "actors.json": (_deep("actors.json"), lambda path: Actors.load(path.parent)),
     "options .toml": (_text("options.toml", _OPTIONS), _restore_options),
+    "sweep .toml": (_text("sweep.toml", _SWEEP), _read_settings),
 }
 
 

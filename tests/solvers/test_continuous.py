@@ -50,3 +50,30 @@ def test_a_game_without_pure_equilibrium():
     points, weights = found.policy.support()
     mean = (points * weights).sum(-1)[0]
     assert mean == pytest.approx([0.0, 0.0], abs=1e-2)  # one seeks the middle, the other both ends
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e-12, 1e12, 1e150])
+@pytest.mark.parametrize("offset", [0.0, 1e4])
+def test_units_and_offsets_of_a_function_change_nothing(unit, offset):
+    """A tolerance in units of one would call anything solved in small units."""
+
+    def reward(actions):
+        return unit * (jnp.sin(3.0 * actions + jnp.flip(actions)) + offset)
+
+    game = eq.ContinuousGame.from_function(reward, 2, curvature=9.001 * unit)
+    certificate = eq.certify(game, [0.3, -0.2])
+    best = [1.0 - np.sin(3.0 * 0.3 - 0.2), 1.0 - np.sin(-3.0 * 0.2 + 0.3)]
+    np.testing.assert_allclose(certificate.gains / unit, best, rtol=1e-7)
+    assert ((certificate.upper - certificate.gains) / unit < 1e-8).all()
+    solution = eq.solve(game)
+    assert solution.status.ok
+    assert float(solution.tolerance) / unit == pytest.approx(1e-6, rel=0.1, abs=1e-6 * offset)
+
+
+@pytest.mark.parametrize("unit", [1e-250, 1.0, 1e9, 1e250])
+def test_units_of_polynomial_rewards_change_nothing(unit):
+    own, pairs = np.array([[0.0, 0.5, -1.0], [0.0, -0.2, -1.0]]), np.array([[0.0, 0.4], [0.3, 0.0]])
+    terms = eq.games.PolynomialTerms(2, unit * own[None, :, None], {(1, 1): unit * pairs[None]})
+    solution = eq.solve(eq.ContinuousGame(terms))
+    assert solution.status.ok
+    assert 1e-6 < float(solution.tolerance) / unit < 1e-5

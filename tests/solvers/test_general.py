@@ -185,7 +185,7 @@ class TestEquilibria:
         found = eq.equilibria(eq.NormalFormGame(payoffs))
         assert [s.status.ok for s in found] == [True]
         assert found.components == ()
-        assert "no pure one" in found.status.message
+        assert "no pure equilibrium" in found.status.message
 
     def test_a_game_too_large_for_all_still_gets_some(self):
         game = eq.NormalFormGame(np.random.default_rng(3).integers(0, 3, (2, 40, 40)))
@@ -286,7 +286,7 @@ class TestMarkovGames:
     def test_wrong_tables(self):
         with pytest.raises(ValueError, match="reward: expected one table for each of the 3"):
             eq.MarkovGame(self.REWARD[:2], self.MOVES, 0.9)
-        with pytest.raises(ValueError, match="discount: expected one of"):
+        with pytest.raises(ValueError, match="discount: expected a number"):
             eq.MarkovGame(self.REWARD, self.MOVES)
         game = eq.MarkovGame(self.REWARD, self.MOVES, horizon=3)
         policy = eq.JointPolicy(np.full((2, 2, 2, 2, 2), 1 / 8), 3)

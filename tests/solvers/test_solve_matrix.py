@@ -180,6 +180,24 @@ def test_inside_of_jax_transformations_one_line_says_so() -> None:
     with pytest.raises(ValueError, match=r"use `equipoise.pure.gains`"):
         jax.grad(certified)(np.eye(2))
 
+    def by_kind(payoffs):
+        return eq.certify(eq.NormalFormGame(payoffs), ([1.0, 0.0], [1.0, 0.0])).max_gain
+
+    with pytest.raises(ValueError, match=r"use `equipoise.pure.normal_form_gains`"):
+        jax.jit(by_kind)(np.ones((2, 2, 2)))
+
+    def without(demand):
+        return eq.certify(eq.games.load("braess-network"), demand).max_gain
+
+    with pytest.raises(ValueError, match=r"call it outside of them"):
+        jax.jit(without)(np.ones(5))
+
+    def network(demand):
+        return eq.NetworkGame([0], [1], [0], [1], demand).demand
+
+    with pytest.raises(ValueError, match=r"demand and costs: expected .*, found a traced value"):
+        jax.jit(network)(np.ones(1))
+
 
 RPS = np.array([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]])
 

@@ -1,5 +1,6 @@
 """A studio that is served for the tests of a file, and a browser that looks at it."""
 
+import contextlib
 import os
 import shutil
 import threading
@@ -16,6 +17,8 @@ from equipoise.studio._server import ROOMS
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), ""
 )
+#: Where pictures for the docs go, if `make screenshots` asks for them.
+PICTURES = Path(asked).resolve() if (asked := os.environ.get("EQUIPOISE_SCREENSHOTS")) else None
 #: What a browser needs in a container, and what it should not do on its own.
 OPTIONS = [
     *("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"),
@@ -54,9 +57,10 @@ def studio(tmp_path_factory):
     folder = tmp_path_factory.mktemp("studio")
     options = {"browser": False, "ready": ready}
     thread = threading.Thread(target=serve, args=(folder,), kwargs=options, daemon=True)
-    thread.start()
-    assert started.wait(60)
-    yield found["studio"]
+    with contextlib.chdir(folder):  # commands then name files as most users see them
+        thread.start()
+        assert started.wait(60)
+        yield found["studio"]
     found["end"]()
     thread.join(60)
     assert not thread.is_alive()
@@ -108,13 +112,14 @@ def shoot():
     """Keep a picture for the docs, where `make screenshots` asks for it."""
 
     def shoot(page, name):
-        if folder := os.environ.get("EQUIPOISE_SCREENSHOTS"):
+        if PICTURES:
             page.evaluate(
                 """() => { scrollTo({ top: 0, behavior: "instant" });
-                document.activeElement?.blur(); document.getElementById("jobs").remove(); }"""
+                document.activeElement?.blur();
+                document.getElementById("jobs").style.visibility = "hidden"; }"""
             )
             page.mouse.move(0, 0)
-            path = Path(folder) / f"studio-{name}.png"
+            path = PICTURES / f"studio-{name}.png"
             page.screenshot(path=path, clip={"x": 0, "y": 0, "width": 1200, "height": 900})
             assert path.stat().st_size < 200_000
 

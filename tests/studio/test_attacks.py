@@ -1,5 +1,6 @@
 """What the server refuses: other hosts, other origins, no token, long bodies, paths outside."""
 
+import asyncio
 import http.client
 import json
 import socket
@@ -84,12 +85,12 @@ def test_without_the_token_nothing_is_shown(studio, cookie):
     assert call(studio, "matrix/catalogue", {}, Cookie=cookie)[0] == 403
 
 
-def test_the_link_sets_a_cookie_that_scripts_and_other_sites_do_not_get(studio):
+def test_the_link_sets_a_cookie_that_scripts_and_other_sites_cannot_use(studio):
     status, headers, _ = ask(studio, path=f"/?token={studio.token}", Cookie=None, Origin=None)
     assert (status, headers["Location"]) == (303, "/")
     cookie = headers["Set-Cookie"].lower()
     assert "httponly" in cookie
-    assert "samesite=strict" in cookie
+    assert "samesite=lax" in cookie
 
 
 @pytest.mark.parametrize("origin", ["http://evil.example", None])
@@ -135,6 +136,21 @@ def test_a_link_out_of_the_folder_is_not_followed(tmp_path):
         Folder(tmp_path / "own").file("link.nfg", ".nfg")
 
 
+def test_what_is_there_is_not_replaced(tmp_path):
+    async def dropped(*contents):
+        async def chunks(content):
+            yield content
+
+        return [await folder.receive("log.csv", chunks(content)) for content in contents]
+
+    folder = Folder(tmp_path)
+    names = asyncio.run(dropped(b"one", b"two", b"one", b"three", b"two"))
+    assert names == [f"uploads/log{end}.csv" for end in ("", "-2", "", "-3", "-2")]
+    assert (tmp_path / "uploads/log.csv").read_bytes() == b"one"
+    assert len(list((tmp_path / "uploads").iterdir())) == 3
+    assert folder.new_run("offline") != folder.new_run("offline")
+
+
 @pytest.mark.parametrize(
     ("name", "content", "told"),
     [
@@ -161,6 +177,24 @@ def test_what_is_no_json_is_refused(studio):
     assert ask(studio, "POST", "/call/matrix/open", b"{")[0] == 400
     assert ask(studio, "GET", "/call/matrix/open")[0] == 404
     assert ask(studio, "GET", "/static/..%2f_server.py")[0] == 404
+    half = b'{"game": {"cells": [["1"]], "players": ["\\ud800", "b"]}}'
+    assert "expected Unicode text" in ask(studio, "POST", "/call/matrix/open", half)[2]
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
+def test_other_methods_are_refused(studio, method):
+    for path in ("/", "/call/matrix/open", "/file/x.csv", "/static/app.js"):
+        assert ask(studio, method, path, b"{}")[0] == 405
+    assert ask(studio, "POST", "/", b"{}")[0] == 404
+    assert not list(studio.folder.root.rglob("*.csv"))
+
+
+def test_what_a_browser_is_started_with_opens_the_studio_once(studio):
+    path = studio.ticket().partition(str(studio.port))[2]
+    status, headers, _ = ask(studio, path=path, Cookie=None, Origin=None)
+    assert status == 303
+    assert studio.token in headers["Set-Cookie"]
+    assert ask(studio, path=path, Cookie=None, Origin=None)[0] == 403
 
 
 def test_tokens_differ(tmp_path):

@@ -1,13 +1,20 @@
 """What rooms answer, and that the Python lines they show do the same."""
 
 import asyncio
+import contextlib
+import io
+import json
 import shlex
-import sys
+import subprocess
+from functools import partial
 
+import jax
 import numpy as np
 import pytest
 
 import equipoise as eq
+from equipoise.cli import main
+from equipoise.core.plain import dumps
 from equipoise.report import RunFolder
 from equipoise.runs import Run
 from equipoise.studio import Studio, _city, _duel, _log, _matrix, _runs
@@ -45,13 +52,91 @@ def test_the_lines_of_a_matrix_find_the_same(place, game, concept):
     assert eq.certify(names["game"], solution.policy, concept=concept).max_upper <= 1e-6
 
 
-def test_a_typed_game_is_saved_for_the_command(place):
+def paste(command):
+    """Run a command as it is shown: its files by the shell, and the verb here."""
+    *before, verb = command.split(" &&\n")
+    for line in before:
+        subprocess.run(["sh", "-c", line], check=True)
+    program, *arguments = shlex.split(verb)
+    assert program == "equipoise"
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        assert main([*arguments, "--json"]) == 0
+    return json.loads(printed.getvalue())
+
+
+def test_the_command_of_a_typed_game_can_be_pasted(place):
+    bad = 'it\'s "50 %" $HOME \\n `id`'
+    game = {**TYPED["general"], "actions": [[bad, "b"], ["c", "d"]]}
+    found = _matrix.CALLS["solve"](place, {"game": game, "concept": "ce", "objective": [0, 1]})
+    assert paste(found["command"])["status"]["name"] == "solved"
+    read = eq.games.read("game.nfg")
+    assert read.payoffs.tolist() == [[[3, 0], [0, 1]], [[1, 0], [0, 3]]]
+    assert read.labels.actions[0][0] == bad
+    assert found["file"] + "\n" == (place.folder.root / "game.nfg").read_text()
+    every = _matrix.CALLS["equilibria"](place, {"game": game})
+    assert every["command"].endswith("equipoise solve game.nfg --all")
+    assert len(run(every["python"])["found"]) == every["count"] == 3
+
+
+def test_without_a_verb_the_command_runs_the_lines(place):
     game = TYPED["zero-sum"]
-    file = _matrix.CALLS["save"](place, {"game": game, "file": "game.nfg"})["file"]
-    assert file == "uploads/game.nfg"
-    read = _matrix.CALLS["open"](place, {"game": {"file": file}})
-    assert read["payoffs"][0].tolist() == [[3.0, -1.0], [-2.0, 0.5]]
-    assert read["actions"] == game["actions"]
+    policy = [[1, 0], [0.5, 0.5]]
+    found = _matrix.CALLS["certify"](place, {"game": game, "policy": policy})
+    assert shlex.split(found["command"]) == ["python", "-c", found["python"]]
+    np.testing.assert_allclose(run(found["python"])["certificate"].gains, found["gains"])
+    asked = {"game": game, "row": "omd", "column": "regret-matching", "rounds": 64}
+    watched = _duel.JOBS["watch"](place, asked, print)
+    np.testing.assert_allclose(run(watched["python"])["trace"].curve[-1], watched["curve"][-1])
+    city = {"game": {"name": "braess-network"}, "capacities": {"0": 2.0}}
+    anarchy = _city.CALLS["anarchy"](place, city)
+    assert run(anarchy["python"])["found"].ratio == pytest.approx(anarchy["ratio"], abs=1e-6)
+
+
+def test_files_are_named_as_a_terminal_finds_them(place, monkeypatch):
+    eq.games.write(eq.games.load("matching-pennies"), place.folder.root / "my game.nfg")
+    asked = {"game": {"file": "my game.nfg"}}
+    assert _matrix.CALLS["solve"](place, asked)["command"] == "equipoise solve 'my game.nfg'"
+    monkeypatch.chdir("/")
+    found = _matrix.CALLS["solve"](place, asked)
+    assert shlex.split(found["command"])[2] == str(place.folder.root / "my game.nfg")
+    assert run(found["python"])["solution"].certificate.max_upper <= 1e-9
+
+
+ODD = [None, True, -1, 1e30, 10**40, "x", [], ["x"], [[1]], [None, 1], {}, {"a": 1}]
+ODD += [{"name": []}, {"file": 1}, {"cells": 5}, {"cells": [[5]], "actions": 5}]
+ODD += [{"cells": [["1"]], "players": [1, 2]}, {"0": None}, {"-1": 1}, {"²": 1}]
+PENNIES, BRAESS = {"name": "matching-pennies"}, {"name": "braess-network"}
+ASKED = {
+    (_matrix, "solve"): {"game": PENNIES, "concept": "ce", "objective": [1, 0]},
+    (_matrix, "certify"): {"game": PENNIES, "policy": [[1, 0], [1, 0]]},
+    (_matrix, "paths"): {"game": PENNIES, "learner": "omd", "rounds": 4, "seed": 0},
+    (_duel, "play"): {"game": PENNIES, "player": "omd", "seat": "row", "seed": 0, "moves": [0]},
+    (_duel, "watch"): {"game": PENNIES, "row": "omd", "column": "omd", "rounds": 4, "seed": 0},
+    (_city, "solve"): {"game": BRAESS, "demand": 1, "tolls": {}, "capacities": {}},
+    (_city, "toll_code"): {"game": BRAESS, "links": 1},
+    (_city, "crowd"): {"name": "public-good", "parameters": {"agents": 9}},
+    (_log, "open"): {"file": "x.csv", "columns": {}},
+    (_log, "advice"): {"run": "x"},
+    (_runs, "curves"): {"runs": ["x"]},
+    (_runs, "resume"): {"run": "x"},
+}
+
+
+@pytest.mark.parametrize(("room", "name"), ASKED)
+def test_odd_values_are_refused_or_answered(place, room, name):
+    """Every answer can be sent, and every refusal is one of the user's input."""
+    (place.folder.root / "x.csv").write_text("a,b\n1,2\n")
+    refused = []
+    job = name in room.JOBS
+    ask = partial(room.JOBS[name], tell=lambda **told: None) if job else room.CALLS[name]
+    for key in ASKED[room, name]:
+        for value in ODD:
+            try:
+                dumps(ask(place, {**ASKED[room, name], key: value}), "answer")
+            except ValueError as error:
+                refused.append(str(error))
+    assert len(refused) >= len(ODD) // 2
+    assert all("expected" in told for told in refused)
 
 
 def test_regions_are_best_replies(place):
@@ -79,10 +164,12 @@ def test_a_city_is_followed_within_a_tenth_of_a_second(place):
     asked = {"game": {"name": "grid-city"}}
     _city.CALLS["solve"](place, {**asked, "demand": 1.0})
     _city.CALLS["solve"](place, {**asked, "demand": 1.1})  # whatever is compiled once
-    begun = time.process_time()
+    seconds = []
     for demand in (1.12, 1.14, 1.16):
+        begun = time.process_time()
         assert _city.CALLS["solve"](place, {**asked, "demand": demand})["solved"]
-    assert time.process_time() - begun < 3 * 0.1
+        seconds.append(time.process_time() - begun)
+    assert min(seconds) < 0.1
 
 
 def test_a_network_of_files_without_a_map_is_drawn(place):
@@ -125,6 +212,53 @@ def test_a_duel_depends_on_the_moves_alone(place):
     assert all(gap >= -1e-12 for gap in step["held"][0])
 
 
+def test_every_opponent_can_be_played(place):
+    found = _duel.CALLS["catalogue"](place, {})
+    opponents = [name for name, _ in found["opponents"] if name != "any"]
+    assert {"omd", "exp3-ix", "uniform"} <= set(opponents)
+    assert len(opponents) < len(found["players"]) - 1
+    for name in opponents:
+        asked = {"game": {"name": "matching-pennies"}, "player": name, "moves": [0, 1]}
+        assert len(_duel.CALLS["play"](place, asked)["turns"]) == 2
+
+
+@pytest.mark.slow
+def test_the_player_meets_learners_round_by_round(place):
+    told = []
+    asked = {"game": TYPED["zero-sum"], "row": "any", "column": "regret-matching", "rounds": 32}
+    with jax.numpy_rank_promotion("allow"):  # networks broadcast
+        watched = _duel.JOBS["watch"](place, asked, lambda **one: told.append(one["text"]))
+        names = run(watched["python"])
+    assert told == ["round 16 of 32", "round 32 of 32"]
+    held = names["row"].policy, names["column"].policy
+    assert watched["curve"][-1] == eq.certify(names["game"], held).nash_conv
+    assert watched["rounds"][-1] == 32
+
+
+def test_duels_of_other_games_with_the_same_numbers_stay_apart(place):
+    cells = [["1", "-1", "2"], ["-1", "1", "0"]]
+    across = {"cells": [["1", "-1"], ["2", "-1"], ["1", "0"]]}
+    named = {"cells": cells, "actions": [["a", "b"], ["c", "d", "e"]]}
+    for game, yours in (({"cells": cells}, 2), (across, 3), (named, 2)):
+        found = _duel.CALLS["play"](place, {"game": game, "player": "omd", "moves": [1]})
+        assert len(found["yours"]) == yours
+    assert found["yours"] == ["a", "b"]
+
+
+def test_numbers_become_actions_by_bins(place):
+    rows = [
+        f"{t},{who},{(7 * t + 3 * k) % 20},{t % 3}" for t in range(60) for k, who in enumerate("ab")
+    ]
+    (place.folder.root / "x.csv").write_text("\n".join(["t,who,price,won", *rows]) + "\n")
+    columns = {"agent": "who", "time": "t", "action": "price", "reward": "won"}
+    found = _log.CALLS["open"](place, {"file": "x.csv", "columns": columns})
+    assert "pass bins" in found["problem"]
+    found = _log.CALLS["open"](place, {"file": "x.csv", "columns": {**columns, "bins": 3}})
+    assert found["log"]["actions"] == [3, 3]
+    assert found["command"].endswith("--reward won --bins 3")
+    assert "bins=3))" in found["python"]
+
+
 def test_a_log_is_read_with_the_columns_that_are_named(place):
     example = _log.CALLS["example"](place, {})
     found = _log.CALLS["open"](place, example)
@@ -156,14 +290,16 @@ def test_a_run_is_resumed_by_its_own_command_alone(tmp_path):
             ["play"],
             ["solve", "x.nfg", "--run", "b3", "--out", "/tmp/x.json"],
             ["games", "--write", "x.nfg"],
+            ["solve", "x.nfg", "--run", "b5", "--tyro-write-completion", "bash", "/tmp/x"],
+            ["offline", "*.parquet", "--run", "b6", "--on=ray", "--address=elsewhere:1"],
             ["studio"],
         )
     ):
-        with pytest.raises(ValueError, match="give its command again"):
+        with pytest.raises(ValueError, match="run its command again"):
             _runs._command(session(tmp_path / f"b{k}", *words))
     other = session(tmp_path / "c", "play", "--run", "c")
     other.sessions[0]["command"] = ["rm", "play", "--run", "c"]
-    with pytest.raises(ValueError, match="give its command again"):
+    with pytest.raises(ValueError, match="run its command again"):
         _runs._command(other)
 
 
@@ -196,20 +332,3 @@ def test_jobs_report_stop_and_fail():
         assert len(jobs.listen()._queue) == len(jobs.jobs)
 
     asyncio.run(live())
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="signals")
-def test_a_command_is_stopped_and_keeps_its_run(tmp_path):
-    async def live():
-        jobs = Jobs()
-        words = ["play", "--rounds", "1e9", "--games", "2", "--run", "long"]
-        job = await jobs.command("runs", "play", words, tmp_path, "long")
-        while not (tmp_path / "long" / "config.json").exists():
-            assert job.state == "running", job.error
-            await asyncio.sleep(0.1)
-        await jobs.close()
-        return job
-
-    job = asyncio.run(live())
-    assert job.state == "stopped"
-    assert RunFolder.read(tmp_path / "long").record is None

@@ -1,9 +1,9 @@
-"""Games of very many agents who feel each other through an aggregate only.
+"""Games with very many agents who interact only through an aggregate.
 
-`equipoise.solve` finds pure near-equilibria of them, any or the best for society; this package
-holds the solvers, a map of the equilibria found, mean-field views, the bounds of the theory,
-`design`, which chooses tolls and subsidies, and `learn`, which finds equilibria from samples of a
-simulator.
+`equipoise.solve` finds a pure near-equilibrium of such a game: any one, or the best one for
+society. This package contains the solvers, a map of the equilibria found, mean-field limits and the
+bounds of the theory. `design` chooses tolls and subsidies, and `learn` finds equilibria from
+samples of a simulator.
 """
 
 from equipoise.aggregative import theory

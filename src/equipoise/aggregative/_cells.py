@@ -1,7 +1,7 @@
-"""Cells that tile the aggregates, and which of them can hold an equilibrium.
+"""Cells that tile the aggregates, and a test of which cells can contain an equilibrium.
 
-In a cell with centre c and half side a/2, each agent may play what is within a slack of its
-best at c, and the aggregate must stay in the cell. A cell that fails this is dropped, mostly
+In a cell with centre c and half side a/2, each agent may play the actions within a slack of its
+best at c, and the aggregate must stay in the cell. Cells that fail this test are dropped, mostly
 without a linear program: the sums of allowed influences are bounded in 3^d directions.
 """
 
@@ -19,22 +19,22 @@ from equipoise.aggregative._program import Program, solve_dual
 from equipoise.core import checks
 from equipoise.core.errors import InputError
 
-#: How many rewards are held at once.
+#: Largest number of rewards held at once.
 CHUNK = 3_000_000
 
-#: Grids of more cells are refused: they would take minutes, or more memory than there is.
+#: Largest number of cells in a grid: more would take minutes, or too much memory.
 MOST_CELLS = 4_000_000
 
 #: Types times actions up to which Lipschitz constants are sampled cell by cell.
 SAMPLED = 50_000
 
-#: Rounding allowed in comparisons of rewards.
+#: Allowance for rounding in comparisons of rewards.
 SLACK = 1e-11
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One aggregative game as the planner sees it: in normal form, or one step and state."""
+    """One aggregative game for the planner: a normal form, or a step and state of a Markov game."""
 
     #: (types, actions, d)
     influence: np.ndarray
@@ -44,20 +44,22 @@ class Stage:
     low: np.ndarray
     high: np.ndarray
     lipschitz: float
-    #: The most by which one agent can move the aggregate.
+    #: Largest distance by which one agent can move the aggregate.
     delta: float
     #: (points, d) -> (points, types, actions)
     rewards: Callable[[np.ndarray], np.ndarray]
-    #: (types, actions), worth to society of each agent's action; None for its reward.
+    #: (types, actions), welfare of each agent's action; None for its reward.
     welfare: np.ndarray | None = None
+    #: (types,), weight of each type's rewards in welfare; None for equal weights.
+    importance: np.ndarray | None = None
     #: (points, d) -> (points,), welfare still to come, per agent; None for none.
     ahead: Callable[[np.ndarray], np.ndarray] | None = None
-    #: Lipschitz constant of what is still to come.
+    #: Lipschitz constant of the welfare still to come.
     ahead_lipschitz: float = 0.0
-    #: (..., types, actions, d) -> (..., types, actions), each at an aggregate of its own; None to
-    #: ask `rewards` point by point.
+    #: (..., types, actions, d) -> (..., types, actions), each at its own aggregate; None to
+    #: call `rewards` point by point.
     own: Callable[[np.ndarray], np.ndarray] | None = None
-    #: Lipschitz constants by action and region; None for the one above everywhere.
+    #: Lipschitz constants by action and region; None for `lipschitz` everywhere.
     slopes: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
     #: Whether the constants are estimated, and so may be sampled in each cell.
     sampled: bool = False
@@ -77,8 +79,12 @@ class Stage:
         flat = self.influence.reshape(-1, self.dimensions)
         return self.scale * (plays.reshape(-1).astype(np.float64) @ flat)
 
+    def weighted(self, values: np.ndarray) -> np.ndarray:
+        """(types, actions) -> (types, actions): values weighted by `importance`."""
+        return values if self.importance is None else self.importance[:, None] * values
+
     def own_rewards(self, points: np.ndarray) -> np.ndarray:
-        """(..., types, actions, d) -> (..., types, actions): each at an aggregate of its own."""
+        """(..., types, actions, d) -> (..., types, actions): rewards, each at its own aggregate."""
         if self.own is not None:
             return self.own(points)
         flat = points.reshape(-1, self.dimensions)
@@ -88,10 +94,10 @@ class Stage:
         return values[where.ravel(), cells].reshape(points.shape[:-1])
 
     def variation(self, centres: np.ndarray, half: np.ndarray, more: float = 0.0) -> np.ndarray:
-        """How much rewards can differ from those at the centre, in cells and `more` beyond.
+        """Largest difference from the rewards at the centre, in cells and `more` beyond them.
 
-        (cells or 1, types or 1, actions or 1), by the Lipschitz constants of each cell. Sampled
-        ones are slopes towards the faces, at two distances, and a tenth more.
+        The shape is (cells or 1, types or 1, actions or 1). It uses the Lipschitz constants of each
+        cell. Sampled constants are slopes towards the faces, at two distances, plus a tenth.
         """
         reach = float(half.max()) + more
         if self.slopes is not None:
@@ -117,12 +123,12 @@ class Stage:
         return 1.1 * total + 0.02 * reach * self.lipschitz
 
     def parts(self) -> int:
-        """Into how many parts cells are cut: more where a call costs more than its work."""
+        """Number of parts into which cells are cut: more where a call costs more than its work."""
         small = self.influence.shape[0] * self.influence.shape[1] < 20_000
         return {1: 8, 2: 4}.get(self.dimensions, 2) if small else 2
 
     def chunk(self) -> int:
-        """How many points can be looked at together."""
+        """Number of points that can be evaluated together."""
         return max(1, CHUNK // (self.influence.shape[0] * self.influence.shape[1]))
 
 
@@ -133,10 +139,10 @@ def stage_of(
     worth: np.ndarray | None = None,
     **changes: Any,
 ) -> Stage:
-    """A game in normal form, or one step and state of a Markov game or of a learner's spec.
+    """Stage of a game in normal form, or of one step and state of a Markov game or learner's spec.
 
-    `worth` is the welfare of actions, (types, actions), or that by step and state. `changes` are
-    the fields of the stage that differ from the game's.
+    `worth` is the welfare of actions, (types, actions), possibly by step and state. `changes`
+    override fields of the stage.
     """
     groups = alone(game.counts) if groups is None else groups
     low, high = game.box(*place) if place else game.box
@@ -177,12 +183,12 @@ def check_cells(low: np.ndarray, high: np.ndarray, spacing: float) -> None:
     Traceback (most recent call last):
     ...
     equipoise.core.errors.InputError: spacing: expected at most 4,000,000 cells, found 0.0001,
-    that makes about 1e+08
+    which makes about 1e+08
     """
     with np.errstate(over="ignore"):
         cells = float(np.prod(np.maximum((high - low) / spacing, 1.0)))
     if cells > MOST_CELLS * (1 + 1e-6):
-        found = f"{spacing:g}, that makes about {cells:.3g}"
+        found = f"{spacing:g}, which makes about {cells:.3g}"
         raise InputError("spacing", f"at most {MOST_CELLS:,} cells", found)
 
 
@@ -207,7 +213,7 @@ def printed_grid(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The grid as printed in the paper: multiples of the spacing, with bands of +-spacing.
 
-    Points that no profile can reach are left out: rewards need not exist there.
+    Points that no profile can reach are left out, because rewards need not exist there.
     """
     width = float(np.maximum(np.abs(low), np.abs(high)).max())
     check_cells(low, high, spacing)
@@ -225,7 +231,7 @@ def printed_grid(
 def children(
     centres: np.ndarray, half: np.ndarray, parts: int = 2
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The parts of each cell, along every coordinate in which it has any width.
+    """Cut each cell into parts along every coordinate in which it has positive width.
 
     >>> children(np.array([[0.5]]), np.array([0.5]), 4)[0].ravel().tolist()
     [0.125, 0.375, 0.625, 0.875]
@@ -240,7 +246,8 @@ def near_best(
 ) -> np.ndarray:
     """(..., types, actions) bool: the actions within the slack of the best at a point.
 
-    Where a reward can be larger by `up` and others smaller by `down`, those that can be.
+    With `up` and `down`, the actions that can be, if a reward is larger by up to `up` and the
+    others are smaller by up to `down`.
 
     >>> near_best(np.array([[1.0, 0.9, 0.5]]), 0.2).tolist()
     [[True, True, False]]
@@ -257,7 +264,7 @@ def possible(
 ) -> np.ndarray:
     """(cells,) bool: False for cells whose band no mix of allowed actions can reach.
 
-    Exact for d = 1; for more dimensions some cells that are not feasible pass.
+    The test is exact for d = 1. In more dimensions some infeasible cells pass.
     """
     weights = stage.scale * stage.counts.astype(np.float64)
     edge = 1e-12 * (np.abs(stage.low) + np.abs(stage.high))
@@ -282,10 +289,11 @@ def feasible_cells(
     local: float | None = None,
     more: float = 0.0,
 ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """The cells that can be feasible: index, rewards at the centre, and allowed actions.
+    """Iterate over the cells that can be feasible: index, rewards at the centre, allowed actions.
 
-    Actions are allowed within the slack of the best at the centre and, with `local`, within that
-    many times what rewards can change by in the cell; those not played, `more` beyond it.
+    An action is allowed if it is within the slack of the best at the centre. With `local`, the
+    change of rewards in the cell, times `local`, is allowed too, and `more` beyond the cell for
+    actions that are not played.
     """
     for start in range(0, len(centres), stage.chunk()):
         part = centres[start : start + stage.chunk()]
@@ -303,8 +311,8 @@ def feasible_cells(
 def solve_cell(
     stage: Stage, weights: np.ndarray, allowed: np.ndarray, centre: np.ndarray, half: np.ndarray
 ) -> Vertex | None:
-    """The program of one cell: the best weights with the aggregate in the cell, or None."""
-    live = np.flatnonzero(stage.high > stage.low)  # what nobody can move is in its band already
+    """Maximise the weights with the aggregate in the cell; None if that is infeasible."""
+    live = np.flatnonzero(stage.high > stage.low)  # a coordinate that nobody moves is in its band
     live = live if len(live) else np.array([0])
     low, high = ((centre - half) / stage.scale)[live], ((centre + half) / stage.scale)[live]
     influence = stage.influence if len(live) == stage.dimensions else stage.influence[:, :, live]
@@ -317,13 +325,13 @@ def solve_cell(
 def lipschitz_envelope(
     values: np.ndarray, slope: float, spacing: float, *, upper: bool = True
 ) -> np.ndarray:
-    """`min_{x'} v(x') + slope |x - x'|_inf` at every point of a grid, exactly.
+    """Return `min_{x'} v(x') + slope |x - x'|_inf` at every point of a grid, exactly.
 
-    `values` are upper bounds of a function with that slope, on a regular grid with one axis for
-    each coordinate; what comes back is the tightest bound they imply together. With
-    `upper=False`, lower bounds: `max_{x'} v(x') - slope |x - x'|_inf`.
+    `values` are upper bounds on a function with Lipschitz constant `slope`, on a regular grid with
+    one axis for each coordinate. The result is the tightest bound that they imply together. With
+    `upper=False`, they are lower bounds: `max_{x'} v(x') - slope |x - x'|_inf`.
 
-    A minimum over boxes of radius 1, 2, 4, ... reaches every distance, so the cost is that of the
+    Minima over boxes of radius 1, 2, 4, ... reach every distance, so the cost is the size of the
     grid times the logarithm of its side, not its square.
 
     **Example**

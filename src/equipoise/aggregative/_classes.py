@@ -1,11 +1,11 @@
-"""Assignment of actions over a whole Markov game: agents of a type in ranks, ranks in classes.
+"""Assignment of actions over a whole Markov game: agents of a type by rank, ranks in classes.
 
-In every step and state, the agents of a type are put to actions by rank: the first so many play
-the first action, the next the second, and so on. Agents between the same thresholds everywhere
-play alike, and are one class. Since the vertex of a program splits d types at most, there are at
-most `types + d S H` classes, whatever the number of agents.
+In every step and state, the agents of a type are assigned to actions by rank: the first ones play
+the first action, the next ones the second, and so on. Agents between the same thresholds in all
+steps and states play alike and form one class. Since the vertex of a program splits at most d
+types, there are at most `types + d S H` classes, whatever the number of agents.
 
-Identical agents are found first, and grouped: the planner then works with types.
+Identical agents are grouped first, and the planner then works with types.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,34 +19,34 @@ from equipoise.games import AggregativePolicy
 
 @dataclass(frozen=True)
 class Groups:
-    """Which rows of a game are alike."""
+    """Groups of identical rows of a game."""
 
-    #: (groups,) a row of each group.
+    #: (groups,) one row of each group.
     first: np.ndarray
     #: (rows,) the group of each row.
     group: np.ndarray
-    #: (groups,) how many agents are in each.
+    #: (groups,) number of agents in each group.
     counts: np.ndarray
 
     @property
     def trivial(self) -> bool:
-        """Whether every row is alone."""
+        """Whether every group is a single row."""
         return len(self.first) == len(self.group)
 
 
 def alone(counts: np.ndarray) -> Groups:
-    """Every row is its own group."""
+    """Make every row its own group."""
     rows = np.arange(len(counts))
     return Groups(rows, rows, counts)
 
 
 def places_of(game: Any) -> list[tuple[int, ...]]:
-    """Steps and states of a Markov game; of a normal form, the empty place alone."""
+    """Steps and states of a Markov game; for a normal form, a single empty tuple."""
     return list(np.ndindex(game.horizon, game.states)) if hasattr(game, "horizon") else [()]
 
 
 def group_agents(game: Any, worth: np.ndarray | None = None) -> Groups:
-    """Agents given one by one who are alike everywhere; declared types stay as they are."""
+    """Group agents given one by one that are identical everywhere; declared types are kept."""
     if game.types < 2 or (game.counts != 1).any():
         return alone(game.counts)
 
@@ -64,11 +64,11 @@ def group_agents(game: Any, worth: np.ndarray | None = None) -> Groups:
 
 
 def group_rows(counts: np.ndarray, facts: Iterable[Callable[[], np.ndarray]]) -> Groups:
-    """Group the rows that agree in all `facts`, arrays of one row each, asked for one by one.
+    """Group the rows that agree in all `facts`, arrays with one row each, evaluated one by one.
 
-    Facts are influences, and rewards at some aggregates: agents that agree in them could still
-    differ elsewhere. The plan would be poorer for it; the certificate, which never groups, would
-    say so. Asking ends as soon as all rows differ.
+    Facts are influences, and rewards at some aggregates. Agents that agree in them could still
+    differ elsewhere. The plan would then be worse, and the certificate, which never groups agents,
+    would show it. Evaluation ends as soon as all rows differ.
 
     >>> groups = group_rows(np.ones(3, int), [lambda: np.array([[1.0], [2.0], [1.0]])])
     >>> groups.group.tolist(), groups.counts.tolist()
@@ -78,7 +78,7 @@ def group_rows(counts: np.ndarray, facts: Iterable[Callable[[], np.ndarray]]) ->
     rng = np.random.default_rng(99)
     marks = np.zeros(rows, np.uint64)
     for fact in facts:
-        values = fact().reshape(rows, -1) + 0.0  # plus zero: -0.0 and 0.0 are alike
+        values = fact().reshape(rows, -1) + 0.0  # adding zero makes -0.0 and 0.0 equal
         bits = np.ascontiguousarray(values).view(np.uint64)
         for column in range(bits.shape[1]):
             marks = (marks ^ (bits[:, column] >> np.uint64(29))) * np.uint64(0x9E3779B97F4A7C15)
@@ -96,13 +96,13 @@ def group_rows(counts: np.ndarray, facts: Iterable[Callable[[], np.ndarray]]) ->
 
 
 class Roster:
-    """Collects what each group plays in each step and state."""
+    """The actions of each group in each step and state."""
 
     def __init__(self, groups: Groups, horizon: int, states: int, actions: int):
         self.groups = groups
         size = np.int8 if actions < 128 else np.int16
         self.choice = np.zeros((len(groups.first), horizon, states), size)
-        #: group -> [(step, state, numbers by action)] where not all its agents play alike.
+        #: group -> [(step, state, numbers by action)] where its agents play different actions.
         self.splits: dict[int, list[tuple[int, int, np.ndarray]]] = {}
 
     def assign(self, h: int, s: int, plays: np.ndarray) -> None:
@@ -114,7 +114,7 @@ class Roster:
             self.splits.setdefault(int(group), []).append((h, s, plays[group]))
 
     def policy(self) -> AggregativePolicy:
-        """The classes; or, where agents were given one by one, the agents."""
+        """Return the policy by classes or, if agents were given one by one, by agents."""
         pure = np.ones(len(self.choice), bool)
         pure[list(self.splits)] = False
         parts = [(np.flatnonzero(pure), self.groups.counts[pure], self.choice[pure])]
@@ -132,7 +132,7 @@ class Roster:
         return AggregativePolicy(np.arange(len(rows)), np.ones(len(rows), np.int64), played)
 
     def _ranks(self, group: int) -> tuple[np.ndarray, np.ndarray]:
-        """Ranks at which the classes of one group end, and what each class plays."""
+        """Ranks at which the classes of one group end, and the actions of each class."""
         count = int(self.groups.counts[group])
         cuts = [np.cumsum(plays) for _, _, plays in self.splits[group]]
         ends = np.unique(np.concatenate([*cuts, [count]]))
@@ -145,7 +145,7 @@ class Roster:
 
 
 def policy_of(groups: Groups, plays: np.ndarray) -> AggregativePolicy:
-    """The policy of numbers of agents: (groups, actions), or that by step and state."""
+    """Policy with these numbers of agents, (groups, actions), possibly by step and state."""
     every = plays[None, None] if plays.ndim == 2 else plays
     horizon, states, _, actions = every.shape
     roster = Roster(groups, horizon, states, actions)
@@ -155,5 +155,5 @@ def policy_of(groups: Groups, plays: np.ndarray) -> AggregativePolicy:
 
 
 def one_stage(policy: AggregativePolicy) -> AggregativePolicy:
-    """The policy of a game in normal form, from that of one step and state."""
+    """Convert the policy of a single step and state to that of a game in normal form."""
     return AggregativePolicy(policy.rows, policy.counts, policy.actions[:, 0, 0].astype(np.int64))

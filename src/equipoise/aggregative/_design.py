@@ -1,8 +1,8 @@
 """Incentives: the toll, price or subsidy whose equilibrium is the best for an objective.
 
-A few parameters in a box are searched: a grid, then grids around the best points found, each point
-with a game of its own that is solved and certified. Outcomes jump where agents switch from one
-equilibrium to another, so nothing is assumed of them but that they are worth comparing.
+The search covers a box of a few parameters: a grid first, then finer grids around the best points.
+At each point the game of those parameters is solved and certified. Outcomes jump where agents
+switch from one equilibrium to another, so the search does not assume that they are smooth.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,15 +19,15 @@ from equipoise.core.results import Outcome, Solution, Status
 from equipoise.games import AggregativeGame
 from equipoise.runs import Record, Table
 
-#: Parameters at once, and points along each in the first grid.
+#: Largest number of parameters, and points along each in the first grid by that number.
 MOST, _ACROSS = 3, {1: 17, 2: 7, 3: 5}
-#: How often the grid around the best point is made finer, and by what factor.
+#: Default number of times that the grid around the best point is refined, and the factor.
 _ROUNDS, _FINER = 5, 0.35
 
 
 @dataclass(frozen=True)
 class Design:
-    """The best parameters found, the equilibrium they lead to, and all that was tried.
+    """The best parameters found, the equilibrium they lead to, and every point tried.
 
     **Example**
 
@@ -38,19 +38,19 @@ class Design:
     (['motorway'], True, True)
     """
 
-    #: By name, the best found.
+    #: The best parameters found, by name.
     parameters: dict[str, float]
-    #: The objective there.
+    #: Value of the objective at the best parameters.
     outcome: float
-    #: The certified equilibrium there.
+    #: The certified equilibrium at the best parameters.
     solution: Solution
-    #: Solved when the equilibrium there meets its tolerance.
+    #: "solved" if that equilibrium meets its tolerance.
     status: Status
-    #: All parameters tried, with the outcome, the largest gain, and whether it met the tolerance.
+    #: Every point tried: parameters, outcome, largest gain, and whether it met the tolerance.
     tried: tuple[tuple[dict[str, float], float, float, bool], ...]
 
     def record(self) -> Record:
-        """What `equipoise.report.page_of` draws: the outcome against each parameter.
+        """Record for `equipoise.report.page_of`, which plots the outcome against each parameter.
 
         **Example**
 
@@ -79,17 +79,17 @@ def design(
     rounds: int = _ROUNDS,
     **options: Any,
 ) -> Design:
-    """Choose a toll, price or subsidy so that the equilibrium after it is best for an objective.
+    """Choose a toll, price or subsidy whose equilibrium is the best for an objective.
 
-    - `game`: a crowd. Then `parameters` are charges (negative: subsidies) for actions, by their
-      label or number, each with its box (low, high), in units of reward. Or a function from the
-      parameters, by keyword, to a game.
-    - `objective`: "welfare" is the mean reward, what agents are charged not counted; "egalitarian"
-      the reward of the agent who has least, charges counted; or a function of the `Solution`.
-    - `rounds`: how often the grid around the best point is made finer. `options` are those of
-      `solve`; with `objective` left to its default any equilibrium of each game is taken.
+    - `game`: an `AggregativeGame`, or a function from the parameters, by keyword, to a game. For a
+      game, `parameters` are charges (negative: subsidies) on actions, by label or number, each with
+      its box (low, high), in units of reward.
+    - `objective`: "welfare" is the mean reward without the charges; "egalitarian" is the reward of
+      the worst-off agent, charges included; or a function of the `Solution`. Default: "welfare".
+    - `rounds`: how often the grid around the best point is refined. `options` are passed to
+      `solve`; by default any equilibrium of each game is taken.
 
-    Only equilibria that meet their tolerance count. At most three parameters.
+    Only equilibria that meet their tolerance count. There are at most three parameters.
 
     **Example**
 
@@ -131,7 +131,7 @@ def design(
         centre, width = np.array(best), width * (2.0 / across if step == 0 else _FINER)
     worth, solution = tried[best]
     ok = solution.status.ok
-    message = f"{len(tried)} games were solved; at the best, {solution.status.message}"
+    message = f"{len(tried)} games were solved; at the best point, {solution.status.message}"
     status = Status(Outcome.SOLVED if ok else Outcome.INEXACT, message, np.asarray(ok))
     told = tuple(
         (
@@ -147,7 +147,7 @@ def design(
 
 def _boxes(parameters: Mapping[Any, Any]) -> tuple[list[str], np.ndarray, np.ndarray]:
     if not 1 <= len(parameters) <= MOST:
-        raise InputError("parameters", f"one to {MOST} of them", len(parameters))
+        raise InputError("parameters", f"one to {MOST} parameters", len(parameters))
     for name, box in parameters.items():
         if np.shape(box) != (2,) or not np.isfinite(box).all() or not box[0] < box[1]:
             raise InputError(f"parameters[{name!r}]", "(low, high) with low < high", box)
@@ -158,7 +158,7 @@ def _boxes(parameters: Mapping[Any, Any]) -> tuple[list[str], np.ndarray, np.nda
 def _maker(
     game: Any, parameters: Mapping[Any, Any]
 ) -> tuple[Callable[[dict[str, float]], Any], Callable[[dict[str, float]], np.ndarray | None]]:
-    """What makes the game of some parameters, and the charges of its actions."""
+    """Functions that return the game of given parameters, and the charges on its actions."""
     if callable(game) and not isinstance(game, AggregativeGame):
         return lambda values: game(**values), lambda values: None
     if not isinstance(game, AggregativeGame):

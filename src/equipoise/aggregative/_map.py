@@ -1,4 +1,4 @@
-"""A map of equilibria: where on the grid of aggregates they lie, and what they are worth."""
+"""A map of equilibria: where they lie on the grid of aggregates, and their welfare."""
 
 from dataclasses import dataclass, replace
 from itertools import permutations
@@ -10,8 +10,9 @@ from scipy.spatial import KDTree
 
 from equipoise.aggregative._cells import Stage, children, feasible_cells, stage_of, tile
 from equipoise.aggregative._classes import group_agents, policy_of
+from equipoise.aggregative._planner import mean_worth
 from equipoise.aggregative._replies import Replies
-from equipoise.aggregative._solve import mean_worth, solve_aggregative
+from equipoise.aggregative._solve import solve_aggregative
 from equipoise.aggregative._stages import CELLS_UP_TO
 from equipoise.aggregative._subroutine import Options, Plan, as_worth, descend, reward_range
 from equipoise.certificates import certify
@@ -20,19 +21,19 @@ from equipoise.core.errors import InputError
 from equipoise.core.results import Solution
 from equipoise.games import AggregativeGame, AggregativeMarkovGame, AggregativePolicy
 
-#: Cells along each coordinate unless told, by the number of coordinates.
+#: Default number of cells along each coordinate, by the number of coordinates.
 _CELLS = {1: 96, 2: 24, 3: 10}
 
-#: Rewards in the first cells of a map beside a solution, at most.
+#: Largest number of rewards in the first cells for which `study` adds a map.
 _REWARDS = 20_000_000
 
-#: Cells at once, at most: regions are cut no finer.
+#: Largest number of cells held at once: regions are cut no finer.
 _MOST = 20_000
 
 
 @dataclass(frozen=True)
 class Equilibrium:
-    """One equilibrium of the map.
+    """One equilibrium of the map that `equilibria` returns.
 
     **Example**
 
@@ -42,22 +43,22 @@ class Equilibrium:
     (0.0, [[0, 900]], True)
     """
 
-    #: (d,) its aggregate.
+    #: (d,) the aggregate.
     aggregate: np.ndarray
-    #: What anybody could gain, certified; in a Markov game, in that step alone.
+    #: Largest gain of any agent, certified; in a Markov game, within that step alone.
     gain: float
-    #: Mean welfare, in a Markov game that of the step.
+    #: Mean welfare; in a Markov game, that of the step.
     welfare: float
-    #: What every agent plays.
+    #: The action of every agent.
     policy: AggregativePolicy
-    #: Edges of the region of feasible cells it was found in: (2, d).
+    #: (2, d) lower and upper edges of the region of feasible cells that contains it.
     region: np.ndarray
     #: Step and state of a Markov game; None in normal form.
     stage: tuple[int, int] | None = None
-    #: Whether best replies lead back to it after a small push; None where its gain is too large to
-    #: call it an equilibrium.
+    #: Whether best-reply dynamics lead back to it after a small push; None if its gain is too large
+    #: for an equilibrium.
     stable: bool | None = None
-    #: A warning, or nothing.
+    #: A warning, or an empty string.
     note: str = ""
 
 
@@ -67,16 +68,16 @@ def equilibria(
     spacing: float | None = None,
     welfare: Any = None,
 ) -> tuple[Equilibrium, ...]:
-    """The distinct equilibria that lie on the grid of aggregates, the best for society first.
+    """Return the distinct equilibria on the grid of aggregates, the best for society first.
 
-    Every equilibrium lies in a feasible cell (lemma A). Cells are cut while they are few; those
-    that touch form a region. In each region one equilibrium is sought, rounded to a pure profile,
-    certified, and pushed a little to see whether best replies lead back (`stable`). Equilibria
-    nearer to each other than a few cells share a region, and a `note` warns where regions overlap.
-    In a Markov game the stages of every step and state are mapped, in their order.
+    Every equilibrium lies in a feasible cell (Lemma A). Cells are cut while there are few of them;
+    cells that touch form a region. In each region the search finds one equilibrium, rounds it to a
+    pure profile, certifies it, and pushes it a little to see whether best-reply dynamics lead back
+    (`stable`). Equilibria within a few cells of each other share a region, and a `note` warns where
+    regions overlap. In a Markov game the stages of every step and state are mapped, in order.
 
-    `welfare` is (agents or types, actions), the agents' rewards unless given; for a Markov game
-    also (horizon, states, agents or types, actions).
+    `welfare` is an array (agents or types, actions), in a Markov game also (horizon, states, agents
+    or types, actions). Default: the agents' rewards.
 
     **Example**
 
@@ -105,7 +106,7 @@ def _map(
     stage = stage_of(game, (), groups, worth)
     live = int((stage.high > stage.low).sum())
     if live > CELLS_UP_TO:
-        expected = f"an aggregate of at most {CELLS_UP_TO} coordinates to map"
+        expected = f"an aggregate with at most {CELLS_UP_TO} coordinates"
         raise InputError("game", expected, live)
     if spacing is None:
         width = float((stage.high - stage.low).max())
@@ -116,7 +117,7 @@ def _map(
     found: list[Equilibrium] = []
     for centres, half in regions(stage, spacing):
         plan = descend(stage, Options(), (centres, half))
-        if plan is None:  # cells of a region may each be feasible for its slack alone
+        if plan is None:  # each cell of a region may be feasible only because of its slack
             continue
         plan = settled(stage, plan, replies)
         policy = policy_of(groups, plan.plays)
@@ -130,22 +131,22 @@ def _map(
 
 
 def settled(stage: Stage, plan: Plan, replies: Replies) -> Plan:
-    """The plan after single moves that lower the largest gain: it stays where it is."""
+    """Lower the largest gain by single moves, which hardly move the aggregate."""
     profile = replies.settle(replies.profile(plan.plays))
     return replace(plan, plays=profile.plays, aggregate=stage.aggregate(profile.plays))
 
 
 def is_stable(stage: Stage, plays: np.ndarray, replies: Replies) -> bool:
-    """Whether best replies lead back to the aggregate after a small push in each direction.
+    """Whether best-reply dynamics lead back to the aggregate after a small push in each direction.
 
-    A push moves a hundredth of the agents of each row, and one at least, from one action to
-    another. Best replies lead back when the aggregate ends nearer than half the push.
+    A push moves a hundredth of the agents of each row, and at least one, from one action to
+    another. The dynamics lead back if the aggregate ends within half the push of where it was.
     """
     x = stage.aggregate(plays)
     actions = plays.shape[1]
     for a, b in permutations(range(actions), 2):
         number = np.minimum(plays[:, a], np.maximum(plays[:, a] // 100, 1))
-        if replies.plain:  # every hundredth agent, and three at least
+        if replies.plain:  # every hundredth agent, and at least three
             rows = np.flatnonzero(number)
             number = np.zeros_like(number)
             number[rows[:: max(1, min(100, len(rows) // 3))]] = 1
@@ -162,7 +163,7 @@ def is_stable(stage: Stage, plays: np.ndarray, replies: Replies) -> bool:
 
 
 def _overlap(found: list[Equilibrium], k: int) -> str:
-    """A warning where the region of an equilibrium overlaps those of others."""
+    """Return a warning if the region of an equilibrium overlaps other regions."""
     low, high = found[k].region
     others = [
         str(j)
@@ -176,9 +177,9 @@ def _overlap(found: list[Equilibrium], k: int) -> str:
 
 
 def regions(stage: Stage, spacing: float) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Cells that can be feasible, in groups that touch: centres and half sides of each.
+    """Group the cells that can be feasible by contact: centres and half sides of each group.
 
-    Cells are cut into parts while they are few, so that loose constants do not join regions.
+    Cells are cut into parts while there are few, so that loose constants do not join regions.
     """
     centres, half = tile(stage.low, stage.high, spacing)
     finest = max(stage.delta, 1e-4 * float((stage.high - stage.low).max()))
@@ -201,7 +202,7 @@ def regions(stage: Stage, spacing: float) -> list[tuple[np.ndarray, np.ndarray]]
 
 @dataclass(frozen=True)
 class Compared:
-    """A policy beside others: what anybody could gain, and what the mean agent earns.
+    """A policy in a comparison: its largest gain and the value to the mean agent.
 
     **Example**
 
@@ -212,18 +213,18 @@ class Compared:
     """
 
     name: str
-    #: (d,) its aggregate; None in a Markov game, where each step and state has its own.
+    #: (d,) the aggregate; None in a Markov game, where each step and state has its own.
     aggregate: np.ndarray | None
     gain: float
-    #: To the mean agent, over starting states in a Markov game.
+    #: Value to the mean agent; in a Markov game, the mean over starting states.
     value: float
-    #: "stable", "unstable" or nothing, and warnings.
+    #: "stable", "unstable" or an empty string, followed by warnings.
     note: str = ""
 
 
 @dataclass(frozen=True)
 class Study:
-    """A solution, the map of all equilibria found, and how the solution compares with others.
+    """A solution, the map of all equilibria found, and how the solution compares with them.
 
     **Example**
 
@@ -234,16 +235,16 @@ class Study:
     """
 
     solution: Solution
-    #: All equilibria of the map of a game in normal form that is small enough; otherwise empty.
+    #: All equilibria of the map; empty for Markov games and for games too large to map.
     equilibria: tuple[Equilibrium, ...]
     comparison: tuple[Compared, ...]
 
 
 def study(game: AggregativeGame | AggregativeMarkovGame, **options: Any) -> Study:
-    """Solve a game once, and compare the solution with other equilibria, found once.
+    """Solve a game and compare the solution with its other equilibria.
 
-    A game in normal form is compared with every equilibrium of its map, and a Markov game with its
-    solutions of the largest and of the smallest welfare. `options` are those of `solve`.
+    In normal form the comparison covers every equilibrium of the map. In a Markov game it covers
+    the solutions with the largest and the smallest welfare. `options` are passed to `solve`.
 
     **Example**
 
@@ -273,7 +274,7 @@ def _note(one: Equilibrium) -> str:
 
 
 def _can_be_mapped(game: AggregativeGame) -> bool:
-    """Whether there are few enough coordinates and rewards for a map beside a solution."""
+    """Whether there are few enough coordinates and rewards to add a map to a solution."""
     low, high = game.box
     live = int((high > low).sum())
     cells = _CELLS.get(live, 4) ** max(live, 1)

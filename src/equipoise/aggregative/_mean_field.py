@@ -1,8 +1,9 @@
-"""Mean-field views: mixed policies of types, the limit of infinitely many agents, and back.
+"""Mean-field limits: mixed policies of types with infinitely many agents, and the way back.
 
-In the limit a single agent moves nothing, and an equilibrium is a mix of actions for each type
-at whose aggregate all actions played are best. A policy from there, from whatever library, can
-be brought to the game of n agents: by rank, as evenly as whole agents allow, and certified.
+In the limit a single agent does not move the aggregate. An equilibrium is then a mix of actions for
+each type such that, at the aggregate of the mix, every action played is a best response. Such a
+policy, from any library, can be converted to the game with n agents: agents are assigned to actions
+by rank, as evenly as whole agents allow, and the result is certified.
 """
 
 from dataclasses import dataclass, replace
@@ -19,7 +20,7 @@ from equipoise.games import AggregativeGame, AggregativeMarkovGame, AggregativeP
 
 @dataclass(frozen=True)
 class MeanField:
-    """An equilibrium of infinitely many agents: a mixed policy of each type.
+    """An equilibrium with infinitely many agents: a mixed policy for each type.
 
     **Example**
 
@@ -29,22 +30,22 @@ class MeanField:
     ((8, 3, 3, 3), (8, 3, 1))
     """
 
-    #: (types, actions), or (horizon, states, types, actions): probabilities.
+    #: Probabilities, (types, actions) or (horizon, states, types, actions).
     policy: np.ndarray
-    #: (d,), or (horizon, states, d).
+    #: The aggregate, (d,) or (horizon, states, d).
     aggregate: np.ndarray
-    #: The most that an agent who moves nothing could gain, in one step.
+    #: Largest gain in one step of an agent who does not move the aggregate.
     gain: float
 
 
 def mean_field(
     game: AggregativeGame | AggregativeMarkovGame, *, precision: float = 1e-6
 ) -> MeanField:
-    """An equilibrium of the limit in which there are ever more agents of each type.
+    """Return an equilibrium of the limit in which the number of agents of each type grows.
 
-    Cells are halved down to `precision` times the width of the reachable aggregates, and the mix
-    of the cell's program is taken as it is. By lemma B the steps of a Markov game are
-    equilibria one by one.
+    Cells are halved until their side is `precision` times the width of the reachable aggregates,
+    and the mix of the cell's program is returned without rounding. By Lemma B the steps of a Markov
+    game can be solved one by one.
 
     **Example**
 
@@ -64,9 +65,9 @@ def mean_field(
 
 
 def _limit(stage: Stage, precision: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Shares of actions, their aggregate, and the largest gain of who moves nothing."""
+    """Shares of actions, their aggregate, and the largest gain of an agent who moves nothing."""
     width = float((stage.high - stage.low).max())
-    # An agent that could move the aggregate by no more than a cell is what the limit needs.
+    # With this influence of one agent, `seek` halves cells down to the precision.
     small = replace(stage, delta=4.0 * precision * width)
     shares = seek(small, Options(spacing=0.05 * width or 1.0)).shares
     x = stage.scale * np.einsum("t,ta,tad->d", stage.counts, shares, stage.influence)
@@ -77,13 +78,13 @@ def _limit(stage: Stage, precision: float) -> tuple[np.ndarray, np.ndarray, np.n
 def from_mean_field(
     game: AggregativeGame | AggregativeMarkovGame, policy: Any
 ) -> AggregativePolicy:
-    """The pure policy of n agents that plays a mixed one as evenly as whole agents allow.
+    """Convert a mixed policy to the pure policy of n agents that is nearest to it.
 
-    `policy` is an array of probabilities as mean-field libraries give it: (actions,) or
+    `policy` is an array of probabilities as mean-field libraries return it: (actions,) or
     (types, actions) for a normal form, (horizon, states, actions) or (horizon, states, types,
-    actions) for a Markov game; without types, all play the same mix. Of each type, agents are
-    put to actions by rank: numbers are off by less than one for each action. `certify` then says
-    what it is worth in the game of n agents, exactly.
+    actions) for a Markov game. Without types, all agents play the same mix. Within each type agents
+    are assigned to actions by rank, so that the number of agents on each action is off by less than
+    one. `certify` then computes the exact gains in the game of n agents.
 
     **Example**
 
@@ -112,9 +113,9 @@ def _as_mixed(game: AggregativeGame | AggregativeMarkovGame, policy: Any) -> np.
 
 
 def _round_alike(mixed: np.ndarray) -> np.ndarray:
-    """Agents given one by one: spread each mix over the agents that have the same one.
+    """Spread each mix over the agents who share it, for agents given one by one.
 
-    A single agent cannot mix; a run of agents with one mix can, as a type would.
+    A single agent cannot mix. A group of agents with the same mix can, as a type would.
     """
     flat = mixed.reshape(-1, *mixed.shape[-2:])
     out = np.zeros_like(flat)
@@ -130,7 +131,7 @@ def _round_alike(mixed: np.ndarray) -> np.ndarray:
 
 
 def whole_numbers(shares: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """(..., types, actions): whole numbers of agents, largest remainders first.
+    """(..., types, actions): numbers of agents, rounded by the largest remainders.
 
     >>> whole_numbers(np.array([[0.4, 0.6]]), np.array([11])).tolist()
     [[4, 7]]
@@ -145,10 +146,10 @@ def whole_numbers(shares: np.ndarray, counts: np.ndarray) -> np.ndarray:
 def sampled_gain(
     game: AggregativeGame, policy: Any, *, draws: int = 200, key: int = 0
 ) -> tuple[float, float]:
-    """The largest gain when every agent draws its action alone, by simulation.
+    """Estimate the largest gain when every agent draws its action independently.
 
-    The aggregate is then random, and the gain of a deviation is a mean over it: an estimate,
-    with its standard error, not a certificate.
+    Returns the estimate and its standard error. The aggregate is then random, and the gain of a
+    deviation is a mean over `draws` simulations: an estimate, not a certificate.
 
     **Example**
 
@@ -166,7 +167,7 @@ def sampled_gain(
     for k in range(draws):
         plays = rng.multinomial(game.counts, mixed)
         x = game.scale * np.einsum("ta,tad->d", plays, game.influence)
-        # Any one agent of each type: without what it drew, the others are as the mix says.
+        # Take one agent of each type: apart from its own draw, the others follow the mix.
         drawn = (rng.random((game.types, 1)) * game.counts[:, None] >= plays.cumsum(1)).sum(1)
         own = x + game.scale * (game.influence - game.influence[rows, drawn][:, None])
         rewards = game.own_rewards(own)

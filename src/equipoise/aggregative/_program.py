@@ -1,14 +1,15 @@
 """The linear program of one cell for an aggregate of two or more dimensions.
 
-The program couples the types in d rows only, so its dual has d variables, the prices of the
+The program couples the types in only d rows, so its dual has d variables, the prices of the
 coordinates: `g(y) = sum_t c_t max_a (w_ta - y . f_ta) + max_{z in band} y . z`, convex and
-piecewise linear. Cutting planes find its minimum: by centres of gravity of a polygon for d = 2,
-by Kelley's method for d >= 3. All but a few types then have one best action by a margin; a small
-program of the nearly tied types gives a vertex of the whole, and its prices prove it: the dual
-value there is an upper bound that the vertex must meet. Where it does not, more types are left
-free, in the end all of them.
+piecewise linear. Cutting planes find its minimum: by centres of gravity of a polygon for d = 2, and
+by Kelley's method for d >= 3. All but a few types then have one best action by a margin. A small
+program of the nearly tied types gives a vertex of the whole, and its prices prove optimality: the
+dual value at these prices is an upper bound that the vertex must attain. If it does not, more types
+are left free, in the end all of them.
 
-`solve_general` is the same program by HiGHS: the path for many dimensions, and an oracle for tests.
+`solve_general` solves the same program with HiGHS. It is used in many dimensions, and as an oracle
+in tests.
 """
 
 from dataclasses import dataclass
@@ -20,9 +21,9 @@ from scipy.optimize import linprog
 
 from equipoise.aggregative._knapsack import Vertex
 
-#: Types left free in the small program, for each dimension.
+#: Number of types left free in the small program, for each dimension.
 FREE = 40
-#: Relative gap between a vertex and its upper bound below which it is optimal.
+#: Relative gap between a vertex and its upper bound below which the vertex counts as optimal.
 GAP = 1e-9
 
 
@@ -55,7 +56,7 @@ class Program:
 
 
 def solve_general(program: Program) -> tuple[Vertex, np.ndarray] | None:
-    """Solve by HiGHS; the vertex and the prices of the coordinates, or None if infeasible.
+    """Solve with HiGHS; return the vertex and the prices of the coordinates, or None if infeasible.
 
     >>> one = np.ones((1, 2))
     >>> program = Program(
@@ -92,13 +93,13 @@ def solve_general(program: Program) -> tuple[Vertex, np.ndarray] | None:
     share /= share.sum(1, keepdims=True)
     d = program.dimensions
     marginals = result.ineqlin.marginals
-    # Raising an upper edge helps, raising a lower one hurts; prices are in weight per influence.
+    # Raising an upper edge helps and raising a lower one hurts; prices are weight per influence.
     prices = worth * (marginals[d:] - marginals[:d]) / scale
     return vertex_of(program, share), prices
 
 
 def vertex_of(program: Program, share: np.ndarray) -> Vertex:
-    """A vertex from the shares of actions."""
+    """Make a vertex from the shares of actions."""
     choice = share.argmax(1)
     mixed = np.flatnonzero(share[np.arange(len(share)), choice] < 1 - 1e-9)
     count = program.counts.astype(np.float64)
@@ -118,7 +119,7 @@ class Dual:
         self.counts = program.counts.astype(np.float64)
         allowed = np.ascontiguousarray(program.allowed.T)
         self.weights = np.where(allowed, program.weights.T, -np.inf)
-        # (d, actions, types): long axes last, where NumPy is quick
+        # (d, actions, types): long axes last, where NumPy is fast
         self.influence = np.ascontiguousarray(
             np.moveaxis(program.influence, 0, 2).transpose(1, 0, 2)
         )
@@ -131,7 +132,7 @@ class Dual:
         return scores
 
     def at(self, prices: np.ndarray) -> tuple[float, np.ndarray]:
-        """Value and a slope."""
+        """Value and a subgradient."""
         scores = self.scores(prices)
         best, choice = scores[0], np.zeros(scores.shape[1], np.int64)
         for a in range(1, len(scores)):
@@ -145,14 +146,14 @@ class Dual:
 
 
 def solve_dual(program: Program) -> Vertex | None:
-    """Solve the program; None when it is infeasible."""
+    """Solve the program; None if it is infeasible."""
     types = len(program.counts)
     if types <= (2 * FREE if program.dimensions == 2 else 250) * program.dimensions:
         solved = solve_general(program)
         return None if solved is None else solved[0]
     dual = Dual(program)
     lowest = np.where(dual.weights > -np.inf, dual.weights, np.inf).min(0)
-    # No mixed actions are worth less than this: a dual value below it proves infeasibility.
+    # All mixed actions have at least this weight: a smaller dual value proves infeasibility.
     floor = float(dual.counts @ lowest)
     spread = dual.weights.max() - lowest.min()
     ranges = np.ptp(dual.influence, axis=1)
@@ -178,11 +179,12 @@ def solve_dual(program: Program) -> Vertex | None:
 
 
 def _by_centres(dual: Dual, size: np.ndarray, floor: float) -> tuple[np.ndarray, float]:
-    """Prices of nearly the least dual value in a box, or of any value below `floor`.
+    """Prices that nearly minimise the dual in a box, or with any value below `floor`.
 
-    Centres of gravity: each slope cuts the polygon that holds the minimum through its centre.
+    Centre-of-gravity method: each subgradient cuts the polygon that contains the minimum through
+    its centre.
     """
-    # Near enough for all but some ten types to have one best action by a margin.
+    # Accurate enough for all but about ten types to have one best action by a margin.
     near = max(1.0 / len(dual.counts), 1e-7)
     (a, b), (reach_a, reach_b) = size.tolist(), (near * size).tolist()
     polygon = [(-a, -b), (a, -b), (a, b), (-a, b)]
@@ -194,7 +196,7 @@ def _by_centres(dual: Dual, size: np.ndarray, floor: float) -> tuple[np.ndarray,
             best, prices = value, centre
         if best < floor or not slope.any():
             break
-        # Where the minimum is lies below this line: a cut through the centre or deeper.
+        # The minimum lies below this line: a cut through the centre or deeper.
         polygon = _clip(polygon, slope.tolist(), float(slope @ centre) + best - value)
         if len(polygon) < 3:
             break
@@ -204,7 +206,7 @@ def _by_centres(dual: Dual, size: np.ndarray, floor: float) -> tuple[np.ndarray,
     return prices, best
 
 
-# A polygon has few corners: plain floats are several times as quick as arrays.
+# A polygon has few corners: plain floats are several times faster than arrays.
 _Polygon = list[tuple[float, float]]
 
 
@@ -236,7 +238,7 @@ def _clip(polygon: _Polygon, normal: list[float], level: float) -> _Polygon:
 
 
 def _by_planes(dual: Dual, size: np.ndarray, floor: float) -> tuple[np.ndarray, float]:
-    """Kelley's method: minimise the largest of the planes seen so far, add the next."""
+    """Kelley's method: minimise the maximum of the planes so far, then add the next plane."""
     d = len(size)
     best, prices = np.inf, np.zeros(d)
     point, planes, levels = np.zeros(d), [], []
@@ -263,7 +265,7 @@ def _by_planes(dual: Dual, size: np.ndarray, floor: float) -> tuple[np.ndarray, 
 
 
 def _polish(dual: Dual, prices: np.ndarray, attempts: int) -> Vertex | None:
-    """A vertex from prices: fix the types that are clear, solve for the rest, check by duality."""
+    """Vertex from prices: fix the types with a clear choice, solve the rest, check by duality."""
     program, types = dual.program, len(dual.counts)
     free = FREE * program.dimensions
     for _ in range(attempts):

@@ -1,17 +1,18 @@
-"""Best replies of whole agents, in any number of dimensions: a rounded plan made exact.
+"""Best-reply dynamics of whole agents, in any number of dimensions, that make a rounded plan exact.
 
-Three steps follow each other, each only as long as it helps:
+There are three steps, each taken only while it helps:
 
 - `approach` replaces rewards by their tangents at the current aggregate, lets agents move in that
-  model until nobody wants to, and keeps as many of the moves as lower the mean regret. It takes a
+  model until nobody wants to, and keeps as many of the moves as lower the mean regret. It brings a
   million agents near an equilibrium in a few evaluations of the rewards.
-- `reply` moves agents who gain the most, at their own aggregates, one at a time or as many together
-  as would still gain one after the other. In a game with a potential this ends at a pure
-  equilibrium.
-- `settle` tries single moves near indifference, those away from a best reply included, and keeps
-  one that lowers the largest gain. It also reaches equilibria that best replies run away from.
+- `reply` moves the agents with the largest gains, each at its own aggregate: one at a time, or as
+  many together as would still gain one after the other. In a game with a potential this ends at a
+  pure equilibrium.
+- `settle` tries single moves near indifference, including moves away from a best response, and
+  keeps a move that lowers the largest gain. It also reaches equilibria that best-reply dynamics
+  move away from.
 
-Each returns the profile of the smallest largest gain that it has seen, so that none makes a plan
+Each step returns the profile with the smallest maximum gain that it has seen, so none makes a plan
 worse.
 """
 
@@ -25,23 +26,23 @@ import numpy as np
 from equipoise.aggregative._cells import Stage
 from equipoise.aggregative._structure import has_potential, row_max
 
-#: What counts as a gain, as a part of the largest absolute reward: less may be rounding.
+#: Smallest gain that counts, relative to the largest absolute reward: less may be rounding.
 ROUNDING = 1e-13
-#: Tangents are taken over this part of the reachable aggregates, or two agents' influence.
+#: Tangents are taken over this fraction of the reachable aggregates, or two agents' influence.
 _STEP = 1e-5
-#: Entries of the table of slopes, at most: larger games go without the model.
+#: Largest number of entries in the table of slopes: larger games do not use the model.
 _MOST_SLOPES = 60_000_000
-#: Agents of a sample that is moved before all are, in games of many more.
+#: Agents in a sample that is moved before all are, in games with many more agents.
 _SAMPLE = 4_000
-#: Rewards that `settle` may look at, in all.
+#: Largest number of rewards that `settle` evaluates in total.
 _SETTLING = 30_000_000
 
 
 @dataclass(frozen=True)
 class Deviations:
-    """What each class of agents, those of one row who play alike, gains by each action."""
+    """Gains from each action for each class, the agents of one row who play the same action."""
 
-    #: (classes,) rows of the stage, what they play, and how many they are.
+    #: (classes,) rows of the stage, the actions played, and the numbers of agents.
     rows: np.ndarray
     left: np.ndarray
     counts: np.ndarray
@@ -50,13 +51,13 @@ class Deviations:
 
     @property
     def largest(self) -> float:
-        """The largest gain of anybody."""
+        """The largest gain of any agent."""
         return max(float(self.gains.max()), 0.0)
 
 
 @dataclass
 class Profile:
-    """Whole numbers of agents by row and action, and the largest gain there."""
+    """Whole numbers of agents by row and action, and the largest gain of the profile."""
 
     plays: np.ndarray
     gain: float
@@ -75,38 +76,38 @@ class Replies:
         self.stage, self.until, self._potential = stage, until, potential
         self._progress, self._told = progress, time.perf_counter()
         self.plain = bool((stage.counts == 1).all())
-        #: How many tables of rewards were looked at, and may be.
+        #: Number of tables of rewards evaluated so far, and its limit.
         self.evaluations, self.most = 0, np.inf
         size = np.abs(stage.rewards(((stage.low + stage.high) / 2)[None])).max()
         self.least = ROUNDING * max(float(size), 1e-300)
 
     @property
     def potential(self) -> bool:
-        """Whether the game has a potential, declared or recognised, so that replies must end."""
+        """Whether the game has a potential, declared or detected, so that the dynamics must end."""
         if self._potential is None:
             self._potential = has_potential(self.stage)
         return self._potential
 
     @property
     def late(self) -> bool:
-        """Whether the time is up, or all that may be looked at was."""
+        """Whether the time or the number of evaluations is used up."""
         return self.evaluations >= self.most or time.perf_counter() >= self.until
 
     @property
     def work(self) -> int:
-        """Numbers looked at in one evaluation of all gains."""
+        """Number of rewards in one evaluation of all gains."""
         size = self.stage.influence.size
         return max(size if self.plain else size * self.stage.influence.shape[1], 1)
 
     def tell(self, **found: Any) -> None:
-        """Report how far a search has come, once a second."""
+        """Report the progress of a search, once a second."""
         now = time.perf_counter()
         if self._progress is not None and now - self._told >= 1.0:
             self._told = now
             self._progress(found)
 
     def allow(self, more: int | None) -> None:
-        """Allow so many more evaluations; None for as many as there is time for."""
+        """Allow this many more evaluations; None for as many as time permits."""
         self.most = np.inf if more is None else self.evaluations + more
 
     def rewards(self, x: np.ndarray) -> np.ndarray:
@@ -127,7 +128,7 @@ class Replies:
             influence = stage.influence
             points = x + stage.scale * (influence - np.swapaxes(influence, 0, 1)[:, :, None])
             idle = plays.T == 0
-            points[idle] = x  # nobody can reach it: rewards need not exist there
+            points[idle] = x  # unreachable aggregates: rewards need not exist there
             values = stage.own_rewards(points)[left, rows]
         stay = np.take_along_axis(values, left[:, None], 1)
         return Deviations(rows, left, plays[rows, left], values - stay)
@@ -137,25 +138,25 @@ class Replies:
         return Profile(plays, self.deviations(plays).largest)
 
     def start(self, x: np.ndarray) -> np.ndarray:
-        """(rows, actions): everybody plays the best action at an aggregate."""
+        """(rows, actions): every agent plays its best action at an aggregate."""
         plays = np.zeros(self.stage.influence.shape[:2], np.int64)
         best = self.rewards(x).argmax(1)
         plays[np.arange(len(plays)), best] = self.stage.counts
         return plays
 
     def middle(self) -> np.ndarray:
-        """(rows, actions): replies to the aggregate at which every action is played alike."""
+        """(rows, actions): best responses to the aggregate of the uniform policy."""
         stage = self.stage
         mean = stage.counts.astype(np.float64) @ stage.influence.mean(1)
         return self.start(stage.scale * mean)
 
     def improve(self, plays: np.ndarray, target: float = 0.0) -> Profile:
-        """All three steps; the best profile of all that were seen."""
+        """Take all three steps and return the best profile seen."""
         first = self.profile(plays)
         if first.gain <= target:
             return first
         near = first
-        if first.gain <= self._close:  # perhaps one that best replies would run away from
+        if first.gain <= self._close:  # perhaps one that best-reply dynamics would leave
             near = self.settle(first, target)
             if near.gain <= target:
                 return near
@@ -166,13 +167,13 @@ class Replies:
 
     @property
     def _close(self) -> float:
-        """Gains that rounding a few agents can make."""
+        """Largest gain that rounding a few agents can cause."""
         return 2.0 * (self.stage.dimensions + 2) * self.stage.lipschitz * self.stage.delta
 
-    # By tangents
+    # Steps with tangents
 
     def approach(self, plays: np.ndarray, rounds: int = 40) -> np.ndarray:
-        """Moves by tangents of the rewards, while they lower the mean regret."""
+        """Move agents by tangents of the rewards, while that lowers the mean regret."""
         stage = self.stage
         if stage.influence.size > _MOST_SLOPES:
             return plays
@@ -205,7 +206,7 @@ class Replies:
         return plays
 
     def _from_sample(self, plays: np.ndarray) -> np.ndarray:
-        """What everybody replies to the aggregate that a sample of the agents ends at."""
+        """Best responses of all agents to the aggregate at which a sample of them ends."""
         stage = self.stage
         rows = np.arange(0, len(plays), len(plays) // _SAMPLE)
         few = replace(
@@ -225,7 +226,7 @@ class Replies:
         return found if regrets[1] < regrets[0] else plays
 
     def partly(self, plays: np.ndarray, moved: np.ndarray, part: float) -> np.ndarray:
-        """The plays after a part of some moves: of the rows, or of the agents of each row."""
+        """Make a fraction of some moves: of the rows, or of the agents of each row."""
         if part == 1.0:
             return plays + moved
         if self.plain:
@@ -237,18 +238,18 @@ class Replies:
             trial[chosen] += moved[chosen]
             return trial
         less = np.where(moved < 0, np.ceil(part * moved), 0.0).astype(np.int64)
-        # What is left to give, action by action, until each row is as large as before.
+        # Distribute the remainder, action by action, until each row has its size again.
         more = np.where(moved > 0, moved, 0)
         before = np.cumsum(more, 1) - more
         return plays + less + np.clip(-less.sum(1, keepdims=True) - before, 0, more)
 
     def _mean_regret(self, table: np.ndarray, plays: np.ndarray) -> float:
-        """At the aggregate itself, nobody's own influence counted."""
+        """Mean regret at the aggregate itself, without the agents' own influence."""
         short = row_max(table)[:, None] - table
         return float((plays * short).sum() / self.stage.agents)
 
     def slopes(self, x: np.ndarray, table: np.ndarray) -> np.ndarray:
-        """(rows, actions, d): differences over a small step that stays in the reachable box."""
+        """(rows, actions, d): finite differences over a small step inside the reachable box."""
         stage = self.stage
         slopes = np.zeros(stage.influence.shape)
         for k, width in enumerate(stage.high - stage.low):
@@ -264,9 +265,9 @@ class Replies:
     def _model(
         self, plays: np.ndarray, x: np.ndarray, table: np.ndarray, slopes: np.ndarray
     ) -> np.ndarray:
-        """The plays that agents end at when rewards are `table + slopes (x' - x)`.
+        """The plays at which agents end when rewards are `table + slopes (x' - x)`.
 
-        Most agents are far from indifferent, and are looked at only when the others are done.
+        Most agents are far from indifferent, and are considered only after the others are done.
         """
         plays, now = plays.copy(), x.copy()
         flat = slopes.reshape(-1, len(x))
@@ -289,7 +290,7 @@ class Replies:
         return plays
 
     def _cycle(self, plays, now, x, table, slopes, influence) -> tuple[np.ndarray, np.ndarray]:
-        """Moves of some rows, one change of action after the other, while the mean regret falls."""
+        """Move some rows, one change of action after the other, while the mean regret falls."""
         flat, actions = slopes.reshape(-1, len(x)), plays.shape[1]
         kept, least, since = (plays, now), np.inf, 0
         first = None
@@ -316,9 +317,9 @@ class Replies:
         return kept
 
     def _move_pair(self, plays, a, b, rows, gains, tilt, shift) -> np.ndarray:
-        """Agents of some rows who gain by the same change of action move, best first.
+        """Move agents of some rows who gain by the same change of action, the best first.
 
-        Each still gains when its turn comes. Returns by how much that moves the aggregate.
+        Each still gains when its turn comes. Returns the resulting move of the aggregate.
         """
         kept = np.flatnonzero(gains > self.least)
         kept = kept[np.argsort(-gains[kept], kind="stable")]
@@ -326,7 +327,7 @@ class Replies:
         counts = plays[rows, a]
         whole = counts[:, None] * shift
         gains = gains + (tilt * (np.cumsum(whole, 0) - whole)).sum(1)
-        loss = -(tilt * shift).sum(1)  # of the next agent of the row, for each that moves
+        loss = -(tilt * shift).sum(1)  # of the row's next agent, for each agent that moves
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             wanted = np.where(loss > 0, np.ceil(gains / loss), np.inf)
         wanted = np.where(gains > self.least, np.minimum(wanted, counts), 0).astype(np.int64)
@@ -336,10 +337,10 @@ class Replies:
         plays[rows[:last], b] += wanted[:last]
         return wanted[:last] @ shift[:last]
 
-    # By exact gains
+    # Steps with exact gains
 
     def reply(self, plays: np.ndarray, target: float = 0.0) -> Profile:
-        """Best replies, the largest gain first, until nobody gains more than the target."""
+        """Best-reply dynamics, the largest gain first, until nobody gains more than the target."""
         best, since = Profile(plays, np.inf), 0
         while True:
             found = self.deviations(plays)
@@ -349,14 +350,14 @@ class Replies:
             if best.gain <= max(target, self.least) or self.late:
                 return best
             self.tell(gain=best.gain)
-            # Without a potential replies may go round in circles.
+            # Without a potential the dynamics may cycle.
             if since > 100 + 2 * min(len(found.rows), 500) and not self.potential:
                 return best
             plays = self._block(plays, found)
 
     def _block(self, plays: np.ndarray, found: Deviations) -> np.ndarray:
-        """The next plays: of those who gain by the same change as the one who gains the most, as
-        many as each still gain when their turn comes."""
+        """The next plays: among the agents who gain by the same change as the one with the largest
+        gain, move as many as still gain when their turn comes."""
         worst, b = np.unravel_index(int(found.gains.argmax()), found.gains.shape)
         a = found.left[worst]
         alike = np.flatnonzero((found.left == a) & (found.gains[:, b] > self.least))
@@ -371,7 +372,7 @@ class Replies:
             return after
 
         def gains(number: int) -> bool:
-            """Whether the last of so many still gains when the others have moved."""
+            """Whether the last of this many agents still gains after the others have moved."""
             row = rows[np.searchsorted(ends, number)]
             seen = self.deviations(moved(number - 1))
             where = (seen.rows == row) & (seen.left == a)
@@ -381,7 +382,7 @@ class Replies:
         if high <= 3:
             return moved(1)
         trial = high
-        while low < high and not self.late:  # `low` gain; more than `high` do not
+        while low < high and not self.late:  # `low` agents gain; more than `high` do not
             if gains(trial):
                 low = trial
             else:
@@ -390,7 +391,7 @@ class Replies:
         return moved(low)
 
     def settle(self, first: Profile, target: float = 0.0, rounds: int = 6) -> Profile:
-        """Single moves of agents near indifference that lower the largest gain."""
+        """Make single moves of agents near indifference that lower the largest gain."""
         actions = self.stage.influence.shape[1]
         tries = 3 * actions * (actions - 1)
         best = first

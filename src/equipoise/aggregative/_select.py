@@ -1,15 +1,15 @@
 """The best equilibrium of a stage for an aim, by branch and bound over cells of the aggregate.
 
-An equilibrium here is a whole profile whose largest gain, each deviation at its own aggregate, is
-at most the tolerance: nothing else is returned as one. Lemma A bounds what a cell can hold. Every
-action that is played in an equilibrium in the cell is near the best at its centre, so the program
-of the cell with those actions alone is worth at least as much as the equilibrium. The cell that
-promises the most is cut into parts; its program is rounded to whole agents, who then reply to each
-other, which gives candidates. Cells that promise less than the best candidate are never looked
-at. What the remaining cells promise at the end bounds every equilibrium that was not found.
+An equilibrium here is a profile of whole agents whose largest gain, each deviation at its own
+aggregate, is at most the tolerance; no other profile is returned as one. Lemma A bounds the aim in
+a cell. Every action played in an equilibrium in the cell is near the best at its centre, so the
+program of the cell with those actions alone has at least the equilibrium's value. The search cuts
+the cell with the largest bound into parts, rounds its program to whole agents, and runs best-reply
+dynamics from there, which gives candidates. Cells with a bound below the best candidate are never
+examined. The bounds of the remaining cells at the end bound every equilibrium that was not found.
 
-Tiny games are enumerated instead. With `free` set, all actions are allowed everywhere: the search
-is then for the social optimum.
+Tiny games are enumerated instead. With `free` set, all actions are allowed everywhere, and the
+search is for the social optimum.
 """
 
 import heapq
@@ -21,34 +21,36 @@ from math import comb
 import numpy as np
 
 from equipoise.aggregative._cells import Stage, children, feasible_cells, solve_cell, tile
+from equipoise.aggregative._optimum import bound_welfare
 from equipoise.aggregative._replies import Profile, Replies
+from equipoise.aggregative._structure import whole_agents
 from equipoise.aggregative._subroutine import round_vertex
 
-#: Games of no more profiles are enumerated.
+#: Games with at most this many profiles are enumerated.
 PROFILES = 300
-#: Rewards looked at to bound what cells can hold, at most.
+#: Largest number of rewards evaluated to bound cells.
 _WORK = 150_000_000
-#: For so many programs, agents reply once to each other from a candidate that is no equilibrium.
+#: One run of best-reply dynamics from a candidate that is no equilibrium per this many programs.
 _TRIES = 30
 
-#: An objective of the user's: (types, actions) numbers of agents, and the aggregate, to a number.
+#: A user's objective: from (types, actions) numbers of agents, and the aggregate, to a number.
 Objective = Callable[[np.ndarray, np.ndarray], float]
 
 
 @dataclass(frozen=True)
 class Aim:
-    """What equilibria are compared by, the larger the better."""
+    """The criterion by which equilibria are compared; larger is better."""
 
     #: "welfare", "egalitarian" or "custom".
     name: str = "welfare"
     #: 1 to find the best, -1 to find the worst.
     sign: float = 1.0
     function: Objective | None = None
-    #: Whether any profile will do, equilibrium or not.
+    #: Whether any profile is accepted, equilibrium or not.
     free: bool = False
 
     def worth(self, stage: Stage, plays: np.ndarray) -> float:
-        """What a profile is worth, at its own aggregate, in the sense of the search."""
+        """Value of a profile at its own aggregate, in the sense of the search."""
         x = stage.aggregate(plays)
         if self.function is not None:
             return self.sign * float(self.function(plays, x))
@@ -56,13 +58,13 @@ class Aim:
         if self.name == "egalitarian":
             return self.sign * float(np.where(plays > 0, rewards, np.inf).min())
         worth = rewards if stage.welfare is None else stage.welfare
-        mean = float((plays * worth).sum() / stage.agents)
+        mean = float((plays * stage.weighted(worth)).sum() / stage.agents)
         return self.sign * (mean + (0.0 if stage.ahead is None else float(stage.ahead(x[None])[0])))
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A part of the aggregates, and what no equilibrium in it is worth more than."""
+    """A cell of aggregates, and an upper bound on the aim at equilibria in it."""
 
     centre: np.ndarray
     half: np.ndarray
@@ -73,12 +75,12 @@ class Cell:
 
 @dataclass
 class Chosen:
-    """The best equilibrium found, and what is known of those that were not."""
+    """The best equilibrium found, and a bound on those that were not found."""
 
     plays: np.ndarray
     gain: float
     worth: float
-    #: No equilibrium is worth more, if the Lipschitz constants hold; infinite if nothing is proven.
+    #: Upper bound for all equilibria, if the Lipschitz constants hold; infinite if none is proven.
     bound: float
     method: str
     counted: dict[str, int] = field(default_factory=dict)
@@ -92,19 +94,25 @@ def choose(
     spacing: float | None,
     programs: int = 400,
     starts: tuple[np.ndarray, ...] = (),
+    prove: float = 0.0,
 ) -> Chosen:
-    """The best profile whose largest gain is at most the tolerance, or the one of least gain.
+    """Return the best profile that meets the tolerance, or else the one with the least gain.
 
-    `starts` are profiles to begin with. Without a spacing no cells are made.
+    `starts` are initial profiles. Without a spacing no cells are made. `prove` is the effort, from
+    0 to 1, to spend on the bound on a social optimum.
     """
     search = _Search(stage, aim, replies, tolerance, programs)
     if _profiles(stage) <= PROFILES and stage.influence.size <= 2_000:
         return search.enumerate()
+    search.tries += len(starts)
     for plays in starts:
         search.offer(plays, tries=True)
+    search.tries = min(search.tries, max(programs // _TRIES, 3))
     bound, feasible, cells, used = np.inf, 0, 0, 0
     if spacing is not None:
         bound, feasible, cells, used = search.branch(spacing, programs)
+        if aim.free and prove and aim.name == "welfare":
+            bound, cells = search.bound_optimum(spacing, bound, cells, tolerance, prove)
     best = search.replies.profile(search.best.plays)
     counted = {"cells": cells, "feasible": feasible, "programs": used}
     counted |= {"candidates": search.offered}
@@ -112,7 +120,7 @@ def choose(
 
 
 class _Search:
-    """The incumbent, and how it is bettered."""
+    """Branch and bound with an incumbent."""
 
     def __init__(self, stage: Stage, aim: Aim, replies: Replies, tolerance: float, programs: int):
         self.stage, self.aim, self.replies = stage, aim, replies
@@ -126,13 +134,13 @@ class _Search:
             if stage.welfare is not None
             else stage.rewards(np.stack([stage.low, (stage.low + stage.high) / 2, stage.high]))
         )
-        #: Differences of worth that do not matter.
+        #: Differences in value that do not matter.
         self.gap = max(1e-5 * float(np.ptp(worths)), 1e-12)
         if stage.welfare is None and np.isfinite(tolerance):
             self.gap = max(self.gap, 0.25 * tolerance)
 
     def offer(self, plays: np.ndarray, *, tries: bool = False) -> None:
-        """Take a profile if it is better; with `tries`, let agents reply until it is one."""
+        """Keep a profile if it is better; with `tries`, let agents move to an equilibrium first."""
         key = plays.tobytes()
         if key in self.seen:
             return
@@ -159,10 +167,10 @@ class _Search:
         self.best, self.worth, self.method = found, worth, method
 
     def _climb(self, plays: np.ndarray) -> np.ndarray:
-        """Agents move as if they were charged what they do to the others, while the aim gains.
+        """Move agents as if each were charged for its effect on the others, while the aim improves.
 
-        Those charges make a social optimum an equilibrium (Pigou). A part of the agents who would
-        move does, as large as helps the most (Frank and Wolfe), and in the end single ones.
+        These charges make a social optimum an equilibrium (Pigou). The fraction of agents that
+        moves is the one that helps most (Frank and Wolfe); at the end single agents move.
         """
         stage, aim = self.stage, self.aim
         worth = aim.worth(stage, plays)
@@ -177,7 +185,7 @@ class _Search:
         return self._single_moves(plays, worth)
 
     def _charged(self, plays: np.ndarray) -> np.ndarray:
-        """What everybody would play at charges for what they do to the others' welfare."""
+        """The plays if all agents are charged for their effect on the others' welfare."""
         stage, x = self.stage, self.stage.aggregate(plays)
         table = stage.rewards(x[None])[0]
         charge = np.zeros(stage.dimensions)
@@ -191,7 +199,7 @@ class _Search:
         return wanted
 
     def _single_moves(self, plays: np.ndarray, worth: float) -> np.ndarray:
-        """The plays after single agents of small games moved, while the aim gains."""
+        """Move single agents of small games while the aim improves."""
         if plays.size > 64:
             return plays
         step = 4
@@ -210,7 +218,7 @@ class _Search:
         return plays
 
     def enumerate(self) -> Chosen:
-        """All profiles, so that nothing is missed."""
+        """Enumerate all profiles, so that nothing is missed."""
         number = 0
         for plays in all_plays(self.stage):
             number += 1
@@ -222,14 +230,15 @@ class _Search:
         )
 
     def branch(self, spacing: float, programs: int) -> tuple[float, int, int, int]:
-        """Cut the most promising cell until none is left that could hold anything better.
+        """Cut the cell with the largest bound until no cell can contain anything better.
 
-        What agents earn near an equilibrium is nearly the best they can, so that programs hardly
-        tighten what cells promise of rewards: there, only the smallest cells have theirs solved.
+        Near an equilibrium agents earn nearly the best they can, so programs hardly tighten the
+        bounds on rewards. With rewards as the aim, only the smallest cells have their program
+        solved.
         """
         stage, order = self.stage, count()
         width = float((stage.high - stage.low).max())
-        # An optimum is bounded by programs that mix; equilibria are no nearer than agents allow.
+        # Programs with mixing bound an optimum; whole agents limit how close equilibria can be.
         finest = max(0.0 if self.aim.free else 0.25 * stage.delta, 1e-10 * width, 1e-300)
         one = stage.influence.shape[0] * stage.influence.shape[1]
         most = _WORK // (one * (1 + 4 * stage.dimensions * stage.sampled))
@@ -242,7 +251,7 @@ class _Search:
             for cell in self._cells(*todo, limit):
                 feasible += 1
                 if self._beaten(cell.promise):
-                    left = max(left, cell.promise)  # perhaps better by what does not matter
+                    left = max(left, cell.promise)  # better by at most what does not matter
                 else:
                     heapq.heappush(heap, (-cell.promise, next(order), cell))
             todo = (np.zeros((0, stage.dimensions)), stage.high - stage.low)
@@ -269,12 +278,29 @@ class _Search:
         met = self.best.gain <= self.tolerance
         return max(promised, self.worth if met else -np.inf), feasible, cells, used
 
+    def bound_optimum(
+        self, spacing: float, bound: float, cells: int, tolerance: float, effort: float
+    ) -> tuple[float, int]:
+        """The bound on a social optimum, or a better one from many small cells."""
+        enough = max(self.gap, 0.5 * tolerance)
+        if bound <= self.worth + enough:
+            return bound, cells
+
+        def offer(shares: np.ndarray) -> float:
+            self.tries = max(self.tries, 1)
+            self.offer(whole_agents(shares, self.stage.counts))
+            return self.worth
+
+        stage, sign = self.stage, self.aim.sign
+        found, more = bound_welfare(stage, sign, spacing, self.replies, offer, enough, effort)
+        return max(min(bound, found), self.worth), cells + more
+
     def _beaten(self, promise: float) -> bool:
-        """Whether a cell cannot hold anything better than what was found."""
+        """Whether a cell cannot contain anything better than the incumbent."""
         return self.best.gain <= self.tolerance and promise <= self.worth + self.gap
 
     def _cells(self, centres: np.ndarray, half: np.ndarray, limit: float) -> Iterator[Cell]:
-        """The cells that can hold an equilibrium, each with its promise."""
+        """The cells that can contain an equilibrium, each with its bound."""
         stage = self.stage
         epsilon = 1e300 if self.aim.free else self.tolerance
         for index, rewards, allowed in feasible_cells(
@@ -287,13 +313,14 @@ class _Search:
             yield Cell(cell.centre, half, rewards, allowed, promise)
 
     def _weights(self, rewards: np.ndarray, cell: Cell) -> np.ndarray:
-        """(types, actions): no less than what each action is worth anywhere in the cell."""
+        """(types, actions): upper bound on the weight of each action anywhere in the cell."""
         if self.stage.welfare is not None and self.aim.name == "welfare":
             return self.aim.sign * self.stage.welfare
-        return self.aim.sign * rewards + self.stage.variation(cell.centre[None], cell.half)[0]
+        most = self.aim.sign * rewards + self.stage.variation(cell.centre[None], cell.half)[0]
+        return self.stage.weighted(most)
 
     def _promise(self, cell: Cell, mean: float) -> float:
-        """What nothing in a cell is worth more than, given the mean of its program."""
+        """Upper bound on the aim in a cell, given the mean of its program."""
         stage, aim = self.stage, self.aim
         if aim.function is not None:
             return np.inf
@@ -307,7 +334,7 @@ class _Search:
 
 
 def _profiles(stage: Stage) -> float:
-    """How many profiles there are, agents of a type being alike."""
+    """Number of profiles, with agents of a type interchangeable."""
     actions, total = stage.influence.shape[1], 1.0
     for number in stage.counts[:64].tolist():
         total *= comb(number + actions - 1, actions - 1)
@@ -328,7 +355,7 @@ def all_plays(stage: Stage) -> Iterator[np.ndarray]:
     actions = stage.influence.shape[1]
 
     def rows(number: int) -> list[list[int]]:
-        """Ways to put agents to actions: bars between stars."""
+        """Ways to assign agents to actions, by stars and bars."""
         places = combinations(range(number + actions - 1), actions - 1)
         ends = ((-1, *bars, number + actions - 1) for bars in places)
         return [(np.diff(edge) - 1).tolist() for edge in ends]

@@ -1,9 +1,9 @@
-"""How one stage is solved: which method answers, after what estimate, and within what time.
+"""Choice of the method that solves one stage, from estimates of its time.
 
-To find any equilibrium of an aggregate with one coordinate, cells are halved and the plan is
-polished by best replies. With more coordinates best replies come first, projections next, and cells
-last, if there is time for them; with more than `CELLS_UP_TO` coordinates there are no cells. To
-choose among equilibria, branch and bound begins where best replies from some aggregates end.
+To find any equilibrium with one coordinate, cells are halved and best-reply dynamics polish the
+plan. With more coordinates best-reply dynamics come first, projections next, and cells last, if
+there is time for them. With more than `CELLS_UP_TO` coordinates cells are never used. To choose
+among equilibria, branch and bound starts from the ends of best-reply dynamics from some aggregates.
 """
 
 import time
@@ -14,31 +14,34 @@ import numpy as np
 from equipoise.aggregative._cells import MOST_CELLS, Stage, tile
 from equipoise.aggregative._replies import Profile, Replies
 from equipoise.aggregative._select import Aim, choose
-from equipoise.aggregative._structure import project
+from equipoise.aggregative._structure import project, whole_agents
 from equipoise.aggregative._subroutine import Options, Plan, descend, seek, select
 
-#: Coordinates up to which cells are ever made.
+#: Largest number of coordinates with which cells are used.
 CELLS_UP_TO = 6
-#: Cells along each coordinate from which a choice among equilibria begins, by their number.
+#: First cells along each coordinate for a choice among equilibria, by number of coordinates.
 _ACROSS = {1: 20, 2: 10, 3: 6, 4: 4, 5: 3, 6: 3}
-#: Numbers looked at to polish a plan that meets the tolerance already.
+#: Number of rewards evaluated to polish a plan that meets the tolerance already.
 _POLISH = 100_000_000
-#: Random aggregates from which agents reply, where there are no cells.
+#: Number of random aggregates from which the dynamics start if there are no cells.
 _STARTS = 6
+#: Number of mixes of actions from which the dynamics start to compare several equilibria, and the
+#: number of rewards that one evaluation of the gains from all of them may take.
+_MIXES, _MIXED = 24, 100_000
 
 
 @dataclass(frozen=True)
 class Cells:
-    """The cells that a search would begin with, and about how long it would take."""
+    """The first cells of a search, and an estimate of its time."""
 
-    #: None where there are too many, or no time for them.
+    #: Side of the cells; None if there are too many, or no time for them.
     spacing: float | None
-    #: Seconds, measured on one cell; infinite where they are never made.
+    #: Seconds, extrapolated from one cell; infinite if cells are never used.
     estimate: float
 
 
 def plan_cells(stage: Stage, options: Options) -> Cells:
-    """Whether cells can be afforded until the time is up."""
+    """Decide whether there is time for cells."""
     widths = stage.high - stage.low
     live, width = int((widths > 0).sum()), float(widths.max())
     if live > CELLS_UP_TO:
@@ -52,20 +55,20 @@ def plan_cells(stage: Stage, options: Options) -> Cells:
         return Cells(None, np.inf)
     begun = time.perf_counter()
     stage.rewards(((stage.low + stage.high) / 2)[None])
-    # The rewards of a cell, and the sums of allowed influences in each direction.
+    # Rewards of a cell, and sums of allowed influences in each direction.
     one = (time.perf_counter() - begun) * (2.0 + 3.0**live)
     finest = max(0.25 * stage.delta, 1e-10 * width, 1e-300)
     levels = max(np.log2(max(spacing / finest, 1.0)), 1.0)
-    # Halving keeps the few cells around an equilibrium, all of whose parts are looked at.
+    # Halving keeps the few cells around an equilibrium and evaluates all of their parts.
     estimate = one * (number + levels * 4.0**live)
-    small = stage.influence.size < 5_000  # looked at many at a time
+    small = stage.influence.size < 5_000  # many cells are evaluated at a time
     estimate = estimate / 20 if small else estimate
     left = options.until - time.perf_counter()
     return Cells(spacing if estimate <= left or live <= 1 else None, float(estimate))
 
 
 def solve_stage(stage: Stage, options: Options) -> Plan:
-    """A near-equilibrium of one stage: any, or the best for the objective."""
+    """Find a near-equilibrium of one stage: any one, or the best for the objective."""
     if options.as_paper:
         return select(stage, options)
     if options.objective == "regret" and not options.free:
@@ -74,7 +77,7 @@ def solve_stage(stage: Stage, options: Options) -> Plan:
 
 
 def any_equilibrium(stage: Stage, options: Options) -> Plan:
-    """The profile of the smallest gain of the methods in turn, until the tolerance is met."""
+    """Try the methods in turn until the tolerance is met; return the profile of smallest gain."""
     replies = Replies(stage, options.until, options.potential, options.progress)
     cells = plan_cells(stage, options)
     if options.progress is not None and cells.estimate > 5.0:
@@ -100,7 +103,7 @@ def any_equilibrium(stage: Stage, options: Options) -> Plan:
 
 
 def polish(stage: Stage, options: Options, plan: Plan, replies: Replies) -> Plan:
-    """The plan after agents replied to each other: never a larger gain, so the bound holds."""
+    """Polish a plan by best-reply dynamics; the gain never increases, so the bound still holds."""
     first = replies.profile(plan.plays)
     found = refine(options, replies, plan.plays)
     if found.gain >= first.gain:
@@ -110,7 +113,7 @@ def polish(stage: Stage, options: Options, plan: Plan, replies: Replies) -> Plan
 
 
 def refine(options: Options, replies: Replies, plays: np.ndarray) -> Profile:
-    """Best replies until the tolerance is met, and some more towards an exact equilibrium."""
+    """Run best-reply dynamics until the tolerance is met, then on towards an exact equilibrium."""
     found = replies.improve(plays, options.tolerance)
     more = min(_POLISH // replies.work, options.polish)
     if found.gain <= replies.least or found.gain > options.tolerance or more < 50:
@@ -127,7 +130,7 @@ def _moved(stage: Stage, plan: Plan, found: Profile, method: str) -> Plan:
 
 
 def _plan_of(stage: Stage, found: Profile, method: str) -> Plan:
-    """A plan that no cell promised anything about."""
+    """A plan without a bound from cells."""
     counts = stage.counts[:, None]
     return Plan(
         plays=found.plays,
@@ -151,45 +154,51 @@ def _projected(stage: Stage, options: Options, replies: Replies) -> np.ndarray:
     return whole_agents(project(stage, options.until, precision, rounds=4000), stage.counts)
 
 
-def whole_agents(shares: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """(types, actions): whole numbers near the shares, what is rounded off carried to the next row.
+def _starts(
+    stage: Stage, options: Options, replies: Replies, cells: Cells
+) -> tuple[np.ndarray, ...]:
+    """Profiles from which best-reply dynamics start before a choice among equilibria.
 
-    >>> whole_agents(np.array([[0.5, 0.5], [0.5, 0.5]]), np.array([1, 1])).tolist()
-    [[1, 0], [0, 1]]
+    These are best responses to some aggregates. Where cells bound an objective less well than with
+    one coordinate, pure profiles with a single action and random mixes are added, each of which may
+    lead to another equilibrium.
     """
-    exact = shares * counts[:, None]
-    plays = np.floor(exact + 1e-9).astype(np.int64)
-    owed = np.zeros(shares.shape[1])
-    for row in np.flatnonzero(plays.sum(1) < counts):
-        owed += exact[row] - plays[row]
-        for _ in range(int(counts[row] - plays[row].sum())):
-            action = int(owed.argmax())
-            plays[row, action] += 1
-            owed[action] -= 1.0
-    return plays
+    rng = np.random.default_rng(3)
+    share = rng.random((2 if cells.spacing is not None else _STARTS, stage.dimensions))
+    points = [stage.low, stage.high, *(stage.low + share * (stage.high - stage.low))]
+    starts = [replies.start(x) for x in points]
+    rows, actions = stage.influence.shape[:2]
+    if stage.influence.size * len(starts) > 20_000_000:
+        return tuple(starts[-1:])
+    if options.free or ((stage.high > stage.low).sum() <= 1 and not callable(options.objective)):
+        return tuple(starts)
+    mixes = [np.tile(one, (rows, 1)) for one in np.eye(actions)[:_MIXES]]
+    for k in range(_MIXES * options.programs // Options.programs):
+        # The same mix in all rows or one for each row; near one action or between many.
+        mix = rng.dirichlet(np.full(actions, 0.5 + k % 3), 1 if k % 2 else rows)
+        mixes.append(np.broadcast_to(mix, (rows, actions)))
+    most = max(_MIXED // replies.work, 2)
+    return (*starts, *(whole_agents(mix, stage.counts) for mix in mixes[:most]))
 
 
 def best_equilibrium(stage: Stage, options: Options) -> Plan:
-    """The best equilibrium found for the objective, with a bound on all that were not found."""
+    """The best equilibrium found for the objective, with a bound on those that were not found."""
     cells = plan_cells(stage, options)
     name = options.objective if isinstance(options.objective, str) else "custom"
     function = options.objective if callable(options.objective) else None
     name = "welfare" if name == "regret" else name
     aim = Aim(name, 1.0 if options.maximise else -1.0, function, options.free)
     replies = Replies(stage, options.until, options.potential, options.progress)
-    rng = np.random.default_rng(3)
-    share = rng.random((2 if cells.spacing is not None else _STARTS, stage.dimensions))
-    points = [stage.low, stage.high, *(stage.low + share * (stage.high - stage.low))]
-    starts = [replies.start(x) for x in points]
-    if stage.influence.size * len(starts) > 20_000_000:
-        starts = starts[-1:]
-    # Programs of one coordinate take no time; those of an optimum are all that bounds it.
-    programs = options.programs // (2 if options.free else 8)
+    starts = _starts(stage, options, replies, cells)
+    # Programs with one coordinate are fast, and bound an optimum well enough.
+    programs, prove = options.programs // 8, options.prove * options.programs / Options.programs
     if (stage.high > stage.low).sum() <= 1:
-        programs = options.programs * (10 if options.free else 1)
-    found = choose(stage, aim, replies, options.tolerance, cells.spacing, programs, tuple(starts))
+        programs, prove = options.programs * (10 if options.free else 1), 0.0
+    found = choose(
+        *(stage, aim, replies, options.tolerance, cells.spacing, programs, starts, prove)
+    )
     if found.gain > options.tolerance and not options.free:
-        # Among those that are none, the one of the least gain is the most honest answer.
+        # If no profile meets the tolerance, return the one with the least gain.
         plan = any_equilibrium(stage, replace(options, objective="regret", spacing=None))
         if plan.gain <= options.tolerance or plan.gain < found.gain:
             worth = aim.sign * aim.worth(stage, plan.plays)

@@ -1,6 +1,6 @@
-"""What can be told of a game without cells: whether it has a potential, and monotone games solved.
+"""Analysis without cells: a test for a potential, and a solver for monotone games.
 
-Both work in any dimension, and look at rewards at some aggregates only.
+Both work in any dimension, and evaluate rewards at some aggregates only.
 """
 
 import time
@@ -11,11 +11,11 @@ from equipoise.aggregative._cells import Stage
 
 
 def has_potential(stage: Stage, cycles: int = 12) -> bool:
-    """Whether the game looks like one with a potential, exact or weighted, from sampled cycles.
+    """Whether sampled cycles are consistent with an exact or weighted potential.
 
     Two agents change actions in turn, and change back (Monderer and Shapley 1996, theorem 2.8).
-    What the one gains along the cycle, the other loses, in a fixed proportion. A test of samples:
-    it can refute a potential, not prove one.
+    With a potential, one agent's gain along the cycle is the other's loss, in a fixed proportion.
+    The test samples cycles: it can refute a potential, not prove one.
     """
     rng = np.random.default_rng(11)
     types, actions = stage.influence.shape[:2]
@@ -54,10 +54,10 @@ def has_potential(stage: Stage, cycles: int = 12) -> bool:
 def project(stage: Stage, until: float, precision: float, rounds: int = 20_000) -> np.ndarray:
     """(types, actions): shares of actions near an equilibrium of a monotone game.
 
-    Korpelevich's extragradient on the product of simplices, with steps that shrink until rewards
-    change by less than the shares (Khobotov 1987). It needs no cells, and in a monotone game,
-    where more agents on an action never make it better on balance, it converges in any dimension.
-    Ends when the mean regret is at most `precision`.
+    This is Korpelevich's extragradient method on the product of simplices, with steps that shrink
+    until rewards change by less than the shares (Khobotov 1987). It needs no cells. In a monotone
+    game, where more agents on an action never make it better on balance, it converges in any
+    dimension. It ends when the mean regret is at most `precision`.
     """
     counts = stage.counts.astype(np.float64)[:, None]
     shares = np.full(stage.influence.shape[:2], 1.0 / stage.influence.shape[1])
@@ -90,8 +90,26 @@ def project(stage: Stage, until: float, precision: float, rounds: int = 20_000) 
     return best
 
 
+def whole_agents(shares: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """(types, actions): round the shares to whole agents; errors carry over to the next row.
+
+    >>> whole_agents(np.array([[0.5, 0.5], [0.5, 0.5]]), np.array([1, 1])).tolist()
+    [[1, 0], [0, 1]]
+    """
+    exact = shares * counts[:, None]
+    plays = np.floor(exact + 1e-9).astype(np.int64)
+    owed = np.zeros(shares.shape[1])
+    for row in np.flatnonzero(plays.sum(1) < counts):
+        owed += exact[row] - plays[row]
+        for _ in range(int(counts[row] - plays[row].sum())):
+            action = int(owed.argmax())
+            plays[row, action] += 1
+            owed[action] -= 1.0
+    return plays
+
+
 def project_rows(points: np.ndarray) -> np.ndarray:
-    """The nearest probabilities to each row.
+    """Project each row onto the probability simplex.
 
     >>> project_rows(np.array([[0.9, 0.5, -1.0]])).round(6).tolist()
     [[0.7, 0.3, 0.0]]
@@ -103,7 +121,7 @@ def project_rows(points: np.ndarray) -> np.ndarray:
 
 
 def row_max(values: np.ndarray) -> np.ndarray:
-    """The largest number of each row: quicker than `max(1)` for many short rows.
+    """Maximum of each row; faster than `max(1)` for many short rows.
 
     >>> row_max(np.array([[1.0, 3.0], [2.0, 0.0]])).tolist()
     [3.0, 2.0]

@@ -1,9 +1,9 @@
-"""The subroutine: a pure near-equilibrium of one stage, any or the best for society.
+"""The subroutine: a pure near-equilibrium of one stage, any one or the best for society.
 
 With cells of side `alpha`, a slack of `lipschitz * alpha` and the aggregate held in the cell,
-some cell is feasible in every game (lemma A). A vertex of its program leaves d agents between
-actions, and deciding them moves the aggregate by d delta / 2. Deviations from the Algorithms'
-printed subroutine, and why, are listed in docs/theory/aggregative.md.
+some cell is feasible in every game (Lemma A). A vertex of its program leaves d agents between
+actions, and deciding them moves the aggregate by d delta / 2. docs/theory/aggregative.md lists the
+deviations from the printed subroutine and their reasons.
 """
 
 from collections import Counter
@@ -28,9 +28,9 @@ from equipoise.aggregative.theory import printed_zeta
 from equipoise.core import checks
 from equipoise.core.errors import InputError
 
-#: How often a slack that leaves no cell feasible is doubled.
+#: Largest number of times that a slack without a feasible cell is doubled.
 _DOUBLINGS = 60
-#: Ways to decide the agents in between that are compared, at most.
+#: Largest number of ways to decide the agents in between that are compared.
 _WAYS = 4096
 
 OBJECTIVES = ("regret", "welfare", "loss", "egalitarian")
@@ -40,48 +40,50 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Options:
-    """How a stage is solved; `solve` documents them."""
+    """Options for solving a stage; `solve` documents them."""
 
     objective: str | Callable[..., float] = "regret"
     maximise: bool = True
-    #: Side of the first cells; None for what suits the number of coordinates.
+    #: Side of the first cells; None for a default that depends on the number of coordinates.
     spacing: float | None = 0.05
     epsilon: float = 0.0
-    #: None or "lemma" for the slack of lemma A, "printed" for the paper's, or a number.
+    #: None or "lemma" for the slack of Lemma A, "printed" for the paper's, or a number.
     slack: float | str | None = None
     rounding: str = "vertex"
     rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
-    #: The largest gain of what counts as an equilibrium.
+    #: Largest gain that an equilibrium may leave.
     tolerance: float = 0.0
-    #: When to stop, on the clock of `time.perf_counter`.
+    #: Time to stop, on the clock of `time.perf_counter`.
     until: float = np.inf
-    #: Whether the game has a potential; None to find out.
+    #: Whether the game has a potential; None to test for one.
     potential: bool | None = None
-    #: Whether any profile will do: the social optimum.
+    #: Whether any profile is accepted, as for the social optimum.
     free: bool = False
-    #: Whether the welfare that is sought is a loss, which prices do not compare.
+    #: Whether to compute a bound on the social optimum.
+    prove: bool = False
+    #: Whether the objective is a loss, which has no price of anarchy.
     loss: bool = False
-    #: Programs of cells that a choice among equilibria may take.
+    #: Largest number of programs of cells for a choice among equilibria.
     programs: int = 240
-    #: Evaluations of gains to make a plan that meets the tolerance more exact.
+    #: Number of evaluations of gains to refine a plan that meets the tolerance.
     polish: int = 3000
-    #: Told how far a search has come.
+    #: A callable that receives the progress of a search.
     progress: Callable[[dict[str, Any]], None] | None = None
 
     @property
     def side(self) -> float:
-        """Side of the cells, where there must be one."""
+        """Side of the cells; 1 if no spacing is given."""
         return 1.0 if self.spacing is None else self.spacing
 
     @property
     def as_paper(self) -> bool:
-        """Whether the paper's subroutine was asked for: one spacing, one slack."""
+        """Whether to use the paper's subroutine: one spacing, one slack."""
         return self.slack is not None or self.rounding == "sample"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A pure profile of a stage, and where it comes from."""
+    """A pure profile of a stage, and how it was found."""
 
     #: (types, actions) whole numbers of agents.
     plays: np.ndarray
@@ -89,30 +91,30 @@ class Plan:
     aggregate: np.ndarray
     #: (types, actions) shares of actions before rounding.
     shares: np.ndarray
-    #: Upper bound on any agent's gain in this stage (lemma A).
+    #: Upper bound on any agent's gain in this stage (Lemma A).
     bound: float
     spacing: float
     slack: float
-    #: How much the slack had to grow before a cell was feasible; 1 under lemma A.
+    #: Factor by which the slack had to grow before a cell was feasible; 1 under Lemma A.
     relaxed: float
-    #: Value of the objective per agent, what is ahead included, where welfare is sought.
+    #: Objective per agent, including the welfare still to come; NaN if any equilibrium is sought.
     objective: float = np.nan
     cells: int = 0
     feasible: int = 0
     programs: int = 0
-    #: The largest gain of anybody in this stage, exact; NaN where it was not looked at.
+    #: The exact largest gain of any agent in this stage; NaN if it was not computed.
     gain: float = np.nan
     #: The method that found the profile.
     method: str = "cells"
-    #: An upper bound on the objective at any equilibrium; not finite where nothing is proven.
+    #: Upper bound on the objective at any equilibrium; not finite if nothing is proven.
     promise: float = np.nan
-    #: Seconds that cells were estimated to take.
+    #: Estimated seconds for cells.
     estimate: float = np.nan
     evaluations: int = 0
 
 
 def relax(attempt: Callable[[float], _T | None]) -> _T:
-    """The first result of an attempt whose slack is doubled until some cell is feasible."""
+    """Double the slack of an attempt until some cell is feasible, and return its result."""
     for doublings in range(_DOUBLINGS):
         found = attempt(2.0**doublings)
         if found is not None:
@@ -121,7 +123,7 @@ def relax(attempt: Callable[[float], _T | None]) -> _T:
 
 
 def stage_slack(stage: Stage, options: Options, side: float, relaxed: float = 1.0) -> float:
-    """How far from its best an allowed action may be."""
+    """Largest distance of an allowed action from the best."""
     if options.slack == "printed":
         zeta = printed_zeta(stage.agents, stage.influence.shape[1], stage.delta)
         slack = stage.lipschitz * zeta
@@ -143,9 +145,9 @@ def make_plan(
     bound: float = np.inf,
     **counted: Any,
 ) -> Plan:
-    """Round a vertex of a cell with these half sides, and say what is guaranteed of it.
+    """Round a vertex of a cell with these half sides, and bound the gains of the result.
 
-    `bound` is what the constants of the cell guarantee, where they are better than the game's.
+    `bound` is the bound from the constants of the cell, if they are better than the game's.
     """
     counts, actions = stage.counts, stage.influence.shape[1]
     if options.rounding == "sample":
@@ -165,13 +167,13 @@ def make_plan(
 
 
 def reward_range(stage: Stage) -> float:
-    """Largest minus smallest reward of anybody at some aggregates that can be reached."""
+    """Largest minus smallest reward of any agent at some reachable aggregates."""
     if stage.dimensions == 1:
         points = stage.low + np.linspace(0.0, 1.0, 5)[:, None] * (stage.high - stage.low)
-    else:  # corners of the box need not be reachable: everybody plays one action, or all alike
+    else:  # corners of the box may be unreachable: use one action for all, and the mean of these
         sums = stage.scale * np.tensordot(stage.counts.astype(np.float64), stage.influence, 1)
         points = np.concatenate([sums[:16], sums.mean(0, keepdims=True)])
-    rewards = (stage.rewards(point[None]) for point in points)  # one at a time: agents are many
+    rewards = (stage.rewards(point[None]) for point in points)  # one at a time, to save memory
     lows, highs = zip(*((values.min(), values.max()) for values in rewards), strict=True)
     return float(max(highs) - min(lows))
 
@@ -180,26 +182,26 @@ def local_bound(
     stage: Stage, rewards: np.ndarray, allowed: np.ndarray, centre: np.ndarray, half: np.ndarray
 ) -> float:
     """Upper bound on any gain after rounding in a cell, by the Lipschitz constants there."""
-    off = 0.5 * stage.dimensions * stage.delta  # by what rounding moves the aggregate
+    off = 0.5 * stage.dimensions * stage.delta  # move of the aggregate by rounding
     if stage.slopes is None and not stage.sampled:
-        return np.inf  # one constant everywhere: lemma A says as much
+        return np.inf  # with one constant everywhere, Lemma A gives the same
     most = rewards + stage.variation(centre[None], half, off + stage.delta)[0]
     least = np.where(allowed, rewards - stage.variation(centre[None], half, off)[0], np.inf)
     return float((most.max(1) - least.min(1)).max())
 
 
 def regret_at(stage: Stage, plan: Plan) -> float:
-    """The largest regret of anybody at the aggregate itself; nobody's own weight counted."""
+    """Largest regret of any agent at the aggregate itself, without the agents' own influence."""
     rewards = stage.rewards(plan.aggregate[None])[0]
     short = rewards.max(1, keepdims=True) - rewards
     return float(np.where(plan.plays > 0, short, 0.0).max())
 
 
 def seek(stage: Stage, options: Options) -> Plan:
-    """Any equilibrium, as exact as the agents' number allows: halve cells, deepest first.
+    """Any equilibrium, as exact as the number of agents allows: halve cells, deepest first.
 
-    A cell that holds a fixed point of the exact best replies stays feasible at every size, so
-    halving feasible cells alone always ends in one smaller than an agent's influence.
+    A cell that contains a fixed point of the exact best responses stays feasible at every size, so
+    halving only feasible cells always ends in one smaller than an agent's influence.
     """
     cells, counted = tile(stage.low, stage.high, options.side), Counter[str]()
     return relax(lambda relaxed: descend(stage, options, cells, relaxed, counted))
@@ -212,7 +214,7 @@ def descend(
     relaxed: float = 1.0,
     counted: Counter[str] | None = None,
 ) -> Plan | None:
-    """Halve the given cells, centres and half sides, down to an agent's influence."""
+    """Halve the given cells (centres and half sides) down to an agent's influence."""
     counted = Counter() if counted is None else counted
     finest = max(0.25 * stage.delta, 1e-10 * float((stage.high - stage.low).max()), 1e-300)
     stack = [cells]
@@ -263,7 +265,7 @@ def select(stage: Stage, options: Options) -> Plan:
 
 
 def cell_weights(stage: Stage, options: Options, rewards: np.ndarray) -> np.ndarray:
-    """(types, actions): what the program of a cell maximises, given rewards at its centre."""
+    """(types, actions): the weights that the program of a cell maximises, given its rewards."""
     if options.objective == "regret":
         return rewards - rewards.max(1, keepdims=True)
     worth = rewards if stage.welfare is None else stage.welfare
@@ -271,7 +273,7 @@ def cell_weights(stage: Stage, options: Options, rewards: np.ndarray) -> np.ndar
 
 
 def worth_ahead(stage: Stage, options: Options, points: np.ndarray) -> np.ndarray:
-    """(points,): what is still to come, in the sense of the objective."""
+    """(points,): the welfare still to come, in the sense of the objective."""
     if stage.ahead is None or options.objective == "regret":
         return np.zeros(len(points))
     return (1.0 if options.maximise else -1.0) * stage.ahead(points)
@@ -285,7 +287,7 @@ def _scan(
     slack: float,
     relaxed: float,
 ) -> Plan | None:
-    """Programs of the cells that can be feasible, the most promising first, while worth it."""
+    """Solve programs of the cells that can be feasible, largest bound first, while worthwhile."""
     sign = 1.0 if options.maximise else -1.0
     ahead = worth_ahead(stage, options, centres)
     promise = np.full(len(centres), -np.inf)
@@ -296,7 +298,7 @@ def _scan(
     order = np.argsort(-promise, kind="stable")
     order = order[np.isfinite(promise[order])]
     counted = {"relaxed": relaxed, "cells": len(centres), "feasible": len(order)}
-    # Rewards are those of centres: what they promise may be off by as much as they can change.
+    # Rewards are taken at centres: a cell's bound may be off by as much as rewards can change.
     margin = 0.0 if stage.welfare is not None else stage.lipschitz * 2.0 * float(half.max())
     best, best_worth, found = None, -np.inf, -np.inf
     for programs, index in enumerate(order):
@@ -315,8 +317,8 @@ def _scan(
             best, best_worth = plan, worth
     if best is None or options.objective == "regret" or options.slack != "lemma":
         return best
-    # Programs take what is to come, and rewards, at the centres of cells: an equilibrium in the
-    # same cells that is as exact as can be may be worth more than the best of them.
+    # Programs take later welfare, and rewards, at the centres of cells. The most exact equilibrium
+    # in the same cells may therefore have a larger value than the best of them.
     exact = descend(stage, options, (centres[order], half))
     if exact is None or worth_of(stage, options, exact) <= best_worth:
         return best
@@ -324,7 +326,7 @@ def _scan(
 
 
 def worth_of(stage: Stage, options: Options, plan: Plan) -> float:
-    """What a plan is really worth, at its own aggregate: of plans, the best is taken."""
+    """Value of a plan at its own aggregate, by which plans are compared."""
     point = plan.aggregate[None]
     weights = cell_weights(stage, options, stage.rewards(point)[0])
     worth = float((plan.plays * weights).sum() / stage.agents)
@@ -332,11 +334,11 @@ def worth_of(stage: Stage, options: Options, plan: Plan) -> float:
 
 
 def round_vertex(vertex: Vertex, influence: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """(types, actions): whole numbers of agents, with the sum of influences nearly kept.
+    """(types, actions): round to whole agents, keeping the sum of influences nearly the same.
 
-    A vertex leaves at most d agents between actions. Of all ways to decide them, the one whose
-    sum is nearest in the sup norm is taken: it is off by at most d/2 times the largest influence
-    of one agent.
+    A vertex leaves at most d agents between actions. Among all ways to decide them, the rounding
+    takes the one whose sum is nearest in the sup norm. It is off by at most d/2 times the largest
+    influence of one agent.
 
     >>> vertex = Vertex(np.array([0]), np.array([0]), np.array([[2.6, 0.4]]), 0.0)
     >>> round_vertex(vertex, np.array([[[0.0], [1.0]]]), np.array([3])).tolist()
@@ -371,7 +373,7 @@ def round_vertex(vertex: Vertex, influence: np.ndarray, counts: np.ndarray) -> n
 def sample_vertex(
     vertex: Vertex, counts: np.ndarray, actions: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """(types, actions): every agent draws its action from its type's mix, as printed."""
+    """(types, actions): draw every agent's action from its type's mix, as printed."""
     share = vertex.mass(counts, actions) / counts[:, None]
     share = np.maximum(share, 0.0)
     return rng.multinomial(counts, share / share.sum(1, keepdims=True)).astype(np.int64)
@@ -387,7 +389,7 @@ def as_options(
     rounding: str,
     key: int,
 ) -> Options:
-    """Checked options; `width` is the widest side of the reachable aggregates."""
+    """Check the options; `width` is the widest side of the reachable aggregates."""
     checks.check_count("key", key, at_least=0)
     check_choice("sense", sense, "max", "min")
     check_choice("rounding", rounding, "vertex", "sample")
@@ -401,10 +403,10 @@ def as_options(
         raise InputError("sense", expected, repr(objective))
     as_paper = slack is not None or rounding == "sample"
     if epsilon > 0 and (objective not in ("welfare", "loss") or slack not in ("lemma", None)):
-        expected = "objective='welfare' or 'loss' with it and slack='lemma', which it adds to"
+        expected = "objective='welfare' or 'loss', and slack='lemma', with epsilon"
         raise InputError("epsilon", expected, f"{objective!r} and {slack!r}")
     if epsilon > 0 and slack is None:
-        raise InputError("epsilon", "slack='lemma' with it; `tolerance` says it otherwise", None)
+        raise InputError("epsilon", "slack='lemma' with epsilon, or use `tolerance` instead", None)
     if as_paper and objective not in ("regret", "welfare", "loss"):
         expected = "objective='regret', 'welfare' or 'loss' with a slack or rounding='sample'"
         raise InputError("objective", expected, repr(objective))
@@ -420,7 +422,7 @@ def as_options(
 
 
 def check_choice(name: str, value: Any, *known: str) -> None:
-    """Refuse a word that is none of those known."""
+    """Raise an error for a word that is not one of the known ones."""
     if value not in known:
         raise InputError(name, " or ".join(map(repr, known)), repr(value))
 
@@ -436,7 +438,7 @@ def as_worth(game: Any, objective: Any, welfare: Any, loss: Any) -> np.ndarray |
     given = {"welfare": welfare, "loss": loss}
     for name, value in given.items():
         if value is not None and objective != name:
-            raise InputError(name, f"objective={name!r} with it", repr(objective))
+            raise InputError(name, f"this option only with objective={name!r}", repr(objective))
     if objective == "loss" and loss is None:
         raise InputError("loss", f"an array of shape {shape}, {meaning}", None)
     value = None if callable(objective) else given.get(objective)

@@ -1,4 +1,4 @@
-"""The bounds of the theory as functions: those of the paper as printed, and those that hold.
+"""The bounds of the theory as functions: the paper's bounds as printed, and corrected ones.
 
 Notation: n `agents` with m `actions`, an aggregate of d `dimensions`, cells of side `spacing`
 (alpha), one agent's influence `delta`, Lipschitz constants of rewards and transitions, `horizon`
@@ -34,7 +34,7 @@ def printed_zeta(agents: float, actions: int, delta: float) -> float:
 
 
 def normal_form_gap(*, lipschitz: float, spacing: float, delta: float, dimensions: int) -> float:
-    """Lemma A: what nobody can gain more than, with a tolerance of `lipschitz * spacing`.
+    """Lemma A: upper bound on any agent's gain with a tolerance of `lipschitz * spacing`.
 
     **Example**
 
@@ -48,7 +48,7 @@ def normal_form_gap(*, lipschitz: float, spacing: float, delta: float, dimension
 def selection_gap(
     *, lipschitz: float, spacing: float, delta: float, dimensions: int, epsilon: float = 0.0
 ) -> float:
-    """Lemma A with the tolerance that lets in every pure `epsilon`-Nash profile.
+    """Lemma A with the tolerance that admits every pure `epsilon`-Nash profile.
 
     **Example**
 
@@ -68,7 +68,7 @@ def markov_gap(
     dimensions: int,
     horizon: int,
 ) -> float:
-    """Lemma B: H times the gap of a step, and what one agent can do to the transitions.
+    """Lemma B: H times the gap of a step, plus the effect of one agent on the transitions.
 
     **Example**
 
@@ -92,7 +92,7 @@ def printed_statewise_gap(
     horizon: int,
     sampling: float | None = None,
 ) -> float:
-    """Theorem 3.1 as printed; `sampling` is its E, sqrt(n) delta unless given.
+    """Theorem 3.1 as printed; `sampling` is its E. Default: sqrt(n) delta.
 
     **Example**
 
@@ -117,7 +117,7 @@ def printed_gap(
     horizon: int,
     sampling: float | None = None,
 ) -> float:
-    """Theorem 4.1 as printed; `sampling` is its E, sqrt(n) delta unless given.
+    """Theorem 4.1 as printed; `sampling` is its E. Default: sqrt(n) delta.
 
     **Example**
 
@@ -140,7 +140,7 @@ def _printed_step(
 def printed_welfare_loss(
     *, transition_lipschitz: float, spacing: float, horizon: int, largest: float, sampling: float
 ) -> float:
-    """Theorem 4.2's loss as printed; its own proof has twice the first term.
+    """Welfare loss of Theorem 4.2 as printed; the paper's proof has twice the first term.
 
     **Example**
 
@@ -163,12 +163,12 @@ def welfare_loss(
     agents: int,
     spread: float,
 ) -> float:
-    """How much welfare the plan may fall short of the best policy of stage equilibria.
+    """Upper bound on the welfare that the plan loses against the best policy of stage equilibria.
 
     `spread` is the difference between the largest and the smallest welfare of one action; the
-    welfare is a mean over agents. In each step d agents are decided anew, and transitions are
-    taken at centres of cells, at most half a side away from the aggregates compared, and d/2
-    influences more from the one realised.
+    welfare is a mean over agents. Rounding decides d agents in each step. Transitions are taken at
+    the centres of cells, which are at most half a side away from the aggregates compared, and d/2
+    influences further from the aggregate realised.
 
     **Example**
 
@@ -193,10 +193,10 @@ def learning_certificates(
     failure: float = 0.05,
     spread: float = 2.0,
 ) -> float:
-    """Theorem 2 of learning: what the certificates of all episodes together are at most.
+    """Theorem 2 of learning: upper bound on the sum of the certificates of all episodes.
 
-    `diameter` is kappa, the largest distance of aggregates that count for one cell, and `spread`
-    the length of the rewards' interval.
+    `diameter` is kappa, the largest distance between aggregates that are counted in one cell.
+    `spread` is the length of the interval of rewards.
 
     **Example**
 
@@ -229,9 +229,9 @@ def learning_regret(
     failure: float = 0.05,
     spread: float = 2.0,
 ) -> float:
-    """Theorem 3 of learning: what the gaps of all episodes, with unknown rewards, sum up to.
+    """Theorem 3 of learning: upper bound on the sum of the gaps of all episodes, unknown rewards.
 
-    `planning` is the bound of lemma B, `diameter` kappa as for `learning_certificates`.
+    `planning` is the bound of Lemma B; `diameter` is kappa, as in `learning_certificates`.
 
     **Example**
 

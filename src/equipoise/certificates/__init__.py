@@ -1,4 +1,4 @@
-"""Unilateral gains, independent of whoever made the policy.
+"""Certificates of unilateral gains, computed independently of how the policy was found.
 
 This package never imports a solver or a learner.
 """

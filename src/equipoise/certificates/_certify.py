@@ -1,4 +1,4 @@
-"""One function certifies a policy in any game of the library."""
+"""`certify`: one function for a policy in any game of the library."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, overload
@@ -44,7 +44,7 @@ from equipoise.games import (
     policy_from_plain,
 )
 
-#: What certifies each kind of game: a function of game, policy and concept.
+#: Certifier of each kind of game: a function of game, policy and concept.
 KINDS: dict[str, Callable[[Any, Any, str], Certificate]] = {
     "matrix": certify_matrix,
     "normal-form": certify_normal_form,
@@ -58,6 +58,9 @@ KINDS: dict[str, Callable[[Any, Any, str], Certificate]] = {
     "oracle": certify_oracle,
 }
 
+#: The functions of `equipoise.pure` to use instead of `certify` inside JAX transformations.
+_PURE = {"matrix": "gains", "normal-form": "normal_form_gains"}
+
 #: One array of probabilities per player.
 Strategies = Profile | tuple[Any, ...] | list[Any]
 #: One array for all agents.
@@ -66,11 +69,10 @@ Table = np.ndarray | jax.Array | list[Any]
 
 @overload
 def certify(
-    game: MatrixGame, policy: Strategies | JointPolicy | Mixture, *, concept: str = "auto"
-) -> TableCertificate: ...
-@overload
-def certify(
-    game: NormalFormGame, policy: Strategies | JointPolicy | Mixture, *, concept: str = "auto"
+    game: MatrixGame | NormalFormGame,
+    policy: Strategies | JointPolicy | Mixture,
+    *,
+    concept: str = "auto",
 ) -> TableCertificate: ...
 @overload
 def certify(
@@ -78,29 +80,28 @@ def certify(
 ) -> TableCertificate: ...
 @overload
 def certify(
-    game: AggregativeGame, policy: AggregativePolicy | Table, *, concept: str = "auto"
+    game: AggregativeGame | AggregativeMarkovGame,
+    policy: AggregativePolicy | Table,
+    *,
+    concept: str = "auto",
 ) -> AggregativeCertificate: ...
 @overload
 def certify(
-    game: AggregativeMarkovGame, policy: AggregativePolicy | Table, *, concept: str = "auto"
-) -> AggregativeCertificate: ...
-@overload
-def certify(
-    game: ContextualGame, policy: Mixture | Profile | Table, *, concept: str = "auto"
-) -> TableCertificate: ...
-@overload
-def certify(
-    game: DecoupledMarkovGame, policy: Mixture | Profile | Table, *, concept: str = "auto"
+    game: ContextualGame | DecoupledMarkovGame,
+    policy: Mixture | Profile | Table,
+    *,
+    concept: str = "auto",
 ) -> TableCertificate: ...
 @overload
 def certify(
     game: ContinuousGame, policy: ContinuousPolicy | Table, *, concept: str = "auto"
 ) -> TableCertificate: ...
-
-
 @overload
 def certify(
-    game: NetworkGame, policy: FlowPolicy | Mapping[str, Any] | Table, *, concept: str = "auto"
+    game: NetworkGame,
+    policy: FlowPolicy | Mapping[str, Any] | Table,
+    *,
+    concept: str = "auto",
 ) -> NetworkCertificate | AggregativeCertificate: ...
 @overload
 def certify(
@@ -109,38 +110,39 @@ def certify(
 
 
 def certify(game: Any, policy: Any, *, concept: str = "auto") -> Certificate:
-    """How much each player could still gain by deviating alone from `policy`.
+    """Return how much each player could still gain by deviating alone from `policy`.
 
-    Independent of whoever made the policy: best responses are computed, not learned. Each gain is
-    a bracket. `gains` is what a deviation that was found gains; `upper` is proven: no deviation
-    gains more, the rounding of float64 included.
+    The result does not depend on how the policy was found: best responses are computed, not
+    learned. Each gain is an interval. `gains` is attained by a deviation that was found; `upper` is
+    a proven bound: no deviation gains more, float64 rounding included.
 
     - `MatrixGame`, `NormalFormGame`, `MarkovGame`: the policy is a `Profile`, or one array of
       probabilities per player, with the game's batch axes (or with batch axes that broadcast
-      against them: a thousand policies on one game, or one policy on a thousand games). They
-      also take a `JointPolicy`, and the first two a `Mixture`, of policies (players, actions).
-      In Markov games strategies are (states, actions), and so is a stationary policy; with
-      (steps, states, actions) the last step is repeated for ever, unless the game ends.
+      against them: a thousand policies in one game, or one policy in a thousand games). All three
+      also accept a `JointPolicy`, and the first two a `Mixture` of policies (players, actions).
+      In Markov games a stationary policy is (states, actions) for each player; with
+      (steps, states, actions) the last step is repeated indefinitely, unless the game ends.
     - `AggregativeGame`, `AggregativeMarkovGame`: an `AggregativePolicy`, or an array of the actions
       of every agent, (agents,) or (agents, horizon, states).
-    - `ContextualGame`, `DecoupledMarkovGame`: a product policy, one array for all agents, or a
-      `Mixture` of them.
+    - `ContextualGame`, `DecoupledMarkovGame`: a product policy, which is one array for all agents,
+      or a `Mixture` of product policies.
     - `ContinuousGame`: a `ContinuousPolicy`, or an array of the actions of every agent, (agents,)
-      or (contexts, agents). Where rewards are a function of the user's, `upper` rests on its
+      or (contexts, agents). If the reward is a user-supplied function, `upper` relies on its
       stated slope or curvature, and is infinite without them.
     - `NetworkGame`: a `FlowPolicy`, an array of link flows, (links,) or (classes, links), or a
-      table of them with columns tail, head and flow. The `NetworkCertificate` has the relative
-      gap; `concept="optimum"` asks it of the least total cost, at marginal costs. Whole drivers
-      need the path flows of a `FlowPolicy`. Values are costs.
+      table of link flows with columns tail, head and flow. The `NetworkCertificate` contains the
+      relative gap. `concept="optimum"` measures the distance from the least total cost, at
+      marginal costs. Games of whole drivers need the path flows of a `FlowPolicy`. Values are
+      costs.
     - `OracleGame`: the use of resources by populations, (populations, resources).
 
-    `concept` says which deviations are meant: "nash" or "cce" those that ignore what is
-    recommended, the first of a product policy and the second of a mixture; "ce" those that depend
-    on it. "auto" is "cce" for a mixture, "ce" for a joint policy and "nash" otherwise. The gain of
-    correlated play over fixed deviations can be negative, and is then left so.
+    `concept` selects the deviations: "nash" (from a product policy) and "cce" (from a mixture)
+    consider deviations that ignore recommendations; "ce" considers deviations that depend on the
+    recommended action. "auto" is "cce" for a mixture, "ce" for a joint policy and "nash" otherwise.
+    The gain of a fixed deviation from correlated play can be negative and is reported as such.
 
-    Raises `ValueError` for a profile in which a player is missing, for arrays of the wrong
-    shape, and for probabilities that are negative or do not sum to one.
+    Raises `ValueError` for a profile with a missing player, for arrays of the wrong shape, and for
+    probabilities that are negative or do not sum to one.
 
     **Example**
 
@@ -151,14 +153,14 @@ def certify(game: Any, policy: Any, *, concept: str = "auto") -> Certificate:
     ([0.0, 1.0], True)
     """
     kind = kinds.kind_of(game)
-    checks.check_concrete("certify", "gains", game, policy)
+    checks.check_concrete("certify", _PURE, game, policy)
     return KINDS[kind](game, policy, concept)
 
 
 def solution_from_plain(plain: Mapping[str, Any]) -> Solution:
-    """The solution that `Solution.to_plain` described.
+    """Return the solution that `Solution.to_plain` described.
 
-    The policy is None where a record of version 0.1 did not keep it.
+    The policy is None for records of version 0.1, which did not store it.
 
     **Example**
 

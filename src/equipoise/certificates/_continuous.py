@@ -1,21 +1,21 @@
-"""Gains where actions are numbers: best replies on the whole interval, not on a grid.
+"""Gains with continuous actions: best responses on the whole interval, not on a grid.
 
-*Polynomial terms.* Agents choose independently, so that the expected reward of an agent is a
-polynomial of its own action, whose coefficients are moments of what the others do. Its maximum on
-[-1, 1] is at an end or at a zero of the derivative. With local states that own actions alone move,
-the others' moments in each step do not depend on an agent either, and a dynamic program over its
-own states, with such a maximum in each, gives its best reply. A bound on each maximum comes from
-dividing the interval; absolute coefficients bound rounding.
+*Polynomial terms.* Agents choose independently, so the expected reward of an agent is a polynomial
+in its own action, whose coefficients are moments of the others' actions. Its maximum on [-1, 1] is
+at an endpoint or at a zero of the derivative. If local states depend on own actions alone, the
+others' moments in each step do not depend on the agent either, and a dynamic program over its own
+states, with one such maximum in each state, gives its best response. Subdividing the interval
+bounds each maximum; absolute coefficients bound rounding.
 
-*Functions.* On an interval whose ends have been tried, a reward of slope at most L, or of second
-derivative at least -K, exceeds the values at the ends by no more than
+*Functions.* On an interval whose endpoints have been evaluated, a reward of slope at most L, or of
+second derivative at least -K, is bounded by
 
     Lipschitz:  (f(l) + f(r)) / 2 + L (r - l) / 2
     curvature:  max over t in [l, r] of the chord plus K (t - l)(r - t) / 2
 
-(the first is the bound of Piyavskii and Shubert). Intervals whose bound is above the best value
-found, by more than the tolerance, are halved, those of all agents at once. What remains is an upper
-bound within a known distance of a deviation that was tried.
+(the first is the bound of Piyavskii and Shubert). Intervals whose bound exceeds the best value
+found by more than the tolerance are halved, for all agents at once. The result is an upper bound
+within a known distance of a deviation that was evaluated.
 """
 
 from dataclasses import dataclass
@@ -27,24 +27,26 @@ import numpy as np
 
 from equipoise.core import polynomials
 from equipoise.core.errors import InputError
-from equipoise.core.results import TableCertificate
+from equipoise.core.results import SMALLEST, TableCertificate
 from equipoise.core.rounding import EPS, WEIGHTS, Normalised, normalise
 from equipoise.games import ContinuousGame, ContinuousPolicy, PolynomialTerms, RewardFunction
 
-#: The upper bound comes at least this near, times the size of rewards, to a deviation found.
+#: Accuracy of the upper bound relative to the best deviation found, times the range of rewards.
 TOLERANCE = 1e-9
-#: Intervals of the first division.
+#: If that is below this many rounding errors of the rewards, those are accurate enough.
+_ROUNDINGS = 64
+#: Number of intervals of the first subdivision.
 _GRID = 128
-#: Rewards of single deviations that are evaluated at most, for each agent and context.
+#: Maximum number of single deviations that are evaluated, for each agent and context.
 MOST_TRIALS = 20_000
-#: Joint supports of stochastic policies that are enumerated at most.
+#: Maximum number of joint supports of stochastic policies that are enumerated.
 MOST_PROFILES = 4_096
-#: Halvings of the brackets around the best point of the grid, where nothing is known.
+#: Number of halvings around the best grid point, where neither slope nor curvature is known.
 _REFINEMENTS = 40
 
 
 def certify_continuous(game: ContinuousGame, policy: Any, concept: str) -> TableCertificate:
-    """Gains of every agent, expected over contexts, with the best reply in each context.
+    """Gains of every agent, averaged over contexts, with the best response in each context.
 
     In the game of section 6 of the interaction-rank paper the largest gain, times sqrt(N), is the
     metric of its appendix B.
@@ -61,7 +63,7 @@ def certify_continuous(game: ContinuousGame, policy: Any, concept: str) -> Table
 
 
 def _normalised(terms: PolynomialTerms) -> tuple[PolynomialTerms, Normalised]:
-    """Terms with weights of ordinary size."""
+    """Return terms with weights rescaled to ordinary size."""
 
     def weights(some: PolynomialTerms) -> list[Any]:
         groups = (group.weights for group in some.groups.values())
@@ -81,15 +83,15 @@ def _sizes(
 ) -> np.ndarray:
     """(contexts, agents, states): bounds on expected rewards, with absolute values throughout.
 
-    `constant` says whether the constants of the polynomials count.
+    `constant` says whether the polynomials' constant coefficients count.
     """
     absolute = jax.tree.map(np.abs, terms)
     moments = absolute.moments(np.abs(points), chances)
     sizes = absolute.own_polynomials(moments)
     total = sizes.sum(-1) if constant else sizes[..., 1:].sum(-1)
-    reach = absolute.effects.sum(-1).max(-1)  # (agents,): effects are at most this
+    reach = absolute.effects.sum(-1).max(-1)  # (agents,): bound on the effects
     for (p, q), weights in absolute.pairs.items():
-        # What an agent's own weight adds to a sum over all agents, and takes away again.
+        # An agent's own weight is added to a sum over all agents and then subtracted again.
         if p or constant:
             extra = np.einsum("cii,ci->ci", weights, moments[:, :, q]) * reach**p
             total = total + 2.0 * extra[..., None]
@@ -97,7 +99,7 @@ def _sizes(
 
 
 def _operations(terms: PolynomialTerms, support: int) -> int:
-    """Factors and summands of one coefficient of an own polynomial, and of its value."""
+    """Number of factors and summands of one coefficient of an own polynomial, and of its value."""
     listed = sum(len(group.scopes) for group in terms.groups.values())
     factors = terms.rank * (WEIGHTS + support * terms.states + terms.highest + 4)
     return terms.agents + listed + factors + 8 * (terms.degree + 2)
@@ -109,7 +111,7 @@ def _certify_once(
     points, chances = (array[:, :, None] for array in policy.support())  # one state
     replies = np.array(terms.own_polynomials(terms.moments(points, chances)))
     constant = replies[..., 0, 0].copy()
-    replies[..., 0] = 0.0  # what is earned whatever is done
+    replies[..., 0] = 0.0  # earned whatever the action is
     value = _mean(replies, points, chances)[..., 0]
     best = polynomials.maximum(replies)[0]
     top = polynomials.upper_bound(replies, best)[..., 0] - value
@@ -117,7 +119,7 @@ def _certify_once(
     slack = 2.0 * step * _sizes(terms, points, chances, constant=False)[..., 0]
     return _certificate(
         game, frame, value + constant, best[..., 0] - value, top + slack, 2.0 * slack,
-        method="best reply in every context: the maximum of a polynomial on [-1, 1]",
+        method="best response in every context: the maximum of a polynomial on [-1, 1]",
     )  # fmt: skip
 
 
@@ -155,7 +157,7 @@ def _certify_steps(
     slack = 2.0 * EPS * count * (np.array(game.initial) * size).sum(-1)
     return _certificate(
         game, frame, value, best - value, best - value + missed + slack, 2.0 * slack,
-        method="best replies by dynamic programming, each the maximum of a polynomial on [-1, 1]",
+        method="best responses by dynamic programming: maxima of polynomials on [-1, 1]",
     )  # fmt: skip
 
 
@@ -169,7 +171,7 @@ def _certificate(
     *,
     method: str,
 ) -> TableCertificate:
-    """Means over contexts of values, gains and bounds (contexts, agents), in the game's units."""
+    """Average values, gains and bounds (contexts, agents) over contexts, in the game's units."""
     contexts = game.context_probabilities
     known = np.where(np.isfinite(upper), np.abs(upper), 0.0)
     slack = EPS * (WEIGHTS + game.contexts) * (contexts @ (np.abs(gains) + known)) + frame.tiny
@@ -185,21 +187,21 @@ def _certificate(
 
 
 def _mean(replies: np.ndarray, points: np.ndarray, chances: np.ndarray) -> np.ndarray:
-    """(contexts, agents, states): what the policy earns of the polynomials of own actions."""
+    """(contexts, agents, states): expected value of the polynomials in own actions."""
     return (polynomials.evaluate(replies[..., None, :], points) * chances).sum(-1)
 
 
 def _move(
     transitions: np.ndarray, here: np.ndarray, points: np.ndarray, chances: np.ndarray
 ) -> np.ndarray:
-    """(contexts, agents, states): the chances of states after a step."""
+    """(contexts, agents, states): state probabilities after a step."""
     powers = points[..., None] ** np.arange(transitions.shape[-1])
     moments = np.einsum("cns,cnsk,cnskp->cnsp", here, chances, powers)
     return np.einsum("cnsp,cnstp->cnt", moments, transitions)
 
 
 def _sum(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """The sum of polynomials of different lengths."""
+    """Return the sum of polynomials of different lengths."""
     longer, shorter = (first, second) if first.shape[-1] >= second.shape[-1] else (second, first)
     result = np.array(longer)
     result[..., : shorter.shape[-1]] += shorter
@@ -209,10 +211,10 @@ def _sum(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 def _certify_function(
     game: ContinuousGame, reward: RewardFunction, policy: ContinuousPolicy
 ) -> TableCertificate:
-    """Gains of every agent, expected over contexts, of the best deviations that were found.
+    """Gains of every agent, averaged over contexts, for the best deviations found.
 
-    `upper` is proven where the slope or the curvature of own rewards is bounded, and infinite
-    where nothing is known of them.
+    `upper` is proven if the slope or the curvature of own rewards is bounded, and infinite if
+    neither is known.
     """
     profiles, chances = _profiles(policy)
     value, found, bound = (np.zeros(game.policy_shape) for _ in range(3))
@@ -226,10 +228,10 @@ def _certify_function(
             found[context], bound[context] = _divide(trial, reward)
         size = max(size, float(np.abs(found[context]).max()), float(np.abs(value[context]).max()))
     found = np.maximum(found, value)
-    # Rewards count as the function computes them; their means over profiles are rounded.
+    # Rewards are taken as the function computes them; their means over profiles are rounded.
     slack = np.full(value.shape, EPS * (4 * len(chances[0]) + 2 * WEIGHTS + 16) * size)
-    frame = normalise(np.array([0.0, size]), 1)
-    frame = frame._replace(exponent=0)
+    tiny = SMALLEST * len(chances[0]) if size > 0.0 else 0.0  # products of chances and rewards
+    frame = Normalised(np.zeros(1), np.zeros(()), 0, size, tiny)
     upper = np.maximum(bound, value) - value + slack
     return _certificate(game, frame, value, found - value, upper, slack, method=_method(reward))
 
@@ -243,18 +245,18 @@ def _method(reward: RewardFunction) -> str:
 
 
 def _profiles(policy: ContinuousPolicy) -> tuple[np.ndarray, np.ndarray]:
-    """(contexts, profiles, agents) actions and (contexts, profiles) chances of all that a policy
-    may play."""
+    """(contexts, profiles, agents) actions and (contexts, profiles) probabilities of all profiles
+    that a policy may play."""
     points, weights = policy.support()
     contexts, agents, support = points.shape
-    # Agents who always play one point do not multiply the profiles.
+    # Agents who always play one action do not multiply the number of profiles.
     mixed = np.flatnonzero((weights > 0).sum(-1).max(0) > 1)
     count = float(support) ** len(mixed)
     if count > MOST_PROFILES:
         raise InputError(
             "policy",
-            f"at most {MOST_PROFILES} joint choices, over which a reward that is a function is "
-            "averaged one by one",
+            f"at most {MOST_PROFILES} joint choices, because the expectation of a reward function "
+            "is computed by enumeration",
             f"{support}^{len(mixed)}",
         )
     grid = np.indices((support,) * len(mixed)).reshape(len(mixed), int(count))
@@ -276,7 +278,7 @@ class _Trial:
     chances: np.ndarray
 
     def value(self) -> np.ndarray:
-        """(agents,): without deviation."""
+        """(agents,): rewards without a deviation."""
         return self.chances @ self.reward.rewards(self.profiles, self._contexts(self.profiles))
 
     def own(self, agents: np.ndarray, actions: np.ndarray) -> np.ndarray:
@@ -304,16 +306,18 @@ class _Trial:
 
 
 def _divide(trial: _Trial, reward: RewardFunction) -> tuple[np.ndarray, np.ndarray]:
-    """(agents,), (agents,): the best reward found, and a bound above all."""
+    """(agents,), (agents,): the best reward found, and an upper bound."""
     grid, values = trial.on_grid()
     _refute(grid, values, reward)
     count = len(values)
     found = values.max(1)
-    tolerance = TOLERANCE * np.maximum(1.0, np.abs(values).max(1))
+    tolerance = np.maximum(
+        TOLERANCE * (found - values.min(1)), _ROUNDINGS * EPS * np.abs(values).max(1)
+    )
     agents = np.repeat(np.arange(count), _GRID)
     ends = np.stack([np.tile(grid[:-1], count), np.tile(grid[1:], count)])
     rewards = np.stack([values[:, :-1].ravel(), values[:, 1:].ravel()])
-    closed = np.array(found)  # bounds of intervals that were left alone
+    closed = np.array(found)  # bounds of intervals that need no further halving
     spent = values.size
     while True:
         bound = _bound(ends[1] - ends[0], rewards, reward)
@@ -334,23 +338,23 @@ def _divide(trial: _Trial, reward: RewardFunction) -> tuple[np.ndarray, np.ndarr
 
 
 def _refute(grid: np.ndarray, values: np.ndarray, reward: RewardFunction) -> None:
-    """Refuse a stated bound that rewards on the grid contradict."""
+    """Reject a stated bound that rewards on the grid contradict."""
     step = grid[1] - grid[0]
     steepest = float(np.abs(np.diff(values)).max()) / step
     bent = float(-np.diff(values, n=2).min()) / step**2
-    rounding = 1e-9 * max(1.0, float(np.abs(values).max()))
+    rounding = 1e-9 * float(np.abs(values).max())
     for name, stated, found, slack in (
         ("lipschitz", reward.lipschitz, steepest, rounding / step),
         ("curvature", reward.curvature, bent, rounding / step**2),
     ):
         if stated is not None and found > stated + slack:
             raise InputError(
-                name, "a bound that rewards keep", f"{stated:g} where they reach {found:.6g}"
+                name, "a bound that the rewards satisfy", f"{stated:g}, but they reach {found:.6g}"
             )
 
 
 def _bound(length: np.ndarray, values: np.ndarray, reward: RewardFunction) -> np.ndarray:
-    """The most that a reward can be between two points that were tried, with (2, ...) values."""
+    """Bound a reward between two evaluated points, with `values` of shape (2, ...)."""
     low, high = values
     bounds = []
     if reward.lipschitz is not None:
@@ -367,7 +371,7 @@ def _bound(length: np.ndarray, values: np.ndarray, reward: RewardFunction) -> np
 
 
 def _search(trial: _Trial) -> np.ndarray:
-    """(agents,): the best reward on the grid and, by golden sections, near its best points."""
+    """(agents,): best reward on the grid and, by golden-section search, near its best points."""
     grid, values = trial.on_grid()
     best = values.argmax(1)
     agents = np.arange(len(values))

@@ -1,12 +1,12 @@
-"""Gains of very many agents: every deviation at the aggregate that it would cause.
+"""Gains in aggregative games: every deviation is evaluated at the aggregate that it would cause.
 
-An agent that leaves action a for a' moves the aggregate by `scale * (f(a') - f(a))`, and its
-reward is taken there. Agents of one row of the game who play alike have the same gains, so the
-work is that of the classes, not of the agents. In a Markov game one agent faces a finite-horizon
-decision process while all others keep to the policy; backward induction solves it.
+An agent that switches from action a to a' moves the aggregate by `scale * (f(a') - f(a))`, and its
+reward is taken there. Agents of one row of the game who play the same action have the same gains,
+so the work grows with the number of classes, not of agents. In a Markov game an agent faces a
+finite-horizon decision process while all others follow the policy; backward induction solves it.
 
-Rewards and transitions are functions of the user's. They count as they are computed, at aggregates
-that rounding can move: `upper` adds what that can change, by the Lipschitz constants of the game.
+Rewards and transitions are user-supplied functions. They are taken as computed, at aggregates that
+rounding can move; `upper` adds the effect of that, bounded by the game's Lipschitz constants.
 """
 
 from dataclasses import dataclass
@@ -17,15 +17,17 @@ import numpy as np
 from equipoise.core import checks
 from equipoise.core.errors import InputError
 from equipoise.core.results import AggregativeCertificate
-from equipoise.core.rounding import EPS, TINY, WEIGHTS
+from equipoise.core.rounding import EPS, WEIGHTS
 from equipoise.games import AggregativeGame, AggregativeMarkovGame, AggregativePolicy
 
-#: How many chances of next states are held at once.
+#: Loss from products that underflow, for each step and state: 5e-324 each.
+_LOST = 1e-318
+#: Number of transition probabilities held at once.
 _CHUNK = 20_000_000
 
 
 def certify_aggregative(game: AggregativeGame, policy: Any, concept: str) -> AggregativeCertificate:
-    """Gains of all agents of a normal-form game."""
+    """Return the gains of all agents of a normal-form game."""
     given = as_given(game, policy, (), concept)
     policy = given.policy
     x, moved = aggregate_of(game.influence, game.scale, policy, policy.actions)
@@ -42,7 +44,7 @@ def certify_aggregative(game: AggregativeGame, policy: Any, concept: str) -> Agg
 def certify_aggregative_markov(
     game: AggregativeMarkovGame, policy: Any, concept: str
 ) -> AggregativeCertificate:
-    """Gains of all agents from every starting state, and of the worst for each."""
+    """Return the gains of all agents from every starting state, and from each agent's worst one."""
     given = as_given(game, policy, (game.horizon, game.states), concept)
     policy = given.policy
     value, best, slack = (np.zeros((policy.classes, game.states)) for _ in range(3))
@@ -50,8 +52,8 @@ def certify_aggregative_markov(
     for h in reversed(range(game.horizon)):
         stages = [_step(game, policy, h, s, value, best) for s in range(game.states)]
         stay, reply, sizes, moved = (np.stack(part, -1) for part in zip(*stages, strict=True))
-        # What a step adds: the two rewards, and the chances of the next states, at aggregates
-        # that are `moved` off; sums over states; and chances that do not quite sum to one.
+        # Errors of one step: the two rewards and the transition probabilities, at aggregates that
+        # are `moved` off; the sums over states; and probabilities that do not quite sum to one.
         off = 2.0 * game.lipschitz * moved + 8 * EPS * sizes
         chances = 2.0 * game.transition_lipschitz * moved + EPS * 2 * (game.states + WEIGHTS)
         slack = slack.max(-1, keepdims=True) + off + 2.0 * chances * size[:, None]
@@ -69,8 +71,8 @@ def _step(
     value: np.ndarray,
     best: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Value of the policy, and of the best response, to each class in one step and state; the
-    largest absolute reward; and how far rounding can move the aggregate."""
+    """Value of the policy and of the best response to each class in one step and state, the largest
+    absolute reward, and how far rounding can move the aggregate."""
     played = policy.actions[:, h, s].astype(np.int64)
     influence = game.influences(h, s)
     x, moved = aggregate_of(influence, game.scale, policy, played)
@@ -94,13 +96,13 @@ def _step(
             chances = table[played[part], policy.rows[part]]
         ahead = np.einsum("cas,cs->ca", chances, best[part])
         replies[part] = rewards[part] + ahead
-    # Keeping to the action now and deviating later is one of the replies.
+    # Following the policy now and deviating later is one of the deviations.
     return stay, replies.max(1), sizes, off
 
 
 @dataclass(frozen=True)
 class Given:
-    """A policy by classes, and the class of each agent where agents were listed one by one."""
+    """A policy by classes, and each agent's class if agents were listed one by one."""
 
     policy: AggregativePolicy
     class_of: np.ndarray | None = None
@@ -108,8 +110,8 @@ class Given:
     def certificate(
         self, gains: np.ndarray, slack: np.ndarray, value: np.ndarray, method: str
     ) -> AggregativeCertificate:
-        """The certificate of gains that rounding changes by no more than `slack`."""
-        slack = slack + np.where(slack > 0.0, TINY, 0.0)
+        """Return the certificate of gains that rounding changes by at most `slack`."""
+        slack = slack + np.where(slack > 0.0, _LOST, 0.0)
         return AggregativeCertificate(
             class_gains=gains,
             class_upper=gains + slack,
@@ -128,7 +130,7 @@ def as_given(
     stages: tuple[int, ...],
     concept: str,
 ) -> Given:
-    """A policy as users give it: an `AggregativePolicy`, or the actions of every agent."""
+    """Convert a policy from user input: an `AggregativePolicy`, or the actions of every agent."""
     if concept not in ("auto", "nash"):
         raise InputError("concept", f'"nash" for a {type(game).__name__}', repr(concept))
     if isinstance(policy, AggregativePolicy):
@@ -149,7 +151,7 @@ def _check_policy(
     policy: AggregativePolicy,
     stages: tuple[int, ...],
 ) -> None:
-    """Refuse a policy for other agents, actions, steps or states than the game has."""
+    """Reject a policy whose agents, actions, steps or states differ from those of the game."""
     if policy.actions.shape[1:] != stages:
         expected = f"actions of shape {('classes', *stages)}"
         raise InputError("policy", expected, policy.actions.shape)
@@ -166,7 +168,7 @@ def _check_policy(
 
 
 def _from_agents(counts: np.ndarray, actions: np.ndarray) -> Given:
-    """Agents of one row who play alike become one class."""
+    """Merge agents of one row who play the same actions into one class."""
     if np.all(counts == 1):
         return Given(AggregativePolicy(np.arange(len(counts)), counts, actions))
     rows = np.repeat(np.arange(len(counts)), counts)
@@ -185,7 +187,7 @@ def _from_agents(counts: np.ndarray, actions: np.ndarray) -> Given:
 def aggregate_of(
     influence: np.ndarray, scale: float, policy: AggregativePolicy, played: np.ndarray
 ) -> tuple[np.ndarray, float]:
-    """(d,): the aggregate when each class plays `played`; and how far rounding can move it."""
+    """(d,): the aggregate when each class plays `played`, and how far rounding can move it."""
     chosen, counts = influence[policy.rows, played], policy.counts.astype(np.float64)
     size = scale * (counts @ np.abs(chosen)).max() + scale * np.abs(influence).max()
     return scale * (counts @ chosen), EPS * (len(counts) + 4) * float(size)
@@ -199,11 +201,12 @@ def is_plain(rows: np.ndarray, types: int) -> bool:
 def own_points(
     influence: np.ndarray, scale: float, x: np.ndarray, rows: np.ndarray, played: np.ndarray
 ) -> np.ndarray:
-    """The aggregate that each deviation would cause.
+    """Return the aggregate that each deviation would cause.
 
-    (types, actions, d) when there is one class for each row; otherwise with a leading axis for
-    the action that is left, (actions, types, actions, d). Where nobody leaves an action, the
-    aggregate itself stands: nobody can reach the other point, and rewards need not exist there.
+    The shape is (types, actions, d) if there is one class for each row; otherwise a leading axis
+    holds the action left, (actions, types, actions, d). Where no agent plays that action, the
+    current aggregate is returned: the other point cannot be reached, and rewards need not exist
+    there.
     """
     if is_plain(rows, len(influence)):
         left = influence[np.arange(len(influence)), played][:, None]

@@ -1,14 +1,14 @@
-"""Gains in games of interaction terms: contextual games, and Markov games with decoupled moves.
+"""Gains in games with interaction terms: contextual games and decoupled Markov games.
 
-The others' states and actions do not depend on what an agent does. Against a mixture, its
-expected rewards in each step, state and action are therefore means over components, taken
-through the others' occupancies and the interaction terms, never through the joint space. In a
-contextual game a best reply is a maximum of these; where agents have local states, one dynamic
-program over its own states gives it.
+The others' states and actions do not depend on an agent's own actions. Against a mixture, the
+agent's expected rewards in each step, state and action are therefore means over components,
+computed through the others' occupancies and the interaction terms, never through the joint space.
+In a contextual game a best response maximises these rewards; if agents have local states, a dynamic
+program over the agent's own states gives it.
 
-An agent that hears recommendations, and may deviate upon each, learns from them which component
-is being played: its best reply depends on all that was recommended so far. That is solved on the
-tree of its histories, where the tree is small enough to hold.
+An agent that hears recommendations, and may deviate after each, learns from them which component
+is being played: its best response depends on all recommendations so far. That problem is solved on
+the tree of the agent's histories, if the tree fits into memory.
 
 Everything is computed a second time with absolute payoffs, which bounds rounding; see
 `core.rounding`.
@@ -32,26 +32,26 @@ from equipoise.games import (
     NormalFormGame,
 )
 
-#: How many expected rewards are held at once.
+#: Number of expected rewards held at once.
 _CHUNK = 4_000_000
-#: The largest tree of histories of one agent, in numbers.
+#: Largest tree of histories of one agent, in numbers stored.
 TREE_LIMIT = 20_000_000
-#: The concepts that gains are known of.
+#: The concepts for which gains can be computed, with the method of each.
 CONCEPTS = ("nash", "cce", "ce")
 
 _METHOD = {
-    "nash": "best reply in every context to the others' product",
-    "cce": "best fixed reply in every context to the mixture",
-    "ce": "best reply in every context to each recommended action",
+    "nash": "best response in every context to the others' product",
+    "cce": "best fixed deviation in every context from the mixture",
+    "ce": "best response in every context to each recommended action",
 }
 
 
 def certify_contextual(game: ContextualGame, policy: Any, concept: str) -> TableCertificate:
-    """Gains of every agent, expected over contexts.
+    """Return the gains of every agent, averaged over contexts.
 
     - "nash", for a product policy, and "cce", for a mixture: the best action in each context,
-      whatever is recommended (Definition 1 of the interaction-rank paper). Of a mixture this
-      can be negative: correlated play may be worth more than every fixed reply.
+      whatever is recommended (Definition 1 of the interaction-rank paper). For a mixture this
+      gain can be negative: correlated play may be worth more than every fixed deviation.
     - "ce": the best action for each context and recommended action.
     """
     mixture = as_mixture(game, policy)
@@ -59,8 +59,8 @@ def certify_contextual(game: ContextualGame, policy: Any, concept: str) -> Table
     shape, mask = game.policy_shape, own_actions(game)
     terms = _prepare(game.interactions)
     value, value_size = np.zeros(shape[:2]), np.zeros(shape[:2])
-    # [c, i, a, b]: what is earned by playing b whenever a is recommended; without swaps there
-    # is one a, which is recommended always.
+    # [c, i, a, b]: reward of playing b whenever a is recommended; without swaps there is a single
+    # a, which is always recommended.
     swapped = np.zeros((*shape[:2], shape[2] if concept == "ce" else 1, shape[2]))
     swapped_size = np.zeros_like(swapped)
     for weights, policies in parts(mixture):
@@ -84,18 +84,18 @@ def certify_contextual(game: ContextualGame, policy: Any, concept: str) -> Table
 
 
 def certify_decoupled(game: DecoupledMarkovGame, policy: Any, concept: str) -> TableCertificate:
-    """Gains of every agent over an episode, expected over contexts and first states.
+    """Return the gains of every agent over an episode, averaged over contexts and first states.
 
-    - "nash", for a product policy, and "cce", for a mixture: the best policy of its own,
-      whatever is recommended. Of a mixture this can be negative.
-    - "ce": the best reply to recommendations, which may depend on the context, the step, own
-      states and all recommendations so far. Where the tree of these is too large, `gains` are
-      those of the best policy that ignores them, and `upper` is what an agent could gain that is
-      told the component.
+    - "nash", for a product policy, and "cce", for a mixture: the agent's best policy, whatever is
+      recommended. For a mixture this gain can be negative.
+    - "ce": the best response to recommendations, which may depend on the context, the step, own
+      states and all recommendations so far. If the tree of histories is too large, `gains` are
+      those of the best policy that ignores recommendations, and `upper` is the gain of an agent
+      that is told the component.
     """
     mixture = as_mixture(game, policy)
     concept = check_concept(concept, mixture)
-    swaps = concept == "ce" and len(mixture) > 1  # alone, a component recommends nothing new
+    swaps = concept == "ce" and len(mixture) > 1  # a single component recommends nothing new
     terms = _prepare(game.interactions)
     rewards, mean, value = _rewards(game, mixture, terms.payoffs, keep=swaps)
     sizes, mean_size, value_size = _rewards(game, mixture, terms.sizes, keep=swaps)
@@ -105,7 +105,7 @@ def certify_decoupled(game: DecoupledMarkovGame, policy: Any, concept: str) -> T
     step = EPS * (operations + len(mixture) + 4 * WEIGHTS + moves + game.contexts)
     if rewards is None or sizes is None:
         best, size = _best(game, mean), _best(game, mean_size)
-        top, method = best, "best replies by dynamic programming"
+        top, method = best, "best responses by dynamic programming"
     else:
         size, told = (
             sum(w * _best(game, own) for w, own in zip(mixture.weights, each, strict=True))
@@ -113,12 +113,12 @@ def certify_decoupled(game: DecoupledMarkovGame, policy: Any, concept: str) -> T
         )
         if _tree_size(game, mixture) <= TREE_LIMIT:
             best = top = _best_on_histories(game, mixture, rewards)
-            method = "best replies to recommendations, on the tree of own histories"
+            method = "best responses to recommendations, on the tree of own histories"
         else:
             best, top = _best(game, mean), told
             method = (
-                "between the best reply that ignores recommendations and the best replies of an "
-                "agent told the component"
+                "between the best response that ignores recommendations and the best responses of "
+                "an agent told the component"
             )
     slack = step * (size + value_size)
     return _certificate(
@@ -128,19 +128,19 @@ def certify_decoupled(game: DecoupledMarkovGame, policy: Any, concept: str) -> T
 
 
 class _Terms(NamedTuple):
-    """Interaction terms of ordinary size, and the same with absolute payoffs."""
+    """Interaction terms rescaled to ordinary size, and the same with absolute payoffs."""
 
     payoffs: Interactions
     sizes: Interactions
-    #: (situations, agents): what was subtracted from the rewards.
+    #: (situations, agents): offset subtracted from the rewards.
     offset: np.ndarray
     table: Normalised
-    #: Most summands of one expected reward, and factors of each.
+    #: Largest number of summands of one expected reward, and of factors of each.
     operations: int
 
 
 def _prepare(terms: Interactions) -> _Terms:
-    """Normalise terms; an offset of a term is the same whatever anybody does."""
+    """Normalise terms; the offset of a term does not depend on anybody's actions."""
     tables = {order: np.asarray(table, np.float64) for order, table in terms.tables.items()}
     ends = np.array([[table.min(), table.max()] for table in tables.values()])
     frame = normalise(np.array([ends.min(), ends.max(), 0.0]), 1)
@@ -173,7 +173,7 @@ def _certificate(
     method: str,
     concept: str,
 ) -> TableCertificate:
-    """Means over contexts of values, gains and bounds (contexts, agents), in the game's units."""
+    """Average values, gains and bounds (contexts, agents) over contexts, in the game's units."""
     contexts, table = game.context_probabilities, terms.table
     offset = terms.offset.reshape(game.contexts, -1, value.shape[-1]).sum(1)
     largest = np.maximum(np.abs(gains), np.abs(upper)) + rounding
@@ -191,7 +191,7 @@ def _certificate(
 
 
 def as_terms(game: MatrixGame | NormalFormGame) -> ContextualGame:
-    """A game of one payoff table as one of interaction terms, of which there are mixtures."""
+    """Convert a game of one payoff table to interaction terms, for which mixtures are defined."""
     if game.batch_shape:
         raise InputError("game", "a single game for a mixture", f"a batch of {game.batch_shape}")
     zero_sum = isinstance(game, MatrixGame)
@@ -200,14 +200,14 @@ def as_terms(game: MatrixGame | NormalFormGame) -> ContextualGame:
         if zero_sum
         else np.asarray(game.payoffs)
     )
-    # Nobody reads what is added: the game says how many actions there are.
+    # The padding is never read: the game states how many actions each player has.
     room = [(0, max(game.actions) - count) for count in game.actions]
     padded = np.pad(payoffs, [(0, 0), *room], mode="edge")
     return ContextualGame(Interactions.from_dense(padded[None]), actions=game.actions)
 
 
 def as_mixture(game: ContextualGame | DecoupledMarkovGame, policy: Any) -> Mixture:
-    """A product policy as a mixture of one; a mixture as it is; in the shape of the game."""
+    """Return a product policy as a mixture of one component, or a mixture; check its shape."""
     shape, name = game.policy_shape, "policy"
     if isinstance(policy, Mixture):
         policies, weights, name = policy.policies, policy.weights, "policy.policies"
@@ -226,7 +226,7 @@ def as_mixture(game: ContextualGame | DecoupledMarkovGame, policy: Any) -> Mixtu
     extra = policies * ~own_actions(game)
     if extra.any():
         where = list(checks.first_index(extra > 0))
-        raise InputError(name, "no chance of actions an agent lacks", f"one at {where}")
+        raise InputError(name, "probability 0 for actions an agent lacks", f"more at {where}")
     return Mixture(policies, weights)
 
 
@@ -237,21 +237,21 @@ def own_actions(game: ContextualGame | DecoupledMarkovGame) -> np.ndarray:
 
 
 def check_concept(concept: str, mixture: Mixture | None = None) -> str:
-    """The concept asked for, or the one that fits the policy; a product policy without mixture."""
+    """Return the requested concept, or the default for the policy (product or mixture)."""
     several = mixture is not None and len(mixture) > 1
     if concept == "auto":
         return "cce" if several else "nash"
     if concept not in CONCEPTS:
         raise InputError("concept", f"one of {('auto', *CONCEPTS)}", repr(concept))
     if concept == "nash" and several:
-        found = '"nash", which is said of product policies'
+        found = '"nash", which applies to product policies'
         hint = "certify policy.marginal() for that"
         raise InputError("concept", '"cce" or "ce" for a mixture', found, hint)
     return concept
 
 
 def parts(mixture: Mixture) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Weights and policies of some components at a time."""
+    """Yield weights and policies of a few components at a time."""
     size = max(1, _CHUNK // mixture.policies[0].size)
     for start in range(0, len(mixture), size):
         part = slice(start, start + size)
@@ -261,8 +261,8 @@ def parts(mixture: Mixture) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 def _rewards(
     game: DecoupledMarkovGame, mixture: Mixture, terms: Interactions, *, keep: bool
 ) -> tuple[np.ndarray | None, np.ndarray, np.ndarray]:
-    """Expected rewards of own states and actions: of each component if kept, and their mean;
-    and (contexts, agents) the value of the mixture."""
+    """Expected rewards of own states and actions (of each component if kept, and their mean), and
+    the value of the mixture (contexts, agents)."""
     shape = game.policy_shape
     situations = (shape[0] * shape[1], shape[2], shape[3] * shape[4])
     mean, value, kept = np.zeros(shape), np.zeros((shape[0], shape[2])), []
@@ -278,7 +278,7 @@ def _rewards(
 
 
 def _best(game: DecoupledMarkovGame, rewards: np.ndarray) -> np.ndarray:
-    """(contexts, agents): the value of the best policy of each agent for itself."""
+    """(contexts, agents): value of each agent's best policy."""
     mask = own_actions(game)
     ahead = np.zeros(game.initial.shape)
     for h in reversed(range(game.horizon)):
@@ -297,7 +297,7 @@ def _tree_size(game: DecoupledMarkovGame, mixture: Mixture) -> float:
 def _best_on_histories(
     game: DecoupledMarkovGame, mixture: Mixture, rewards: np.ndarray
 ) -> np.ndarray:
-    """(contexts, agents): the value of the best reply to recommendations."""
+    """(contexts, agents): value of the best response to recommendations."""
     best = np.zeros((game.contexts, game.agents))
     for c in range(game.contexts):
         for i in range(game.agents):
@@ -318,12 +318,13 @@ def _tree_value(
     transitions: np.ndarray,
     actions: int,
 ) -> np.ndarray:
-    """(states,): the best one agent can do from each first state.
+    """(states,): largest value of one agent from each first state.
 
     `policies` and `rewards` are (components, horizon, states, actions), `transitions` (horizon,
-    states, actions, states). A history is the states and recommendations so far; with it goes
-    the chance, for each component, that this is played and has recommended all that. Chances
-    are not normalised: values are then linear in them, and add up over recommendations.
+    states, actions, states). A history consists of the states and recommendations so far. It
+    carries, for each component, the probability that the component is played and has made these
+    recommendations. Probabilities are not normalised: values are then linear in them and add up
+    over recommendations.
     """
     components, horizon, states, width = policies.shape
     levels = [weights[None, :]]

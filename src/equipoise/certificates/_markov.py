@@ -1,8 +1,8 @@
-"""Gains in zero-sum Markov games without end: best responses by policy iteration, proven.
+"""Gains in infinite-horizon Markov games: best responses by policy iteration, with a proof.
 
 Against a fixed stationary policy the other player faces a Markov decision process. Policy
-iteration finds a best response; the advantages that are left in all states bound how much better
-any other policy can be. `core.mdp` has the argument.
+iteration finds a best response; the remaining advantages in all states bound how much better any
+other policy can be. The proof is in `core.mdp`.
 """
 
 import math
@@ -10,20 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.certificates._markov_joint import certify_joint_markov
-from equipoise.certificates._tables import as_profile, is_plain, joint_batch_shape
-from equipoise.core import kernels
+from equipoise.certificates._tables import as_profile, independent, is_plain, joint_batch_shape
+from equipoise.core import InputError, kernels
+from equipoise.core.deviations import joint_markov_values
 from equipoise.core.mdp import bracket_best_response, bracket_policy
 from equipoise.core.results import TableCertificate
 from equipoise.core.rounding import EPS, ORDINARY, TINY, WEIGHTS, normalise
 from equipoise.games import JointPolicy, MarkovGame, Profile
 
-#: Up to this discount the compiled kernel, whose values are single floats, is precise enough.
+#: Up to this discount the compiled kernel, whose values are single floats, is accurate enough.
 _SHORT = 0.99
 
 
 def certify_markov(game: MarkovGame, policy: Any, concept: str) -> TableCertificate:
-    """Gains of both players in every state, and of the worst state for each."""
+    """Return the gains of both players in every state, and in each player's worst state."""
     stationary = game.zero_sum and game.horizon is None and concept in ("auto", "nash")
     if not stationary or _has_steps(game, policy):
         return certify_joint_markov(game, policy, concept)
@@ -48,8 +48,8 @@ def _compiled_gains(
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """(3, ..., 2): gains, bounds and rounding; (3, ..., states, 2): gains, bounds and values.
 
-    None where the general way is needed: for policies that broadcast, rewards of unusual size,
-    values that are many times a reward, and whatever is to be refused.
+    None where the general method is needed: for policies that broadcast, rewards of unusual size,
+    values that are many times a reward, and input that must be rejected.
     """
     strategies = getattr(policy, "strategies", policy)
     if type(strategies) not in (list, tuple) or len(strategies) != 2:
@@ -79,7 +79,7 @@ def _compiled_gains(
 def _markov_gains(
     reward: np.ndarray, transition: np.ndarray, discount: float, policy: Any
 ) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
-    """The same for any policy and any rewards, in NumPy, with values to twice the precision."""
+    """Compute the same for any policy and rewards, in NumPy, with values to twice the precision."""
     states, rows, columns = reward.shape[-3:]
     x, y = as_profile(
         policy,
@@ -89,7 +89,7 @@ def _markov_gains(
     batch = joint_batch_shape(reward.shape[:-3], x.shape[:-2], y.shape[:-2])
     table = normalise(reward, 3)
     reward, size = table.scaled, np.abs(table.scaled)
-    # One sum over the other's actions, and one over the own: of rewards and of transitions.
+    # One sum over the other's actions and one over own actions: of rewards and of transitions.
     operations = rows + columns + 3 * WEIGHTS
     row_reward, row_next = against_column(reward, transition, y)
     column_reward, column_next = against_row(reward, transition, x)
@@ -123,7 +123,7 @@ def _markov_gains(
 
 
 def _has_steps(game: MarkovGame, policy: Any) -> bool:
-    """Whether a policy of a single game depends on the step, or is correlated."""
+    """Whether a policy of a single game depends on the step or is correlated."""
     if isinstance(policy, JointPolicy):
         return True
     if game.batch_shape or not isinstance(policy, Profile):
@@ -134,7 +134,7 @@ def _has_steps(game: MarkovGame, policy: Any) -> bool:
 def against_column(
     reward: np.ndarray, transition: np.ndarray, y: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The row player's decision process when the column player plays `y`."""
+    """Return the row player's decision process when the column player plays `y`."""
     own_reward = np.matmul(reward, y[..., None])[..., 0]
     own_next = np.matmul(y[..., None, None, :], transition)[..., 0, :]
     return own_reward, own_next
@@ -143,9 +143,73 @@ def against_column(
 def against_row(
     reward: np.ndarray, transition: np.ndarray, x: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The column player's decision process, in the row player's rewards, against `x`."""
+    """Return the column player's decision process, in the row player's rewards, against `x`."""
     *_, states, rows, columns = reward.shape
     own_reward = np.matmul(x[..., None, :], reward)[..., 0, :]
     by_row = transition.reshape(*transition.shape[:-3], rows, columns * states)
     own_next = np.matmul(x[..., None, :], by_row)[..., 0, :]
     return own_reward, own_next.reshape(*own_next.shape[:-1], columns, states)
+
+
+def certify_joint_markov(game: MarkovGame, policy: Any, concept: str) -> TableCertificate:
+    """Return each player's gains in every state of the first step, and in its worst state."""
+    if game.batch_shape:
+        raise InputError(
+            "policy",
+            "one strategy (..., states, actions) per player without steps for a batch of games",
+            "a policy that depends on the step or is correlated",
+        )
+    if concept not in ("auto", "nash", "cce", "ce"):
+        raise ValueError(f"concept: expected auto, nash, cce or ce, found {concept!r}")
+    correlated = isinstance(policy, JointPolicy)
+    if concept == "nash" and correlated:
+        policy = independent(policy)
+    if concept == "auto":
+        concept = "ce" if correlated else "nash"
+    joint = _as_joint(game, policy)
+    finite = game.horizon is not None
+    value, state_gains, slack, rounding = joint_markov_values(
+        game.rewards(),
+        np.asarray(game.transition, np.float64),
+        joint,
+        discount=game.discount,
+        finite=finite,
+        concept=concept,
+    )
+    state_upper = state_gains + slack
+    worst = state_upper.argmax(0)[None]
+    how = "backward induction" if finite else "policy iteration"
+    return TableCertificate(
+        gains=state_gains.max(0),
+        upper=state_upper.max(0),
+        value=value,
+        method=f"best responses by {how}, worst state",
+        concept=concept,
+        state_gains=state_gains,
+        state_upper=state_upper,
+        rounding=np.take_along_axis(rounding, worst, 0)[0],
+    )
+
+
+def _as_joint(game: MarkovGame, policy: Any) -> np.ndarray:
+    """(steps, states, A_1, ..., A_n), checked; a stationary policy is one step, or all steps."""
+    states, players = game.states, game.players
+    if not isinstance(policy, JointPolicy):
+        shapes = [(states, actions) for actions in game.actions]
+        names = [f"([steps,] states, actions) of player {i}" for i in range(players)]
+        profile = as_profile(policy, shapes, names)
+        policy = JointPolicy.of(np.broadcast_arrays(*profile) if players == 1 else tuple(profile))
+    joint = np.asarray(policy.joint)
+    joint = joint[None] if joint.ndim == 1 + players else joint
+    if joint.ndim != 2 + players or joint.shape[1:] != (states, *game.actions):
+        raise InputError(
+            "policy",
+            f"shape (steps, states, actions...) = (..., {states}, "
+            f"{', '.join(map(str, game.actions))}), or without steps",
+            joint.shape,
+        )
+    if game.horizon is None:
+        return joint
+    if len(joint) not in (1, game.horizon):
+        raise InputError("policy", f"{game.horizon} steps, or one for all", len(joint))
+    return np.broadcast_to(joint, (game.horizon, *joint.shape[1:]))

@@ -1,4 +1,4 @@
-"""Use of resources against the oracle's best actions."""
+"""Certificates for the use of resources, from the oracle's best actions."""
 
 import math
 from typing import Any
@@ -11,13 +11,13 @@ from equipoise.core.network_results import NetworkCertificate
 from equipoise.core.rounding import EPS
 from equipoise.games import FlowPolicy, OracleGame
 
-#: By how much use may be cheaper than the best actions at prices drawn at random.
+#: How much cheaper than the best actions use may be, at prices drawn at random.
 _FEASIBLE = 1e-6
 _PRICES = 6
 
 
 def certify_oracle(game: OracleGame, policy: Any, concept: str) -> NetworkCertificate:
-    """What an agent of each population gains by a best action, in the mean over the population."""
+    """Return the mean gain from a best action, for each population."""
     if concept not in ("auto", "nash"):
         raise InputError("concept", '"nash" for an OracleGame', repr(concept))
     policy = policy if isinstance(policy, FlowPolicy) else FlowPolicy(policy)
@@ -31,10 +31,16 @@ def certify_oracle(game: OracleGame, policy: Any, concept: str) -> NetworkCertif
     reach = (np.abs(use) + np.abs(best)) @ np.abs(costs)
     slack = 2.0 * EPS * (game.resources + 2) * reach
     gains = (spent - least) / game.sizes
+    # No mixture of actions costs less than the cheapest action: a shortfall is added to the bound.
+    lacking = np.maximum(least - spent, 0.0)
+    if (short := lacking > _FEASIBLE * np.abs(least) + slack).any():
+        found = f"too little use by population {game.labels.player(int(np.argmax(short)))}"
+        raise InputError("flows", "the use of some mixture of actions", found)
+    slack = slack + 2.0 * lacking
     worst, nowhere = int(np.argmax(gains)), np.zeros(0, np.int64)
     return NetworkCertificate(
         gains=gains,
-        upper=gains + slack / game.sizes,
+        upper=np.maximum(gains, 0.0) + slack / game.sizes,
         value=spent / game.sizes,
         method="use of resources against the oracle's cheapest actions",
         total_cost=math.fsum(spent),
@@ -50,7 +56,7 @@ def certify_oracle(game: OracleGame, policy: Any, concept: str) -> NetworkCertif
 
 
 def _check_prices(game: OracleGame, use: np.ndarray) -> None:
-    """Refuse what no mixture of actions uses, as far as some prices show."""
+    """Reject use that no mixture of actions produces, as far as random prices reveal it."""
     rng = np.random.default_rng(0)
     for draw in range(_PRICES):
         prices = rng.exponential(size=game.resources) if draw else np.ones(game.resources)
@@ -58,5 +64,5 @@ def _check_prices(game: OracleGame, use: np.ndarray) -> None:
         wrong = spent < least - _FEASIBLE * np.abs(least)
         if wrong.any():
             k = int(np.argmax(wrong))
-            found = f"less of population {game.labels.player(k)}"
-            raise InputError("flows", "what mixtures of actions use", found)
+            found = f"too little use by population {game.labels.player(k)}"
+            raise InputError("flows", "the use of some mixture of actions", found)

@@ -1,18 +1,22 @@
-"""Gains in games given by payoff tables: matrix games and normal forms.
+"""Gains in games given by payoff tables: matrix games and normal-form games.
 
-A best reply is a maximum of a few expected payoffs. Payoffs are normalised first, so that an offset
-or a unit of measurement changes nothing, and every expectation is computed a second time with
-absolute payoffs: that times the number of operations bounds its rounding; see `core.rounding`.
+A best response is a maximum of a few expected payoffs. Payoffs are normalised first, so that
+neither an offset nor the unit of measurement matters. Every expectation is computed a second time
+with absolute payoffs; that value times the number of operations bounds the rounding error of the
+first (see `core.rounding`).
 """
 
 import math
 from collections.abc import Sequence
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from equipoise.certificates._interactions import as_terms, certify_contextual, check_concept
 from equipoise.core import checks, kernels
+from equipoise.core.devices import in_pieces, on_accelerator
 from equipoise.core.errors import InputError
 from equipoise.core.precision import double_precision
 from equipoise.core.reductions import largest, smallest
@@ -20,13 +24,16 @@ from equipoise.core.results import TableCertificate
 from equipoise.core.rounding import EPS, ORDINARY, TINY, WEIGHTS, normalise
 from equipoise.games import JointPolicy, MatrixGame, Mixture, NormalFormGame, Profile
 
-#: Up to this many payoffs compiled kernels are ahead of products of matrices: for many policies in
+#: Up to this many payoffs compiled kernels are faster than matrix products: for many policies in
 #: one game, and for bimatrix games.
 _SHARED_UP_TO, _BIMATRIX_UP_TO = 400, 4096
+#: Number of payoffs that an accelerator processes at once: a quarter of a gigabyte, several copies
+#: of which are needed.
+_MOST_THERE = 2**25
 
 
 def certify_matrix(game: MatrixGame, policy: Any, concept: str) -> TableCertificate:
-    """Gains of both players: the best pure reply to each strategy, minus its value."""
+    """Return both players' gains: the best pure deviation minus the value of each strategy."""
     found = _gains_there(game.payoff, policy)
     payoff: Any = game.payoff if found else np.asarray(game.payoff, np.float64)
     if found is None:
@@ -43,19 +50,17 @@ def certify_matrix(game: MatrixGame, policy: Any, concept: str) -> TableCertific
         gains=gains,
         upper=upper,
         value=value,
-        method="best pure reply to each strategy",
+        method="best pure response to each strategy",
         concept=check_concept(concept),
         rounding=rounding,
     )
 
 
 def _gains_there(payoff: Any, policy: Any) -> list[Any] | None:
-    """Gains, bounds, values and rounding on the accelerator that holds game and policy, if any."""
+    """Compute gains, bounds, values and rounding on the accelerator that holds game and policy."""
     if type(payoff) is np.ndarray:
         return None
-    from equipoise.certificates._device import device_gains
-
-    if (found := device_gains(payoff, policy)) is None:
+    if (found := _device_gains(payoff, policy)) is None:
         return None
     parts, left = found
     if len(left):
@@ -71,10 +76,10 @@ def _gains_there(payoff: Any, policy: Any) -> list[Any] | None:
 
 
 def _compiled_gains(payoff: np.ndarray, policy: Any) -> np.ndarray | None:
-    """(4, ..., 2): gains, bounds, values and rounding; None where the general way is needed.
+    """(4, ..., 2): gains, bounds, values and rounding; None where the general method is needed.
 
-    That is for batches that broadcast along some of several axes, one large game that many policies
-    meet, payoffs of unusual size, and whatever is to be refused.
+    The general method handles batches that broadcast along some of several axes, many policies in
+    one large game, payoffs of unusual size, and input that must be rejected.
     """
     strategies = getattr(policy, "strategies", policy)
     if type(strategies) not in (list, tuple) or len(strategies) != 2:
@@ -89,7 +94,7 @@ def _compiled_gains(payoff: np.ndarray, policy: Any) -> np.ndarray | None:
         counts = {part.size // n for part, n in ((payoff, size), (x, rows), (y, columns))}
         games = max(counts)
         if len(counts - {1}) != 1 or (payoff.ndim == 2 and size > _SHARED_UP_TO):
-            return None  # products of matrices are ahead if one large game is met by many policies
+            return None  # matrix products are faster for many policies in one large game
         batch = joint_batch_shape(batch, x.shape[:-1], y.shape[:-1])
         if math.prod(batch) != games:
             return None
@@ -107,12 +112,12 @@ def _compiled_gains(payoff: np.ndarray, policy: Any) -> np.ndarray | None:
 
 
 def is_plain(array: Any) -> bool:
-    """Whether kernels take an array as it is."""
+    """Whether kernels accept an array as it is."""
     return type(array) is np.ndarray and array.dtype.char == "d" and array.flags.c_contiguous
 
 
 def _matrix_gains(payoff: np.ndarray, policy: Any) -> tuple[np.ndarray, ...]:
-    """Gains, bounds, values and rounding for any policy and any payoffs."""
+    """Compute gains, bounds, values and rounding for any policy and any payoffs."""
     batch, (rows, columns) = payoff.shape[:-2], payoff.shape[-2:]
     x, y = as_profile(policy, [(rows,), (columns,)], ["the row player's", "the column player's"])
     batch = joint_batch_shape(batch, x.shape[:-1], y.shape[:-1])
@@ -127,13 +132,13 @@ def _matrix_gains(payoff: np.ndarray, policy: Any) -> tuple[np.ndarray, ...]:
     gains[0], gains[1] = best - value, value - worst
     values[0] = table.restore_value(value)
     values[1] = -values[0]
-    # Sizes of what can be reached are computed where they may be far below the largest payoff.
+    # The size of reachable payoffs is computed only where it may be far below the largest payoff.
     reach = np.broadcast_to(table.size, gains.shape)
     far = np.minimum(np.abs(best), np.abs(worst)) * 64.0 < table.size
     if np.any(far):
         reach = _reach(payoff, x, y, reach, far)
     slack = 2.0 * step * reach + table.tiny
-    last = (*range(1, gains.ndim), 0)  # players were first, so that batches are contiguous
+    last = (*range(1, gains.ndim), 0)  # players came first, so that batches are contiguous
     upper, rounding = (table.restore(part, up=True) for part in (gains + slack, slack))
     return tuple(part.transpose(last) for part in (table.restore(gains), upper, values, rounding))
 
@@ -141,8 +146,8 @@ def _matrix_gains(payoff: np.ndarray, policy: Any) -> tuple[np.ndarray, ...]:
 def _reach(
     payoff: np.ndarray, x: np.ndarray, y: np.ndarray, reach: np.ndarray, far: Any
 ) -> np.ndarray:
-    """(2, ...): the largest expected absolute payoff of a deviation of each player; where it may be
-    far below the largest payoff of the game, which stands for it elsewhere."""
+    """(2, ...): the largest expected absolute payoff of a deviation of each player. It is computed
+    where it may be far below the game's largest payoff, which replaces it elsewhere."""
     some = payoff.ndim == 3 and x.ndim == y.ndim == 2
     some = some and len(payoff) == len(x) == len(y) == len(far)
     if some:
@@ -156,14 +161,14 @@ def _reach(
 
 
 def _times(payoff: np.ndarray, strategy: np.ndarray) -> np.ndarray:
-    """Payoff times strategy: one matrix product when many strategies meet one game."""
+    """Multiply payoff by strategy: one matrix product for many strategies in one game."""
     if payoff.ndim == 2:
         return strategy @ payoff.T
     return np.einsum("...ij,...j->...i", payoff, strategy)
 
 
 def certify_normal_form(game: NormalFormGame, policy: Any, concept: str) -> TableCertificate:
-    """Gains of every player against the product of the others' strategies."""
+    """Return every player's gain against the product of the others' strategies."""
     if isinstance(policy, Mixture):
         return certify_contextual(as_terms(game), policy, concept)
     if isinstance(policy, JointPolicy):
@@ -182,7 +187,7 @@ def certify_normal_form(game: NormalFormGame, policy: Any, concept: str) -> Tabl
             gains=found[0],
             upper=found[1],
             value=found[2],
-            method="best pure reply to the others' product",
+            method="best pure response to the others' product",
             concept=check_concept(concept),
             rounding=found[3],
         )
@@ -205,7 +210,7 @@ def certify_normal_form(game: NormalFormGame, policy: Any, concept: str) -> Tabl
         gains=gains.transpose(last),
         upper=upper.transpose(last),
         value=values.transpose(last),
-        method="best pure reply to the others' product",
+        method="best pure response to the others' product",
         concept=check_concept(concept),
         rounding=rounding.transpose(last),
     )
@@ -240,14 +245,14 @@ def _against(payoff: np.ndarray, profile: list[np.ndarray], player: int) -> np.n
     own = np.moveaxis(payoff, first + player, first)
     others = profile[:player] + profile[player + 1 :]
     for left, strategy in reversed(list(enumerate(others))):
-        # One axis for each player who is left, so that strategies of a batch broadcast.
+        # One axis for each remaining player, so that strategies of a batch broadcast.
         lifted = strategy.reshape(*strategy.shape[:-1], *[1] * left, 1, strategy.shape[-1])
         own = np.einsum("...k,...k->...", own, lifted)
     return own
 
 
 def _certify_joint(game: NormalFormGame, policy: JointPolicy, concept: str) -> TableCertificate:
-    """Gains over a joint distribution, with ("ce") or without ("cce") hearing the own part."""
+    """Gains over a joint distribution, after ("ce") or before ("cce") the recommendation."""
     if policy.actions != game.actions:
         raise InputError(
             "policy", f"a joint distribution over {game.actions} actions", policy.actions
@@ -264,7 +269,7 @@ def _certify_joint(game: NormalFormGame, policy: JointPolicy, concept: str) -> T
     for i, own_payoffs in enumerate(payoffs):
         table = normalise(own_payoffs, players)
         own, chances = (_own_first(a, i, players) for a in (table.scaled, policy.joint))
-        # [a, b]: what is earned by playing b whenever a is recommended.
+        # [a, b]: reward of playing b whenever a is recommended.
         swapped = np.matmul(chances, np.swapaxes(own, -1, -2))
         size = np.matmul(chances, np.swapaxes(np.abs(own), -1, -2))
         value = np.trace(swapped, axis1=-2, axis2=-1)
@@ -282,7 +287,7 @@ def _certify_joint(game: NormalFormGame, policy: JointPolicy, concept: str) -> T
         gains=gains.transpose(last),
         upper=upper.transpose(last),
         value=values.transpose(last),
-        method=f"best reply {heard}",
+        method=f"best response {heard}",
         concept=concept,
         rounding=rounding.transpose(last),
     )
@@ -296,14 +301,14 @@ def _own_first(table: np.ndarray, player: int, players: int) -> np.ndarray:
 
 
 def independent(policy: JointPolicy) -> Profile:
-    """The strategies of a joint distribution whose players choose independently."""
+    """Return the strategies of a joint distribution whose players choose independently."""
     profile = Profile([policy.marginal(i) for i in range(policy.players)])
     away = float(np.abs(JointPolicy.of(profile).joint - policy.joint).max())
     if away > 1e-12:
         raise InputError(
             "concept",
             '"ce" or "cce" for a joint distribution',
-            '"nash", which is said of independent players',
+            '"nash", which applies to independent players',
             f"this one is {away:.2g} from the product of its marginals",
         )
     return profile
@@ -313,8 +318,8 @@ def as_profile(policy: Any, shapes: Sequence[tuple[int, ...]], names: Sequence[s
     """Check a profile of one array per player and return it as a list of float64 arrays.
 
     `shapes` are the trailing axes that each player's array must have; leading axes are batch
-    axes, broadcast against the game's later. A profile with a player missing is refused: its
-    gains would mean nothing.
+    axes, broadcast against the game's later. A profile with a missing player is rejected: its
+    gains would be meaningless.
     """
     expected = f"one array of probabilities per player, {len(shapes)} in all"
     if not isinstance(policy, list | tuple):
@@ -338,9 +343,65 @@ def as_profile(policy: Any, shapes: Sequence[tuple[int, ...]], names: Sequence[s
 
 
 def joint_batch_shape(game_batch: tuple[int, ...], *policy_batches: tuple[int, ...]) -> tuple:
-    """The batch shape of game and policies together; refuses what does not broadcast."""
+    """Return the joint batch shape of game and policies; reject shapes that do not broadcast."""
     try:
         return np.broadcast_shapes(game_batch, *policy_batches)
     except ValueError:
         expected = f"batch axes that broadcast with the game's {game_batch}"
         raise InputError("policy", expected, policy_batches) from None
+
+
+def _device_gains(payoff: Any, policy: Any) -> tuple[Any, np.ndarray] | None:
+    """(4, ..., 2): gains, bounds, values and rounding; and a mask of games they do not hold for.
+
+    The arithmetic equals that of the host, in float64; only games with payoffs of unusual size,
+    or policies that are not probabilities, are moved there. None if payoffs and strategies are
+    not on an accelerator, or have different batch shapes.
+    """
+    strategies = getattr(policy, "strategies", policy)
+    if type(strategies) not in (list, tuple) or len(strategies) != 2:
+        return None
+    (x, y), batch, (rows, columns) = strategies, payoff.shape[:-2], payoff.shape[-2:]
+    if not all(map(on_accelerator, (payoff, x, y))):
+        return None
+    if x.shape != (*batch, rows) or y.shape != (*batch, columns):
+        return None
+    if not all(jnp.issubdtype(part.dtype, jnp.floating) for part in (x, y)):
+        return None
+    with double_precision():
+        x, y = (part.astype(jnp.float64) for part in (x, y))
+        fine, *found = in_pieces(
+            _piece_of_gains,
+            max(1, _MOST_THERE // (rows * columns)),
+            [payoff.reshape(-1, rows, columns), x.reshape(-1, rows), y.reshape(-1, columns)],
+            2.0 * EPS * (rows + columns + 2 * WEIGHTS + 8),
+        )
+        left = np.zeros(0, int) if bool(fine.all()) else np.flatnonzero(~np.asarray(fine))
+        return [part.reshape(*batch, 2) for part in found], left
+
+
+@jax.jit
+def _piece_of_gains(
+    payoff: jax.Array, x: jax.Array, y: jax.Array, step: Any
+) -> tuple[jax.Array, ...]:
+    """Whether each game qualifies for this method; gains, bounds, values and rounding."""
+    games = jnp.moveaxis(payoff, 0, -1)
+    x, y = x.T, y.T
+    low, high = games.min((0, 1)), games.max((0, 1))
+    near = jnp.maximum(jnp.minimum(high, 0.0), low)
+    far = jnp.abs(near) > 16.0 * (high - low)
+    offset = jnp.where(far, near, 0.0)
+    size = jnp.where(far, high - low, jnp.maximum(-low, high))
+    games = games - offset[None, None]
+    rows, columns = (games * y[None]).sum(1), (games * x[:, None]).sum(0)
+    earned = (rows * x).sum(0)
+    sizes = jnp.abs(games)
+    reach = jnp.stack([(sizes * y[None]).sum(1).max(0), (sizes * x[:, None]).sum(0).max(0)], -1)
+    gains = jnp.stack([rows.max(0) - earned, earned - columns.min(0)], -1)
+    rounding = step * reach + jnp.where(size > 0.0, TINY * (1.0 + size), 0.0)[:, None]
+    value = (earned + offset)[:, None] * jnp.array([[1.0, -1.0]])
+    fine = (size >= ORDINARY[0]) & (size <= ORDINARY[1]) | (size == 0.0)
+    for strategy in (x, y):
+        exact = jnp.abs(strategy.sum(0) - 1.0) < 64 * EPS
+        fine &= exact & (strategy.min(0) >= 0.0)
+    return fine, gains, gains + rounding, value, rounding

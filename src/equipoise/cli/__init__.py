@@ -1,8 +1,9 @@
-"""The command line: one file per verb, parsing only; the work is done by the public surface.
+"""The command line: one module per verb, which parses arguments and calls the public functions.
 
-A verb is a file `equipoise/cli/<verb>.py` with a dataclass named like it (`solve.Solve`), whose
-fields are the arguments and whose `execute()` returns the exit code, and one line in `VERBS`. Its
-`ARGUMENTS`, if it has any, are arguments of the library and the flags that stand for them.
+A verb is a module `equipoise/cli/<verb>.py` with a dataclass of the same name (`solve.Solve`), and
+one line in `VERBS`. The fields of the dataclass are the arguments, and its `execute()` returns the
+exit code. An optional `ARGUMENTS` maps arguments of the library to the flags that set them, so that
+errors name the flag.
 """
 
 from equipoise.cli._main import VERBS, main

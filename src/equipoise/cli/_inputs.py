@@ -1,4 +1,4 @@
-"""What the user names: games, settings such as size=10, numbers, files and run folders."""
+"""Read and check what the user names: games, settings, numbers, files and run folders."""
 
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -18,10 +18,10 @@ Found = TypeVar("Found")
 def find_game(
     name: str, settings: Sequence[str] = (), argument: str = "game", trips: Path | None = None
 ) -> Any:
-    """The game in a file, or the game of that name in the catalogue, with settings "size=10".
+    """Load a game from a file, or by name from the catalogue with settings such as "size=10".
 
-    `argument` is the field of the command that holds the name. A network in a TNTP file comes with
-    a second one, of its `trips`.
+    `argument` is the field of the command that holds the name. A network in a TNTP file needs a
+    second file with its `trips`.
 
     >>> find_game("hide-and-seek", ["size=4"]).actions
     (8, 16)
@@ -30,7 +30,7 @@ def find_game(
 
     if name in eq.games.names():
         if trips is not None:
-            raise InputError("trips", "none with a named game", trips)
+            raise InputError("trips", "no trips with a named game", trips)
         return load_named(name, settings)
     path = Path(name)
     if "\0" in name or (not path.suffix and not path.exists()):
@@ -38,25 +38,25 @@ def find_game(
     if path.suffix.lower() == ".tntp":
         return _find_network(path, settings, trips)
     if trips is not None:
-        raise InputError("trips", "none: only networks in .tntp files have them", trips)
+        raise InputError("trips", "no trips: only a network in a .tntp file has them", trips)
     if settings:
         raise InputError("set", "a named game", f"the file {name}")
     return eq.games.read(path)
 
 
 def _find_network(path: Path, settings: Sequence[str], trips: Path | None) -> Any:
-    """The network of two TNTP files, with the factors of tolls and distances."""
+    """Read a network from two TNTP files, with the factors of tolls and distances."""
     import equipoise as eq
 
     if trips is None:
-        raise InputError("trips", f"a file of trips after {path}", "none")
+        raise InputError("trips", f"a file with trips after {path}", "none")
     factors = dict(map(setting, settings))
     check_names("set", factors, ("toll_factor", "distance_factor"), "factors of a network")
     return eq.games.read_tntp(path, trips, **factors)
 
 
 def load_named(name: str, settings: Sequence[str]) -> Any:
-    """A game of the catalogue."""
+    """Load a game of the catalogue."""
     import equipoise as eq
 
     parameters, defaults = dict(map(setting, settings)), eq.games.describe(name).parameters
@@ -70,7 +70,7 @@ def load_named(name: str, settings: Sequence[str]) -> Any:
 
 @contextmanager
 def naming(flag: str, names: Collection[str]) -> Iterator[None]:
-    """Make errors about one of these names say after which flag it stands.
+    """Name the flag in errors about one of these names.
 
     >>> with naming("option", ["spacing"]):
     ...     raise InputError("spacing", "a number > 0", -1)
@@ -88,7 +88,7 @@ def naming(flag: str, names: Collection[str]) -> Iterator[None]:
 
 
 def hint(name: str) -> str:
-    """Where to find the right name of a game."""
+    """Suggest the closest name of a game, or how to list the names."""
     import equipoise as eq
 
     close = get_close_matches(name, eq.games.names(), n=1)
@@ -96,7 +96,7 @@ def hint(name: str) -> str:
 
 
 def setting(text: str, argument: str = "set") -> tuple[str, Any]:
-    """The name and the value in "size=10"; what is not JSON is a word.
+    """Split "size=10" into its name and value. A value that is not JSON is a word.
 
     >>> setting("size=10"), setting("sense=min")
     (('size', 10), ('sense', 'min'))
@@ -113,7 +113,7 @@ def setting(text: str, argument: str = "set") -> tuple[str, Any]:
 
 
 def check_counts(at_least: int = 1, **counts: float | None) -> None:
-    """Refuse numbers that are no counts; those that were not given are None.
+    """Refuse values that are not counts. None stands for an option that was not given.
 
     >>> check_counts(opponent_games=0)
     Traceback (most recent call last):
@@ -127,26 +127,28 @@ def check_counts(at_least: int = 1, **counts: float | None) -> None:
 
 
 def check_seed(seed: int) -> None:
-    """Refuse what is no seed."""
+    """Refuse a value that is not a seed."""
     if not 0 <= seed < 2**32:
         raise InputError("seed", "a number in [0, 2**32)", seed)
 
 
 def check_tolerance(tolerance: float | None) -> None:
-    """Refuse what nothing, or everything, could meet."""
+    """Refuse a tolerance that is not a finite positive number."""
     if tolerance is not None and not 0 < tolerance < float("inf"):
         raise InputError("tolerance", "a finite number > 0", tolerance)
 
 
 def check_only_with_states(states: int | None, **values: float | None) -> None:
-    """Refuse what only Markov games have where there are no states."""
+    """Refuse options of Markov games if --states is not given."""
     for name, value in values.items():
         if value is not None and states is None:
-            raise InputError(name, "--states with it", value, "matrix games have no states")
+            raise InputError(
+                name, "this option only with --states", value, "matrix games have no states"
+            )
 
 
 def check_suffix(argument: str, file: Path | None, *suffixes: str) -> None:
-    """Refuse a file name that says no format; asked before the work that leads to the file.
+    """Refuse a file name whose suffix is not a known format, before any work is done.
 
     >>> check_suffix("report", Path("page.txt"), ".html")
     Traceback (most recent call last):
@@ -158,7 +160,7 @@ def check_suffix(argument: str, file: Path | None, *suffixes: str) -> None:
 
 
 def make_folder_of(file: Path) -> Path:
-    """Create the folder that a file is to be written into, where there is none; returns the file.
+    """Create the folder of a file if it does not exist, and return the file.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as place:
@@ -168,18 +170,20 @@ def make_folder_of(file: Path) -> Path:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
-        found = "a file where the folder would be"
+        found = "a file in place of the folder"
         raise InputError(str(file), "a name in a folder", found) from error
     return file
 
 
 def in_run_folder(
     given: Path | None, name: str, work: Callable[[Path], Found]
-) -> tuple[Path, Found]:
-    """Do the work in the folder that was given, or in the first of runs/NAME, runs/NAME-2, ...
+) -> tuple[Path, bool, Found]:
+    """Do the work in the given run folder, or choose one of runs/NAME, runs/NAME-2, ...
 
-    that is new or holds this very run: the same command goes on, or reads what is there, and
-    another one finds a place of its own. A folder that somebody else is writing is left to them.
+    The first folder is chosen that is new or holds this very run. The same command therefore
+    resumes, or reads the finished record, and another command gets a folder of its own. A folder
+    that another process is writing is skipped. Returns the folder, whether it already held the
+    record, and the result of the work.
 
     >>> import contextlib, tempfile
     >>> from equipoise.runs import Run
@@ -189,35 +193,39 @@ def in_run_folder(
     ...     [str(work({"seed": seed})) for seed in (0, 1, 0)]
     ['runs/x', 'runs/x-2', 'runs/x']
     """
+
+    def done(folder: Path) -> tuple[Path, bool, Found]:
+        return folder, (folder / "record.json").exists(), work(folder)
+
     if given is not None:
         check_folder(given)
-        return given, work(given)
+        return done(given)
     number, folder = 1, Path("runs", name)
     while True:
         if not folder.exists() or _is_run(folder):
             with suppress(OtherConfig, FolderInUse):
-                return folder, work(folder)
+                return done(folder)
         number += 1
         folder = Path("runs", f"{name}-{number}")
 
 
 def _is_run(folder: Path) -> bool:
-    """Whether a run may go on here: there is one, or there is nothing."""
+    """Return whether a folder holds a run that can be resumed, or is empty."""
     return folder.is_dir() and Run.can_start(folder)
 
 
 def check_folder(folder: Path, may_go_on: Callable[[Path], bool] = _is_run) -> None:
-    """Refuse a folder that no run can be kept in, before the work that would be lost.
+    """Refuse a folder that cannot hold the run, before doing work that would be lost.
 
-    `may_go_on` says of a folder whether it holds what the command can go on with, or nothing.
+    `may_go_on` returns whether a folder is empty or holds files that the command can resume.
 
     >>> check_folder(Path("a-new-folder"))
     """
     if folder.exists() and not folder.is_dir():
         raise InputError("run", "a folder", f"the file {folder}")
     if folder.exists() and not may_go_on(folder):
-        wanted = "a new or empty folder, or that of the same run to go on with"
+        wanted = "a new or empty folder, or the folder of the same run"
         raise InputError("run", wanted, f"other files in {folder}", "choose another folder")
     place = next(place for place in (folder, *folder.absolute().parents) if place.exists())
     if not os.access(place, os.W_OK):
-        raise InputError("run", "a folder that can be written", place)
+        raise InputError("run", "a folder with permission to write", place)

@@ -1,4 +1,4 @@
-"""From arguments to an exit code; the table of verbs; what is said of errors."""
+"""Run a command and return its exit code; list the verbs; report errors."""
 
 import errno
 import json
@@ -17,52 +17,65 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.core.errors import InputError
+from equipoise.core.extras import MissingExtra
 
-#: Verb -> what it does, in a line. The file of the same name is imported when the verb is used.
+#: Verb -> one-line summary. The module of the same name is imported when the verb is used.
 VERBS = {
-    "solve": "Solve a game, and certify the answer.",
-    "certify": "Say how much each player could gain by leaving a given policy.",
-    "toll": "Find tolls on a few links of a road network, and certify the flows they lead to.",
+    "solve": "Solve a game and certify the solution.",
+    "certify": "Compute how much each player could gain by deviating from a given policy.",
+    "toll": "Find tolls on a few links of a road network and certify the resulting flows.",
+    "design": "Choose charges on actions of a crowd that lead to the best equilibrium.",
     "games": "List the named games, show one, or write it to a file.",
-    "play": "Let two learners play random games, each seeing only its own actions and rewards.",
-    "duel": "Play a game against a player that learns it, and you, while it plays.",
+    "play": "Let two learners play random games, seeing only their own actions and rewards.",
+    "duel": "Play a game against a pre-trained player that learns while it plays.",
     "learn": "Learn an equilibrium of very many agents from simulated episodes.",
-    "offline": "Learn a near-equilibrium from a log, and bound what anybody could gain.",
-    "discover": "Find out what kind of game a log comes from, and whether the log can tell.",
+    "offline": "Learn a near-equilibrium from a log and bound what any agent could gain.",
+    "discover": "Identify the kind of game a log comes from, and whether the log suffices.",
     "pretrain": "Train players that learn an unseen game of a family while they play it.",
     "evaluate": "Compare pre-trained players with learners, static policies and opponents.",
-    "reproduce": "Make the figures of the papers again, theirs and ours side by side.",
-    "report": "Compare runs in one HTML file: numbers, certificates, curves, pictures, settings.",
-    "completion": "Print a script that completes commands in a shell.",
-    "studio": "Open the studio in the browser: games, logs, networks and runs that one can touch.",
-    "demo": "Show the library at work in three acts, each with its certificate, and report.",
+    "reproduce": "Reproduce the figures of the papers, as printed and as corrected.",
+    "sweep": "Run many settings of one verb and compare the runs on one page.",
+    "report": "Compare runs in one HTML file: numbers, certificates, curves and settings.",
+    "completion": "Print the script that completes commands in bash, zsh or fish.",
+    "studio": "Open the studio, a local web application for games, logs, networks and runs.",
+    "demo": "Show the library in three acts, each with a certificate, and write a report.",
 }
 
 _USAGE = """\
 usage: equipoise VERB [arguments]
        equipoise VERB --help
-       equipoise --version
+       equipoise --version [--json]
 
 equipoise computes, learns and certifies equilibria of games.
 
 verbs:
 {verbs}
 
-All but completion take --json, and options from a file with --config; --print-config writes one.
-Exit codes: 0 done, 1 a tolerance was missed or nothing was learned, 2 wrong usage or input,
-3 internal failure, 130 interrupted.
+{common}
+
+exit codes:
+  0    success
+  1    a tolerance was missed, or nothing was learned
+  2    wrong usage or wrong input
+  3    internal error
+  130  interrupted by Ctrl-C
 """
 
-#: Where an internal failure is reported.
-_REPORT = "this is a bug: please report it as CONTRIBUTING.md says, with what --traceback shows"
+_COMMON = (
+    "Every verb except completion accepts --json (print JSON), --config FILE (read options from a "
+    "TOML file) and --print-config (print the options as such a file)."
+)
+
+#: How to report an internal error.
+_REPORT = "this is a bug: please report it as in CONTRIBUTING.md, with the output of --traceback"
 
 
 class Interrupted(Exception):
-    """Ctrl-C came; the message says what was kept, and how to go on."""
+    """The user pressed Ctrl-C; the message says what was saved and how to resume."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit code.
+    """Run one command and return its exit code.
 
     **Example**
 
@@ -79,13 +92,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         command = _parse(words, as_json)
         if not isinstance(command, int):
-            as_json = hasattr(command, "common") and command.common.json  # a file may ask for it
+            as_json = hasattr(command, "common") and command.common.json  # a config file may set it
             with _warnings_in_one_line(as_json):
                 command = command.execute()
-        sys.stdout.flush()  # here, and not when Python ends: a closed pipe is found out in time
+        sys.stdout.flush()  # now rather than at exit, so that a closed pipe is noticed here
         return command
     except BrokenPipeError:
-        # Whoever read our output has enough (`equipoise games | head`): end as quietly as they.
+        # The reader closed the pipe (`equipoise games | head`): exit quietly, too.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except (Exception, KeyboardInterrupt) as error:
@@ -97,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _on_interrupt(number: int, frame: Any) -> None:
-    """Raise KeyboardInterrupt; a little later where a callback of JAX would swallow it."""
+    """Raise KeyboardInterrupt; wait a moment where a JAX callback would swallow it."""
     while frame is not None:
         if frame.f_code.co_name == "_xla_gc_callback":
             again = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
@@ -109,7 +122,7 @@ def _on_interrupt(number: int, frame: Any) -> None:
 
 
 def _parse(words: list[str], as_json: bool) -> Any:
-    """A command to be executed, or the exit code of what is done already."""
+    """Return the command to execute, or an exit code if there is nothing left to do."""
     if not words:
         sys.stderr.write(_help())
         return 2
@@ -122,7 +135,7 @@ def _parse(words: list[str], as_json: bool) -> Any:
     if verb in ("-V", "--version"):
         from equipoise import __version__
 
-        print(f"equipoise {__version__}")
+        print(_versions() if as_json else f"equipoise {__version__}")
         return 0
     if verb not in VERBS:
         close = get_close_matches(verb, VERBS, n=1)
@@ -132,53 +145,73 @@ def _parse(words: list[str], as_json: bool) -> Any:
 
     explained = StringIO()
     try:
-        with redirect_stderr(explained if as_json else sys.stderr):
+        with redirect_stderr(explained):
             command = parse(verb, rest)
         return 0 if command is None else command
-    except SystemExit as end:  # tyro printed help, or what is wrong with the words
-        if end.code and as_json:
-            print(_line("error", explained.getvalue(), as_json), file=sys.stderr)
+    except SystemExit as end:  # tyro printed an error message
+        if end.code:
+            print(_line("error", _unboxed(explained.getvalue()), as_json), file=sys.stderr)
         return int(end.code or 0)
 
 
+def _unboxed(text: str) -> str:
+    """Turn a boxed message of the parser into one line.
+
+    >>> _unboxed("╭─ Error ─╮\\n│ Missing: GAME │\\n│ ─────── │\\n│ Try\\n│ --help │\\n╰────╯")
+    'Missing: GAME; Try --help'
+    """
+    lines = [line.strip(" │") for line in text.splitlines() if line[:1] not in ("╭", "╰")]
+    return re.sub(r"\s*─[─\s]*", "; ", " ".join(lines) or text).strip("; ")
+
+
+def _versions() -> str:
+    """Return the versions of Python and the packages, and the machine, as JSON for a bug report."""
+    from equipoise.runs.environment import describe_environment
+
+    found = describe_environment()
+    return json.dumps({name: found[name] for name in ("versions", "python", "machine")}, indent=2)
+
+
 def _told(error: BaseException, verb: str) -> tuple[int, str]:
-    """The exit code of an error, and its line."""
+    """Return the exit code for an error and the line that reports it."""
     if isinstance(error, KeyboardInterrupt | Interrupted):
         return 130, f"interrupted{error}"
     if isinstance(error, InputError):
         return 2, error.about(_flag_of(error.argument, verb))
+    if isinstance(error, MissingExtra):
+        return 2, str(error)
     if isinstance(error, OSError):
-        # Errors of files name the file: a full disk without a name is that of the output.
+        # Errors about files name the file. A full disk without a file name concerns the output.
         full = "standard output" if error.errno == errno.ENOSPC else None
         place = error.filename or full
         return 2, f"{place}: {error.strerror}" if place else str(error)
     if isinstance(error, ValueError | NotImplementedError) and _is_ours(error):
         return 2, str(error)
-    return 3, f"internal failure: {type(error).__name__}: {error}; {_REPORT}"
+    return 3, f"internal error: {type(error).__name__}: {error}; {_REPORT}"
 
 
 def _is_ours(error: BaseException) -> bool:
-    """Whether code of this package raised an error, rather than code that it called."""
+    """Return whether this package raised the error itself, rather than a library that it called."""
     place = traceback.extract_tb(error.__traceback__)[-1].filename
     return Path(place).is_relative_to(Path(__file__).parents[1])
 
 
 def _flag_of(argument: str, verb: str) -> str:
-    """What the user typed in the place of an argument of the library."""
+    """Return the flag or placeholder that sets an argument of the library."""
     if verb not in VERBS:
         return argument
     from equipoise.cli._parsing import command_kind, options
 
     kind = command_kind(verb)
     flags = {option.path[-1]: option.flag for option in options(kind)}
-    # A config that is not that of a run folder is the wrong folder.
+    # A config that differs from that of a run folder means that the folder is wrong.
     flags |= {"config": "--run", **getattr(kind, "ARGUMENTS", {})}
     name = re.split(r"[\[.]", argument, maxsplit=1)[0]  # policy of policy[0]
     return flags.get(name, name) + argument[len(name) :]
 
 
 def _line(kind: str, message: str, as_json: bool) -> str:
-    """A line of its own on the error stream, for people or for programs."""
+    """Format one line for the error stream, as text or as JSON."""
     if as_json:
         return json.dumps({kind: message}, ensure_ascii=False)
     return " ".join(["equipoise:", *([f"{kind}:"] if kind else []), *message.split()])
@@ -186,7 +219,7 @@ def _line(kind: str, message: str, as_json: bool) -> str:
 
 @contextmanager
 def _warnings_in_one_line(as_json: bool) -> Iterator[None]:
-    """Show what the library warns the user of as errors are shown: one line, no source code."""
+    """Show warnings of the library as errors are shown: on one line and without source code."""
     original = warnings.formatwarning
 
     def in_one_line(message: Any, category: type[Warning], *place: Any, **more: Any) -> str:
@@ -202,5 +235,8 @@ def _warnings_in_one_line(as_json: bool) -> Iterator[None]:
 
 
 def _help() -> str:
-    width = max(map(len, VERBS))
-    return _USAGE.format(verbs="\n".join(f"  {v:{width}}  {text}" for v, text in VERBS.items()))
+    from equipoise.cli._help import terminal_width, wrap
+
+    column, width = max(map(len, VERBS)) + 4, terminal_width()
+    rows = [wrap(VERBS[v], width, f"  {v}".ljust(column), " " * column) for v in VERBS]
+    return _USAGE.format(verbs="\n".join(rows), common=wrap(_COMMON, width))

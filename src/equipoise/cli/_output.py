@@ -1,4 +1,4 @@
-"""What goes to the standard output: strict JSON for programs, tables for people."""
+"""Write to the standard output: strict JSON for programs, tables for people."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ from equipoise.runs import Record, Table
 if TYPE_CHECKING:
     from rich.console import Console
 
-#: The page in a run folder.
+#: Name of the HTML report in a run folder.
 PAGE = "report.html"
 
 
@@ -36,7 +36,7 @@ def print_json(document: Any) -> None:
 
 
 def record_document(record: Record) -> dict[str, Any]:
-    """A record as plain data: its config, scalars, and tables as lists of rows with names.
+    """Return a record as plain data: its config, its scalars, and its tables as lists of dicts.
 
     >>> record_document(Record("x", {}, {"gap": 0.5}, {}, {"t": Table(("a",), [(1,)])}))
     {'config': {}, 'scalars': {'gap': 0.5}, 'tables': {'t': [{'a': 1}]}}
@@ -50,7 +50,7 @@ def record_document(record: Record) -> dict[str, Any]:
 
 
 def solution_document(record: Record) -> dict[str, Any]:
-    """The solution of a record in its plain form; `equipoise certify` reads the policy in it."""
+    """Return the solution of a record as plain data, from which `equipoise certify` can read."""
     solution = dict(record.solution or {})
     if "certificate" in solution:
         solution["certificate"] = certificate_document(certificate_of(record))
@@ -58,9 +58,9 @@ def solution_document(record: Record) -> dict[str, Any]:
 
 
 def write_run_page(folder: Path, *, anew: bool = False) -> Path | None:
-    """Write the page about a finished run into its folder, unless it is there; where it is.
+    """Write the report of a finished run into its folder unless it exists, and return its path.
 
-    An unfinished run has none: `equipoise report` shows it as far as it is.
+    Return None for an unfinished run; `equipoise report` can show it.
 
     >>> write_run_page(Path("no-run"))
     """
@@ -72,16 +72,16 @@ def write_run_page(folder: Path, *, anew: bool = False) -> Path | None:
     return page
 
 
-#: What a certificate of flows tells beside gains.
+#: Measures of a certificate of flows in addition to the gains.
 _MEASURES = ("relative_gap", "relative_gap_upper", "average_excess", "largest_excess")
-#: Longer tables are cut on the screen, never in files and JSON.
+#: Number of rows after which a table is cut on the screen. Files and JSON hold all rows.
 _ROWS = 20
 
 
 def certificate_document(certificate: Any) -> dict[str, Any]:
-    """A certificate as plain data, with the measures that derive from its gains.
+    """Return a certificate as plain data, with the measures that derive from its gains.
 
-    `nash_conv` and `exploitability` are words about Nash equilibria, and null of other concepts.
+    `nash_conv` and `exploitability` are defined for Nash equilibria, and null for other concepts.
     """
     names = ("max_gain", "max_upper", "nash_conv", "exploitability", "exact")
     if certificate.kind == "network":
@@ -95,7 +95,7 @@ def certificate_document(certificate: Any) -> dict[str, Any]:
 def print_certificate(
     certificate: Any, labels: Mapping[str, Any], more: Sequence[tuple[str, Any]] = ()
 ) -> None:
-    """Print any certificate: gains and their bounds, how they were found, and more facts below."""
+    """Print a certificate: gains and their bounds, the method, and the facts in `more`."""
     pairs: list[tuple[str, Any]] = [("concept", CONCEPTS[certificate.concept])]
     title = ""
     if certificate.gains.ndim > 1:
@@ -108,28 +108,31 @@ def print_certificate(
         names = names if certificate.players > 1 else ("mean traveller",)
         pairs += [(n.replace("_", " "), float(getattr(certificate, n))) for n in _MEASURES]
         if len(certificate.worst_path):
+            called = labels.get("states")
             ways = [
-                " ".join(map(str, way)) for way in (certificate.worst_path, certificate.better_path)
+                " ".join(str(node) if called is None else called[node] for node in way)
+                for way in (certificate.worst_path, certificate.better_path)
             ]
-            pairs += [("worst way, by nodes", ways[0]), ("better way", ways[1])]
+            pairs += [("worst path, by nodes", ways[0]), ("better path", ways[1])]
+            if count := int(certificate.split):
+                told = f"into {count:,} paths; the worst path and excess depend on this split"
+                pairs.append(("link flows split", told))
     print_table(certificate_table(certificate, names), title)
-    exact = "yes" if certificate.exact else "no: between the gain found and the bound proven"
+    exact = "yes" if certificate.exact else "no: between the gain found and the proven bound"
     pairs += [("method", certificate.method), ("exact", exact)]
     if certificate.gains.ndim == 1 and certificate.players > FEW:
         pairs.append(("mean value", float(np.mean(certificate.value))))
-    if note := rounding_note(certificate):
-        pairs.append(("note", note))
-    print_pairs([*pairs, *more])
+    print_pairs([*pairs, ("note", rounding_note(certificate) or None), *more])
 
 
 def print_solution(record: Record, more: Sequence[tuple[str, Any]] = ()) -> None:
-    """Print the record of a solution: its tables, its certificate, its numbers."""
+    """Print the record of a solution: its tables, its certificate and its numbers."""
     print(f"{record.scalars['game']}: {record.scalars['description']}")
     for name, table in record.tables.items():
         print_table(cut(table), name.replace("_", " ").capitalize())
     known = ("agents", "games", "games solved", "value", "welfare", "bound")
     known += ("objective", "bound on the objective")
-    words = {"bound": "largest gain promised"}
+    words = {"bound": "a priori bound on the largest gain"}
     facts = [(words.get(n, n), record.scalars[n]) for n in known if n in record.scalars]
     solution: Any = record.solution
     tolerance = np.asarray(solution["tolerance"])
@@ -140,7 +143,7 @@ def print_solution(record: Record, more: Sequence[tuple[str, Any]] = ()) -> None
 
 
 def cut(table: Table, rows: int = _ROWS) -> Table:
-    """The first rows of a table, and how many more there are."""
+    """Return the first rows of a table, and a last row that counts the others."""
     if len(table.rows) <= rows:
         return table
     rest = f"... {len(table.rows) - rows} more (--json shows all)"
@@ -170,25 +173,26 @@ def print_table(table: Table, title: str = "") -> None:
 
 
 def print_pairs(pairs: Sequence[tuple[str, Any]]) -> None:
-    """Print names and values, one pair a line."""
+    """Print names and values, one pair per line. Pairs whose value is None are left out."""
     from rich.table import Table as RichTable
     from rich.text import Text
 
     grid = RichTable.grid(padding=(0, 2))
     grid.add_column(no_wrap=True, style="dim")
-    grid.add_column(overflow="fold")  # a path is never cut short
+    grid.add_column(overflow="fold")  # paths are never truncated
     for name, value in pairs:
-        grid.add_row(Text(name), Text(format_value(value)))
+        if value is not None:
+            grid.add_row(Text(name), Text(format_value(value)))
     _console().print(grid)
 
 
 def _console() -> "Console":
-    """The standard output; a reader that leaves is an error here too, as it is of `print`."""
+    """Return the standard output. A closed pipe raises BrokenPipeError, as it does with `print`."""
     from rich.console import Console
 
     class PlainConsole(Console):
         def on_broken_pipe(self) -> None:
-            # Rich would end the process itself, with an exit code that means something else.
+            # Rich would end the process itself, with an exit code that has another meaning here.
             raise BrokenPipeError
 
     return PlainConsole(highlight=False)

@@ -1,11 +1,9 @@
-"""From the words of a command line, and the file they name, to a command ready to be executed.
+"""Parse the words of a command line, and its --config file, into a command.
 
-tyro parses the words and explains what is wrong with them. A file of options holds one key for
-each flag, without its dashes; its values are the defaults of the words.
+tyro parses the words and explains errors in them. A config file holds one key for each flag,
+without its dashes. Its values replace the defaults, and flags on the command line override them.
 """
 
-import inspect
-import json
 import sys
 import typing
 from collections.abc import Iterator
@@ -21,13 +19,14 @@ from typing import Annotated, Any
 
 import tyro
 
+from equipoise.cli._help import format_help
 from equipoise.core.errors import InputError
 
-#: A game, in a file or by name.
+#: A game, given as a file or as a name.
 Game = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="GAME")]
-#: The trips of a network in a TNTP file.
+#: The TNTP file with the trips of a road network.
 Trips = Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="[TRIPS]")]
-#: Settings such as size=10, any number of them.
+#: Any number of settings such as size=10.
 Settings = Annotated[
     tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE"), tyro.conf.UseAppendAction
 ]
@@ -35,30 +34,46 @@ Settings = Annotated[
 
 @dataclass(frozen=True)
 class Common:
-    """What every command takes."""
+    """Options that every command accepts."""
 
     #: Print one JSON document instead of tables.
     json: bool = False
-    #: Show where an error comes from.
+    #: Show the Python traceback of an error.
     traceback: bool = False
-    #: Read options from this TOML file; options on the command line override them.
+    #: Read options from this TOML file. Options on the command line override those of the file.
+    #: Default: no file.
     config: Path | None = None
-    #: Print all options as such a file, and do nothing else.
+    #: Print all options in the format of a --config file, and exit.
     print_config: bool = False
 
 
-#: The field of a command that holds them, and its default.
+#: Type and default value of the field of a command that holds the common options.
 CommonOptions = tyro.conf.OmitArgPrefixes[Common]
 COMMON = Common()
 
-#: Common options that a file does not hold.
+
+def one_of(module: str, table: str, *, optional: bool = False) -> Any:
+    """Accept one of the keys of a table, which is imported only when words are parsed.
+
+    >>> tyro.cli(Annotated[str, one_of("equipoise.papers", "PAPERS")], args=["aggregative"])
+    'aggregative'
+    """
+
+    def keys() -> Any:
+        found = tyro.extras.literal_type_from_choices(getattr(import_module(module), table))
+        return found | None if optional else found
+
+    return tyro.conf.arg(constructor_factory=keys)
+
+
+#: Common options that a config file cannot set.
 _OUTSIDE = ("config", "print-config", "traceback")
 _REGISTRY = tyro.constructors.ConstructorRegistry()
 
 
 @_REGISTRY.primitive_rule
 def _whole_numbers(info: Any) -> Any:
-    """Whole numbers may be written as 1e5."""
+    """Accept whole numbers written as 1e5."""
     if info.type is not int:
         return None
     return tyro.constructors.PrimitiveConstructorSpec(
@@ -71,7 +86,7 @@ def _whole_numbers(info: Any) -> Any:
 
 
 def read_whole(text: str) -> int:
-    """A whole number, also as 1e5 or 100_000.
+    """Read a whole number, which may be written as 1e5 or 100_000.
 
     >>> read_whole("1e5"), read_whole("100_000")
     (100000, 100000)
@@ -86,15 +101,16 @@ def read_whole(text: str) -> int:
 
 @dataclass(frozen=True)
 class Option:
-    """One option of a command: its flag, the fields that lead to its value, and its type."""
+    """One option of a command: the fields that lead to its value, its type and its placeholder."""
 
     path: tuple[str, ...]
     hint: Any
     positional: bool
+    metavar: str | None = None
 
     @property
     def key(self) -> str:
-        """The name in a file of options."""
+        """The name in a config file."""
         return self.path[-1].replace("_", "-")
 
     @property
@@ -108,38 +124,43 @@ class Option:
         return self.path[-1].upper() if self.positional else f"--{self.key}"
 
     def value(self, command: Any) -> Any:
-        """What a command has."""
+        """Return the value of this option in a command."""
         for name in self.path:
             command = getattr(command, name)
         return command
 
     def read(self, value: Any, where: Path) -> Any:
-        """The value of a file, read as the words of a command line are."""
+        """Read a value of a config file in the same way as the words of a command line."""
         listed = typing.get_origin(self.hint) is tuple
         words = [str(word) for word in (value if isinstance(value, list) else [value])]
         with suppress(SystemExit), redirect_stderr(StringIO()):
             if isinstance(value, list) == listed:
                 args = ["--", *words] if words else []
                 return tyro.cli(self.hint, args=args, registry=_REGISTRY)
-        takes = "a list" if listed and not isinstance(value, list) else f"what {self.flag} takes"
+        takes = "a list" if listed and not isinstance(value, list) else f"a value for {self.flag}"
         raise InputError(f"--config: {where}: {self.key}", takes, repr(value))
 
 
 def options(kind: type, path: tuple[str, ...] = ()) -> Iterator[Option]:
-    """The options of a command, those of its groups included."""
+    """Yield the options of a command, including those of its groups."""
     hints = typing.get_type_hints(kind, include_extras=True)
     for field in fields(kind):
         hint, extras = hints[field.name], ()
         while typing.get_origin(hint) is Annotated:
             hint, *extras = typing.get_args(hint)
+            makers = [getattr(extra, "constructor_factory", None) for extra in extras]
+            hint = next((make() for make in makers if make is not None), hint)
         if is_dataclass(hint):
             yield from options(typing.cast(type, hint), (*path, field.name))
         else:
-            yield Option((*path, field.name), hint, tyro.conf.Positional in extras)
+            named = [getattr(extra, "metavar", None) for extra in extras]
+            metavar = next((name for name in named if name is not None), None)
+            positional = tyro.conf.Positional in extras
+            yield Option((*path, field.name), hint, positional, metavar)
 
 
 def command_kind(verb: str) -> Any:
-    """The dataclass of a verb.
+    """Return the dataclass of a verb.
 
     >>> command_kind("solve").__name__
     'Solve'
@@ -148,9 +169,9 @@ def command_kind(verb: str) -> Any:
 
 
 def parse(verb: str, words: list[str]) -> Any:
-    """The verb's command; None where its options were printed as a file instead.
+    """Return the command of a verb, or None after printing its help or its options.
 
-    Raises SystemExit after tyro printed help or what is wrong with the words.
+    Raises SystemExit after tyro printed an error message.
 
     >>> parse("solve", ["oneill", "--tolerance", "0.1"]).tolerance
     0.1
@@ -158,15 +179,18 @@ def parse(verb: str, words: list[str]) -> Any:
     kind, path = command_kind(verb), _given("--config", words)
     found = {} if path is None else read_config(kind, Path(path))
     base = None
-    if hasattr(kind, "preset"):  # which decides what the other options are by default
+    if hasattr(kind, "preset"):  # the preset decides the defaults of the other options
         base = kind.starting(_given("--preset", words) or found.get("preset", kind.preset))
+    default = _default(kind, found, base)
+    if {"-h", "--help"} & set(_flags(words)):
+        sys.stdout.write(format_help(verb, kind, list(options(kind)), default))
+        return None
     read = partial(
         tyro.cli,
         kind,
         prog=f"equipoise {verb}",
-        description=inspect.cleandoc(kind.__doc__),
         args=words,
-        default=_default(kind, found, base),
+        default=default,
         registry=_REGISTRY,
     )
     try:
@@ -176,11 +200,11 @@ def parse(verb: str, words: list[str]) -> Any:
         error: BaseException | None = end
         while error is not None and not isinstance(error, InputError):
             error = error.__context__
-        if error is not None:  # a config refused its values: `main` names the flag
+        if error is not None:  # the library refused a value: `main` names the flag
             raise error from None
         if not end.code:
             raise
-        command = read()  # tyro says what is wrong, in colours where the screen has them
+        command = read()  # tyro prints the error, in colour if the terminal supports it
     if not hasattr(command, "common") or not command.common.print_config:
         return command
     sys.stdout.write(f"# equipoise {verb} --config FILE\n{write_config(command)}")
@@ -188,21 +212,26 @@ def parse(verb: str, words: list[str]) -> Any:
 
 
 def _given(flag: str, words: list[str]) -> str | None:
-    """The last value of a flag that has to be known before the words are understood.
+    """Return the last value of a flag that is needed before the words can be parsed.
 
     >>> _given("--config", ["a", "--config", "b.toml"]), _given("--config", ["--config=c.toml"])
     ('b.toml', 'c.toml')
     """
-    words = words[: words.index("--")] if "--" in words else words
+    words = _flags(words)
     values = [after for word, after in pairwise(words) if word == flag]
     values += [w.removeprefix(f"{flag}=") for w in words if w.startswith(f"{flag}=")]
     return values[-1] if values else None
 
 
-def _default(kind: type, found: dict[str, Any], base: Any = None) -> Any:
-    """A command with the values of a file, those of a base, and its defaults; the rest is missing.
+def _flags(words: list[str]) -> list[str]:
+    """Return the words before "--", after which there are no flags."""
+    return words[: words.index("--")] if "--" in words else words
 
-    It is put together past its constructor, which would refuse what is missing.
+
+def _default(kind: type, found: dict[str, Any], base: Any = None) -> Any:
+    """Return a command with the values of a config file, of a preset (`base`), and its defaults.
+
+    Required values stay missing. The constructor is bypassed, since it would refuse them.
     """
     command = object.__new__(kind)
     hints = typing.get_type_hints(kind)
@@ -219,7 +248,7 @@ def _default(kind: type, found: dict[str, Any], base: Any = None) -> Any:
 
 
 def write_config(command: Any) -> str:
-    """All options of a command, as TOML.
+    """Return all options of a command as TOML.
 
     >>> from equipoise.cli.solve import Solve
     >>> print(write_config(Solve("oneill", tolerance=1e-6, set=("a=1",))), end="")
@@ -230,26 +259,17 @@ def write_config(command: Any) -> str:
     option = []
     json = false
     """
+    from equipoise.core.plain import to_toml
+
     values = {o.key: o.value(command) for o in options(type(command)) if o.key not in _OUTSIDE}
-    # What can be None and is not by default, which a preset may decide, has to be said.
+    # A None that differs from the default, which a preset may set, has to be written out.
     usual = {f.name.replace("_", "-") for f in fields(command) if f.default is None}
     said = {key: v for key, v in values.items() if v is not None or key not in usual}
-    return "".join(f"{key} = {_toml(value)}\n" for key, value in said.items())
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return repr(value)
-    if isinstance(value, tuple | list):
-        return f"[{', '.join(map(_toml, value))}]"
-    # A JSON string is a TOML string, but for one control character that JSON leaves as it is.
-    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
+    return to_toml(said)
 
 
 def read_config(kind: type, path: Path) -> dict[str, Any]:
-    """The options in a file, by key; refuses keys and values that the command does not take."""
+    """Read the options in a config file; refuse unknown keys and wrong values."""
     from equipoise.core.files import read_bytes
     from equipoise.core.plain import parse_toml
 
@@ -260,7 +280,7 @@ def read_config(kind: type, path: Path) -> dict[str, Any]:
 
 
 def check_names(argument: str, given: Any, known: Any, what: str) -> None:
-    """Refuse a name that is not known, and say which was meant, or else which there are.
+    """Refuse an unknown name, and suggest the closest known name or list all of them.
 
     >>> check_names("--set", ["sise"], ["size"], "parameters of hide-and-seek")
     Traceback (most recent call last):

@@ -1,4 +1,4 @@
-"""`equipoise certify`: a game and a policy in, a certificate out."""
+"""`equipoise certify`: certify a policy of a game."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,41 +17,50 @@ from equipoise.runs import Record
 
 @dataclass(frozen=True)
 class Certify:
-    """Say how much each player could gain by leaving a given policy.
+    """Compute how much each player could gain by deviating from a given policy.
 
-    The policy is JSON, {"policy": [[...], [...]]} with one list of probabilities per player
-    (for Markov games one such list per state), or a .npz file with arrays policy_0, policy_1.
-    What `equipoise solve` saves or prints is read too, and the run folder of any command that
-    finds a policy. Of continuous actions it is a number for each agent,
-    {"policy": [1.0, -0.5, ...]}, or points and weights. Where the game is one of interactions, or
-    has one payoff table, it can be a mixture, as `equipoise offline` finds.
+    The policy is a JSON file, {"policy": [[...], [...]]}, with one list of probabilities per player
+    (in a Markov game one list per state), or a .npz file with arrays policy_0, policy_1. Files that
+    `equipoise solve` saves or prints are accepted, and so is the run folder of any command that
+    finds a policy.
+
+    In a game with continuous actions, the policy has one number for each agent, {"policy": [1.0,
+    -0.5, ...]}, or points and weights. In a game with interaction terms, or with a single payoff
+    table, the policy can be a mixture, such as the one that `equipoise offline` finds.
 
     Examples:
       equipoise solve colonel-blotto --out policy.json
       equipoise certify colonel-blotto policy.json
       equipoise certify colonel-blotto policy.json --tolerance 0.01 --json
       equipoise certify auction.npz runs/bids --concept ce
-      equipoise certify net.tntp trips.tntp flows.tntp --tolerance 1e-10
+      equipoise certify net.tntp trips.tntp flows.csv --tolerance 1e-10
     """
 
     ARGUMENTS: ClassVar = dict.fromkeys(("path", "strategies", "policies", "points"), "POLICY")
     ARGUMENTS |= {"trips": "TRIPS"}
 
-    #: A file (.nfg, .npz, .csv, .toml or .tntp), or a name that `equipoise games` lists.
+    #: The game: a file (.nfg, .npz, .csv, .toml or .tntp), or a name that `equipoise games` lists.
     game: Game
-    #: A .json or .npz file, or a run folder. Of a network in a .tntp file: its trips, and then the
-    #: flows, in a .tntp, .json or .npz file or a run folder.
+    #: The policy: a .json or .npz file, or a run folder. For a network in a .tntp file, give the
+    #: file of its trips here, and the flows as the next argument.
     policy: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="POLICY")]
-    #: The flows, after the two files of a network.
+    #: The flows of a network: a .tntp, .csv, .json or .npz file, or a run folder.
     flows: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="[FLOWS]")] = None
-    #: End with exit code 1 unless it is proven that no player gains more than this; of a network,
-    #: that the relative gap is no larger.
+
+    # -- certificate
+
+    #: Exit with code 1 unless it is proven that no player gains more than this, in units of reward.
+    #: For a network, the limit applies to the relative gap. Default: no limit.
     tolerance: float | None = None
-    #: Which deviations: from a mixture cce, decided before anything is drawn, or ce, once the own
-    #: part is known; from a product nash; in a network optimum, at marginal costs. "auto" is the
-    #: first that fits.
+    #: Which deviations to test. For a mixture: cce (a player commits before the draw) or ce (a
+    #: player knows its own part of the draw). For a product policy: nash. For a network: nash or
+    #: optimum (deviations at marginal costs). "auto" is cce for a mixture, ce for a joint policy,
+    #: and nash otherwise.
     concept: Literal["auto", "nash", "cce", "ce", "optimum"] = "auto"
-    #: Set a parameter of a named game; may be repeated.
+
+    # -- game
+
+    #: Set a parameter of a named game, such as size=10. Repeat the flag for more.
     set: Settings = ()
     common: CommonOptions = COMMON
 
@@ -81,12 +90,12 @@ class Certify:
 
 
 def read_policy(path: Path, game: Any) -> Any:
-    """The policy in a file, or in the record of a run folder."""
-    if path.suffix.lower() == ".tntp":
+    """Read the policy in a file, or in the record of a run folder."""
+    if path.suffix.lower() in (".tntp", ".csv") and game.kind == "network":
         return eq.games.read_flows(path, game)
     if not path.is_dir() or path.suffix in (".json", ".npz"):
         return eq.read_policy(path, game)
     plain = (Record.load(path).solution or {}).get("policy")
     if plain is None:
-        raise InputError("policy", "a run that found a policy", f"none in {path}")
+        raise InputError("policy", "a run folder with a policy", f"no policy in {path}")
     return eq.games.policy_from_plain(plain)

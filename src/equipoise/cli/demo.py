@@ -1,4 +1,4 @@
-"""`equipoise demo`: the library at work, in three acts, with a report at the end."""
+"""`equipoise demo`: show the library in three acts and write a report."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Demo:
-    """Show the library at work in three acts, each with its certificate, and report.
+    """Show the library in three acts, each with a certificate, and write a report.
 
-    A player trained once meets games it has never seen; a log of many agents becomes a
-    near-equilibrium; a city of a hundred thousand gets its best one. Every act is a run folder. A
-    demo that was interrupted goes on where it stopped when the command is given again; one that
-    is complete is played anew.
+    First, a pre-trained player plays games that it has never seen. Second, a near-equilibrium is
+    learned from a log of many agents. Third, the best equilibrium of a city of a hundred thousand
+    agents is computed. Every act writes a run folder. Run the command again to resume an
+    interrupted demo; a finished demo starts again from the beginning.
 
     Examples:
       equipoise demo
@@ -31,16 +31,21 @@ class Demo:
 
     ARGUMENTS: ClassVar = {"folder": "--run"}
 
-    #: Where the runs and report.html go.
+    # -- output
+
+    #: Folder for the run folders and report.html.
     run: Path = Path("runs/demo")
-    #: How many unseen games the first act plays.
+
+    # -- play
+
+    #: Number of unseen games that the first act plays.
     games: int = 64
-    #: Where its randomness begins.
+    #: Random seed, a whole number in [0, 2^32).
     seed: int = 0
     common: CommonOptions = COMMON
 
     def execute(self) -> int:
-        """Play the acts, write the report; returns whether all was solved as an exit code."""
+        """Play the acts and write the report; exit code 0 means that every act met its aim."""
         from equipoise.demo import ACTS, Settings, Stage
 
         check_counts(games=self.games)
@@ -69,7 +74,7 @@ class Demo:
 
 
 def _print_act(act: "Act", record: "Record") -> None:
-    """The game, what came of it, the certificate, and the lines that did it."""
+    """Print the game, the outcome, the certificate, and the code of an act."""
     certificate, said = certificate_of(record), _said(act, record)
     facts = [f"largest gain {format_value(float(certificate.max_gain.max()))}"]
     if certificate.nash_conv.size > 1:
@@ -86,7 +91,7 @@ def _print_act(act: "Act", record: "Record") -> None:
 
 
 def _said(act: "Act", record: "Record") -> dict[str, Any]:
-    """What the table of all acts has no room for."""
+    """Return the facts about an act that do not fit into the table of all acts."""
     certificate = certificate_of(record)
     concept = concept_of(certificate)
     return {"outcome": act.outcome(record), "concept": concept, "exact": certificate.exact}

@@ -1,4 +1,4 @@
-"""`equipoise discover`: what kind of game a log comes from, and whether the log can tell."""
+"""`equipoise discover`: identify the kind of game that a log comes from."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +8,7 @@ import tyro
 
 import equipoise as eq
 from equipoise.cli._inputs import check_seed, check_suffix
-from equipoise.cli._output import print_json, print_pairs, print_table
+from equipoise.cli._output import cut, print_json, print_pairs, print_table
 from equipoise.cli._parsing import COMMON, CommonOptions
 from equipoise.cli.offline import COLUMNS, ColumnOptions
 from equipoise.report import page_of, tables_of
@@ -17,24 +17,31 @@ from equipoise.runs import Record
 
 @dataclass(frozen=True)
 class Discover:
-    """Find out what kind of game a log comes from, and whether the log can tell.
+    """Identify the kind of game a log comes from, and whether the log suffices.
 
-    Classes of rewards compete on held-out rows: own action, pairs and triples (dense and screened),
-    own action by the sum or the counts of the others' actions, and the joint action. Also looks for
-    drift, actions that go together or were never tried, copied rows, and agents who are alike. The
-    exit code is 1 where nothing should be learned from the log.
+    Compares classes of reward models by their error on held-out rows: the agent's own action; pairs
+    and triples of actions (dense and screened); the own action with the sum, mean or counts of the
+    others' actions; and the joint action. Tests the log for drift, correlated actions, actions that
+    were never tried, copied rows, and agents that are alike. Lists the pairs and triples of agents
+    that interact. The exit code is 1 if nothing should be learned from the log.
 
     Examples:
       equipoise discover runs/demo/log/log.npz
       equipoise discover sales.csv --agent seller --time week --action price --reward profit
     """
 
-    #: A .csv, .parquet or .npz file with actions and rewards of all agents.
+    #: The log: a .csv, .parquet or .npz file with the actions and rewards of all agents.
     log: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="LOG")]
     columns: ColumnOptions = COLUMNS
-    #: Write an HTML page with the table and its figure.
+
+    # -- output
+
+    #: Write an HTML report with the tables and a figure to this file. Default: no report.
     report: Path | None = None
-    #: Where randomness begins.
+
+    # -- comparison
+
+    #: Random seed, a whole number in [0, 2^32).
     seed: int = 0
     common: CommonOptions = COMMON
 
@@ -47,13 +54,15 @@ class Discover:
         found = {"structure": structure.to_plain(), "notes": list(log.notes)}
         record = Record(log.name, scalars={"labels": log.labels.to_plain(), **found})
         if self.report is not None:
-            page_of(record, title=f"What kind of game is {log.name}?").write(self.report)
+            page_of(record, title=f"Structure of the game in {log.name}").write(self.report)
         if self.common.json:
             print_json({"samples": log.samples, "agents": log.agents, **found})
             return int(bool(structure.refusal))
-        print_table(
-            tables_of(record)["classes"], f"{log.samples:,} samples of {log.agents:,} agents"
-        )
+        tables, size = tables_of(record), f"{log.samples:,} samples of {log.agents:,} agents"
+        titles = {"classes": size, "interactions": "who interacts", "coverage": "coverage"}
+        for name, title in titles.items():
+            if name in tables:
+                print_table(cut(tables[name]), title)
         facts = {
             "log": "\n".join(log.notes) or None,
             "refused": structure.refusal or None,
@@ -62,5 +71,5 @@ class Discover:
             "types of agents": max(structure.types, default=0) + 1,
             "report": self.report,
         }
-        print_pairs([(name, value) for name, value in facts.items() if value is not None])
+        print_pairs(list(facts.items()))
         return int(bool(structure.refusal))

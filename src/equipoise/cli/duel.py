@@ -1,4 +1,4 @@
-"""`equipoise duel`: a person against a player, in the terminal or through a pipe."""
+"""`equipoise duel`: play against a pre-trained player, in the terminal or through a pipe."""
 
 import sys
 from dataclasses import asdict, dataclass
@@ -16,12 +16,13 @@ from equipoise.report import format_value
 
 @dataclass(frozen=True)
 class Duel:
-    """Play a game against a player that learns it, and you, while it plays.
+    """Play a game against a pre-trained player that learns while it plays.
 
-    Every round, type the name of an action, or its number, and Enter; q ends the duel. The player
-    sees its own actions and rewards alone. PLAYERS is a folder that `equipoise pretrain` wrote, or
-    the name of players that come with the package; "any" plays zero-sum games of two players with
-    2 to 6 actions each. Moves are read from the standard input, so that a program can play, too.
+    In every round, type the name or the number of an action and press Enter; q ends the duel. The
+    player sees only its own actions and rewards. PLAYERS is a folder that `equipoise pretrain`
+    wrote, or the name of players that come with the package. The players "any" play two-player
+    zero-sum games with 2 to 6 actions each. Moves are read from the standard input, so a program
+    can play, too.
 
     Examples:
       equipoise duel any matching-pennies
@@ -30,19 +31,28 @@ class Duel:
 
     ARGUMENTS: ClassVar = {"name": "PLAYERS"}
 
-    #: A run folder of `equipoise pretrain`, or a name.
+    #: The players: a run folder of `equipoise pretrain`, or the name of players in the package.
     players: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PLAYERS")]
-    #: A file (.nfg, .npz, .csv or .toml), or a name that `equipoise games` lists.
+    #: The game: a file (.nfg, .npz, .csv or .toml), or a name that `equipoise games` lists.
     game: Game
-    #: Where you sit.
+
+    # -- play
+
+    #: Your seat: the row player or the column player.
     seat: Literal["row", "column"] = "row"
-    #: How many rounds.
+    #: Number of rounds.
     rounds: int = 100
-    #: Let the player be guarded: a bound on its regret, and a learner that takes over if need be.
+    #: Bound the player's regret: a no-regret learner takes over when the bound requires it.
     guarded: bool = False
-    #: Set a parameter of a named game; may be repeated.
+
+    # -- game
+
+    #: Set a parameter of a named game, such as size=10. Repeat the flag for more.
     set: Settings = ()
-    #: Where randomness begins.
+
+    # -- play
+
+    #: Random seed, a whole number in [0, 2^32).
     seed: int = 0
     common: CommonOptions = COMMON
 
@@ -110,8 +120,9 @@ class Duel:
 
 
 def find_action(word: str, names: list[str]) -> int | None:
-    """The number of the action that a word names, or a beginning of its name that fits no other; a
-    number counts the actions from 1 where they have names. None where it is none.
+    """Return the index of the action that a word names, or None.
+
+    The word is a name, an unambiguous beginning of a name, or a number that counts from 1.
 
     >>> find_action("pa", ["rock", "paper"]), find_action("2", ["rock", "paper"])
     (1, 1)

@@ -1,8 +1,8 @@
-"""`equipoise evaluate`: saved players on games they have never seen, beside everything else."""
+"""`equipoise evaluate`: compare saved players with other methods on unseen games."""
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 import tyro
 
@@ -16,35 +16,20 @@ from equipoise.cli._output import (
     record_document,
     write_run_page,
 )
-from equipoise.cli._parsing import COMMON, CommonOptions
+from equipoise.cli._parsing import COMMON, CommonOptions, one_of
 from equipoise.runs import Record, Table
 
-#: What is printed, in this order: name of the table in the record -> its title.
+#: Tables to print, in this order: name in the record -> title.
 TITLES = {
-    "gap": "Mean gap (NashConv) of the last policies, after so many rounds",
+    "gap": "Mean gap (NashConv) of the last policies, by number of rounds",
     "gap_error": "Standard errors over games",
-    "rounds_to_gap": "Rounds that mirror descent needs for the players' final gap",
-    "opponents": "Reward per round, and what of it is beyond the value of the game, with standard "
+    "rounds_to_gap": "Rounds that mirror descent needs to reach the players' final gap",
+    "opponents": "Reward per round, and its excess over the value of the game, with standard "
     "errors; late: in the last quarter of the rounds",
     "distance": "Total-variation distance from mirror descent on the same history",
 }
-#: What is added to the title of the gaps of Markov games.
-MARKOV_UNIT = "; of discounted sums, each player's gain in its worst state"
-
-
-#: Every name of `equipoise.games.families.mixture`; named here, since that imports JAX.
-Kind = Literal[
-    "uniform",
-    "normal",
-    "sparse",
-    "binary",
-    "narrow",
-    "symmetric",
-    "cyclic",
-    "dominated",
-    "known",
-    "low-rank",
-]
+#: Addition to the title of the gaps in Markov games.
+MARKOV_UNIT = "; gains are discounted sums, each player's from its worst state"
 
 
 @dataclass(frozen=True)
@@ -52,8 +37,8 @@ class Evaluate:
     """Compare pre-trained players with learners, static policies and opponents.
 
     PLAYERS is a folder that `equipoise pretrain` wrote, or the name of players that come with the
-    package. Games are drawn anew from the family they were trained on. With --run, the record and
-    a page with figures are kept in a folder.
+    package. New games are drawn from the family that the players were trained on. With --run, a
+    folder keeps the record and a report with figures.
 
     Examples:
       equipoise evaluate iid3 --games 1000
@@ -63,38 +48,52 @@ class Evaluate:
 
     ARGUMENTS: ClassVar = {"name": "PLAYERS"}
 
-    #: A run folder of `equipoise pretrain`, or a name.
-    players: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PLAYERS")]
+    #: The players: a run folder of `equipoise pretrain`, or the name of players in the package.
+    players: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="[PLAYERS]")] = "any"
+
+    # -- evaluation
+
     #: Number of games.
     games: int = 1000
-    #: Number of rounds. Default: that of training, at most 256.
+    #: Number of rounds. Default: as in training, but at most 256.
     rounds: int | None = None
-    #: Most rounds in which mirror descent may reach the players' final gap.
+    #: Largest number of rounds in which mirror descent may reach the players' final gap.
     search: int = 1_000_000
-    #: Number of games in which the players meet opponents.
+    #: Number of games that are played against each opponent.
     opponent_games: int = 256
     #: How rewards are observed: exact, or with Bernoulli or Gaussian noise.
-    noise: Literal["exact", "bernoulli", "gaussian"] = "exact"
-    #: Kind of games for players of any size. Default: uniform.
-    kind: Kind | None = None
+    noise: Annotated[str, one_of("equipoise.dynamics", "NOISES")] = "exact"
+
+    # -- game
+
+    #: Kind of games to draw. Only for players for games of any size. Default: uniform.
+    kind: Annotated[str | None, one_of("equipoise.games.families", "KINDS", optional=True)] = None
     #: Number of actions of the row player, for players of any size. Default: 3.
     actions: int | None = None
-    #: Number of actions of the column player, for players of any size. Default: that of the row
-    #: player.
+    #: Number of actions of the column player, for players of any size. Default: the same as for the
+    #: row player.
     columns: int | None = None
-    #: Random seed.
+    #: Number of states, for players of Markov games of any size. Default: 3.
+    states: int | None = None
+
+    # -- evaluation
+
+    #: Random seed, a whole number in [0, 2^32).
     seed: int = 1
-    #: Folder for the record and a report.
+
+    # -- output
+
+    #: Run folder for the record and a report. Default: nothing is saved.
     run: Path | None = None
     common: CommonOptions = COMMON
 
     def execute(self) -> int:
-        """Load, play, print, keep."""
+        """Load the players, play, print and save."""
         check_seed(self.seed)
         check_counts(search=self.search, games=self.games, rounds=self.rounds)
-        check_counts(opponent_games=self.opponent_games)
+        check_counts(opponent_games=self.opponent_games, states=self.states)
         check_counts(actions=self.actions, columns=self.columns, at_least=2)
-        names = ("games", "rounds", "search", "opponent_games", "noise", "kind", "seed")
+        names = ("games", "rounds", "search", "opponent_games", "noise", "kind", "states", "seed")
         asked: dict[str, Any] = {name: getattr(self, name) for name in names}
         if self.actions is not None or self.columns is not None:
             rows = 3 if self.actions is None else self.actions
@@ -106,7 +105,7 @@ class Evaluate:
         except KeyboardInterrupt as end:
             if self.run is None:
                 raise
-            more = f"; what was done is kept in {self.run}; to go on, give the same command again"
+            more = f"; progress is saved in {self.run}; to resume, run the same command again"
             raise Interrupted(more) from end
         if self.run is not None:
             write_run_page(self.run)
@@ -121,22 +120,20 @@ class Evaluate:
         markov = record.config["family"]["states"] is not None
         titles = TITLES | ({"gap": TITLES["gap"] + MARKOV_UNIT} if markov else {})
         for name, title in titles.items():
-            # Rewards are around a half: four decimals, and the table fits on a narrow screen.
+            # Rewards are near 0.5: with four decimals the table fits on a narrow screen.
             table = record.tables[name]
             print_table(_rounded(table) if name == "opponents" else table, title)
         beaten = record.scalars["beaten_at_every_round"]
         pairs = [
             ("final gap", f"{record.scalars['gap']:.4f} ± {record.scalars['error']:.4f}"),
-            ("above it at every round", "; ".join(beaten) or "none"),
+            ("larger gap at every round", "; ".join(beaten) or "none"),
         ]
         if record.config["seeds"] > 1:
             pairs.append(("± over seeds", f"{record.scalars['seed_error']:.4f}"))
-        if self.run is not None:
-            pairs.append(("report", str(self.run / "report.html")))
-        print_pairs(pairs)
+        print_pairs([*pairs, ("report", self.run and self.run / "report.html")])
 
 
 def _rounded(table: Table) -> Table:
-    """The same with four decimals."""
+    """Round the numbers of a table to four decimals."""
     rows = [tuple(round(v, 4) if isinstance(v, float) else v for v in row) for row in table.rows]
     return Table(table.columns, rows)

@@ -1,4 +1,4 @@
-"""`equipoise games`: the catalogue of named games."""
+"""`equipoise games`: list, show and write the named games of the catalogue."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,11 +15,11 @@ from equipoise.core.errors import InputError
 from equipoise.report import format_value, player_names
 from equipoise.runs import Table
 
-#: Larger payoff tables and policies are not shown in full.
+#: Largest number of actions in a payoff table that is shown; policies may have three times more.
 _LARGEST = 12
-#: Kind of game -> the formats that can hold it, where not all can.
+#: Kind of game -> the file formats that can hold it, if more than .npz.
 _FORMATS = {"matrix": (".nfg", ".npz", ".csv"), "normal-form": (".nfg", ".npz")}
-#: Kind of game -> what of it is part of its document.
+#: Kind of game -> the attributes that its JSON document contains.
 _ARRAYS = {
     "matrix": ("payoff",),
     "normal-form": ("payoffs",),
@@ -52,19 +52,25 @@ class Games:
 
     ARGUMENTS: ClassVar = {"path": "--write", "game": "--write"}
 
-    #: The game to show; all are listed if not given.
+    #: The game to show. Default: list all games.
     name: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[NAME]")] = None
-    #: Write the game to this .nfg, .npz or .csv file.
+
+    # -- output
+
+    #: Write the game to this .nfg, .npz or .csv file. Default: show it instead.
     write: Path | None = None
-    #: Set a parameter of the game; may be repeated.
+
+    # -- game
+
+    #: Set a parameter of the game, such as size=10. Repeat the flag for more.
     set: Settings = ()
     common: CommonOptions = COMMON
 
     def execute(self) -> int:
-        """List or show."""
+        """List the games, show one, or write it."""
         if self.name is None:
             if self.write is not None or self.set:
-                raise InputError("name", "the name of a game to set or to write", "none")
+                raise InputError("name", "the name of a game with --set or --write", "none")
             self._list()
             return 0
         if self.name not in eq.games.names():
@@ -77,8 +83,8 @@ class Games:
                     "write",
                     "a game with a table of payoffs",
                     f"{self.name}, of kind {kind}",
-                    f'a .toml file that says kind = "{self.name}" and its parameters is read '
-                    "in its place",
+                    f'instead, write a .toml file that sets kind = "{self.name}" and '
+                    "the parameters",
                 )
             check_suffix("write", self.write, *_FORMATS.get(kind, (".npz",)))
             eq.games.write(game, make_folder_of(self.write))
@@ -91,7 +97,7 @@ class Games:
         return 0
 
     def _list(self) -> None:
-        """All games, one table for each kind; imports neither JAX nor the games."""
+        """Print all games, one table for each kind, without importing JAX or the games."""
         entries = [eq.games.describe(name) for name in eq.games.names()]
         if self.common.json:
             print_json([_entry_document(entry) for entry in entries])
@@ -106,16 +112,16 @@ class Games:
 
 
 def _game_document(name: str, game: Any, changed: Any) -> dict[str, Any]:
-    """One game as plain data, payoffs included."""
+    """Return a game as plain data, including its payoffs."""
     document = _entry_document(eq.games.describe(name))
-    if changed:  # what is known is known of the default parameters
+    if changed:  # the known facts hold for the default parameters only
         document |= {"value": None, "value_exact": None, "equilibrium": None}
     arrays = {key: getattr(game, key) for key in _ARRAYS[game.kind]}
     return {**document, "actions": game.actions, **arrays}
 
 
 def _print_game(name: str, game: Any, changed: Any) -> None:
-    """Print what is known of a game, and its payoffs if they fit."""
+    """Print the known facts about a game, and its payoffs if they fit on the screen."""
     entry = eq.games.describe(name)
     pairs: list[tuple[str, Any]] = [("name", entry.name), ("game", game.describe())]
     pairs += [("source", entry.source)]
@@ -144,7 +150,7 @@ def _entry_document(entry: Any) -> dict[str, Any]:
 
 
 def _each(value: Any, read: Any) -> Any:
-    """Fractions as floats or as texts, however deeply nested.
+    """Convert fractions to floats or texts, at any depth of nesting.
 
     >>> _each((Fraction(1, 3), Fraction(2)), _exact)
     ['1/3', '2']
@@ -155,7 +161,7 @@ def _each(value: Any, read: Any) -> Any:
 
 
 def _exact(value: Any) -> str | None:
-    """Fractions as they are written.
+    """Format fractions and numbers exactly.
 
     >>> _exact((Fraction(1, 3), 0.5))
     '(1/3, 0.5)'
@@ -168,7 +174,7 @@ def _exact(value: Any) -> str | None:
 
 
 def _payoff_table(game: Any) -> Table | None:
-    """The payoffs of a small game of two players, state by state where there are any."""
+    """Return the payoffs of a small two-player game as a table, state by state if it has states."""
     kind = game.kind
     if kind not in ("matrix", "normal-form", "markov") or len(game.actions) != 2:
         return None
@@ -192,7 +198,7 @@ def _payoff_table(game: Any) -> Table | None:
 
 
 def _action(game: Any, player: int, action: int) -> str:
-    """The name of an action, or its number among those of its player."""
+    """Return the label of an action, or the player's side and the number of the action."""
     name = game.labels.action(player, action)
     return f"{('row', 'column')[player]} {name}" if game.labels.actions is None else name
 

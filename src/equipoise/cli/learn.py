@@ -1,7 +1,7 @@
-"""`equipoise learn`: a game of very many agents is simulated, and an equilibrium learnt from it."""
+"""`equipoise learn`: learn an equilibrium of very many agents from simulated episodes."""
 
-from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,53 +26,64 @@ from equipoise.cli._output import (
 )
 from equipoise.cli._parsing import COMMON, CommonOptions, Game, Settings
 from equipoise.core.errors import InputError
-from equipoise.runs import FolderInUse, Run, Table
+from equipoise.runs import Run, Table
 
 
 @dataclass(frozen=True)
 class Learn:
     """Learn an equilibrium of very many agents from simulated episodes.
 
-    The learner sees the states, what everybody played and what they got; the game itself is used
-    only to simulate, and at the end to certify the policy exactly. Writes a run folder. Ctrl-C
-    keeps the best policy so far, and the run goes on when the command is given again.
+    The learner sees the states and all actions and rewards. The game itself is used only to
+    simulate, and at the end to certify the policy exactly. The command writes a run folder. After
+    Ctrl-C, the folder keeps the best policy so far; run the same command again to resume.
 
     Examples:
       equipoise learn demand-response --set agents=1000 --episodes 500
       equipoise learn epidemic --set agents=100 --rewards unknown --objective welfare
     """
 
-    #: A scenario (.toml), or a name that `equipoise games` lists, of a Markov game with an
-    #: aggregate.
+    #: The game, a Markov game with an aggregate: a scenario (.toml), or a name that
+    #: `equipoise games` lists.
     game: Game
-    #: How many episodes.
+
+    # -- learning
+
+    #: Number of episodes.
     episodes: int = 1000
-    #: Whether the learner is told the rewards.
+    #: Whether the reward functions are known to the learner or must be learned as well.
     rewards: Literal["known", "unknown"] = "known"
-    #: Any equilibrium, or the best for society.
+    #: Which equilibrium to learn: any (regret), or the one with the largest welfare.
     objective: Literal["regret", "welfare"] = "regret"
-    #: Side of the cells in which samples are counted (a twentieth of what can be reached).
+    #: Side length of the cells in which samples are counted, in units of the aggregate. Default: a
+    #: twentieth of the reachable range.
     spacing: float | None = None
-    #: Standard deviation of noise in the rewards that are seen (with --rewards unknown).
+    #: Standard deviation of the noise in observed rewards, in units of reward. Only with --rewards
+    #: unknown.
     noise: float = 0.0
-    #: How many agents at once try what their type does not play (few enough to hardly matter),
-    #: with --rewards unknown.
+    #: Number of agents at a time that try actions their type does not play. Only with --rewards
+    #: unknown. Default: few enough to hardly change the aggregate.
     scouts: int | None = None
-    #: Let every agent learn rewards alone, instead of sharing them within its type (with
-    #: --rewards unknown).
+    #: Let every agent learn rewards from its own samples, instead of sharing samples within its
+    #: type. Only with --rewards unknown.
     alone: bool = False
-    #: Where randomness begins.
+    #: Random seed, a whole number in [0, 2^32).
     seed: int = 0
-    #: Set a parameter of a named game; may be repeated.
+
+    # -- game
+
+    #: Set a parameter of a named game, such as size=10. Repeat the flag for more.
     set: Settings = ()
-    #: The run folder (runs/learn, or runs/learn-2 and so on where another run has it).
+
+    # -- output
+
+    #: Run folder. Default: runs/learn, or runs/learn-2 and so on if another run is there.
     run: Path | None = None
-    #: Save the policy to this .json or .npz file.
+    #: Save the policy to this .json or .npz file. Default: only in the run folder.
     out: Path | None = None
     common: CommonOptions = COMMON
 
     def execute(self) -> int:
-        """Simulate, learn, certify, show."""
+        """Simulate, learn, certify and print."""
         check_seed(self.seed)
         check_counts(episodes=self.episodes)
         check_counts(at_least=0, scouts=self.scouts)
@@ -85,32 +96,31 @@ class Learn:
                 "a Markov game with an aggregate, such as demand-response",
                 f"{self.game}, a game of kind {game.kind}",
             )
-        folder, learned = in_run_folder(self.run, "learn", lambda run: self._learn(game, run))
-        certificate = eq.certify(game, learned.policy)
-        policy, value = learned.policy, certificate.mean_value
-        solution = eq.Solution(policy, value, certificate, learned.status, stats=learned.stats)
-        page = write_run_page(folder, anew=self._keep(folder, game, solution))
+        work = partial(self._learn, game)
+        folder, known, learned = in_run_folder(self.run, "learn", work)
+        solution = learned.judged(game, folder, name=", ".join([self.game, *self.set]))
+        page = write_run_page(folder, anew=not known)
         if self.out is not None:
-            eq.write_policy(make_folder_of(self.out), policy)
-        self._show(game, learned, certificate, folder, page)
+            eq.write_policy(make_folder_of(self.out), solution.policy)
+        self._show(game, learned, solution.certificate, folder, page)
         if learned.episodes < self.episodes:
             with Run.open(folder) as run:
                 kept = run.step
             raise Interrupted(
                 f" after {learned.episodes:,} of {self.episodes:,} episodes; the policy above is "
-                f"the best so far; the same command goes on after the {kept:,} episodes that "
-                "the run folder keeps"
+                f"the best so far; the run folder keeps {kept:,} episodes; to resume, run the "
+                "same command again"
             )
         return 0 if learned.status.name == eq.Outcome.LEARNED else 1
 
     def _check_learning(self) -> None:
-        """Refuse what would change nothing: most matters only where rewards have to be learnt."""
+        """Refuse options without effect; most of them need --rewards unknown."""
         if self.alone and self.scouts:
-            raise InputError("scouts", "no --alone with them", self.scouts)
+            raise InputError("scouts", "no value together with --alone", self.scouts)
         given = {
             "noise": self.noise if self.noise > 0 else None,
             "scouts": self.scouts,
-            "alone": "it" if self.alone else None,
+            "alone": "--rewards known" if self.alone else None,
         }
         for name, found in given.items():
             if found is not None and self.rewards == "known":
@@ -128,22 +138,6 @@ class Learn:
             scouts=0 if self.alone else self.scouts,
             run=folder,
         )
-
-    def _keep(self, folder: Path, game: Any, solution: Any) -> bool:
-        """Add to the record what the learner cannot know: the game, and the exact gains.
-
-        Returns whether that was new.
-        """
-        if not (folder / "record.json").exists():
-            return False
-        # Whoever holds the folder now was given the same command, and adds the same.
-        with suppress(FolderInUse), Run.open(folder) as run:
-            if run.record().solution is not None:
-                return False
-            about = {"game": ", ".join([self.game, *self.set]), "labels": game.labels.to_plain()}
-            run.add_to_record(about, solution=solution.to_plain())
-            return True
-        return False
 
     def _show(
         self, game: Any, learned: Any, certificate: Any, folder: Path, page: Path | None
@@ -175,15 +169,15 @@ class Learn:
             (f"{k:,}", learned.curve["width"][k - 1], learned.curve["bound"][k - 1])
             for k in stops[:done]
         ]
-        # What is returned is chosen and bounded once more, with all samples in.
+        # The returned policy is chosen and bounded once more, with all samples.
         rows.append(("returned", learned.width, learned.bound))
-        table = Table(("episode", "upper minus lower value", "gain at most"), rows)
-        print_table(table, title="Proven so far, of any policy played, and of the one returned")
+        table = Table(("episode", "upper minus lower value", "bound on the gain"), rows)
+        print_table(table, title="Proven bounds by episode, and for the result")
         low, high = learned.welfare
         facts = {
             "upper minus lower value": learned.width,
-            "largest gain, at most": learned.bound,
-            "with probability": learned.confidence,
+            "bound on the largest gain": learned.bound,
+            "confidence": learned.confidence,
             "mean welfare, between": f"{np.mean(low):.4g} and {np.mean(high):.4g}",
             "mean reward, exactly": float(np.mean(certificate.mean_value)),
             "run folder": folder,
@@ -191,5 +185,4 @@ class Learn:
             "policy": self.out,
             "status": learned.status,
         }
-        pairs = [(name, value) for name, value in facts.items() if value is not None]
-        print_certificate(certificate, game.labels.to_plain(), pairs)
+        print_certificate(certificate, game.labels.to_plain(), list(facts.items()))

@@ -1,9 +1,9 @@
-"""`equipoise offline`: a log of what many agents did and earned in, a policy for them out."""
+"""`equipoise offline`: learn a policy for many agents from a log of actions and rewards."""
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 
@@ -33,41 +33,79 @@ from equipoise.runs import Record
 
 @dataclass(frozen=True)
 class Columns:
-    """How to read a table of your own: a .csv or .parquet file with columns of any name."""
+    """Options for reading a .csv or .parquet file."""
 
-    #: Long tables: the column that says whose row it is.
+    # -- log format
+
+    #: Column that names the agent of a row, in a long table. Default: the table is wide.
     agent: Annotated[str | None, tyro.conf.arg(metavar="COLUMN")] = None
-    #: Long tables: the column that says which rows happened together.
+    #: Column that contains the time of a row, in a long table. Default: the table is
+    #: wide.
     time: Annotated[str | None, tyro.conf.arg(metavar="COLUMN")] = None
-    #: The column of actions, or in a wide table how the names of such columns begin.
+    #: Column of the actions in a long table, or prefix of such columns in a wide table. Default:
+    #: action, in a wide table.
     action: Annotated[str | None, tyro.conf.arg(metavar="COLUMN")] = None
-    #: The column of rewards, or in a wide table how the names of such columns begin.
+    #: Column of the rewards in a long table, or prefix of such columns in a wide table. Default:
+    #: reward, in a wide table.
     reward: Annotated[str | None, tyro.conf.arg(metavar="COLUMN")] = None
-    #: A column that all agents see before they choose; give it again for more.
+    #: Column with a context that all agents see before they act. Repeat the flag for more. Default:
+    #: none.
     context: Annotated[
         tuple[str, ...], tyro.conf.arg(metavar="COLUMN"), tyro.conf.UseAppendAction
     ] = ()
-    #: Put numeric actions into so many quantiles, or between edges such as 1,2.5,4.
+    #: Bin numeric actions into this number of quantiles, or at edges such as 1,2.5,4. Default: no
+    #: bins. Required for more than 12 distinct numbers, unless --continuous is given.
     bins: Annotated[str | None, tyro.conf.arg(metavar="INT|LIST")] = None
-    #: Keep numeric actions as numbers.
+    #: Bin numeric contexts into this number of quantiles, or at edges. Default: remove their linear
+    #: effect from the rewards, or bin them if a test finds that they change what actions earn.
+    context_bins: Annotated[str | None, tyro.conf.arg(metavar="INT|LIST")] = None
+    #: Word that marks a missing entry. Repeat the flag for more. Default: NA, null, none and so on.
+    missing: Annotated[
+        tuple[str, ...], tyro.conf.arg(metavar="WORD"), tyro.conf.UseAppendAction
+    ] = ()
+    #: Keep numeric actions as continuous numbers.
     continuous: bool = False
+    #: Engine that reads many files, given as a pattern such as 'logs/*.parquet': this process
+    #: (local) or Ray.
+    on: Literal["local", "ray"] = "local"
+    #: Address of a Ray cluster. Default: start Ray on this machine.
+    address: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS")] = None
 
     def read(self, path: str, *, continuous: bool = False) -> Any:
-        """The log of a file."""
+        """Read a log from one file, or from many files."""
         check_suffix("log", Path(path), ".csv", ".parquet", ".npz")
+        if any(letter in path for letter in "*?["):
+            return self._read_many(path, continuous)
+        for name in ("on", "address"):
+            if getattr(self, name) not in (None, "local"):
+                expected = "a pattern of files, such as 'logs/*.parquet'"
+                raise InputError(name, expected, repr(path))
         names = ("agent", "time", "action", "reward")
         given: dict[str, Any] = {name: getattr(self, name) for name in names}
         given["context"] = list(self.context) or None
-        if self.bins is not None:
-            try:
-                edges = [float(edge) for edge in self.bins.split(",")]
-            except ValueError:
-                raise InputError("bins", "a whole number or edges", repr(self.bins)) from None
-            given["bins"] = edges[0] if "," not in self.bins else edges
+        given["missing"] = list(self.missing) or None
+        for name in ("bins", "context_bins"):
+            if (text := getattr(self, name)) is not None:
+                try:
+                    edges = [float(edge) for edge in text.split(",")]
+                except ValueError:
+                    raise InputError(name, "a whole number or edges", repr(text)) from None
+                given[name] = edges[0] if "," not in text else edges
         given = {name: value for name, value in given.items() if value is not None}
         return eq.offline.Log.read(
             path, **given, **({"continuous": True} if self.continuous or continuous else {})
         )
+
+    def _read_many(self, pattern: str, continuous: bool) -> Any:
+        """Read a log from many files, all in the format of `Log.write`."""
+        given = replace(self, on="local", address=None)
+        if given != COLUMNS or continuous:
+            found = "a pattern of files"
+            raise InputError("log", "one file with options for its columns", found)
+        if self.address is not None and self.on != "ray":
+            raise InputError("address", "this option only with --on ray", f"--on {self.on}")
+        engine = None if self.on == "local" else eq.runs.engines.Ray(self.address)
+        return eq.offline.LogFiles(pattern, on=engine)
 
 
 ColumnOptions = tyro.conf.OmitArgPrefixes[Columns]
@@ -76,68 +114,77 @@ COLUMNS = Columns()
 
 @dataclass(frozen=True)
 class Offline:
-    """Learn a near-equilibrium from a log, and bound what anybody could gain.
+    """Learn a near-equilibrium from a log and bound what any agent could gain.
 
-    Finds out what kind of game the log comes from (see `equipoise discover`), fits it, learns a
-    policy for every agent that stays near what the log covers, and judges it by rows that it was
-    not learned from. The advice comes first: what each agent should play, what it earned, and what
-    it can expect. A run folder keeps it, with policy.csv and an HTML report.
+    The command identifies the kind of game the log comes from (see `equipoise discover`), fits a
+    model, learns a policy for every agent that stays close to the actions the log covers, and
+    evaluates it on held-out rows. It first prints the advice: what each agent should play, what the
+    agent earned, and what it can expect. The run folder contains policy.csv and an HTML report.
 
-    A log is a .csv or .parquet file: long, with the columns that --agent, --time, --action,
-    --reward and --context name, or wide, with columns action_NAME and reward_NAME. Agents, actions
-    and contexts may be words, and agents may be missing at times. An .npz has the arrays of a Log.
+    A log is a .csv or .parquet file. A long table has the columns that --agent, --time, --action,
+    --reward and --context name. A wide table has columns action_NAME and reward_NAME. Agents,
+    actions and contexts may be words, and agents may be absent at times. An .npz file holds the
+    arrays of a Log.
 
-    The exit code is 1 where the log cannot tell: no class of rewards fits, rewards drift, actions
-    go together or were never tried, or there are too few rows. The policy is then that of the log.
+    The exit code is 1 if the log is not informative: no class of rewards fits, rewards drift,
+    actions are correlated or were never tried, or there are too few rows. The policy returned is
+    then the one observed in the log.
 
-    Where actions are numbers, networks learn: --critic says which, or "linear" for
-    polynomials. Ctrl-C keeps what was done; the run goes on when the command is given again.
-    `equipoise demo` leaves a log to try.
+    For continuous actions, --critic chooses a network, or "linear" for polynomials. After Ctrl-C,
+    run the same command again to resume. `equipoise demo` writes a log to try.
 
     Examples:
       equipoise offline runs/demo/log/log.npz
       equipoise offline sales.csv --agent seller --time week --action price --reward profit
       equipoise offline bids.parquet --rank 2 --neighbours screen --run runs/bids
       equipoise offline continuous.npz --critic 2-IR-64
+      equipoise offline 'logs/*.parquet' --on ray
     """
 
-    #: A .csv, .parquet or .npz file with actions and rewards of all agents.
+    #: The log: a .csv, .parquet or .npz file with the actions and rewards of all agents, or a
+    #: pattern of .parquet files that hold parts of one log.
     log: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="LOG")]
     columns: ColumnOptions = COLUMNS
-    #: The class of rewards: an interaction rank, or the own action by an aggregate of the others';
-    #: "auto" chooses by held-out error.
-    rank: Annotated[str, tyro.conf.arg(metavar="auto|INT|sum|histogram")] = "auto"
-    #: Whose actions may matter to an agent: everybody's, those that a test finds, or the strongest
-    #: few; "auto" decides by held-out error.
+
+    # -- learning
+
+    #: Class of reward models: an interaction rank (a whole number), or the own action together with
+    #: the sum, mean or histogram of the others' actions. "auto" chooses by held-out error.
+    rank: Annotated[str, tyro.conf.arg(metavar="auto|INT|sum|mean|histogram")] = "auto"
+    #: Agents whose actions may affect an agent's reward: all; screen (those found
+    #: by a statistical test); or a number (the strongest ones). "auto" chooses by held-out error.
     neighbours: Annotated[str, tyro.conf.arg(metavar="auto|all|screen|INT")] = "auto"
-    #: How much staying near the log counts; by the spread of rewards and the size of the log if not
-    #: given.
+    #: Weight of the regularisation towards the behaviour policy of the log. Default: set from the
+    #: spread of rewards and the size of the log.
     strength: float | None = None
-    #: How far one iteration goes; by the spread of rewards if not given.
+    #: Step size of an iteration. Default: set from the spread of rewards.
     step: float | None = None
-    #: Learn from continuous actions, by this critic: linear, or an architecture of the paper, such
-    #: as 1-IR-128, 2-IR-64 or joint-2x512.
+    #: Treat actions as continuous and use this critic: linear, or an architecture of the paper,
+    #: such as 1-IR-128, 2-IR-64 or joint-2x512. Default: actions are discrete, without a critic.
     critic: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    #: How many iterations; 300, or 200 where there are states, if not given, and of continuous
-    #: actions 3000 steps.
+    #: Number of iterations. Default: 300; 200 for games with states; 3000 for continuous
+    #: actions.
     iterations: int | None = None
-    #: Confidence of the interval of the gap.
+    #: Confidence level of the interval for the gap, between 0 and 1.
     level: float = 0.9
-    #: Learn even where that is refused; the exit code stays 1.
+    #: Learn a policy even if the log is refused. The exit code stays 1.
     force: bool = False
-    #: Where randomness begins.
+    #: Random seed, a whole number in [0, 2^32).
     seed: int = 0
-    #: The run folder; runs/offline, or runs/offline-2 and so on, if not given.
+
+    # -- output
+
+    #: Run folder. Default: runs/offline, or runs/offline-2 and so on if another run is there.
     run: Path | None = None
     common: CommonOptions = COMMON
 
     def execute(self) -> int:
-        """Learn, write, show."""
+        """Learn, save and print."""
         check_suffix("log", Path(self.log), ".csv", ".parquet", ".npz")
         check_seed(self.seed)
         check_counts(iterations=self.iterations)
         options = {
-            "rank": _number("rank", self.rank, "auto", "sum", "histogram"),
+            "rank": _number("rank", self.rank, "auto", "sum", "mean", "histogram"),
             "neighbours": _number("neighbours", self.neighbours, "auto", "all", "screen"),
             "strength": self.strength,
             "step": self.step,
@@ -150,16 +197,15 @@ class Offline:
             check_folder(self.run)
         log = self.columns.read(self.log, continuous=self.critic is not None)
 
-        def learn(run: Path) -> tuple[bool, Any]:
-            known = (run / "record.json").exists()
-            return known, eq.offline.learn(log, **options, key=self.seed, run=run)
+        def learn(run: Path) -> Any:
+            return eq.offline.learn(log, **options, key=self.seed, run=run)
 
-        folder, (known, solution) = in_run_folder(self.run, "offline", learn)
+        folder, known, solution = in_run_folder(self.run, "offline", learn)
         for warning in solution.stats["warnings"]:
             warnings.warn(warning, stacklevel=2)
         page = write_run_page(folder)
         if page is None:
-            told = f"; what was done is kept in {folder}; to go on, give the same command again"
+            told = f"; progress is saved in {folder}; to resume, run the same command again"
             raise Interrupted(f": {solution.status.message}{told}")
         self._show(Record.load(folder), folder, known)
         return 0 if solution.status.name == eq.Outcome.LEARNED else 1
@@ -181,8 +227,8 @@ class Offline:
             "gap of the log's own play": interval and f"[{interval[0]:.4g}, {interval[1]:.4g}]",
             "agents with a single action": ", ".join(agents_of(record, alone[:10])) or None,
         }
-        print_pairs([(name, value) for name, value in facts.items() if value is not None])
-        titles = {"classes": "structure", "interactions": "who matters most to whom"}
+        print_pairs(list(facts.items()))
+        titles = {"classes": "structure", "interactions": "strongest interactions"}
         for name, title in titles.items():
             if name in tables:
                 print_table(cut(tables[name]), title)
@@ -193,15 +239,15 @@ class Offline:
             "actions of an agent": " to ".join(str(n) for n in {*counts[:1], *counts[-1:]}) or None,
             "samples per parameter": stats.get("samples_per_parameter"),
             "concept": CONCEPTS[certificate_of(record).concept],
-            "run folder": f"{folder} (finished earlier; read, not done again)" if known else folder,
+            "run folder": f"{folder} (finished earlier; read from disk)" if known else folder,
             "policy": folder / "policy.csv" if (folder / "policy.csv").exists() else None,
             "report": folder / PAGE,
         }
-        print_pairs([(name, value) for name, value in facts.items() if value is not None])
+        print_pairs(list(facts.items()))
 
 
 def _number(argument: str, text: str, *words: str) -> int | str:
-    """One of some words, or a whole number."""
+    """Read one of the given words, or a whole number."""
     if text in words:
         return text
     if not text.isdigit():

@@ -1,8 +1,9 @@
-"""`equipoise play`: two learners play a family of games; the gap against the rounds."""
+"""`equipoise play`: two learners play random games; print the gap by number of rounds."""
 
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 import equipoise as eq
 from equipoise.cli._inputs import (
@@ -19,70 +20,63 @@ from equipoise.cli._output import (
     solution_document,
     write_run_page,
 )
-from equipoise.cli._parsing import COMMON, CommonOptions
+from equipoise.cli._parsing import COMMON, CommonOptions, one_of
 from equipoise.report import certificate_of, format_value, has_certificate
 from equipoise.runs import Record
 
-#: Every name of `equipoise.dynamics.LEARNERS`; named here, since that imports JAX.
-LearnerName = Literal[
-    "omd",
-    "omd-vanishing",
-    "omd-printed-constants",
-    "omd-printed-signs",
-    "cai-euclidean",
-    "entropic",
-    "log-barrier",
-    "exp3-ix",
-    "optimistic",
-    "regret-matching",
-    "v-learning",
-    "uniform",
-    "best-responder",
-]
+Learner = Annotated[str, one_of("equipoise.dynamics", "LEARNERS")]
 
 
 @dataclass(frozen=True)
 class Play:
-    """Let two learners play random games, each seeing only its own actions and rewards.
+    """Let two learners play random games, seeing only their own actions and rewards.
 
-    Prints the mean exact gap of the last and of the average policies at chosen rounds, and the
-    regret of both players; writes a run folder with the curve, and a page about it. Ctrl-C keeps
-    what was played: the run goes on where it stopped when the command is given again.
+    Prints the mean exact gap (NashConv) of the last and of the average policies at selected rounds,
+    and the regret of both players. Writes a run folder with the curves and a report. After Ctrl-C,
+    run the same command again to resume.
 
     Examples:
       equipoise play --family uniform --actions 3 --row omd --column exp3-ix --rounds 1e5
       equipoise play --states 3 --concentration 0.1 --rounds 1e4 --games 64
     """
 
-    #: Which random games.
+    # -- game
+
+    #: Distribution of the rewards of the random games.
     family: Literal["uniform", "gaussian"] = "uniform"
-    #: Actions of each player.
+    #: Number of actions of each player.
     actions: int = 3
-    #: States of a Markov game; matrix games are played if not given.
+    #: Number of states of a Markov game. Default: matrix games, which have no states.
     states: int | None = None
-    #: Discount of a Markov game; 0.9 if not given.
+    #: Discount factor of a Markov game. Default: 0.9.
     discount: float | None = None
-    #: Concentration of the Dirichlet distribution of transitions: 1 (if not given) is spread out,
-    #: 0.1 nearly deterministic.
+    #: Concentration of the Dirichlet distribution of transitions. With 1, transitions are spread
+    #: out; with 0.1, they are nearly deterministic. Default: 1.
     concentration: float | None = None
-    #: The learner that plays rows.
-    row: LearnerName = "omd"
-    #: The learner that plays columns.
-    column: LearnerName = "omd"
-    #: How many rounds; 1e6 is a million.
+
+    # -- play
+
+    #: Learner that plays the rows.
+    row: Learner = "omd"
+    #: Learner that plays the columns.
+    column: Learner = "omd"
+    #: Number of rounds, which may be written as 1e6.
     rounds: int = 100_000
-    #: How many games.
+    #: Number of games.
     games: int = 256
     #: How rewards are observed: exact, or with Bernoulli or Gaussian noise.
-    noise: Literal["exact", "bernoulli", "gaussian"] = "exact"
-    #: Where randomness begins.
+    noise: Annotated[str, one_of("equipoise.dynamics", "NOISES")] = "exact"
+    #: Random seed, a whole number in [0, 2^32).
     seed: int = 0
-    #: The run folder; runs/play, or runs/play-2 and so on, if not given.
+
+    # -- output
+
+    #: Run folder. Default: runs/play, or runs/play-2 and so on if another run is there.
     run: Path | None = None
     common: CommonOptions = COMMON
 
     def execute(self) -> int:
-        """Play, print the table, write the run folder."""
+        """Play, print the table and write the run folder."""
         check_counts(actions=self.actions, rounds=self.rounds, games=self.games)
         check_counts(states=self.states)
         check_seed(self.seed)
@@ -91,16 +85,13 @@ class Play:
         )
         given = {k: v for k, v in asdict(self).items() if k not in ("run", "common")}
         config = eq.dynamics.SelfPlay(**{k: v for k, v in given.items() if v is not None})
-
-        def play(run: Path) -> tuple[bool, Record]:
-            return (run / "record.json").exists(), eq.dynamics.self_play(config, run)
-
-        folder, (known, record) = in_run_folder(self.run, "play", play)
+        work = partial(eq.dynamics.self_play, config)
+        folder, known, record = in_run_folder(self.run, "play", work)
         self._show(record, folder, known, write_run_page(folder, anew=not known))
         if record.scalars["rounds"] < config.rounds:
             raise Interrupted(
-                f" after {record.scalars['rounds']:,} of {config.rounds:,} rounds, which are kept; "
-                "to go on, give the same command again"
+                f" after {record.scalars['rounds']:,} of {config.rounds:,} rounds, now saved; "
+                "to resume, run the same command again"
             )
         return 0
 
@@ -120,10 +111,10 @@ class Play:
             )
             return
         print_table(record.tables["curve"], f"{self.row} against {self.column}")
-        how = f"{folder} (finished earlier; read, not played again)" if known else str(folder)
-        pairs = [("run folder", how), ("uniform play", record.scalars["uniform"])]
+        how = f"{folder} (finished earlier; read from disk)" if known else str(folder)
+        pairs: list[Any] = [("run folder", how), ("uniform play", record.scalars["uniform"])]
         if has_certificate(record):
             gains = certificate_of(record).max_gain
-            told = f"{format_value(gains.mean())} in the mean game, {format_value(gains.max())} in"
-            pairs.append(("largest gain, certified", f"{told} the worst"))
-        print_pairs([*pairs, *([] if page is None else [("report", str(page))])])
+            told = f"{format_value(gains.mean())} on average, {format_value(gains.max())} in"
+            pairs.append(("largest gain, certified", f"{told} the worst game"))
+        print_pairs([*pairs, ("report", page)])

@@ -1,4 +1,4 @@
-"""`equipoise pretrain`: players that learn an unseen game of a family while they play it."""
+"""`equipoise pretrain`: train players that learn an unseen game while they play it."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +22,7 @@ from equipoise.games import families
 from equipoise.incontext import BEST, Config
 from equipoise.runs import Table, read_metrics
 
-#: What the gaps of training are in Markov games.
+#: Unit of the gaps in training on Markov games.
 MARKOV_UNIT = "mean over states, times 1 - discount"
 _PRESETS = ("default", "paper", "large", "any")
 
@@ -31,10 +31,9 @@ _PRESETS = ("default", "paper", "large", "any")
 class Pretrain:
     """Train players that learn an unseen game of a family while they play it.
 
-    Settings that are not given are those of the preset. Everything goes into a run folder:
-    metrics as they come, checkpoints, and in the end the players and a model card. Ctrl-C keeps
-    the best players so far in the folder best-so-far in it, and training goes on when the
-    command is given again.
+    The preset gives the defaults of all settings. The run folder receives metrics and checkpoints
+    during training, and the players and a model card at the end. After Ctrl-C, the subfolder
+    best-so-far holds the best players; run the same command again to resume training.
 
     Examples:
       equipoise pretrain --family uniform --actions 3 --rounds 256 --run runs/iid3
@@ -44,65 +43,76 @@ class Pretrain:
 
     ARGUMENTS: ClassVar = {"name": "--start"}
 
-    #: Which random games: independent rewards, those near one game, or many kinds of matrix games
-    #: ("mixture"), with tokens "adaptive" of all sizes up to --actions.
+    # -- game
+
+    #: Family of random games: independent rewards (uniform or gaussian), games near one game
+    #: (perturbed), or games of many kinds (mixture). With --tokens adaptive, a mixture has games of
+    #: all sizes up to --actions and --states.
     family: Literal["uniform", "gaussian", "perturbed", "mixture"] = "uniform"
-    #: Actions of the row player, and of the column player unless --columns is given.
+    #: Number of actions of the row player, and of the column player unless --columns is given.
     actions: int = 3
-    #: Actions of the column player.
+    #: Number of actions of the column player. Default: the same as for the row player.
     columns: int | None = None
-    #: States of Markov games; without, matrix games are played.
+    #: Number of states of Markov games. Default: matrix games, which have no states.
     states: int | None = None
-    #: Discount of Markov games; 0.9 if not given.
+    #: Discount factor of Markov games. Default: 0.9.
     discount: float | None = None
-    #: Concentration of the Dirichlet distribution of transitions; 1 if not given.
+    #: Concentration of the Dirichlet distribution of transitions. Default: 1.
     concentration: float | None = None
-    #: How far perturbed games are from their base (0.1 if not given), or the width of Gaussian
-    #: rewards (0.2 if not given).
+    #: Size of the perturbation of perturbed games, or standard deviation of Gaussian rewards, in
+    #: units of reward. Default: 0.1 for perturbed games, 0.2 for Gaussian rewards.
     scale: float | None = None
-    #: The base of perturbed games: a file or a named game with rewards in [0, 1]; a random one if
-    #: not given.
+    #: Base of perturbed games: a file or a named game, with rewards in [0, 1]. Default: a random
+    #: game.
     base: Annotated[str | None, tyro.conf.arg(metavar="GAME")] = None
-    #: Where settings begin: ours, the in-context paper's experiment, or those of the players that
-    #: come with the package, specialists ("large") and "any", which want an accelerator.
+
+    # -- run
+
+    #: Default settings: our own (default), those of the in-context paper's experiment (paper), or
+    #: those of the players that come with the package: specialists (large) and players for games
+    #: of any size (any). Train the last two on an accelerator.
     preset: Literal["default", "paper", "large", "any"] = "default"
-    #: Begin with the weights of these players, a run folder or a name, instead of random ones.
+    #: Start from the weights of these players, a run folder or a name. Default: random weights.
     start: Annotated[str | None, tyro.conf.arg(metavar="PLAYERS")] = None
-    #: Where randomness begins.
+    #: Random seed, a whole number in [0, 2^32).
     seed: int = 0
-    #: The run folder; runs/pretrain, or runs/pretrain-2 and so on, if not given.
+
+    # -- output
+
+    #: Run folder. Default: runs/pretrain, or runs/pretrain-2 and so on if another run is there.
     run: Path | None = None
     common: CommonOptions = COMMON
     training: tyro.conf.OmitArgPrefixes[Config] = field(default_factory=Config)
 
     @classmethod
     def starting(cls, preset: str) -> "Pretrain":
-        """The command with the settings of a preset."""
-        known: Any = preset if preset in _PRESETS else "default"  # tyro refuses the others
+        """Return the command with the settings of a preset."""
+        known: Any = preset if preset in _PRESETS else "default"  # tyro refuses other names
         return cls(training=Config.preset(known), preset=known)
 
     def execute(self) -> int:
-        """Train, then say how it went."""
+        """Train the players and print the progress."""
         check_seed(self.seed)
         check_counts(actions=self.actions, columns=self.columns, states=self.states)
         check_only_with_states(
             self.states, discount=self.discount, concentration=self.concentration
         )
         if self.base is not None and self.family != "perturbed":
-            raise InputError("base", "--family perturbed with it", self.family)
+            raise InputError("base", "this option only with --family perturbed", self.family)
         if self.scale is not None and self.family not in ("perturbed", "gaussian"):
-            raise InputError("scale", "--family perturbed or gaussian with it", self.family)
-        if self.states is not None and self.family == "mixture":
-            raise InputError("states", "none with --family mixture", self.states)
+            raise InputError(
+                "scale", "this option only with --family perturbed or gaussian", self.family
+            )
+        if self.concentration is not None and self.family == "mixture":
+            raise InputError("concentration", "no value with --family mixture", self.concentration)
         family = self._family()
         start = None if self.start is None else eq.incontext.load(self.start)
 
-        def train(run: Path) -> tuple[bool, Any]:
-            known = (run / "record.json").exists()
+        def train(run: Path) -> Any:
             options = {"key": self.seed, "run": run, "start": start}
-            return known, eq.incontext.pretrain(family, self.training, **options)
+            return eq.incontext.pretrain(family, self.training, **options)
 
-        folder, (known, players) = in_run_folder(self.run, "pretrain", train)
+        folder, known, players = in_run_folder(self.run, "pretrain", train)
         finished = (folder / "record.json").exists()
         self._show(players, folder, known, finished)
         return 0
@@ -114,7 +124,7 @@ class Pretrain:
         actions = (self.actions, self.actions if self.columns is None else self.columns)
         if self.family == "mixture":
             fewest = 2 if self.training.tokens == "adaptive" else None
-            return families.mixture(actions, fewest=fewest)
+            return families.mixture(actions, fewest=fewest, **more)
         if self.family == "gaussian":
             return families.gaussian(actions, **scale, **more)
         uniform = families.uniform(actions, **more)
@@ -145,20 +155,20 @@ class Pretrain:
             shown = [(r["step"], _mean(r["loss"]), _mean(r["gap"])) for r in rows if "gap" in r]
             unit = "" if players.states is None else f"; held-out gap: {MARKOV_UNIT}"
             print_table(Table(("step", "loss", "held-out gap"), shown), f"Pre-training{unit}")
-            how = " (finished earlier; read, not trained again)" if known else ""
+            how = " (finished earlier; read from disk)" if known else ""
             where = folder if finished else folder / BEST
             print_pairs(
                 [
                     ("players", f"{where}{how}"),
-                    ("weights of a model", players.parameters),
-                    ("to see how good they are", f"equipoise evaluate {where}"),
+                    ("parameters of a model", players.parameters),
+                    ("to evaluate them", f"equipoise evaluate {where}"),
                 ]
             )
         if not finished:
             step = int(rows[-1]["step"]) if rows else 0
             raise Interrupted(
                 f" after about {step:,} of {self.training.steps:,} steps; the best players so far "
-                f"are in {folder / BEST}; to go on, give the same command again"
+                f"are in {folder / BEST}; to resume, run the same command again"
             )
 
 

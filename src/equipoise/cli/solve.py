@@ -1,4 +1,4 @@
-"""`equipoise solve`: a game in, a certified policy out."""
+"""`equipoise solve`: solve a game and certify the solution."""
 
 import hashlib
 import inspect
@@ -35,17 +35,18 @@ from equipoise.report import RunFolder, format_value, page_of, record_of
 from equipoise.runs import Record, Run, Table, progress
 from equipoise.runs.environment import describe_environment
 
-#: The file of the policy in a run folder.
+#: Name of the policy file in a run folder.
 POLICY = "policy.json"
 
 
 @dataclass(frozen=True)
 class Solve:
-    """Solve a game, and certify the answer.
+    """Solve a game and certify the solution.
 
-    Every kind of game: an equilibrium of zero-sum and general-sum games, one or a batch, correlated
-    equilibria with an objective, and pure near-equilibria of aggregative games. The exit code is 0
-    when every game met the tolerance, and 1 otherwise.
+    Computes an equilibrium of a zero-sum or general-sum game, or of a batch of games; a correlated
+    equilibrium that is best for an objective; a pure near-equilibrium of an aggregative game; or
+    the equilibrium flows of a road network. The exit code is 0 if every game meets the tolerance,
+    and 1 otherwise.
 
     Examples:
       equipoise solve colonel-blotto
@@ -61,45 +62,60 @@ class Solve:
       equipoise solve net.tntp trips.tntp --concept optimum
     """
 
-    #: A file (.nfg, .npz, .csv, .toml or .tntp), or a name that `equipoise games` lists.
+    #: The game: a file (.nfg, .npz, .csv, .toml or .tntp), or a name that `equipoise games` lists.
     game: Game
-    #: The trips of a road network whose links are in a .tntp file.
+    #: The .tntp file with the trips. Required if the network is a .tntp file.
     trips: Trips = None
-    #: What counts as solved: no player can gain more than this, in units of reward. A small part of
-    #: the range of payoffs if not given. Of networks: the relative gap, 1e-10 if not given.
+
+    # -- solver
+
+    #: Largest gain of any player in a solution, in units of reward; for a network, the relative
+    #: gap. Default: a small fraction of the range of payoffs; 1e-10 for a network.
     tolerance: float | None = None
-    #: Which equilibrium of a general-sum game: nash, ce (correlated), cce (coarse correlated), or
-    #: logit (quantal response, with --option rationality=NUMBER). Of an aggregative game or a
-    #: network: nash, or optimum, the social optimum. Default: nash, and cce for games of many
-    #: agents.
+    #: Solution concept. For a general-sum game: nash, ce (correlated), cce (coarse correlated), or
+    #: logit (quantal response, with --option rationality=NUMBER). For an aggregative game or a
+    #: network: nash, or optimum (the social optimum). Default: nash; cce for games of many agents.
     concept: str | None = None
-    #: What the equilibrium is best for: welfare, egalitarian, entropy, or one weight for each
-    #: player as [1, 2]; of aggregative games welfare, egalitarian, loss or regret. Any by default.
+    #: Objective for equilibrium selection: welfare, egalitarian, entropy, or one weight for each
+    #: player such as [1, 2]; for an aggregative game welfare, egalitarian, loss or regret. Default:
+    #: any equilibrium.
     objective: str | None = None
-    #: Seconds after which the best policy so far is returned.
+    #: Stop after this many seconds and return the best policy so far. Default: 60, or 600 for a
+    #: network.
     time_limit: float | None = None
-    #: List all extreme equilibria of two players, or all pure ones of more.
+    #: List all extreme equilibria of a two-player game, or all pure equilibria of a larger game.
     all: bool = False
-    #: Save the policy to this .json or .npz file, or the flows of a network to a .tntp file.
+
+    # -- output
+
+    #: Save the policy to this .json or .npz file, or the flows of a network to this .tntp file.
+    #: Default: nothing is saved.
     out: Path | None = None
-    #: Write an HTML report to this file.
+    #: Write an HTML report to this file. Default: no report.
     report: Path | None = None
-    #: Keep the record, the policy and a report in this run folder, for `equipoise report`.
+    #: Save the record, the policy and a report to this run folder, which `equipoise report` can
+    #: read. Default: no run folder.
     run: Path | None = None
-    #: Set a parameter of a named game; may be repeated.
+
+    # -- game
+
+    #: Set a parameter of a named game, such as size=10. Repeat the flag for more.
     set: Settings = ()
-    #: Set an option of the solver; may be repeated. Of Markov games: max_sweeps=NUMBER. Of normal
-    #: forms: method=logit, start=LABEL (Lemke-Howson), rationality=NUMBER (with concept logit). Of
-    #: aggregative games: objective=regret (any one), welfare, egalitarian or loss; sense=max
-    #: or min (the best or the worst); welfare=ARRAY or loss=ARRAY, worth by type and action;
-    #: spacing=NUMBER, the side of the first cells; potential=true or false; method=backward or
-    #: state-wise (Markov games). To compare with the paper: slack=NUMBER, lemma or printed, with
-    #: epsilon=NUMBER; rounding=vertex or sample, key=NUMBER.
+
+    # -- solver
+
+    #: Set an option of the solver. Repeat the flag for more. For Markov games: max_sweeps=NUMBER.
+    #: For normal forms: method=logit, start=LABEL (Lemke-Howson), rationality=NUMBER (with concept
+    #: logit). For aggregative games: objective=regret (any equilibrium), welfare, egalitarian or
+    #: loss; sense=max or min (the best or the worst equilibrium); welfare=ARRAY or loss=ARRAY, the
+    #: value by type and action; spacing=NUMBER, the side length of the first cells; potential=true
+    #: or false; method=backward or state-wise (Markov games). To compare with the paper:
+    #: slack=NUMBER, lemma or printed, with epsilon=NUMBER; rounding=vertex or sample, key=NUMBER.
     option: Settings = ()
     common: CommonOptions = COMMON
 
     def execute(self) -> int:
-        """Solve, save, show."""
+        """Solve, save and print."""
         check_tolerance(self.tolerance)
         check_suffix("report", self.report, ".html", ".htm")
         check_suffix("out", self.out, ".json", ".npz", ".tntp")
@@ -135,14 +151,14 @@ class Solve:
         return 0 if bool((record.solution or {})["status"]["solved"].all()) else 1
 
     def _record(self, game: Any, options: dict[str, Any]) -> tuple[Record, bool]:
-        """The record, from the run folder if it is there already; and whether it was."""
+        """Return the record, and whether it was read from the run folder."""
         name = ", ".join([self.game, *self.set])
         if self.run is None:
             return record_of(game, _solve(game, options), name=name), False
         config = {"game": self.game, "set": self.set, "option": self.option}
         config |= {"tolerance": self.tolerance, "concept": self.concept}
         config |= {"objective": self.objective, "time_limit": self.time_limit}
-        if self.game not in eq.games.names():  # another file of that name is another game
+        if self.game not in eq.games.names():  # the same name may refer to another file later
             with open(self.game, "rb") as file:
                 config["game_sha256"] = hashlib.file_digest(file, "sha256").hexdigest()
         if self.trips is not None:
@@ -150,11 +166,11 @@ class Solve:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
                 config |= {"trips": str(self.trips), "trips_sha256": digest}
         if (self.run / "config.json").exists():
-            with Run.open(self.run, config) as run:  # refuses another run before any work
+            with Run.open(self.run, config) as run:  # refuses another run's folder
                 if run.finished:
                     return run.record(), True
         begun = time.perf_counter()
-        found = _solve(game, options)  # a game that cannot be solved leaves no folder behind
+        found = _solve(game, options)  # a game that cannot be solved leaves no folder
         record = record_of(game, found, name=name, config=config)
         with Run.start(self.run, config) as run:
             eq.write_policy(self.run / POLICY, getattr(found, "solution", found).policy)
@@ -167,7 +183,7 @@ class Solve:
         single = ("tolerance", "concept", "objective", "out", "report", "run")
         for name in single:
             if getattr(self, name) is not None:
-                raise InputError(name, "nothing beside --all", getattr(self, name))
+                raise InputError(name, "no value together with --all", getattr(self, name))
         limits = {} if self.time_limit is None else {"time_limit": self.time_limit}
         found = eq.equilibria(game, **limits)
         component = {k: c for c, part in enumerate(found.components) for k in part}
@@ -198,7 +214,7 @@ class Solve:
         return 0 if found.status.ok else 1
 
     def _show(self, game: Any, record: Record, known: bool, seconds: float) -> None:
-        """Print the solution, and what was written where."""
+        """Print the solution and the names of the files written."""
         if self.common.json:
             where = {"folder": str(self.run), "read_from_disk": known} if self.run else {}
             about = {"game": self.game, "kind": game.kind, "actions": game.actions}
@@ -209,41 +225,43 @@ class Solve:
         speed = f"{games / seconds:,.0f} (compilation included)" if games else None
         more = [("seconds", seconds), *([("games per second", speed)] if speed else [])]
         print_solution(record, [] if known else more)
-        read = " (finished earlier; read, not solved again)" if known else ""
+        read = " (finished earlier; read from disk)" if known else ""
         files: list[tuple[str, Any]] = [("policy", self.out), ("report", self.report)]
         if self.run is not None:
             files += [("run folder", f"{self.run}{read}"), ("policy", self.run / POLICY)]
             files += [("report", self.run / PAGE)]
-        print_pairs([(name, str(file)) for name, file in files if file is not None])
+        print_pairs(files)
 
 
 def _solve(game: Any, options: dict[str, Any]) -> Any:
-    """A solution; of a crowd a study, which compares it with other equilibria."""
+    """Return a solution; for an aggregative game a study, which compares several equilibria."""
     solver = eq.aggregative.study if game.kind.startswith("aggregative") else eq.solve
     with naming("option", set(_options_of(game)) - {"concept", "objective", "time_limit"}):
         if solver is eq.solve:
             return solver(game, **options)
-        # A study of a Markov game solves it three times, stage by stage.
+        # A Markov game is planned stage by stage, as often as it takes to meet the tolerance.
         markov = game.kind == "aggregative-markov"
-        with progress("solving", 3 * game.horizon * game.states if markov else 1) as line:
+        with progress("solving", None if markov else 1) as line:
 
             def tell(found: dict[str, Any]) -> None:
                 told = {name: found[name] for name in found if name not in ("stages", "of")}
+                if markov and "stages" in found:
+                    told["stage"] = f"{found['stages']} of {found['of']}"
                 line.advance("stages" in found, **told)
 
             return solver(game, progress=tell, **options)
 
 
 def _options_of(game: Any) -> list[str]:
-    """What can be set of the solver of a game."""
-    from equipoise.solvers import KINDS  # imports JAX: not for the help alone
+    """Return the options of the solver for a game."""
+    from equipoise.solvers import KINDS  # imports JAX, which the help does not need
 
     known = list(inspect.signature(KINDS[game.kind]()).parameters)[1:]
     return [name for name in known if name not in ("tolerance", "progress")]
 
 
 def _check_options(game: Any, options: Mapping[str, Any]) -> None:
-    """Refuse options that the solver does not have, or that would change nothing."""
+    """Refuse options that the solver does not have, or that would have no effect."""
     check_names("option", options, _options_of(game), f"options of the solver of {game.kind} games")
     if not game.kind.startswith("aggregative"):
         return
@@ -267,7 +285,7 @@ def _check_options(game: Any, options: Mapping[str, Any]) -> None:
     }
     for name, (has_effect, condition, instead) in needed.items():
         value = options.get(name)
-        # The solver itself refuses values that are wrong in every case, and says why.
+        # The solver itself refuses values that are always wrong, and says why.
         wrong = name in ("epsilon", "key") and not (isinstance(value, int | float) and value >= 0)
         if name in options and not has_effect and not wrong:
             raise InputError(f"--option {name}", f"only with {condition}", instead)

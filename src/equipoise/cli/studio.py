@@ -1,4 +1,4 @@
-"""`equipoise studio`: the web application, on this machine alone."""
+"""`equipoise studio`: serve the web application on this machine only."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,21 +14,25 @@ from equipoise.studio import serve
 
 @dataclass(frozen=True)
 class Studio:
-    """Open the studio in the browser: games, logs, networks and runs that one can touch.
+    """Open the studio, a local web application for games, logs, networks and runs.
 
-    The server answers on this machine alone, and only by the link that is printed. It reads and
-    writes below FOLDER. Ctrl-C ends it; commands that it started keep what they have done.
+    The server is reachable only from this machine and only through the printed link. It reads and
+    writes files below FOLDER. Ctrl-C stops the server; commands that it started save their
+    progress.
 
     Examples:
       equipoise studio
       equipoise studio runs --port 8800 --no-browser
     """
 
-    #: Where runs are found, and where dropped files and new runs go.
+    #: Folder in which the studio finds runs, and saves dropped files and new runs.
     folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="[FOLDER]")] = Path(".")
-    #: The port; any free one if it is 0.
+
+    # -- server
+
+    #: Port of the server; 0 chooses a free port.
     port: int = 0
-    #: Open the browser.
+    #: Open the browser. Use --no-browser to print the link only.
     browser: bool = True
     common: CommonOptions = COMMON
 

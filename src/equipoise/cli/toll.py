@@ -1,6 +1,6 @@
-"""`equipoise toll`: a road network in, tolls and their certified equilibrium out."""
+"""`equipoise toll`: find tolls on a road network and certify the resulting equilibrium."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,22 +12,20 @@ from equipoise.cli._inputs import (
     find_game,
     make_folder_of,
 )
-from equipoise.cli._output import cut, print_json, print_pairs, print_solution, print_table
+from equipoise.cli._output import print_json, print_pairs, print_solution
 from equipoise.cli._parsing import COMMON, CommonOptions, Game, Settings, Trips
 from equipoise.core.errors import InputError
-from equipoise.core.files import write_text
 from equipoise.report import page_of, record_of
-from equipoise.runs import Table
 
 
 @dataclass(frozen=True)
 class Toll:
-    """Find tolls on a few links of a road network, and certify the flows they lead to.
+    """Find tolls on a few links of a road network and certify the resulting flows.
 
-    Tolls are sought that lower the total cost of all travellers, which leaves out the tolls
-    themselves. What is found is a local optimum; the lower bound holds for all tolls. With
-    --first-best there is a toll on every link, and the optimum itself is the equilibrium. The exit
-    code is 0 when the equilibrium met the tolerance, and 1 otherwise.
+    The tolls minimise the total cost of all travellers, not counting the tolls themselves. The
+    result is a local optimum; the lower bound holds for all tolls. With --first-best, every link
+    has a toll, and the equilibrium is the system optimum. The exit code is 0 if the equilibrium
+    meets the tolerance, and 1 otherwise.
 
     Examples:
       equipoise toll braess-network --links 1
@@ -35,30 +33,40 @@ class Toll:
       equipoise toll net.tntp trips.tntp --first-best
     """
 
-    #: A network in a .tntp or .npz file, or a name that `equipoise games` lists.
+    #: The road network: a .tntp or .npz file, or a name that `equipoise games` lists.
     game: Game
-    #: The trips of a network in a .tntp file.
+    #: The .tntp file with the trips. Required if the network is a .tntp file.
     trips: Trips = None
-    #: At most how many links have a toll.
+
+    # -- search
+
+    #: Largest number of links with a toll.
     links: int = 5
-    #: Tolls on all links, as the marginal cost of a traveller to others.
+    #: Put a toll on every link: the marginal cost that a traveller imposes on the others.
     first_best: bool = False
-    #: The largest toll; three times the largest first-best one if not given.
+    #: Largest toll, in the units of travel cost. Default: three times the largest first-best toll.
     most: float | None = None
-    #: Relative gap of the equilibria.
+    #: Largest relative gap of an equilibrium.
     tolerance: float = 1e-9
-    #: Seconds for the search.
+    #: Stop the search after this many seconds.
     time_limit: float = 120.0
-    #: Save tolls and flows, one link a line, to this .tntp file.
+
+    # -- output
+
+    #: Save tolls and flows to this .tntp file, one link per line. Default: nothing is saved.
     out: Path | None = None
-    #: Write an HTML report with maps to this file.
+    #: Write an HTML report with maps to this file. Default: no report.
     report: Path | None = None
-    #: Set a parameter of a named network, or toll_factor or distance_factor of a file.
+
+    # -- game
+
+    #: Set a parameter of a named network, or toll_factor or distance_factor of a .tntp file. Repeat
+    #: the flag for more.
     set: Settings = ()
     common: CommonOptions = COMMON
 
     def execute(self) -> int:
-        """Search, save, show."""
+        """Search, save and print."""
         check_tolerance(self.tolerance)
         check_counts(links=self.links)
         check_suffix("report", self.report, ".html", ".htm")
@@ -71,45 +79,17 @@ class Toll:
             design = eq.networks.first_best_tolls(game, **limits)
         else:
             design = eq.networks.best_tolls(game, self.links, most=self.most, **limits)
-        charged, solution = design.game, design.solution
-        record = record_of(charged, solution, name=f"{self.game} with tolls")
-        flows = solution.policy.total
-        ends = [f"{charged.tails[k]} to {charged.heads[k]}" for k in design.links]
-        values = (charged.tolls, flows, charged.times(flows))
-        rows = [
-            (e, *(float(a[k]) for a in values)) for e, k in zip(ends, design.links, strict=True)
-        ]
-        table = Table(("link", "toll", "flow", "cost"), rows)
-        facts = {
-            "total cost without tolls": design.before,
-            "total cost with tolls": design.total_cost,
-            "lower bound for any tolls": design.lower_bound,
-            "part of the possible saving": design.saved,
-        }
-        shown = replace(
-            record,
-            scalars={**record.scalars, **facts},
-            tables={"tolls": table, **record.tables},
-        )
+        solution, facts = design.solution, design.facts
+        record = record_of(design.game, design, name=f"{self.game} with tolls")
         if self.out is not None:
-            write_text(make_folder_of(self.out), _lines(design))
+            design.write(make_folder_of(self.out))
         if self.report is not None:
-            page_of(shown).write(make_folder_of(self.report))
+            page_of(record).write(make_folder_of(self.report))
         if self.common.json:
-            document = {"game": self.game, "tolls": charged.tolls, "links": design.links, **facts}
+            tolls = design.game.tolls
+            document = {"game": self.game, "tolls": tolls, "links": design.links, **facts}
             print_json({**document, "solution": solution.to_plain()})
         else:
-            print_table(cut(table), "Tolls")
             print_solution(record, list(facts.items()))
-            files = [("tolls", self.out), ("report", self.report)]
-            print_pairs([(name, str(file)) for name, file in files if file is not None])
+            print_pairs([("tolls", self.out), ("report", self.report)])
         return 0 if solution.status.ok else 1
-
-
-def _lines(design: "eq.networks.Design") -> str:
-    game, flows = design.game, design.solution.policy.total
-    parts = (game.tails, game.heads, game.tolls, flows, game.times(flows))
-    rows = zip(*(part.tolist() for part in parts), strict=True)
-    return "From\tTo\tToll\tVolume\tCost\n" + "".join(
-        "\t".join(map(repr, row)) + "\n" for row in rows
-    )

@@ -1,4 +1,4 @@
-"""What every other part stands on: simplex steps, schedules, linear programs, checks, results.
+"""Foundations of all other packages: simplex steps, schedules, linear programs, checks, results.
 
 This package imports third-party libraries only. Its names load on first use, so that an error can
 be raised without importing NumPy.

@@ -1,13 +1,13 @@
-"""Arrays in `.npz` files: no pickle, the same bytes every time, every dtype that JAX knows.
+"""Arrays in `.npz` files: no pickle, reproducible bytes, every dtype that JAX supports.
 
-NumPy's own files forget the types that JAX adds to it (bfloat16, the float8s, int4): they come
-back as nameless bytes. Here such arrays are stored as unsigned integers, and the name of the
-type is kept by the caller.
+NumPy's own files lose the types that JAX adds (bfloat16, the float8s, int4): they come back as
+untyped bytes. This module stores such arrays as unsigned integers, and the caller keeps the name of
+the type.
 
 Reading is safe on any bytes. The size of every array is checked before memory is allocated for
 it: no file makes the reader allocate more than 64 times its length plus 64 MB. `write_npz` does
-not compress, so that its files never come near this limit. The headers of arrays are parsed
-here, by a regular expression: NumPy's parser evaluates them as Python literals.
+not compress, so that its files never come near this limit. A regular expression parses the headers
+of arrays: NumPy's parser would evaluate them as Python literals.
 """
 
 import math
@@ -24,19 +24,19 @@ from typing import Any
 import numpy as np
 
 from equipoise.core.errors import InputError
-from equipoise.core.files import atomic_write
+from equipoise.core.files import atomic_write, refuse_devices
 
-#: The earliest date a zip file can hold: with the true one, equal contents would differ.
+#: The earliest date a zip file can hold: with the true date, equal contents would differ.
 _DATE = (1980, 1, 1, 0, 0, 0)
-#: No file may hold more than this many times its length, plus so many bytes.
+#: Decompressed arrays may take at most this many times the file's length, plus this many bytes.
 _RATIO, _MARGIN = 64, 64_000_000
-_TOO_LARGE = "some compressed further than is read; write them without compression"
-#: The longest header of an array that is read; NumPy has the same limit.
+_TOO_LARGE = "arrays compressed too strongly; write them without compression"
+#: The longest array header that is accepted; NumPy has the same limit.
 _LONGEST_HEADER = 10_000
-#: Bytes that are read at once: `zipfile` copies them twice, better within the cache.
+#: Bytes read at once: `zipfile` copies them twice, which is faster within the cache.
 _PIECE = 1 << 20
 
-#: `'descr': '<f8',` and its like: numbers, booleans and text, but no objects and no structures.
+#: Matches `'descr': '<f8',` and similar: numbers, booleans and text, no objects, no structures.
 _ENTRY = re.compile(
     r"\s*(['\"])(?P<key>\w+)\1\s*:\s*"
     r"(?:(['\"])(?P<descr>[<>|=]?[biufcUS]\d{1,9})\3"
@@ -45,7 +45,7 @@ _ENTRY = re.compile(
 )
 _MEMBERS = {"descr", "fortran_order", "shape"}
 
-#: What `zipfile`, `zlib` and NumPy raise on damaged content (RuntimeError: encrypted members).
+#: Exceptions of `zipfile`, `zlib` and NumPy on damaged content (RuntimeError: encrypted members).
 _DAMAGE = (
     *(ValueError, EOFError, KeyError, IndexError, RuntimeError, OSError, OverflowError),
     *(MemoryError, struct.error, zipfile.BadZipFile, zlib.error),
@@ -53,7 +53,7 @@ _DAMAGE = (
 
 
 def pack(name: str, array: Any) -> tuple[np.ndarray, str]:
-    """Return an array that `.npz` can hold, and the name of its true dtype.
+    """Return an array that `.npz` can store, and the name of its true dtype.
 
     >>> pack("weights", np.ones(2))
     (array([1., 1.]), '<f8')
@@ -78,12 +78,12 @@ def unpack(array: np.ndarray, dtype: str) -> np.ndarray:
 
     known = getattr(ml_dtypes, dtype, None) if isinstance(dtype, str) else None
     if not isinstance(known, type) or np.dtype(known).itemsize != array.dtype.itemsize:
-        raise InputError("dtype", f"that of an array of {array.dtype}", repr(dtype))
+        raise InputError("dtype", f"a type that is stored as {array.dtype}", repr(dtype))
     return array.view(np.dtype(known))
 
 
 def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> None:
-    """Write arrays to a `.npz` file, atomically; equal arrays make equal files."""
+    """Write arrays to a `.npz` file, atomically; equal arrays produce equal files."""
     with (
         atomic_write(path) as temporary,
         zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive,
@@ -98,7 +98,7 @@ def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> None:
 def read_npz(path: str | os.PathLike[str], only: str | None = None) -> dict[str, np.ndarray]:
     """Read all arrays of a `.npz` file, or `only` one.
 
-    Refuses files that are damaged, encrypted or pickled, or that would take more memory than
+    Rejects files that are damaged, encrypted or pickled, or that would take more memory than
     64 times their length plus 64 MB, with a `ValueError` that names the file.
 
     >>> import tempfile
@@ -111,7 +111,7 @@ def read_npz(path: str | os.PathLike[str], only: str | None = None) -> dict[str,
     with open_npz(path) as arrays:
         for name, array in arrays.items():
             if only in (None, name):
-                # Whoever reads small integers makes double precision of them, and perhaps a copy.
+                # Readers convert small integers to double precision, and may copy the result.
                 room -= math.prod(array.shape) * max(array.dtype.itemsize, 8)
                 if room < 0:
                     raise ValueError(f"{path}: expected an .npz file of arrays, found {_TOO_LARGE}")
@@ -132,6 +132,7 @@ def open_npz(path: str | os.PathLike[str]) -> Iterator[dict[str, "StoredArray"]]
     ...         arrays["x"].shape, arrays["x"].read(3), arrays["x"].read()
     ((5,), array([0, 1, 2]), array([3, 4]))
     """
+    refuse_devices(path)
     with open(path, "rb") as file, ExitStack() as stack:
         if not zipfile.is_zipfile(file):
             raise ValueError(f"{path}: expected an .npz file of arrays, found something else")
@@ -141,7 +142,7 @@ def open_npz(path: str | os.PathLike[str]) -> Iterator[dict[str, "StoredArray"]]
             members = archive.infolist()
             names = [info.filename.removesuffix(".npy") for info in members]
             if len(set(names)) < len(names):
-                raise ValueError("two arrays of one name")
+                raise ValueError("two arrays with the same name")
             size = sum(info.file_size for info in members)
             if size > limit:
                 raise ValueError(_TOO_LARGE)
@@ -152,7 +153,7 @@ def open_npz(path: str | os.PathLike[str]) -> Iterator[dict[str, "StoredArray"]]
 
 
 class StoredArray:
-    """An array of an open `.npz` file, which is read from its beginning on."""
+    """An array of an open `.npz` file, read in order from its first row."""
 
     def __init__(self, path: Any, archive: zipfile.ZipFile, info: zipfile.ZipInfo):
         """Use `open_npz`."""
@@ -165,21 +166,21 @@ class StoredArray:
 
     @property
     def dtype(self) -> np.dtype:
-        """The type of its entries."""
+        """The dtype of its entries."""
         return self._opened[2]
 
     @cached_property
     def left(self) -> int:
-        """How many rows have not been read."""
+        """Number of rows not yet read."""
         return self.shape[0] if self.shape else 1
 
     @cached_property
     def _opened(self) -> tuple[Any, tuple[int, ...], np.dtype, Any]:
-        # Opened when first asked for: a decompressor takes far more memory than a small array.
+        # Opened on first use: a decompressor takes far more memory than a small array.
         with _damage(self._path):
             info = self._info
             if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise ValueError(f"{info.filename}: compressed in a way that is not read")
+                raise ValueError(f"{info.filename}: an unsupported compression method")
             member = self._archive.open(info)
             shape, dtype, order, header = _read_header(member)
             rest = info.file_size - header
@@ -191,13 +192,13 @@ class StoredArray:
             return member, shape, dtype, order
 
     def read(self, rows: int | None = None) -> np.ndarray:
-        """The next rows, as many as asked for or are left; all that are left by default."""
+        """Return the next `rows` rows, or as many as are left. Default: all that are left."""
         member, whole, dtype, order = self._opened
         count = self.left if rows is None else min(rows, self.left)
         shape = (count, *whole[1:]) if whole else ()
         with _damage(self._path):
             if order == "F" and shape != whole:
-                raise ValueError("an array stored column by column, which is only read as a whole")
+                raise ValueError("an array in column-major order, which can only be read whole")
             wanted, got = math.prod(shape) * dtype.itemsize, 0
             data = np.empty(wanted, np.uint8)  # not touched before it is filled
             while got < wanted:
@@ -207,7 +208,7 @@ class StoredArray:
                 got += step
             self.left -= count
             if not self.left and not member.closed:
-                member.read(1)  # at its end the checksum is compared
+                member.read(1)  # reading to the end verifies the checksum
                 member.close()
             if not wanted:
                 return np.empty(shape, dtype, order)
@@ -215,11 +216,11 @@ class StoredArray:
 
 
 def _read_header(member: Any) -> tuple[tuple[int, ...], np.dtype, Any, int]:
-    """Shape, dtype and order of an array in NumPy's format, and the length of what says so."""
+    """Return shape, dtype and order of an array in NumPy's format, and the header's length."""
     start = member.read(8)
     wide = start[6:7] in (b"\x02", b"\x03")
     if start[:6] != b"\x93NUMPY" or not (wide or start[6:7] == b"\x01"):
-        raise ValueError("something that is no array in NumPy's format")
+        raise ValueError("a member that is not an array in NumPy's format")
     (length,) = struct.unpack("<I" if wide else "<H", member.read(4 if wide else 2))
     if length > _LONGEST_HEADER:
         raise ValueError(f"an array whose header has {length:,} bytes")
@@ -244,7 +245,7 @@ def _read_header(member: Any) -> tuple[tuple[int, ...], np.dtype, Any, int]:
 
 @contextmanager
 def _damage(path: Any) -> Iterator[None]:
-    """What is raised over a damaged archive becomes a ValueError that names the file."""
+    """Turn errors about a damaged archive into a ValueError that names the file."""
     try:
         yield
     except _DAMAGE as error:

@@ -1,15 +1,15 @@
-"""Checks that say which argument is wrong, what was expected, what was found, and where.
+"""Input checks whose errors name the argument, what was expected, what was found, and where.
 
 Every public constructor and function validates its input through this module, so that all
-errors of the library read alike. All of them are `InputError`s, which are `ValueError`s.
+errors of the library have the same form. All of them are `InputError`s, which are `ValueError`s.
 
-Values that are being traced by JAX cannot be looked at; their shapes are checked and their
-values are not.
+For values traced by JAX only the shapes are checked, since their entries cannot be read.
 """
 
 import dataclasses
 import functools
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,13 +19,16 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
+from equipoise.core import kernels
 from equipoise.core.devices import on_accelerator
 from equipoise.core.errors import InputError
 from equipoise.core.machine import memory
 from equipoise.core.reductions import total
 
-#: How far a probability vector's sum may be from one before it is refused.
+#: Largest distance of a probability vector's sum from one that is accepted.
 PROBABILITY_TOLERANCE = 1e-6
+#: From this many numbers on, a temporary array costs more than a function call.
+_LARGE = 10_000
 
 
 def is_traced(x: Any) -> bool:
@@ -33,20 +36,24 @@ def is_traced(x: Any) -> bool:
     return isinstance(x, jax.core.Tracer)
 
 
-def check_concrete(verb: str, pure: str, *values: Any) -> None:
-    """Refuse games and policies inside a JAX transformation, whose entries cannot be read."""
-    if not all(map(_is_concrete, values)):
+def check_concrete(verb: str, pure: Mapping[str, str], game: Any, *policies: Any) -> None:
+    """Reject games and policies inside a JAX transformation, whose entries cannot be read.
+
+    `pure` maps a kind of game to the function of `equipoise.pure` for it, if there is one.
+    """
+    if not all(map(_is_concrete, (game, *policies))):
+        found = pure.get(game.kind)
         raise InputError(
             "game",
             "concrete numbers",
             "traced ones",
-            f"`{verb}` does not work inside `jax.jit`, `jax.vmap` or `jax.grad`: use "
-            f"`equipoise.pure.{pure}` there",
+            f"`{verb}` does not work inside `jax.jit`, `jax.vmap` or `jax.grad`: "
+            + (f"use `equipoise.pure.{found}` there" if found else "call it outside of them"),
         )
 
 
 def _is_concrete(value: Any) -> bool:
-    """Whether no leaf is traced; what games and policies are made of takes no walk of JAX's."""
+    """Whether no leaf is traced; avoids JAX's tree traversal for games and policies."""
     kind = type(value)
     if kind in _CONCRETE:
         return True
@@ -63,25 +70,29 @@ _CONCRETE = frozenset((np.ndarray, float, int, bool, str, type(None)))
 
 @functools.cache
 def _leaves(kind: type) -> tuple[str, ...]:
-    """Names of the fields that JAX sees."""
+    """Return the names of the fields that JAX sees."""
     parts: Any = kind
     return tuple(f.name for f in dataclasses.fields(parts) if not f.metadata.get("static"))
 
 
 def check_known(name: str, values: Any, expected: str = "concrete numbers") -> None:
-    """Refuse traced values where the entries are needed, in an argument or anywhere in a pytree."""
+    """Reject traced values where entries are needed, in an argument or anywhere in a pytree."""
     if any(is_traced(leaf) for leaf in jax.tree.leaves(values)):
-        hint = "make it outside `jax.jit`, `jax.vmap` and `jax.grad`"
+        hint = "create it outside `jax.jit`, `jax.vmap` and `jax.grad`"
         raise InputError(name, expected, "a traced value", hint)
 
 
 def as_float_array(name: str, value: Any, *, copy: bool = True, booleans: bool = True) -> Any:
-    """Return `value` as a float64 NumPy array of its own; a JAX tracer is kept as it is.
+    """Return `value` as a new float64 NumPy array; a JAX tracer is returned unchanged.
 
-    What is only read need not be copied. Probabilities are no booleans.
+    With `copy` false, the array may share memory. With `booleans` false, booleans are rejected,
+    since they are not probabilities.
     """
     if is_traced(value):
         return value
+    if isinstance(value, np.ma.MaskedArray) and np.ma.getmaskarray(value).any():
+        where = first_index(np.ma.getmaskarray(value))
+        raise InputError(name, "numbers", f"a masked entry{_at(where)}")
     try:
         array = np.asarray(value)
     except ValueError as error:
@@ -96,7 +107,7 @@ def as_float_array(name: str, value: Any, *, copy: bool = True, booleans: bool =
 
 
 def check_ndim(name: str, array: Any, at_least: int, meaning: str) -> None:
-    """Refuse an array with fewer than `at_least` axes, or with an empty one among the last."""
+    """Reject an array with fewer than `at_least` axes, or with an empty one among the last."""
     if array.ndim < at_least:
         raise InputError(name, f"at least {at_least} axes, {meaning}", f"shape {array.shape}")
     if 0 in array.shape[array.ndim - at_least :]:
@@ -104,33 +115,42 @@ def check_ndim(name: str, array: Any, at_least: int, meaning: str) -> None:
 
 
 def check_shape(name: str, array: Any, expected: Sequence[int], meaning: str) -> None:
-    """Refuse an array whose shape is not `expected`."""
+    """Reject an array whose shape is not `expected`."""
     if tuple(array.shape) != tuple(expected):
         raise InputError(name, f"shape {tuple(expected)}, {meaning}", tuple(array.shape))
 
 
 def first_index(mask: np.ndarray | np.bool_) -> tuple[int, ...]:
-    """The index of the first true entry of `mask`."""
+    """Return the index of the first true entry of `mask`."""
     return tuple(int(i) for i in np.unravel_index(int(np.argmax(mask)), mask.shape))
 
 
 def check_finite(name: str, array: Any) -> None:
-    """Refuse NaN and infinities, naming the first."""
+    """Reject NaN and infinities; the error names the first."""
     if is_traced(array) or (on_accelerator(array) and bool(jnp.isfinite(array).all())):
         return
     values = np.asarray(array)
-    bad = ~np.isfinite(values)
-    if bad.any():
-        where = first_index(bad)
+    large = values.size > _LARGE and values.flags.c_contiguous
+    if large and not kernels.over_games(_doubtful, values.size, 5e-10, values.reshape(-1)):
+        return  # found without temporary arrays, on all cores
+    fine = np.isfinite(values)
+    if not fine.all():
+        where = first_index(~fine)
         raise InputError(name, "finite numbers", f"{values[where]}{_at(where)}")
 
 
-def check_probabilities(name: str, array: Any, tolerance: float = PROBABILITY_TOLERANCE) -> Any:
-    """Refuse rows (last axis) that are negative somewhere or do not sum to one.
+def _doubtful(values: np.ndarray, first: int, last: int) -> int:
+    """Whether the sum of a part is not finite: some number is not, or they are very large."""
+    with np.errstate(all="ignore"):
+        return int(not np.isfinite(values[first:last].sum()))
 
-    Returns them with what the tolerance let pass put right: no negative entry, and sums of one
-    to rounding. A policy that sums to 0.999999 would otherwise seem to lose a millionth of its
-    value, which large payoffs or long horizons make anything but small.
+
+def check_probabilities(name: str, array: Any, tolerance: float = PROBABILITY_TOLERANCE) -> Any:
+    """Reject rows (last axis) that have a negative entry or do not sum to one.
+
+    Returns the rows with errors within the tolerance corrected: no negative entry, and sums of one
+    up to rounding. A policy that sums to 0.999999 would otherwise seem to lose a millionth of its
+    value, which is not small with large payoffs or long horizons.
     """
     if is_traced(array):
         return array
@@ -154,7 +174,7 @@ def check_probabilities(name: str, array: Any, tolerance: float = PROBABILITY_TO
 
 
 def _at(where: tuple[int, ...]) -> str:
-    """Where in an array, in words; nothing for a number that stands alone."""
+    """Return the position in an array as text; empty for a single number."""
     return f" at {list(where)}" if where else ""
 
 
@@ -167,7 +187,9 @@ def check_range(
     low_open: bool = False,
     high_open: bool = False,
 ) -> None:
-    """Refuse a scalar outside an interval whose ends are closed unless said otherwise."""
+    """Reject a scalar outside an interval, which is closed unless stated otherwise."""
+    if type(value) is float and low < value < high:  # the usual case, checked fast
+        return
     left, right = "(" if low_open else "[", ")" if high_open else "]"
     expected = f"a number in {left}{low}, {high}{right}"
     check_known(name, value, expected)
@@ -175,12 +197,14 @@ def check_range(
         raise InputError(name, expected, repr(value)[:60])
     above = value > low if low_open else value >= low
     below = value < high if high_open else value <= high
+    if isinstance(value, int) and abs(value) > sys.float_info.max:
+        raise InputError(name, expected, "a whole number beyond float64")
     if not (above and below):
         raise InputError(name, expected, value)
 
 
 def check_count(name: str, value: Any, at_least: int = 1) -> int:
-    """Return `value` as an int; refuse what is not a whole number of at least `at_least`."""
+    """Return `value` as an int; reject anything but a whole number of at least `at_least`."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if isinstance(value, float | np.floating):
         whole = float(value).is_integer()
@@ -190,9 +214,10 @@ def check_count(name: str, value: Any, at_least: int = 1) -> int:
 
 
 def check_memory(name: str, factors: Sequence[float], what: str, advice: str) -> None:
-    """Refuse what would take more than half of this machine's memory, before it is allocated.
+    """Reject arrays that would take more than half of this machine's memory, before allocation.
 
-    `factors` multiply to a number of bytes, `what` says of what, and `advice` what to change.
+    `factors` multiply to a number of bytes, `what` names the arrays, and `advice` says what to
+    change.
 
     >>> check_memory("agents", (8, 1e9, 1e9), "the weights", "use fewer agents")
     Traceback (most recent call last):
@@ -210,7 +235,7 @@ def check_memory(name: str, factors: Sequence[float], what: str, advice: str) ->
 
 
 def plain_numbers(name: str, value: Any, depth: int = 8) -> Any:
-    """Numbers of a plain form: an array as it is, a list checked, parts by number as a list."""
+    """Return numbers of a plain form: an array unchanged, a list checked, indexed parts as list."""
     if isinstance(value, Mapping):
         if sorted(map(str, value)) != sorted(map(str, range(len(value)))):
             raise ValueError(f"{name}: expected parts 0, 1, ..., found {sorted(map(str, value))}")
@@ -222,14 +247,14 @@ def plain_numbers(name: str, value: Any, depth: int = 8) -> Any:
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise InputError(name, "rows of one length", "several") from error
+        raise InputError(name, "rows of equal length", "different lengths") from error
     if array.dtype.kind not in "fiu":
         raise InputError(name, "numbers", _in_words(array))
     return array
 
 
 def _check_numbers(name: str, value: Sequence[Any], depth: int) -> None:
-    """Refuse nested lists that hold anything but numbers; True is no number."""
+    """Reject nested lists that contain anything but numbers; True is not a number."""
     for item in value:
         if isinstance(item, list | tuple):
             if not depth:
@@ -240,7 +265,7 @@ def _check_numbers(name: str, value: Sequence[Any], depth: int) -> None:
 
 
 def _in_words(array: np.ndarray) -> str:
-    """What an array without numbers holds."""
+    """Describe the contents of an array without numbers."""
     if array.dtype.kind in "US" and array.size:
-        return f"words, such as {str(array.flat[0])[:40]!r}"
+        return f"strings, such as {str(array.flat[0])[:40]!r}"
     return {"b": "true and false", "c": "complex numbers"}.get(array.dtype.kind, "no number")

@@ -1,15 +1,15 @@
-"""What joint play of a Markov game is worth, and what the best deviation from it is.
+"""The value of joint play of a Markov game, and the gain of the best deviation from it.
 
 A policy is a joint distribution over actions for each step and state; product policies are the
 special case in which the actions are independent. A player who deviates faces a decision process:
 
 - "nash" and "cce": it ignores recommendations. The others play the marginal of the joint
   distribution, and its states are those of the game;
-- "ce": it hears its own recommendation in every step and may reply to it. Its states are pairs of
-  a state and a recommendation.
+- "ce": it hears its own recommendation in every step and may respond to it. Its states are pairs
+  of a state and a recommendation.
 
-Finite horizons and the steps before a policy becomes stationary are solved by backward induction,
-the stationary rest of a discounted game by policy iteration.
+Backward induction solves finite horizons and the steps before a policy becomes stationary; policy
+iteration solves the stationary rest of a discounted game.
 """
 
 import numpy as np
@@ -28,11 +28,11 @@ def joint_markov_values(
     concept: str = "nash",
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """(states, players) each: the value of the policy, the gain of each player's best deviation,
-    how much more any deviation can gain, and the size of rounding for rewards that can be reached.
+    how much more any deviation can gain, and the rounding error of rewards that can be reached.
 
     `reward` is (players, states, A_1, ..., A_n), `transition` (states, A_1, ..., A_n, states) and
     `joint` (steps, states, A_1, ..., A_n). A finite game ends after the last step of `joint`; in
-    one that does not, the last step is repeated for ever.
+    an infinite game the last step is repeated indefinitely.
 
     >>> reward = np.array([[[[3.0, 0], [5, 1]]], [[[3, 5], [0, 1]]]])
     >>> both_defect = np.array([[[[0.0, 0], [0, 1]]]])
@@ -65,10 +65,10 @@ def joint_markov_values(
             best = _best_now(own + discount * moves @ best, chances[t], concept)
             total = 1.0 + discount * total
             reach = np.full(states, most + discount * float(reach.max()))
-            # What is off at the next step, and the rounding of both sums of this one.
+            # The error of the next step, and the rounding of both sums of this step.
             further, added = discount * (1.0 + operations * EPS), 4 * operations * EPS * reach
             slack, rounding = further * slack.max() + added, further * rounding.max() + added
-        # The offset is left out of gains: it would take their last digits.
+        # The offset is left out of gains: it would cost their last digits.
         found[0, :, i] = table.restore(value + table.offset * total)
         found[1, :, i] = table.restore(best - value)
         found[2, :, i] = table.restore(slack + 8 * EPS * reach, up=True)
@@ -84,7 +84,7 @@ def _for_ever(
     concept: str,
     operations: int,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Value and best reply of a stationary policy, their error bound, and the largest return."""
+    """Value and best response of a stationary policy, their error bound, and the largest return."""
     size = np.abs(own).max((1, 2))
     mean, chain = _chain(own, moves, chances)
     kept = bracket_policy(mean, chain, discount, size, operations)
@@ -115,12 +115,12 @@ def _own_first_steps(joint: np.ndarray, player: int) -> np.ndarray:
 def _chain(
     own: np.ndarray, moves: np.ndarray, chances: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Expected rewards and transitions when everybody follows the policy."""
+    """Return expected rewards and transitions when all players follow the policy."""
     return np.einsum("sab,sab->s", own, chances), np.einsum("sab,sabt->st", chances, moves)
 
 
 def _best_now(worth: np.ndarray, chances: np.ndarray, concept: str) -> np.ndarray:
-    """(states,): what the best deviation earns if `worth` (states, own, others) is at stake."""
+    """(states,): reward of the best deviation if payoffs are `worth` (states, own, others)."""
     if concept == "ce":
         return np.matmul(chances, worth.swapaxes(1, 2)).max(2).sum(1)
     return np.einsum("sab,sb->sa", worth, chances.sum(1)).max(1)
@@ -129,14 +129,14 @@ def _best_now(worth: np.ndarray, chances: np.ndarray, concept: str) -> np.ndarra
 def _process(
     own: np.ndarray, moves: np.ndarray, chances: np.ndarray, concept: str
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The deviator's decision process: rewards, transitions, and how its states begin in each."""
+    """The deviator's decision process: rewards, transitions, and initial state distributions."""
     states, actions = own.shape[:2]
     if concept != "ce":
         others = chances.sum(1)
         reward = np.einsum("sab,sb->sa", own, others)
         return reward, np.einsum("sabt,sb->sat", moves, others), np.ones((states, 1))
     heard = chances.sum(2)
-    # Given a recommendation; what is never recommended may be anything.
+    # Conditional on a recommendation; rows of actions that are never recommended are arbitrary.
     given = chances / np.where(heard > 0, heard, 1.0)[..., None]
     given = np.where(heard[..., None] > 0, given, 1.0 / given.shape[2])
     reward = np.matmul(given, own.swapaxes(1, 2)).reshape(states * actions, actions)

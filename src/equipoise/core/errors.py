@@ -1,11 +1,11 @@
-"""The error of wrong input: it knows its argument, what was expected and what was found."""
+"""The error for invalid input: it stores the argument, what was expected and what was found."""
 
 import re
 from typing import Any
 
 
 class InputError(ValueError):
-    """An argument that is wrong; the command line asks it about the flag in the argument's place.
+    """An invalid argument. The command line replaces the argument's name by its flag (`about`).
 
     **Example**
 
@@ -22,8 +22,8 @@ class InputError(ValueError):
         super().__init__(self.about(argument))
 
     def about(self, argument: str) -> str:
-        """The message, with the argument called by another name."""
-        # A comma inside what was expected needs more, but not in shapes, intervals and 1,000.
+        """Return the message, with the argument called by another name."""
+        # If `expected` contains a comma, a semicolon separates it, except in shapes and 1,000.
         mark = ";" if "," in re.sub(r"[(\[{].*?[)\]}]|\d,(?=\d{3})", "", self.expected) else ","
         message = f"{argument}: expected {self.expected}{mark} found {self.found}"
         return f"{message}; {self.hint}" if self.hint else message

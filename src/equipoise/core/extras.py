@@ -1,21 +1,27 @@
-"""Optional libraries, which are imported where they are needed."""
+"""Optional libraries, imported only where they are needed."""
 
 from importlib import import_module
 from types import ModuleType
 
 
+class MissingExtra(ImportError):
+    """An optional library is not installed; the message says how to install it."""
+
+
 def import_extra(module: str, library: str, extra: str) -> ModuleType:
-    """A module of an optional library; where it is missing, an error that says what to install.
+    """Return a module of an optional library; if it is missing, raise an error with the fix.
 
     >>> import_extra("json", "JSON", "json").dumps(None)
     'null'
-    >>> import_extra("no_such_module", "Missing", "missing")
-    Traceback (most recent call last):
-    ImportError: Missing is not installed; install it with: pip install 'equipoise[missing]'
+    >>> try:
+    ...     import_extra("no_such_module", "Missing", "missing")
+    ... except MissingExtra as error:
+    ...     print(error)
+    Missing is not installed; install it with: pip install 'equipoise[missing]'
     """
     try:
         return import_module(module)
     except ImportError as error:
-        raise ImportError(
+        raise MissingExtra(
             f"{library} is not installed; install it with: pip install 'equipoise[{extra}]'"
         ) from error

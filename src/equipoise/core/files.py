@@ -1,8 +1,8 @@
 """Atomic writes: a reader sees the old file or the new one, never half of one.
 
 The new content goes to a temporary file in the folder of the target, is flushed to the disk,
-and takes the target's name in one step. Whatever interrupts the writing, the target is left as
-it was, and the temporary file is removed (unless the process itself is killed).
+and is renamed to the target in one step. If anything interrupts the writing, the target stays
+unchanged and the temporary file is removed (unless the process itself is killed).
 """
 
 import os
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-#: How much is read from what has no length.
+#: Maximum number of bytes read from a device or a pipe.
 _FROM_DEVICE = 64_000_000
 
 
@@ -22,10 +22,10 @@ _FROM_DEVICE = 64_000_000
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield the path of an empty temporary file that replaces `path` when the block succeeds.
 
-    The temporary path has the suffix of the target, so that writers which look at it
-    (`numpy.savez` for one) do as they would with the target. A target that is a symbolic link
-    stays one: what it points to is replaced. A device or a pipe is written to, not replaced.
-    Errors of the system name `path`, not the temporary file.
+    The temporary path has the suffix of the target, so that writers which depend on the suffix
+    (such as `numpy.savez`) treat it like the target. If the target is a symbolic link, the file
+    that it points to is replaced. A device or a pipe is written to, not replaced. Operating-system
+    errors name `path`, not the temporary file.
 
     **Example**
 
@@ -40,7 +40,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     """
     target = Path(os.path.realpath(path))
     special = _is_special(path)
-    # Opened by hand rather than with tempfile, whose files only their owner may read.
+    # Opened directly rather than with tempfile, whose files only their owner may read.
     name = f".{target.stem}.{secrets.token_hex(8)}{target.suffix}"
     temporary = Path(tempfile.gettempdir(), name) if special else target.with_name(name)
     try:
@@ -54,7 +54,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
         _flush(temporary)
         os.replace(temporary, target)
     except BaseException as error:
-        # Where the file could not even be created, there is none to remove, or no folder.
+        # If the file could not be created, there is no file, or no folder, to remove it from.
         with suppress(OSError):
             os.unlink(temporary)
         if isinstance(error, OSError):
@@ -91,7 +91,7 @@ def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """The content of a file; of a device or a pipe, which may have no end, at most 64 MB."""
+    """Return the content of a file, or at most 64 MB from a device or a pipe, which may not end."""
     with open(path, "rb") as file:
         if not _is_special(path):
             return file.read()
@@ -101,9 +101,21 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
     return data
 
 
+def refuse_devices(path: str | os.PathLike[str]) -> None:
+    """Reject a device, a pipe or a socket where a file is read from its end, or line by line.
+
+    >>> refuse_devices("/dev/null")
+    Traceback (most recent call last):
+    ...
+    ValueError: /dev/null: expected a file, found a device or a pipe
+    """
+    if _is_special(path):
+        raise ValueError(f"{path}: expected a file, found a device or a pipe")
+
+
 @contextmanager
 def naming(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Let errors of the system that name no file, such as a full disk, name `path`.
+    """Make operating-system errors that name no file, such as a full disk, name `path`.
 
     >>> with naming("metrics.jsonl"):
     ...     raise OSError(28, "No space left on device")
@@ -129,15 +141,15 @@ def _is_special(path: str | os.PathLike[str]) -> bool:
 
 
 def _name_target(error: OSError, temporary: Path, path: str | os.PathLike[str]) -> None:
-    """Let an error about the temporary file, or about no file (a full disk), name the target."""
+    """Make an error about the temporary file, or about no file (a full disk), name the target."""
     found = None if error.filename is None else os.fspath(error.filename)
     if error.errno is not None and found in (None, os.fspath(temporary)):
         error.filename = os.fspath(path)
-        del error.filename2  # set to None, it would still be told, as "-> None"
+        del error.filename2  # set to None, it would still be printed, as "-> None"
 
 
 def _flush(path: Path) -> None:
-    # Without this a crash of the machine may leave the new name on an empty file. Opened for
+    # Without this a system crash may leave the new name on an empty file. The file is opened for
     # reading and writing, since some systems refuse to flush a file opened for reading only.
     with open(path, "r+b") as file:
         os.fsync(file.fileno())

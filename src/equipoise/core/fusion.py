@@ -1,9 +1,9 @@
 """Values that a compiled loop should compute once.
 
-XLA on a CPU fuses cheap operations into every consumer, and computes them again in each. In a
-loop body of a hundred small operations that multiplies the work by two or three. A value that
-also leaves the loop is not duplicated; so `once` marks a value, and the loop that collects the
-marked values carries them out. The marks change no result, only the time it takes.
+XLA on a CPU fuses cheap operations into every consumer and recomputes them in each. In a loop body
+of a hundred small operations that multiplies the work by two or three. A value that also leaves the
+loop is not duplicated. Therefore `once` marks a value, and the loop that collects the marked values
+returns them. The marks change no result, only the time it takes.
 
 **Example**
 
@@ -25,7 +25,7 @@ _MARKED: ContextVar[list[Any] | None] = ContextVar("marked", default=None)
 
 
 def once(value: T) -> T:
-    """Return `value`; inside `collecting`, also ask the loop to compute it only once."""
+    """Return `value`; inside `collecting`, also request that the loop computes it only once."""
     marked = _MARKED.get()
     if marked is not None:
         marked.append(value)
@@ -34,7 +34,7 @@ def once(value: T) -> T:
 
 @contextmanager
 def collecting(active: bool = True) -> Iterator[list[Any]]:
-    """Collect what is marked with `once` in the block; with `active` false, collect nothing."""
+    """Collect values marked with `once` in the block; with `active` false, collect nothing."""
     marked: list[Any] = []
     token = _MARKED.set(marked if active else None)
     try:

@@ -1,7 +1,7 @@
-"""Pieces of HTML that reports and notebooks share: values, tables, key numbers, small curves.
+"""HTML fragments that reports and notebooks share: values, tables, key numbers, small curves.
 
-All text is escaped. The pieces stand alone: they use no script and no style sheet, and look better
-where there is one.
+All text is escaped. The fragments are self-contained: they use no script, and a style sheet is
+optional.
 """
 
 import math
@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-#: Rows of a table, and points of a curve, that a notebook shows.
+#: Maximum number of table rows, and of curve points, shown in a notebook.
 ROWS, _POINTS = 20, 200
 _NUMBER = int | float | np.integer | np.floating
 
 
 def format_value(value: Any, digits: int = 4) -> str:
-    """A value as a short text: numbers to some significant digits, booleans as yes and no.
+    """Format a value as short text: numbers to some significant digits, booleans as yes and no.
 
     **Example**
 
@@ -44,7 +44,7 @@ def format_value(value: Any, digits: int = 4) -> str:
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is written to the right: a number, or nothing."""
+    """Whether a value is right-aligned: a number, or nothing."""
     return value is None or (isinstance(value, _NUMBER) and not isinstance(value, bool))
 
 
@@ -56,7 +56,7 @@ def html_table(
     digits: int = 4,
     mark: str = "",
 ) -> str:
-    """A table; columns of numbers are aligned to the right. `caption` is HTML already.
+    """Return a table; columns of numbers are right-aligned. `caption` must be HTML already.
 
     >>> html_table(("a", "b"), [("<i>", 0.5)]).split("<tbody>")[1]
     '<tr><td>&lt;i&gt;</td><td class="number">0.5</td></tr></tbody></table>'
@@ -82,7 +82,7 @@ def html_table(
 
 
 def html_facts(facts: Mapping[str, Any]) -> str:
-    """Key numbers with their names.
+    """Return key numbers with their names.
 
     >>> html_facts({"value": 0.5})
     '<dl class="facts"><div><dt>value</dt><dd>0.5</dd></div></dl>'
@@ -95,7 +95,7 @@ def html_facts(facts: Mapping[str, Any]) -> str:
 
 
 def html_curve(x: Any, y: Any, label: str) -> str:
-    """A small curve on logarithmic axes, with its ends in words; nothing below two points.
+    """Return a small curve on logarithmic axes, with a caption; empty below two points.
 
     >>> html_curve([1, 10], [1.0, 0.1], "gap").startswith('<svg role="img"')
     True
@@ -118,10 +118,20 @@ def html_curve(x: Any, y: Any, label: str) -> str:
     )
 
 
-def html_card(title: str, parts: Iterable[str]) -> str:
-    """What a notebook shows of an object: its title, and pieces one below the other.
+#: Style of cards: key numbers appear in a row, as in reports.
+_STYLE = (
+    "<style>.equipoise .facts{display:flex;flex-wrap:wrap;gap:4px 28px;margin:6px 0}"
+    ".equipoise dt{font-weight:normal;font-size:85%;opacity:.7}.equipoise dd{margin:0}"
+    ".equipoise th,.equipoise td{padding:2px 8px 2px 0}.equipoise .number{text-align:right}"
+    ".equipoise p{margin:4px 0}</style>"
+)
 
-    >>> html_card("<x>", ["<p>y</p>"])
-    '<div class="equipoise"><strong>&lt;x&gt;</strong><p>y</p></div>'
+
+def html_card(title: str, parts: Iterable[str]) -> str:
+    """Return the HTML that a notebook shows for an object: its title, and fragments below it.
+
+    >>> html_card("<x>", ["<p>y</p>"]).partition("</style>")[2]
+    '<strong>&lt;x&gt;</strong><p>y</p></div>'
     """
-    return f'<div class="equipoise"><strong>{escape(title)}</strong>{"".join(parts)}</div>'
+    inside = "".join([_STYLE, f"<strong>{escape(title)}</strong>", *parts])
+    return f'<div class="equipoise">{inside}</div>'

@@ -1,22 +1,23 @@
-"""Finite discounted Markov decision processes: what a policy is worth, and what the best is.
+"""Finite discounted Markov decision processes: policy evaluation and optimal values.
 
-NumPy in float64, over any leading batch axes: these are the exact parts of certificates and
-solvers, memory-bound or LAPACK-bound at every size, and gain nothing from being compiled.
+The code uses NumPy in float64, over any leading batch axes: these are the exact parts of
+certificates and solvers, memory-bound or LAPACK-bound at every size, and would not be faster
+compiled.
 
-`policy_value` and `best_response_value` are float64 answers. `bracket_policy` and
-`bracket_best_response` also prove how far they can be off. Both rest on the *advantage* of an
+`policy_value` and `best_response_value` return float64 values. `bracket_policy` and
+`bracket_best_response` also prove bounds on their errors. Both rest on the *advantage* of an
 action over a value V, written so that it is small where V is nearly right:
 
     A(s, a) = r(s, a) - (1 - gamma) V(s) + gamma sum_t P(t | s, a) (V(t) - V(s))
 
-V is kept as the unevaluated sum of two floats, so that the differences are known to full relative
+V is stored as the unevaluated sum of two floats, so that the differences have full relative
 precision even where V is a million times a reward. If the advantages of all actions in all states
 that can be reached from s are at most c, then no policy is worth more than V(s) + c / (1 - gamma)
 there (V + c / (1 - gamma) is a supersolution of the optimality equation on a closed set of states;
-Puterman, 1994, Theorem 6.2.2). Likewise from below for the value of one policy.
+Puterman, 1994, Theorem 6.2.2). The same argument bounds the value of one policy from below.
 
-`best_response` and `evaluate_policy` are in JAX instead, for losses and for opponents in compiled
-play: they can be differentiated, and are as exact as JAX's precision.
+`best_response` and `evaluate_policy` use JAX instead, for losses and for opponents in compiled
+play: they are differentiable, and as exact as JAX's precision.
 """
 
 from typing import Any, NamedTuple
@@ -29,23 +30,23 @@ from jaxtyping import Array, Float
 from equipoise.core.reductions import extremes, largest
 from equipoise.core.rounding import EPS, TINY
 
-#: Steps of policy iteration in JAX: best responses of small games are found in two or three.
+#: Steps of policy iteration in JAX: small games need two or three to find best responses.
 IMPROVEMENTS = 8
 #: Rounds of policy iteration with accurate advantages, after ordinary policy iteration has ended.
 _MOST_ROUNDS = 64
 
 
 class Bracket(NamedTuple):
-    """A value as the sum `value + rest`, and how far the truth can be from it in each state."""
+    """A value as the sum `value + rest`, with error bounds in each state."""
 
     value: Float[np.ndarray, "*batch states"]
     rest: Float[np.ndarray, "*batch states"]
-    #: The truth is at most this much above the sum.
+    #: The true value is at most this much above the sum.
     above: Float[np.ndarray, "*batch states"]
-    #: The value of the policy found (of the given one, or of the best one) is at most this much
-    #: below the sum.
+    #: The value of the policy (the given one, or the best one found) is at most this much below
+    #: the sum.
     below: Float[np.ndarray, "*batch states"]
-    #: The largest discounted sum of `size` that can be reached, whatever is done.
+    #: The largest discounted sum of `size` that any policy can reach.
     reach: Float[np.ndarray, "*batch states"]
 
 
@@ -54,7 +55,7 @@ def policy_value(
     transition: Float[np.ndarray, "*batch states states"],
     discount: float,
 ) -> Float[np.ndarray, "*batch states"]:
-    """Discounted value of a Markov chain with rewards, by one linear solve.
+    """Return the discounted value of a Markov chain with rewards, by one linear solve.
 
     >>> policy_value(np.ones(1), np.ones((1, 1)), 0.5).tolist()
     [2.0]
@@ -68,11 +69,11 @@ def best_response_value(
     transition: Float[np.ndarray, "*batch states actions states"],
     discount: float,
 ) -> Float[np.ndarray, "*batch states"]:
-    """Optimal value of a Markov decision process, by policy iteration.
+    """Return the optimal value of a Markov decision process, by policy iteration.
 
     An action replaces the current one only if it is better by more than rounding, so that ties
-    cannot make the iteration go round in circles; it ends when no state of any process can
-    improve. `bracket_best_response` goes on from there and proves what is left.
+    cannot make the iteration cycle; it ends when no state of any process can improve.
+    `bracket_best_response` continues from there and bounds the remaining error.
 
     >>> best_response_value(np.array([[0.0, 1.0]]), np.ones((1, 2, 1)), 0.5).tolist()
     [2.0]
@@ -89,10 +90,10 @@ def bracket_policy(
     size: Float[np.ndarray, "*batch states"],
     operations: int,
 ) -> Bracket:
-    """Value of a Markov chain with rewards, and how far it can be off.
+    """Return the value of a Markov chain with rewards, and bounds on its error.
 
-    Rewards may be wrong by `operations * eps * size`, and each transition by `operations * eps`
-    times itself. Rewards are of ordinary size; see `core.rounding`.
+    Rewards may have an error of `operations * eps * size`, and each transition a relative error of
+    `operations * eps`. Rewards must be of ordinary size; see `core.rounding`.
 
     >>> bracket = bracket_policy(np.ones(1), np.ones((1, 1)), 0.5, np.ones(1), 1)
     >>> bracket.value.tolist(), bool(0 < bracket.above[0] < 1e-14)
@@ -118,10 +119,10 @@ def bracket_best_response(
     size: Float[np.ndarray, "*batch states"],
     operations: int,
 ) -> Bracket:
-    """Value of a policy that policy iteration found, and of how much better any other can be.
+    """Return the value of a policy found by policy iteration, and bounds over all policies.
 
-    Arguments are those of `bracket_policy`; `size` bounds the absolute rewards of all actions of
-    a state.
+    The arguments are those of `bracket_policy`; `size` bounds the absolute rewards of all actions
+    of a state.
 
     >>> process = np.array([[0.0, 1.0]]), np.ones((1, 2, 1))
     >>> bracket = bracket_best_response(*process, 0.5, np.ones(1), 1)
@@ -167,7 +168,7 @@ def _flat(reward: np.ndarray, transition: np.ndarray) -> tuple[np.ndarray, np.nd
 def _iterate(
     reward: np.ndarray, transition: np.ndarray, discount: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Value and actions of policies at which policy iteration ends."""
+    """Return the values and actions of policies at which policy iteration ends."""
     states, actions = reward.shape[1:]
     scale = np.abs(reward).max((1, 2)) / (1.0 - discount)
     margin = 32 * EPS * scale[:, None]
@@ -192,7 +193,7 @@ def _iterate(
 def _refined(
     reward: np.ndarray, transition: np.ndarray, discount: float, value: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Value of chains as a sum of two floats, and the differences between states."""
+    """Return the value of chains as a sum of two floats, and the differences between states."""
     if value is None:
         value = policy_value(reward, transition, discount)
     rest = np.zeros_like(value)
@@ -205,20 +206,20 @@ def _refined(
 
 
 def _difference(value: np.ndarray, rest: np.ndarray) -> np.ndarray:
-    """(games, states, states): by how much each state is worth more than each other."""
+    """(games, states, states): the value of each state minus that of each other state."""
     difference = value[:, None, :] - value[:, :, None]
     difference += rest[:, None, :] - rest[:, :, None]
     return difference
 
 
 def _advantage(reward, transition, discount: float, value, rest, difference) -> np.ndarray:
-    """What staying with a chain for one step adds to a value; zero for its own."""
+    """Return what one step of a chain adds to a value; zero for the chain's own value."""
     ahead = np.einsum("gst,gst->gs", transition, difference)
     return reward + discount * ahead - ((1.0 - discount) * value + (1.0 - discount) * rest)
 
 
 def _two_sum(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The sum, and what rounding took from it (Knuth)."""
+    """Return the sum, and its rounding error (Knuth)."""
     total = first + second
     part = total - first
     return total, (first - (total - part)) + (second - part)
@@ -233,20 +234,20 @@ def _errors(
     discount: float,
     operations: int,
 ) -> np.ndarray:
-    """Bounds on the errors of computed advantages in each state, of any action."""
+    """Bounds on the errors of computed advantages in each state, for any action."""
     states = value.shape[-1]
     away = np.abs(difference)
     away *= reach
     away = largest(away) + 2.0 * (np.abs(rest) + EPS * np.abs(value))
     stay = (1.0 - discount) * (np.abs(value) + np.abs(rest))
     terms = (operations + 8) * size + (operations + states + 8) * away + 8 * stay
-    # Probabilities below 1e-308 are lost, whatever they would lead to.
+    # Products with probabilities below 1e-308 underflow, whatever state they lead to.
     most = largest(size)[:, None]
     return EPS * terms + TINY * (1.0 + most) * (most > 0.0)
 
 
 def _discounted(error: np.ndarray, reach: np.ndarray, discount: float) -> np.ndarray:
-    """The largest error of a state that can be reached, summed over all steps to come."""
+    """Return the largest error of any state that can be reached, summed over all future steps."""
     low, high = extremes(error)
     worst = np.empty_like(error)
     worst[:] = high[:, None]
@@ -267,9 +268,9 @@ def best_response(
     transition: Float[Array, "*rounds states actions states"],
     discount: float,
 ) -> tuple[Float[Array, "*rounds states"], Float[Array, "*rounds states actions"]]:
-    """Value and a deterministic optimal policy of a decision process, by policy iteration.
+    """Return the value and a deterministic optimal policy of a decision process.
 
-    The value can be differentiated with respect to rewards and transitions.
+    Policy iteration finds both. The value is differentiable in rewards and transitions.
 
     >>> import jax.numpy as jnp
     >>> value, policy = best_response(jnp.array([[0.0, 1.0]]), jnp.ones((1, 2, 1)), 0.5)
@@ -291,10 +292,11 @@ def best_response(
 
 
 def evaluate_policy(policy: Array, reward: Array, transition: Array, discount: float) -> Array:
-    """The value of a policy: `(I - discount P) v = r`, solved by elimination.
+    """Return the value of a policy: `(I - discount P) v = r`, solved by elimination.
 
-    Unrolled over the few states and elementwise over everything else: batches of tiny systems
-    are slow in a general solver. The matrix is diagonally dominant, so that no pivoting is needed.
+    The elimination is unrolled over the few states and elementwise over everything else: batches of
+    tiny systems are slow in a general solver. The matrix is diagonally dominant, so that no
+    pivoting is needed.
     """
     chosen = jnp.einsum("...sa,...sa->...s", policy, reward)
     matrix = jnp.eye(reward.shape[-2]) - discount * jnp.einsum(

@@ -1,4 +1,4 @@
-"""The certificate of flows in a network, and certificates of all kinds from their plain form."""
+"""The certificate of network flows, and reading certificates of all kinds from plain form."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,25 +15,27 @@ __all__ = ["NetworkCertificate", "certificate_from_plain"]
 @final
 @dataclass(frozen=True, eq=False)
 class NetworkCertificate(Certificate):
-    """How far flows are from an equilibrium of a network, or from its optimum.
+    """How far flows are from an equilibrium of a network, or from its system optimum.
 
-    Where path flows are known, `gains` has one entry for each population: by how much the dearest
-    path that it uses exceeds its cheapest one. Link flows do not say who travels where: `gains`
-    then has a single entry, the mean excess of all travellers, and `largest_excess` is what some
-    travellers lose at least. Bounds for link flows take it that the flows carry the demand. That is
-    checked at every node and under several prices of links, including the costs themselves, which
-    is necessary and not sufficient; give path flows for a bound without this condition.
+    Where path flows are known, `gains` has one entry for each population: the excess of the most
+    expensive path that it uses over its cheapest path. Link flows do not determine who travels
+    where. For them `gains` has a single entry, the mean excess of all travellers, and the flows are
+    split into `split` paths that carry all trips. The split proves the bounds: `upper` and
+    `relative_gap_upper` include the cost of everything that these paths use beyond the given flows,
+    and the cost of travellers whom the path flows omit or count in excess. Link flows can be split
+    in many ways; `largest_excess` and the worst path refer to the split that was found.
 
-    The measures of transport planning: with T = `total_cost`, the sum over links of flow times
-    cost, and S = `least_cost`, that of all travellers on cheapest paths at the same costs,
+    The measures of transport planning use T = `total_cost`, the sum over links of flow times cost,
+    and S = `least_cost`, the same sum with all travellers on cheapest paths at the same costs:
 
-    - `relative_gap` is (T - S) / T, and `relative_gap_upper` adds rounding, by which the gap
-      itself can be negative, and the amount by which link flows are seen to miss the demand;
-    - `average_excess` is (T - S) by the number of travellers;
-    - T - S is also a bound on how far the potential is from its least value; with the concept
-      "optimum", whose costs are marginal, on how far the total cost is from the optimum.
+    - `relative_gap` is (T - S) / T. It can be negative by rounding, or where flows lack travellers.
+      `relative_gap_upper` is its positive part plus rounding and the cost of missing travellers.
+    - `average_excess` is (T - S) divided by the number of travellers.
+    - T - S also bounds the distance of the potential from its minimum. With the concept "optimum",
+      whose costs are marginal, it bounds the distance of the total cost from the optimum.
 
-    `worst_path` and `better_path` are nodes: the way of those who lose most, and a better one.
+    `worst_pair` is the population that loses most. `worst_path` and `better_path` list the nodes
+    of its path and of a cheapest path.
 
     **Example**
 
@@ -45,7 +47,7 @@ class NetworkCertificate(Certificate):
     >>> round(certificate.relative_gap, 6), round(certificate.average_excess, 6)
     (0.191176, 26.0)
     >>> certificate.worst_path.tolist(), certificate.better_path.tolist()
-    ([0, 1, 2], [0, 2])
+    ([0, 1, 2, 3], [0, 2, 3])
     """
 
     kind: ClassVar[str] = "network"
@@ -53,62 +55,65 @@ class NetworkCertificate(Certificate):
     upper: np.ndarray
     value: np.ndarray
     method: str
-    #: Sum of flow times cost, and that of everybody on a cheapest path at the same costs.
+    #: Sum of flow times cost, and the same sum with everybody on a cheapest path at these costs.
     total_cost: np.ndarray | float
     least_cost: np.ndarray | float
-    #: How much rounding, and demand that link flows miss, can change their difference.
+    #: How much rounding, and travellers missing from the flows, can change their difference.
     gap_rounding: np.ndarray | float
-    #: How many travel.
+    #: Number of travellers.
     travellers: np.ndarray | float
     largest_excess: np.ndarray | float
-    #: The population with the largest excess; -1 where only link flows are known.
+    #: Population with the largest excess.
     worst_pair: np.ndarray | int
     worst_path: np.ndarray
     better_path: np.ndarray
     concept: str = "nash"
     rounding: np.ndarray | float = 0.0
+    #: Number of paths that the link flows were split into; 0 where path flows were given.
+    split: np.ndarray | int = 0
     state_gains: ClassVar[None] = None  # pyright: ignore[reportIncompatibleVariableOverride]
     state_upper: ClassVar[None] = None  # pyright: ignore[reportIncompatibleVariableOverride]
 
     @property
     def relative_gap(self) -> float:
-        """(T - S) / T; zero where travelling costs nothing."""
+        """(T - S) / T; zero where travel costs nothing and could not cost less."""
         return self._part(float(self.total_cost) - float(self.least_cost))
 
     @property
     def relative_gap_upper(self) -> float:
-        """Proven bound on the relative gap, rounding included."""
-        gap = float(self.total_cost) - float(self.least_cost)
-        return max(self._part(gap + float(self.gap_rounding)), 0.0)
+        """Proven bound on the relative gap, including rounding and missing travellers."""
+        gap = max(float(self.total_cost) - float(self.least_cost), 0.0)
+        return self._part(gap + float(self.gap_rounding))
 
     def _part(self, gap: float) -> float:
-        return gap / float(self.total_cost) if self.total_cost > 0.0 else 0.0
+        total = abs(float(self.total_cost))  # an oracle's costs may be negative
+        return gap / total if total > 0.0 else float(np.sign(gap))
 
     @property
     def average_excess(self) -> float:
-        """(T - S) by the number of travellers."""
+        """(T - S) divided by the number of travellers."""
         return (float(self.total_cost) - float(self.least_cost)) / float(self.travellers)
 
     @property
     def by_paths(self) -> bool:
-        """Whether path flows were certified, and not link flows alone."""
-        return int(self.worst_pair) >= 0
+        """Whether path flows were certified, rather than link flows alone."""
+        return int(self.worst_pair) >= 0 and int(self.split) == 0
 
     def __getitem__(self, index: Any) -> "NetworkCertificate":
-        """The certificate itself for `...` and `()`: these are single games."""
+        """Return the certificate itself for `...` and `()`; it has no batch axes."""
         if index is Ellipsis or index == ():
             return self
         raise IndexError(f"index {index!r}: the certificate has 0 batch axes")
 
 
-#: Kinds of certificates, by the word of their plain form.
+#: Certificate classes by the name that their plain form carries.
 _CERTIFICATES = {
     kind.kind: kind for kind in (TableCertificate, AggregativeCertificate, NetworkCertificate)
 }
 
 
 def certificate_from_plain(plain: Mapping[str, Any]) -> Certificate:
-    """The certificate that `Certificate.to_plain` described.
+    """Return the certificate that `Certificate.to_plain` described.
 
     **Example**
 

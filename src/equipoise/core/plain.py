@@ -1,10 +1,10 @@
-"""JSON that every reader accepts and that gives back the same numbers.
+"""Strict JSON that every parser accepts and that restores the same numbers.
 
 Numbers survive bit for bit, since Python writes the shortest text that reads back the same.
 JSON has no NaN and no infinity: they are written as the strings "NaN", "Infinity" and
-"-Infinity" (as protocol buffers do), and `loads` turns these back into numbers.
+"-Infinity" (as in protocol buffers), and `loads` turns these back into numbers.
 
-JSON and TOML are read here for the whole library. Any bytes give a value or a `ValueError`.
+This module reads JSON and TOML for the whole library. Any bytes give a value or a `ValueError`.
 """
 
 import json
@@ -23,10 +23,13 @@ import numpy as np
 
 from equipoise.core.files import read_bytes
 
-#: How deep lists and tables may be nested, and the largest whole number.
+#: Deepest nesting of lists and tables, and the largest whole number.
 _DEEPEST, _LARGEST = 64, 10**308
 _TOO_DEEP = f"lists or tables nested more than {_DEEPEST} deep"
-#: The longest TOML text that is read, a part of a key, and a key of more parts than may be nested.
+#: A JSON or TOML string on one line, and the brackets that are counted outside of strings.
+_STRING = re.compile(r"""(?:"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')""")
+_OPENING, _CLOSING = np.frombuffer(b"[{", np.uint8), np.frombuffer(b"]}", np.uint8)
+#: The longest TOML text accepted, one part of a key, and a dotted key with too many parts.
 _LONGEST_TOML = 150_000
 _KEY = r"""(?:"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+'|[\w-]++)"""
 _DOTTED = re.compile(rf"(?<![\w\\-])(?:{_KEY}[ \t]*+\.[ \t]*+){{{_DEEPEST}}}")
@@ -36,8 +39,8 @@ _NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 def to_plain(value: Any, where: str = "value") -> Any:
     """Return `value` as dicts, lists, strings, numbers, booleans and None.
 
-    Takes nested dataclasses, mappings, sequences, enumerations, paths and arrays; refuses
-    anything else, naming where it was found.
+    Accepts nested dataclasses, mappings, sequences, enumerations, paths and arrays. Any other
+    value raises an error that names its position.
 
     >>> to_plain({"sizes": (1, 2), "scale": float("inf")})
     {'sizes': [1, 2], 'scale': 'Infinity'}
@@ -84,10 +87,10 @@ def _plain_array(value: Any, where: str) -> Any:
     array = np.asarray(value)
     if array.dtype.kind not in "fiubUV" or array.dtype.names is not None:
         raise ValueError(f"{where}: expected real numbers, found dtype {array.dtype}")
-    if array.dtype.kind == "V":  # bfloat16 and its like, all of which float64 holds exactly
+    if array.dtype.kind == "V":  # bfloat16 and similar types, which float64 represents exactly
         array = array.astype(np.float64)
     plain = array.tolist()
-    # Large arrays are lists of numbers already, unless some are not finite.
+    # Large arrays are lists of numbers already, unless some entries are not finite.
     return plain if array.dtype.kind in "iub" or _all_finite(array) else to_plain(plain, where)
 
 
@@ -120,7 +123,7 @@ def dumps(value: Any, where: str = "value", indent: int | None = None) -> str:
 
 
 def loads(text: str | bytes, where: str = "text") -> Any:
-    """Read what `dumps` wrote.
+    """Read text written by `dumps`.
 
     >>> loads('{"gap": 0.1, "bound": "Infinity"}')
     {'gap': 0.1, 'bound': inf}
@@ -129,9 +132,9 @@ def loads(text: str | bytes, where: str = "text") -> Any:
 
 
 def parse_json(text: str | bytes, where: str = "text") -> Any:
-    """The value of a JSON text; a `ValueError` that begins with `where` says what is wrong.
+    """Parse JSON text; a `ValueError` that begins with `where` says what is wrong.
 
-    Refuses duplicate keys, NaN and infinities, numbers beyond float64 and lists that are nested
+    Rejects duplicate keys, NaN and infinities, numbers beyond float64 and lists that are nested
     more than 64 deep.
 
     >>> parse_json('{"a": 1, "a": 2}', "a.json")
@@ -140,8 +143,10 @@ def parse_json(text: str | bytes, where: str = "text") -> Any:
     ValueError: a.json: expected JSON, found the key 'a' twice
     """
     with _complaints(where, "JSON"):
+        decoded = _decoded(text)
+        _check_depth(decoded)
         value = json.loads(
-            _decoded(text),
+            decoded,
             object_pairs_hook=_without_duplicates,
             parse_constant=_refuse_constant,
             parse_float=_finite_float,
@@ -151,27 +156,58 @@ def parse_json(text: str | bytes, where: str = "text") -> Any:
 
 
 def parse_toml(text: str | bytes, where: str = "text") -> dict[str, Any]:
-    """The table of a TOML text, under the rules of `parse_json`; TOML knows `nan` and `inf`.
+    """Parse TOML text under the rules of `parse_json`; TOML allows `nan` and `inf`.
 
     >>> parse_toml("agents = 3")
     {'agents': 3}
     """
     with _complaints(where, "TOML"):
-        # Tables take 470 times their text at worst, and dotted keys the square of their length.
+        # Tables take up to 470 times the memory of their text, dotted keys its length squared.
         if len(text) > _LONGEST_TOML:
             raise ValueError(
-                f"a text of {len(text):,} characters; at most {_LONGEST_TOML:,} are read"
+                f"a text of {len(text):,} characters; at most {_LONGEST_TOML:,} are accepted"
             )
         decoded = _decoded(text)
         if _DOTTED.search(decoded):
             raise ValueError(_TOO_DEEP)
+        _check_depth(decoded)
         value = tomllib.loads(decoded)
         _check_sizes(value)
     return value
 
 
+def _check_depth(text: str) -> None:
+    """Reject brackets that are nested too deeply for a parser, whatever Python's limit is."""
+    bare = np.frombuffer(_STRING.sub("", text).encode(errors="replace"), np.uint8)
+    steps = np.isin(bare, _OPENING).astype(np.int32) - np.isin(bare, _CLOSING)
+    if np.cumsum(steps).max(initial=0) > _DEEPEST:
+        raise ValueError(_TOO_DEEP)
+
+
+def to_toml(table: Mapping[str, Any]) -> str:
+    """Return a table of plain values and lists of them as TOML.
+
+    >>> print(to_toml({"game": "oneill", "set": ["a=1"], "tolerance": 1e-6}), end="")
+    game = "oneill"
+    set = ["a=1"]
+    tolerance = 1e-06
+    """
+    return "".join(f"{key} = {_toml_value(value)}\n" for key, value in table.items())
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(map(_toml_value, value))}]"
+    # A JSON string is a TOML string, except for one control character that JSON does not escape.
+    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
 def read_json(path: str | PathLike[str], *keys: str) -> dict[str, Any]:
-    """Read a file that holds one JSON object with these keys; what is wrong names the file.
+    """Read a file that holds one JSON object with these keys; errors name the file.
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -194,7 +230,7 @@ def read_json_value(path: str | PathLike[str]) -> Any:
 
 
 def expect(where: str, value: Any, kind: Any, meaning: str) -> Any:
-    """Return `value` if it is of this kind; refuse it otherwise, in words. True is no number.
+    """Return `value` if it is of this kind; otherwise raise an error. True is not a number.
 
     >>> expect("record.json: scalars", [1], dict, "an object")
     Traceback (most recent call last):
@@ -229,7 +265,7 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name}, which is not a number of JSON")
+    raise ValueError(f"{name}, which is not a number in JSON")
 
 
 def _finite_float(text: str) -> float:
@@ -240,7 +276,7 @@ def _finite_float(text: str) -> float:
 
 
 def _check_sizes(value: Any, left: int = _DEEPEST) -> None:
-    """Refuse what would break its reader: deep nesting, and whole numbers beyond float64."""
+    """Reject values that would break a reader: deep nesting, whole numbers beyond float64."""
     if isinstance(value, dict | list):
         if not left:
             raise ValueError(_TOO_DEEP)

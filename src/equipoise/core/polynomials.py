@@ -1,4 +1,4 @@
-"""Polynomials on [-1, 1], many at once: their values and exact maxima.
+"""Polynomials on [-1, 1], in batches: their values and exact maxima.
 
 Coefficients come lowest power first on the last axis; all other axes are batch axes.
 """
@@ -6,18 +6,18 @@ Coefficients come lowest power first on the last axis; all other axes are batch 
 import numpy as np
 from jaxtyping import Float
 
-#: Halvings of an interval of length at most 2, until it is as narrow as rounding.
+#: Number of halvings that make an interval of length at most 2 as narrow as rounding.
 _HALVINGS = 56
-#: How near `upper_bound` comes to the maximum, as a part of the sum of absolute coefficients.
+#: Accuracy of `upper_bound`, as a fraction of the sum of absolute coefficients.
 PRECISION = 2.0**-46
-#: Intervals of the first division of `upper_bound`, and intervals that are divided at most.
+#: Intervals of the first subdivision of `upper_bound`, and maximum number of divided intervals.
 _FIRST, _MOST = 16, 256
 
 
 def evaluate(
     coefficients: Float[np.ndarray, "*batch powers"], points: Float[np.ndarray, "*points"]
 ) -> Float[np.ndarray, "*values"]:
-    """Values at points that broadcast against the batch axes, by Horner's rule.
+    """Return values at points that broadcast against the batch axes, by Horner's rule.
 
     >>> import numpy as np
     >>> evaluate(np.array([1.0, 0.0, 2.0]), np.array([0.0, 0.5])).tolist()
@@ -33,13 +33,13 @@ def evaluate(
 def maximum(
     coefficients: Float[np.ndarray, "*batch powers"],
 ) -> tuple[Float[np.ndarray, "*batch"], Float[np.ndarray, "*batch"]]:
-    """The largest value on [-1, 1], and a point where it is taken.
+    """Return the largest value on [-1, 1], and a point where it is attained.
 
-    Candidates are the ends and the zeros of the derivative where it changes sign. These are found
-    from the highest derivative down: between two neighbouring changes of sign of a derivative the
-    one below it is monotonic, so that it changes sign there at most once, where halving finds it.
-    Leading coefficients may be zero or tiny: nothing is divided by them but in the linear case,
-    whose zero is cut to the interval.
+    Candidates are the endpoints and the points where the derivative changes sign. These are found
+    from the highest derivative down: between two neighbouring sign changes of one derivative, the
+    next lower derivative is monotonic, so that it changes sign at most once, and bisection finds
+    that point. Leading coefficients may be zero or tiny: the method divides by them only in the
+    linear case, whose zero is clipped to the interval.
 
     >>> import numpy as np
     >>> value, point = maximum(np.array([0.0, 1.0, -1.0]))
@@ -60,11 +60,11 @@ def maximum(
 def upper_bound(
     coefficients: Float[np.ndarray, "*batch powers"], found: Float[np.ndarray, "*batch"]
 ) -> Float[np.ndarray, "*batch"]:
-    """A proven bound on the values on [-1, 1], near `found`, a value that is taken there.
+    """Return a proven bound on the values on [-1, 1], near `found`, a value attained there.
 
     Between two points a polynomial exceeds its chord by at most an eighth of its largest second
     derivative times the squared distance. Intervals whose bound exceeds `found` are halved until
-    what they may exceed it by is negligible. Rounding is left to the caller.
+    the excess is negligible. The caller must account for rounding.
 
     >>> import numpy as np
     >>> bound = upper_bound(np.array([0.0, 1.0, -1.0]), np.array(0.25))
@@ -99,7 +99,7 @@ def upper_bound(
 
 
 def _critical(flat: np.ndarray) -> np.ndarray:
-    """(batch, points): where the derivative changes sign in [-1, 1], and other points of it."""
+    """(batch, points): where the derivative changes sign in [-1, 1], among other points."""
     derivatives = [flat]
     while derivatives[-1].shape[1] > 2:
         last = derivatives[-1]
@@ -119,7 +119,7 @@ def _critical(flat: np.ndarray) -> np.ndarray:
 
 
 def _halve(derivative: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Where a function that is monotonic from `left` to `right` changes sign, or an end."""
+    """Return where a function, monotonic from `left` to `right`, changes sign, or an endpoint."""
     rising = evaluate(derivative, left) < 0.0
     for _ in range(_HALVINGS):
         middle = 0.5 * (left + right)

@@ -1,4 +1,4 @@
-"""Double precision where exactness is the point, without touching JAX's global switch."""
+"""Contexts for double precision that leave JAX's global setting unchanged."""
 
 import os
 from contextlib import AbstractContextManager
@@ -20,7 +20,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def check_not_forked() -> None:
-    """Refuse to wait forever for the threads of JAX, which a fork leaves behind."""
+    """Raise an error instead of waiting forever for JAX's threads, which a fork does not copy."""
     if _forked:
         raise RuntimeError(
             "JAX cannot run after a fork; start processes with the spawn method of multiprocessing"
@@ -28,7 +28,7 @@ def check_not_forked() -> None:
 
 
 def double_precision() -> AbstractContextManager[None]:
-    """A context in which JAX computes in float64; outside it nothing changes.
+    """Return a context in which JAX computes in float64; outside it nothing changes.
 
     >>> import jax.numpy as jnp
     >>> with double_precision():
@@ -39,7 +39,7 @@ def double_precision() -> AbstractContextManager[None]:
 
 
 def single_precision() -> AbstractContextManager[None]:
-    """A context in which JAX computes in float32, even where the user turned float64 on.
+    """Return a context in which JAX computes in float32, even if the user enabled float64.
 
     >>> import jax.numpy as jnp
     >>> with double_precision(), single_precision():

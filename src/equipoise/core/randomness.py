@@ -1,4 +1,4 @@
-"""Keys: an int or a JAX key in, a JAX key out."""
+"""Convert an int seed or a JAX key to a JAX key."""
 
 from typing import Any
 

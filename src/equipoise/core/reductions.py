@@ -1,7 +1,7 @@
-"""Reductions over a short last axis of a long array, as batches of small games have.
+"""Reductions over a short last axis of a long array, typical of batches of small games.
 
-NumPy reduces such an axis row by row, ten to twenty times slower than it could: a matrix product
-with ones, or a transposed copy, lets it run along the batch instead.
+NumPy reduces such an axis row by row, ten to twenty times slower than necessary. A matrix product
+with ones, a transposed copy, or a loop over columns lets it run along the batch instead.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ def _batch_last(values: np.ndarray) -> np.ndarray:
 
 
 def _is_elsewhere(values: Any) -> bool:
-    """Whether an array is on an accelerator; no array of NumPy's needs JAX to say so."""
+    """Whether an array is on an accelerator; does not import JAX for NumPy arrays."""
     if isinstance(values, _NUMPY):
         return False
     from equipoise.core.devices import on_accelerator
@@ -54,6 +54,8 @@ def largest(values: Any) -> Any:
         return _reduced_there(values, "max")
     if values.ndim == 1 or values.shape[-1] >= SHORT:
         return values.max(-1)
+    if values.shape[-1] == 2:  # players
+        return np.maximum(values[..., 0], values[..., 1])
     return _batch_last(values).max(0)
 
 

@@ -1,4 +1,4 @@
-"""What solvers and certificates return: results as data, never a flag that changes a type."""
+"""Result types of solvers and certificates: plain data whose type never depends on a flag."""
 
 import enum
 from abc import ABC, abstractmethod
@@ -13,14 +13,14 @@ import numpy as np
 from equipoise.core.html import ROWS, html_card, html_facts, html_table
 from equipoise.core.reductions import largest, total
 
-#: An array of NumPy's, or one of JAX's on an accelerator.
+#: A NumPy array, or a JAX array on an accelerator.
 Array: TypeAlias = np.ndarray | Any
-#: The kind of policy of a solution.
+#: Type of a solution's policy.
 P = TypeVar("P")
 
-#: A certificate is exact when its two sides differ by at most this part of the gain.
+#: A certificate is exact when `gains` and `upper` differ by at most this fraction of the gain,
 EXACT = 1e-6
-#: Or by this: each side of a gain is rounded to a multiple of the smallest number, 5e-324.
+#: or by at most this amount: each bound is rounded to a multiple of the smallest number, 5e-324.
 SMALLEST = 2e-323
 
 
@@ -36,11 +36,11 @@ class Outcome(enum.StrEnum):
 
     #: Every game met its tolerance.
     SOLVED = "solved"
-    #: A policy was learned from samples; its certificate says how good it is.
+    #: A policy was learned from samples; its certificate states how good it is.
     LEARNED = "learned"
-    #: Some game missed its tolerance.
+    #: At least one game missed its tolerance.
     INEXACT = "inexact"
-    #: The gains keep to the bound that the theory promises, but miss the tolerance.
+    #: The gains satisfy the bound that the theory proves, but miss the tolerance.
     WITHIN_BOUND = "within the proven bound"
     NOTHING_LEARNED = "nothing learned"
     REFUSED = "refused"
@@ -49,16 +49,17 @@ class Outcome(enum.StrEnum):
 
 
 class Certificate(ABC):
-    """How much each player could still gain by deviating alone: a bracket for every gain.
+    """How much each player could still gain by deviating alone: an interval for every gain.
 
     `gains` and `upper` have one entry per player on their last axis; leading axes are batch axes
-    of the game. No deviation gains more than `upper`, rounding included; a deviation was found
-    that gains `gains`, as computed in float64. For Markov games both are those of the player's
-    worst starting state, and `state_gains` and `state_upper` keep all of them. Gains of product
-    policies are non-negative up to rounding; the gain against a correlated mixture can be negative.
+    of the game. `gains` is the gain of the best deviation found, computed in float64. `upper` is
+    a proven bound: no deviation gains more, rounding included. For Markov games both refer to
+    each player's worst starting state; `state_gains` and `state_upper` hold the values of all
+    states. Gains of product policies are non-negative up to rounding; the gain of a deviation
+    from a correlated mixture can be negative.
 
-    `exact` says that the two sides agree: they differ by at most 1e-6 of the gain, or by the size
-    of rounding for the payoffs that the policy and deviations from it can reach.
+    `exact` is True when the two bounds agree: they differ by at most 1e-6 of the gain, or by the
+    rounding error of the payoffs that the policy and deviations from it can reach.
 
     Three measures derive from the gains, each with one meaning:
 
@@ -66,7 +67,8 @@ class Certificate(ABC):
     - `nash_conv`: the sum of the gains; in a two-player zero-sum matrix game, the duality gap;
     - `exploitability`: `nash_conv` divided by the number of players (OpenSpiel's convention).
 
-    This class is abstract; `TableCertificate` and `AggregativeCertificate` are its kinds.
+    This class is abstract; `TableCertificate`, `AggregativeCertificate` and `NetworkCertificate`
+    are its concrete kinds.
 
     **Example**
 
@@ -84,19 +86,19 @@ class Certificate(ABC):
     kind: ClassVar[str]
     #: (..., players): gain of the best deviation found.
     gains: np.ndarray
-    #: (..., players): no deviation gains more; infinite where nothing is proven.
+    #: (..., players): proven bound on the gain; infinite where nothing is proven.
     upper: np.ndarray
     #: (..., players), or (..., states, players) for Markov games: value of the policy.
     value: np.ndarray
-    #: How the best deviations were found, in words.
+    #: How the best deviations were found, as a short phrase.
     method: str
-    #: Of which deviations: from a product policy ("nash"), or from a mixture before it is drawn
-    #: ("cce") or once the own part is known ("ce").
+    #: Which deviations count: from a product policy ("nash"), or from a mixture, either before an
+    #: action is recommended ("cce") or after ("ce").
     concept: str
     #: (..., states, players) for Markov games, otherwise None.
     state_gains: np.ndarray | None
     state_upper: np.ndarray | None
-    #: Size of rounding for the payoffs that can be reached, by player or one number.
+    #: Rounding error of the payoffs that can be reached: an array by player, or one number.
     rounding: np.ndarray | float
 
     @property
@@ -106,8 +108,8 @@ class Certificate(ABC):
 
     @property
     def exact(self) -> bool:
-        """Whether both sides of every gain agree, up to 1e-6 of the gain or to rounding."""
-        # Where the bracket is as wide as rounding, its own width is rounded too.
+        """Whether the bounds of every gain agree up to 1e-6 of the gain or up to rounding."""
+        # Where the interval is as narrow as rounding, its width is itself rounded.
         gains, upper = np.asarray(self.gains), np.asarray(self.upper)
         slack = np.maximum(EXACT * np.abs(gains), np.multiply(1.0625, self.rounding)) + SMALLEST
         return bool(np.all(upper - gains <= slack))
@@ -119,7 +121,7 @@ class Certificate(ABC):
 
     @property
     def max_upper(self) -> Array:
-        """Largest proven bound on the gain of any player."""
+        """Largest proven bound on any player's gain."""
         return largest(self.upper)
 
     @property
@@ -134,10 +136,10 @@ class Certificate(ABC):
 
     @abstractmethod
     def __getitem__(self, index: Any) -> "Certificate":
-        """The certificate of one game of a batch, or of a slice of it."""
+        """Return the certificate of one game of the batch, or of a slice of the batch."""
 
     def to_plain(self) -> dict[str, Any]:
-        """Words, numbers and arrays by name; `certificates.certificate_from_plain` reads them."""
+        """Return strings, numbers and arrays by name; `certificate_from_plain` reads them."""
         stored: Any = self
         content = {f.name: getattr(self, f.name) for f in fields(stored)}
         return {"kind": self.kind} | {
@@ -148,7 +150,7 @@ class Certificate(ABC):
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> "Certificate":
-        """The certificate that `to_plain` described."""
+        """Return the certificate that `to_plain` described."""
         kind: Any = cls
         known = {f.name: f for f in fields(kind)}
         content = {name: value for name, value in plain.items() if name != "kind"}
@@ -157,7 +159,7 @@ class Certificate(ABC):
         words = {"method", "concept"}
         for name, value in content.items():
             if name in words and not isinstance(value, str):
-                raise ValueError(f"certificate.{name}: expected words, found {value!r}")
+                raise ValueError(f"certificate.{name}: expected a string, found {value!r}")
             content[name] = value if name in words else _as_numbers(name, value)
         needed = [name for name, f in known.items() if f.default is MISSING]
         if missing := [name for name in needed if name not in content]:
@@ -165,7 +167,7 @@ class Certificate(ABC):
         return cls(**content)
 
     def _repr_html_(self) -> str:
-        """What notebooks show: the bracket of the largest gain, and that of each player."""
+        """HTML for notebooks: the interval of the largest gain, and that of each player."""
         return html_card("Certificate", self._html_parts())
 
     def _html_parts(self) -> list[str]:
@@ -198,7 +200,7 @@ def _as_numbers(name: str, value: Any) -> np.ndarray:
 
 
 def _same(first: Any, second: Any) -> bool:
-    """Whether two plain values are equal: arrays entry by entry, NaN like NaN."""
+    """Whether two plain values are equal: arrays entry by entry, with NaN equal to NaN."""
     if isinstance(first, Mapping) and isinstance(second, Mapping):
         return first.keys() == second.keys() and all(_same(first[k], second[k]) for k in first)
     if isinstance(first, list | tuple) and isinstance(second, list | tuple):
@@ -218,7 +220,7 @@ def _check_one_shape(one: str, array: Any, other: str, found: Any) -> None:
 @final
 @dataclass(frozen=True, eq=False)
 class TableCertificate(Certificate):
-    """A certificate by players, as arrays; see `Certificate`.
+    """A certificate with one array entry per player; see `Certificate`.
 
     **Example**
 
@@ -248,7 +250,7 @@ class TableCertificate(Certificate):
             _check_one_shape("state_gains", self.state_gains, "state_upper", self.state_upper)
 
     def __getitem__(self, index: Any) -> "TableCertificate":
-        """The certificate of one game of a batch, or of a slice of it."""
+        """Return the certificate of one game of the batch, or of a slice of the batch."""
         axes = self.gains.ndim - 1
         used = len(index) if isinstance(index, tuple) else int(index is not Ellipsis)
         if used > axes:
@@ -264,10 +266,10 @@ class TableCertificate(Certificate):
 @final
 @dataclass(frozen=True, eq=False)
 class AggregativeCertificate(Certificate):
-    """A certificate by classes of agents; what is said of every agent is spread out when asked.
+    """A certificate that stores one entry per class of agents and expands it to agents on demand.
 
-    In a Markov game the gain of an agent is that of its worst starting state; `class_gains`,
-    `class_upper` and `class_value` have all states on their first axis.
+    In a Markov game an agent's gain is that of its worst starting state; `class_gains`,
+    `class_upper` and `class_value` hold all states on their first axis.
 
     **Example**
 
@@ -288,17 +290,17 @@ class AggregativeCertificate(Certificate):
     class_gains: np.ndarray
     class_upper: np.ndarray
     class_value: np.ndarray
-    #: (classes,): how many agents are in each class, and of which row of the game.
+    #: (classes,): number of agents in each class, and the row of the game they belong to.
     class_counts: np.ndarray
     class_rows: np.ndarray
     method: str
     concept: str = "nash"
-    #: (agents,): the class of each agent; None where agents follow the rows of the game.
+    #: (agents,): class of each agent; None where agents follow the order of the game's rows.
     class_of: np.ndarray | None = None
     rounding: np.ndarray | float = 0.0
 
     def spread(self, values: np.ndarray) -> np.ndarray:
-        """(..., classes) -> (..., agents), in the order of the policy or of the game's rows."""
+        """Expand (..., classes) to (..., agents), in the order of the policy or the game's rows."""
         if self.class_of is not None:
             return values[..., self.class_of]
         order = np.argsort(self.class_rows, kind="stable")
@@ -309,27 +311,27 @@ class AggregativeCertificate(Certificate):
 
     @cached_property
     def gains(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """(agents,): gain of each agent, in the order of the policy or of the game's rows."""
+        """(agents,): gain of each agent, in the order of the policy or the game's rows."""
         return self.spread(self._worst(self.class_gains))
 
     @property
     def upper(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """(agents,): proven bound on the gain of each agent."""
+        """(agents,): proven bound on each agent's gain."""
         return self.spread(self._worst(self.class_upper))
 
     @property
     def value(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """(agents,), or (states, agents): value of the policy to each agent."""
+        """(agents,), or (states, agents) in a Markov game: value of the policy to each agent."""
         return self.spread(self.class_value)
 
     @property
     def state_gains(self) -> np.ndarray | None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """(states, agents) in a Markov game, otherwise None."""
+        """(states, agents): gain of each agent in a Markov game, otherwise None."""
         return None if self.class_gains.ndim == 1 else self.spread(self.class_gains)
 
     @property
     def state_upper(self) -> np.ndarray | None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """(states, agents) in a Markov game, otherwise None."""
+        """(states, agents): bound on each agent's gain in a Markov game, otherwise None."""
         return None if self.class_upper.ndim == 1 else self.spread(self.class_upper)
 
     @property
@@ -339,7 +341,7 @@ class AggregativeCertificate(Certificate):
 
     @property
     def exact(self) -> bool:
-        """Whether both sides of every gain agree, up to 1e-6 of the gain or to rounding."""
+        """Whether the bounds of every gain agree up to 1e-6 of the gain or up to rounding."""
         gains, upper = self._worst(self.class_gains), self._worst(self.class_upper)
         slack = np.maximum(EXACT * np.abs(gains), self.rounding) + SMALLEST
         return bool(np.all(upper - gains <= slack))
@@ -351,7 +353,7 @@ class AggregativeCertificate(Certificate):
 
     @property
     def max_upper(self) -> np.float64:
-        """Largest proven bound on the gain of any agent."""
+        """Largest proven bound on any agent's gain."""
         return np.float64(self.class_upper.max())
 
     @property
@@ -361,11 +363,11 @@ class AggregativeCertificate(Certificate):
 
     @property
     def mean_value(self) -> np.ndarray:
-        """Value to the mean agent; one for each starting state of a Markov game."""
+        """Value averaged over agents; in a Markov game one for each starting state."""
         return self.class_value @ self.class_counts / self.players
 
     def __getitem__(self, index: Any) -> "AggregativeCertificate":
-        """The certificate itself for `...` and `()`: these are single games."""
+        """Return the certificate itself for `...` and `()`; it has no batch axes."""
         if index is Ellipsis or index == ():
             return self
         raise IndexError(f"index {index!r}: the certificate has 0 batch axes")
@@ -383,9 +385,9 @@ class Status:
     (True, 'solved: the game met max_upper <= 2e-08')
     """
 
-    #: How it ended: an `Outcome`, or the words of one, which become it.
+    #: How the computation ended: an `Outcome`, or its string value, which is converted.
     name: Outcome | str
-    #: What happened, in a sentence.
+    #: What happened, as a sentence.
     message: str
     #: (...) bool: which games of the batch met the tolerance.
     solved: Array
@@ -405,7 +407,7 @@ class Status:
         return bool(np.all(self.solved))
 
     def to_plain(self) -> dict[str, Any]:
-        """Name, message and which games were solved."""
+        """Return the name, the message and which games were solved."""
         return {"name": str(self.name), "message": self.message, "solved": self.solved}
 
     def __eq__(self, other: object) -> bool:
@@ -422,9 +424,9 @@ class Status:
 
 @dataclass(frozen=True, eq=False)
 class Solution(Generic[P]):
-    """A policy, what it is worth, and what anybody could still gain by leaving it.
+    """A policy, its value, and a certificate of how much any player could gain by deviating.
 
-    Two solutions are equal when their plain forms are: seconds do not count.
+    Two solutions are equal when their plain forms are equal; run times are not compared.
 
     **Example**
 
@@ -436,18 +438,18 @@ class Solution(Generic[P]):
     (0.142857, True)
     """
 
-    #: A `games.Policy`: a `Profile` of one array per player, or the policy of the game's kind.
+    #: A `games.Policy`: a `Profile` of one array per player, or the policy type of the game.
     policy: P
-    #: What the policy is worth, with the game's batch axes, and a last axis of states in Markov
-    #: games: to the first player of a zero-sum game, to every player (on the last axis) of a
-    #: general-sum game, and to the mean agent of a crowd.
+    #: Value of the policy, with the game's batch axes, and a last axis of states in Markov games:
+    #: to the first player of a zero-sum game, to every player (on the last axis) of a general-sum
+    #: game, and to the average agent of an aggregative game.
     value: Array
     certificate: Certificate
     status: Status
-    #: Largest gain allowed, in units of reward: one for all games, or one for each of a batch.
-    #: NaN where none was asked for.
+    #: Largest gain allowed, in units of reward: one number for all games, or one for each game of
+    #: a batch. NaN where no tolerance was requested.
     tolerance: Array = np.nan
-    #: What the solver counted on the way: iterations, fallbacks, seconds.
+    #: Counters of the solver: iterations, fallbacks, seconds.
     stats: dict[str, Any] = field(default_factory=dict)
 
     def __eq__(self, other: object) -> bool:
@@ -458,21 +460,22 @@ class Solution(Generic[P]):
     __hash__ = None  # pyright: ignore[reportAssignmentType]
 
     def _repr_html_(self) -> str:
-        """What notebooks show: how it ended, what it is worth, the certificate, the policy."""
+        """HTML for notebooks: the outcome, the value, the policy and the certificate."""
         value = np.asarray(self.value)
         facts: dict[str, Any] = {"status": str(self.status.name)}
         facts |= {"value": value[()] if value.ndim == 0 else value} if value.size <= ROWS else {}
         policy = f"<pre>{escape(str(self.policy)[:2000])}</pre>"
         told = f"<p>{escape(self.status.message)}</p>"
-        parts = [html_facts(facts), told, *self.certificate._html_parts(), policy]
+        parts = [html_facts(facts), policy, told, *self.certificate._html_parts()]
         return html_card(type(self).__name__, parts)
 
     def to_plain(self) -> dict[str, Any]:
-        """Words, numbers and arrays by name; `certificates.solution_from_plain` reads them.
+        """Return strings, numbers and arrays by name; `solution_from_plain` reads them.
 
-        Times are left out, so that the same computation has the same plain form.
+        Run times and the compiler of the kernels are left out, so that the same computation has
+        the same plain form.
         """
-        stats = {k: v for k, v in self.stats.items() if not k.endswith("seconds")}
+        stats = {k: v for k, v in self.stats.items() if k != "engine" and not k.endswith("seconds")}
         policy: Any = self.policy
         return {
             "version": 1,

@@ -1,4 +1,4 @@
-"""Rewards as learners see them: within [0, 1]."""
+"""Rewards as learners receive them: scaled to [0, 1]."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from equipoise.core.errors import InputError
 
 
 def check_reward_range(reward_range: Any) -> tuple[float, float]:
-    """Two finite numbers, the smaller one first.
+    """Return two finite numbers, the smaller one first; reject anything else.
 
     >>> check_reward_range((-1, 1))
     (-1.0, 1.0)
@@ -23,7 +23,7 @@ def check_reward_range(reward_range: Any) -> tuple[float, float]:
 
 
 def scaled(rewards: np.ndarray, reward_range: tuple[float, float]) -> np.ndarray:
-    """Rewards of `games` scaled from `reward_range` to [0, 1]; refuses those outside of it.
+    """Scale rewards of `games` from `reward_range` to [0, 1]; reject rewards outside of it.
 
     >>> import numpy as np
     >>> scaled(np.array([1.0, 3.0]), (1, 5)).tolist()
@@ -35,6 +35,6 @@ def scaled(rewards: np.ndarray, reward_range: tuple[float, float]) -> np.ndarray
             "games",
             f"rewards in [{low}, {high}]",
             f"[{rewards.min():.6g}, {rewards.max():.6g}]",
-            "say which range they have with reward_range=(low, high)",
+            "state their range with reward_range=(low, high)",
         )
     return (rewards - low) / (high - low)

@@ -1,4 +1,4 @@
-"""Bounds of what float64 rounding can do to a certificate.
+"""Bounds on the effect of float64 rounding on a certificate.
 
 A sum of n products carries an error of at most n u / (1 - n u) times the sum of the absolute
 values of the products, where u = eps / 2 (Higham, Accuracy and Stability of Numerical Algorithms,
@@ -6,8 +6,8 @@ values of the products, where u = eps / 2 (Higham, Accuracy and Stability of Num
 that bound, times the same sum computed with absolute values. The bound thus scales with the payoffs
 that a policy or a deviation can reach, not with the largest payoff of the game.
 
-Probabilities are meant to sum to one: a row of weights stands for the weights divided by their
-sum. Rows are accepted as they are when their computed sum is within `64 eps` of one, so that each
+Probabilities must sum to one: a row of weights is interpreted as the weights divided by their
+sum. Rows are accepted unchanged when their computed sum is within `64 eps` of one, so that each
 table of probabilities adds `WEIGHTS` operations to the count.
 """
 
@@ -18,31 +18,31 @@ import numpy as np
 from equipoise.core.reductions import extremes
 
 EPS = float(np.finfo(np.float64).eps)
-#: Operations that stand for reading weights w as w / sum(w); see `checks.check_probabilities`.
+#: Operations charged for reading weights w as w / sum(w); see `checks.check_probabilities`.
 WEIGHTS = 66
-#: Added to every bound of payoffs of ordinary size: what products below 1e-308 can lose.
+#: Added to every bound of payoffs of ordinary size: loss from products below 1e-308.
 TINY = 1e-300
-#: Payoffs whose largest lies in this range are not scaled.
+#: Payoffs are not scaled if the largest absolute payoff lies in this range.
 ORDINARY = (1e-140, 1e140)
 
 
 class Normalised(NamedTuple):
     """Payoffs of ordinary size, `payoff = offset + 2**exponent * scaled`, up to rounding.
 
-    Rounding is at most `eps / 2` times each scaled entry, plus `TINY`.
+    The rounding error is at most `eps / 2` times each scaled entry, plus `TINY`.
     """
 
     scaled: np.ndarray
-    #: What was subtracted, in the units of `scaled`.
+    #: The offset subtracted, in the units of `scaled`.
     offset: np.ndarray
     exponent: np.ndarray | int
     #: Largest absolute entry of `scaled`.
     size: np.ndarray | float
-    #: What products below 1e-308 can lose, in the units of `scaled`.
+    #: Loss from products below 1e-308, in the units of `scaled`.
     tiny: np.ndarray | float
 
     def restore(self, values: np.ndarray, axes: int = 0, *, up: bool = False) -> np.ndarray:
-        """Differences of scaled payoffs in the units of the game; `axes` follow the batch axes.
+        """Return differences of scaled payoffs in the game's units; `axes` follow the batch axes.
 
         With `up`, rounding is upward.
         """
@@ -55,7 +55,7 @@ class Normalised(NamedTuple):
         return np.clip(result, -_LARGEST, _LARGEST)
 
     def restore_value(self, values: np.ndarray, axes: int = 0) -> np.ndarray:
-        """Scaled payoffs in the units of the game, the offset included."""
+        """Return scaled payoffs in the game's units, including the offset."""
         return self.restore(values + _widen(self.offset, axes), axes)
 
 
@@ -67,22 +67,22 @@ _LARGEST = float(np.finfo(np.float64).max)
 
 
 def nearest_to_zero(low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """The number of an interval that is nearest to zero, or zero if it is not far from it."""
+    """Return the number of an interval nearest to zero, or zero if that is not far from it."""
     nearest = np.maximum(np.minimum(high, 0.0), low)
     return np.where(np.abs(nearest) > 16.0 * (high - low), nearest, 0.0)
 
 
 def normalise(payoff: np.ndarray, axes: int) -> Normalised:
-    """Subtract a large offset, and scale what is very large or very small.
+    """Subtract a large offset, and scale payoffs that are very large or very small.
 
     The last `axes` axes are those of one game, the leading ones are batch axes. The offset is the
-    payoff that is nearest to zero, where that is many times the spread of the payoffs; the scale
-    is a power of two.
+    payoff nearest to zero, if that is many times the range of the payoffs; the scale is a power of
+    two.
 
     >>> normalise(np.array([[1e15, 1e15 + 0.25]]), 2).scaled.tolist()
     [[0.0, 0.25]]
     """
-    if payoff.ndim == axes:  # in plain floats, which are quicker for one game
+    if payoff.ndim == axes:  # plain floats are faster for a single game
         low, high = float(payoff.min()), float(payoff.max())
         size = max(-low, high)
         far = max(min(high, 0.0), low)

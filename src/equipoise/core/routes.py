@@ -1,4 +1,4 @@
-"""Shortest paths in networks of one-way links: by Numba's kernel, or by SciPy where there is none.
+"""Shortest paths in networks of one-way links: by a Numba kernel, or by SciPy without Numba.
 
 Solvers and certificates share this oracle and nothing else.
 """
@@ -14,15 +14,15 @@ from equipoise.core.kernels import choose, is_installed, over_games
 
 __all__ = ["Graph"]
 
-#: Trees of so many nodes in all are held at once.
+#: Total number of nodes of trees held at once.
 _CHUNK = 20_000_000
-#: About what a node costs in a tree, in seconds.
+#: Approximate time per node of a tree, in seconds.
 _NODE = 1e-7
 
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """Links from `tails` to `heads`; paths never pass through nodes below `first`.
+    """A directed graph with links from `tails` to `heads`; no path passes through nodes < `first`.
 
     **Example**
 
@@ -41,19 +41,19 @@ class Graph:
 
     @cached_property
     def outgoing(self) -> tuple[np.ndarray, np.ndarray]:
-        """Where the links of each node begin in the second array, which lists them by tail."""
+        """Offsets of each node's links in the second array, which lists links by tail."""
         order = np.argsort(self.tails, kind="stable").astype(np.int32)
         counts = np.bincount(self.tails, minlength=self.nodes)
         return np.concatenate([[0], np.cumsum(counts)]).astype(np.int32), order
 
     @cached_property
     def ends(self) -> tuple[np.ndarray, np.ndarray]:
-        """Tails and heads as the kernels take them."""
+        """Tails and heads in the kernels' format."""
         return self.tails.astype(np.int32), self.heads.astype(np.int32)
 
     @property
     def method(self) -> str:
-        """What finds the paths, in words."""
+        """Name of the shortest-path method."""
         return "Dijkstra's algorithm" if is_installed() else "SciPy (Numba is not installed)"
 
     def trees(self, costs: object, origins: object) -> tuple[np.ndarray, np.ndarray]:
@@ -76,7 +76,7 @@ class Graph:
         return (slice(begin, begin + size) for begin in range(0, len(origins), size))
 
     def path(self, last: np.ndarray, origin: Any, node: Any) -> list[int]:
-        """The links of a tree's path from its origin to a node, in order."""
+        """Return the links of a tree's path from its origin to a node, in order."""
         links = []
         while node != origin:
             links.append(int(last[node]))
@@ -84,7 +84,7 @@ class Graph:
         return links[::-1]
 
     def _scipy_trees(self, costs: np.ndarray, origins: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Zones are split into a node that paths leave and one where they end."""
+        """Use SciPy; each zone is split into a node that paths leave and one where they end."""
         from scipy.sparse import csr_matrix
         from scipy.sparse.csgraph import dijkstra
 

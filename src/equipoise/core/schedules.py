@@ -1,7 +1,7 @@
 """Step sizes, exploration and regularisation as functions of the round.
 
 A schedule is a pytree that maps a round `t = 1, 2, ...` (traced or not, one or many) to a
-number. `Rates` are the four schedules of a mirror-descent learner.
+number. `Rates` holds the four schedules of a mirror-descent learner.
 """
 
 from abc import abstractmethod
@@ -19,7 +19,7 @@ class Schedule(eqx.Module):
 
     @abstractmethod
     def __call__(self, t: Any) -> jax.Array:
-        """The value at round `t`."""
+        """Return the value at round `t`."""
 
 
 class Constant(Schedule):
@@ -32,7 +32,7 @@ class Constant(Schedule):
     value: float
 
     def __call__(self, t: Any) -> jax.Array:
-        """The value."""
+        """Return the value."""
         return jnp.asarray(self.value, jnp.result_type(float))
 
 
@@ -48,7 +48,7 @@ class Power(Schedule):
     shift: float = 0.0
 
     def __call__(self, t: Any) -> jax.Array:
-        """The value at round `t`."""
+        """Return the value at round `t`."""
         t = jnp.asarray(t, jnp.result_type(float))
         return self.coefficient * (t + self.shift) ** -self.exponent
 
@@ -65,11 +65,11 @@ class Rates(eqx.Module):
 
     #: Step size; `(1 / eta) |x - x_t|^2` as printed, so that a gradient step has length eta / 2.
     eta: Schedule
-    #: Implicit exploration: what is added to the probability of the action played.
+    #: Implicit exploration: added to the probability of the action played.
     beta: Schedule
     #: Strength of the regulariser.
     eps: Schedule
-    #: Least probability of an action, times the number of actions.
+    #: Smallest probability of an action, times the number of actions.
     floor: Schedule = Power(1.0, 2.0, shift=1.0)
     #: With A actions, eta is divided and eps multiplied by `A ** growth`.
     growth: float = 0.0
@@ -84,11 +84,11 @@ class Rates(eqx.Module):
 
 
 def paper(rounds: int) -> Rates:
-    """The in-context paper's constants (proof of Lemma B.2), for a horizon of `rounds`.
+    """Return the in-context paper's constants (proof of Lemma B.2), for a horizon of `rounds`.
 
-    `eta = T^-5/3`, `beta = eps = T^-1/3` and the floor `1 / (A T^2)`. With them the policy moves
-    by about `T^-2/3` in all, whatever the game: the proof bounds `(1 - eta eps)^T`, which tends
-    to one, by `1 / T`. They are kept so that tests and figures can show it.
+    `eta = T^-5/3`, `beta = eps = T^-1/3` and the floor `1 / (A T^2)`. With these constants the
+    policy moves by about `T^-2/3` in total, whatever the game: the proof bounds `(1 - eta eps)^T`,
+    which tends to one, by `1 / T`. They are kept so that tests and figures can show this.
 
     **Example**
 

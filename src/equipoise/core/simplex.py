@@ -1,9 +1,9 @@
 """The weighted projection onto a truncated simplex, with the actions last.
 
-One projection serves every method of the library that projects: the Euclidean step of online
-mirror descent (weights one, a floor on every probability), the chi-squared step of offline
-policy gradient (weights are the behaviour policy), and plain projections. It is written once, in
-`equipoise.core.steps`, for arrays with the actions first, as loops over large batches keep them.
+All methods of the library that project use this projection: the Euclidean step of online mirror
+descent (weights one, a floor on every probability), the chi-squared step of offline policy gradient
+(weights are the behaviour policy), and plain projections. It is implemented once, in
+`equipoise.core.steps`, for arrays with the actions first, the layout of loops over large batches.
 
 Functions here work over the last axis, for any leading axes; they may be compiled, `vmap`ped and
 differentiated, and keep the dtype of their input.
@@ -54,7 +54,7 @@ def chi_squared_step(
     Maximises `<p, reward> - strength chi2(p, behaviour) - chi2-distance(p, policy) / step` in
     closed form: the weighted projection of
     `(strength behaviour + policy / step + behaviour reward / 2) / (strength + 1 / step)`.
-    The paper leaves it as "a quadratic problem".
+    The paper leaves this step as "a quadratic problem".
 
     **Example**
 

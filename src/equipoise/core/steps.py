@@ -1,10 +1,10 @@
 """Mirror-descent steps on a truncated simplex, with actions on the first axis.
 
-Every function takes arrays of shape (actions, ...): the axes after the first are batch axes, or
-none. That is the layout of the loops that play games by the million, in which the batch lies
-innermost in memory. Sums and maxima over the actions are written out, since a compiler fuses
-those with what surrounds them and does not fuse a reduction. `equipoise.core.simplex` has the
-projection for arrays with the actions last.
+Every function takes arrays of shape (actions, ...); the axes after the first, if any, are batch
+axes. Loops that play millions of games use this layout, in which the batch is innermost in memory.
+Sums and maxima over the actions are written out, since a compiler fuses these with the surrounding
+operations, but does not fuse a reduction. `equipoise.core.simplex` has the projection for arrays
+with the actions last.
 
 Each step solves, over {p : sum p = 1, p >= floor}, the problem
 `min <p, gradient> + distance(p, policy) / step` for its own Bregman distance.
@@ -19,7 +19,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from equipoise.core.fusion import once
 
-#: Up to this many actions partial sums are found by comparing all pairs, beyond by sorting.
+#: Up to this many actions partial sums compare all pairs; beyond that they sort.
 PAIRWISE_LIMIT = 16
 
 #: Newton iterations of the log-barrier step; convergence is quadratic and from one side.
@@ -27,10 +27,10 @@ NEWTON_ITERATIONS = 8
 
 
 def _alone(values: Any) -> bool:
-    """Whether there is but one game, so that an entry of the first axis is a scalar.
+    """Whether there is a single game, so that an entry of the first axis is a scalar.
 
     XLA on a CPU (0.10.2) then returned wrong numbers from a chain of scalar slices: a fusion
-    seems to overwrite the array that it still reads. Reductions are safe; a test compares.
+    seems to overwrite the array that it still reads. Reductions are safe; a test compares both.
     """
     return values[0].size == 1
 
@@ -69,7 +69,7 @@ def smallest(values: Float[Array, "actions ..."]) -> Float[Array, "..."]:
 def upper_sums(
     scores: Float[Array, "actions *batch"], *terms: Float[Array, "actions *batch"]
 ) -> list[Float[Array, "actions *batch"]]:
-    """For every action, the sums of the terms over the actions whose score is at least its own.
+    """Return, for every action, the sums of the terms over actions with at least its score.
 
     >>> values = jnp.array([0.5, 0.2, 0.3])
     >>> sums, counts = upper_sums(values, values, jnp.ones(3))
@@ -79,8 +79,8 @@ def upper_sums(
     if scores.shape[0] > PAIRWISE_LIMIT:
         order = jnp.argsort(-scores, axis=0)
         place = jnp.argsort(order, axis=0)
-        # Equal scores get different sums here, of which the last is the one defined above; for a
-        # maximum or minimum over all of them, which is what projections take, it is the same.
+        # Equal scores get different sums here; the last of them is the one defined above. A
+        # maximum or minimum over all actions, which projections take, is the same.
         sorted_sums = [jnp.cumsum(jnp.take_along_axis(term, order, 0), 0) for term in terms]
         return [jnp.take_along_axis(sums, place, 0) for sums in sorted_sums]
     if _alone(scores):
@@ -97,7 +97,7 @@ def upper_sums(
 
 
 def one_hot(index: Int[Array, "*batch"], size: int) -> Bool[Array, "size *batch"]:
-    """True on the first axis at `index`.
+    """Return an array that is True at `index` on the first axis.
 
     >>> one_hot(jnp.array([2, 0]), 3).astype(int).tolist()
     [[0, 1], [0, 0], [1, 0]]
@@ -106,7 +106,7 @@ def one_hot(index: Int[Array, "*batch"], size: int) -> Bool[Array, "size *batch"
 
 
 def pick(values: Array, index: Int[Array, "*batch"]) -> Array:
-    """`values[index]` on the first axis, for each game of the batch, without a gather.
+    """Return `values[index]` on the first axis, for each game of the batch, without a gather.
 
     >>> pick(jnp.array([[1.0, 2.0], [3.0, 4.0]]), jnp.array([1, 0])).tolist()
     [3.0, 2.0]
@@ -123,7 +123,7 @@ def pick(values: Array, index: Int[Array, "*batch"]) -> Array:
 def sample(
     policy: Float[Array, "actions *batch"], uniform: Float[Array, "*batch"]
 ) -> Int[Array, "*batch"]:
-    """The action whose interval of the cumulative distribution holds `uniform`.
+    """Return the action whose interval of the cumulative distribution contains `uniform`.
 
     >>> int(sample(jnp.array([0.2, 0.5, 0.3]), jnp.array(0.6)))
     1
@@ -148,9 +148,9 @@ def project(
 
     The solution is `p = max(floor, point - theta * weights)`. The threshold is a maximum of
     ratios of partial sums, `theta = max_K (sum_K (point - floor) - mass) / sum_K weights`, over
-    the sets K of the largest `(point - floor) / weights`: exact, and without a search. The
-    weights are one if not given; an action of weight zero gets the floor. At least one weight
-    must be positive, and `actions * floor <= 1`.
+    the sets K of the largest `(point - floor) / weights`. This is exact and needs no search. The
+    default weights are one; an action of weight zero gets the floor. At least one weight must be
+    positive, and `actions * floor <= 1`.
 
     >>> [round(float(p), 6) for p in project(jnp.array([0.9, 0.5, -1.0]))]
     [0.7, 0.3, 0.0]
@@ -175,7 +175,7 @@ def euclidean_step(
     step: Any,
     floor: Any,
 ) -> Float[Array, "actions *batch"]:
-    """The step for the distance |p - policy|^2 / 2.
+    """Mirror step for the distance |p - policy|^2 / 2.
 
     >>> half = jnp.array([0.5, 0.5])
     >>> [round(float(p), 6) for p in euclidean_step(half, jnp.array([1.0, 0.0]), 0.2, 0.0)]
@@ -190,7 +190,7 @@ def entropic_step(
     step: Any,
     floor: Any,
 ) -> Float[Array, "actions *batch"]:
-    """The step for the relative entropy KL(p, policy): multiplicative weights above a floor.
+    """Mirror step for the relative entropy KL(p, policy): multiplicative weights above a floor.
 
     The solution is `max(floor, scale * policy * exp(-step * gradient))`. The scale is the
     smallest of `(1 - floor * |not K|) / sum_K` over the sets K of the largest weights: the sum
@@ -215,18 +215,18 @@ def log_barrier_step(
     step: Any,
     floor: Any,
 ) -> Float[Array, "actions *batch"]:
-    """The step for the distance of the log barrier, -sum log p.
+    """Mirror step for the Bregman distance of the log barrier, -sum log p.
 
-    The solution is `max(floor, 1 / (1 / policy + step * gradient + shift))`. The sum of it
-    is convex and decreasing in the shift, at least one where the largest entry is one: Newton's
-    method from there approaches the root from one side and needs no safeguard.
+    The solution is `max(floor, 1 / (1 / policy + step * gradient + shift))`. Its sum is convex and
+    decreasing in the shift, and at least one where the largest entry is one: Newton's method from
+    there approaches the root from one side and needs no safeguard.
 
     >>> half = jnp.array([0.5, 0.5])
     >>> [round(float(p), 6) for p in log_barrier_step(half, jnp.array([1.0, 0.0]), 0.2, 0.0)]
     [0.475062, 0.524938]
     """
     inverse = 1.0 / policy + step * gradient
-    # Relative to its smallest entry, so that float32 loses nothing to a common shift.
+    # Relative to its smallest entry, so that a common shift costs float32 no digits.
     inverse = once(inverse - smallest(inverse))
     shift = jnp.ones_like(inverse[0])
     for _ in range(NEWTON_ITERATIONS):

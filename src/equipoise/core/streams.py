@@ -1,8 +1,8 @@
-"""Random numbers for long batched loops: a stream per game, addressed by round and purpose.
+"""Random numbers for long batched loops: one stream per game, addressed by round and purpose.
 
 Splitting a JAX key every round costs more than the round itself: threefry takes about a hundred
 operations for each pair of words. The generator here is counter-based too, so that a run can
-stop at any round and go on, and costs about twenty operations a number:
+stop at any round and resume, and costs about twenty operations per number:
 
     word(game, round, purpose) = mix(mix(first ^ a) + second ^ b)
 
@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, UInt32
 
-#: One stream for each purpose a number is drawn for in a round.
+#: One stream for each purpose that a number is drawn for in a round.
 ROW_ACTION, COLUMN_ACTION, REWARD, TRANSITION = range(4)
 
 _PURPOSES = 4
@@ -40,7 +40,7 @@ def mix(word: UInt32[Array, "..."]) -> UInt32[Array, "..."]:
 
 
 def game_words(keys: jax.Array) -> np.ndarray:
-    """The two words of every key of a flat array of JAX keys, as an array of shape (2, games).
+    """Return the two words of every key of a flat array of JAX keys, of shape (2, games).
 
     >>> import jax
     >>> game_words(jax.random.split(jax.random.key(0), 5)).shape
@@ -53,7 +53,7 @@ def game_words(keys: jax.Array) -> np.ndarray:
 
 
 def words(keys: UInt32[Array, "2 *batch"], round: Any, purpose: int) -> UInt32[Array, "*batch"]:
-    """One 32-bit word for every game, for this round and purpose.
+    """Return one 32-bit word for every game, for this round and purpose.
 
     >>> import jax.numpy as jnp
     >>> keys = jnp.array([[1, 2], [3, 4]], jnp.uint32)
@@ -67,7 +67,7 @@ def words(keys: UInt32[Array, "2 *batch"], round: Any, purpose: int) -> UInt32[A
 
 
 def uniform(keys: UInt32[Array, "2 *batch"], round: Any, purpose: int) -> Float[Array, "*batch"]:
-    """A number uniform on [0, 1) for every game, for this round and purpose.
+    """Return a number uniform on [0, 1) for every game, for this round and purpose.
 
     >>> import jax.numpy as jnp
     >>> u = uniform(jnp.zeros((2, 3), jnp.uint32), 7, REWARD)
@@ -76,3 +76,18 @@ def uniform(keys: UInt32[Array, "2 *batch"], round: Any, purpose: int) -> Float[
     """
     bits = words(keys, round, purpose) >> 8
     return bits.astype(jnp.result_type(float)) * 2.0**-24
+
+
+def normal(keys: UInt32[Array, "2 *batch"], round: Any, purpose: int) -> Float[Array, "*batch"]:
+    """Return a standard normal number for every game: the quantile of `uniform` plus half its step.
+
+    The argument of the inverse error function is an odd multiple of 2^-24, exact in float32, and
+    never -1 or 1: the result is always finite, at most 5.4 in absolute value.
+
+    >>> import jax.numpy as jnp
+    >>> z = normal(jnp.zeros((2, 3), jnp.uint32), 7, REWARD)
+    >>> bool((jnp.abs(z) < 5.5).all())
+    True
+    """
+    odd = (words(keys, round, purpose) >> 8).astype(jnp.int32) * 2 + (1 - 2**24)
+    return jnp.sqrt(2.0) * jax.lax.erf_inv(odd.astype(jnp.result_type(float)) * 2.0**-24)

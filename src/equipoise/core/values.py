@@ -1,7 +1,7 @@
 """Immutable values made of arrays: games and policies.
 
-A `Value` is a JAX pytree whose arrays cannot be written to. It compares with `==` by content,
-copies to itself, and travels between processes with `multiprocessing`.
+A `Value` is a JAX pytree whose arrays cannot be modified. It compares with `==` by content, copying
+it returns the same object, and it can be sent between processes with `multiprocessing`.
 """
 
 import dataclasses
@@ -18,12 +18,15 @@ from equipoise.core.devices import on_accelerator
 from equipoise.core.errors import InputError
 from equipoise.core.precision import double_precision
 
+#: Owners of memory that cannot be modified: a read-only array, bytes, JAX arrays.
+_IMMUTABLE = (type(None), bytes, jax.Array)
+
 
 @dataclass_transform(field_specifiers=(eqx.field,))
 class _WriteOnce(type(eqx.Module)):
-    """Makes values without Equinox's bookkeeping, which takes longer than a small game does."""
+    """Creates values without Equinox's bookkeeping, which takes longer than a small game does."""
 
-    if not TYPE_CHECKING:  # which would take every value for one of any type
+    if not TYPE_CHECKING:  # a type checker would take every value for one of any type
 
         def __call__(cls, *args: Any, **kwargs: Any) -> Any:
             value: Any = object.__new__(cls)
@@ -64,7 +67,7 @@ class Value(eqx.Module, metaclass=_WriteOnce):
 
 
 def _restore(kind: type[Value], fields: dict[str, Any]) -> Value:
-    """A value as it was in another process; its arrays arrive writeable."""
+    """Rebuild a value sent from another process; its arrays arrive writeable."""
     value = object.__new__(kind)
     for name, content in fields.items():
         jax.tree.map(_freeze, content)
@@ -79,7 +82,7 @@ def _freeze(leaf: Any) -> Any:
 
 
 def frozen(tree: Any) -> Any:
-    """The same pytree, its NumPy arrays made read-only in place: nobody else may hold them.
+    """Make the NumPy arrays of a pytree read-only in place; no other code may hold them.
 
     >>> frozen({"x": np.zeros(2)})["x"].flags.writeable
     False
@@ -88,12 +91,12 @@ def frozen(tree: Any) -> Any:
 
 
 def read_only(name: str, value: Any, *, booleans: bool = True, on_device: bool = False) -> Any:
-    """`value` as a read-only float64 array; a JAX tracer is kept as it is.
+    """Return `value` as a read-only float64 array; a JAX tracer is returned unchanged.
 
     With `on_device`, an array on an accelerator stays there.
 
-    The array is copied only if somebody else could write to it: one that is read-only already,
-    down to the memory it views, is shared.
+    The array is copied only if other code could modify it: an array that is read-only already,
+    including the memory it views, is shared.
 
     >>> read_only("payoff", [[1, 2]]).flags.writeable
     False
@@ -106,12 +109,13 @@ def read_only(name: str, value: Any, *, booleans: bool = True, on_device: bool =
         with double_precision():
             return value.astype(jnp.float64)
     array = checks.as_float_array(name, value, copy=False, booleans=booleans)
-    fresh = isinstance(value, list | tuple) or getattr(value, "dtype", None) != array.dtype
+    fresh = isinstance(value, list | tuple)
+    fresh |= isinstance(value, np.ndarray | jax.Array) and value.dtype != array.dtype
     return _freeze(array if fresh else _unshared(array))
 
 
 def read_only_integers(name: str, value: Any, dtype: Any = np.int64) -> np.ndarray:
-    """`value` as a read-only array of whole numbers, copied only if it could be written to.
+    """Return `value` as a read-only array of whole numbers, copied only if it could be modified.
 
     >>> read_only_integers("rows", [0, 2])
     array([0, 2])
@@ -130,14 +134,14 @@ def read_only_integers(name: str, value: Any, dtype: Any = np.int64) -> np.ndarr
 
 
 def _unshared(array: np.ndarray) -> np.ndarray:
-    """The array itself if it cannot change; else a copy, of each repeated entry once."""
+    """Return the array if it cannot change; otherwise a copy that stores repeated entries once."""
     base: Any = array
     while isinstance(base, np.ndarray) and not base.flags.writeable:
         base = base.base
-    if not isinstance(base, np.ndarray):
+    if isinstance(base, _IMMUTABLE):  # not a memory-mapped file, nor bytes owned elsewhere
         return array
     if 0 in array.shape or all(array.strides):
-        return array.copy()
+        return array.copy()  # two cores that touch new memory at once are slower
     once = tuple(slice(None) if stride else slice(0, 1) for stride in array.strides)
     return np.broadcast_to(_freeze(array[once].copy()), array.shape)
 

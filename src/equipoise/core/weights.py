@@ -1,4 +1,4 @@
-"""Trained numbers on disk: arrays in safetensors, and what they are in JSON beside them."""
+"""Trained parameters on disk: arrays in safetensors, with a JSON description next to them."""
 
 import hashlib
 from collections.abc import Collection, Iterator, Mapping
@@ -14,7 +14,7 @@ from equipoise.core.plain import dumps, read_json, revive
 
 
 def named(tree: Any) -> dict[str, Any]:
-    """The arrays of a tree, or their shapes, under the names of their places.
+    """Return the arrays of a tree, or their shapes, named by their position in the tree.
 
     >>> import numpy as np
     >>> named({"first": (np.zeros(2), None)})
@@ -28,7 +28,7 @@ def named(tree: Any) -> dict[str, Any]:
 
 
 def fingerprint(arrays: Mapping[str, Any]) -> str:
-    """A word that says which arrays these are.
+    """Return a digest that identifies these arrays.
 
     >>> import numpy as np
     >>> fingerprint({"a": np.zeros(2)}) == fingerprint({"a": np.ones(2)})
@@ -43,7 +43,7 @@ def fingerprint(arrays: Mapping[str, Any]) -> str:
 def write_weights(
     folder: Path, stem: str, arrays: Mapping[str, Any], described: Mapping[str, Any]
 ) -> None:
-    """Write `stem.safetensors`, then `stem.json`, which completes it."""
+    """Write `stem.safetensors`, then `stem.json`, which marks the pair as complete."""
     from safetensors.numpy import save
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -54,19 +54,21 @@ def write_weights(
 
 
 def read_description(path: Path, parts: tuple[str, ...]) -> dict[str, Any]:
-    """What is written beside the arrays; refuses a file without one of the parts."""
+    """Return the JSON description of the arrays; reject a file that lacks one of the parts."""
     content = read_json(path)
     if content.get("format") != 1:
         raise ValueError(f"{path}: expected format 1, found {content.get('format')!r:.60}")
     missing = [part for part in parts if part not in content]
     if missing:
-        raise ValueError(f"{path}: expected {missing[0]!r} in it, found {sorted(content)}")
+        raise ValueError(f"{path}: expected the key {missing[0]!r}, found {sorted(content)}")
     return revive(content)
 
 
 @contextmanager
 def as_described(path: Path) -> Iterator[None]:
-    """What a description lacks, or has of another kind, becomes a `ValueError` that names its file.
+    """Turn errors about missing or mistyped entries of a description into a `ValueError`.
+
+    The error names the description's file.
 
     >>> with as_described(Path("players.json")):
     ...     {}["actions"]
@@ -81,15 +83,15 @@ def as_described(path: Path) -> Iterator[None]:
             f"{path}: expected a description with {error.args[0]!r:.60}, found none"
         ) from error
     except (ValueError, TypeError, AttributeError, OverflowError) as error:
-        if str(path.parent) in str(error):  # it says already which file
+        if str(path.parent) in str(error):  # the error names the file already
             raise
-        raise ValueError(f"{path}: expected a sound description; {error}") from error
+        raise ValueError(f"{path}: expected a valid description; {error}") from error
 
 
 def read_arrays(path: Path, endless: Collection[str] = ()) -> dict[str, np.ndarray]:
-    """The arrays of a safetensors file; refuses a damaged one, and weights that are not finite.
+    """Return the arrays of a safetensors file; reject damaged files and non-finite weights.
 
-    Arrays named in `endless` may hold NaN and infinities.
+    Arrays named in `endless` may contain NaN and infinities.
     """
     from safetensors import SafetensorError
     from safetensors.numpy import load

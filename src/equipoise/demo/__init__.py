@@ -1,8 +1,8 @@
-"""The library at work: a prologue and three acts, one for each structure it knows.
+"""A demonstration of the library: a prologue and three acts, one for each tractable structure.
 
-An act plays something into the record of a run folder, says in a sentence what came of it, and
-ends with a certificate and the lines of Python that did it. A `Stage` is the folder of a whole
-demo: it plays the acts and makes the page from their records.
+An act runs a computation into the record of a run folder, summarises the outcome in a sentence, and
+ends with a certificate and the lines of Python that produced it. A `Stage` is the folder of a whole
+demo: it plays the acts and writes the page from their records.
 """
 
 from equipoise.demo._acts import Act, Settings

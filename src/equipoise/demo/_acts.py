@@ -1,4 +1,4 @@
-"""What an act of the demo is; the prologue, and the act about a log."""
+"""The base class of the demo's acts, the prologue, and the act about a log."""
 
 import time
 import tomllib
@@ -18,13 +18,13 @@ from equipoise.report import Report, figures, format_value
 from equipoise.runs import Record, Run, Table
 
 _T = TypeVar("_T")
-#: Is told the next step of an act.
+#: A callable that receives the next step of an act.
 Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What the user may choose.
+    """Options of the demo that the user may choose.
 
     **Example**
 
@@ -33,14 +33,14 @@ class Settings:
     ['in-context', 'log']
     """
 
-    #: How many unseen games the first act plays.
+    #: Number of unseen games in the first act. Default: 64.
     games: int = 64
-    #: Where randomness begins.
+    #: Seed of the random numbers. Default: 0.
     seed: int = 0
 
 
 class Act(ABC):
-    """Something to see: how it is played and shown, and the lines of Python that do it.
+    """One act: how it is played and shown, and the lines of Python that reproduce it.
 
     **Example**
 
@@ -53,30 +53,30 @@ class Act(ABC):
     print(solution.value, solution.certificate.max_gain)
     """
 
-    #: The name of its run folder, and of its words in `acts.toml`.
+    #: Name of the act's run folder, and of its texts in `acts.toml`.
     name: ClassVar[str]
-    #: What is done one after the other, in words: what the act tells while it is played.
+    #: The steps of the act in order, in words, as reported while it is played.
     steps: ClassVar[tuple[str, ...]]
 
     @abstractmethod
     def config(self, settings: Settings) -> dict[str, Any]:
-        """The settings the act depends on."""
+        """The settings on which the act depends."""
 
     @abstractmethod
     def play(self, config: dict[str, Any], run: Run, tell: Tell) -> Record:
-        """The record, from the config, the run to write into, and whom to tell the steps."""
+        """Play the act into the run folder and return its record; `tell` receives each step."""
 
     @abstractmethod
     def outcome(self, record: Record) -> str:
-        """What came of it, in a sentence."""
+        """Summarise the outcome in a sentence."""
 
     @abstractmethod
     def show(self, page: Report, record: Record) -> None:
-        """Add the record to the page, below its lead."""
+        """Add the record to the page, below the lead of its section."""
 
     @property
     def heading(self) -> str:
-        """The heading of its section on the page."""
+        """The heading of the act's section on the page."""
         return _words()[self.name]["heading"]
 
     @property
@@ -85,12 +85,12 @@ class Act(ABC):
         return self.heading.split(":")[0]
 
     def code(self, config: dict[str, Any]) -> str:
-        """The lines that do it, to be shown and tried; the last prints what is certified."""
+        """The lines of Python that reproduce the act; the last prints the certified number."""
         code = _words()[self.name]["code"].format(**config, next=config.get("seed", 0) + 1)
         return f"import equipoise as eq\n{code}"
 
     def text(self, part: str, record: Record) -> str:
-        """The lead of its section, or another part of its words."""
+        """Return the lead of the section, or another of the act's texts."""
         return _words()[self.name][part].format(**(record.scalars | record.config))
 
 
@@ -100,13 +100,13 @@ def _words() -> dict[str, dict[str, str]]:
 
 
 def timed(call: Callable[[], _T]) -> tuple[_T, float]:
-    """The result of a call, and the seconds it took."""
+    """Return the result of a call, and the seconds it took."""
     start = time.perf_counter()
     return call(), time.perf_counter() - start
 
 
 class Prologue(Act):
-    """A game whose value is published, and what a certificate says of policies."""
+    """A game with a published value, and certificates of two policies."""
 
     name = "prologue"
     steps = ("the first call", "the second call")
@@ -116,17 +116,17 @@ class Prologue(Act):
         return {"game": "colonel-blotto"}
 
     def play(self, config: dict[str, Any], run: Run, tell: Tell) -> Record:
-        """A game from the literature, solved; and policies that are no equilibrium."""
+        """Solve a game from the literature, and certify a policy that is not an equilibrium."""
         entry = eq.games.describe(config["game"])
         if not isinstance(entry.value, Fraction):
-            raise InputError("game", "one with an exact value", repr(config["game"]))
+            raise InputError("game", "a game with an exact published value", repr(config["game"]))
         game = eq.games.load(config["game"])
         tell(self.steps[0])
         _, first = timed(lambda: eq.solve(game))
         tell(self.steps[1])
         solution, seconds = timed(lambda: eq.solve(game))
         uniform = eq.certify(game, [np.full(actions, 1 / actions) for actions in game.actions])
-        rows = [("the equilibrium", solution.certificate), ("everything alike", uniform)]
+        rows = [("the equilibrium", solution.certificate), ("uniform policies", uniform)]
         gains = Table(
             ("both play", "gain of row", "gain of column", "NashConv"),
             [(name, *(float(g) for g in c.gains), float(c.nash_conv)) for name, c in rows],
@@ -145,23 +145,23 @@ class Prologue(Act):
         return Record("prologue", config, facts, arrays, {"gains": gains}, plain)
 
     def outcome(self, record: Record) -> str:
-        """How near the value is to the published one."""
+        """State the distance between the value found and the published one."""
         facts = record.scalars
         error = abs(float((record.solution or {})["value"]) - facts["published_value"])
         return f"The value found differs from the published {facts['published']} by {error:.1g}."
 
     def show(self, page: Report, record: Record) -> None:
-        """Two certificates side by side."""
+        """Show the two certificates side by side."""
         page.table(record.tables["gains"])
 
 
-#: Critics by their names on the page; the first is the one whose policy is certified.
+#: Critics by their names on the page; the policy of the first one is certified.
 CRITICS: dict[str, Any] = {"pairs (rank 2)": 2, "each agent alone (rank 1)": 1, "joint": "joint"}
-BEHAVIOUR = "none: what the log shows"
+BEHAVIOUR = "none: the play in the log"
 
 
 class LogAct(Act):
-    """What many agents did and earned becomes a certified policy."""
+    """A log of many agents' actions and rewards becomes a certified policy."""
 
     name = "log"
     steps = ("collecting the log", *CRITICS)
@@ -176,7 +176,7 @@ class LogAct(Act):
         family = eq.games.families.polymatrix(config["agents"], 3, 2, scale=0.25)
         game = family.sample(key=config["seed"])
         log = eq.offline.collect(game, "uniform", samples=config["rows"], key=config["seed"] + 1)
-        log.write(run.path / "log.npz")  # to be tried with `equipoise offline`
+        log.write(run.path / "log.npz")  # for the reader to try with `equipoise offline`
         before = eq.certify(game, game.uniform_policy())
         rows, answers = [], {}
         strength = np.zeros((config["agents"], config["agents"]))
@@ -184,8 +184,9 @@ class LogAct(Act):
             tell(name)
             start = time.perf_counter()
             model = eq.offline.fit(log, rank=rank)
-            # A wrong critic is followed as far as the right one: that is the comparison.
-            answer = eq.offline.solve(model, force=rank != 2)
+            # The wrong critics are followed as far as the right one, for a fair comparison. The
+            # joint one is a network, evaluated on sampled joint actions; 32 are enough.
+            answer = eq.offline.solve(model, force=rank != 2, simulations=32)
             seconds = time.perf_counter() - start
             true = eq.certify(game, answer.policy)
             answers[name] = replace(answer, value=true.value, certificate=true)
@@ -204,21 +205,21 @@ class LogAct(Act):
         return Record("log", config, scalars, arrays, {"critics": table}, plain)
 
     def outcome(self, record: Record) -> str:
-        """What could be gained by leaving what each critic advises."""
+        """State the largest gain that remains with each critic's policy."""
         gains = {row[0]: format_value(row[1], 2) for row in record.tables["critics"].rows}
         pairs, alone, joint = (gains[name] for name in CRITICS)
         return (
             f"The largest gain left is {pairs} with the critic of pairs, {joint} with the joint "
-            f"one and {alone} with the one of each agent alone; in the log's own play it is "
-            f"{gains[BEHAVIOUR]}."
+            f"critic and {alone} with the critic that treats each agent alone; the play in the log "
+            f"leaves {gains[BEHAVIOUR]}."
         )
 
     def show(self, page: Report, record: Record) -> None:
-        """The critics side by side, and who matters to whom."""
+        """Show the critics side by side, and the influence of each agent on each other."""
         page.table(record.tables["critics"])
         page.figure(
             figures.interaction_map(record.arrays["strength"]),
             alt="Heat map of how much each agent's action matters to each other agent's reward",
-            caption="Who matters to whom, as found in the log.",
+            caption="Influence of each agent on each other agent's reward, as found in the log.",
         )
         page.text(self.text("end", record))

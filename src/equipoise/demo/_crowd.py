@@ -1,4 +1,4 @@
-"""The demo's act about very many agents: of a city's pure equilibria, the best for society."""
+"""The demo's act about very many agents: choose a city's best pure equilibrium for society."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from equipoise.demo._acts import Act, Settings, Tell, timed
 from equipoise.report import Report, figures, format_value
 from equipoise.runs import Record, Run, Table
 
-#: Which equilibria are compared, by their names on the page; the first is the one certified.
+#: The equilibria compared, by their names on the page; the first is the one certified.
 WANTED: dict[str, dict[str, Any]] = {
     "best for society": {"objective": "welfare", "sense": "max"},
     "worst for society": {"objective": "welfare", "sense": "min"},
@@ -19,7 +19,7 @@ BEST, WORST, ANY = WANTED
 
 
 class Crowd(Act):
-    """A city of commuters who matter to each other only through how many of them ride."""
+    """A city of commuters who interact only through the share of them who ride."""
 
     name = "crowd"
     steps = (*WANTED, "a map of the first day")
@@ -29,7 +29,7 @@ class Crowd(Act):
         return {"game": "bus-or-car", "agents": 100_000}
 
     def play(self, config: dict[str, Any], run: Run, tell: Tell) -> Record:
-        """A city of commuters who matter to each other only through how many of them ride."""
+        """Find three equilibria of the city, and map the equilibria of the first day."""
         game = eq.games.load(config["game"], agents=config["agents"])
         entry = eq.games.describe(config["game"])
         solutions, seconds = {}, []
@@ -44,7 +44,7 @@ class Crowd(Act):
         for name, s in solutions.items():
             found = (s.value[0], days[name][0].mean(), s.certificate.max_gain, s.stats["bound"])
             rows.append((name, *map(float, found)))
-        gains = ("largest gain", "largest gain promised")
+        gains = ("largest gain", "bound on the gain")
         columns = ("equilibrium", "mean reward", "share who ride", *gains)
         best = solutions[BEST]
         arrays = {
@@ -70,18 +70,18 @@ class Crowd(Act):
         return Record("crowd", config, scalars, arrays, tables, best.to_plain())
 
     def outcome(self, record: Record) -> str:
-        """What the choice of the equilibrium is worth."""
+        """State the mean reward of each equilibrium, and the largest gain."""
         rows = record.tables["equilibria"].rows
         worth = {row[0]: format_value(row[1], 3) for row in rows}
         gain, promised = (format_value(max(row[k] for row in rows), 2) for k in (3, 4))
         return (
             f"The mean reward is {worth[BEST]} in the best equilibrium, {worth[WORST]} in the "
-            f"worst and {worth[ANY]} in the one found where nobody chooses; nobody gains more than "
-            f"{gain} by leaving any of them ({promised} was promised)."
+            f"worst and {worth[ANY]} in one found without an objective; nobody gains more than "
+            f"{gain} by leaving any of them (the theory guarantees {promised})."
         )
 
     def show(self, page: Report, record: Record) -> None:
-        """The equilibria side by side, what each day costs in them, and a map of the first day."""
+        """Show the equilibria side by side, the cost of each day, and a map of the first day."""
         page.table(record.tables["equilibria"])
         costs = {name: record.arrays[f"cost/{name}"] for name in (BEST, WORST)}
         days = [str(day + 1) for day in range(len(costs[BEST]))]
@@ -91,15 +91,16 @@ class Crowd(Act):
             figures.policy_bars(costs, actions=days, title="mean cost by day", ylabel="cost"),
             alt="Bars of a commuter's mean cost on each day, falling in the best equilibrium and "
             "larger in the worst",
-            caption="Riders bring buses, and buses riders: from the smallest fleet, day by day.",
+            caption="More riders bring more buses, and more buses more riders: day by day, from "
+            "the smallest fleet.",
         )
         page.figure(
             figures.equilibrium_map(
                 *points, title="equilibria of the first day", names=["share who ride"], **found
             ),
             alt="Equilibria of the first day over the share who ride, with their welfare",
-            caption="The first day with the smallest fleet. Shaded are the cells each equilibrium "
-            "was found in.",
+            caption="The first day with the smallest fleet. The shaded areas are the cells in "
+            "which each equilibrium was found.",
         )
 
 

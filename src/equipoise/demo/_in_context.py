@@ -9,7 +9,7 @@ from equipoise.demo._acts import Act, Settings, Tell, timed
 from equipoise.report import Curve, Report, figures, format_value
 from equipoise.runs import Record, Run, Table
 
-#: What the player is compared with at equal rounds; averages where they are the better policies.
+#: Learners compared with the player at equal rounds, by last or average policy, the better one.
 LEARNERS = {
     "mirror descent, last policy": (lambda: eq.dynamics.OMD(), "curve"),
     "log-barrier, last policy": (lambda: eq.dynamics.LogBarrierOMD(), "curve"),
@@ -18,22 +18,22 @@ LEARNERS = {
 OURS = "in-context player"
 FIRST = next(iter(LEARNERS))
 ROUNDS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
-#: How far mirror descent is followed, to see when it gets there.
+#: Rounds up to which mirror descent is followed, to see when it reaches the player's NashConv.
 FAR = (*ROUNDS, *(2**k for k in range(9, 17)))
 
 
 class InContext(Act):
-    """The player that comes with the package, against itself, and learners on the same games."""
+    """The bundled player against itself, compared with learners on the same games."""
 
     name = "in-context"
     steps = ("the player, compiling", "the player", *LEARNERS)
 
     def config(self, settings: Settings) -> dict[str, Any]:
-        """The players, and how many games they meet."""
+        """The players, and the number of games."""
         return {"players": "iid3", "games": settings.games, "seed": settings.seed}
 
     def play(self, config: dict[str, Any], run: Run, tell: Tell) -> Record:
-        """The player against itself, and learners on the same games."""
+        """Play the player against itself, and learners on the same games."""
         players = eq.incontext.load(config["players"])
         family = eq.incontext.family_of(config["players"])
         games = family.sample(config["games"], key=config["seed"])
@@ -83,7 +83,7 @@ class InContext(Act):
         return Record("in-context", config, scalars, arrays, {"gaps": table}, plain)
 
     def outcome(self, record: Record) -> str:
-        """The player beside the best learner at equal rounds, and when mirror descent is there."""
+        """Compare the player with the best learner at equal rounds, and with mirror descent."""
         last = {name: float(record.arrays[f"gap/{name}"][-1].mean()) for name in (OURS, *LEARNERS)}
         ours = last.pop(OURS)
         best = min(last, key=last.__getitem__)
@@ -92,12 +92,12 @@ class InContext(Act):
         least = format_value(last[best], 2)
         return (
             f"After {ROUNDS[-1]} rounds the player's mean NashConv is {format_value(ours, 2)}, "
-            f"that of the best learner ({best}) {least}; mirror descent {when} to reach the same "
+            f"and the best learner's ({best}) is {least}; mirror descent {when} to reach the same "
             "NashConv."
         )
 
     def show(self, page: Report, record: Record) -> None:
-        """The gap against rounds beside the learners', and two paths in one game."""
+        """Plot NashConv against rounds for player and learners, and two paths in one game."""
         curves = {name: record.arrays[f"gap/{name}"] for name in (OURS, *LEARNERS)}
         page.table(record.tables["gaps"], caption="Mean NashConv, certified on the true games.")
         page.figure(
@@ -119,7 +119,7 @@ class InContext(Act):
 
 
 def _typical(games: eq.MatrixGame, gaps: np.ndarray) -> tuple[int, np.ndarray]:
-    """A game to be drawn, and its equilibrium: of the more mixed half, that of the median gap."""
+    """A game to plot, and its equilibrium: among the more mixed half, the one of median gap."""
     nash = eq.solve(games).policy[0]
     mixed = np.argsort(nash.max(-1), kind="stable")[: (len(nash) + 1) // 2]
     shown = int(mixed[np.argsort(gaps[mixed], kind="stable")[len(mixed) // 2]])

@@ -1,4 +1,4 @@
-"""The folder of a demo: plays the acts into run folders, and makes the page from their records."""
+"""The folder of a demo: plays the acts into run folders and writes the page from their records."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,17 +14,17 @@ from equipoise.demo._in_context import InContext
 from equipoise.report import Report, certificate_of, concept_of
 from equipoise.runs import Record, Run, Table, progress
 
-#: The demo, in order: a prologue and three acts, one for each structure the library knows.
+#: The demo in order: a prologue and three acts, one for each structure.
 ACTS: tuple[Act, ...] = (Prologue(), InContext(), LogAct(), Crowd())
 _PAGE = "report.html"
 
 
 class Stage:
-    """A folder that acts are played in: a run folder for each, and the page about them.
+    """The folder of a demo: a run folder for each act, and the page about them.
 
-    A new or empty folder, or that of an earlier demo. One that was interrupted goes on, if its
-    settings are the same; one that is complete is played anew. Anything else is refused before
-    an act is played, with a `ValueError` that says what to do.
+    The folder must be new, empty, or that of an earlier demo. An interrupted demo continues if its
+    settings are the same; a complete one is played again. Any other folder is refused before an act
+    is played, with a `ValueError` that says what to do.
 
     **Example**
 
@@ -43,21 +43,21 @@ class Stage:
         self._check_files()
         records = (self.folder / act.name / "record.json" for act in ACTS)
         if (self.folder / _PAGE).exists() and all(record.exists() for record in records):
-            # All at once: a demo that is interrupted now has the new settings everywhere.
+            # All at once, so that a demo interrupted now has the new settings everywhere.
             (self.folder / _PAGE).unlink()
             for act in ACTS:
                 Run.restart(self.folder / act.name, act.config(settings)).close()
-                # Its session begins when the act does.
+                # The act's session begins when the act does.
                 (self.folder / act.name / "environment.json").unlink()
         self._check_acts()
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def open(self, act: Act) -> Run:
-        """The run folder of an act, new or to go on with."""
+        """Open the run folder of an act, new or to be continued."""
         return Run.start(self.folder / act.name, act.config(self.settings))
 
     def play(self, act: Act, run: Run) -> Record:
-        """Play an act, unless it was played, with a line on a terminal that tells how far it is."""
+        """Play an act unless it was played, and show its progress in a line on a terminal."""
         if run.finished:
             return run.record()
         with progress(act.number, total=len(act.steps)) as bar:
@@ -75,12 +75,12 @@ class Stage:
         return run.finish(record)
 
     def summary(self, records: Mapping[str, Record]) -> Table:
-        """What was certified and how long it took, act by act."""
+        """Table of the certified gains and the seconds of each act."""
         rows = []
         for act in ACTS:
             record = records[act.name]
             certificate = certificate_of(record)
-            # What was done once was compiled and done in the first call.
+            # An act that ran once includes compilation in its only call.
             again = record.scalars["seconds"] if "first_seconds" in record.scalars else None
             seconds = (record.scalars.get("first_seconds", record.scalars["seconds"]), again)
             gains = (float(certificate.max_gain.mean()), float(certificate.max_gain.max()))
@@ -89,14 +89,14 @@ class Stage:
         return Table(columns, rows)
 
     def write_page(self, records: Mapping[str, Record]) -> Path:
-        """Write the page about the records of all acts, and return where it is."""
+        """Write the page about the records of all acts, and return its path."""
         sessions = read_json(self.folder / ACTS[0].name / "environment.json", "sessions")
         options = f"--games {self.settings.games} --seed {self.settings.seed}"
         page = Report(
             "equipoise: a demonstration",
-            "Games of many self-interested agents are hopeless in general, and tractable with "
-            "structure. Three structures in three acts; each ends with a certificate, computed "
-            "from the game alone, of how much any player could still gain by leaving the policy.",
+            "Games of many self-interested agents are intractable in general and tractable with "
+            "structure. Three acts show three structures. Each ends with a certificate, computed "
+            "from the game alone, of how much any player could still gain by deviating.",
         )
         page.table(self.summary(records), digits=3)
         for act in ACTS:
@@ -115,19 +115,19 @@ class Stage:
         other = sorted(entry.name for entry in self.folder.iterdir() if entry.name not in known)
         if other:
             more = f" and {len(other) - 3} more" if len(other) > 3 else ""
-            wanted = "a new or empty one, or that of a demo of this version"
+            wanted = "a new or empty folder, or that of a demo of this version"
             found = f"{', '.join(other[:3])}{more} in {self.folder}"
             raise InputError("folder", wanted, found, "choose another folder")
 
     def _check_acts(self) -> None:
-        """Refuse a folder with acts that cannot go on."""
+        """Refuse a folder with acts that cannot be continued."""
         for act in ACTS:
             place = self.folder / act.name
             if not place.exists():
                 continue
             if not (place / "config.json").exists():
                 if any(place.iterdir()):
-                    wanted = f"a run or nothing in {place}"
+                    wanted = f"a run folder, or no files, in {place}"
                     raise InputError("folder", wanted, "other files", "choose another folder")
                 continue
             found = differences(read_json(place / "config.json"), act.config(self.settings))
@@ -137,11 +137,11 @@ class Stage:
                 advice = f"choose another folder, or remove {self.folder}"
                 raise InputError("folder", wanted, values, advice)
             if (place / "record.json").exists():
-                Record.load(place)  # what is broken is found before anything is played
+                Record.load(place)  # finds a broken record before anything is played
 
 
 def _add_act(page: Report, act: Act, record: Record) -> None:
-    """What an act shows; it ends with its certificate and the lines that did it."""
+    """Add an act to the page, ending with its certificate and its lines of Python."""
     certificate = certificate_of(record)
     page.section(act.heading)
     page.text(act.text("lead", record))
@@ -151,13 +151,13 @@ def _add_act(page: Report, act: Act, record: Record) -> None:
     games = certificate.nash_conv.size
     facts: dict[str, Any] = {
         "concept": concept_of(certificate),
-        "largest gain of anybody": float(np.max(certificate.max_gain)),
+        "largest gain of any player": float(np.max(certificate.max_gain)),
     }
     if games > 1:
         facts["mean NashConv"] = float(np.mean(certificate.nash_conv))
     facts |= {"players": certificate.players, "games": games, "exact": certificate.exact}
     page.facts(facts)
-    page.text(f"How it was found: {certificate.method}.")
-    page.text("The lines that did it:")
+    page.text(f"Method of the certificate: {certificate.method}.")
+    page.text("The lines of Python that computed it:")
     page.code(act.code(record.config))
     page.config(record.config)

@@ -1,4 +1,4 @@
-"""No-regret learners under bandit or full feedback, and the one loop that plays them."""
+"""No-regret learners under bandit or full feedback, and the loop that plays them."""
 
 from types import ModuleType as _Module
 
@@ -11,6 +11,7 @@ from equipoise.dynamics._learner import Exact as Exact
 from equipoise.dynamics._learner import Foresight as Foresight
 from equipoise.dynamics._learner import Gaussian as Gaussian
 from equipoise.dynamics._learner import JointBandit as JointBandit
+from equipoise.dynamics._learner import JointMarkovBandit as JointMarkovBandit
 from equipoise.dynamics._learner import Learner as Learner
 from equipoise.dynamics._learner import MarkovBandit as MarkovBandit
 from equipoise.dynamics._learner import Noise as Noise
@@ -67,6 +68,6 @@ from equipoise.dynamics._trace import PlayState as PlayState
 from equipoise.dynamics._trace import Recorded as Recorded
 from equipoise.dynamics._trace import Trace as Trace
 
-#: Everything imported above; modules are listed by name.
+#: Every name imported above except modules; modules are listed by hand.
 _NAMES = [n for n, v in vars().items() if n[0] != "_" and not isinstance(v, _Module)]
 __all__ = sorted(["loop", *_NAMES])  # pyright: ignore[reportUnsupportedDunderAll]

@@ -1,12 +1,12 @@
-"""What a learner is, what it may see, and the noise in what it sees of a reward.
+"""The interface of learners, the types of feedback they receive, and the noise in rewards.
 
-A learner is an immutable module of pure functions: `init(spec)` makes the state before the
-first round, `policy(state)` the distribution it plays, `update(state, feedback)` the state after
-a round. All three are written for one game. How the states of many games lie in memory is decided
-in one place, `equipoise.dynamics._seats`.
+A learner is an immutable module of pure functions: `init(spec)` returns the state before the first
+round, `policy(state)` the distribution it plays, and `update(state, feedback)` the state after a
+round. All three are written for one game. `equipoise.dynamics._round` alone decides how the states
+of many games are laid out in memory.
 
-The type named by `sees` is all that `update` receives. Rewards are the learner's own, scaled to
-[0, 1]: the row player's `r`, and `1 - r` for the column player. No learner knows which it is.
+`update` receives only feedback of the type `sees`. Rewards are the learner's own, scaled to [0, 1]:
+`r` for the row player and `1 - r` for the column player. No learner knows which seat it has.
 """
 
 from abc import abstractmethod
@@ -22,7 +22,7 @@ from equipoise.core.fusion import once
 
 
 class Spec(eqx.Module):
-    """What a player knows before the first round: sizes, and how the future is discounted.
+    """What a player knows before the first round: the size of the game and the discount.
 
     **Example**
 
@@ -33,9 +33,9 @@ class Spec(eqx.Module):
     actions: int = eqx.field(static=True)
     states: int | None = eqx.field(static=True, default=None)
     discount: float = eqx.field(static=True, default=0.0)
-    #: The state in which play begins, in Markov games.
+    #: State in which play begins, in Markov games.
     start: int = eqx.field(static=True, default=0)
-    #: The number of rounds that a `ContextLearner` should have room for.
+    #: Number of rounds that a `ContextLearner` should have room for.
     rounds: int = eqx.field(static=True, default=0)
 
     @property
@@ -51,7 +51,7 @@ class Spec(eqx.Module):
 
 
 def _field(name: str, least: int | None = None) -> Any:
-    """A field of finite numbers, or of whole ones from `least` on; traced ones are not read."""
+    """Return a field of finite numbers or of integers >= `least`; traced values are not checked."""
 
     def convert(value: Any) -> Any:
         if checks.is_traced(value):
@@ -70,7 +70,7 @@ def _field(name: str, least: int | None = None) -> Any:
 
 
 def check_below(name: str, value: Any, count: int, what: str = "a state") -> int:
-    """The value as an int; refuse what is no number from 0 to `count - 1`.
+    """Return the value as an int; raise unless it is an integer from 0 to `count - 1`.
 
     >>> check_below("next_state", 2, 3)
     2
@@ -82,7 +82,7 @@ def check_below(name: str, value: Any, count: int, what: str = "a state") -> int
 
 
 class Bandit(eqx.Module):
-    """The feedback of a matrix game: the player's own action and its own reward, nothing else.
+    """Feedback of a matrix game: only the player's own action and reward.
 
     **Example**
 
@@ -93,15 +93,15 @@ class Bandit(eqx.Module):
     equipoise.core.errors.InputError: round: expected a whole number >= 1, found 0
     """
 
-    #: 1, 2, ...
+    #: Number of the round: 1, 2, ...
     round: jax.Array = _field("round", 1)
     action: jax.Array = _field("action", 0)
-    #: In [0, 1]; larger is better for this player.
+    #: Reward in [0, 1]; larger is better for this player.
     reward: jax.Array = _field("reward")
 
 
 class JointBandit(eqx.Module):
-    """Bandit feedback that shows what the opponent did: both actions, and the own reward.
+    """Bandit feedback that includes the opponent's action: both actions, and the own reward.
 
     **Example**
 
@@ -118,17 +118,17 @@ class JointBandit(eqx.Module):
 
 
 class Values(eqx.Module):
-    """Full information: what each own action earns against the opponent's policy, on average."""
+    """Full-information feedback: the mean reward of each own action given the opponent's policy."""
 
     round: jax.Array = _field("round", 1)
-    #: (actions, ...), in [0, 1].
+    #: (actions, ...): mean rewards, in [0, 1].
     values: jax.Array = _field("values")
-    #: The policy this player has just played.
+    #: Policy that this player has just played.
     policy: jax.Array = _field("policy")
 
 
 class MarkovBandit(eqx.Module):
-    """The feedback of a Markov game: where the play was, own action and reward, where it went."""
+    """Feedback of a Markov game: the state, the own action and reward, and the next state."""
 
     round: jax.Array = _field("round", 1)
     state: jax.Array = _field("state", 0)
@@ -137,14 +137,34 @@ class MarkovBandit(eqx.Module):
     next_state: jax.Array = _field("next_state", 0)
 
 
+class JointMarkovBandit(eqx.Module):
+    """Feedback of a Markov game that includes the opponent's action.
+
+    **Example**
+
+    >>> from equipoise.dynamics import JointMarkovBandit
+    >>> seen = JointMarkovBandit(round=1, state=0, action=1, reward=0.5, next_state=2, other=0)
+    >>> int(seen.next_state), int(seen.other)
+    (2, 0)
+    """
+
+    round: jax.Array = _field("round", 1)
+    state: jax.Array = _field("state", 0)
+    action: jax.Array = _field("action", 0)
+    reward: jax.Array = _field("reward")
+    next_state: jax.Array = _field("next_state", 0)
+    #: The opponent's action.
+    other: jax.Array = _field("other", 0)
+
+
 class Nothing(eqx.Module):
-    """The feedback of a player that does not learn."""
+    """Empty feedback, for a player that does not learn."""
 
     round: jax.Array = _field("round", 1)
 
 
 class Foresight(eqx.Module):
-    """Before a round, what each own action earns against the very policy it will meet.
+    """Feedback before a round: the mean reward of each own action against the coming policy.
 
     A learner that sees this is updated before it plays, not after.
     """
@@ -152,13 +172,13 @@ class Foresight(eqx.Module):
     round: jax.Array = _field("round", 1)
     #: (actions, ...), or (states, actions, ...) in Markov games; rewards in [0, 1].
     values: jax.Array = _field("values")
-    #: (states, actions, states, ...): where each own action leads; None in matrix games.
+    #: (states, actions, states, ...): transition probabilities; None in matrix games.
     transition: jax.Array | None = None
     discount: float = eqx.field(static=True, default=0.0)
 
 
 class Learner(eqx.Module):
-    """A way to play a repeated game. Immutable; its state is kept apart.
+    """A method of playing a repeated game. It is immutable, and its state is a separate object.
 
     **Example**
 
@@ -170,26 +190,26 @@ class Learner(eqx.Module):
     True
     """
 
-    #: Which feedback `update` receives: one of the types of this module.
+    #: Type of feedback that `update` receives: one of the types of this module.
     sees: ClassVar[Any] = Bandit
 
     @abstractmethod
     def init(self, spec: Spec) -> Any:
-        """The state before the first round, for one game."""
+        """Return the state before the first round, for one game."""
 
     @abstractmethod
     def policy(self, state: Any) -> jax.Array:
-        """The policy of the next round, of shape (actions, ...) or (states, actions, ...)."""
+        """Return the policy of the next round, (actions, ...) or (states, actions, ...)."""
 
     @abstractmethod
     def update(self, state: Any, feedback: Any) -> Any:
-        """The state after a round with this feedback."""
+        """Return the state after a round with this feedback."""
 
 
 def check_feedback(feedback: Any, actions: int, states: int = 1) -> None:
-    """Refuse actions and states of feedback that a learner of this size does not have.
+    """Raise if the actions or states of feedback exceed the size of a learner.
 
-    Traced values are not read.
+    Traced values are not checked.
 
     >>> check_feedback(Bandit(round=1, action=7, reward=1.0), actions=3)
     Traceback (most recent call last):
@@ -213,15 +233,15 @@ class PolicyLearner(Learner):
     """
 
     def policy(self, state: Any) -> jax.Array:
-        """The policy in the state."""
+        """Return the policy stored in the state."""
         return state.policy
 
 
 class ContextLearner(Learner):
     """A learner whose state is a record of the play so far, such as a transformer's cache.
 
-    Its state has room for `spec.rounds` rounds, and its work grows with the rounds that it looks
-    back on.
+    Its state has room for `spec.rounds` rounds, and the cost of a round grows with the number of
+    rounds before it.
 
     **Example**
 
@@ -231,27 +251,27 @@ class ContextLearner(Learner):
     (True, 16)
     """
 
-    #: The share of uniform play that is mixed into what is played, but not into the policies that
-    #: are recorded; None for none. One number, or one for each game.
+    #: Share of uniform play that is mixed into the policies played, but not into the policies
+    #: recorded: one number, or one for each game. None means no exploration.
     exploration: eqx.AbstractVar[Any]
-    #: Whether the share falls as t^-1/4 from round 16 on.
+    #: Whether this share falls as t^-1/4 from round 16 on.
     fading: eqx.AbstractVar[bool]
 
     @abstractmethod
     def within(self, rounds: int) -> "ContextLearner":
-        """The same learner, with the promise that it is asked for no later round than this."""
+        """Return this learner, given the promise that it will play no later round than `rounds`."""
 
-    def fitted(self, actions: int) -> "ContextLearner":
-        """The same learner for so many actions, where it plays games of more than one size."""
+    def fitted(self, actions: int, states: int | None = None) -> "ContextLearner":
+        """Return this learner for games of this size, if it plays games of several sizes."""
         return self
 
     @abstractmethod
     def grow(self, state: Any, rounds: int) -> Any:
-        """The state of one game with room for so many rounds."""
+        """Return the state of one game with room for `rounds` rounds."""
 
 
 class Pair(eqx.Module):
-    """Two learners made for each other, one for each seat: what `play` and `Online` take as one.
+    """Two learners that belong together, one per seat. `play` and `Online` accept it as one object.
 
     **Example**
 
@@ -266,11 +286,11 @@ class Pair(eqx.Module):
 
     @abstractmethod
     def learners(self) -> tuple[Learner, Learner]:
-        """The row player and the column player."""
+        """Return the row player and the column player."""
 
 
 def explored_share(first: Any, t: Any) -> jax.Array:
-    """The share of uniform play in round `t`: `first` in sixteen rounds, then falling as t^-1/4.
+    """Share of uniform play in round `t`: `first` for 16 rounds, then falling as t^-1/4.
 
     >>> [round(float(explored_share(0.2, t)), 4) for t in (1, 16, 256)]
     [0.2, 0.2, 0.1]
@@ -279,15 +299,15 @@ def explored_share(first: Any, t: Any) -> jax.Array:
 
 
 class Noise(eqx.Module):
-    """How the reward that both players see comes from the mean reward of the joint action."""
+    """Distribution of the reward that both players see, given the mean reward of the actions."""
 
     @abstractmethod
     def __call__(self, mean: Any, keys: Any, t: Any) -> jax.Array:
-        """The reward seen in round `t`, in [0, 1]."""
+        """Return the reward seen in round `t`, in [0, 1]."""
 
 
 def check_noise(noise: Any) -> Noise:
-    """The noise that was asked for, exact rewards where none was; refuse what is no noise.
+    """Return the noise, or `Exact()` if it is None; raise unless it is a `Noise`.
 
     >>> check_noise(None)
     Exact()
@@ -313,7 +333,7 @@ class Exact(Noise):
 
 
 class Bernoulli(Noise):
-    """One with the mean as its probability, otherwise zero: unbiased, and as noisy as can be.
+    """One with probability equal to the mean, otherwise zero: unbiased, with the largest variance.
 
     >>> import jax.numpy as jnp
     >>> float(Bernoulli()(1.0, jnp.zeros(2, jnp.uint32), 1))
@@ -321,7 +341,7 @@ class Bernoulli(Noise):
     """
 
     def __call__(self, mean: Any, keys: Any, t: Any) -> jax.Array:
-        """A coin."""
+        """Return the outcome of a coin flip."""
         u = streams.uniform(keys, t, streams.REWARD)
         return once((u < mean).astype(u.dtype))
 
@@ -329,8 +349,8 @@ class Bernoulli(Noise):
 class Gaussian(Noise):
     """The mean plus Gaussian noise, clipped to [0, 1].
 
-    Clipping is what a bounded sensor does; where the mean is within a few `scale`s of 0 or 1 it
-    biases the reward towards the middle.
+    Clipping models a bounded sensor. It biases the reward towards 0.5 if the mean is within a few
+    `scale`s of 0 or 1.
 
     >>> import jax.numpy as jnp
     >>> 0.0 <= float(Gaussian(0.1)(0.5, jnp.zeros(2, jnp.uint32), 1)) <= 1.0
@@ -343,14 +363,12 @@ class Gaussian(Noise):
         checks.check_range("scale", self.scale, 0.0, float("inf"), high_open=True)
 
     def __call__(self, mean: Any, keys: Any, t: Any) -> jax.Array:
-        """The mean plus the normal quantile of a uniform number."""
-        # Half a step off zero, so that the quantile is finite.
-        u = streams.uniform(keys, t, streams.REWARD) + 2.0**-25
-        normal = jnp.sqrt(2.0) * jax.lax.erf_inv(2.0 * u - 1.0)
+        """Return the mean plus Gaussian noise, clipped."""
+        normal = streams.normal(keys, t, streams.REWARD)
         return once(jnp.clip(mean + self.scale * normal, 0.0, 1.0))
 
 
-#: The noises by the names they have on the command line and in configs.
+#: Noises by their names on the command line and in configs.
 NOISES: dict[str, Noise] = {
     "exact": Exact(),
     "bernoulli": Bernoulli(),

@@ -1,4 +1,4 @@
-"""Learners of Markov games under bandit feedback: mirror descent at every state, V-learning."""
+"""Learners of Markov games under bandit feedback: mirror descent at every state and V-learning."""
 
 from abc import abstractmethod
 from typing import Any, ClassVar
@@ -14,22 +14,22 @@ from equipoise.dynamics import _parts as parts
 from equipoise.dynamics._learner import MarkovBandit, PolicyLearner, Spec, check_feedback
 from equipoise.dynamics._omd import mirror_step
 
-#: Rates for a regulariser that vanishes, in visits of the state instead of rounds.
+#: Rates for a vanishing regulariser, as functions of the visits of a state instead of rounds.
 VANISHING_MARKOV_RATES = Rates(eta=Power(2.0, 0.75), beta=Power(0.5, 1 / 3), eps=Power(0.5, 0.25))
 #: The default rates, for a moving anchor.
 MARKOV_RATES = Rates(eta=Power(25.0, 1.0), beta=Power(0.25, 0.4), eps=Constant(0.25))
 
 
 class MarkovLoss(eqx.Module):
-    """How reward and continuation become a loss."""
+    """A loss computed from the reward and the value of the next state."""
 
     @abstractmethod
     def __call__(self, value: Any, target: Any, discount: float) -> jax.Array:
-        """The loss, from the value of the state and `reward + discount * value ahead`."""
+        """Return the loss; `target` is `reward + discount * value of the next state`."""
 
 
 class Advantage(MarkovLoss):
-    """`V(s) - target`: the value of the state is the baseline.
+    """The loss `V(s) - target`, with the value of the state as the baseline.
 
     **Example**
 
@@ -40,12 +40,12 @@ class Advantage(MarkovLoss):
     """
 
     def __call__(self, value: Any, target: Any, discount: float) -> jax.Array:
-        """How far the target fell short of the value."""
+        """Return the shortfall of the target from the value."""
         return value - target
 
 
 class Shortfall(MarkovLoss):
-    """`1 / (1 - discount) - target`: how far the target is from the best there could be.
+    """The loss `1 / (1 - discount) - target`, the distance of the target from the largest value.
 
     **Example**
 
@@ -56,12 +56,12 @@ class Shortfall(MarkovLoss):
     """
 
     def __call__(self, value: Any, target: Any, discount: float) -> jax.Array:
-        """The shortfall."""
+        """Return the shortfall."""
         return 1.0 / (1.0 - discount) - target
 
 
 class MarkovPrintedSign(MarkovLoss):
-    """`+target`, as the in-context paper prints it: the player minimises its own reward."""
+    """The loss `+target`, as printed in the in-context paper: it minimises the player's reward."""
 
     def __call__(self, value: Any, target: Any, discount: float) -> jax.Array:
         """The target."""
@@ -69,15 +69,15 @@ class MarkovPrintedSign(MarkovLoss):
 
 
 class MarkovState(eqx.Module):
-    """Policy, value and number of visits of every state."""
+    """State of `MarkovOMD`: policy, value and number of visits of every state."""
 
     #: (states, actions, ...)
     policy: jax.Array
-    #: (states, ...): of this player's own discounted rewards.
+    #: (states, ...): values of this player's own discounted rewards.
     values: jax.Array
     #: (states, ...)
     visits: jax.Array
-    #: What the anchor remembers, (states, ...) each.
+    #: State of the anchor, (states, ...) each.
     anchor: Any
     discount: float = eqx.field(static=True)
 
@@ -92,13 +92,13 @@ class MarkovOMD(PolicyLearner):
         g      = 1{a} loss / (x_a(s) + beta) + eps * pull(x(s))
         V(s)  <- V(s) + value_step * (target - V(s))
 
-    where `pull` is towards the anchor. By default it follows the play and `eps` does not vanish;
-    `MarkovOMD.vanishing()` pulls towards uniform with vanishing `eps`, as the paper does.
+    where `pull` is towards the anchor. By default the anchor follows the play and `eps` does not
+    vanish; `MarkovOMD.vanishing()` pulls towards uniform with vanishing `eps`, as in the paper.
 
-    What differs from print: the loss (`V(s) - target`, where the paper minimises the target),
-    the sign of the regulariser, the squared distance, the rates, and that each player's `V` is
-    of its own reward: the paper starts both from `1 / (2 (1 - discount))` and gives both the
-    same reward. As in the paper, that is the start.
+    What differs from print: the loss (`V(s) - target`, where the paper minimises the target), the
+    sign of the regulariser, the squared distance, and the rates. In addition, each player's `V`
+    estimates its own reward, whereas the paper gives both players the same reward. As in the
+    paper, `V` starts at `1 / (2 (1 - discount))`.
 
     **Example**
 
@@ -120,7 +120,7 @@ class MarkovOMD(PolicyLearner):
 
     @classmethod
     def vanishing(cls) -> "MarkovOMD":
-        """A regulariser that pulls towards uniform and vanishes: the paper's, with working rates.
+        """Return the paper's learner with working rates: the pull towards uniform vanishes.
 
         >>> float(MarkovOMD.vanishing().rates.eps(16))
         0.25
@@ -129,7 +129,7 @@ class MarkovOMD(PolicyLearner):
 
     @classmethod
     def printed_constants(cls, rounds: int) -> "MarkovOMD":
-        """The paper's rates for a horizon of `rounds`, with signs put right.
+        """Return the learner with the paper's rates for a horizon of `rounds` and corrected signs.
 
         >>> round(float(MarkovOMD.printed_constants(1000).rates.beta(1)), 6)
         0.1
@@ -138,7 +138,7 @@ class MarkovOMD(PolicyLearner):
 
     @classmethod
     def printed_signs(cls) -> "MarkovOMD":
-        """The paper's signs, with rates that let the policy move.
+        """Return the learner with the paper's signs and rates that let the policy move.
 
         >>> float(MarkovOMD.printed_signs().rates.eps(1))
         -0.5
@@ -147,7 +147,7 @@ class MarkovOMD(PolicyLearner):
         return cls(rates=rates, loss=MarkovPrintedSign(), anchor=parts.UniformAnchor())
 
     def init(self, spec: Spec) -> MarkovState:
-        """Uniform play, values in the middle of their range."""
+        """Return the first state: uniform policies, values in the middle of their range."""
         if spec.states is None:
             raise InputError("spec", "a number of states", "None")
         values = jnp.full(spec.states, 0.5 / (1.0 - spec.discount), jnp.result_type(float))
@@ -155,7 +155,7 @@ class MarkovOMD(PolicyLearner):
         return MarkovState(spec.uniform, values, visits, anchor, spec.discount)
 
     def update(self, state: MarkovState, feedback: MarkovBandit) -> MarkovState:
-        """One step at the state visited."""
+        """Take one step at the visited state."""
         check_feedback(feedback, state.policy.shape[1], state.policy.shape[0])
         here = steps.one_hot(feedback.state, state.visits.shape[0])
         tau = once(steps.pick(state.visits, feedback.state) + 1)
@@ -204,19 +204,19 @@ def MarkovEntropicOMD(epsilon: float = 0.1) -> MarkovOMD:
 
 
 class VLearningState(eqx.Module):
-    """Weighted losses, optimistic values, visits, and the policy they make."""
+    """State of `VLearning`: weighted losses, optimistic values, visits, and the policy."""
 
     #: (states, actions, ...): weighted averages of estimated losses, in [0, 1] units.
     losses: jax.Array
     policy: jax.Array
-    #: (states, ...): before they are cut at the largest value there can be.
+    #: (states, ...): values, before they are clipped to the largest possible value.
     values: jax.Array
     visits: jax.Array
     discount: float = eqx.field(static=True)
 
 
 class VLearning(PolicyLearner):
-    """V-learning (Jin, Liu, Wang and Yu, 2021), with the discount in place of an episode.
+    """V-learning (Jin, Liu, Wang and Yu, 2021), for discounted games instead of episodes.
 
     With `H = 1 / (1 - discount)` and on the `t`-th visit of a state, `alpha_t = (H+1) / (H+t)`,
 
@@ -226,7 +226,7 @@ class VLearning(PolicyLearner):
 
     where `eta_t = sqrt(H log A / (A t))`, losses are scaled to [0, 1] and
     `bonus_t = bonus * sqrt(H^3 A / t)`. The guarantee is for the output policy, a mixture of
-    everything played, which `certified_output` makes; the last policy has none.
+    all policies played, which `certified_output` returns. The last policy has no guarantee.
 
     **Example**
 
@@ -247,7 +247,7 @@ class VLearning(PolicyLearner):
         checks.check_range("bonus", self.bonus, 0.0, float("inf"), high_open=True)
 
     def init(self, spec: Spec) -> VLearningState:
-        """Uniform play, the largest values there can be."""
+        """Return the first state: uniform policies, the largest possible values."""
         if spec.states is None:
             raise InputError("spec", "a number of states", "None")
         values = jnp.full(spec.states, 1.0 / (1.0 - spec.discount), jnp.result_type(float))
@@ -255,7 +255,7 @@ class VLearning(PolicyLearner):
         return VLearningState(losses, spec.uniform, values, visits, spec.discount)
 
     def update(self, state: VLearningState, feedback: MarkovBandit) -> VLearningState:
-        """Update the value, the losses and the policy of the state visited."""
+        """Update the value, the losses and the policy of the visited state."""
         horizon = 1.0 / (1.0 - state.discount)
         actions = state.losses.shape[1]
         check_feedback(feedback, actions, state.losses.shape[0])
@@ -286,7 +286,7 @@ class VLearning(PolicyLearner):
 
 
 def mixing_weight(t: Any, discount: Any) -> Any:
-    """V-learning's `alpha_t = (H + 1) / (H + t)` for the `t`-th visit, `H = 1 / (1 - discount)`.
+    """Return V-learning's `alpha_t = (H + 1) / (H + t)` for visit `t`, `H = 1 / (1 - discount)`.
 
     >>> mixing_weight(1, 0.5)
     1.0

@@ -1,4 +1,4 @@
-"""Learners of matrix games under bandit feedback: mirror descent in all combinations, EXP3-IX."""
+"""Learners of matrix games under bandit feedback: mirror descent with any parts, and EXP3-IX."""
 
 from typing import Any
 
@@ -14,12 +14,12 @@ from equipoise.dynamics._learner import Bandit, PolicyLearner, Spec, check_feedb
 
 #: Rates for a regulariser that pulls towards the uniform policy and vanishes.
 VANISHING_RATES = Rates(eta=Power(2.0, 0.75), beta=Power(0.5, 1 / 3), eps=Power(1.0, 0.25))
-#: The default rates, for a moving anchor and standardised losses; found by search.
+#: Default rates, for a moving anchor and standardised losses. They were found by search.
 DEFAULT_RATES = Rates(eta=Power(25.0, 1.0), beta=Power(0.25, 0.4), eps=Constant(0.25), growth=0.5)
 
 
 class OMDState(eqx.Module):
-    """What a mirror-descent learner remembers."""
+    """State of a mirror-descent learner."""
 
     policy: jax.Array
     loss: Any
@@ -35,16 +35,16 @@ class OMD(PolicyLearner):
         x <- argmin_p <p, g> + distance(p, x) * 2 / eta,   p_a >= floor / A
         g = 1{a} loss(r) / (x_a + beta) + eps * (grad(x) - grad(anchor))
 
-    where `grad` is the gradient of the mirror map. The player minimises a loss, not its reward
-    as printed; the regulariser pulls towards an anchor, not away from it; the distance is
-    squared; the rates let the policy move.
+    where `grad` is the gradient of the mirror map. What differs from print: the player minimises a
+    loss, not its reward; the regulariser pulls towards an anchor, not away from it; the distance
+    is squared; the rates let the policy move.
 
-    `OMD.vanishing()` is the paper's algorithm with no more than that put right: the anchor is the
-    uniform policy, and `eps` vanishes. The default goes further. Its anchor follows the play, so
-    that `eps` need not vanish (a proximal-point method: noise is forgotten at a constant rate
-    and leaves no bias), and losses are measured in units of their spread. Its last policy has
-    about half the gap. `OMD.printed_constants(T)` and `OMD.printed_signs()` are as printed, one
-    error at a time; `OMD.printed(T)` has both.
+    `OMD.vanishing()` is the paper's algorithm with only these corrections: the anchor is the
+    uniform policy, and `eps` vanishes. The default differs in two more ways. Its anchor follows
+    the play, so that `eps` need not vanish (a proximal-point method, which forgets noise at a
+    constant rate and has no bias), and losses are measured in units of their spread. Its last
+    policy has about half the gap. `OMD.printed_constants(T)` and `OMD.printed_signs()` each keep
+    one of the printed errors; `OMD.printed(T)` keeps both.
 
     **Example**
 
@@ -63,7 +63,7 @@ class OMD(PolicyLearner):
 
     @classmethod
     def vanishing(cls) -> "OMD":
-        """A regulariser that pulls towards uniform and vanishes: the paper's, with working rates.
+        """Return the paper's learner with working rates: the pull towards uniform vanishes.
 
         >>> float(OMD.vanishing().rates.eps(16))
         0.5
@@ -72,7 +72,7 @@ class OMD(PolicyLearner):
 
     @classmethod
     def printed_constants(cls, rounds: int) -> "OMD":
-        """The paper's rates for a horizon of `rounds`, with signs put right: it stays uniform.
+        """Return the learner with the paper's rates and corrected signs: it stays uniform.
 
         >>> round(float(OMD.printed_constants(1000).rates.beta(1)), 6)
         0.1
@@ -83,7 +83,7 @@ class OMD(PolicyLearner):
 
     @classmethod
     def printed_signs(cls) -> "OMD":
-        """The paper's signs, with rates that let the policy move: it ends worse than uniform.
+        """Return the learner with the paper's signs and working rates: it is worse than uniform.
 
         >>> float(OMD.printed_signs().rates.eps(1))
         -1.0
@@ -93,7 +93,7 @@ class OMD(PolicyLearner):
 
     @classmethod
     def printed(cls, rounds: int) -> "OMD":
-        """The algorithm as printed, constants and signs.
+        """Return the algorithm as printed, with its constants and signs.
 
         >>> bool(OMD.printed(1000).rates.eps(1) < 0)
         True
@@ -105,7 +105,9 @@ class OMD(PolicyLearner):
 
     @classmethod
     def cai_exponents(cls) -> "OMD":
-        """The exponents of Cai et al. (2023), 5/8, 3/8 and 1/8, with the Euclidean distance.
+        """Return the learner with the exponents of Cai et al. (2023) and the Euclidean distance.
+
+        The exponents are 5/8, 3/8 and 1/8.
 
         >>> float(OMD.cai_exponents().rates.eta.exponent)
         0.625
@@ -113,12 +115,12 @@ class OMD(PolicyLearner):
         return cls(rates=_cai_rates(), loss=parts.PlainLoss(), anchor=parts.UniformAnchor())
 
     def init(self, spec: Spec) -> OMDState:
-        """Uniform play."""
+        """Return the first state, with uniform play."""
         estimate, anchor = self.estimate.init(spec.actions), self.anchor.init(spec.uniform)
         return OMDState(spec.uniform, self.loss.init(), estimate, anchor)
 
     def update(self, state: OMDState, feedback: Bandit) -> OMDState:
-        """One mirror-descent step on the estimated losses."""
+        """Take one mirror-descent step on the estimated losses."""
         check_feedback(feedback, state.policy.shape[0])
         t = feedback.round
         loss = self.loss.loss(state.loss, feedback.reward)
@@ -135,9 +137,9 @@ class OMD(PolicyLearner):
 
 
 def mirror_step(learner: Any, policy: Any, anchor: Any, losses: Any, t: Any) -> jax.Array:
-    """The step of `OMD` (and, at a state, of `MarkovOMD`) on estimated losses, with the rates of t.
+    """Take the step of `OMD` (or of `MarkovOMD` at a state) on estimated losses, in round `t`.
 
-    `anchor` is what the learner's anchor remembers.
+    `anchor` is the state of the learner's anchor.
     """
     rates, actions = learner.rates, policy.shape[0]
     pull = learner.anchor.pull(anchor, policy, learner.mirror)
@@ -146,12 +148,12 @@ def mirror_step(learner: Any, policy: Any, anchor: Any, losses: Any, t: Any) -> 
 
 
 def _cai_rates() -> Rates:
-    # Their step is eta, not eta / 2.
+    # The step size of Cai et al. is eta, not eta / 2.
     return Rates(eta=Power(2.0, 5 / 8), beta=Power(1.0, 3 / 8), eps=Power(1.0, 1 / 8))
 
 
 def EntropicOMD(rates: Rates | None = None, loss: parts.LossForm | None = None) -> OMD:
-    """Entropic mirror descent with the rates of Cai et al. (2023, Algorithm 1).
+    """Return entropic mirror descent with the rates of Cai et al. (2023, Algorithm 1).
 
     `eta = t^-5/8`, `beta = t^-3/8`, `eps = t^-1/8`, the loss `1 - r`.
 
@@ -170,10 +172,10 @@ def EntropicOMD(rates: Rates | None = None, loss: parts.LossForm | None = None) 
 
 
 def LogBarrierOMD(rates: Rates | None = None, loss: parts.LossForm | None = None) -> OMD:
-    """Mirror descent with the log barrier as distance and regulariser.
+    """Return mirror descent with the log barrier as distance and regulariser.
 
-    The rates have the exponents of `OMD.vanishing`; steps are longer, since the barrier shortens
-    them by the square of the probabilities.
+    The rates have the exponents of `OMD.vanishing`. Step sizes are larger, since the barrier
+    multiplies steps by the square of the probabilities.
 
     **Example**
 
@@ -191,7 +193,7 @@ def LogBarrierOMD(rates: Rates | None = None, loss: parts.LossForm | None = None
 
 
 class EXP3IXState(eqx.Module):
-    """Cumulative estimated losses, less the smallest of them, and the policy they make."""
+    """State of `EXP3IX`: cumulative estimated losses minus the smallest of them, and the policy."""
 
     losses: jax.Array
     policy: jax.Array
@@ -200,8 +202,8 @@ class EXP3IXState(eqx.Module):
 class EXP3IX(PolicyLearner):
     """EXP3 with implicit exploration (Neu, 2015, Algorithm 1), anytime.
 
-    `eta_t = scale * sqrt(2 log(A) / (A t))` and `beta_t = eta_t / 2`; the loss is `1 - r`. Its
-    *average* policy is the one with a guarantee in self-play; its last one cycles.
+    `eta_t = scale * sqrt(2 log(A) / (A t))` and `beta_t = eta_t / 2`; the loss is `1 - r`. In
+    self-play the guarantee is for the *average* policy; the last policy cycles.
 
     **Example**
 
@@ -219,12 +221,12 @@ class EXP3IX(PolicyLearner):
         checks.check_range("scale", self.scale, 0.0, float("inf"), low_open=True, high_open=True)
 
     def init(self, spec: Spec) -> EXP3IXState:
-        """No losses, uniform play."""
+        """Return the first state: no losses, uniform play."""
         zeros = jnp.zeros(spec.actions, jnp.result_type(float))
         return EXP3IXState(zeros, zeros + 1.0 / spec.actions)
 
     def update(self, state: EXP3IXState, feedback: Bandit) -> EXP3IXState:
-        """Add the estimated losses, and weigh them with the next round's rate."""
+        """Add the estimated losses, and compute the policy with the rate of the next round."""
         check_feedback(feedback, state.policy.shape[0])
         beta = self._rate(state, feedback.round) / 2.0
         played = steps.one_hot(feedback.action, state.losses.shape[0])

@@ -1,4 +1,4 @@
-"""A learner in a program of your own: ask for an action, tell the reward."""
+"""Use a learner in your own program: ask for an action, tell the reward."""
 
 import math
 import os
@@ -25,9 +25,9 @@ from equipoise.dynamics._learner import ContextLearner, Learner, Pair, Spec, che
 from equipoise.dynamics._round import Seen, inform
 from equipoise.dynamics._trace import digest
 
-#: Rounds for which a learner with a context has room at first; the room doubles when it is used up.
+#: Number of rounds for which a `ContextLearner` first has room. The room doubles when it is full.
 FIRST_ROOM = 256
-#: Version of the files that `save` writes.
+#: Format version of the files that `save` writes.
 _FORMAT = 1
 #: Classes that may be named in a file.
 _CLASSES = {
@@ -41,24 +41,24 @@ _CLASSES = {
 class Online:
     """A learner, or one of a pair of frozen players, that plays in your own program.
 
-    `ask` draws an action. `tell` says what it earned. Nobody needs to know the game, or who else
-    plays. Rewards may have any range: with `reward_range=None` the range is learned from the
-    rewards seen so far, which are scaled to [0, 1] by it; a declared range is better where it is
-    known, since scales that change late disturb what was learned early.
+    `ask` draws an action, and `tell` reports its reward. You do not need to know the game or the
+    other players. Rewards may have any range. With `reward_range=None` rewards are scaled to [0, 1]
+    by the range seen so far. Declare the range if you know it: a scale that changes late disturbs
+    what was learned early.
 
     **Arguments**
 
-    - `learner`: a learner of `equipoise.dynamics`, one of your own, or players of
-      `equipoise.incontext`, of whom the one in `seat` plays.
-    - `actions`: number of actions; players of games of one size know theirs.
+    - `learner`: a learner of `equipoise.dynamics`, your own learner, or players of
+      `equipoise.incontext`, of which the one in `seat` plays.
+    - `actions`: number of actions. Not needed for players of games of one size.
     - `reward_range`: lowest and highest reward, or None.
-    - `states`, `discount`, `state`: for learners of Markov games: the number of states, the
+    - `states`, `discount`, `state`: for learners of Markov games, the number of states, the
       discount, and the state in which play begins.
-    - `key`: where randomness begins: an int seed or a JAX key.
+    - `key`: source of randomness, an int seed or a JAX key.
 
     **Example**
 
-    A slot machine with three arms, of which the last pays best:
+    A slot machine with three arms. The last arm pays best:
 
     >>> import numpy as np, equipoise as eq
     >>> rng, means = np.random.default_rng(0), [2.0, 3.0, 7.0]
@@ -82,13 +82,13 @@ class Online:
         seat: Literal["row", "column"] = "row",
         key: Any = 0,
     ):
-        self._learner = _seated(learner, seat, actions)
+        self._learner = _seated(learner, seat, actions, states)
         self._spec = _spec(self._learner, actions, states, discount, state)
         self._range = None if reward_range is None else check_reward_range(reward_range)
-        #: Lowest and highest reward seen, and the first, for learners that need no range.
+        #: Lowest and highest reward seen, and the first reward (for players of any unit).
         self._seen = (math.inf, -math.inf)
         self._first: float | None = None
-        #: Number of rounds that have been told.
+        #: Number of rounds told so far.
         self.rounds = 0
         self._here = self._spec.start
         self._asked: int | None = None
@@ -100,7 +100,7 @@ class Online:
 
     @property
     def policy(self) -> np.ndarray:
-        """(actions,): probabilities of the next action, exploration included; sums to one."""
+        """(actions,): probabilities of the next action, including exploration. They sum to one."""
         policy = self._policies if self._spec.states is None else self._policies[self._here]
         learner = self._learner
         if isinstance(learner, ContextLearner) and learner.exploration is not None:
@@ -112,21 +112,21 @@ class Online:
 
     @property
     def policies(self) -> np.ndarray:
-        """What was learned, without exploration: (actions,), or (states, actions)."""
+        """Learned policy without exploration, (actions,) or (states, actions)."""
         return self._policies / self._policies.sum(-1, keepdims=True)
 
     @property
     def reward_range(self) -> tuple[float, float] | None:
-        """The declared range, or that of the rewards seen so far; None before there are any."""
+        """Declared range, or the range of the rewards seen so far; None before the first reward."""
         return self._range or (self._seen if self.rounds else None)
 
     @property
     def state(self) -> int | None:
-        """Where play is, in Markov games; otherwise None."""
+        """Current state in Markov games, otherwise None."""
         return None if self._spec.states is None else self._here
 
     def ask(self) -> int:
-        """The next action; the same one until `tell` says what it earned."""
+        """Return the next action. Repeated calls return the same action until `tell` is called."""
         if self._asked is None:
             chances = self.policy[:-1].cumsum()
             drawn = _uniform(self._key, self.rounds + 1)
@@ -141,31 +141,30 @@ class Online:
         action: int | np.integer | None = None,
         other: int | np.integer | None = None,
     ) -> None:
-        """The action asked for earned this reward; larger is better.
+        """Report the reward of the action that `ask` returned; larger is better.
 
-        With `action`, it was another action than the one asked for, or one that your program drew
-        from `policy` by itself. Learners with full information are told what every action would
-        have earned: `reward` is an array of shape (actions,). In Markov games say where play went.
-        Players that watch their opponent are told its action as `other`.
-        Whatever is refused changes nothing.
+        Pass `action` if your program played another action, or drew one from `policy` itself. For
+        learners with full information, `reward` is an array of shape (actions,) with the reward of
+        every action. In Markov games, pass `next_state`. For players that watch their opponent,
+        pass its action as `other`. If the call raises, nothing changes.
         """
         states = self._spec.states
         if action is not None:
             action = check_below("action", action, self._spec.actions, "a number")
         elif self._asked is None:
             raise ValueError(
-                "tell: expected `ask` before it, or the action that was played as `action`"
+                "tell: expected a call of `ask` before it, or the played action as `action`"
             )
         else:
             action = self._asked
         reward, low, high = self._checked(reward)
         if (next_state is None) != (states is None):
-            expected = "None, since there are no states" if states is None else "a state"
+            expected = "None, since the game has no states" if states is None else "a state"
             raise InputError("next_state", expected, next_state)
         then = 0 if states is None else check_below("next_state", next_state, states)
-        watching = self._learner.sees is learners.JointBandit
+        watching = self._learner.sees in (learners.JointBandit, learners.JointMarkovBandit)
         if watching == (other is None):
-            expected = "the opponent's action" if watching else "None for who does not watch it"
+            expected = "the opponent's action" if watching else "None unless the player watches"
             raise InputError("other", expected, other)
         shown = other if other is None else np.int32(checks.check_count("other", other, at_least=0))
         if self.rounds == self._room and isinstance(self._learner, ContextLearner):
@@ -177,7 +176,7 @@ class Online:
         low, high = self._range or self._seen
         if self._range is None and getattr(self._learner, "any_unit", False):
             low, high = self._first, self._first + 1.0
-        # A single reward has no range: it is taken for the middle of one.
+        # The range of a single reward is empty: the reward counts as the middle of the range.
         scaled = (reward - low) / (high - low) if high > low else 0.5 + 0.0 * reward
         places = () if states is None else (np.int32(self._here), np.int32(then))
         t = np.int32(self.rounds + 1)
@@ -188,7 +187,7 @@ class Online:
         self.rounds, self._here, self._asked = self.rounds + 1, then, None
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to one `.npz` file; `Online.load` goes on where this stopped."""
+        """Write everything to one `.npz` file, from which `Online.load` resumes."""
         spec = self._spec
         told = {
             "format": _FORMAT,
@@ -216,10 +215,10 @@ class Online:
         *,
         seat: Literal["row", "column"] = "row",
     ) -> "Online":
-        """Read what `save` wrote.
+        """Read a file that `save` wrote.
 
-        Learners of this package are described in the file. Players, and learners of your own, are
-        not: pass the same `learner` (and `seat`) again; another one is refused.
+        The file describes learners of this package. It does not contain players or your own
+        learners: pass the same `learner` (and `seat`) again. Another learner raises an error.
 
         **Example**
 
@@ -238,12 +237,12 @@ class Online:
             told = loads(str(arrays.pop("online")))
             if told["format"] != _FORMAT:
                 raise ValueError(f"expected format {_FORMAT}, found {told['format']!r:.60}")
-            made = None if learner is None else _seated(learner, seat, told["spec"][0])
+            made = None if learner is None else _seated(learner, seat, *told["spec"][:2])
             made = _restore(told["learner"]) if made is None else made
             known = made is not None and digest(made).tobytes().hex() == told["digest"]
         if made is None:
             hint = "pass it again: Online.load(path, learner, seat=...)"
-            expected = "the players or learner that played, which the file does not hold"
+            expected = "the players or learner that played, which the file does not contain"
             raise InputError("learner", expected, None, hint)
         if not known:
             raise InputError("learner", f"the one that was saved in {path}", "another")
@@ -265,7 +264,7 @@ class Online:
         if told["asked"] is not None:
             online._asked = check_below("asked", told["asked"], actions)
         online._key = int(told["key"]) % 2**64
-        with single_precision():  # shapes alone: a damaged file may ask for any amount of memory
+        with single_precision():  # only shapes: a damaged file may ask for any amount of memory
             leaves, tree = jax.tree.flatten(jax.eval_shape(online._begin))
         if len(arrays) != len(leaves):
             raise ValueError(f"{len(arrays)} arrays instead of {len(leaves)}")
@@ -279,7 +278,7 @@ class Online:
         return online
 
     def _begin(self) -> Any:
-        """The learner's memory before the first round."""
+        """Return the learner's state before the first round."""
         return self._learner.init(replace(self._spec, rounds=self._room))
 
     def _go_on_with(self, memory: Any) -> None:
@@ -287,7 +286,7 @@ class Online:
             if isinstance(self._learner, ContextLearner):
                 memory = jax.tree.map(jnp.asarray, memory)
             else:
-                # A few numbers: an accelerator would take longer to be asked than a CPU to answer.
+                # The state has few numbers: a CPU is faster than a transfer to an accelerator.
                 memory = jax.device_put(memory, jax.local_devices(backend="cpu")[0])
             self._read(memory, self._learner.policy(memory))
 
@@ -295,16 +294,16 @@ class Online:
         self._memory, self._policies = memory, np.asarray(policies, np.float64)
 
     def _grow(self, learner: ContextLearner) -> None:
-        """Twice the room; refuses a round that hand-built players cannot number."""
+        """Double the room; raise if hand-built players cannot encode another round."""
         room = _room(learner, 2 * self._room)
         if room == self._room:
-            raise ValueError(f"rounds: expected at most {room}, as built, found {room + 1}")
+            raise ValueError(f"rounds: expected at most {room} (the built size), found {room + 1}")
         with single_precision():
             self._memory = learner.grow(self._memory, room)
         self._room = room
 
     def _checked(self, reward: Any) -> tuple[Any, float, float]:
-        """A finite number in the range, or as many as there are actions; and their ends."""
+        """Check that rewards are finite and in the range; return them, their lowest and highest."""
         if self._learner.sees is learners.Values:
             reward = checks.as_float_array("reward", reward)
             checks.check_shape("reward", reward, (self._spec.actions,), "one for every action")
@@ -322,7 +321,7 @@ class Online:
 
 
 def _uniform(key: int, t: int) -> float:
-    """A number uniform on [0, 1) for a round: SplitMix64 at counter `t`, in Python's integers.
+    """Return a uniform number in [0, 1) for a round: SplitMix64 at counter `t`, in Python ints.
 
     >>> _uniform(0, 1) == _uniform(0, 1) != _uniform(0, 2)
     True
@@ -336,7 +335,7 @@ def _uniform(key: int, t: int) -> float:
     return (word >> 11) * 2.0**-53
 
 
-def _seated(learner: Any, seat: Any, actions: Any) -> Learner:
+def _seated(learner: Any, seat: Any, actions: Any, states: Any) -> Learner:
     if seat not in ("row", "column"):
         raise InputError("seat", "'row' or 'column'", repr(seat))
     if isinstance(learner, Pair):
@@ -345,40 +344,40 @@ def _seated(learner: Any, seat: Any, actions: Any) -> Learner:
         raise InputError("learner", "a Learner or Players", type(learner).__name__)
     if learner.sees is learners.Foresight:
         found = f"{type(learner).__name__}, which must know the game and its opponent"
-        raise InputError("learner", "one that sees what it earned", found)
+        raise InputError("learner", "a learner that sees its own reward", found)
     if isinstance(learner, ContextLearner) and actions is not None:
-        return learner.fitted(checks.check_count("actions", actions))
+        return learner.fitted(checks.check_count("actions", actions), states)
     return learner
 
 
 def _spec(learner: Any, actions: Any, states: Any, discount: Any, state: Any) -> Spec:
-    """What the learner knows beforehand; a learner with a context knows its own sizes."""
+    """Return the learner's `Spec`; a `ContextLearner` knows its own size."""
     kind, sizes = type(learner).__name__, {"actions": actions, "states": states}
     if actions is None and getattr(learner, "any_unit", False):
-        raise InputError("actions", "their number for players of any size", None)
+        raise InputError("actions", "the number of actions for players of any size", None)
     if isinstance(learner, ContextLearner) and hasattr(learner, "actions"):
         for name, value in sizes.items():
             known = sizes[name] = getattr(learner, name, None)
             if value not in (None, known):
-                raise ValueError(f"{name}: expected {known}, those of the player, found {value}")
+                raise ValueError(f"{name}: expected {known}, as the player has, found {value}")
     actions, states = checks.check_count("actions", sizes["actions"]), sizes["states"]
     if states is not None:
         states = checks.check_count("states", states)
-        if learner.sees in (learners.Bandit, learners.Values):
+        if learner.sees in (learners.Bandit, learners.JointBandit, learners.Values):
             raise InputError("states", f"None for {kind}, a learner of matrix games", states)
-    elif learner.sees is learners.MarkovBandit:
-        raise InputError("states", f"their number for {kind}, a learner of Markov games", None)
+    elif learner.sees in (learners.MarkovBandit, learners.JointMarkovBandit):
+        raise InputError("states", f"a number for {kind}, a learner of Markov games", None)
     checks.check_range("discount", discount, 0.0, 1.0, high_open=True)
     return Spec(actions, states, float(discount), check_below("state", state, states or 1))
 
 
 def _room(learner: Any, wanted: int) -> int:
-    """The rounds that there is room for: `wanted`, or as many as the player's tokens can number."""
+    """Number of rounds with room: `wanted`, or as many as the player's tokens can encode."""
     return min(wanted, getattr(getattr(learner, "tokens", None), "rounds", wanted))
 
 
 def _compiled(learner: Learner) -> Any:
-    """A round of the learner: its memory and its policy after it."""
+    """Return a compiled round of the learner, which returns its state and policy after it."""
 
     @jax.jit
     def step(
@@ -393,7 +392,7 @@ def _compiled(learner: Learner) -> Any:
 
 
 def _describe(part: Any) -> Any:
-    """A learner as plain data; None for one that is not made of parts of this package."""
+    """Describe a learner as plain data; None if it has parts from outside this package."""
     if isinstance(part, eqx.Module):
         if _CLASSES.get(type(part).__name__) is not type(part):
             return None
@@ -406,7 +405,7 @@ def _describe(part: Any) -> Any:
 
 
 def _restore(described: Any) -> Any:
-    """The learner that `_describe` described."""
+    """Rebuild the learner that `_describe` described."""
     if not isinstance(described, dict):
         return described
     kind = described.get("kind")

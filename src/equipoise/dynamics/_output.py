@@ -1,14 +1,14 @@
-"""V-learning's output policy: a nested mixture of everything that was played.
+"""V-learning's output policy: a nested mixture of all policies that were played.
 
-The policy carries a memory `k`, at first the number of rounds. In state `s` it looks at the visits
-of `s` before `k`, draws the `i`-th of `n` with probability `alpha_i (1 - alpha_{i+1}) ... (1 -
-alpha_n)`, plays what was played then, and remembers the time of that visit: from there on it uses
-only what came before. Where `s` had not been visited it plays uniformly from then on.
+The policy carries a memory `k`, which starts as the number of rounds. In state `s` it takes the `n`
+visits of `s` before `k`, draws the `i`-th of them with probability `alpha_i (1 - alpha_{i+1}) ...
+(1 - alpha_n)`, plays the policy of that visit, and sets `k` to its time: from then on it uses only
+earlier visits. If `s` had not been visited before `k`, it plays uniformly from then on.
 
-It is no Markov policy, and sampling from it needs the whole history: memory is linear in the
-number of rounds, by nature. Its value, however, obeys the recursion of V-learning itself, so that
-one pass over the history evaluates it exactly. Against a best response the same pass gives a
-bound: it lets the opponent see the memory after each step, which can only help the opponent.
+This is not a Markov policy, and sampling from it requires the whole history, so memory is linear in
+the number of rounds. Its value, however, obeys the recursion of V-learning itself, so that one pass
+over the history evaluates it exactly. Against a best response the same pass gives a bound: it lets
+the opponent see the memory after each step, which can only help the opponent.
 """
 
 from dataclasses import dataclass, field
@@ -33,8 +33,8 @@ from equipoise.games import MarkovGame
 class CertifiedOutput:
     """The output policies of two V-learners in one Markov game, to be sampled or evaluated.
 
-    Both players draw with common randomness, which is the correlated policy that V-learning
-    outputs; `guarantee` and `concession` are of each player's own part alone.
+    Both players draw with common randomness, which gives the correlated policy that V-learning
+    outputs. `guarantee` and `concession` concern each player's own policy alone.
     """
 
     game: MarkovGame
@@ -42,26 +42,26 @@ class CertifiedOutput:
 
     @cached_property
     def value(self) -> np.ndarray:
-        """(states,): exact value to the row player when both play their output policies."""
+        """(states,): exact value for the row player if both play their output policies."""
         return self._evaluate(None, None)
 
     @cached_property
     def guarantee(self) -> np.ndarray:
-        """(states,): the row player's output policy earns at least this, whoever it meets."""
+        """(states,): lower bound on the value of the row player's policy against any opponent."""
         return self._bound(0)
 
     @cached_property
     def concession(self) -> np.ndarray:
-        """(states,): against the column player's output policy nobody earns more than this."""
+        """(states,): upper bound on any opponent's value against the column player's policy."""
         return self._bound(1)
 
     @property
     def gap(self) -> np.ndarray:
-        """(states,): a bound on the duality gap of the two output policies played apart."""
+        """(states,): upper bound on the duality gap of the two output policies."""
         return self.concession - self.guarantee
 
     def value_against(self, *, row: Any = None, column: Any = None) -> np.ndarray:
-        """(states,): exact value to the row player when one plays a stationary policy instead.
+        """(states,): exact value for the row player if one player uses a stationary policy instead.
 
         Give one of `row` and `column`, of shape (states, actions).
         """
@@ -77,7 +77,7 @@ class CertifiedOutput:
     def sample(self, *, episodes: int, length: int, key: Any, state: int = 0) -> np.ndarray:
         """(episodes,): discounted rewards of the row player in sampled play from `state`.
 
-        An episode is cut after `length` steps, which loses at most
+        An episode ends after `length` steps, which loses at most
         `discount ** length / (1 - discount)` times the largest reward.
         """
         episodes = checks.check_count("episodes", episodes)
@@ -87,7 +87,7 @@ class CertifiedOutput:
         rng = np.random.default_rng(seed.tolist())
         visits = [np.flatnonzero(self._states == s) for s in range(self.game.states)]
         steps = np.arange(2, max(map(len, visits)) + 1)
-        # log of (1 - alpha_2) ... (1 - alpha_n): the draw is an inversion of its differences.
+        # log of (1 - alpha_2) ... (1 - alpha_n), from which visits are drawn by inversion.
         kept = np.cumsum(np.log1p(-mixing_weight(steps, self.game.discount)))
         replay = (rng, visits, np.concatenate([[0.0], kept]))
         return np.array([self._episode(*replay, length, state) for _ in range(episodes)])
@@ -95,7 +95,7 @@ class CertifiedOutput:
     def _episode(
         self, rng: np.random.Generator, visits: list[Any], kept: np.ndarray, length: int, state: int
     ) -> float:
-        """The discounted rewards of one episode; both players draw the same visit again."""
+        """Return the discounted reward of one episode; both players draw the same visits."""
         game, memory = self.game, len(self._states)
         uniform = [np.full(count, 1.0 / count) for count in game.actions]
         earned, weight = 0.0, 1.0
@@ -104,7 +104,7 @@ class CertifiedOutput:
             if n == 0:  # no visit before: uniform from here on
                 memory, (x, y) = -1, uniform
             else:
-                # P(visit <= m) = kept_n / kept_m; the smallest m for which that reaches a uniform.
+                # P(visit <= m) = kept_n / kept_m; take the smallest m that reaches a uniform draw.
                 threshold = kept[n - 1] - np.log(1.0 - rng.random())
                 m = int(np.searchsorted(-kept[:n], -threshold))
                 memory = int(visits[state][min(m, n - 1)])
@@ -124,7 +124,7 @@ class CertifiedOutput:
     def _evaluate(self, x: np.ndarray | None, y: np.ndarray | None) -> np.ndarray:
         """Evaluate `x` and `y`; None stands for the player's output policy.
 
-        An output policy is uniform in states of which nothing is known.
+        An output policy is uniform in states that were never visited.
 
         The value obeys V-learning's own recursion: one pass over the history.
         """
@@ -142,7 +142,7 @@ class CertifiedOutput:
         return self._recur(events, mdp.policy_value(reward, move, game.discount), None)
 
     def _bound(self, player: int) -> np.ndarray:
-        """The other one best-responds, knowing the memory after each step; to uniform at first."""
+        """Return the value if the other player best-responds, knowing the memory at each step."""
         game, sign = self.game, -1.0 if player == 0 else 1.0
         reward, move = (np.asarray(a).mean(1 + player) for a in (game.reward, game.transition))
         start = sign * mdp.best_response_value(sign * reward, move, game.discount)
@@ -196,7 +196,8 @@ def _recur(
 ) -> jax.Array:
     """(states,): values after one pass over states and policies of a history.
 
-    Both play what was played then; given a `player`, the other one plays its best action instead.
+    Both players repeat the policies of the history. If `player` is given, the other player plays
+    its best action instead.
     """
 
     def body(carry: Any, event: Any) -> tuple[Any, None]:

@@ -1,8 +1,9 @@
 """The parts of mirror descent: mirror maps, anchors, estimates and loss forms.
 
 A mirror map is the geometry of a step. An anchor is the policy towards which the regulariser
-pulls. An estimate turns the loss of one action into losses of all. A loss form turns the reward of
-the action played into its loss. No part knows of the learner, so that any combination is one.
+pulls. An estimate turns the loss of one action into losses of all actions. A loss form turns the
+reward of the action played into its loss. The parts are independent, so that any combination of
+them is a learner.
 """
 
 from abc import abstractmethod
@@ -22,11 +23,11 @@ class MirrorMap(eqx.Module):
 
     @abstractmethod
     def step(self, policy: Any, gradient: Any, step: Any, floor: Any) -> jax.Array:
-        """The mirror-descent step, on {p : sum p = 1, p >= floor}."""
+        """Return the mirror-descent step on {p : sum p = 1, p >= floor}."""
 
     @abstractmethod
     def regulariser_gradient(self, policy: Any) -> jax.Array:
-        """The gradient of the regulariser that pulls towards uniform."""
+        """Return the gradient of the regulariser that pulls towards uniform."""
 
 
 class Euclidean(MirrorMap):
@@ -42,7 +43,7 @@ class Euclidean(MirrorMap):
     """
 
     def step(self, policy: Any, gradient: Any, step: Any, floor: Any) -> jax.Array:
-        """A projected gradient step."""
+        """Take a projected gradient step."""
         return steps.euclidean_step(policy, gradient, step, floor)
 
     def regulariser_gradient(self, policy: Any) -> jax.Array:
@@ -63,11 +64,11 @@ class Entropic(MirrorMap):
     """
 
     def step(self, policy: Any, gradient: Any, step: Any, floor: Any) -> jax.Array:
-        """A multiplicative-weights step."""
+        """Take a multiplicative-weights step."""
         return steps.entropic_step(policy, gradient, step, floor)
 
     def regulariser_gradient(self, policy: Any) -> jax.Array:
-        """The logarithm, up to a constant that no step sees."""
+        """The logarithm of the policy, up to a constant that does not affect steps."""
         return jnp.log(policy)
 
 
@@ -84,7 +85,7 @@ class LogBarrier(MirrorMap):
     """
 
     def step(self, policy: Any, gradient: Any, step: Any, floor: Any) -> jax.Array:
-        """A step in 1 / x."""
+        """Take a gradient step in 1 / x."""
         return steps.log_barrier_step(policy, gradient, step, floor)
 
     def regulariser_gradient(self, policy: Any) -> jax.Array:
@@ -101,7 +102,7 @@ class Anchor(eqx.Module):
 
     @abstractmethod
     def pull(self, state: Any, policy: Any, mirror: MirrorMap) -> jax.Array:
-        """The gradient of the regulariser, up to a constant that no step sees."""
+        """Return the gradient of the regulariser, up to a constant that does not affect steps."""
 
     @abstractmethod
     def update(self, state: Any, policy: Any, t: Any) -> Any:
@@ -109,7 +110,7 @@ class Anchor(eqx.Module):
 
 
 class UniformAnchor(Anchor):
-    """The uniform policy: `eps` must vanish, or the limit is not an equilibrium.
+    """The uniform policy as anchor. Then `eps` must vanish, or the limit is not an equilibrium.
 
     **Example**
 
@@ -133,10 +134,10 @@ class UniformAnchor(Anchor):
 
 
 class MovingAnchor(Anchor):
-    """A policy that follows the play, `z += weight(t) (x - z)`: a proximal-point method.
+    """An anchor that follows the play, `z += weight(t) (x - z)`: a proximal-point method.
 
-    Where the play stands still the pull vanishes, so that `eps` need not: the game stays
-    strongly monotone and noise is forgotten faster, without bias.
+    The pull vanishes when the policy stops changing, so that `eps` need not vanish: the game stays
+    strongly monotone, and noise is forgotten faster, without bias.
 
     **Example**
 
@@ -166,7 +167,7 @@ class MovingAnchor(Anchor):
 
 
 class Estimate(eqx.Module):
-    """How the loss of one action becomes an estimate of the losses of all."""
+    """An estimate of the losses of all actions from the loss of one action."""
 
     @abstractmethod
     def init(self, actions: int) -> Any:
@@ -176,11 +177,11 @@ class Estimate(eqx.Module):
     def estimate(
         self, state: Any, policy: Any, action: Any, loss: Any, beta: Any, t: Any
     ) -> tuple[jax.Array, Any]:
-        """The estimated losses, of shape (actions, ...), and the state after round `t`."""
+        """Return the estimated losses, (actions, ...), and the state after round `t`."""
 
 
 class ImplicitExploration(Estimate):
-    """`1{a played} loss / (x_a + beta)` (Neu, 2015): biased a little, with bounded variance.
+    """`1{a played} loss / (x_a + beta)` (Neu, 2015): a small bias, and bounded variance.
 
     Its expectation is `loss_a x_a / (x_a + beta)`.
 
@@ -201,16 +202,16 @@ class ImplicitExploration(Estimate):
     def estimate(
         self, state: Any, policy: Any, action: Any, loss: Any, beta: Any, t: Any
     ) -> tuple[jax.Array, tuple[()]]:
-        """Weigh the loss of the action played."""
+        """Divide the loss of the action played by its probability plus beta."""
         weighted = once(loss / (steps.pick(policy, action) + beta))
         played = steps.one_hot(action, policy.shape[0])
         return jnp.where(played, weighted, 0.0), ()
 
 
 class ControlVariate(Estimate):
-    """`m_a + 1{a played} (loss - m_a) / (x_a + beta)`, where `m_a` follows the losses of `a`.
+    """`m_a + 1{a played} (loss - m_a) / (x_a + beta)`, where `m_a` tracks the losses of `a`.
 
-    The estimate varies only by what `m` did not foresee.
+    Only the part of the loss that `m` does not predict adds variance.
 
     **Example**
 
@@ -226,13 +227,13 @@ class ControlVariate(Estimate):
     step: Schedule = Power(1.0, 0.5)
 
     def init(self, actions: int) -> jax.Array:
-        """No loss is foreseen for any action."""
+        """Return the first predictions, zero for every action."""
         return jnp.zeros(actions, jnp.result_type(float))
 
     def estimate(
         self, state: Any, policy: Any, action: Any, loss: Any, beta: Any, t: Any
     ) -> tuple[jax.Array, jax.Array]:
-        """Weigh what was not foreseen of the loss of the action played."""
+        """Importance-weight the unpredicted part of the loss of the action played."""
         played = steps.one_hot(action, policy.shape[0])
         surprise = once(loss - steps.pick(state, action))
         weighted = once(surprise / (steps.pick(policy, action) + beta))
@@ -241,8 +242,8 @@ class ControlVariate(Estimate):
 
 
 class LossForm(eqx.Module):
-    """How a reward becomes a loss. The constant that a form adds is no constant under bandit
-    feedback: only the action played receives it, so that forms differ in what they explore."""
+    """A map from rewards to losses. Under bandit feedback an added constant matters: only the
+    action played receives it, so that loss forms differ in how they explore."""
 
     @abstractmethod
     def init(self) -> Any:
@@ -258,7 +259,7 @@ class LossForm(eqx.Module):
 
 
 class Baseline(LossForm):
-    """`b - reward`, where `b` follows the rewards: neither sign of the loss is favoured.
+    """The loss `b - reward`, where `b` tracks the rewards: neither sign is favoured.
 
     **Example**
 
@@ -277,7 +278,7 @@ class Baseline(LossForm):
         return jnp.asarray(self.start, jnp.result_type(float))
 
     def loss(self, state: Any, reward: Any) -> jax.Array:
-        """How far the reward fell short of the baseline."""
+        """Return the shortfall of the reward from the baseline."""
         return state - reward
 
     def update(self, state: Any, reward: Any, t: Any) -> jax.Array:
@@ -286,9 +287,9 @@ class Baseline(LossForm):
 
 
 class Standardised(LossForm):
-    """`unit (b - reward) / s`: a baseline, and the spread `s` of the rewards around it as unit.
+    """The loss `unit (b - reward) / s`, with a baseline `b` and the spread `s` of the rewards.
 
-    A game then looks the same whatever part of [0, 1] its rewards take up.
+    Play then does not depend on which part of [0, 1] the rewards of a game occupy.
 
     **Example**
 
@@ -301,22 +302,22 @@ class Standardised(LossForm):
 
     step: Schedule = Power(1.0, 0.5)
     start: float = 0.5
-    #: The spread at which losses are left as they are: that of a fair coin.
+    #: Spread at which losses are unchanged: the standard deviation of a fair coin.
     unit: float = 0.5
-    #: Rewards are never taken to vary less than this.
+    #: Lower bound on the spread.
     least: float = 0.02
 
     def init(self) -> tuple[jax.Array, jax.Array]:
-        """The first baseline, and the square of the first spread."""
+        """Return the first baseline and the square of the first spread."""
         dtype = jnp.result_type(float)
         return jnp.asarray(self.start, dtype), jnp.asarray(self.unit * self.unit, dtype)
 
     def loss(self, state: Any, reward: Any) -> jax.Array:
-        """How far the reward fell short of the baseline, in units of the spread."""
+        """Return the shortfall of the reward from the baseline, in units of the spread."""
         return self.unit * (state[0] - reward) * jax.lax.rsqrt(state[1] + self.least**2)
 
     def update(self, state: Any, reward: Any, t: Any) -> tuple[jax.Array, jax.Array]:
-        """Move the baseline and the spread towards what was seen."""
+        """Move the baseline and the spread towards the observed values."""
         surprise, weight = reward - state[0], self.step(t)
         return (
             state[0] + weight * surprise,
@@ -325,7 +326,7 @@ class Standardised(LossForm):
 
 
 class StatelessLoss(LossForm):
-    """A loss of the reward alone, with nothing to remember."""
+    """A loss form that depends only on the current reward."""
 
     def init(self) -> tuple[()]:
         """Nothing to remember."""
@@ -337,7 +338,7 @@ class StatelessLoss(LossForm):
 
 
 class PlainLoss(StatelessLoss):
-    """`1 - reward`: every action played loses something, so that all are tried again.
+    """The loss `1 - reward`: every action played loses, so that all actions are tried again.
 
     **Example**
 
@@ -348,12 +349,12 @@ class PlainLoss(StatelessLoss):
     """
 
     def loss(self, state: Any, reward: Any) -> jax.Array:
-        """The shortfall from the best reward there is."""
+        """Return the shortfall from the largest possible reward."""
         return 1.0 - reward
 
 
 class Gain(StatelessLoss):
-    """`-reward`: every action played gains something, so that the first ones lock in.
+    """The loss `-reward`: every action played gains, so that play locks in on early actions.
 
     **Example**
 
@@ -369,7 +370,7 @@ class Gain(StatelessLoss):
 
 
 class PrintedSign(StatelessLoss):
-    """`+reward`, as the in-context paper prints it: the player minimises its own reward.
+    """The loss `+reward`, as printed in the in-context paper: it minimises the player's reward.
 
     **Example**
 

@@ -1,4 +1,4 @@
-"""`play`: any learner against any learner, on a batch of games, for any number of rounds."""
+"""Play any learner against any learner, on a batch of games, for any number of rounds."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -48,34 +48,34 @@ def play(
     double: bool = False,
     history: bool = False,
 ) -> Trace:
-    """Let two learners play every game of a batch for `rounds` rounds, seeing only their own.
+    """Let two learners play every game of a batch for `rounds` rounds, each with its own feedback.
 
-    Learners are those of this package, your own, and the players of `equipoise.incontext`, who
-    come in pairs: a pair plays in the seat, or the seats, it is given for.
+    A learner is one of this package, one of your own, or players of `equipoise.incontext`, which
+    come in pairs: a pair plays in the seat or seats for which it is passed.
 
-    Both players see the same reward `r`, which the row player wants large and the column player
-    small. Rewards are scaled from `reward_range` to [0, 1] before anybody sees them.
+    Both players see the same reward `r`, which the row player maximises and the column player
+    minimises. Rewards are scaled from `reward_range` to [0, 1] before the learners see them.
 
-    Game `i` of the (flattened) batch plays with the key `fold_in(key, i)`, and seed `j` of it
-    with `fold_in(fold_in(key, i), j)`: the trajectory of a game does not depend on what else is
-    in the batch. To play some games of a larger batch again, pass their keys: `key` may be an
-    array of keys, one for each game (and seed). See `game_keys`.
+    Game `i` of the (flattened) batch uses the key `fold_in(key, i)`, and its seed `j` uses
+    `fold_in(fold_in(key, i), j)`, so that the trajectory of a game does not depend on the rest of
+    the batch. To replay some games of a larger batch, pass their keys: `key` may be an array of
+    keys, one for each game (and seed). See `game_keys`.
 
-    Memory does not grow with `rounds`, unless `history` asks for every round. To go on after a
-    run, pass `state=trace.state`, the same games, learners, noise and precision, and the number of
-    rounds to add, but no `key` and no `start`: the result is the same, bit for bit, as if the run
-    had not been stopped. Frozen players begin anew every time.
+    Memory does not grow with `rounds` unless `history` is set. To resume a run, pass
+    `state=trace.state`, the same games, learners, noise and precision, and the number of rounds to
+    add, but no `key` and no `start`. The result is the same, bit for bit, as that of an
+    uninterrupted run. Runs with frozen players cannot be resumed.
 
     **Arguments**
 
-    - `record`: a round number or several, counted from the first round ever played, at which
-      policies are kept; the final round is always kept.
+    - `record`: one or several round numbers, counted from the first round of all runs, at which
+      policies are kept. The final round is always kept.
     - `noise`: `Exact()` (the default), `Bernoulli()` or `Gaussian(scale)`.
     - `seeds`: play every game this many times; adds an axis after the batch axes.
     - `start`: the state in which play begins, in Markov games.
     - `double`: compute in float64 instead of float32.
     - `history`: keep every action, reward, state and policy as `trace.history`. The trajectory is
-      that without it, up to rounding.
+      the same as without it, up to rounding.
 
     **Example**
 
@@ -102,7 +102,7 @@ def play(
         if start != 0:
             raise InputError("start", "0 together with `state` (which says where play is)", start)
         if seats.in_context:
-            raise ValueError("state: expected None with frozen players, who begin anew every time")
+            raise ValueError("state: expected None, since runs of frozen players cannot resume")
         state = check_state(state, tables, both, noise, double)
         words, loop = state.keys, state.loop
         before = int(loop.round)
@@ -116,7 +116,7 @@ def play(
 
 
 def game_keys(key: Any, batch_shape: tuple[int, ...], seeds: int | None = None) -> jax.Array:
-    """The JAX keys with which `play` plays a batch of games: shape `batch_shape` (+ seeds).
+    """Return the JAX keys with which `play` plays a batch of games, shape `batch_shape` (+ seeds).
 
     **Example**
 
@@ -138,7 +138,7 @@ def game_keys(key: Any, batch_shape: tuple[int, ...], seeds: int | None = None) 
 
 
 def flat_keys(key: Any, batch_shape: tuple[int, ...], seeds: int | None) -> jax.Array:
-    """One key for every game and seed, in one row."""
+    """Return one key for every game and seed, as a flat array."""
     if key is None:
         raise ValueError("key: expected an int seed, a JAX key or an array of keys, found None")
     shape = batch_shape if seeds is None else (*batch_shape, seeds)
@@ -150,7 +150,7 @@ def flat_keys(key: Any, batch_shape: tuple[int, ...], seeds: int | None) -> jax.
 
 
 def check_learners(games: Any, row: Any, column: Any) -> tuple[Learner, Learner]:
-    """The learners of both seats; refuses those that the kind of game cannot inform."""
+    """Return the learners of both seats; raise if a learner does not fit the kind of game."""
     if not isinstance(games, MatrixGame | MarkovGame):
         raise InputError("games", "a MatrixGame or MarkovGame", type(games).__name__)
     if isinstance(games, MarkovGame):
@@ -161,7 +161,7 @@ def check_learners(games: Any, row: Any, column: Any) -> tuple[Learner, Learner]
     )
     markov = isinstance(games, MarkovGame)
     of_matrix = (learners.Bandit, learners.JointBandit, learners.Values)
-    wrong = of_matrix if markov else (learners.MarkovBandit,)
+    wrong = of_matrix if markov else (learners.MarkovBandit, learners.JointMarkovBandit)
     kind = "Markov" if markov else "matrix"
     for name, learner in (("row", row), ("column", column)):
         if not isinstance(learner, Learner):
@@ -169,8 +169,9 @@ def check_learners(games: Any, row: Any, column: Any) -> tuple[Learner, Learner]
         if learner.sees in wrong:
             found = f"{type(learner).__name__}, which sees {learner.sees.__name__}"
             raise InputError(name, f"a learner of {kind} games", found)
+    states = getattr(games, "states", None)
     row, column = (
-        who.fitted(count) if isinstance(who, ContextLearner) else who
+        who.fitted(count, states) if isinstance(who, ContextLearner) else who
         for who, count in zip((row, column), games.actions, strict=True)
     )
     if row.sees is learners.Foresight and column.sees is learners.Foresight:
@@ -179,7 +180,7 @@ def check_learners(games: Any, row: Any, column: Any) -> tuple[Learner, Learner]
 
 
 def check_start(name: str, games: MatrixGame | MarkovGame, start: Any) -> int:
-    """The state in which play begins; refuse one that the games do not have.
+    """Return the state in which play begins; raise if the games do not have it.
 
     >>> check_start("start", MatrixGame([[0.0]]), 0)
     0

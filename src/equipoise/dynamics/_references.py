@@ -1,4 +1,4 @@
-"""Whom bandit learners are compared with: full information, fixed policies, a best responder."""
+"""References for bandit learners: full-information learners, fixed policies, a best responder."""
 
 from typing import Any, ClassVar
 
@@ -16,16 +16,16 @@ from equipoise.dynamics._parts import Euclidean, MirrorMap
 
 
 class OptimisticState(eqx.Module):
-    """The prox centre, and the policy one step ahead of it."""
+    """State of `OptimisticOMD`: the prox centre, and the policy one step ahead of it."""
 
     centre: jax.Array
     policy: jax.Array
 
 
 class OptimisticOMD(PolicyLearner):
-    """Optimistic mirror descent (Rakhlin and Sridharan, 2013), which sees every action's value.
+    """Optimistic mirror descent (Rakhlin and Sridharan, 2013), with full-information feedback.
 
-    Both steps use the values last seen. In zero-sum self-play the last policy converges.
+    Both steps use the latest values. In zero-sum self-play the last policy converges.
 
     **Example**
 
@@ -47,23 +47,23 @@ class OptimisticOMD(PolicyLearner):
         return OptimisticState(spec.uniform, spec.uniform)
 
     def update(self, state: OptimisticState, feedback: Values) -> OptimisticState:
-        """Move the centre, then look ahead with the same values."""
+        """Move the centre, then take a step ahead with the same values."""
         eta = self.eta(feedback.round)
         centre = once(self.mirror.step(state.centre, -feedback.values, eta, 0.0))
         return OptimisticState(centre, self.mirror.step(centre, -feedback.values, eta, 0.0))
 
 
 class RegretMatchingState(eqx.Module):
-    """Positive cumulative regrets."""
+    """State of `RegretMatchingPlus`: positive cumulative regrets, and the policy."""
 
     regrets: jax.Array
     policy: jax.Array
 
 
 class RegretMatchingPlus(PolicyLearner):
-    """Regret matching+ (Tammelin, 2014), which sees every action's value.
+    """Regret matching+ (Tammelin, 2014), with full-information feedback.
 
-    Both players update at once. The average policy converges; the last one need not.
+    Both players update simultaneously. The average policy converges; the last policy need not.
 
     **Example**
 
@@ -83,7 +83,7 @@ class RegretMatchingPlus(PolicyLearner):
         return RegretMatchingState(zeros, zeros + 1.0 / spec.actions)
 
     def update(self, state: RegretMatchingState, feedback: Values) -> RegretMatchingState:
-        """Add the regrets of this round and keep what is positive."""
+        """Add the regrets of this round and keep the positive parts."""
         earned = once(steps.total(feedback.policy * feedback.values))
         regrets = once(jnp.maximum(state.regrets + feedback.values - earned, 0.0))
         sum_ = once(steps.total(regrets))
@@ -142,7 +142,7 @@ class Fixed(Learner):
         self.probabilities = array
 
     def init(self, spec: Spec) -> jax.Array:
-        """The policy, after a look at its shape."""
+        """Return the policy after a check of its shape."""
         shape = (spec.actions,) if spec.states is None else (spec.states, spec.actions)
         checks.check_shape("probabilities", self.probabilities, shape, "the shape of a policy")
         return jnp.asarray(self.probabilities, jnp.result_type(float))
@@ -157,11 +157,11 @@ class Fixed(Learner):
 
 
 class BestResponder(Learner):
-    """The worst opponent there is: a best response to the very policy it meets, in every round.
+    """The strongest opponent: a best response to the other player's policy in every round.
 
-    It sees the game and the policy of the other player before it moves, so that it cannot meet
-    another best responder. In Markov games it responds to the policy at all states, as if that
-    stayed what it is.
+    It sees the game and the other player's policy before it moves, so that two best responders
+    cannot play each other. In Markov games it responds to the policy at all states, as if that
+    policy stayed constant.
 
     **Example**
 
@@ -176,17 +176,17 @@ class BestResponder(Learner):
     sees: ClassVar[type] = Foresight
 
     def init(self, spec: Spec) -> jax.Array:
-        """Uniform, before any policy is met."""
+        """Return the uniform policy, which holds before the first update."""
         return spec.uniform
 
     def policy(self, state: jax.Array) -> jax.Array:
-        """The response."""
+        """Return the response."""
         return state
 
     def update(self, state: jax.Array, feedback: Foresight) -> jax.Array:
-        """The first of the best actions."""
+        """Return the best response; ties go to the first action."""
         if feedback.transition is not None:
-            # Batch axes, which are last here, come first there.
+            # Batch axes are last here, but first in the solver.
             values = jnp.moveaxis(feedback.values, (0, 1), (-2, -1))
             moves = jnp.moveaxis(feedback.transition, (0, 1, 2), (-3, -2, -1))
             _, response = best_response(values, moves, feedback.discount)

@@ -1,17 +1,16 @@
-"""A batch of games as tables, who sits where, and one round of play: who sees what.
+"""A batch of games as tables, learners in their seats, and one round of play.
 
-Learners are written for one game. How the states of many games lie in memory is decided here, by
-two layouts that make many games fast:
+Learners are written for one game. This module decides how the states of many games are laid out in
+memory. Two layouts make many games fast:
 
-- **Batch innermost.** The steps of no-regret learners are arithmetic on a few numbers a game. Their
-  arrays have the games on the last axis, and a learner is called once for all of them: it
+- **Batch innermost.** The steps of no-regret learners are arithmetic on a few numbers per game.
+  Their arrays have the games on the last axis, and a learner is called once for all games: it
   broadcasts. On a CPU a tile of games stays in a core's cache and every operation is a vector
   instruction; on an accelerator the batch is one array.
 - **Batch first.** A `ContextLearner` multiplies matrices and reads a cache of the play so far. Its
   states have the games on the first axis and its functions are `vmap`ped, so that games become rows
-  of one product, and the fused kernels of a GPU get the layout they take. Two such learners of one
-  shape hold both seats together: the seats are one more axis in front, and share weights if they
-  share a model.
+  of one product in the layout that the fused kernels of a GPU require. Two such learners of one
+  shape are stacked: the seats are one more leading axis, and share weights if they share a model.
 
 Games, policies, actions and rewards have the games on the last axis in either case.
 """
@@ -34,7 +33,7 @@ from equipoise.games import MarkovGame, MatrixGame
 
 
 class Tables(eqx.Module):
-    """A batch of games in one row: rewards of the row player in [0, 1], games on the last axis.
+    """A flat batch of games: rewards of the row player in [0, 1], games on the last axis.
 
     **Example**
 
@@ -70,10 +69,10 @@ class Tables(eqx.Module):
     def of(
         games: MatrixGame | MarkovGame, reward_range: tuple[float, float] | None = None
     ) -> "Tables":
-        """The tables of games with any batch axes; rewards are scaled from a range, if given.
+        """Build tables from games with any batch axes; rewards are scaled from a range, if given.
 
-        Scaling refuses rewards outside of their range, and needs to see them: without it, games
-        may be drawn inside a compiled function.
+        Scaling raises if rewards lie outside the range, and therefore needs concrete values.
+        Without scaling, games may be drawn inside a compiled function.
         """
         axes = len(games.batch_shape)
 
@@ -89,32 +88,33 @@ class Tables(eqx.Module):
         return Tables(last(reward), last(games.transition), games.discount)
 
     def some(self, index: Any) -> "Tables":
-        """Some of the games."""
+        """Select some of the games."""
         moves = None if self.transition is None else self.transition[..., index]
         return Tables(self.reward[..., index], moves, self.discount)
 
     def on_device(self, index: np.ndarray) -> "Tables":
-        """Some of the games as JAX arrays, in JAX's current precision."""
+        """Select some of the games as JAX arrays, in JAX's current precision."""
         dtype = jnp.result_type(float)
         return jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), self.some(index))
 
     def specs(self, start: int = 0, rounds: int = 0) -> tuple[Spec, Spec]:
-        """What each player knows beforehand."""
+        """Return each player's `Spec`."""
         rows, columns = self.actions
         more = (self.states, self.discount, start, rounds)
         return Spec(rows, *more), Spec(columns, *more)
 
     def start(self, start: int) -> Any:
-        """Where play begins; `()` in matrix games, which have no states."""
+        """Return the first state of every game; `()` in matrix games, which have no states."""
         return () if self.states is None else jnp.full(self.games, start, jnp.int32)
 
     def values(self, own: int, met: Any, place: Any = None) -> jax.Array:
-        """(actions, games): what each action of a seat earns against a policy, in a state.
+        """(actions, games): mean reward of each action of a seat against a policy, in a state.
 
-        Without a `place`, at all states: (states, actions, games), with `met` at all states too.
+        Without a `place`, the result is for all states, (states, actions, games), and `met` must be
+        the policy at all states.
         """
         table = self.reward if place is None else _gather(self.reward, place)
-        axis = table.ndim - 2 - own  # the other seat's actions, on which the sum is written out
+        axis = table.ndim - 2 - own  # the other seat's actions; the sum over them is unrolled
         met = jnp.expand_dims(met, -3 if own == 0 else -2)
 
         def part(i: int) -> jax.Array:
@@ -125,7 +125,7 @@ class Tables(eqx.Module):
         return total if own == 0 else 1.0 - total
 
     def against(self, own: int, met: Any) -> tuple[Any, ...]:
-        """What a seat faces that knows the policy it meets: the fields of `Foresight`."""
+        """Return the fields of `Foresight` for a seat that meets this policy."""
         if self.transition is None:
             return (self.values(own, met),)
         law = "srcng,scg->srng" if own == 0 else "srcng,srg->scng"
@@ -133,31 +133,31 @@ class Tables(eqx.Module):
 
 
 class Seen(eqx.Module):
-    """What one seat may be told of a round, from which it gets what its type declares."""
+    """Everything that one seat may see of a round; `inform` selects what its `sees` declares."""
 
     action: jax.Array
     reward: jax.Array
-    #: The states before and after the round; None in matrix games.
+    #: States before and after the round; None in matrix games.
     state: Any = None
     next_state: Any = None
-    #: For learners with full information alone: the policy played, and a function that returns
-    #: what each own action would have earned.
+    #: Only for learners with full information: the policy played, and a function that returns the
+    #: mean reward of each own action.
     played: Any = None
     values: Any = None
-    #: The opponent's action, for learners that are shown it.
+    #: The opponent's action, for learners that see it.
     other: Any = None
 
 
 class Seats(eqx.Module):
-    """Two learners at a table of many games. Made by `seat`."""
+    """Two learners that play a batch of games. Made by `seat`."""
 
     row: Learner
-    #: None where `row` holds both seats.
+    #: None if `row` holds both seats.
     column: Learner | None
-    #: Exploration of both seats, None where there is none.
+    #: Exploration of both seats; None for a seat without exploration.
     exploration: tuple[Any, Any]
     fading: tuple[bool, bool] = eqx.field(static=True)
-    #: Whether the arrays of `row`, where it holds both seats, have a leading axis of seats.
+    #: Whether `row` holds both seats with a leading axis of seats in its arrays.
     stacked: bool = eqx.field(static=True, default=False)
 
     @property
@@ -167,11 +167,11 @@ class Seats(eqx.Module):
 
     @property
     def in_context(self) -> bool:
-        """Whether a learner with a context plays."""
+        """Whether a `ContextLearner` plays."""
         return any(isinstance(learner, ContextLearner) for learner in self.each)
 
     def within(self, rounds: int) -> "Seats":
-        """The same, promised that no later round is played."""
+        """Return the same seats, given the promise that no round after `rounds` is played."""
 
         def bound(learner: Any) -> Any:
             return learner.within(rounds) if isinstance(learner, ContextLearner) else learner
@@ -179,7 +179,7 @@ class Seats(eqx.Module):
         return replace(self, row=bound(self.row), column=bound(self.column))
 
     def begin(self, specs: tuple[Spec, Spec], games: int) -> Any:
-        """The states before the first round."""
+        """Return the states of the learners before the first round."""
 
         def one(learner: Learner, spec: Spec) -> Any:
             first = isinstance(learner, ContextLearner)
@@ -195,7 +195,7 @@ class Seats(eqx.Module):
         return self._over_seats(one, specs)
 
     def policies(self, states: Any) -> tuple[jax.Array, jax.Array]:
-        """(actions, games) of each seat, or (states, actions, games)."""
+        """Return the policy of each seat, (actions, games) or (states, actions, games)."""
 
         def one(learner: Learner, state: Any) -> jax.Array:
             if isinstance(learner, ContextLearner):
@@ -206,13 +206,13 @@ class Seats(eqx.Module):
         return both[0], both[1]
 
     def played(self, policies: tuple[Any, Any], t: Any) -> tuple[jax.Array, jax.Array]:
-        """The policies with exploration mixed in."""
+        """Return the policies with exploration mixed in."""
 
         def one(policy: Any, first: Any, fading: bool) -> Any:
             if first is None:
                 return policy
             share = learners.explored_share(first, t) if fading else first
-            if jnp.ndim(share) == policy.ndim:  # (actions, games): of every action its own
+            if jnp.ndim(share) == policy.ndim:  # (actions, games): one share for every action
                 return (1.0 - share.sum(0)) * policy + share
             return (1.0 - share) * policy + share / policy.shape[0]
 
@@ -220,7 +220,7 @@ class Seats(eqx.Module):
         return x, y
 
     def foresee(self, states: Any, t: Any, against: Callable[[int, Any], tuple]) -> Any:
-        """Update whoever sees what is to come; `against(seat, policy)` is what it faces."""
+        """Update learners that see `Foresight`, whose fields are `against(seat, policy)`."""
         if self.column is None or not any(who.sees is learners.Foresight for who in self.each):
             return states
         states = list(states)
@@ -231,7 +231,7 @@ class Seats(eqx.Module):
         return tuple(states)
 
     def update(self, states: Any, t: Any, seen: tuple[Seen, Seen]) -> Any:
-        """Tell every seat what its learner may see of the round."""
+        """Update the learner of every seat with its feedback of the round."""
         if self.column is not None:
             return self._over_seats(
                 lambda who, state, own: _inform_games(who, state, own, t), states, seen
@@ -246,7 +246,7 @@ class Seats(eqx.Module):
         return self._over_seats(one, states, *both)
 
     def _over_seats(self, function: Callable[..., Any], *both: Any) -> Any:
-        """`function(learner, ...)` for each seat: one after the other, or mapped over an axis."""
+        """Call `function(learner, ...)` for each seat, in sequence or mapped over an axis."""
         if self.column is not None:
             return tuple(map(function, self.each, *both))
         axes = (eqx.if_array(0) if self.stacked else None, *(0 for _ in both))
@@ -254,7 +254,7 @@ class Seats(eqx.Module):
 
 
 def inform(learner: Learner, state: Any, seen: Seen, t: Any) -> Any:
-    """The state after the feedback that the learner's type declares, and nothing else."""
+    """Return the state after an update with only the feedback that `sees` declares."""
     if learner.sees is learners.Foresight:
         return state
     if learner.sees is learners.Nothing:
@@ -264,6 +264,9 @@ def inform(learner: Learner, state: Any, seen: Seen, t: Any) -> Any:
     elif learner.sees is learners.MarkovBandit:
         happened = (seen.state, seen.action, seen.reward, seen.next_state)
         feedback = learners.MarkovBandit(t, *happened)
+    elif learner.sees is learners.JointMarkovBandit:
+        happened = (seen.state, seen.action, seen.reward, seen.next_state, seen.other)
+        feedback = learners.JointMarkovBandit(t, *happened)
     elif learner.sees is learners.JointBandit:
         feedback = learners.JointBandit(t, seen.action, seen.reward, seen.other)
     else:
@@ -272,7 +275,7 @@ def inform(learner: Learner, state: Any, seen: Seen, t: Any) -> Any:
 
 
 def _inform_games(learner: Learner, state: Any, seen: Seen, t: Any) -> Any:
-    """`inform` for all games, in the layout of the learner."""
+    """Apply `inform` to all games, in the layout of the learner."""
     if not isinstance(learner, ContextLearner):
         return inform(learner, state, seen, t)
     own = Seen(seen.action, seen.reward, seen.state, seen.next_state, other=seen.other)
@@ -280,7 +283,7 @@ def _inform_games(learner: Learner, state: Any, seen: Seen, t: Any) -> Any:
 
 
 def seat(row: Learner, column: Learner) -> Seats:
-    """Seat two learners: apart, or together where they have a context and are of one shape.
+    """Seat two learners: stacked if both are `ContextLearner`s of one shape, else separately.
 
     >>> from equipoise.dynamics import OMD, Uniform
     >>> seat(OMD(), Uniform()).in_context
@@ -305,10 +308,10 @@ class Event(eqx.Module):
     """The events of a round; policies are those at the state visited, (actions, games)."""
 
     played: tuple[jax.Array, jax.Array]
-    #: Before exploration was mixed in; None where nobody explores.
+    #: Policies before exploration was mixed in; None if nobody explores.
     held: tuple[jax.Array, jax.Array] | None
     actions: tuple[jax.Array, jax.Array]
-    #: Mean reward of the joint action, and the reward that was seen.
+    #: Mean reward of the joint action, and the reward that the players saw.
     mean: jax.Array
     reward: jax.Array
     #: The state the round was played in; `()` in matrix games.
@@ -318,7 +321,7 @@ class Event(eqx.Module):
 def play_round(
     tables: Tables, seats: Seats, noise: Noise, keys: Any, t: Any, place: Any, states: Any
 ) -> tuple[Any, Any, Event]:
-    """Play round `t`: the place and the states after it, and what happened."""
+    """Play round `t`; return the game states and learner states after it, and its events."""
     markov = tables.states is not None
     states = seats.foresee(states, t, tables.against)
     x, y = seats.policies(states)
@@ -348,12 +351,12 @@ def play_round(
 
 
 def upcoming(tables: Tables, seats: Seats, t: Any, states: Any) -> tuple[jax.Array, jax.Array]:
-    """The policies of the round after round `t`, at all states."""
+    """Return the policies of the round after round `t`, at all states."""
     return seats.policies(seats.foresee(states, t + 1, tables.against))
 
 
 def tally(tables: Tables, event: Event) -> Any:
-    """What is summed over rounds: policies, the mean reward, and in Markov games the visits."""
+    """Return the terms summed over rounds: policies, mean reward, and visits in Markov games."""
     if tables.states is None:
         return (*event.played, event.mean)
     here = steps.one_hot(event.state, tables.states)
@@ -368,6 +371,6 @@ def expected(tables: Tables, event: Event) -> jax.Array:
 
 
 def _gather(table: Any, index: Any) -> jax.Array:
-    """`table[index]` on the first axis for each game, by a gather: the tables may be large."""
+    """Return `table[index]` on the first axis for each game, by a gather: tables may be large."""
     lifted = index.reshape((1,) * (table.ndim - index.ndim) + index.shape)
     return jnp.take_along_axis(table, lifted, axis=0, mode="promise_in_bounds")[0]

@@ -1,4 +1,4 @@
-"""Learners by name, and two of them on one family of games, from a config to a record."""
+"""Learners by name, and self-play on a family of games from a config to a record."""
 
 import os
 import tempfile
@@ -22,13 +22,13 @@ from equipoise.games import MarkovGame, MatrixGame, Profile, families
 from equipoise.runs import Record, Run, Table, resumable
 from equipoise.solvers import solve
 
-#: How long a piece of play takes, and with it the answer to Ctrl-C.
+#: Duration of a piece of play in seconds. Ctrl-C takes effect after the current piece.
 PIECE_SECONDS = 0.5
-#: Name in the metrics of the row player's policy in the drawn game, where it has three actions.
+#: Name in the metrics of the row player's policy in the plotted game, if it has three actions.
 _PATH = "path"
-#: The game of which the path is drawn.
+#: Index of the game whose path is plotted.
 _DRAWN = 0
-#: Name in the metrics -> heading of the table.
+#: Column headings of the table by their names in the metrics.
 _COLUMNS = {
     "step": "rounds",
     "gap": "gap",
@@ -40,12 +40,12 @@ _COLUMNS = {
 }
 
 
-#: Makes a learner, given the number of rounds, which printed constants need.
+#: A function that makes a learner from the number of rounds, on which printed constants depend.
 Maker = Callable[[int], Learner]
 
 
 class Named(NamedTuple):
-    """A learner that has a name: its title in tables, and how to make it for each kind of game.
+    """A named learner: its title in tables, and a function to make it for each kind of game.
 
     **Example**
 
@@ -60,7 +60,7 @@ class Named(NamedTuple):
     markov: Maker | None = None
 
 
-#: Name -> learner.
+#: Learners by name.
 LEARNERS: dict[str, Named] = {
     "omd": Named("OMD", lambda _: OMD(), lambda _: MarkovOMD()),
     "omd-vanishing": Named(
@@ -87,7 +87,7 @@ LEARNERS: dict[str, Named] = {
 
 
 def make_learner(name: str, *, markov: bool, rounds: int, argument: str = "learner") -> Learner:
-    """A learner by its name; `argument` is what errors call it.
+    """Return a learner by its name; errors call the argument `argument`.
 
     **Example**
 
@@ -108,7 +108,7 @@ def make_learner(name: str, *, markov: bool, rounds: int, argument: str = "learn
 
 @dataclass(frozen=True)
 class SelfPlay:
-    """What `self_play` plays: random games, two learners by name, rounds.
+    """Settings of `self_play`: random games, two learners by name, and the number of rounds.
 
     **Example**
 
@@ -121,33 +121,33 @@ class SelfPlay:
     family: str = "uniform"
     #: Number of actions of each player.
     actions: int = 3
-    #: Number of states of a Markov game; None for matrix games.
+    #: Number of states of the Markov games. None plays matrix games.
     states: int | None = None
-    #: Discount of a Markov game.
+    #: Discount of the Markov games.
     discount: float = 0.9
-    #: Concentration of the Dirichlet distribution of transitions: 1 is spread out, 0.1 nearly
-    #: deterministic.
+    #: Concentration of the Dirichlet distribution of transitions: with 1 they are spread out, with
+    #: 0.1 nearly deterministic.
     concentration: float = 1.0
-    #: Name of the learner that plays rows: one of `equipoise.dynamics.LEARNERS`.
+    #: Name of the row player's learner: one of `equipoise.dynamics.LEARNERS`.
     row: str = "omd"
-    #: Name of the learner that plays columns.
+    #: Name of the column player's learner.
     column: str = "omd"
     #: Number of rounds.
     rounds: int = 100_000
     #: Number of games.
     games: int = 256
-    #: What players see of a reward: "exact", "bernoulli" or "gaussian".
+    #: Noise in the rewards that players see: "exact", "bernoulli" or "gaussian".
     noise: str = "exact"
     #: Seed of all random numbers.
     seed: int = 0
 
     @property
     def record_rounds(self) -> tuple[int, ...]:
-        """Four rounds in every decade from 100 on, and the last."""
+        """Rounds at which metrics are recorded: four per decade from 100 on, and the last."""
         return record_rounds(self.rounds)
 
     def sample(self) -> MatrixGame | MarkovGame:
-        """The games."""
+        """Draw the games."""
         make = {"uniform": families.uniform, "gaussian": families.gaussian}
         if self.family not in make:
             raise InputError("family", f"one of {sorted(make)}", repr(self.family))
@@ -161,7 +161,7 @@ class SelfPlay:
 
 
 def record_rounds(rounds: int, first: int = 100) -> tuple[int, ...]:
-    """Rounds at equal steps of their logarithm, four a decade, up to `rounds`.
+    """Return logarithmically spaced rounds, four per decade, up to `rounds`.
 
     >>> record_rounds(50)
     (50,)
@@ -172,9 +172,9 @@ def record_rounds(rounds: int, first: int = 100) -> tuple[int, ...]:
 
 
 def _path_rounds(first: int) -> tuple[int, ...]:
-    """Rounds before `first` at about equal steps of their logarithm, for the drawn path.
+    """Return approximately logarithmically spaced rounds before `first`, for the plotted path.
 
-    Most of the way of a learner is behind it when its gap is first recorded.
+    A learner has covered most of its path before its gap is first recorded.
 
     >>> _path_rounds(100)
     (1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32, 40, 50, 63, 79)
@@ -184,16 +184,16 @@ def _path_rounds(first: int) -> tuple[int, ...]:
 
 
 def self_play(config: SelfPlay | None = None, run: str | os.PathLike[str] | None = None) -> Record:
-    """Let two learners play random games; returns the record that `equipoise play` writes.
+    """Let two learners play random games, and return the record that `equipoise play` writes.
 
-    It holds, at the rounds of `config.record_rounds`, the mean exact gap of the last and of the
-    average policies, and the regret of both players; the certificate of the last policies; and for
-    games with three rows the path of one policy.
+    At the rounds of `config.record_rounds`, the record holds the mean exact gap of the last and of
+    the average policies and the regret of both players. It also holds the certificate of the last
+    policies, and for games with three rows the path of one policy.
 
-    With `run`, everything goes into a run folder. Ctrl-C then ends it within about a second: what
-    was played is kept in a checkpoint, and the record so far is returned, whose scalar `rounds` is
-    less than the `rounds` of the config. The next call goes on from there, to the same final
-    record, bit for bit.
+    With `run`, everything is written to a run folder. Ctrl-C then stops the run within about a
+    second, writes a checkpoint and returns the record so far, whose scalar `rounds` is less than
+    the `rounds` of the config. The next call resumes the run and ends with the same record, bit
+    for bit, as an uninterrupted run.
 
     **Example**
 
@@ -225,7 +225,7 @@ def self_play(config: SelfPlay | None = None, run: str | os.PathLike[str] | None
 
     known = Path(run, "record.json").exists()
     early = _path_rounds(config.record_rounds[0]) or (1,)
-    # Also refuses, before there is a folder, whatever cannot be played.
+    # This also raises for invalid settings before a folder is created.
     first = None if known else play_on(early[-1], None, early)
     with Run.start(run, config) as folder:
         if folder.finished or first is None:
@@ -238,10 +238,11 @@ def self_play(config: SelfPlay | None = None, run: str | os.PathLike[str] | None
 def _play_on(
     run: Run, record: tuple[int, ...], play: Callable[[int, Any], Trace], first: Any
 ) -> tuple[int, Trace | None]:
-    """Play until the last of `record`, or until told to stop; `first` is a state of such play.
+    """Play until the last of `record` or until interrupted, starting from the state `first`.
 
-    Returns the rounds played and, unless told to stop, how play ended. Going on changes no bit,
-    so that play may be cut into pieces anywhere. The last round is played alone, for its trace.
+    Return the number of rounds played and, unless interrupted, the final trace. Resuming does not
+    change a bit, so that play can be cut into pieces anywhere. The last round is played separately
+    to obtain its trace.
     """
 
     def advance(state: Any, step: int, until: int) -> tuple[Any, dict[str, Any]]:
@@ -269,7 +270,7 @@ def _row(trace: Trace) -> dict[str, Any]:
         regret = trace.regret[-1].reshape(-1, 2).mean(0)
         row |= {"row_regret": float(regret[0]), "column_regret": float(regret[1])}
     policy = np.asarray(trace.last[0])
-    if policy.shape[1:] == (3,):  # of a matrix game, and can be drawn in a triangle
+    if policy.shape[1:] == (3,):  # a policy of a matrix game that can be drawn in a triangle
         row[_PATH] = policy[_DRAWN].tolist()
     return row
 
@@ -282,7 +283,7 @@ def _record(
     first: Trace,
     last: Trace | None,
 ) -> Record:
-    """What is known after `done` rounds; after the `last` of them, with a certificate."""
+    """Return the record after `done` rounds, with a certificate if the run is complete."""
     states = () if config.states is None else (config.states,)
     uniform = tuple(np.full((*states, count), 1.0 / count) for count in games.actions)
     scalars: dict[str, Any] = {
@@ -301,7 +302,7 @@ def _record(
         status = Status(Outcome.LEARNED, message, np.zeros(games.batch_shape, bool))
         value = certificate.value[..., 0]
         solution = Solution(Profile(last.last), value, certificate, status)
-    if _PATH in arrays:  # from round 1 on, and where it should end
+    if _PATH in arrays:  # the path from round 1 on, and the equilibrium
         early = first.recorded.rounds < later[0]
         arrays[_PATH] = np.concatenate([first.recorded.last[0][early, _DRAWN], arrays[_PATH]])
         arrays[f"{_PATH}_rounds"] = np.concatenate([first.recorded.rounds[early], later])

@@ -1,8 +1,8 @@
-"""What a run leaves: policies at chosen rounds, averages, regrets, its history, and a state.
+"""The results of a run: policies at recorded rounds, averages, regrets, history, and a state.
 
-A state is to go on from, with the same games, learners, noise and precision. It holds arrays only,
-and arrays of another run may well have the same shapes. So it also keeps a digest of each thing
-that the run was made of, and `play` refuses to go on with another.
+A run can be resumed from its state with the same games, learners, noise and precision. The state
+holds only arrays, and the arrays of another run may have the same shapes. It therefore also keeps
+a digest of the games, the learners and the noise, and `play` raises if one of them differs.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ from equipoise.games import MarkovGame, MatrixGame
 
 Pair = tuple[np.ndarray, np.ndarray]
 
-#: What a state keeps digests of, as the arguments of `play` are called.
+#: Arguments of `play` of which a state keeps digests.
 PARTS = ("games", "row", "column", "noise")
 
 
@@ -39,11 +39,11 @@ class Recorded:
     actions) for Markov games, where `...` are the batch axes, then the seeds if there are any.
     """
 
-    #: (records,): how many rounds had been played.
+    #: (records,): number of rounds played.
     rounds: np.ndarray
-    #: The policies of the round to come.
+    #: Policies of the next round.
     last: Pair
-    #: The means of the policies played so far; in Markov games, over the visits of each state.
+    #: Means of the policies played so far; in Markov games, over the visits of each state.
     average: Pair
     #: (records, ...): sum of the mean rewards of the row player, in units of the game.
     reward: np.ndarray
@@ -51,26 +51,27 @@ class Recorded:
 
 @dataclass(frozen=True)
 class History:
-    """What happened in every round; arrays of shape (batch axes, rounds, ...), NumPy."""
+    """The events of every round, as NumPy arrays of shape (batch axes, rounds, ...)."""
 
     #: (..., rounds, 2): actions of the row and of the column player.
     actions: np.ndarray
-    #: (..., rounds): the row player's reward as it was seen, scaled to [0, 1].
+    #: (..., rounds): the observed reward of the row player, scaled to [0, 1].
     rewards: np.ndarray
-    #: (..., rounds, actions): the policies played, exploration included; in Markov games, at the
-    #: state visited.
+    #: (..., rounds, actions): the policies played, including exploration; in Markov games, at the
+    #: visited state.
     policies: Pair
     #: The same before exploration was mixed in.
     held: Pair
     #: (..., rounds): mean reward of the row player given both policies, in units of the game.
     expected: np.ndarray
-    #: (..., rounds + 1): states visited, the one after the last round included; None without.
+    #: (..., rounds + 1): states visited, including the one after the last round. None in matrix
+    #: games.
     states: np.ndarray | None
 
 
 @dataclass(frozen=True)
 class Mean:
-    """A mean over games, and over seeds where there are several, with its standard errors.
+    """A mean over games, and over seeds if there are several, with its standard errors.
 
     **Example**
 
@@ -82,47 +83,47 @@ class Mean:
     (True, 0.039)
     """
 
-    #: (...)
+    #: (...): the mean.
     value: np.ndarray
-    #: Standard error, as if other games had been drawn.
+    #: Standard error over games.
     error: np.ndarray
-    #: Standard error, as if training had been repeated; zero where there is one seed.
+    #: Standard error over seeds; zero if there is one seed.
     seed_error: np.ndarray
 
     @staticmethod
     def of(samples: Any, *, seeds: bool = False) -> "Mean":
-        """The mean over the last axis, games; with `seeds`, over the first axis too."""
+        """Return the mean over the last axis (games) and, with `seeds`, over the first axis."""
         values = np.asarray(samples, float)
         by_seed = np.moveaxis(values, 0, -1) if seeds else values[..., None]
         games = by_seed.mean(-1)
         return Mean(games.mean(-1), _error(games), _error(by_seed.mean(-2)))
 
     def interval(self, confidence: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """Ends of the interval of that confidence, over games and seeds, by the normal law."""
+        """Return the confidence interval over games and seeds, by the normal approximation."""
         checks.check_range("confidence", confidence, 0.0, 1.0, low_open=True, high_open=True)
         width = ndtri(0.5 + confidence / 2) * np.hypot(self.error, self.seed_error)
         return self.value - width, self.value + width
 
 
 def _error(values: np.ndarray) -> np.ndarray:
-    """The standard error of a mean over the last axis; zero where it is of one value."""
+    """Standard error of a mean over the last axis; zero if there is only one value."""
     count = values.shape[-1]
     return values.std(-1, ddof=min(1, count - 1)) / np.sqrt(count)
 
 
 class PlayState(eqx.Module):
-    """Everything `play` needs to go on, as NumPy arrays with the flattened batch last."""
+    """Everything `play` needs to resume, as NumPy arrays with the flattened batch last."""
 
     loop: LoopState
-    #: (2, games): the words of the games' keys.
+    #: (2, games): words of the games' keys.
     keys: np.ndarray
-    #: (4, 16): a digest of the games, of each learner and of the noise.
+    #: (4, 16): digests of the games, of each learner and of the noise.
     digests: np.ndarray
 
 
 @dataclass(frozen=True)
 class Trace:
-    """The outcome of `play`; all arrays are NumPy, float64 policies that sum to one.
+    """The result of `play`. All arrays are NumPy arrays; policies are float64 and sum to one.
 
     **Example**
 
@@ -137,28 +138,28 @@ class Trace:
     games: MatrixGame | MarkovGame
     recorded: Recorded
     #: (records, ..., 2): regret of the row and of the column player; None for Markov games.
-    #: A player's regret is what its best fixed action would have earned, on average, against
-    #: the policies that the opponent played, less what was earned.
+    #: A player's regret is the mean total reward of its best fixed action against the policies
+    #: that the opponent played, minus the reward earned.
     regret: np.ndarray | None
-    #: Pass it to `play` to go on; None where a frozen player played, who begins anew every time.
+    #: Pass it to `play` to resume the run. None if a frozen player played.
     state: PlayState | None = field(repr=False)
     seeds: int | None = None
-    #: Every round, if `play` was asked for it.
+    #: Every round, if `play` was called with `history=True`.
     history: History | None = field(default=None, repr=False)
 
     @property
     def rounds(self) -> int:
-        """How many rounds have been played, in all."""
+        """Total number of rounds played."""
         return int(self.recorded.rounds[-1])
 
     @property
     def last(self) -> Pair:
-        """The policies after the final round."""
+        """Policies after the final round."""
         return self.recorded.last[0][-1], self.recorded.last[1][-1]
 
     @property
     def average(self) -> Pair:
-        """The means of the policies over all rounds."""
+        """Mean policies over all rounds."""
         return self.recorded.average[0][-1], self.recorded.average[1][-1]
 
     @cached_property
@@ -173,11 +174,11 @@ class Trace:
 
     @property
     def mean_curve(self) -> Mean:
-        """The curve averaged over games, with standard errors and confidence intervals."""
+        """Mean of the curve over games, with standard errors and confidence intervals."""
         return Mean.of(self.curve.reshape(len(self.recorded.rounds), -1))
 
     def _repr_html_(self) -> str:
-        """What notebooks show: how near to equilibrium the last policies are, round by round."""
+        """Show the mean NashConv of the last policies by round, for notebooks."""
         games = int(np.prod(self.games.batch_shape)) * (self.seeds or 1)
         means, rounds = self.mean_curve.value, self.recorded.rounds
         facts = {"rounds": self.rounds, "games": games, "mean NashConv": float(means[-1])}
@@ -193,7 +194,7 @@ class Trace:
 
 
 def repeat_games(games: MatrixGame | MarkovGame, seeds: int) -> MatrixGame | MarkovGame:
-    """The same games with one more batch axis, a copy for every seed."""
+    """Return the games with one more batch axis, a copy for every seed."""
     axis = len(games.batch_shape)
 
     def repeat(array: Any) -> np.ndarray:
@@ -213,13 +214,13 @@ def make_trace(
     state: PlayState | None,
     seeds: int | None,
 ) -> Trace:
-    """Put what was recorded into the shape of the games."""
+    """Return a trace with the recorded arrays in the batch shape of the games."""
     shape = games.batch_shape if seeds is None else (*games.batch_shape, seeds)
     low, high = reward_range
     rounds = np.array(stops)
 
     def shaped(array: Any) -> np.ndarray:
-        """(..., games) as (batch axes, ...)."""
+        """Reshape (..., games) to (batch axes, ...)."""
         array = np.moveaxis(np.asarray(array), -1, 0)
         return array.reshape((*shape, *array.shape[1:]))
 
@@ -229,7 +230,7 @@ def make_trace(
         return policy / policy.sum(-1, keepdims=True)
 
     def average(seat: int, sums: Any) -> np.ndarray:
-        # A state that was never visited has no average: uniform stands in for it.
+        # A state that was never visited has no average; use the uniform policy.
         unseen = False if tables.states is None else sums[2][:, None] == 0
         return normalised(np.where(unseen, 1.0, sums[seat]))
 
@@ -276,19 +277,19 @@ def _regret(tables: Tables, sums: Any) -> np.ndarray:
 
 
 def digests(tables: Tables, learners: tuple[Learner, Learner], noise: Noise) -> np.ndarray:
-    """A digest of each of `PARTS`, as rows of bytes."""
+    """Return a digest of each of `PARTS`, as rows of bytes."""
     contents = (tables.reward, tables.transition, tables.discount)
     return np.stack([digest(part) for part in (contents, *learners, noise)])
 
 
 def digest(tree: Any) -> np.ndarray:
-    """(16,): bytes that say what a learner, a noise or a table is, in any process.
+    """(16,): digest of a learner, a noise or tables, the same in every process.
 
     >>> (digest((1.0, "a")) == digest((1.0, "a"))).all()
     np.True_
     """
     leaves, structure = jax.tree.flatten(tree)
-    # Addresses of functions differ from process to process.
+    # Function addresses differ from process to process, so they are removed.
     hashed = hashlib.blake2b(re.sub(r" at 0x\w+", "", str(structure)).encode(), digest_size=16)
     for leaf in leaves:
         if isinstance(leaf, bool | int | float | np.ndarray | np.generic | jax.Array):
@@ -304,7 +305,7 @@ def digest(tree: Any) -> np.ndarray:
 def check_state(
     state: Any, tables: Tables, learners: tuple[Learner, Learner], noise: Noise, double: bool
 ) -> PlayState:
-    """The state, if a run of these games, learners, noise and precision can go on from it."""
+    """Return the state; raise unless a run with these arguments can be resumed from it."""
     if not isinstance(state, PlayState):
         raise InputError(
             "state", "the `state` of a trace that `play` returned", type(state).__name__
@@ -318,9 +319,9 @@ def check_state(
             hint = " (and the same reward_range)" if name == "games" else ""
             raise InputError(
                 "state",
-                f"one of a run with the same {name}{hint}",
-                "one of a run with another",
-                f"begin anew with `key`, or pass the same {name}",
+                f"the state of a run with the same {name}{hint}",
+                "the state of a different run",
+                f"start again with `key`, or pass the same {name}",
             )
     # Compare with the state before a first round: structure, dtypes and shapes.
     fresh = before_play(tables, seat(*learners), noise, double)
@@ -328,7 +329,7 @@ def check_state(
     if jax.tree.structure(loop) != jax.tree.structure(fresh):
         raise InputError(
             "state.loop",
-            f"the structure that these games and learners make, {jax.tree.structure(fresh)}",
+            f"the structure of these games and learners, {jax.tree.structure(fresh)}",
             jax.tree.structure(loop),
         )
     found = jax.tree_util.tree_leaves_with_path(loop)

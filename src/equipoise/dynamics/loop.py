@@ -1,13 +1,13 @@
-"""The one loop that plays any two learners, compiled; and the same, remembering every round.
+"""The compiled loop that plays any two learners, with or without a record of every round.
 
-Most callers want `equipoise.dynamics.play`. This module is for programs that compile play into
-something larger, as training does.
+Most callers need `equipoise.dynamics.play`. This module is for programs that compile play into a
+larger program, as training does.
 
-`advance` keeps sums only, so that memory does not grow with the number of rounds. Sums over rounds
-are kept in three parts: a partial sum over at most `BLOCK` rounds, and a compensated total of whole
-blocks, so that float32 loses nothing over millions of rounds. Blocks end at multiples of `BLOCK`
-counted from the first round, wherever a run stops: stopping and going on changes no bit.
-`remember` returns every round as well.
+`advance` keeps only sums, so that memory does not grow with the number of rounds. A sum over rounds
+has three parts: a partial sum over at most `BLOCK` rounds, and a compensated total of whole blocks
+with its rounding error, so that float32 loses nothing over millions of rounds. Blocks end at
+multiples of `BLOCK` counted from the first round, wherever a run stops, so that stopping and
+resuming a run does not change a bit. `remember` also returns every round.
 """
 
 from typing import Any
@@ -43,16 +43,18 @@ __all__ = [
     "seat",
 ]
 
-#: Rounds whose policies are summed before they join the compensated total.
+#: Number of rounds in a partial sum, before it is added to the compensated total.
 BLOCK = 64
-#: Play with a context is compiled for so many lengths of it: attention reads no more than it must.
+#: Number of context lengths for which play is compiled, so that attention reads no more of the
+#: context than necessary.
 SEGMENTS = 4
-#: Contexts of so few rounds are read whole in every round: compiling for more takes longer.
+#: Contexts up to this many rounds are read whole in every round, since compiling more lengths would
+#: take longer.
 SHORT = 64
 
 
 class Sums(eqx.Module):
-    """A sum over rounds, of whatever is tallied."""
+    """A sum of tallied quantities over rounds."""
 
     partial: Any
     total: Any
@@ -60,7 +62,7 @@ class Sums(eqx.Module):
 
     @staticmethod
     def zero(like: Any) -> "Sums":
-        """An empty sum of arrays like these."""
+        """Return an empty sum of arrays like these."""
         zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), like)
         return Sums(zeros, zeros, zeros)
 
@@ -78,11 +80,11 @@ class Sums(eqx.Module):
 
 
 class LoopState(eqx.Module):
-    """Everything that play needs to go on: the round, both learners, the place, the sums."""
+    """Everything needed to resume play: the round, both learners, the current state, the sums."""
 
-    #: Rounds played so far.
+    #: Number of rounds played so far.
     round: jax.Array
-    #: States of the two learners, laid out as `equipoise.dynamics._round` says.
+    #: States of the two learners, in the layout of `equipoise.dynamics._round`.
     learners: Any
     place: Any
     sums: Sums
@@ -91,7 +93,7 @@ class LoopState(eqx.Module):
 def begin(
     tables: Tables, seats: Seats, noise: Noise, keys: Any, start: int = 0, rounds: int = 0
 ) -> LoopState:
-    """The state before the first round; learners with a context have room for `rounds` rounds.
+    """Return the state before the first round; a `ContextLearner` gets room for `rounds` rounds.
 
     **Example**
 
@@ -126,9 +128,9 @@ def advance(
 ) -> tuple[LoopState, Any]:
     """Play until `stop` rounds have been played in all.
 
-    `unroll` rounds are compiled into one body, which spares launches on an accelerator. The
-    second result is the values marked with `once`, which leave the loop so that they are computed
-    once; they are of no other use.
+    `unroll` rounds are compiled into one loop body, which saves kernel launches on an accelerator.
+    The second result has the values marked with `once`. They leave the loop only so that they are
+    computed once; ignore them.
 
     **Example**
 
@@ -181,17 +183,17 @@ def advance(
 
 
 class Remembered(eqx.Module):
-    """What `remember` returns; rounds come first in all arrays of `events` and `expected`."""
+    """Result of `remember`; rounds are the first axis of all arrays in `events` and `expected`."""
 
     state: LoopState
     events: Event
     #: Mean reward of the row player given both policies.
     expected: jax.Array
-    #: Policies and sums after the rounds that have a slot, slots first.
+    #: Policies and sums after the rounds that have a slot; slots are the first axis.
     kept: Any
-    #: The policies of the round after the last, at all states.
+    #: Policies of the round after the last, at all states.
     policies: tuple[jax.Array, jax.Array]
-    #: Values marked with `once`, as in `advance`; empty without records or with a context.
+    #: Values marked with `once`, as in `advance`; empty without records or with a `ContextLearner`.
     marked: Any
 
 
@@ -207,11 +209,11 @@ def remember(
     slots: Any = None,
     records: int = 0,
 ) -> Remembered:
-    """Play `rounds` rounds and keep every one: memory grows with their number.
+    """Play `rounds` rounds and keep all of them; memory grows with their number.
 
-    May be compiled into a larger program, and `vmap`ped. `words` are the two random words of each
-    game. After round `i` (from 0) policies and sums are kept in slot `slots[i]`; a slot of
-    `records` or above is thrown away.
+    The function can be compiled into a larger program and `vmap`ped. `words` are the two random
+    words of each game. After round `i` (from 0), policies and sums are kept in slot `slots[i]`;
+    slots >= `records` are discarded.
 
     **Example**
 
@@ -234,7 +236,8 @@ def remember(
     if records:
         like = (upcoming(tables, seats, state.round, state.learners), state.sums)
         kept = jax.tree.map(lambda leaf: jnp.zeros((records + 1, *leaf.shape), leaf.dtype), like)
-    # A context costs far more than what would be computed twice, and is slow to trace.
+    # With a context, marking does not pay: computing values twice is cheap compared with the
+    # context, and marking is slow to trace.
     marking = records > 0 and not seats.in_context
     first = state.round
     ts = jnp.arange(1, rounds + 1, dtype=jnp.int32)
@@ -259,7 +262,7 @@ def remember(
         after = LoopState(t, states, place, sums)
         return (after, kept, marked), (event, expected(tables, event))
 
-    # The kernel of an accelerator reads no more of a context than there is.
+    # The kernel of an accelerator reads only the filled part of a context.
     long = seats.in_context and rounds > SHORT and jax.default_backend() == "cpu"
     segments = SEGMENTS if long else 1
     ends = [round(rounds * (i + 1) / segments) for i in range(segments)]

@@ -1,6 +1,6 @@
-"""Kinds of games, families that generate them, named games, files in and out.
+"""Kinds of games, families that generate them, named games, and game files.
 
-Everything here loads on first use, so that listing the catalogue does not import JAX.
+All names load on first use, so that listing the catalogue does not import JAX.
 """
 
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from equipoise.games import families as families
     from equipoise.games import kinds as kinds
     from equipoise.games._aggregative import AggregativeGame as AggregativeGame
-    from equipoise.games._aggregative_markov import AggregativeMarkovGame as AggregativeMarkovGame
+    from equipoise.games._aggregative import AggregativeMarkovGame as AggregativeMarkovGame
     from equipoise.games._contextual import ContextualGame as ContextualGame
     from equipoise.games._continuous import ContinuousGame as ContinuousGame
     from equipoise.games._continuous import RewardFunction as RewardFunction
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from equipoise.games.files import write_flows as write_flows
     from equipoise.games.files import write_policy as write_policy
 
-#: Public name -> the module it is defined in; None for a module of this package.
+#: Public name -> module that defines it; None for a module of this package.
 _PUBLIC: dict[str, str | None] = {
     # kinds of games
     "Game": "equipoise.games._game",
@@ -57,23 +57,23 @@ _PUBLIC: dict[str, str | None] = {
     "MarkovGame": "equipoise.games._markov",
     "NormalFormGame": "equipoise.games._normal",
     "AggregativeGame": "equipoise.games._aggregative",
-    "AggregativeMarkovGame": "equipoise.games._aggregative_markov",
+    "AggregativeMarkovGame": "equipoise.games._aggregative",
     "ContextualGame": "equipoise.games._contextual",
     "DecoupledMarkovGame": "equipoise.games._decoupled",
     # rewards as sums of terms
     "Interactions": "equipoise.games._interactions",
-    # actions that are numbers
+    # continuous actions
     "ContinuousGame": "equipoise.games._continuous",
     "PolynomialTerms": "equipoise.games._continuous_terms",
     "RewardFunction": "equipoise.games._continuous",
-    # roads
+    # road networks
     "NetworkGame": "equipoise.games._network",
     "OracleGame": "equipoise.games._oracle",
     "read_tntp": "equipoise.games.files",
     "read_flows": "equipoise.games.files",
     "write_flows": "equipoise.games.files",
     "flows_of_table": "equipoise.games.files",
-    # what is played
+    # policies
     "Policy": "equipoise.games._policy",
     "Profile": "equipoise.games._policies",
     "JointPolicy": "equipoise.games._policies",
@@ -91,7 +91,7 @@ _PUBLIC: dict[str, str | None] = {
     "describe": "equipoise.games.catalogue",
     "load": "equipoise.games.catalogue",
     "catalogue": None,
-    # games from and to elsewhere
+    # files and other libraries
     "read": "equipoise.games.files",
     "write": "equipoise.games.files",
     "adapters": None,

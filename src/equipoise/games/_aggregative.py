@@ -1,11 +1,14 @@
-"""Aggregative games: many agents that matter to each other only through a sum."""
+"""Aggregative games: many agents who affect each other only through a sum."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
 
 import equinox as eqx
 import numpy as np
 
 from equipoise.core import InputError, checks
+from equipoise.core.reductions import extremes
 from equipoise.core.values import frozen, read_only
 from equipoise.games._callables import (
     Field,
@@ -15,15 +18,16 @@ from equipoise.games._callables import (
     estimate_slope,
     probe_points,
     reward_field,
+    transition_elementwise,
 )
 from equipoise.games._game import Labels, SingleGame
 
-#: The largest number of agents of a type: float64 counts them exactly.
+#: Largest number of agents of one type; float64 counts them exactly.
 MOST_AGENTS = 2**53
 
 
 class Crowd(SingleGame):
-    """Base of the games whose agents meet in an aggregate; types and actions are the last axes."""
+    """Base of the games with an aggregate. Types and actions are the last axes of the arrays."""
 
     influence: eqx.AbstractVar[np.ndarray]
     counts: eqx.AbstractVar[np.ndarray]
@@ -32,7 +36,7 @@ class Crowd(SingleGame):
 
     @property
     def types(self) -> int:
-        """Number of rows: types, or agents when they were given one by one."""
+        """Number of rows: types, or agents if they were given one by one."""
         return self.influence.shape[-3]
 
     @property
@@ -57,7 +61,7 @@ class Crowd(SingleGame):
 
     @property
     def delta(self) -> float:
-        """The most by which one agent can move the aggregate, in the sup norm."""
+        """Largest change of the aggregate that one agent can cause, in the sup norm."""
         return self.scale * float(np.ptp(self.influence, axis=-2).max())
 
     def _describe(self, more: str = "") -> str:
@@ -69,26 +73,26 @@ class Crowd(SingleGame):
 
 
 class AggregativeGame(Crowd):
-    """A game of n agents who feel each other only through the aggregate `x`.
+    """A game of n agents who affect each other only through the aggregate `x`.
 
-    Agent i that plays action a adds `influence[i, a]` to a sum over all agents; the aggregate is
-    that sum times `scale`, one over the number of agents unless said otherwise, so a mean.
-    `reward(x)` gives every agent's reward of every action when the aggregate is x.
+    An agent i who plays action a adds `influence[i, a]` to a sum over all agents. The aggregate is
+    that sum times `scale`. By default `scale` is one over the number of agents, so that the
+    aggregate is a mean. `reward(x)` returns every agent's reward of every action at aggregate x.
 
-    Agents may be given one by one, or as types: with `counts`, row t of the influence and of the
-    reward stands for `counts[t]` agents who are alike. Identical agents given one by one are
-    found and grouped by the solver.
+    Give agents one by one, or as types: with `counts`, row t of the influence and of the reward
+    stands for `counts[t]` identical agents. The solver finds and groups identical agents that are
+    given one by one.
 
     - `influence`: (agents or types, actions, d).
-    - `reward`: from x, of shape (d,), to (agents or types, actions), in NumPy or JAX. Written
-      with `x[..., k]` it takes one aggregate per agent and action too, and exact gains of many
-      agents cost one call; otherwise it is called point by point.
-    - `lipschitz`: how much a reward can change when the aggregate moves by one in the sup norm: a
-      number, an array of one for each action or type and action, or a function of the edges
-      (low, high) of a region of aggregates that returns either. Local constants make bounds
-      tighter and searches faster. Without it slopes are sampled, by action and region, and
-      `lipschitz_estimated` says so.
-    - `bounds`: what rewards lie between; checked at some points.
+    - `reward`: maps x, of shape (d,), to (agents or types, actions), in NumPy or JAX. Write it with
+      `x[..., k]` so that it also accepts one aggregate per agent and action: computing exact gains
+      of many agents then takes one call. Otherwise it is called point by point.
+    - `lipschitz`: bound on the change of a reward when the aggregate moves by one in the sup norm.
+      It is a number, an array with one entry per action or per type and action, or a function that
+      maps the corners (low, high) of a region of aggregates to either. Local constants make bounds
+      tighter and searches faster. If it is not given, slopes are sampled by action and region, and
+      `lipschitz_estimated` is True.
+    - `bounds`: (low, high), an interval that contains all rewards; checked at some points.
     - `labels`: names of the actions, which all agents share, and of the types.
 
     **Example**
@@ -110,9 +114,9 @@ class AggregativeGame(Crowd):
     counts: np.ndarray
     field: Field = eqx.field(static=True)
     scale: float = eqx.field(static=True)
-    #: The largest Lipschitz constant of any reward.
+    #: Largest Lipschitz constant of any reward.
     lipschitz: float = eqx.field(static=True)
-    #: Lipschitz constants by action and region, where they were given.
+    #: Lipschitz constants by action and region, if they were given.
     slopes: Slopes | None = eqx.field(static=True)
     #: Whether the Lipschitz constant was estimated rather than given.
     lipschitz_estimated: bool = eqx.field(static=True)
@@ -149,26 +153,26 @@ class AggregativeGame(Crowd):
         self.labels = Labels.of(labels, actions=self.actions, types=self.types)
 
     def describe(self) -> str:
-        """The game in a few words."""
+        """Return a one-line description of the game."""
         return self._describe()
 
     @property
     def box(self) -> tuple[np.ndarray, np.ndarray]:
-        """The least and the largest aggregate that the agents can reach, by coordinate."""
+        """Smallest and largest reachable aggregate, by coordinate."""
         return reachable_box(self.influence, self.counts, self.scale)
 
     def rewards(self, x: Any) -> np.ndarray:
-        """(d,) -> (types, actions), or (points, d) -> (points, types, actions)."""
+        """Return rewards: (d,) -> (types, actions), or (points, d) -> (points, types, actions)."""
         x = np.asarray(x, np.float64)
         return self.field.at(x) if x.ndim == 1 else self.field.over(x)
 
     def own_rewards(self, x: np.ndarray) -> np.ndarray:
-        """(..., types, actions, d) -> (..., types, actions): each at an aggregate of its own."""
+        """(..., types, actions, d) -> (..., types, actions): each entry at its own aggregate."""
         return self.field.own(x)
 
 
 def as_influence(name: str, value: Any, ndim: int, meaning: str) -> np.ndarray:
-    """A finite array of influences with `ndim` axes, none of them empty."""
+    """Return a finite array of influences with `ndim` axes, none of them empty."""
     array = read_only(name, value)
     if array.ndim != ndim:
         raise InputError(name, f"{ndim} axes, {meaning}", f"shape {array.shape}")
@@ -178,7 +182,7 @@ def as_influence(name: str, value: Any, ndim: int, meaning: str) -> np.ndarray:
 
 
 def as_counts(counts: Any, types: int) -> np.ndarray:
-    """How many agents each row stands for: one, unless told."""
+    """Return the number of agents per row. Default: one."""
     if counts is None:
         return frozen(np.ones(types, np.int64))
     array = np.asarray(checks.as_float_array("counts", counts), np.float64)
@@ -193,7 +197,7 @@ def as_counts(counts: Any, types: int) -> np.ndarray:
 
 
 def as_scale(scale: float | None, counts: np.ndarray) -> float:
-    """What the sum of influences is multiplied by."""
+    """Return the factor by which the sum of influences is multiplied."""
     if scale is None:
         return 1.0 / float(counts.sum())
     checks.check_range("scale", scale, 0.0, np.inf, low_open=True, high_open=True)
@@ -201,7 +205,7 @@ def as_scale(scale: float | None, counts: np.ndarray) -> float:
 
 
 def as_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
-    """The least and the largest reward."""
+    """Return the smallest and the largest reward."""
     low, high = (float(bound) for bound in bounds)
     if not (np.isfinite([low, high]).all() and low < high):
         raise InputError("bounds", "(low, high) with low < high", bounds)
@@ -211,6 +215,195 @@ def as_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
 def reachable_box(
     influence: np.ndarray, counts: np.ndarray, scale: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What the aggregate lies between, by coordinate, whatever the agents do."""
+    """Return the smallest and largest aggregate that any actions can produce, by coordinate."""
     weights = scale * counts.astype(np.float64)
-    return weights @ influence.min(1), weights @ influence.max(1)
+    low, high = extremes(np.moveaxis(influence, 1, -1))
+    return weights @ low, weights @ high
+
+
+#: Largest product of steps and states; the constructor examines each of them.
+_MOST_STAGES = 100_000
+_INFLUENCE = "(agents or types, actions, d), optionally by step and state"
+
+
+class AggregativeMarkovGame(Crowd):
+    """An aggregative game played for `horizon` steps, in states that all agents share.
+
+    In step h (from 0) and state s, the agents' actions `a_i` produce the aggregate
+    `x = scale * sum_i influence[i, a_i]`; agent i gets `reward(h, s, x)[i, a_i]`, and the next
+    state is drawn from `transition(h, s, x)`.
+
+    - `influence`: (agents or types, actions, d), or (horizon, states, agents or types, actions,
+      d) if it depends on step and state.
+    - `reward(h, s, x)`: (agents or types, actions); `transition(h, s, x)`: (states,). Both in NumPy
+      or JAX. Write them with `x[..., k]` so that they accept many aggregates at once (the
+      transition then returns (..., states)); exact gains of many distinct agents need this.
+    - `counts`: number of agents that each row stands for. Default: one.
+    - `lipschitz`, `transition_lipschitz`: Lipschitz constants in the sup norm of x, of the rewards
+      and of the transitions (in total variation). If not given, they are estimated from sampled
+      slopes, and `lipschitz_estimated` is True.
+    - `bounds`: (low, high), an interval that contains all rewards of one step.
+    - `labels`: names of the actions, which all agents share, of the states and of the types.
+
+    **Example**
+
+    >>> import numpy as np, equipoise as eq
+    >>> free, jam = np.array([[-0.2, -0.5]]), np.array([[-0.6, 0.0]])
+    >>> def reward(h, s, x):                     # rain (state 1) slows both roads
+    ...     return free + jam * x[..., 0] - 0.1 * s
+    >>> def transition(h, s, x):                 # more traffic, more rain
+    ...     return np.stack([1 - 0.5 * x[..., 0], 0.5 * x[..., 0]], -1)
+    >>> city = eq.AggregativeMarkovGame(
+    ...     [[[1.0], [0.0]]], reward, transition, horizon=3, states=2, counts=[1000]
+    ... )
+    >>> city.agents, city.states, city.horizon, city.lipschitz_estimated
+    (1000, 2, 3, True)
+    """
+
+    kind: ClassVar[str] = "aggregative-markov"
+    influence: np.ndarray
+    counts: np.ndarray
+    horizon: int = eqx.field(static=True)
+    states: int = eqx.field(static=True)
+    scale: float = eqx.field(static=True)
+    bounds: tuple[float, float] = eqx.field(static=True)
+    reward: Callable[..., Any] = eqx.field(static=True)
+    transition: Callable[..., Any] = eqx.field(static=True)
+    elementwise: bool = eqx.field(static=True)
+    transition_elementwise: bool = eqx.field(static=True)
+    lipschitz: float = eqx.field(static=True)
+    transition_lipschitz: float = eqx.field(static=True)
+    #: Whether a Lipschitz constant was estimated rather than given.
+    lipschitz_estimated: bool = eqx.field(static=True)
+    labels: Labels = eqx.field(static=True)
+
+    def __init__(
+        self,
+        influence: Any,
+        reward: Any,
+        transition: Any,
+        horizon: int,
+        states: int,
+        counts: Any = None,
+        *,
+        lipschitz: float | None = None,
+        transition_lipschitz: float | None = None,
+        scale: float | None = None,
+        bounds: tuple[float, float] = (-1.0, 1.0),
+        elementwise: bool | None = None,
+        labels: Any = None,
+    ):
+        self.horizon = checks.check_count("horizon", horizon)
+        self.states = checks.check_count("states", states)
+        if self.horizon * self.states > _MOST_STAGES:
+            raise ValueError(
+                f"horizon, states: expected a product of at most {_MOST_STAGES:,}, found "
+                f"{float(self.horizon) * self.states:.3g}; use fewer steps or states"
+            )
+        axes = 5 if np.ndim(influence) == 5 else 3
+        self.influence = as_influence("influence", influence, axes, _INFLUENCE)
+        if axes == 5:
+            expected = (self.horizon, self.states, *self.influence.shape[2:])
+            checks.check_shape("influence", self.influence, expected, "(horizon, states, ...)")
+        self.counts = as_counts(counts, self.influence.shape[-3])
+        self.scale = as_scale(scale, self.counts)
+        self.bounds = as_bounds(bounds)
+        for name, function in (("reward", reward), ("transition", transition)):
+            if not callable(function):
+                raise InputError(name, "a function of (h, s, x)", type(function).__name__)
+        self.reward, self.transition = reward, transition
+        self.labels = Labels.of(labels, actions=self.actions, states=self.states, types=self.types)
+        low, high = self.box(0, 0)
+        shape = (self.types, self.actions[0])
+        first = reward_field(partial(reward, 0, 0), shape, low, high, elementwise)
+        self.elementwise = first.elementwise
+        self.transition_elementwise = transition_elementwise(
+            self._transition_field(0, 0, elementwise=False), low, high
+        )
+        self._check_values()
+        self.lipschitz_estimated = lipschitz is None or transition_lipschitz is None
+        if lipschitz is None:
+            lipschitz = self._estimate(self.rewards, variation=False)
+        if transition_lipschitz is None:
+            transition_lipschitz = self._estimate(self.transitions, variation=True)
+        checks.check_range("lipschitz", lipschitz, 0.0, np.inf, high_open=True)
+        checks.check_range("transition_lipschitz", transition_lipschitz, 0.0, np.inf)
+        self.lipschitz, self.transition_lipschitz = float(lipschitz), float(transition_lipschitz)
+
+    def describe(self) -> str:
+        """Return a one-line description of the game."""
+        return self._describe(f", {self.states} states and {self.horizon} steps")
+
+    def stage(self, h: int, s: int) -> AggregativeGame:
+        """Return one step in one state as a one-shot game, without future rewards."""
+        return AggregativeGame(
+            self.influences(h, s),
+            partial(self.reward, h, s),
+            self.lipschitz,
+            counts=self.counts,
+            scale=self.scale,
+            bounds=self.bounds,
+            elementwise=self.elementwise,
+            labels=Labels(actions=self.labels.actions, types=self.labels.types),
+        )
+
+    def influences(self, h: int, s: int) -> np.ndarray:
+        """(types, actions, d): the influences in one step and state."""
+        return self.influence[h, s] if self.influence.ndim == 5 else self.influence
+
+    def box(self, h: int, s: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the smallest and largest aggregate of one step and state, by coordinate."""
+        return reachable_box(self.influences(h, s), self.counts, self.scale)
+
+    def rewards(self, h: int, s: int, x: Any) -> np.ndarray:
+        """Return rewards: (d,) -> (types, actions), or (points, d) -> (points, types, actions)."""
+        x = np.asarray(x, np.float64)
+        field = self._reward_field(h, s)
+        return field.at(x) if x.ndim == 1 else field.over(x)
+
+    def own_rewards(self, h: int, s: int, x: np.ndarray) -> np.ndarray:
+        """(..., types, actions, d) -> (..., types, actions): each entry at its own aggregate."""
+        return self._reward_field(h, s).own(x)
+
+    def transitions(self, h: int, s: int, x: Any) -> np.ndarray:
+        """(..., d) -> (..., states): probabilities of the next states at each aggregate."""
+        x = np.asarray(x, np.float64)
+        field = self._transition_field(h, s, self.transition_elementwise)
+        if x.ndim == 1:
+            chances = field.at(x)
+        elif self.transition_elementwise:
+            chances = field.batch(x, (*x.shape[:-1], self.states))
+        else:
+            distinct, where = np.unique(x.reshape(-1, x.shape[-1]), axis=0, return_inverse=True)
+            values = np.stack([field.at(point) for point in distinct])
+            chances = values[where].reshape(*x.shape[:-1], self.states)
+        checks.check_probabilities("transition", chances)
+        return chances
+
+    def _reward_field(self, h: int, s: int) -> Field:
+        shape = (self.types, self.actions[0])
+        function = partial(self.reward, h, s)
+        meaning = "(agents or types, actions)"
+        return Field(function, "reward", self.dimensions, shape, meaning, self.elementwise)
+
+    def _transition_field(self, h: int, s: int, elementwise: bool) -> Field:
+        function = partial(self.transition, h, s)
+        shape = (self.states,)
+        return Field(function, "transition", self.dimensions, shape, "(states,)", elementwise)
+
+    def _check_values(self) -> None:
+        """Check at some points that rewards are within bounds and transitions are probabilities."""
+        for h in range(self.horizon):
+            for s in range(self.states):
+                low, high = self.box(h, s)
+                for x in (low, high) if self.types * self.states < 10_000 else (low,):
+                    values = self.rewards(h, s, x)
+                    check_within(f"reward({h}, {s}, x)", values, self.bounds)
+                self.transitions(h, s, np.stack([low, high, *probe_points(low, high, 1)]))
+
+    def _estimate(self, evaluate: Callable[..., np.ndarray], *, variation: bool) -> float:
+        return max(
+            estimate_slope(partial(evaluate, h, s), *self.box(h, s), bases=6, variation=variation)
+            for h in range(self.horizon)
+            for s in range(self.states)
+        )

@@ -1,9 +1,9 @@
-"""Functions of the aggregate that users write, evaluated at one point or at very many.
+"""Evaluate user-written functions of the aggregate at one point or at very many.
 
-A function that is written with `x[..., k]` works elementwise: given one aggregate for each agent
-and action it returns the reward of each at its own. That is what exact gains need, since every
-agent that deviates sees an aggregate of its own. Whether a function works so is found out by
-comparing its answers with those at single points; one that does not is called point by point.
+A function written with `x[..., k]` works elementwise: given one aggregate for each agent and
+action, it returns each reward at its own aggregate. Exact gains need this, because every agent
+who deviates sees a different aggregate. To find out whether a function works elementwise, its
+results are compared with those at single points; otherwise it is called point by point.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,10 +17,10 @@ from equipoise.core import checks
 from equipoise.core.errors import InputError
 from equipoise.core.precision import double_precision
 
-#: What a function that was not written for arrays of points raises when given them.
+#: Exceptions raised by functions that do not accept arrays of points.
 _NOT_ELEMENTWISE = (ValueError, IndexError, TypeError)
 
-#: More points than this for a function that is called point by point are refused.
+#: Largest number of points for a function that must be called point by point.
 MOST_CALLS = 200_000
 
 
@@ -29,7 +29,7 @@ class Field:
     """A user's function from an aggregate of `dimensions` numbers to an array of `shape`."""
 
     function: Callable[[Any], Any]
-    #: Its name, for errors.
+    #: Name of the function, for errors.
     name: str
     dimensions: int
     shape: tuple[int, ...]
@@ -37,7 +37,7 @@ class Field:
     elementwise: bool = False
 
     def at(self, x: np.ndarray) -> np.ndarray:
-        """The values at one point, checked."""
+        """Return the checked values at one point."""
         values = checks.as_float_array(self.name, call(self.function, x))
         checks.check_shape(self.name, values, self.shape, self.meaning)
         checks.check_finite(self.name, values)
@@ -59,8 +59,8 @@ class Field:
         if len(distinct) > MOST_CALLS:
             raise InputError(
                 self.name,
-                "a function written with x[..., k], that takes one aggregate for each agent and "
-                f"action, since exact gains need its values at {len(distinct):,} points",
+                "a function written with x[..., k], which takes one aggregate for each agent and "
+                f"action, because exact gains need its values at {len(distinct):,} points",
                 "one that takes a single aggregate",
             )
         size = int(np.prod(self.shape))
@@ -74,7 +74,7 @@ class Field:
         return result.reshape(points.shape[:-1])
 
     def batch(self, points: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-        """One call for many points, of a function that works elementwise."""
+        """Evaluate an elementwise function at many points in one call."""
         values = np.asarray(call(self.function, points), np.float64)
         if values.shape != shape:
             values = np.broadcast_to(values, shape)
@@ -99,7 +99,7 @@ def reward_field(
     high: np.ndarray,
     elementwise: bool | None,
 ) -> Field:
-    """The field of a reward (types, actions), with a check of how it may be called."""
+    """Wrap a reward (types, actions), and find out whether it works elementwise."""
     meaning = "(agents or types, actions)"
     field = Field(function, "reward", len(low), shape, meaning, bool(elementwise))
     if elementwise is not None:
@@ -119,7 +119,7 @@ def reward_field(
 
 
 def transition_elementwise(field: Field, low: np.ndarray, high: np.ndarray) -> bool:
-    """Whether a transition takes many aggregates, (..., d) -> (..., states)."""
+    """Return whether a transition accepts many aggregates, (..., d) -> (..., states)."""
     points = probe_points(low, high, 3)
     values = np.stack([field.at(x) for x in points])
     try:
@@ -135,7 +135,7 @@ def transition_elementwise(field: Field, low: np.ndarray, high: np.ndarray) -> b
 
 
 def probe_points(low: np.ndarray, high: np.ndarray, count: int) -> np.ndarray:
-    """(count, d): points of the box that no user has thought of, the same every time."""
+    """(count, d): fixed pseudo-random points of the box."""
     return low + (high - low) * np.random.default_rng(8).random((count, len(low)))
 
 
@@ -147,9 +147,9 @@ def estimate_slope(
     *,
     variation: bool = False,
 ) -> float:
-    """The largest slope in the sup norm found at some points of the box, and a tenth more.
+    """Return the largest slope in the sup norm found at sampled points of the box, plus 10%.
 
-    The slope is that of single values or, with `variation`, that of their total variation.
+    With `variation`, the slope is that of the total variation instead of single values.
     """
     steps = (high - low) / 64
     live = np.flatnonzero(steps > 0)
@@ -167,14 +167,14 @@ def estimate_slope(
     return 1.1 * found
 
 
-#: By what region rewards can change how fast: (low, high) -> (types, actions) or what broadcasts.
+#: Maps a region (low, high) to Lipschitz constants that broadcast to (types, actions).
 Slopes = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 def as_lipschitz(
     value: Any, shape: tuple[int, int], low: np.ndarray, high: np.ndarray
 ) -> tuple[float, Slopes | None]:
-    """The largest constant over the box, and the constants by action and region if there are any.
+    """Return the largest constant over the box, and constants by action and region if given.
 
     `value` is a number, an array that broadcasts to (types, actions), or a function of the edges
     (low, high) of a region that returns either.
@@ -201,7 +201,7 @@ def as_lipschitz(
 
 
 def check_within(name: str, values: np.ndarray, bounds: Sequence[float]) -> None:
-    """Refuse values outside closed bounds, naming the first."""
+    """Refuse values outside closed bounds, and name the first."""
     low, high = bounds
     if values.size and not (values.min() >= low - 1e-9 and values.max() <= high + 1e-9):
         where = checks.first_index((values < low - 1e-9) | (values > high + 1e-9))
@@ -209,5 +209,5 @@ def check_within(name: str, values: np.ndarray, bounds: Sequence[float]) -> None
             name,
             f"numbers in [{low:g}, {high:g}]",
             f"{values[where]:.6g} at {list(where)}",
-            "rescale, or say bounds=(low, high)",
+            "rescale the rewards, or pass bounds=(low, high)",
         )

@@ -12,7 +12,7 @@ from equipoise.games._game import Labels, SingleGame
 from equipoise.games._interactions import Interactions
 from equipoise.games._normal import NormalFormGame
 
-#: The largest number of strategy profiles that is tabulated.
+#: Largest number of strategy profiles in a payoff table.
 PROFILES_LIMIT = 1_000_000
 
 
@@ -47,7 +47,7 @@ class InteractionGame(SingleGame):
 
     @property
     def action_mask(self) -> np.ndarray:
-        """(agents, actions): which actions each agent has."""
+        """(agents, actions): True for the actions that each agent has."""
         return counted(self.actions)
 
     def _describe(self, more: str = "") -> str:
@@ -58,17 +58,16 @@ class InteractionGame(SingleGame):
 
 
 class ContextualGame(InteractionGame):
-    """A general-sum game of N agents, who all see a context before they choose.
+    """A general-sum game of N agents who all see a context before they choose.
 
-    A context is drawn from `context_probabilities` (uniform when not given), every agent chooses
-    an action, and agent i receives its terms of `interactions`, whose situations are the
-    contexts and whose moves are the actions. What is logged of it has Gaussian noise of
-    standard deviation `noise` added. `actions` is the number of actions of each agent; all have
-    as many as the tables when it is not given.
+    A context is drawn from `context_probabilities` (default: uniform) and every agent chooses an
+    action. Agent i receives the sum of its terms in `interactions`, whose situations are the
+    contexts and whose moves are the actions. Logged rewards have Gaussian noise with standard
+    deviation `noise` added. `actions` is the number of actions of each agent; by default, all
+    agents have as many actions as the tables.
 
-    A product policy is an array (contexts, agents, actions), or (agents, actions) where there is
-    one context; agents with fewer actions are padded with zeros. `labels` names agents and
-    actions.
+    A product policy is an array (contexts, agents, actions), or (agents, actions) if there is one
+    context. Agents with fewer actions are padded with zeros. `labels` names agents and actions.
 
     **Example**
 
@@ -111,23 +110,23 @@ class ContextualGame(InteractionGame):
         self.labels = Labels.of(labels, **counts, contexts=self.contexts)
 
     def describe(self) -> str:
-        """The game in a few words."""
+        """Return a one-line description of the game."""
         return self._describe()
 
     @property
     def policy_shape(self) -> tuple[int, int, int]:
-        """(contexts, agents, actions): the shape of a product policy."""
+        """Shape of a product policy: (contexts, agents, actions)."""
         return self.contexts, self.agents, max(self.actions)
 
     def uniform_policy(self) -> np.ndarray:
-        """(contexts, agents, actions): every agent plays all its actions alike."""
+        """(contexts, agents, actions): every agent plays all its actions with equal probability."""
         chances = self.action_mask / np.array(self.actions)[:, None]
         return np.broadcast_to(chances, self.policy_shape).copy()
 
     def to_normal_form(self) -> NormalFormGame:
-        """The same game as one payoff table, for a few agents, actions and contexts.
+        """Return the same game as one payoff table; feasible for few agents, actions and contexts.
 
-        A strategy says what to do in every context: number `a_0 + A * a_1 + ...` plays `a_c` in
+        A strategy assigns an action to every context: number `a_0 + A * a_1 + ...` plays `a_c` in
         context c, and the payoff is the mean over contexts.
 
         **Example**
@@ -147,14 +146,14 @@ class ContextualGame(InteractionGame):
 
 
 def as_interactions(value: Any) -> Interactions:
-    """Refuse anything but terms."""
+    """Refuse anything but `Interactions`."""
     if not isinstance(value, Interactions):
         raise InputError("interactions", "Interactions", type(value).__name__)
     return value
 
 
 def as_context_probabilities(value: Any, contexts: int) -> np.ndarray:
-    """(contexts,): as given, or uniform."""
+    """(contexts,): the given probabilities, or the uniform distribution."""
     if value is None:
         return frozen(np.full(contexts, 1.0 / contexts))
     array = read_only("context_probabilities", value)
@@ -163,24 +162,24 @@ def as_context_probabilities(value: Any, contexts: int) -> np.ndarray:
 
 
 def as_agent_counts(name: str, value: Any, agents: int, largest: int) -> tuple[int, ...]:
-    """One count for each agent: as given, one number for all, or the largest there can be."""
+    """Return one count per agent: as given, one number for all, or the maximum."""
     checks.check_known(name, value, "a count for each agent")
     counts = np.asarray(largest if value is None else value)
     counts = np.full(agents, counts) if counts.ndim == 0 else counts
     if counts.dtype.kind not in "iu" or counts.shape != (agents,) or counts.min() < 1:
         raise InputError(name, f"a count >= 1 for each of {agents} agents", repr(str(value)[:40]))
     if counts.max() != largest:
-        raise InputError(name, f"a largest count of {largest}", counts.max())
+        raise InputError(name, f"counts of at most {largest}", counts.max())
     return tuple(counts.tolist())
 
 
 def counted(counts: tuple[int, ...]) -> np.ndarray:
-    """(agents, largest count): which states or actions each agent has."""
+    """(agents, largest count): True for the states or actions that each agent has."""
     return np.arange(max(counts)) < np.array(counts)[:, None]
 
 
 def as_noise(value: Any) -> float:
-    """The standard deviation of what is added to rewards."""
+    """Check the standard deviation of the noise on rewards."""
     checks.check_range("noise", value, 0.0, np.inf, high_open=True)
     return float(value)
 
@@ -188,10 +187,10 @@ def as_noise(value: Any) -> float:
 def pure_occupancies(
     initial: np.ndarray, transitions: np.ndarray | None, actions: int, width: int
 ) -> np.ndarray:
-    """(strategies, situations, moves): the chance of each move under every pure strategy.
+    """(strategies, situations, moves): probability of each move under every pure strategy.
 
-    `initial` is (contexts, states); `transitions` (contexts, horizon, states, actions, states)
-    of one agent, or None where there is one step. A strategy says what to do in every context,
+    `initial` is (contexts, states). `transitions` is (contexts, horizon, states, actions, states)
+    for one agent, or None if there is one step. A strategy assigns an action to every context,
     step and state.
     """
     contexts, states = initial.shape
@@ -217,7 +216,7 @@ def pure_occupancies(
 def normal_form(
     terms: Interactions, weights: np.ndarray, pure: list[np.ndarray], labels: Labels
 ) -> NormalFormGame:
-    """The payoff table of all profiles of pure strategies; `weights` are those of situations."""
+    """Return the payoffs of all pure strategy profiles; `weights` belong to the situations."""
     shape = [len(strategies) for strategies in pure]
     if math.prod(shape) * terms.agents > PROFILES_LIMIT:
         raise InputError(
@@ -230,7 +229,7 @@ def normal_form(
     for order, scopes in terms.scopes.items():
         for m, scope in enumerate(scopes):
             payoff = weights.reshape(-1, *[1] * order) * np.asarray(terms.tables[order])[:, m]
-            # Move axes become strategy axes one by one, from the first; the context stays first.
+            # Move axes become strategy axes one by one from the first; contexts stay in front.
             for j in scope:
                 payoff = np.einsum("cu...,pcu->c...p", payoff, pure[j])
             payoff = payoff.sum(0).transpose(np.argsort(scope))

@@ -1,4 +1,4 @@
-"""Games of many agents whose actions are numbers from -1 to 1."""
+"""Continuous games: many agents, each of whom chooses a number from -1 to 1."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -17,16 +17,17 @@ from equipoise.games._continuous_terms import PolynomialTerms
 from equipoise.games._game import Labels, SingleGame
 from equipoise.games._policies import ContinuousPolicy
 
-#: How many numbers of actions are handed to a function at once.
+#: Largest number of actions passed to a user's function in one call.
 _CHUNK = 4_000_000
 
 
 class RewardFunction(Value):
-    """A function of all actions (and of the context, where there are several), written for JAX.
+    """A user-written reward function of all actions (and of the context, if there are several).
 
-    `reward(actions)`, or `reward(actions, context)`, takes the actions (agents,) of one sample and
-    returns the rewards (agents,). `lipschitz` bounds the slope, and `curvature` the second
-    derivative, of each agent's reward in its own action, where they are known.
+    `reward(actions)`, or `reward(actions, context)`, is written for JAX. It takes the actions
+    (agents,) of one sample and returns the rewards (agents,). If you know a bound on the slope of
+    each agent's reward in its own action, give it as `lipschitz`; give a bound on the second
+    derivative as `curvature`.
 
     **Example**
 
@@ -59,14 +60,16 @@ class RewardFunction(Value):
         self.contexts = checks.check_count("contexts", contexts)
         self.rank = self.agents if rank is None else checks.check_count("rank", rank)
         if self.rank > self.agents:
-            raise ValueError(f"rank: expected at most {self.agents}, as agents, found {rank}")
+            raise ValueError(
+                f"rank: expected at most {self.agents}, the number of agents, found {rank}"
+            )
         for name, value in (("lipschitz", lipschitz), ("curvature", curvature)):
             if value is not None:
                 checks.check_range(name, value, 0.0, np.inf, high_open=True)
         self.lipschitz = None if lipschitz is None else float(lipschitz)
         self.curvature = None if curvature is None else float(curvature)
-        # `jax.eval_shape` would not do: after it, JAX 0.10 gives constants of the function the
-        # wrong precision when it is compiled in the other one.
+        # `jax.eval_shape` is not an option: after it, JAX 0.10 gives constants of the function the
+        # wrong precision when it compiles the function in the other one.
         place = () if self.contexts == 1 else (jnp.int32(0),)
         found = jnp.shape(self.reward(jnp.zeros(self.agents), *place))
         if found != (self.agents,):
@@ -78,11 +81,11 @@ class RewardFunction(Value):
 
     @property
     def states(self) -> int:
-        """Always 1: such rewards know no local states."""
+        """Always 1, because reward functions do not depend on local states."""
         return 1
 
     def rewards(self, actions: Any, contexts: Any = None, states: Any = None) -> Any:
-        """(..., agents): rewards at actions (..., agents); of NumPy arrays in double precision."""
+        """(..., agents): rewards at actions (..., agents), in double precision for NumPy arrays."""
         xp, shape = jnp if isinstance(actions, jax.Array) else np, actions.shape
         flat = actions.reshape(-1, shape[-1])
         where = None
@@ -110,30 +113,30 @@ class RewardFunction(Value):
             raise InputError(
                 "reward",
                 "a function written with jax.numpy, which JAX can compile",
-                f"one that needs the numbers themselves ({type(error).__name__})",
+                f"one that needs concrete values ({type(error).__name__})",
             ) from error
 
 
 class ContinuousGame(SingleGame):
-    """N agents who each choose a number from -1 to 1.
+    """A game of N agents who each choose a number from -1 to 1.
 
-    A context is drawn from `context_probabilities` (uniform when not given), all agents see it
-    and choose, and receive what `terms` say: `PolynomialTerms`, or a `RewardFunction` as
-    `ContinuousGame.from_function` makes it. What is logged of the game has noise added that is
-    uniform on [-noise, noise], as in section 6 of the interaction-rank paper.
+    A context is drawn from `context_probabilities` (default: uniform). All agents see it, choose,
+    and receive the rewards that `terms` define: `PolynomialTerms`, or the `RewardFunction` that
+    `ContinuousGame.from_function` makes. Logged rewards have noise added that is uniform on
+    [-noise, noise], as in section 6 of the interaction-rank paper.
 
-    With local states there are `horizon` steps. The own action moves the own state, by chances
-    that are polynomials of it, and states change what actions amount to (`effects` and `own` of
-    the terms):
+    With local states, an episode has `horizon` steps. An agent's action moves its own state, with
+    transition probabilities that are polynomials of the action. States change the effect of actions
+    on rewards (`effects` and `own` of the terms):
 
-    - `transitions`: coefficients of the chances of next states, lowest power first, (contexts,
-      agents, states, next states, powers), or without the first axis, or without the first two,
-      where contexts, or agents too, do not differ;
-    - `initial`: chances of first states, (states,), (agents, states) or (contexts, agents,
-      states); uniform when not given.
+    - `transitions`: coefficients of the transition probabilities, lowest power first, with shape
+      (contexts, agents, states, next states, powers). The first axis may be left out if all
+      contexts are alike, and the second too if all agents are;
+    - `initial`: distribution of first states, with shape (states,), (agents, states) or (contexts,
+      agents, states). Default: uniform.
 
-    A policy is a `ContinuousPolicy`, or an array of `policy_shape`. `labels` names the agents and
-    the local states.
+    A policy is a `ContinuousPolicy` or an array of shape `policy_shape`. `labels` names the agents
+    and the local states.
 
     **Example**
 
@@ -175,7 +178,7 @@ class ContinuousGame(SingleGame):
                 "terms",
                 "PolynomialTerms or a RewardFunction",
                 type(terms).__name__,
-                "ContinuousGame.from_function takes a function",
+                "use ContinuousGame.from_function for a function",
             )
         self.terms = terms
         self.context_probabilities = as_context_probabilities(context_probabilities, terms.contexts)
@@ -201,16 +204,16 @@ class ContinuousGame(SingleGame):
         curvature: float | None = None,
         labels: Any = None,
     ) -> "ContinuousGame":
-        """A game whose rewards a function of your own computes.
+        """Build a game from your own reward function.
 
-        `reward(actions)`, or `reward(actions, context)` where there are several contexts, is
-        written for JAX: it takes the actions (agents,) of one sample and returns the rewards
-        (agents,). `rank` is its interaction rank, where it is less than the number of agents.
+        `reward(actions)`, or `reward(actions, context)` if there are several contexts, is written
+        for JAX: it takes the actions (agents,) of one sample and returns the rewards (agents,).
+        Pass its interaction rank as `rank` if it is less than the number of agents.
 
-        Certificates of such games are bounds: `gains` are those of the best deviations that were
-        found. Say what is known of how an agent's reward depends on its own action: `lipschitz`, a
-        bound on its slope, or better `curvature`, a bound on its second derivative. Then `upper`
-        is proven; with neither it is infinite.
+        Certificates of these games are bounds: `gains` are those of the best deviations found. Say
+        what you know about how an agent's reward depends on its own action: `lipschitz`, a bound on
+        its slope, or better `curvature`, a bound on its second derivative. With either of them,
+        `upper` is proven; with neither, it is infinite.
 
         **Example**
 
@@ -226,12 +229,12 @@ class ContinuousGame(SingleGame):
         return cls(terms, context_probabilities, noise=noise, labels=labels)
 
     def _local(self, transitions: Any, initial: Any) -> tuple[Any, Any]:
-        """Transitions and first states, checked; or their absence."""
+        """Check transitions and the distribution of first states, or that both are absent."""
         states = self.terms.states
         if transitions is None:
             if states > 1 or initial is not None or self.horizon > 1:
-                what = "terms have states" if states > 1 else "initial or horizon are given"
-                raise InputError("transitions", f"them where {what}", "none")
+                what = "the terms have states" if states > 1 else "initial or horizon is given"
+                raise InputError("transitions", f"an array, because {what}", "none")
             return None, None
         array = read_only("transitions", transitions)
         shape = (self.contexts, self.agents, states, states)
@@ -240,7 +243,7 @@ class ContinuousGame(SingleGame):
             raise InputError(
                 "transitions",
                 f"shape {(*shape, 'powers')}, (contexts, agents, states, next states, powers), "
-                "with as many states as the effects of the terms have, or without leading axes",
+                "with as many states as the terms' effects; leading axes are optional",
                 array.shape,
             )
         _check_chances(array.reshape(-1, *array.shape[-3:]))
@@ -272,21 +275,21 @@ class ContinuousGame(SingleGame):
 
     @property
     def rank(self) -> int:
-        """Interaction rank: the largest number of agents in a term, the own among them."""
+        """Interaction rank: the largest number of agents in a term, including the agent itself."""
         return self.terms.rank
 
     @property
     def states(self) -> int | None:
-        """Number of local states of each agent; None where there are none."""
+        """Number of local states of each agent; None if there are no local states."""
         return None if self.transitions is None else self.terms.states
 
     @property
     def actions(self) -> tuple[int, ...]:
-        """Always `()`: actions are numbers from -1 to 1, and are not counted."""
+        """Always `()`, because actions are numbers from -1 to 1."""
         return ()
 
     def describe(self) -> str:
-        """The game in a few words."""
+        """Return a one-line description of the game."""
         text = f"game of {self.agents:,} agents who each choose a number from -1 to 1"
         if self.contexts > 1:
             text += f", with {self.contexts} contexts"
@@ -304,10 +307,10 @@ class ContinuousGame(SingleGame):
     def rewards(self, actions: Any, contexts: Any = None, states: Any = None) -> Any:
         """(..., agents): mean rewards at actions (..., agents).
 
-        `contexts` (...) are needed where there are several, and `states` (..., agents) where
-        there are any. NumPy arrays give NumPy arrays, in float32 where actions are; JAX arrays
-        give JAX arrays, inside `jit` and `vmap` too, and are not looked at. Methods of a game are
-        not functions that `jit` takes: write `jax.jit(lambda a: game.rewards(a))`.
+        `contexts` (...) is required if there are several contexts, and `states` (..., agents) if
+        there are local states. NumPy arrays return NumPy arrays, in float32 if the actions are. JAX
+        arrays return JAX arrays, also inside `jit` and `vmap`; their values are not checked. `jit`
+        does not take methods of a game: write `jax.jit(lambda a: game.rewards(a))`.
 
         **Example**
 
@@ -337,7 +340,7 @@ class ContinuousGame(SingleGame):
         return self.terms.rewards(actions, contexts, states)
 
     def as_policy(self, policy: Any) -> ContinuousPolicy:
-        """A policy of this game: a `ContinuousPolicy` or an array, checked.
+        """Convert an array to a `ContinuousPolicy` of this game, and check the policy.
 
         **Example**
 
@@ -369,10 +372,10 @@ class ContinuousGame(SingleGame):
         return "(contexts, horizon, agents, states)" if local else "(contexts, agents)"
 
     def uniform_policy(self) -> ContinuousPolicy:
-        """Uniform play on [-1, 1], as points and chances with exactly its moments.
+        """Return uniform play on [-1, 1] as points and weights with the same moments.
 
-        The points are those of Gauss and Legendre, as many as rewards and transitions that are
-        polynomials need: the certificate is that of uniform play.
+        The points are Gauss-Legendre nodes, as many as polynomial rewards and transitions need, so
+        the certificate is exactly that of uniform play.
 
         **Example**
 
@@ -385,8 +388,8 @@ class ContinuousGame(SingleGame):
         if not isinstance(self.terms, PolynomialTerms):
             raise InputError(
                 "game",
-                "polynomial terms, which a few points average exactly",
-                "a function: give a ContinuousPolicy with points and weights of your own",
+                "polynomial terms, for which a few points are exact",
+                "a reward function; build a ContinuousPolicy with your own points and weights",
             )
         powers = self.terms.highest * (self.terms.effects.shape[-1] - 1)
         powers = max(powers, self.terms.degree)
@@ -398,13 +401,13 @@ class ContinuousGame(SingleGame):
 
 
 def _check_chances(transitions: np.ndarray) -> None:
-    """Refuse polynomials (kinds, states, next states, powers) that are no chances on [-1, 1]."""
+    """Refuse polynomials (kinds, states, next states, powers) that are not probabilities."""
     total = transitions.sum(2)
     total[..., 0] -= 1.0
     if np.abs(total).max() > checks.PROBABILITY_TOLERANCE:
         where = checks.first_index(np.abs(total).max(-1) > checks.PROBABILITY_TOLERANCE)
         raise ValueError(
-            "transitions: expected chances that sum to 1 for every action; found another "
+            "transitions: expected probabilities that sum to 1 for every action; found another "
             f"sum in state {where[1]}"
         )
     lowest, point = polynomials.maximum(-transitions)
@@ -412,14 +415,14 @@ def _check_chances(transitions: np.ndarray) -> None:
         where = checks.first_index(lowest > checks.PROBABILITY_TOLERANCE)
         raise InputError(
             "transitions",
-            "chances >= 0 for every action",
+            "probabilities >= 0 for every action",
             f"{-lowest[where]:.6g} at action {point[where]:.6g}, "
             f"from state {where[1]} to {where[2]}",
         )
 
 
 def _check_given(name: str, value: Any, shape: tuple, count: int, needed: bool) -> None:
-    """Refuse missing or impossible contexts or states; traced ones only by their shape."""
+    """Refuse missing or invalid contexts or states; of traced ones, only the shape is checked."""
     if value is None:
         if needed:
             raise InputError(name, f"one of {count} for each sample", "none")
@@ -441,9 +444,9 @@ def _check_given(name: str, value: Any, shape: tuple, count: int, needed: bool) 
 
 
 def _padded(start: int, stop: int) -> np.ndarray:
-    """Row numbers from start to stop, the last one repeated up to a power of two.
+    """Return row numbers from start to stop, the last one repeated up to a power of two.
 
-    A function is compiled for each number of rows it is called with: few numbers, few compilations.
+    A function is compiled anew for each number of rows. Padding keeps compilations few.
     """
     count = stop - start
     return np.minimum(np.arange(1 << max(count - 1, 0).bit_length()) + start, stop - 1)
@@ -451,5 +454,5 @@ def _padded(start: int, stop: int) -> np.ndarray:
 
 @lru_cache(maxsize=64)
 def _batched(reward: Callable[..., Any]) -> Callable[..., Any]:
-    """Compiled once for each function, whoever asks."""
+    """Compile a function once, however often it is used."""
     return jax.jit(jax.vmap(reward))

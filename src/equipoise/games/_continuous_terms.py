@@ -1,13 +1,13 @@
 """Rewards of continuous actions, as polynomial terms of a few agents each.
 
-What an agent's action amounts to is its *effect* x, the action itself or a polynomial of it that
-depends on its local state. Agent i receives
+Each action has an *effect* x: the action itself, or a polynomial of it that depends on the agent's
+local state. Agent i receives
 
     own_i(a_i) + sum_{p,q} x_i^p sum_j W^{pq}_ij x_j^q + sum_terms w x_i^p x_j^q x_k^r ...
 
-so that the terms of pairs are products of matrices, and terms of more agents are listed one by
-one. Nothing here is ever as large as the joint space, and given what the others do, the expected
-reward of an agent is a polynomial of its own action.
+so that pair terms are matrix products, and terms of more agents are listed one by one. No array
+here is as large as the joint space. With the others' policies fixed, an agent's expected reward is
+a polynomial of its own action.
 """
 
 from collections.abc import Mapping
@@ -23,16 +23,16 @@ from equipoise.core import InputError, checks
 from equipoise.core.values import Value, frozen, read_only, read_only_integers
 from equipoise.games._interactions import as_scope
 
-#: How many numbers of products are held at once.
+#: Largest number of products held in memory at once.
 _CHUNK = 2_000_000
-#: The highest power of an effect that is allowed.
+#: Highest power of an effect that is allowed.
 MOST_POWER = 64
 
 
 class Group(Value):
     """Terms of one order: (terms, order) scopes and powers, (contexts, terms) weights.
 
-    The first agent of a scope is whose reward the term belongs to.
+    The term belongs to the reward of the first agent of its scope.
     """
 
     scopes: np.ndarray
@@ -40,14 +40,15 @@ class Group(Value):
     weights: Any
 
     def rewards(self, xp: Any, context: int, powers: list[Any], x: Any) -> Any:
-        """(..., agents): what the terms give at effects x (..., agents), with all their powers."""
+        """(..., agents): sums of the terms at effects x (..., agents), given all powers of x."""
         table = xp.stack([xp.ones_like(x), *powers[1:]], -2)  # (..., powers, agents)
         agents = x.shape[-1]
         columns = self.powers * agents + self.scopes
         flat = table.reshape(*x.shape[:-1], -1)
         if xp is np:
             return self._rewards_numpy(context, flat, columns, agents)
-        product = xp.prod(flat[..., columns], -1) * self.weights[context]
+        product = xp.prod(flat[..., columns], -1)
+        product = product * xp.broadcast_to(self.weights[context], product.shape)
         return xp.zeros_like(x).at[..., self.scopes[:, 0]].add(product)
 
     def _rewards_numpy(
@@ -60,7 +61,7 @@ class Group(Value):
         result = np.empty((len(flat), agents), flat.dtype)
         size = max(1, _CHUNK // terms)
         for start in range(0, len(flat), size):
-            # Samples last: a factor of a term is then one row, copied as a whole.
+            # Put samples last: each factor of a term is then one contiguous row.
             part = np.ascontiguousarray(flat[start : start + size].T)
             product = part[columns[:, 0]]
             for factor in range(1, columns.shape[1]):
@@ -69,7 +70,7 @@ class Group(Value):
         return result
 
     def add_expected(self, by_effect: np.ndarray, moments: np.ndarray) -> None:
-        """Add expected weights of own powers to (contexts, agents, powers)."""
+        """Add the expected weights of own powers to (contexts, agents, powers)."""
         met = np.array(self.weights, np.float64)
         for factor in range(1, self.scopes.shape[1]):
             met *= moments[:, self.scopes[:, factor], self.powers[:, factor]]
@@ -80,21 +81,20 @@ class Group(Value):
 class PolynomialTerms(Value):
     """Rewards of N agents with actions in [-1, 1]: polynomial terms, which may depend on contexts.
 
-    - `own`: coefficients of the own action's powers, lowest first: (powers,), (agents, powers),
-      (contexts, agents, powers) or, where there are local states, (contexts, agents, states,
-      powers).
+    - `own`: coefficients of the powers of an agent's own action, lowest first: (powers,), (agents,
+      powers), (contexts, agents, powers) or, with local states, (contexts, agents, states, powers).
     - `pairs`: {(p, q): weights}, with weights (agents, agents) or (contexts, agents, agents):
-      agent i receives `x_i^p * sum_j weights[i, j] * x_j^q`, its own action among the j.
+      agent i receives `x_i^p * sum_j weights[i, j] * x_j^q`, where j may equal i.
     - `groups`: terms of three or more different agents, {order: (scopes, powers, weights)}, with
       scopes and powers (terms, order) and weights (terms,) or (contexts, terms). Agent
-      `scopes[t, 0]` receives `weights[t]` times the product of the effects of the agents of
-      `scopes[t]`, to their powers.
-    - `effects`: what an action amounts to, coefficients of its powers, (states, powers) or
-      (agents, states, powers); the action itself when not given.
+      `scopes[t, 0]` receives `weights[t]` times the product of the effects of the agents in
+      `scopes[t]`, each raised to its power.
+    - `effects`: coefficients of the effect as a polynomial of the action, (states, powers) or
+      (agents, states, powers). Default: the effect is the action itself.
 
     **Example**
 
-    Three agents who like to agree, the second of whom also has a favourite, 0.5:
+    Three agents who like to agree; the second also has a favourite action, 0.5:
 
     >>> import numpy as np, equipoise as eq
     >>> own = np.zeros((3, 3))
@@ -112,11 +112,11 @@ class PolynomialTerms(Value):
     effects: Any
     agents: int = eqx.field(static=True)
     contexts: int = eqx.field(static=True)
-    #: The largest number of agents in a term that is not zero.
+    #: Largest number of agents in a non-zero term.
     rank: int = eqx.field(static=True)
-    #: The highest power of an effect.
+    #: Highest power of an effect.
     highest: int = eqx.field(static=True)
-    #: The highest power of an own action in a reward, others' actions given.
+    #: Highest power of an agent's own action in its reward, with the others' actions fixed.
     degree: int = eqx.field(static=True)
 
     def __init__(
@@ -129,8 +129,8 @@ class PolynomialTerms(Value):
     ):
         self.agents = checks.check_count("agents", agents)
         if own is None and not pairs and not groups:
-            raise InputError("own", "terms, own, of pairs or of groups", "none")
-        checks.check_memory("agents", (8, self.agents), "a number for each", "use fewer agents")
+            raise InputError("own", "at least one of own, pairs and groups", "none")
+        checks.check_memory("agents", (8, self.agents), "one number per agent", "use fewer agents")
         self.effects = _as_effects(effects, self.agents)
         own = _as_own(own, self.agents, self.states)
         weights = {power: _as_pair(power, w, self.agents) for power, w in (pairs or {}).items()}
@@ -162,14 +162,14 @@ class PolynomialTerms(Value):
 
     @property
     def states(self) -> int:
-        """Number of local states that effects and own terms tell apart; 1 where there are none."""
+        """Number of local states that effects and own terms distinguish; 1 without local states."""
         return self.effects.shape[1]
 
     def rewards(self, actions: Any, contexts: Any = None, states: Any = None) -> Any:
-        """(..., agents): rewards at actions (..., agents), in NumPy or, of JAX arrays, in JAX.
+        """(..., agents): rewards at actions (..., agents), in JAX for JAX arrays, else in NumPy.
 
-        `contexts` (...) and `states` (..., agents) are whole numbers; they may be left out where
-        there is one. Nothing is checked here; `ContinuousGame.rewards` does.
+        `contexts` (...) and `states` (..., agents) are whole numbers. Leave them out if there is
+        only one. This method checks nothing; `ContinuousGame.rewards` does.
         """
         if any(isinstance(array, jax.Array) for array in (actions, *jax.tree.leaves(self))):
             return self._rewards_jax(jnp.asarray(actions), contexts, states)
@@ -197,7 +197,7 @@ class PolynomialTerms(Value):
         return result
 
     def _in_context(self, xp: Any, context: int, actions: Any, states: Any) -> Any:
-        """Rewards in one context, of actions (..., agents)."""
+        """Return the rewards of actions (..., agents) in one context."""
         kind = actions.dtype if xp is np else None
         x = _by_state(xp, self.effects, actions, states)
         rewards = _by_state(xp, self.own[context], actions, states)
@@ -213,10 +213,10 @@ class PolynomialTerms(Value):
         return rewards
 
     def moments(self, points: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """(contexts, agents, powers): means of the powers of each agent's effect, from 0 on.
+        """(contexts, agents, powers): moments of each agent's effect, from power 0 on.
 
-        `points` and `weights` are (contexts, agents, states, support): where an agent is and what
-        it does there, with chances that sum to one over the last two axes.
+        `points` and `weights` are (contexts, agents, states, support): an agent's state and action,
+        with probabilities that sum to one over the last two axes.
         """
         x = _polynomial(np, self.effects[:, :, None, :], points)
         moments = np.empty((*x.shape[:2], self.highest + 1))
@@ -242,7 +242,7 @@ class PolynomialTerms(Value):
             group.add_expected(by_effect, moments)
         result = np.zeros((*self.own.shape[:3], max(self.own.shape[3], self.degree + 1)))
         result[..., : self.own.shape[3]] = self.own
-        power = np.ones_like(self.effects[..., :1])  # of effects, as polynomials of actions
+        power = np.ones_like(self.effects[..., :1])  # powers of effects, as polynomials of actions
         for p in range(width):
             if by_effect[:, :, p].any():
                 result[..., : power.shape[-1]] += by_effect[:, :, p, None, None] * power
@@ -251,12 +251,12 @@ class PolynomialTerms(Value):
 
 
 def _counts(weights: Any) -> bool:
-    """Whether any weight is not zero, as far as can be known."""
+    """Return whether any weight is non-zero, as far as can be known under tracing."""
     return checks.is_traced(weights) or bool(weights.any())
 
 
 def _couples(weights: Any) -> bool:
-    """Whether weights (contexts, agents, agents) of two different agents are not all zero."""
+    """Return whether weights (contexts, agents, agents) couple two different agents."""
     if checks.is_traced(weights):
         return True
     alone = np.count_nonzero(np.einsum("cii->ci", weights))
@@ -264,15 +264,18 @@ def _couples(weights: Any) -> bool:
 
 
 def _polynomial(xp: Any, coefficients: Any, points: Any) -> Any:
-    """Horner's rule; coefficients (..., powers) broadcast against points."""
-    value = xp.broadcast_to(coefficients[..., -1], points.shape)
-    for power in reversed(range(coefficients.shape[-1] - 1)):
-        value = value * points + coefficients[..., power]
+    """Evaluate polynomials by Horner's rule; coefficients (..., powers) broadcast to points."""
+    *lower, value = (
+        xp.broadcast_to(coefficients[..., power], points.shape)
+        for power in range(coefficients.shape[-1])
+    )
+    for coefficient in reversed(lower):
+        value = value * points + coefficient
     return value
 
 
 def _by_state(xp: Any, coefficients: Any, actions: Any, states: Any) -> Any:
-    """(..., agents): polynomials (agents, states, powers) at actions, of the states they are in."""
+    """(..., agents): polynomials (agents, states, powers) of the agents' states, at actions."""
     table = xp.asarray(coefficients, actions.dtype if xp is np else None)
     value = _polynomial(xp, table[:, 0], actions)
     for state in range(1, table.shape[1]):
@@ -281,7 +284,7 @@ def _by_state(xp: Any, coefficients: Any, actions: Any, states: Any) -> Any:
 
 
 def _product(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """The product of polynomials, coefficients on the last axis."""
+    """Multiply polynomials whose coefficients are on the last axis."""
     result = np.zeros((*first.shape[:-1], first.shape[-1] + second.shape[-1] - 1))
     for power in range(second.shape[-1]):
         result[..., power : power + first.shape[-1]] += first * second[..., power, None]
@@ -289,7 +292,7 @@ def _product(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def _as_effects(effects: Any, agents: int) -> Any:
-    """(agents, states, powers)."""
+    """Return the effects as (agents, states, powers)."""
     if effects is None:
         return np.broadcast_to(frozen(np.array([0.0, 1.0])), (agents, 1, 2))
     array = read_only("effects", effects)
@@ -302,7 +305,7 @@ def _as_effects(effects: Any, agents: int) -> Any:
 
 
 def _as_own(own: Any, agents: int, states: int) -> Any:
-    """(contexts, agents, states, powers)."""
+    """Return the own terms as (contexts, agents, states, powers)."""
     if own is None:
         return np.broadcast_to(frozen(np.zeros(1)), (1, agents, states, 1))
     array = read_only("own", own)
@@ -314,7 +317,7 @@ def _as_own(own: Any, agents: int, states: int) -> Any:
         raise InputError(
             "own",
             f"shape (powers,), ({agents}, powers), (contexts, {agents}, powers) or "
-            f"(contexts, {agents}, {states}, powers), with as many states as effects have",
+            f"(contexts, {agents}, {states}, powers), with as many states as `effects`",
             array.shape,
         )
     checks.check_finite("own", array)
@@ -322,7 +325,7 @@ def _as_own(own: Any, agents: int, states: int) -> Any:
 
 
 def _as_pair(power: Any, weights: Any, agents: int) -> Any:
-    """(contexts, agents, agents)."""
+    """Return the weights of pairs as (contexts, agents, agents)."""
     whole = isinstance(power, tuple) and len(power) == 2
     if not whole or not all(isinstance(p, int) and 0 <= p <= MOST_POWER for p in power):
         raise InputError(
@@ -341,20 +344,20 @@ def _as_pair(power: Any, weights: Any, agents: int) -> Any:
 
 
 def broadcast(array: Any, shape: tuple[int, ...]) -> Any:
-    """A view of a NumPy array in another shape; what is traced stays so."""
+    """Broadcast an array to a shape: a view for NumPy arrays; traced arrays stay traced."""
     return (jnp if checks.is_traced(array) else np).broadcast_to(array, shape)
 
 
 def _as_group(order: Any, given: Any, agents: int) -> tuple[np.ndarray, np.ndarray, Any]:
-    """Scopes, powers and weights (contexts, terms)."""
+    """Return scopes, powers and weights (contexts, terms)."""
     name = f"groups[{order}]"
     if not isinstance(order, int) or order < 3:
-        raise InputError("groups", "orders >= 3", repr(order), "pairs have their own")
+        raise InputError("groups", "orders >= 3", repr(order), "use pairs for order 2")
     if not isinstance(given, tuple | list) or len(given) != 3:
         raise InputError(name, "(scopes, powers, weights)", type(given))
     scopes = as_scope(name, order, given[0], agents)
     powers = read_only_integers(name, given[1])
-    checks.check_shape(name, powers, scopes.shape, "powers, as many as scopes")
+    checks.check_shape(name, powers, scopes.shape, "powers, one for each scope entry")
     wrong = (powers < 0) | (powers > MOST_POWER)
     if wrong.any():
         where = checks.first_index(wrong)

@@ -1,4 +1,4 @@
-"""Markov games with decoupled transitions: own states move alone, rewards meet."""
+"""Markov games with decoupled transitions: each agent moves its own state; rewards are joint."""
 
 from typing import Any, ClassVar
 
@@ -23,23 +23,24 @@ from equipoise.games._normal import NormalFormGame
 
 
 class DecoupledMarkovGame(InteractionGame):
-    """N agents, each in a local state that only its own actions move; rewards depend on all.
+    """N agents, each with a local state that only its own actions move; rewards depend on all.
 
-    A public context is drawn once for an episode of `horizon` steps. In step h agent i, in
-    state s, plays a and moves on by `transitions[c, h, i, s, a]`; its reward is the sum of its
-    terms of `interactions`, whose situations are `context * horizon + step` and whose moves are
-    `state * actions + action`, with the numbers of states and actions of the agent that has most.
+    A public context is drawn once for an episode of `horizon` steps. In step h, agent i in state s
+    plays a and moves on according to `transitions[c, h, i, s, a]`. Its reward is the sum of its
+    terms in `interactions`, whose situations are `context * horizon + step` and whose moves are
+    `state * actions + action`. There, `actions` is that of the agent with the most actions.
 
-    - `transitions`: (contexts, horizon, agents, states, actions, states); without the first
-      axis where all contexts have the same.
-    - `initial`: (contexts, agents, states), or without the first axis: chances of first states.
-    - `context_probabilities`: uniform when not given.
-    - `states`, `actions`: how many each agent has, where they differ.
+    - `transitions`: (contexts, horizon, agents, states, actions, states); the first axis may be
+      left out if all contexts share the same transitions.
+    - `initial`: (contexts, agents, states), or without the first axis: distribution of first
+      states.
+    - `context_probabilities`: default uniform.
+    - `states`, `actions`: how many each agent has, if they differ.
     - `noise`: standard deviation of the Gaussian noise on logged rewards.
     - `labels`: names of agents, actions and local states.
 
-    A product policy is an array (contexts, horizon, agents, states, actions), or without the
-    first axis where there is one context.
+    A product policy is an array (contexts, horizon, agents, states, actions); the first axis may be
+    left out if there is one context.
 
     **Example**
 
@@ -90,7 +91,7 @@ class DecoupledMarkovGame(InteractionGame):
         self.labels = Labels.of(labels, **counts, contexts=contexts)
 
     def _check_sizes(self, transitions: np.ndarray) -> tuple[int, int]:
-        """The horizon and the number of contexts, from transitions and terms together."""
+        """Derive the horizon and the number of contexts from transitions and terms."""
         meaning = "(contexts, horizon, agents, states, actions, states), contexts optional"
         terms = self.interactions
         if transitions.ndim not in (5, 6) or 0 in transitions.shape:
@@ -100,7 +101,7 @@ class DecoupledMarkovGame(InteractionGame):
             raise InputError(
                 "transitions",
                 f"shape {meaning} with {terms.agents} agents and states * actions = "
-                f"{terms.moves}, as the interactions have",
+                f"{terms.moves}, like the interactions",
                 tuple(transitions.shape),
             )
         contexts = terms.situations // horizon
@@ -117,7 +118,7 @@ class DecoupledMarkovGame(InteractionGame):
     def _as_transitions(self, transitions: np.ndarray) -> np.ndarray:
         real = counted(self.states)[:, :, None] & self.action_mask[:, None]
         if not real.all():
-            # Places that an agent does not have lead to its first state, so that rows are chances.
+            # Unused entries lead to the agent's first state, so that every row is a distribution.
             first = np.eye(max(self.states))[0]
             transitions = np.where(real[..., None], transitions, first)
         chances = frozen(checks.check_probabilities("transitions", transitions))
@@ -137,12 +138,12 @@ class DecoupledMarkovGame(InteractionGame):
         return chances
 
     def _check_reached(self, name: str, weight: np.ndarray) -> None:
-        """Refuse a way into a state that an agent does not have; `weight` is (agents, states)."""
+        """Refuse transitions into a state an agent lacks; `weight` is (agents, states)."""
         wrong = (weight > 0) & ~counted(self.states)
         if wrong.any():
             agent, state = checks.first_index(wrong)
             raise ValueError(
-                f"{name}: expected no chance of state {state} for agent {agent}, "
+                f"{name}: expected probability 0 of state {state} for agent {agent}, "
                 f"which has {self.states[agent]} states"
             )
 
@@ -152,23 +153,23 @@ class DecoupledMarkovGame(InteractionGame):
         return self.transitions.shape[1]
 
     def describe(self) -> str:
-        """The game in a few words."""
+        """Return a one-line description of the game."""
         return self._describe(f", with {max(self.states)} states and {self.horizon} steps")
 
     @property
     def policy_shape(self) -> tuple[int, int, int, int, int]:
-        """(contexts, horizon, agents, states, actions): the shape of a product policy."""
+        """Shape of a product policy: (contexts, horizon, agents, states, actions)."""
         return self.contexts, self.horizon, self.agents, max(self.states), max(self.actions)
 
     def uniform_policy(self) -> np.ndarray:
-        """(contexts, horizon, agents, states, actions): all own actions alike."""
+        """(contexts, horizon, agents, states, actions): all actions equally likely."""
         chances = self.action_mask / np.array(self.actions)[:, None]
         return np.broadcast_to(chances[:, None], self.policy_shape).copy()
 
     def occupancies(self, policy: Any) -> np.ndarray:
-        """(..., contexts, horizon, agents, states, actions): chances of state and action.
+        """(..., contexts, horizon, agents, states, actions): state-action probabilities per agent.
 
-        Of each agent for itself, for a product policy of that shape; leading axes are batch axes.
+        `policy` is a product policy of that shape; leading axes are batch axes.
         """
         policy = np.asarray(policy, np.float64)
         shape = self.policy_shape
@@ -188,9 +189,9 @@ class DecoupledMarkovGame(InteractionGame):
         return result
 
     def to_normal_form(self) -> NormalFormGame:
-        """The same game as one payoff table, for very small ones.
+        """Return the same game as one payoff table; feasible only for very small games.
 
-        A strategy says what to do in every context, step and state; the payoff is the expected
+        A strategy assigns an action to every context, step and state. The payoff is the expected
         sum of rewards of an episode.
 
         **Example**

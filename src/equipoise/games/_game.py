@@ -1,4 +1,4 @@
-"""What every kind of game has: labels, counts of players and actions, a description in words."""
+"""Base classes of all kinds of games: labels, counts of players and actions, a description."""
 
 import math
 from abc import abstractmethod
@@ -14,11 +14,12 @@ from equipoise.core.values import Value
 
 @dataclass(frozen=True, init=False)
 class Labels:
-    """Names of a game's players, actions, states, types and contexts; None where there are none.
+    """Names of a game's players, actions, states, types and contexts. Unnamed fields are None.
 
-    `actions` holds one tuple of names for each player, or a single one that all players share.
-    `types` are those of an aggregative game. Every game takes `labels=`, a `Labels` or a mapping
-    of its fields, and checks that there is a name for each player, action, state and type.
+    `actions` holds one tuple of names for each player, or a single tuple that all players share.
+    `types` names the agent types of an aggregative game. Every game takes `labels=`, either a
+    `Labels` or a mapping of its fields, and checks that each player, action, state and type has a
+    name.
 
     **Example**
 
@@ -46,7 +47,7 @@ class Labels:
     ):
         if actions is not None:
             actions = tuple(_names("actions", names) for names in _sequence("actions", actions))
-            actions = actions[:1] if len(set(actions)) == 1 else actions  # of all players alike
+            actions = actions[:1] if len(set(actions)) == 1 else actions  # shared by all players
         object.__setattr__(self, "actions", actions)
         given = {"players": players, "states": states, "types": types, "contexts": contexts}
         for name, value in given.items():
@@ -56,36 +57,37 @@ class Labels:
         return any(getattr(self, field.name) is not None for field in fields(self))
 
     def player(self, player: int) -> str:
-        """The name of a player, or its number as text."""
+        """Return a player's name, or its number as text if it has no name."""
         return str(player) if self.players is None else self.players[player]
 
     def action(self, player: int, action: int) -> str:
-        """The name of an action of a player, or its number as text."""
+        """Return the name of a player's action, or its number as text if it has no name."""
         if self.actions is None:
             return str(action)
         return self.actions[player if len(self.actions) > 1 else 0][action]
 
     def state(self, state: int) -> str:
-        """The name of a state, or its number as text."""
+        """Return a state's name, or its number as text if it has no name."""
         return str(state) if self.states is None else self.states[state]
 
     def type(self, number: int) -> str:
-        """The name of a type of agents, or its number as text."""
+        """Return the name of an agent type, or its number as text if it has no name."""
         return str(number) if self.types is None else self.types[number]
 
     def context(self, number: int) -> str:
-        """The name of a context, or its number as text."""
+        """Return a context's name, or its number as text if it has no name."""
         return str(number) if self.contexts is None else self.contexts[number]
 
     def to_plain(self) -> dict[str, Any]:
-        """The names that there are, by field."""
+        """Return the fields that have names, as a dictionary."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
     @classmethod
     def of(cls, labels: Any, **counts: Any) -> "Labels":
-        """`labels` checked against a game: `counts` says how many names there must be.
+        """Check `labels` against a game. `counts` holds the expected number of names per field.
 
-        `actions` is one count for each player; a field without a count must be empty.
+        The count of `actions` is a sequence with one entry per player. A field without a count must
+        be empty.
         """
         if labels is None:
             return NO_LABELS
@@ -102,7 +104,7 @@ class Labels:
         for name in ("players", "states", "types", "contexts"):
             found, count = getattr(labels, name), counts.get(name)
             if found is not None and len(found) != count:
-                expected = "none in such a game" if count is None else f"{count} names"
+                expected = "no names in this kind of game" if count is None else f"{count} names"
                 raise InputError(f"labels.{name}", expected, len(found))
         if labels.actions is not None:
             labels._check_actions(counts["actions"])
@@ -122,10 +124,10 @@ NO_LABELS = Labels()
 
 
 def labels_of(players: list[str] | None, actions: list[list[str]] | None) -> Labels:
-    """The names of another library or a file, without those that say nothing.
+    """Return the names found in a file or another library, without placeholders.
 
-    Empty names are dropped, and numbers: those of Gambit ("1", "2"), of OpenSpiel ("row0", "col1")
-    and of our own files ("Player 1").
+    Empty names and generated numbers are dropped: Gambit's ("1", "2"), OpenSpiel's ("row0",
+    "col1") and those of our own files ("Player 1").
     """
     if players is not None and not _telling(players, "Player {}"):
         players = None
@@ -137,7 +139,7 @@ def labels_of(players: list[str] | None, actions: list[list[str]] | None) -> Lab
 
 
 def _telling(names: list[str], *patterns: str) -> bool:
-    """Whether names are more than numbers in order, from 0 or from 1."""
+    """Return whether the names are more than consecutive numbers that start at 0 or 1."""
     numbers = [range(start, start + len(names)) for start in (0, 1)]
     usual = [[p.format(n) for n in own] for own in numbers for p in ("{}", *patterns)]
     return names not in usual and all(name.strip() for name in names)
@@ -152,15 +154,15 @@ def _sequence(name: str, value: Any) -> Sequence[Any]:
 def _names(name: str, value: Any) -> tuple[str, ...]:
     for item in _sequence(name, value):
         if not isinstance(item, str) or not item.strip():
-            raise InputError(f"labels.{name}", "names in words", repr(item))
-    # White space is that of one line, so that every file can hold it.
+            raise InputError(f"labels.{name}", "non-empty strings", repr(item))
+    # Collapse white space to single spaces, so that a name fits on one line of any file.
     return tuple(" ".join(item.split()) for item in value)
 
 
 class Game(Value):
     """Base of all kinds of games: immutable, compared by content, a JAX pytree.
 
-    `equipoise.games.kinds.KINDS` lists the kinds. A game has `labels`, which may be empty.
+    `equipoise.games.kinds.KINDS` lists the kinds. Every game has `labels`, which may be empty.
 
     **Example**
 
@@ -170,7 +172,7 @@ class Game(Value):
     (True, 'matrix', 'zero-sum matrix game, 2 x 2')
     """
 
-    #: The word for this kind in the catalogue, in records and in `equipoise.games.kinds`.
+    #: Name of this kind in the catalogue, in records and in `equipoise.games.kinds`.
     kind: ClassVar[str]
     labels: eqx.AbstractVar[Labels]
 
@@ -191,7 +193,7 @@ class Game(Value):
 
     @abstractmethod
     def describe(self) -> str:
-        """The game in a few words."""
+        """Return a one-line description of the game."""
 
 
 class SingleGame(Game):
@@ -201,7 +203,7 @@ class SingleGame(Game):
 
     @property
     def batch_shape(self) -> tuple[int, ...]:
-        """Always `()`: these are single games."""
+        """Always `()`, because these kinds have no batch axes."""
         return ()
 
 
@@ -215,24 +217,24 @@ class BatchedGame(Game):
 
     @abstractmethod
     def __getitem__(self: _Batch, index: Any) -> _Batch:
-        """One game of a batch, or a slice of it."""
+        """Return one game of a batch, or a slice of the batch."""
 
     def __len__(self) -> int:
         if not self.batch_shape:
-            raise TypeError("a single game has no length; only a batch of games has")
+            raise TypeError("a single game has no length; only a batch of games does")
         return self.batch_shape[0]
 
     def __iter__(self: _Batch) -> Iterator[_Batch]:
-        """The games of a batch, along its first axis; a single game cannot be iterated over."""
+        """Iterate over the games of a batch, along its first axis. Raise for a single game."""
         return map(self.__getitem__, range(len(self)))
 
     def _take(self, array: Any, index: Any) -> Any:
-        """Index the batch axes of `array`; refuse indices that would reach into the game."""
+        """Index the batch axes of `array`. Refuse an index that would reach beyond them."""
         used, axes = len(index) if isinstance(index, tuple) else 1, len(self.batch_shape)
         if used > axes:
             raise IndexError(f"index {index!r}: the game has {axes} batch axes")
         return array[index]
 
     def _counted(self, words: str) -> str:
-        """The words for one game, or for as many as the batch has."""
+        """Return `words` for a single game, or the plural with the number of games of a batch."""
         return f"{math.prod(self.batch_shape):,} {words}s" if self.batch_shape else words

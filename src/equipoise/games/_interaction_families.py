@@ -1,9 +1,9 @@
 """Families of games whose rewards are sums of interaction terms.
 
-Except for congestion, whose rewards are within [0, 1], terms are drawn independently with mean
-zero and scaled so that an agent's reward has standard deviation `scale` around `centre` under
-uniform play, whatever the number of agents: what an agent can gain then stays of one size as
-agents are added. Such rewards are mostly, but not surely, within [0, 1].
+Congestion games have rewards within [0, 1]. In all other families, terms are drawn independently
+with mean zero and scaled so that an agent's reward has standard deviation `scale` around `centre`
+under uniform play, whatever the number of agents. Gains therefore keep the same scale as agents
+are added. These rewards are mostly, but not always, within [0, 1].
 """
 
 import math
@@ -23,7 +23,7 @@ from equipoise.games._contextual import ContextualGame, as_noise
 from equipoise.games._decoupled import DecoupledMarkovGame
 from equipoise.games._interactions import Interactions
 
-MOST_RANK = 30  # tables have two axes more, and NumPy 1 allows 32
+MOST_RANK = 30  # tables have two more axes, and NumPy 1 allows 32
 Tables = dict[int, np.ndarray]
 
 
@@ -35,13 +35,13 @@ class AllGroups(eqx.Module):
     lowest: int = 1
 
     def counts(self, agents: int) -> dict[int, int]:
-        """How many terms of each order there are."""
+        """Return the number of terms of each order."""
         most = math.inf if self.terms is None else self.terms
         orders = range(self.lowest, self.rank + 1)
         return {k: agents * int(min(most, math.comb(agents - 1, k - 1))) for k in orders}
 
     def scopes(self, rng: np.random.Generator, agents: int) -> Tables:
-        """Every group that holds the agent, or `terms` random ones of each order."""
+        """Return every group that contains the agent, or `terms` random ones of each order."""
         found: Tables = {}
         for order, terms in self.counts(agents).items():
             count = terms // agents
@@ -63,24 +63,24 @@ class AllGroups(eqx.Module):
 
 
 class Network(eqx.Module):
-    """Terms of an agent with groups of its neighbours: (agents, agents), or drawn at random."""
+    """Terms of an agent with groups of its neighbours, in a given or a random graph."""
 
     degree: int
     rank: int
     graph: np.ndarray | None = None
 
     def counts(self, agents: int) -> dict[int, int]:
-        """Groups of neighbours of the largest size; smaller ones are fewer and smaller."""
+        """Return the number of groups of neighbours of the largest size; others are smaller."""
         degrees = [self.degree] if self.graph is None else self.graph.sum(1).tolist()
         groups = max(math.comb(int(d), min(self.rank - 1, int(d))) for d in degrees)
         return {1: agents, self.rank: agents * groups}
 
     def scopes(self, rng: np.random.Generator, agents: int) -> Tables:
-        """Groups of `rank - 1` neighbours, or all neighbours of an agent that has fewer."""
+        """Return groups of `rank - 1` neighbours, or all neighbours of an agent with fewer."""
         found: dict[int, list[tuple[int, ...]]] = {1: [(i,) for i in range(agents)]}
         for i in range(agents):
             if self.graph is None:
-                # Drawn among the others: those from i on are one further.
+                # Draw among the other agents: indices from i on are shifted by one.
                 drawn = rng.choice(agents - 1, self.degree, replace=False)
                 neighbours = np.sort(drawn + (drawn >= i))
             else:
@@ -95,7 +95,7 @@ class Network(eqx.Module):
 def _independent(
     rng: np.random.Generator, scopes: Tables, situations: int, moves: int, actions: int
 ) -> Tables:
-    """Independent uniform entries, of any scale."""
+    """Independent uniform entries of arbitrary scale."""
     return {
         order: rng.uniform(-1.0, 1.0, (situations, len(scope), *[moves] * order))
         for order, scope in scopes.items()
@@ -105,10 +105,10 @@ def _independent(
 def _zero_sum(
     rng: np.random.Generator, scopes: Tables, situations: int, moves: int, actions: int
 ) -> Tables:
-    """What one of a pair gets, the other pays."""
+    """Zero-sum pairs: one agent receives what the other pays."""
     pairs = scopes[2]
     table = rng.uniform(-1.0, 1.0, (situations, len(pairs), moves, moves))
-    # Pairs are in order; those whose second agent is the first's are found by sorting.
+    # Pairs are sorted; sorting finds the pair with the two agents swapped.
     mirrored = np.lexsort((pairs[:, 0], pairs[:, 1]))
     upper = np.flatnonzero(pairs[:, 0] < pairs[:, 1])
     table[:, mirrored[upper]] = -table[:, upper].swapaxes(-1, -2)
@@ -118,7 +118,7 @@ def _zero_sum(
 def _congested(
     rng: np.random.Generator, scopes: Tables, situations: int, moves: int, actions: int
 ) -> Tables:
-    """Costs of each resource, the same for all its users: a polynomial of the load.
+    """Costs of each resource, equal for all its users: a polynomial of the load.
 
     A polynomial of degree d in the number of users is a K-IR reward with K = d + 1. With y other
     users, `cost(1 + y) = sum_k D_k binom(y, k)` where D_k are the forward differences of the
@@ -130,7 +130,7 @@ def _congested(
     toll = rng.uniform(0.0, 0.5, (situations, actions))
     load = np.arange(1, degree + 2) / agents
     reward = 1.0 - toll[..., None] - slope[..., None] * load**degree
-    used = np.arange(moves) % actions  # the resource of a move, whatever the state
+    used = np.arange(moves) % actions  # the resource of a move, in any state
     found = {}
     for order, scope in scopes.items():
         same = np.ones([moves] * order, bool)
@@ -152,7 +152,7 @@ def _all_pairs(agents: int) -> np.ndarray:
 def _random_groups(
     rng: np.random.Generator, others: np.ndarray, size: int, count: int
 ) -> np.ndarray:
-    """(count, size): different groups of others, members in order; fewer than there are."""
+    """(count, size): distinct random groups of other agents, members sorted; fewer than exist."""
     groups: dict[tuple[int, ...], None] = {}
     while len(groups) < count:
         groups[tuple(sorted(rng.choice(others, size, replace=False).tolist()))] = None
@@ -160,7 +160,7 @@ def _random_groups(
 
 
 class InteractionFamily(eqx.Module):
-    """A distribution over games with interaction terms; made by functions of `families`.
+    """A distribution over games with interaction terms; built by functions of `families`.
 
     **Example**
 
@@ -171,7 +171,7 @@ class InteractionFamily(eqx.Module):
     (20, 2, 400)
     """
 
-    #: A word that names the family in tables and run folders.
+    #: Name of the family in tables and run folders.
     name: str = eqx.field(static=True)
     agents: int = eqx.field(static=True)
     actions: int = eqx.field(static=True)
@@ -181,17 +181,17 @@ class InteractionFamily(eqx.Module):
     horizon: int = eqx.field(static=True)
     #: The groups of agents that interact.
     groups: AllGroups | Network
-    #: Draws the tables of the groups.
+    #: Function that draws the tables of the groups.
     tables: Callable[..., Tables] = eqx.field(static=True)
-    #: None where rewards are within [0, 1] as they are drawn.
+    #: Standard deviation of rewards under uniform play; None if rewards are drawn within [0, 1].
     scale: float | None = eqx.field(static=True)
     centre: float = eqx.field(static=True)
     noise: float = eqx.field(static=True)
 
     def sample(self, games: int | None = None, *, key: Any) -> Any:
-        """Draw one game, or a tuple of `games` of them; game i is the same in either case.
+        """Draw one game, or a tuple of `games` games; game i is the same in either case.
 
-        Unlike games with one table, games of many terms are not put into one batch.
+        Games with many terms are not put into one batch, unlike games with a single table.
         """
         count = 1 if games is None else checks.check_count("games", games)
         words = np.asarray(jax.random.key_data(as_key(key))).ravel().tolist()
@@ -209,7 +209,7 @@ class InteractionFamily(eqx.Module):
         scopes = self.groups.scopes(rng, self.agents)
         tables = self.tables(rng, scopes, situations, moves, self.actions)
         if self.scale is not None:
-            # One factor for all agents and contexts: what one pays another still receives.
+            # One factor for all agents and contexts keeps zero-sum pairs zero-sum.
             variances = [table.var(tuple(range(2, table.ndim))) for table in tables.values()]
             total = sum(float(variance.sum(1).mean()) for variance in variances)
             factor = self.scale / math.sqrt(total / self.agents)
@@ -242,9 +242,9 @@ def _family(
     centre: float = 0.0,
     noise: float,
 ) -> InteractionFamily:
-    """Check what all families have in common."""
+    """Check the arguments that all families share."""
     if states is None and horizon != 1:
-        raise InputError("horizon", "1 where there are no states", repr(horizon))
+        raise InputError("horizon", "1 for a game without states", repr(horizon))
     if scale is not None:
         checks.check_range("scale", scale, 0.0, np.inf, low_open=True, high_open=True)
     checks.check_range("centre", centre, -np.inf, np.inf, low_open=True, high_open=True)
@@ -266,7 +266,7 @@ def _family(
 def _check_rank(name: str, value: Any, at_least: int = 1) -> int:
     rank = checks.check_count(name, value, at_least)
     if rank > MOST_RANK:
-        raise InputError(name, f"at most {MOST_RANK}, since a table has an axis for each", rank)
+        raise InputError(name, f"at most {MOST_RANK}, because a table has an axis for each", rank)
     return rank
 
 
@@ -281,10 +281,10 @@ def polymatrix(
     centre: float = 0.5,
     noise: float = 0.15,
 ) -> InteractionFamily:
-    """Every two agents meet: rewards are sums over all others (Howson, 1972), rank 2.
+    """Every pair of agents interacts: rewards are sums over all others (Howson, 1972), rank 2.
 
-    With `states` and `horizon`, Markov games with decoupled transitions, each next-state
-    distribution drawn uniformly, all agents starting in state 0.
+    With `states` and `horizon`, these are Markov games with decoupled transitions. Each next-state
+    distribution is drawn uniformly, and all agents start in state 0.
 
     **Example**
 
@@ -314,13 +314,13 @@ def network(
     centre: float = 0.5,
     noise: float = 0.15,
 ) -> InteractionFamily:
-    """Rewards depend on the neighbours in a network alone (Galeotti and others, 2010).
+    """Rewards depend only on the neighbours in a network (Galeotti and others, 2010).
 
-    Agent i meets the agents j with `graph[i, j]`, or `degree` others drawn at random for each.
-    Every group of `rank - 1` neighbours makes a term: 2 is pairwise, `degree + 1` a reward that
-    depends on all neighbours jointly. (The paper says that the rank is the degree; a reward of
-    the own action and d neighbours has rank d + 1.) Agents with fewer neighbours have one term
-    with all of them.
+    Agent i interacts with the agents j for which `graph[i, j]` is true, or with `degree` random
+    others. Every group of `rank - 1` neighbours makes a term: rank 2 is pairwise, and with rank
+    `degree + 1` a reward depends on all neighbours jointly. (The paper says that the rank is the
+    degree; a reward that depends on the agent's own action and d neighbours has rank d + 1.) Agents
+    with fewer neighbours have one term with all of them.
 
     **Example**
 
@@ -338,7 +338,7 @@ def network(
         graph = checks.as_float_array("graph", graph) != 0
         checks.check_shape("graph", graph, (agents, agents), "(agents, agents)")
         if np.diagonal(graph).any():
-            raise InputError("graph", "no agent to be its own neighbour", "one")
+            raise InputError("graph", "no agent that is its own neighbour", "one")
     elif degree > agents - 1:
         raise InputError("degree", f"at most {agents - 1} neighbours", degree)
     return _family(
@@ -362,7 +362,7 @@ def interaction_rank(
 ) -> InteractionFamily:
     """Random games of interaction rank `rank`: a term for every group of up to that many agents.
 
-    With `terms`, every agent has only that many terms of each order from 2 on, with random
+    With `terms`, every agent has only that many terms of each order from 2 on, with randomly drawn
     others.
 
     **Example**
@@ -392,7 +392,7 @@ def zero_sum_polymatrix(
     scale: float = 0.1,
     noise: float = 0.15,
 ) -> InteractionFamily:
-    """Every two agents play a zero-sum game: what one gets, the other pays.
+    """Every pair of agents plays a zero-sum game.
 
     In such games the marginals of a coarse correlated equilibrium are a Nash equilibrium (Cai,
     Candogan, Daskalakis and Papadimitriou, 2016).
@@ -418,11 +418,11 @@ def congestion(
     degree: int = 1,
     noise: float = 0.15,
 ) -> InteractionFamily:
-    """Every agent uses one resource, and suffers from all who use the same (Rosenthal, 1973).
+    """Every agent uses one resource and pays for the congestion on it (Rosenthal, 1973).
 
-    The reward is `1 - toll - slope * (users / agents) ** degree` of the resource chosen, the
-    toll in [0, 1/2] and the slope in [1/4, 1/2], so that it is within [0, 1]. It has rank
-    `degree + 1`, written as terms by Newton's series.
+    The reward is `1 - toll - slope * (users / agents) ** degree` of the chosen resource, with the
+    toll in [0, 1/2] and the slope in [1/4, 1/2], so that it is within [0, 1]. Its rank is
+    `degree + 1`; the terms follow from Newton's series.
 
     **Example**
 

@@ -1,9 +1,9 @@
-"""Rewards as a sum of interaction terms, each of a few agents: what low interaction rank means.
+"""Rewards as sums of interaction terms of a few agents each (low interaction rank).
 
-The reward of agent i is a sum of terms. A term of order k belongs to agent `scope[0]`, and
-depends on the moves of the agents `scope[0], ..., scope[k-1]`. A reward whose terms have at most
-order K has interaction rank K (Definition 2 of the interaction-rank paper, with the agent's own
-move as x). Nothing here is ever as large as the joint space of moves.
+The reward of agent i is a sum of terms. A term of order k belongs to agent `scope[0]` and
+depends on the moves of the agents `scope[0], ..., scope[k-1]`. A reward whose terms have order K
+at most has interaction rank K (Definition 2 of the interaction-rank paper, with the agent's own
+move as x). No array here is as large as the joint space of moves.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,36 +20,36 @@ from equipoise.core import InputError, checks
 from equipoise.core.machine import cores
 from equipoise.core.values import Value, frozen, read_only, read_only_integers
 
-#: The largest number of entries of a table over the joint space.
+#: Largest number of entries of a table over the joint space.
 DENSE_LIMIT = 50_000_000
-#: How many numbers of products of occupancies are held at once.
+#: Largest number of products of occupancies held in memory at once.
 _CHUNK = 4_000_000
-#: Entries of a merged table of rewards, at most, unless a single term has more.
+#: Largest number of entries of a merged reward table, unless a single term has more.
 _MERGED = 4096
-#: Entries of all merged tables that are held at once.
+#: Largest total number of entries of merged tables held at once.
 _HELD = 32_000_000
-#: Samples that go through at once; not a power of two, whose columns share lines of the cache.
+#: Samples per block. Not a power of two: columns would then share cache lines.
 _BLOCK = 16_400
 
 
 class Interactions(Value):
-    """Rewards of N agents, as terms of any order.
+    """Rewards of N agents as a sum of terms of any order.
 
-    A *move* of an agent is its action, or, where it has local states, state and action as one
-    number, `state * actions + action`. A *situation* is a context, or, where there are steps,
-    context and step as one number, `context * horizon + step`. Agents with fewer moves than
-    others are padded; entries at moves that an agent does not have are never read.
+    A *move* of an agent is its action. With local states it combines state and action in one
+    number, `state * actions + action`. A *situation* is a context. With several steps it combines
+    context and step, `context * horizon + step`. Agents with fewer moves than others are padded;
+    entries at moves that an agent does not have are never read.
 
-    - `scopes[k]`: (terms, k) whole numbers, the agents of each term of order k; the first one
-      is whose reward it is.
+    - `scopes[k]`: (terms, k) whole numbers, the agents of each term of order k. The term belongs to
+      the reward of the first agent.
     - `tables[k]`: (situations, terms, moves, ..., moves) with k axes of moves, in the order of
       the scope.
 
-    Terms are kept in the order of the agents they belong to.
+    Terms are sorted by the agents they belong to.
 
     **Example**
 
-    Two agents; the first likes to match, the second likes action 1.
+    Two agents: the first wants to match the second, the second prefers action 1.
 
     >>> import numpy as np, equipoise as eq
     >>> terms = eq.games.Interactions(
@@ -91,7 +91,7 @@ class Interactions(Value):
                 )
             if table.shape[1] != len(scope):
                 raise ValueError(
-                    f"tables[{order}]: expected {len(scope)} terms, as scopes[{order}] has, "
+                    f"tables[{order}]: expected {len(scope)} terms, like scopes[{order}], "
                     f"found {table.shape[1]}"
                 )
             checks.check_finite(f"tables[{order}]", table)
@@ -110,7 +110,7 @@ class Interactions(Value):
 
     @property
     def moves(self) -> int:
-        """Number of moves, of the agent that has most."""
+        """Largest number of moves of any agent."""
         return self._any_table.shape[-1]
 
     @property
@@ -119,9 +119,9 @@ class Interactions(Value):
 
     @property
     def rank(self) -> int:
-        """The largest order of a term that is not zero: an upper bound of the interaction rank.
+        """Largest order of a non-zero term: an upper bound on the interaction rank.
 
-        The terms of a sum are not unique; in standardised form the bound is tight.
+        The decomposition into terms is not unique; in standardised form the bound is tight.
         """
         checks.check_known("tables", self.tables)
         return max((k for k, table in self.tables.items() if np.any(table)), default=1)
@@ -148,11 +148,12 @@ class Interactions(Value):
         return joint_rewards(self, situations, moves, dtype)
 
     def expected(self, occupancies: Any) -> Any:
-        """Expected rewards of each own move, when the others move independently.
+        """Expected reward of each agent for each of its moves when the others move independently.
 
-        `occupancies` (..., situations, agents, moves): the chance of each move of each agent.
-        Returns the same shape: `E[r_i | u_i]` over the others' moves. The cost is that of the
-        terms. Leading axes are batch axes. JAX arrays in, JAX arrays out; this may be traced.
+        `occupancies` (..., situations, agents, moves) holds the probability of each agent's moves.
+        Returns an array of the same shape: `E[r_i | u_i]` over the others' moves. The cost is
+        proportional to the size of the terms. Leading axes are batch axes. JAX arrays return JAX
+        arrays, and the function may be traced.
         """
         if isinstance(occupancies, jax.Array):
             return _expected_jax(self, occupancies)
@@ -167,7 +168,7 @@ class Interactions(Value):
         return _expected_numpy(self, given.reshape(-1, *shape)).reshape(given.shape)
 
     def to_dense(self) -> np.ndarray:
-        """(situations, agents, moves, ..., moves): rewards of all joint moves; for few agents.
+        """(situations, agents, moves, ..., moves): rewards of all joint moves. Needs few agents.
 
         **Example**
 
@@ -192,7 +193,7 @@ class Interactions(Value):
 
     @classmethod
     def from_dense(cls, rewards: Any) -> "Interactions":
-        """Terms of the full order from (situations, agents, moves, ..., moves)."""
+        """Build terms of full order from a table (situations, agents, moves, ..., moves)."""
         rewards = read_only("rewards", rewards)
         checks.check_ndim("rewards", rewards, 3, "(situations, agents, moves...)")
         agents = rewards.shape[1]
@@ -208,7 +209,7 @@ class Interactions(Value):
 
 
 def as_scope(name: str, order: int, scope: Any, agents: int) -> np.ndarray:
-    """(terms, order): the agents of each term, checked."""
+    """(terms, order): check and return the agents of each term."""
     array = np.asarray(scope)
     if array.dtype.kind not in "iu" or array.ndim != 2 or array.shape[1] != order:
         raise InputError(
@@ -228,10 +229,10 @@ def as_scope(name: str, order: int, scope: Any, agents: int) -> np.ndarray:
 
 
 def _expected_numpy(terms: Interactions, occupancies: np.ndarray) -> np.ndarray:
-    """(batch, situations, agents, moves) -> the same."""
+    """Compute `expected` in NumPy, (batch, situations, agents, moves) -> the same shape."""
     batch, situations, agents, moves = occupancies.shape
     result = np.zeros((situations, agents * moves, batch))
-    # The batch last and contiguous: a matrix product then takes all of it at once.
+    # Put the batch last and contiguous: one matrix product then handles all of it.
     chances = np.ascontiguousarray(np.moveaxis(occupancies, 0, -1))
     for order, scopes in terms.scopes.items():
         starts = np.searchsorted(scopes[:, 0], np.arange(agents + 1))
@@ -240,7 +241,7 @@ def _expected_numpy(terms: Interactions, occupancies: np.ndarray) -> np.ndarray:
             own = result[c].reshape(agents, moves, batch)
             if order == 1:
                 np.add.at(own, scopes[:, 0], table[..., None])
-            elif order == 2:  # one matrix of blocks, which are the tables as they lie in memory
+            elif order == 2:  # one block matrix: the tables as laid out in memory
                 blocks = bsr_array((table, scopes[:, 1], starts), shape=(agents * moves,) * 2)
                 result[c] += blocks @ chances[c].reshape(-1, batch)
             else:
@@ -251,7 +252,7 @@ def _expected_numpy(terms: Interactions, occupancies: np.ndarray) -> np.ndarray:
 def _add_groups(
     own: np.ndarray, table: np.ndarray, scopes: np.ndarray, starts: Any, chances: np.ndarray
 ) -> None:
-    """Terms of larger groups: one matrix product for each agent, or part of its terms."""
+    """Add terms of larger groups: one matrix product per agent, or per part of its terms."""
     agents, moves, batch = chances.shape
     step = max(1, _CHUNK // (moves ** (scopes.shape[1] - 1) * batch))
     for i in range(agents):
@@ -262,7 +263,7 @@ def _add_groups(
 
 
 def _products(chances: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """(agents, moves, batch), (terms, k-1) -> (terms, moves^(k-1), batch): joint chances."""
+    """(agents, moves, batch), (terms, k-1) -> (terms, moves^(k-1), batch): joint probabilities."""
     joint = chances[others[:, 0]]
     for column in others.T[1:]:
         following = chances[column]
@@ -275,6 +276,7 @@ def _expected_jax(terms: Interactions, occupancies: jax.Array) -> jax.Array:
     result = jnp.zeros_like(occupancies)
     for order, scopes in terms.scopes.items():
         values = jnp.asarray(terms.tables[order], occupancies.dtype)
+        values = jnp.broadcast_to(values, (*occupancies.shape[:-3], *values.shape))
         for position in range(order - 1, 0, -1):
             chances = occupancies[..., scopes[:, position], :]
             shape = (*chances.shape[:-1], *[1] * (position), chances.shape[-1])
@@ -283,19 +285,19 @@ def _expected_jax(terms: Interactions, occupancies: jax.Array) -> jax.Array:
     return result
 
 
-#: One merged table: the agents whose moves index it, the first of them its owner.
+#: One merged table: the agents whose moves index it (its owner first).
 Lookup = tuple[tuple[int, ...], np.ndarray]
 
 
 def joint_rewards(
     terms: Interactions, situations: np.ndarray, moves: np.ndarray, dtype: Any
 ) -> np.ndarray:
-    """(samples, agents): the rewards of joint moves, whose values were checked before.
+    """(samples, agents): rewards of joint moves that have already been checked.
 
-    Few, merged tables instead of many small ones. A sum of ten pair terms takes ten lookups a
-    sample. The terms of one agent are merged into tables over the moves of a few agents at once,
-    as many as still fit into the nearest cache, which makes it two or three lookups; and samples
-    go through in blocks, agent by agent, so that what is read and written stays in cache too.
+    Merging small tables makes this fast. A sum of ten pair terms takes ten lookups per sample.
+    The terms of one agent are merged into tables over the moves of several agents, as many as fit
+    into the nearest cache, which leaves two or three lookups. Samples are processed in blocks,
+    agent by agent, so that the data read and written stays in cache too.
     """
     samples = len(moves)
     rewards = np.empty((samples, terms.agents), dtype)
@@ -310,14 +312,14 @@ def joint_rewards(
                 rewards[rows, owners] = space.rewards(situations[rows], moves[rows])
 
         with ThreadPoolExecutor(workers) as pool:
-            list(pool.map(fill, range(workers)))  # which also raises what one of them raised
+            list(pool.map(fill, range(workers)))  # `list` re-raises exceptions of the workers
     return rewards
 
 
 def _groups(
     terms: Interactions, samples: int, dtype: np.dtype
 ) -> Iterator[tuple[slice, list[list[Lookup]]]]:
-    """Owners in turn, with the lookups of each, as many at a time as memory should hold."""
+    """Yield owners with their lookups, as many at a time as memory should hold."""
     entries = max(terms.moves, min(_MERGED, 4 * samples) // terms.situations)
     first, held, lookups = 0, 0, []
     starts = {
@@ -334,7 +336,7 @@ def _groups(
 def _merge(
     terms: Interactions, owner: int, starts: dict[int, np.ndarray], entries: int, dtype: np.dtype
 ) -> list[Lookup]:
-    """The terms of one agent, merged first come, first served."""
+    """Merge the terms of one agent greedily, in their order."""
     moves, merged = terms.moves, []
     agents, members = [owner], []
 
@@ -361,7 +363,7 @@ def _merge(
 
 
 def _spread(terms: Interactions, order: int, m: int, agents: list[int]) -> np.ndarray:
-    """One table with an axis for each of `agents`, of length one for who is not in its scope."""
+    """Return a table with one axis per agent of `agents`, of length one outside its scope."""
     places = [agents.index(j) for j in terms.scopes[order][m].tolist()]
     table = np.asarray(terms.tables[order])[:, m].transpose(0, *(1 + np.argsort(places)))
     view = [terms.moves if k in places else 1 for k in range(len(agents))]
@@ -369,7 +371,7 @@ def _spread(terms: Interactions, order: int, m: int, agents: list[int]) -> np.nd
 
 
 class _Space:
-    """Where one thread works through its blocks, agent by agent: allocated once."""
+    """Work space of one thread, allocated once; it processes its blocks agent by agent."""
 
     def __init__(
         self, terms: Interactions, lookups: list[list[Lookup]], samples: int, dtype: np.dtype
@@ -382,7 +384,7 @@ class _Space:
         self.index, self.one = np.empty(samples, self.kind), np.empty(samples, dtype)
 
     def rewards(self, situations: np.ndarray, moves: np.ndarray) -> np.ndarray:
-        """(samples, owners): one block; a view that the next block overwrites."""
+        """(samples, owners): rewards of one block, as a view that the next block overwrites."""
         count = len(moves)
         columns, found = self.columns[:, :count], self.found[:, :count]
         index, one = self.index[:count], self.one[:count]
@@ -395,7 +397,7 @@ class _Space:
                 for agent in agents[1:]:
                     np.multiply(index, self.width, out=index)
                     np.add(index, columns[agent], out=index)
-                # Indices are within bounds: clipping is only what takes the shortest way.
+                # All indices are within bounds; clip mode is only the fastest code path.
                 np.take(table, index, out=one, mode="clip")
                 reward += one
         return found.T

@@ -1,4 +1,4 @@
-"""Costs of links that are a function of the user's: values, derivatives and integrals."""
+"""User-written link cost functions: values, derivatives and integrals."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,15 +12,21 @@ from equipoise.core.errors import InputError
 from equipoise.core.precision import double_precision
 from equipoise.games._callables import call
 
-#: Step of differences, as a part of the flow: balances truncation and rounding.
+#: Relative step of finite differences: balances truncation and rounding.
 _STEP = 6e-6
 _GAUSS = 32
 
 
 def values_of(
-    cost: Callable[[Any], Any], flows: np.ndarray, derivative: Any = None, order: int = 0
+    cost: Callable[[Any], Any],
+    flows: np.ndarray,
+    derivative: Any = None,
+    order: int = 0,
+    unit: float = 1.0,
 ) -> np.ndarray:
-    """(links,): a cost, or its derivative of `order` 1: given, by JAX, or by central differences.
+    """(links,): costs, or derivatives for `order` 1: given, by JAX, or by central differences.
+
+    The step of the differences is relative to the flow, or to `unit` if that is larger.
 
     >>> values_of(lambda v: v**2, np.array([1.0, 3.0]))
     array([1., 9.])
@@ -35,7 +41,7 @@ def values_of(
         with double_precision():
             v = jnp.asarray(flows)
             return np.asarray(jax.jvp(cost, (v,), (jnp.ones_like(v),))[1], np.float64)
-    step = _STEP * np.maximum(flows, 1.0)
+    step = _STEP * np.maximum(flows, unit)
     below = np.maximum(flows - step, 0.0)
     rise = np.asarray(cost(flows + step), np.float64) - np.asarray(cost(below), np.float64)
     return rise / (flows + step - below)
@@ -49,7 +55,7 @@ def _checked(name: str, values: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def integral(cost: Callable[[Any], Any], flows: np.ndarray) -> np.ndarray:
-    """(links,): the integral of each cost from zero to the flow, by Gauss's rule.
+    """(links,): the integral of each cost from zero to the flow, by Gauss-Legendre quadrature.
 
     >>> integral(lambda v: 3.0 * v**2, np.array([1.0, 2.0])).round(9).tolist()
     [1.0, 8.0]
@@ -60,13 +66,13 @@ def integral(cost: Callable[[Any], Any], flows: np.ndarray) -> np.ndarray:
 
 
 def check_function(cost: Any, derivative: Any, links: int, most: float) -> None:
-    """Refuse costs that are not increasing, or in which links depend on each other.
+    """Refuse costs that decrease, or that depend on the flows of other links.
 
     >>> check_function(lambda v: 5.0 - v, None, 2, 10.0)
     Traceback (most recent call last):
     ...
-    equipoise.core.errors.InputError: cost: expected costs that do not fall as flows grow, found
-    5 and then 4.9 on link 0
+    equipoise.core.errors.InputError: cost: expected costs that do not decrease as flows increase,
+    found 5 and then 4.9 on link 0
     """
     for name, function in (("cost", cost), ("derivative", derivative)):
         if function is not None and not callable(function):
@@ -85,11 +91,11 @@ def check_function(cost: Any, derivative: Any, links: int, most: float) -> None:
     if falls.any():
         row, link = checks.first_index(falls)
         found = f"{values[row, link]:g} and then {values[row + 1, link]:g} on link {link}"
-        raise InputError("cost", "costs that do not fall as flows grow", found)
+        raise InputError("cost", "costs that do not decrease as flows increase", found)
     mixed = np.where(np.arange(links) % 2, levels[3], levels[5])
     expected = np.where(np.arange(links) % 2, values[3], values[5])
     apart = ~np.isclose(values_of(cost, mixed), expected, 1e-9, 1e-12)
     if apart.any():
-        found = f"that of link {int(np.argmax(apart))}, which depends on other flows"
-        hint = "give a game of other costs by an oracle: `games.OracleGame`"
-        raise InputError("cost", "a cost of each link at its own flow", found, hint)
+        found = f"a cost of link {int(np.argmax(apart))} that depends on other flows"
+        hint = "use `games.OracleGame` for such costs"
+        raise InputError("cost", "costs that depend only on the link's own flow", found, hint)

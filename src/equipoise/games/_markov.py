@@ -1,4 +1,4 @@
-"""Markov games: two zero-sum players, one game or many at once, or any number with own rewards."""
+"""Markov games: zero-sum games of two players (single or batched) and general-sum games."""
 
 from typing import Any, ClassVar
 
@@ -12,7 +12,7 @@ from equipoise.core.errors import InputError
 from equipoise.core.values import frozen, read_only
 from equipoise.games._game import BatchedGame, Labels
 
-#: The longest horizon: policies and certificates are computed step by step.
+#: Longest horizon allowed; policies and certificates are computed step by step.
 LONGEST = 100_000
 
 
@@ -20,15 +20,14 @@ class MarkovGame(BatchedGame):
     """A stochastic game (Shapley, 1953), zero-sum or general-sum.
 
     In state `s`, after actions `a` and `b`, the next state is drawn from `transition[s, a, b]`.
-    Any number of players have an axis of actions each: `transition` is (states, A_1, ..., A_n,
-    states).
+    With n players, each has an axis of actions: `transition` is (states, A_1, ..., A_n, states).
 
-    - One reward, `reward[s, a, b]`: two players, of whom the first receives it and the second
-      minus it. Leading axes are batch axes, the same for both arrays.
-    - One reward a player, `reward[i, s, a_1, ..., a_n]`: a single general-sum game.
+    - One reward, `reward[s, a, b]`: a zero-sum game of two players. The first player receives the
+      reward and the second pays it. Leading axes are batch axes, the same for both arrays.
+    - One reward per player, `reward[i, s, a_1, ..., a_n]`: a single general-sum game.
 
-    Rewards are discounted by `discount` per step. The game goes on for ever, or, with `horizon`,
-    for that many steps; then the discount may be one, and is so unless given. `labels` names the
+    Rewards are discounted by `discount` per step. The game has an infinite horizon unless `horizon`
+    limits the number of steps; the discount may then be 1, which is the default. `labels` names the
     players, their actions and the states.
 
     **Example**
@@ -69,7 +68,7 @@ class MarkovGame(BatchedGame):
             expected = f"at most {LONGEST:,} steps"
             raise InputError("horizon", expected, f"{self.horizon:g}", "use a discount instead")
         if discount is None and horizon is None:
-            raise InputError("discount", "one of [0, 1) for a game without horizon", None)
+            raise InputError("discount", "a number in [0, 1) for a game without horizon", None)
         discount = 1.0 if discount is None else discount
         checks.check_range("discount", discount, 0.0, 1.0, high_open=horizon is None)
         self.reward = reward
@@ -80,7 +79,7 @@ class MarkovGame(BatchedGame):
 
     @property
     def zero_sum(self) -> bool:
-        """Whether there is one reward, which the first player receives from the second."""
+        """Whether the game has a single reward, which the second player pays to the first."""
         return self.reward.ndim < self.transition.ndim
 
     @property
@@ -104,18 +103,18 @@ class MarkovGame(BatchedGame):
         return tuple(self.reward.shape[:-3]) if self.zero_sum else ()
 
     def rewards(self) -> np.ndarray:
-        """(players, states, A_1, ..., A_n): one reward a player, of a single game."""
+        """(players, states, A_1, ..., A_n): one reward table per player, for a single game."""
         reward = np.asarray(self.reward, np.float64)
         return np.stack([reward, 0.0 - reward]) if self.zero_sum else reward
 
     def check_stationary_zero_sum(self, name: str) -> None:
-        """Refuse a general-sum game and one that ends, where only the others are handled."""
+        """Refuse general-sum games and games with a horizon, for callers that handle neither."""
         if not self.zero_sum or self.horizon is not None:
             expected = "a zero-sum game without horizon"
-            raise InputError(name, expected, f"a {self.describe()}", "`solve` takes it")
+            raise InputError(name, expected, f"a {self.describe()}", "use `solve` for this game")
 
     def describe(self) -> str:
-        """The game in a few words."""
+        """Return a one-line description of the game."""
         kind = "zero-sum" if self.zero_sum else "general-sum"
         text = f"{self._counted(f'{kind} Markov game')}, {self.states} states"
         if self.horizon is not None:
@@ -125,21 +124,21 @@ class MarkovGame(BatchedGame):
         return f"{text}, {' x '.join(map(str, self.actions))}"
 
     def __getitem__(self, index: Any) -> "MarkovGame":
-        """One game of a batch, or a slice of it."""
+        """Return one game of a batch, or a slice of the batch."""
         reward, transition = (self._take(a, index) for a in (self.reward, self.transition))
         options: dict[str, Any] = {"horizon": self.horizon, "labels": self.labels}
         return MarkovGame(reward, transition, self.discount, **options)
 
 
 def _check_shapes(reward: Any, transition: Any) -> None:
-    """Refuse rewards and transitions that do not go together."""
+    """Refuse rewards and transitions whose shapes do not fit together."""
     if reward.ndim and reward.ndim == transition.ndim and transition.ndim >= 3:
         shape, players = transition.shape[:-1], transition.ndim - 2
         if reward.shape[1:] == shape and shape[0] == transition.shape[-1]:
             if reward.shape[0] != players:
                 raise InputError(
                     "reward",
-                    f"one table for each of the {players} players whose actions `transition` has",
+                    f"one table for each of the {players} players of `transition`",
                     f"{reward.shape[0]} tables",
                 )
             return

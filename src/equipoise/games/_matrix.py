@@ -15,10 +15,10 @@ from equipoise.games._game import BatchedGame, Labels
 class MatrixGame(BatchedGame):
     """A two-player zero-sum game: the row player gets `payoff[a, b]`, the column player minus it.
 
-    Leading axes are batch axes: an array of shape (100_000, 3, 3) is a hundred thousand games.
-    The payoffs are kept in float64. A JAX array on an accelerator stays there, and so does what
-    `solve` and `certify` make of it; others become NumPy arrays. The object is immutable and a JAX
-    pytree. `labels` names the players and their actions.
+    Leading axes are batch axes: an array of shape (100_000, 3, 3) holds 100,000 games. Payoffs are
+    stored in float64. If `payoff` is a JAX array on an accelerator, it stays there, and so do the
+    results of `solve` and `certify`; any other input becomes a NumPy array. The object is immutable
+    and a JAX pytree. `labels` names the players and their actions.
 
     **Example**
 
@@ -41,7 +41,7 @@ class MatrixGame(BatchedGame):
 
     @property
     def players(self) -> int:
-        """Two."""
+        """Number of players: always 2."""
         return 2
 
     @property
@@ -56,9 +56,9 @@ class MatrixGame(BatchedGame):
         return tuple(self.payoff.shape[:-2])
 
     def describe(self) -> str:
-        """The game in a few words."""
+        """Return a one-line description of the game."""
         return f"{self._counted('zero-sum matrix game')}, {' x '.join(map(str, self.actions))}"
 
     def __getitem__(self, index: Any) -> "MatrixGame":
-        """One game of a batch, or a slice of it."""
+        """Return one game of a batch, or a slice of the batch."""
         return MatrixGame(self._take(self.payoff, index), labels=self.labels)

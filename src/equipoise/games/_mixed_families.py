@@ -1,6 +1,6 @@
-"""Zero-sum games of many kinds in one family, of one size or of many on one canvas.
+"""Zero-sum games of many kinds in one family, of one size or of several sizes on one canvas.
 
-A kind is a function of a key, a shape and the numbers of actions that count. The numbers may be
+A kind is a function of a key, a shape and the numbers of actions in use. These numbers may be
 traced: a batch of games of different sizes is one array of the largest size, and one program.
 """
 
@@ -15,8 +15,10 @@ from jaxtyping import Array
 
 from equipoise.core import InputError
 
-#: Share of the games of a family of many sizes that are `COMMON` x `COMMON`.
+#: Share of `COMMON` x `COMMON` games in a family with varying sizes.
 COMMON_SHARE, COMMON = 0.3, 3
+#: Smallest number of states in Markov games of varying sizes, and concentrations of transitions.
+FEWEST_STATES, CONCENTRATIONS = 2, (0.1, 1.0)
 
 
 def _indices(shape: tuple[int, int]) -> tuple[Array, Array]:
@@ -24,7 +26,7 @@ def _indices(shape: tuple[int, int]) -> tuple[Array, Array]:
 
 
 def _near(key: jax.Array, table: Any, shape: tuple[int, int], most: float) -> Array:
-    """A table plus uniform noise of a width that is drawn, too, clipped to [0, 1]."""
+    """A table plus uniform noise of random width, clipped to [0, 1]."""
     width_key, noise_key = jax.random.split(key)
     width = jax.random.uniform(width_key, maxval=most)
     return jnp.clip(table + width * jax.random.uniform(noise_key, shape, minval=-1.0), 0.0, 1.0)
@@ -41,7 +43,7 @@ def _normal(key: jax.Array, shape: tuple[int, int], rows: Any, columns: Any) -> 
 
 
 def _sparse(key: jax.Array, shape: tuple[int, int], rows: Any, columns: Any) -> Array:
-    """Mostly zeros, the rest uniform."""
+    """Mostly zeros; the other entries are uniform."""
     there, value = jax.random.split(key)
     return jnp.where(jax.random.uniform(there, shape) < 0.4, jax.random.uniform(value, shape), 0.0)
 
@@ -62,13 +64,13 @@ def _narrow(key: jax.Array, shape: tuple[int, int], rows: Any, columns: Any) -> 
 
 
 def _symmetric(key: jax.Array, shape: tuple[int, int], rows: Any, columns: Any) -> Array:
-    """What one player gains by swapping seats, the other loses: A + A' = 1."""
+    """Symmetric games, in which swapping seats swaps the payoffs: A + A' = 1."""
     square = jax.random.uniform(key, (max(shape),) * 2)
     return (0.5 + (square - square.T) / 2.0)[: shape[0], : shape[1]]
 
 
 def _cyclic(key: jax.Array, shape: tuple[int, int], rows: Any, columns: Any) -> Array:
-    """Rock-paper-scissors of any size: action i does to j what i + 1 does to j + 1; perturbed."""
+    """Perturbed rock-paper-scissors of any size: i against j pays as i + 1 against j + 1."""
     strict_key, gain_key, near_key = jax.random.split(key, 3)
     i, j = _indices(shape)
     around = jnp.maximum(rows, columns)
@@ -82,7 +84,7 @@ def _cyclic(key: jax.Array, shape: tuple[int, int], rows: Any, columns: Any) -> 
 
 
 def _dominated(key: jax.Array, shape: tuple[int, int], rows: Any, columns: Any) -> Array:
-    """One row is another less a little, everywhere."""
+    """One row equals another row minus a small amount in every column."""
     key, first, second, less = jax.random.split(key, 4)
     table = jax.random.uniform(key, shape)
     good = jax.random.randint(first, (), 0, rows)
@@ -104,7 +106,7 @@ def _known(key: jax.Array, shape: tuple[int, int], rows: Any, columns: Any) -> A
 
 
 def _low_rank(key: jax.Array, shape: tuple[int, int], rows: Any, columns: Any) -> Array:
-    """One or two products of a row and a column factor."""
+    """The sum of one or two products of a row factor and a column factor."""
     rank_key, left, right = jax.random.split(key, 3)
     second = jnp.array([1.0, jax.random.bernoulli(rank_key)])
     table = (jax.random.normal(left, (shape[0], 2)) * second) @ jax.random.normal(
@@ -115,7 +117,7 @@ def _low_rank(key: jax.Array, shape: tuple[int, int], rows: Any, columns: Any) -
     return jnp.clip(0.5 + 0.5 * table / largest, 0.0, 1.0)
 
 
-#: Name of a kind of games -> its function, and its share in a mixture.
+#: Name of a kind of games -> its function and its share in a mixture.
 KINDS: dict[str, tuple[Callable[..., Array], float]] = {
     "uniform": (_uniform, 0.40),
     "normal": (_normal, 0.08),
@@ -131,7 +133,7 @@ KINDS: dict[str, tuple[Callable[..., Array], float]] = {
 
 
 def check_kinds(kinds: Any) -> dict[str, float]:
-    """Shares by name, of names, or of everything; they sum to one."""
+    """Return shares by name that sum to one, from shares, names or None (all kinds)."""
     if kinds is None:
         return {name: share for name, (_, share) in KINDS.items()}
     names = [kinds] if isinstance(kinds, str) else list(kinds)
@@ -148,40 +150,79 @@ def check_kinds(kinds: Any) -> dict[str, float]:
 class MixedRewards(eqx.Module):
     """Rewards of games of several kinds, each with its share.
 
-    Swapping the players maps the distribution to itself: half of the games are drawn for the other
-    seat. With `fewest`, each player has `fewest` actions or more, up to those of the canvas; a
-    player that lacks some has dominated ones in their place: rows of zeros, columns of ones.
+    Swapping the players leaves the distribution unchanged: half of the games are drawn for the
+    other seat. With `fewest`, each player has from `fewest` actions up to the size of the canvas. A
+    player with fewer actions is padded with dominated ones: rows of zeros, columns of ones.
     """
 
-    #: (name, share)
+    #: Pairs (name, share).
     kinds: tuple[tuple[str, float], ...] = eqx.field(static=True)
     fewest: int | None = eqx.field(static=True, default=None)
-    #: Where sizes vary, the largest of them; None: all of the canvas.
+    #: Largest number of actions if sizes vary; None for the size of the canvas.
     largest: int | None = eqx.field(static=True, default=None)
 
     def sizes(self, key: jax.Array, shape: tuple[int, ...]) -> tuple[Any, Any]:
-        """Numbers of actions that count in the game drawn with this key."""
+        """Return the numbers of actions in use in the game drawn with this key."""
         if self.fewest is None:
             return shape[0], shape[1]
         common_key, key = jax.random.split(jax.random.fold_in(key, 1))
         most = np.minimum(np.array(shape), self.largest or max(shape))
-        # Types are given, so that sizes are the same in either precision.
+        # Explicit dtypes keep sizes the same in either precision.
         drawn = jax.random.randint(key, (2,), self.fewest, most + 1, jnp.int32)
         common = jax.random.uniform(common_key, (), jnp.float32) < COMMON_SHARE
         usual = np.clip(COMMON, self.fewest, most).astype(np.int32)
         rows, columns = jnp.where(common, usual, drawn)
         return rows, columns
 
+    def places(self, key: jax.Array, states: int) -> Any:
+        """Return the number of states in use in the Markov game drawn with this key."""
+        if self.fewest is None or states == 1:
+            return states
+        common_key, _ = jax.random.split(jax.random.fold_in(key, 1))
+        common = jax.random.uniform(common_key, (), jnp.float32) < COMMON_SHARE
+        drawn = jax.random.randint(
+            jax.random.fold_in(key, 3), (), FEWEST_STATES, states + 1, jnp.int32
+        )
+        return jnp.where(common, min(COMMON, states), drawn)
+
     def __call__(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
         """Draw the rewards of one game."""
         rows, columns = self.sizes(key, shape)
+        i, j = _indices((shape[0], shape[1]))
+        table = self._tables(key, (1, *shape), rows, columns)[0]
+        return jnp.where(i >= rows, 0.0, jnp.where(j >= columns, 1.0, table))
+
+    def markov(self, key: jax.Array, shape: tuple[int, int, int]) -> tuple[Array, Array]:
+        """Draw rewards and transitions of one Markov game; `shape` is (states, rows, columns)."""
+        sizes, places = self.sizes(key, shape[1:]), self.places(key, shape[0])
+        here = jnp.arange(shape[0]) < places
+        alpha_key, key_ = jax.random.split(jax.random.fold_in(key, 4))
+        low, high = np.log(CONCENTRATIONS)
+        alpha = jnp.exp(jax.random.uniform(alpha_key, minval=low, maxval=high))
+        gammas = jax.random.loggamma(key_, alpha, (*shape, shape[0]))
+        moves = jax.nn.softmax(jnp.where(here, gammas, -jnp.inf), -1)
+        stay = jnp.broadcast_to(jnp.eye(shape[0])[:, None, None], moves.shape)
+        moves = jnp.where(here[:, None, None, None], moves, stay)
+        rewards = jnp.where(here[:, None, None], self._tables(key, shape, *sizes), 0.5)
+        for axis, count in enumerate(sizes, 1):
+            index = jnp.arange(shape[axis])
+            index = jnp.where(index < count, index, 0)
+            rewards, moves = (jnp.take(array, index, axis) for array in (rewards, moves))
+        return rewards, moves
+
+    def _tables(self, key: jax.Array, shape: Any, rows: Any, columns: Any) -> Array:
+        """(states, rows, columns): tables of one kind, for one seat or the other."""
         which, swap, own, other = jax.random.split(key, 4)
         names, shares = zip(*self.kinds, strict=True)
         made = [KINDS[name][0] for name in names]
         kind = jax.random.choice(which, len(names), p=jnp.array(shares))
-        size, turned = (shape[0], shape[1]), (shape[1], shape[0])
-        mine = jnp.stack([make(own, size, rows, columns) for make in made])[kind]
-        theirs = jnp.stack([make(other, turned, columns, rows) for make in made])[kind]
-        table = jnp.where(jax.random.bernoulli(swap), 1.0 - theirs.T, mine)
-        i, j = _indices(size)
-        return jnp.where(i >= rows, 0.0, jnp.where(j >= columns, 1.0, table))
+        size, turned, swapped = shape[1:], shape[:0:-1], jax.random.bernoulli(swap)
+
+        def table(own: jax.Array, other: jax.Array) -> Array:
+            mine = jnp.stack([make(own, size, rows, columns) for make in made])[kind]
+            theirs = jnp.stack([make(other, turned, columns, rows) for make in made])[kind]
+            return jnp.where(swapped, 1.0 - theirs.T, mine)
+
+        if shape[0] == 1:
+            return table(own, other)[None]
+        return jax.vmap(table)(*(jax.random.split(k, shape[0]) for k in (own, other)))

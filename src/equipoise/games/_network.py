@@ -1,6 +1,6 @@
-"""Road networks: travellers choose paths, and links take longer the more of them use it."""
+"""Road networks: travellers choose paths, and links take longer the more travellers use them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import fields
 from functools import cached_property
 from typing import Any, ClassVar
@@ -10,69 +10,63 @@ import numpy as np
 
 from equipoise.core import checks
 from equipoise.core.errors import InputError
+from equipoise.core.results import SMALLEST
+from equipoise.core.rounding import EPS, TINY
 from equipoise.core.routes import Graph
-from equipoise.core.values import frozen, read_only, read_only_integers
+from equipoise.core.values import frozen, read_only
 from equipoise.games._game import Labels, SingleGame
 from equipoise.games._link_costs import check_function, integral, values_of
+from equipoise.games._network_tables import (
+    LINK_COLUMNS,
+    SPARSE,
+    TRIP_COLUMNS,
+    from_matrix,
+    nodes_of,
+    numbered,
+    populations,
+    table_columns,
+)
 
-#: The largest number of a node, and of links and pairs.
-_MOST = 2**31 - 2
-#: What columns of tables are called, first ours and then what others say.
-_LINK_COLUMNS = {
-    "tails": ("tail", "init_node", "from", "from_node", "a_node"),
-    "heads": ("head", "term_node", "to", "to_node", "b_node"),
-    "free_flow": ("free_flow", "free_flow_time", "fft"),
-    "capacity": ("capacity",),
-    "b": ("b",),
-    "rise": ("rise",),
-    "power": ("power",),
-    "fixed": ("fixed",),
-    "tolls": ("toll", "tolls"),
-}
-_TRIP_COLUMNS = {
-    "origins": ("origin", "from"),
-    "destinations": ("destination", "to"),
-    "demand": ("demand", "trips", "volume"),
-    "classes": ("class",),
-}
-FLOW_COLUMNS = ("flow", "volume", "flows", "volumes")
+#: Ratios of flow to capacity below this may have lost digits.
+_FINE = 1e-290
 
 
 class NetworkGame(SingleGame):
-    """Travellers from origins to destinations, who each take a cheapest path of a road network.
+    """A road network whose travellers each take a cheapest path from origin to destination.
 
     The cost of link l at flow v is `free_flow[l] + rise[l] (v / capacity[l])^power[l] + fixed[l]`,
-    or `cost(v)[l] + fixed[l]`. The formula of the Bureau of Public Roads is that with a rise of
-    `b[l] free_flow[l]`. Travellers also pay `tolls`, in money: a class whose value of time is w
-    feels a toll t as a cost of t / w.
+    or `cost(v)[l] + fixed[l]`. With a rise of `b[l] free_flow[l]` this is the formula of the Bureau
+    of Public Roads. Travellers also pay `tolls`, in money: a class with value of time w perceives a
+    toll t as a cost of t / w.
 
-    A population of travellers is one class with one origin and destination. By default it is
-    divided at will, and nobody alone matters (Wardrop 1952). With `atomic=True` the demands are
-    whole numbers of drivers, and each counts the effect of its own car.
+    A population consists of the travellers of one class with one origin and destination. By default
+    it is infinitely divisible, and a single traveller has no effect (Wardrop 1952). With
+    `atomic=True`, demands are whole numbers of drivers, and each driver accounts for the effect of
+    its own car.
 
     Args:
-        tails: (links,) the node where each link begins: whole numbers from 0, as you like.
+        tails: (links,) the node where each link begins. Nodes are whole numbers from 0.
         heads: (links,) the node where each link ends.
         origins: (pairs,) where each population starts. Leave it out to give `demand` as a matrix.
-        destinations: (pairs,) where it goes.
-        demand: (pairs,) how many travel; or a matrix from origins to destinations, or one for
-            each class. Trips within a node, and pairs without trips, are dropped.
-        free_flow: (links,) cost of the empty link; like all that follows, or one number for all.
-        b: (links,) by which part of `free_flow` the cost has grown when the flow is the capacity.
-        rise: (links,) by how much it has grown then; replaces `b`.
-        capacity: (links,) positive wherever the cost grows.
-        power: (links,) of the flow over the capacity.
-        fixed: (links,) a cost that all bear, whatever the flow.
-        tolls: (links,) in money; negative ones are subsidies.
-        cost: A function from flows (links,) to costs (links,), in NumPy or JAX, each increasing in
-            its own flow alone; replaces `free_flow`, `rise`, `capacity` and `power`.
-        derivative: Its derivative, likewise; found by JAX where `cost` is written in it.
+        destinations: (pairs,) where each population goes.
+        demand: (pairs,) number of travellers; or a matrix from origins to destinations, or one
+            matrix per class. Trips within a node, and pairs without trips, are dropped.
+        free_flow: (links,) cost of the empty link. This and the next six may be one number for all.
+        b: (links,) increase of the cost relative to `free_flow` when the flow is the capacity.
+        rise: (links,) absolute increase of the cost at that flow; replaces `b`.
+        capacity: (links,) positive wherever the cost increases with the flow.
+        power: (links,) exponent of the ratio of flow to capacity.
+        fixed: (links,) a cost that does not depend on the flow.
+        tolls: (links,) in money; negative tolls are subsidies.
+        cost: A function from flows (links,) to costs (links,), in NumPy or JAX. Each cost increases
+            with its own flow alone. Replaces `free_flow`, `rise`, `capacity` and `power`.
+        derivative: The derivative of `cost`, also a function; computed by JAX if `cost` uses JAX.
         classes: (pairs,) the class of each population, from 0.
-        values_of_time: (classes,) money for a unit of cost; 1 by default.
-        first_through: Nodes below this number are zones that no path passes through.
-        positions: (nodes, 2) where the nodes lie, for maps.
+        values_of_time: (classes,) money per unit of cost. Default: 1.
+        first_through: Nodes below this number are zones, which no path passes through.
+        positions: (nodes, 2) coordinates of the nodes, for maps.
         atomic: Whether travellers are whole drivers.
-        labels: Names of the populations (`players`) and of the classes (`types`).
+        labels: Names of the populations (`players`), classes (`types`) and nodes (`states`).
 
     **Example**
 
@@ -132,13 +126,20 @@ class NetworkGame(SingleGame):
         atomic: bool = False,
         labels: Any = None,
     ):
-        self.tails, self.heads = _nodes("tails", tails), _nodes("heads", heads)
-        checks.check_shape("heads", self.heads, self.tails.shape, "one for each link, as tails")
+        numbers = (demand, free_flow, b, rise, capacity, power, fixed, tolls, values_of_time)
+        checks.check_known("demand and costs", numbers)
+        self.tails, self.heads = nodes_of("tails", tails), nodes_of("heads", heads)
+        checks.check_shape("heads", self.heads, self.tails.shape, "one for each link, like tails")
         if origins is None:
-            origins, destinations, demand, classes = _from_matrix(demand)
-        self.origins, self.destinations, self.demand, self.classes = _populations(
-            origins, destinations, demand, classes
+            origins, destinations, demand, classes = from_matrix(demand)
+        self.origins, self.destinations, self.demand, self.classes = populations(
+            origins, destinations, demand, classes, np.size(values_of_time)
         )
+        most = SPARSE + 10 * self.links
+        if self.nodes > most:
+            expected = f"nodes with numbers below {most:,} for {self.links:,} links"
+            hint = "use `NetworkGame.from_tables` for other numbers or names"
+            raise InputError("tails", expected, self.nodes - 1, hint)
         self.free_flow = self._by_link("free_flow", free_flow)
         if rise is None:
             rise = self.free_flow * self._by_link("b", b)
@@ -151,7 +152,7 @@ class NetworkGame(SingleGame):
         empty = self._grows & ~(self.capacity > 0.0)
         if empty.any() and cost is None:
             found = f"{self.capacity[empty][0]:g} on {self._link(empty)}"
-            raise InputError("capacity", "positive numbers on links whose cost grows", found)
+            raise InputError("capacity", "positive numbers on links whose cost increases", found)
         count = int(self.classes.max()) + 1
         values = np.ones(count) if values_of_time is None else values_of_time
         self.values_of_time = read_only("values_of_time", values)
@@ -175,7 +176,8 @@ class NetworkGame(SingleGame):
             raise InputError("tolls", "costs of empty links that are not negative", found)
         self._check_whole()
         self._check_connected()
-        self.labels = Labels.of(labels, players=len(self.demand), types=len(self.values_of_time))
+        counts = {"players": len(self.demand), "types": len(self.values_of_time)}
+        self.labels = Labels.of(labels, **counts, states=self.nodes)
 
     def _by_link(self, name: str, value: Any, least: float = 0.0) -> np.ndarray:
         array = checks.as_float_array(name, value)
@@ -197,7 +199,7 @@ class NetworkGame(SingleGame):
         if self.atomic and broken.any():
             k = int(np.argmax(broken))
             found = f"{self.demand[k]:g} from {self.origins[k]} to {self.destinations[k]}"
-            hint = "`networks.whole_drivers` rounds demands"
+            hint = "use `networks.whole_drivers` to round demands"
             raise InputError("demand", "whole numbers of drivers", found, hint)
 
     def _check_connected(self) -> None:
@@ -211,15 +213,17 @@ class NetworkGame(SingleGame):
             k, more = int(np.argmax(lost)), int(lost.sum()) - 1
             found = f"none from {self.origins[k]} to {self.destinations[k]}"
             found += f" and for {more} more pairs" if more else ""
-            raise InputError("demand", "a path for every pair that travels", found)
+            raise InputError("demand", "a path for every pair with demand", found)
 
     @classmethod
     def from_tables(cls, links: Any, trips: Any, **options: Any) -> "NetworkGame":
-        """A game from two tables: data frames, or mappings of columns by their names.
+        """Build a game from two tables: data frames, or mappings from column names to columns.
 
-        `links` has columns tail, head, free_flow, capacity, b, power, fixed and toll, the first
-        two at least; `trips` has origin, destination, demand and class. Columns may have the names
-        that TNTP files give them. `options` are other arguments of the game.
+        `links` has columns tail, head, free_flow, capacity, b, power, fixed and toll, of which the
+        first two are required; `trips` has origin, destination, demand and class. Columns may also
+        have the names used by TNTP files and AequilibraE (a_node, b_node). `options` are further
+        arguments of the game. Nodes with names, or with numbers far above the number of links, are
+        numbered from 0 in their order; `labels.states` keeps their original names.
 
         **Example**
 
@@ -228,11 +232,16 @@ class NetworkGame(SingleGame):
         >>> trips = {"origin": [0], "destination": [1], "demand": [10.5]}
         >>> eq.NetworkGame.from_tables(links, trips).describe()
         'road network of 2 links between 2 nodes; 10.5 travellers in 1 population'
+        >>> links = {"a_node": ["home", "work"], "b_node": ["work", "home"], "free_flow": [1, 1]}
+        >>> trips = {"origin": ["home"], "destination": ["work"], "demand": [3]}
+        >>> game = eq.NetworkGame.from_tables(links, trips)
+        >>> game.tails.tolist(), game.labels.states
+        ([0, 1], ('home', 'work'))
         """
-        found = table_columns("links", links, _LINK_COLUMNS, ("tails", "heads"))
+        found = table_columns("links", links, LINK_COLUMNS, ("tails", "heads"))
         needed = ("origins", "destinations", "demand")
-        found |= table_columns("trips", trips, _TRIP_COLUMNS, needed)
-        return cls(**found | options)
+        found |= table_columns("trips", trips, TRIP_COLUMNS, needed)
+        return cls(**numbered(found, options))
 
     @property
     def links(self) -> int:
@@ -241,7 +250,7 @@ class NetworkGame(SingleGame):
 
     @property
     def nodes(self) -> int:
-        """One more than the largest number of a node."""
+        """One more than the largest node number."""
         ends = (self.tails, self.heads, self.origins, self.destinations)
         return max(int(array.max()) for array in ends) + 1
 
@@ -252,16 +261,16 @@ class NetworkGame(SingleGame):
 
     @property
     def actions(self) -> tuple[int, ...]:
-        """Empty: the actions are paths, which nobody lists."""
+        """Always `()`, because the actions are paths, which are not listed."""
         return ()
 
     @cached_property
     def graph(self) -> Graph:
-        """The links as the oracle of shortest paths takes them."""
+        """The links in the form that the shortest-path oracle takes."""
         return Graph(self.tails, self.heads, self.nodes, self.first_through)
 
     def describe(self) -> str:
-        """The game in a few words."""
+        """Return a one-line description of the game."""
         nodes = len(np.union1d(self.tails, self.heads))
         many, total = len(self.demand), float(self.demand.sum())
         number = f"{total:,.0f}" if total >= 1000 else f"{total:g}"
@@ -282,14 +291,14 @@ class NetworkGame(SingleGame):
         """(links,): derivative of each cost."""
         flows = self._flows(flows)
         if self.cost is not None:
-            return values_of(self.cost, flows, self.derivative, 1)
+            return values_of(self.cost, flows, self.derivative, 1, float(self.demand.mean()))
         with np.errstate(divide="ignore"):
             below = self._part(flows) ** np.where(self._grows, self.power - 1.0, 1.0)
         capacity = np.where(self._grows, self.capacity, 1.0)
         return np.where(self._grows, self.rise * self.power * below / capacity, 0.0)
 
     def costs(self, flows: Any) -> np.ndarray:
-        """(classes, links): what each class feels: the cost, and the toll by its value of time.
+        """(classes, links): perceived costs of each class: time, plus toll over value of time.
 
         **Example**
 
@@ -300,46 +309,97 @@ class NetworkGame(SingleGame):
         return self.times(flows) + self.tolls / self.values_of_time[:, None]
 
     def marginal_costs(self, flows: Any) -> np.ndarray:
-        """(classes, links): what one more traveller costs all of them together, without tolls."""
-        exact = self.cost is None or self.derivative is not None
-        if not exact and not _is_jax(self.cost, self.links):
+        """(classes, links): cost of one more traveller to everybody together, without tolls."""
+        if self.cost is None:  # works where an empty link's slope is infinite
+            risen = self.rise * self._part(self._flows(flows)) ** self.power
+            marginal = self.free_flow + (1.0 + self.power) * risen + self.fixed
+        elif self.derivative is None and not _is_jax(self.cost, self.links):
             hint = "give `derivative`, or write `cost` in JAX"
             raise InputError("derivative", "a function, for marginal costs", "none", hint)
-        marginal = self.times(flows) + self._flows(flows) * self.slopes(flows)
+        else:
+            marginal = self.times(flows) + self.external_costs(flows)
         return np.tile(marginal, (len(self.values_of_time), 1))
 
-    def check_convex(self) -> None:
-        """Refuse costs given as functions whose marginal costs fall, at 129 flows of each link.
+    def cost_errors(self, flows: Any, summed: float, *, marginal: bool = False) -> np.ndarray:
+        """(classes, links): bound on the rounding error of `costs`, or of `marginal_costs`.
 
-        The total cost is then not convex: flows at which no traveller lowers it need not be
-        those of least total cost.
+        Flows are assumed to be off by `summed` roundings. The values of `cost` functions are taken
+        as they are computed.
+        """
+        if self.cost is not None:
+            return np.zeros((len(self.values_of_time), self.links))
+        paid = (not marginal) * np.abs(self.tolls) / self.values_of_time[:, None]
+        v = self._flows(flows)
+        part, most = self._part(v), self.rise * (1.0 + self.power * marginal)
+        risen = most * part**self.power
+        error = (self.power * (summed + 1.0) + 8.0) * risen
+        error = EPS * (error + 3.0 * (self.free_flow + self.fixed + risen + paid))
+        # Values below the smallest float are lost; account for them as well.
+        lost = most * np.where((v > 0.0) & (part < _FINE), _FINE**self.power, TINY)
+        error = error + np.where(v > 0.0, lost, 0.0)
+        return np.where(error > 0.0, error + SMALLEST, 0.0)
+
+    def external_costs(self, flows: Any) -> np.ndarray:
+        """(links,): cost of one more traveller to all others together: flow times slope.
+
+        **Example**
+
+        >>> import equipoise as eq
+        >>> eq.games.load("braess-network").external_costs([3, 3, 3, 3, 0]).tolist()
+        [30.0, 3.0, 3.0, 30.0, 0.0]
+        """
+        flows = self._flows(flows)
+        if self.cost is None:  # finite even where the slope at zero is not
+            return np.where(
+                self._grows, self.power * self.rise * self._part(flows) ** self.power, 0
+            )
+        return np.where(flows > 0.0, flows * np.where(flows > 0.0, self.slopes(flows), 0.0), 0.0)
+
+    def check_convex(self) -> None:
+        """Refuse cost functions whose marginal costs decrease, tested at 129 flows of each link.
+
+        The total cost is then not convex: flows at which no traveller lowers it need not minimise
+        it. Marginal costs that are not the derivative of the total cost are refused too: at jumps
+        of a cost, and if `derivative` is wrong.
         """
         if self.cost is None:
             return
         flows = np.linspace(0.0, float(self.demand.sum()), 129)
         marginal = np.stack([self.marginal_costs(np.full(self.links, v))[0] for v in flows])
-        falls = np.diff(marginal, axis=0) < -1e-9 * np.abs(marginal).max(0)
+        size = np.abs(marginal).max(0)
+        falls = np.diff(marginal, axis=0) < -1e-9 * size
         if falls.any():
-            step, link = (int(k[0]) for k in np.nonzero(falls))
-            where = f"the link from {self.tails[link]} to {self.heads[link]}"
-            found = f"some that fall on {where}, near a flow of {flows[step]:g}"
-            raise InputError("cost", "marginal costs that increase, for an optimum", found)
+            found = f"decreasing ones on {self._where(falls, flows)}"
+            raise InputError("cost", "increasing marginal costs, for an optimum", found)
+        total = flows[:, None] * np.stack([self.times(np.full(self.links, v)) for v in flows])
+        slope = np.diff(total, axis=0) / flows[1]
+        wrong = (slope > marginal[1:] + 1e-5 * size) | (slope < marginal[:-1] - 1e-5 * size)
+        if wrong.any():
+            expected = "the derivative of `cost`, without jumps, for an optimum"
+            found = f"a different slope on {self._where(wrong, flows)}"
+            raise InputError("derivative", expected, found)
+
+    def _where(self, mask: np.ndarray, flows: np.ndarray) -> str:
+        """Name the first link and flow of a mask (flows, links)."""
+        step, link = checks.first_index(mask)
+        where = f"the link from {self.tails[link]} to {self.heads[link]}"
+        return f"{where}, near a flow of {flows[step]:g}"
 
     def total_cost(self, flows: Any) -> float:
-        """What all travellers need together, without tolls, which somebody receives."""
+        """Total cost of all travellers, without tolls (tolls are transfers)."""
         return float(self._flows(flows) @ self.times(flows))
 
     def potential(self, flows: Any) -> float:
-        """Beckmann's potential, whose least value is at the equilibrium; flows by class or in all.
+        """Beckmann's potential, minimal at the equilibrium; takes flows by class or in total.
 
-        Functions are integrated by Gauss's rule with 32 points.
+        Cost functions are integrated by Gauss-Legendre quadrature with 32 points.
         """
         by_class = np.atleast_2d(np.asarray(flows, np.float64))
         v = self._flows(by_class.sum(0))
         paid = self.tolls / self.values_of_time[:, None]
         if len(by_class) != len(paid):
             if self.tolls.any():
-                raise InputError("flows", f"those of {len(paid)} classes", f"{len(by_class)}")
+                raise InputError("flows", f"flows of {len(paid)} classes", f"{len(by_class)}")
             paid = paid[:1]
         if self.cost is not None:
             area = integral(self.cost, v)
@@ -351,7 +411,7 @@ class NetworkGame(SingleGame):
     def best(self, costs: Any) -> np.ndarray:
         """(classes, links): flows if everybody took a cheapest path at `costs`, (classes, links).
 
-        The oracle: with `costs` it is all that a certificate needs to know of a game.
+        This is the oracle. Together with `costs` it is all that a certificate needs.
 
         **Example**
 
@@ -364,7 +424,7 @@ class NetworkGame(SingleGame):
         flows = np.zeros((len(self.values_of_time), self.links))
         for m, origin, pairs in self.groups():
             _, (last,) = self.graph.trees(costs[m if len(costs) > 1 else 0], [origin])
-            # All walk back together, one link at a time: links may cost nothing.
+            # All paths are traced back together, link by link: links may have zero cost.
             node, amount = self.destinations[pairs], self.demand[pairs]
             while len(node):
                 np.add.at(flows[m], last[node], amount)
@@ -373,7 +433,7 @@ class NetworkGame(SingleGame):
         return flows
 
     def groups(self) -> list[tuple[int, int, np.ndarray]]:
-        """Class, origin and the numbers of the pairs that share both."""
+        """Class, origin and the indices of the pairs that share both."""
         order = np.lexsort((self.origins, self.classes))
         key = self.classes[order] * (self.nodes + 1) + self.origins[order]
         cuts = np.flatnonzero(np.diff(key)) + 1
@@ -381,7 +441,7 @@ class NetworkGame(SingleGame):
         return [(int(self.classes[p[0]]), int(self.origins[p[0]]), p) for p in parts]
 
     def replace(self, **changes: Any) -> "NetworkGame":
-        """The same game with some arguments changed.
+        """Return the same game with some arguments changed.
 
         **Example**
 
@@ -397,81 +457,13 @@ class NetworkGame(SingleGame):
         return (self.rise > 0.0) & (self.power > 0.0)
 
     def _part(self, flows: np.ndarray) -> np.ndarray:
-        """Flows over capacities, zero on links whose cost does not grow."""
+        """Ratio of flow to capacity; zero on links with constant cost."""
         return np.where(self._grows, flows, 0.0) / np.where(self._grows, self.capacity, 1.0)
 
     def _flows(self, flows: Any) -> np.ndarray:
-        """Flows of all classes together, not negative: rounding leaves some below zero."""
+        """Flows summed over classes, with negative rounding errors set to zero."""
         flows = np.asarray(flows, np.float64)
         return np.maximum(flows.sum(0) if flows.ndim == 2 else flows, 0.0)
-
-
-def _nodes(name: str, value: Any) -> np.ndarray:
-    array = read_only_integers(name, _whole(name, value))
-    if array.ndim != 1 or not len(array):
-        raise InputError(name, "a list of nodes", f"shape {array.shape}")
-    if array.min() < 0 or array.max() > _MOST:
-        bad = array[(array < 0) | (array > _MOST)][0]
-        raise InputError(name, "nodes from 0 to 2^31 - 2", bad)
-    return array
-
-
-def _whole(name: str, value: Any) -> Any:
-    """Whole numbers that a table holds as floats."""
-    array = np.asarray(value)
-    if array.dtype.kind == "f" and np.isfinite(array).all() and (array == np.floor(array)).all():
-        return array.astype(np.int64)
-    return value
-
-
-def _from_matrix(demand: Any) -> tuple[Any, Any, Any, Any]:
-    """Pairs of a matrix of trips, or of one for each class."""
-    array = checks.as_float_array("demand", [] if demand is None else demand)
-    array = array[None] if array.ndim == 2 else array
-    if array.ndim != 3 or array.shape[1] != array.shape[2]:
-        expected = "a square matrix of trips, or `origins` and `destinations` with it"
-        raise InputError("demand", expected, f"shape {array.shape}")
-    checks.check_finite("demand", array)
-    classes, origins, destinations = np.nonzero(array)
-    return origins, destinations, array[classes, origins, destinations], classes
-
-
-def _populations(origins: Any, destinations: Any, demand: Any, classes: Any) -> tuple[Any, ...]:
-    origins, destinations = _nodes("origins", origins), _nodes("destinations", destinations)
-    demand = np.asarray(checks.as_float_array("demand", demand))
-    classes = np.zeros(len(origins), np.int64) if classes is None else classes
-    classes = read_only_integers("classes", _whole("classes", classes))
-    for name, array in (("destinations", destinations), ("demand", demand), ("classes", classes)):
-        checks.check_shape(name, array, origins.shape, "one for each pair, as origins")
-    bad = ~((demand >= 0.0) & np.isfinite(demand))
-    if bad.any():
-        k = int(np.argmax(bad))
-        found = f"{demand[k]:g} from {origins[k]} to {destinations[k]}"
-        raise InputError("demand", "finite numbers >= 0", found)
-    if len(classes) and not 0 <= classes.min() <= classes.max() < len(classes):
-        raise InputError("classes", "whole numbers from 0, fewer than pairs", classes.max())
-    kept = (demand > 0.0) & (origins != destinations)
-    if not kept.any():
-        raise InputError("demand", "somebody who travels", "nobody")
-    return tuple(frozen(a[kept]) for a in (origins, destinations, demand, classes))
-
-
-def table_columns(
-    argument: str, table: Any, known: Mapping[str, tuple[str, ...]], needed: tuple[str, ...]
-) -> dict[str, Any]:
-    """The columns of a table by our names of them; others are left alone."""
-    there = {str(name).strip().lower(): name for name in getattr(table, "columns", table)}
-    found = {
-        ours: np.asarray(table[there[name]])
-        for ours, names in known.items()
-        for name in [next((n for n in names if n in there), None)]
-        if name is not None
-    }
-    for name in needed:
-        if name not in found:
-            expected = f"a column {known[name][0]}"
-            raise InputError(argument, expected, ", ".join(there) or "none")
-    return found
 
 
 def _is_jax(function: Any, links: int) -> bool:

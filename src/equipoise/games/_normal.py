@@ -1,4 +1,4 @@
-"""General-sum normal-form games of any number of players, one or many at once."""
+"""General-sum normal-form games with any number of players, single or in batches."""
 
 from typing import Any, ClassVar
 
@@ -16,9 +16,9 @@ from equipoise.games._matrix import MatrixGame
 class NormalFormGame(BatchedGame):
     """An N-player game as a full payoff table: `payoffs[i, a_1, ..., a_N]` goes to player i.
 
-    Its size is exponential in the number of players: it is the meeting point with files and
-    other libraries, not a structure that scales. With `players`, leading axes are batch axes:
-    payoffs of shape (1000, 2, 3, 3) with `players=2` are a thousand bimatrix games. `labels` names
+    The table's size is exponential in the number of players. Use this kind to exchange games with
+    files and other libraries, not for large games. If `players` is given, leading axes are batch
+    axes: payoffs of shape (1000, 2, 3, 3) with `players=2` are 1,000 bimatrix games. `labels` names
     the players and their actions.
 
     **Example**
@@ -50,7 +50,7 @@ class NormalFormGame(BatchedGame):
             raise ValueError(
                 f"payoffs: expected shape ({leading}N, A_1, ..., A_N) with one axis per player; "
                 f"found {tuple(payoffs.shape)}"
-                + ("; `players=` takes leading axes as a batch" if players is None else "")
+                + ("; give `players=` if leading axes are a batch" if players is None else "")
             )
         checks.check_finite("payoffs", payoffs)
         self.payoffs = payoffs
@@ -73,23 +73,23 @@ class NormalFormGame(BatchedGame):
         return tuple(self.payoffs.shape[: self.payoffs.ndim - self.players - 1])
 
     def describe(self) -> str:
-        """The game in a few words."""
+        """Return a one-line description of the game."""
         return f"{self._counted('normal-form game')}, {' x '.join(map(str, self.actions))}"
 
     def __getitem__(self, index: Any) -> "NormalFormGame":
-        """One game of a batch, or a slice of it."""
+        """Return one game of a batch, or a slice of the batch."""
         payoffs = self._take(self.payoffs, index)
         return NormalFormGame(payoffs, players=self.players, labels=self.labels)
 
     def is_zero_sum(self) -> bool:
-        """Whether there are two players whose payoffs sum to exactly zero everywhere."""
+        """Return whether there are two players and their payoffs sum to exactly zero everywhere."""
         if self.players != 2:
             return False
         first, second = np.moveaxis(np.asarray(self.payoffs), -3, 0)
         return np.array_equal(first, -second)
 
     def as_matrix_game(self) -> MatrixGame:
-        """The same game as a `MatrixGame`; refuses a game that is not two-player zero-sum."""
+        """Return the same game as a `MatrixGame`. Refuse a game that is not two-player zero-sum."""
         if not self.is_zero_sum():
-            raise InputError("payoffs", "a two-player zero-sum game", "another")
+            raise InputError("payoffs", "a two-player zero-sum game", "one that is not")
         return MatrixGame(self.payoffs[..., 0, :, :], labels=self.labels)

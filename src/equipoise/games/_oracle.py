@@ -1,4 +1,4 @@
-"""Games given by an oracle: costs of resources, and the cheapest action of everybody at them."""
+"""Games given by an oracle that returns each population's cheapest action at given costs."""
 
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -14,24 +14,24 @@ from equipoise.games._game import Labels, SingleGame
 
 
 class OracleGame(SingleGame):
-    """Populations that use resources, whose actions are too many to list.
+    """Populations that use resources and have too many actions to list.
 
     An action is a vector of resources: the links of a path, the hours of a charging schedule, the
-    edges of a spanning tree. What a population does in all is a mixture of its actions times its
-    size. Resources cost more the more they are used; two functions say all that there is to know.
+    edges of a spanning tree. A population's use of the resources is a mixture of its actions, times
+    its size. The more a resource is used, the more it costs. Two functions define the game.
 
-    - `cost`: from the use of each resource, x of shape (resources,), to the cost of each,
-      increasing: (cost(x) - cost(y)) · (x - y) >= 0. A resource may depend on others.
-    - `best`: from costs, (resources,), to (populations, resources): what each population uses if
-      all of it takes an action that is cheapest at them.
-    - `sizes`: (populations,) how many agents each has; 1 unless given. Gains are by agent.
+    - `cost`: maps the use of each resource, x of shape (resources,), to the cost of each. It must
+      be monotone: (cost(x) - cost(y)) · (x - y) >= 0. A cost may depend on other resources' use.
+    - `best`: maps costs, (resources,), to (populations, resources): the use of each population if
+      all its agents take a cheapest action at these costs.
+    - `sizes`: (populations,) number of agents in each. Default: 1. Gains are per agent.
 
-    `NetworkGame` is the case of paths in a network, with a faster solver.
+    `NetworkGame` is the special case of paths in a network and has a faster solver.
 
     **Example**
 
-    Two machines that take 1 + x and 2 + x, and two populations of one, of which the second can
-    only use the second machine:
+    Two machines that take 1 + x and 2 + x, and two populations of size one. The second population
+    can only use the second machine:
 
     >>> import numpy as np, equipoise as eq
     >>> def best(costs):
@@ -67,14 +67,14 @@ class OracleGame(SingleGame):
         self.labels = Labels.of(labels, players=len(first))
 
     def costs(self, x: Any) -> np.ndarray:
-        """(resources,): the cost of each resource at its use, checked."""
+        """(resources,): the checked cost of each resource at its use."""
         values = np.asarray(checks.as_float_array("cost", call(self.cost, np.asarray(x, float))))
         checks.check_shape("cost", values, (self.resources,), "one for each resource")
         checks.check_finite("cost", values)
         return values
 
     def replies(self, costs: Any) -> np.ndarray:
-        """(populations, resources): what each uses on cheapest actions, checked."""
+        """(populations, resources): each population's checked use if it takes cheapest actions."""
         values = np.asarray(checks.as_float_array("best", call(self.best, np.asarray(costs))))
         shape = (len(self.sizes), self.resources)
         checks.check_shape("best", values, shape, "populations and resources")
@@ -88,9 +88,11 @@ class OracleGame(SingleGame):
 
     @property
     def actions(self) -> tuple[int, ...]:
-        """Empty: nobody lists the actions."""
+        """Always `()`, because the actions are not listed."""
         return ()
 
     def describe(self) -> str:
-        """The game in a few words."""
-        return f"game of {self.players} populations and {self.resources} resources, by an oracle"
+        """Return a one-line description of the game."""
+        return (
+            f"game of {self.players} populations and {self.resources} resources, given by an oracle"
+        )

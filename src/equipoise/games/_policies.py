@@ -1,7 +1,7 @@
-"""What agents play: the kinds of policies, each with one plain form.
+"""Policies: what agents play. Each kind has one plain form.
 
-`to_plain` gives a dictionary of words and arrays, and `policy_from_plain` the policy again, through
-one table of kinds. Plain tuples and arrays are taken wherever a policy is.
+`to_plain` returns a dictionary of strings and arrays, and `policy_from_plain` rebuilds the policy
+through a single table of kinds. Functions that take a policy also take plain tuples and arrays.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,17 +17,17 @@ from equipoise.core.values import frozen, read_only, read_only_integers
 from equipoise.games._flow_policy import FlowPolicy
 from equipoise.games._policy import Policy
 
-#: How far beyond -1 and 1 a point may lie by rounding; it is then put on the end.
+#: Points this far beyond -1 or 1 are treated as rounding errors and clipped.
 _TOLERANCE = 1e-6
 
 
 @final
 class Profile(Policy):
-    """One strategy for each player, who choose independently: probabilities of actions.
+    """A profile of mixed strategies, one distribution over actions per player, drawn independently.
 
     Each strategy is an array (..., actions), or (..., states, actions) in a Markov game. Leading
-    axes are batch axes. A profile unpacks, iterates and indexes like a tuple of its strategies;
-    `numpy.asarray` stacks strategies of one shape.
+    axes are batch axes. A profile unpacks, iterates and indexes like a tuple of its strategies.
+    `numpy.asarray` stacks the strategies if they all have the same shape.
 
     **Example**
 
@@ -61,12 +61,12 @@ class Profile(Policy):
 
     @classmethod
     def computed(cls, *strategies: Any) -> "Profile":
-        """A profile of arrays that a solver made, which are not checked again, only frozen.
+        """Build a profile from a solver's arrays: make them read-only, but do not check them.
 
-        Certificates check what they are given.
+        `certify` checks the policies that it is given.
         """
         for array in strategies:
-            if isinstance(array, np.ndarray):  # those of JAX cannot be written to
+            if isinstance(array, np.ndarray):  # JAX arrays are read-only already
                 array.setflags(write=False)
         profile = object.__new__(cls)
         object.__setattr__(profile, "strategies", strategies)
@@ -76,7 +76,7 @@ class Profile(Policy):
         return len(self.strategies)
 
     def __getitem__(self, index: Any) -> Any:
-        """The strategy of one player, or a tuple of several."""
+        """Return the strategy of one player, or a tuple of several."""
         return self.strategies[index]
 
     def __iter__(self) -> Iterator[Any]:
@@ -94,7 +94,7 @@ def _strategy(name: str, value: Any) -> Any:
     checks.check_ndim(name, array, 1, "(..., actions)")
     if checks.is_traced(array):
         return array
-    # The common case first, in a fraction of the time of all checks.
+    # Test the common case first: this takes a fraction of the time of all checks.
     if array.min() >= 0.0 and not (abs(total(array) - 1.0) > 1e-14).any():
         return array
     return frozen(checks.check_probabilities(name, array))
@@ -102,11 +102,11 @@ def _strategy(name: str, value: Any) -> Any:
 
 @final
 class JointPolicy(Policy):
-    """A joint distribution over actions: somebody draws from it and tells each player its part.
+    """A joint distribution over profiles: a mediator draws one and tells each player its action.
 
-    `joint[a_1, ..., a_N]` is the chance of those actions. The last `players` axes are those of the
-    players, all axes when not given; leading ones are batch axes, or (steps, states) in a Markov
-    game. `certify` says whether it is a correlated or coarse correlated equilibrium.
+    `joint[a_1, ..., a_N]` is the probability of that action profile. The last `players` axes belong
+    to the players (by default, all axes). Leading axes are batch axes, or (steps, states) in a
+    Markov game. `certify` tests whether it is a correlated or coarse correlated equilibrium.
 
     **Example**
 
@@ -128,7 +128,7 @@ class JointPolicy(Policy):
     def __init__(self, joint: Any, players: Any = None):
         joint = read_only("joint", joint)
         checks.check_ndim("joint", joint, 1, "(..., actions of each player...)")
-        players = joint.ndim if players is None else np.asarray(players).item()  # files have arrays
+        players = joint.ndim if players is None else np.asarray(players).item()  # from files
         self.players = checks.check_count("players", players)
         if self.players > joint.ndim:
             raise InputError("joint", f"an axis for each of {self.players} players", joint.shape)
@@ -141,14 +141,14 @@ class JointPolicy(Policy):
         return tuple(self.joint.shape[self.joint.ndim - self.players :])
 
     def marginal(self, player: int) -> np.ndarray:
-        """(..., actions): what one player does, seen alone."""
+        """(..., actions): the marginal distribution of one player's action."""
         first = self.joint.ndim - self.players
         others = tuple(first + i for i in range(self.players) if i != player)
         return self.joint.sum(others)
 
     @classmethod
     def of(cls, profile: Any) -> "JointPolicy":
-        """The joint distribution of players who choose independently.
+        """Return the joint distribution of players who choose independently.
 
         **Example**
 
@@ -168,14 +168,14 @@ class Mixture(Policy):
     """A mixture of product policies: one component is drawn for all agents, and then played.
 
     Within a component the agents choose independently; across components their choices are
-    correlated. `policies` has the components on its first axis, then the axes of a product
-    policy of the game: (components, contexts, agents, actions) in a contextual game,
+    correlated. The first axis of `policies` indexes the components. The other axes are those of a
+    product policy of the game: (components, contexts, agents, actions) in a contextual game,
     (components, contexts, horizon, agents, states, actions) in a Markov game with decoupled
-    transitions. `weights` are the chances of the components, uniform when not given.
+    transitions. `weights` are the probabilities of the components. Default: uniform.
 
     **Example**
 
-    Two drivers who take turns at a crossing, by a traffic light:
+    Two drivers take turns at a crossing with a traffic light:
 
     >>> import equipoise as eq
     >>> light = eq.Mixture([[[[1, 0], [0, 1]]], [[[0, 1], [1, 0]]]])
@@ -199,14 +199,15 @@ class Mixture(Policy):
 
     @property
     def policy_shape(self) -> tuple[int, ...]:
-        """The shape of one component."""
+        """Shape of one component."""
         return tuple(self.policies.shape[1:])
 
     def marginal(self) -> np.ndarray:
-        """The mean policy of each agent for itself: the product policy without the correlation.
+        """Return the marginal policy of each agent: the product policy without the correlation.
 
-        In a contextual game each agent does exactly this, seen alone. In a Markov game the mean
-        is that of the chances in each state, whoever of the components leads there more often.
+        In a contextual game this is each agent's exact behaviour when observed alone. In a Markov
+        game it averages the action probabilities in each state with the component weights. It does
+        not account for how often each component reaches the state.
         """
         return np.tensordot(self.weights, self.policies, 1)
 
@@ -214,7 +215,7 @@ class Mixture(Policy):
         return len(self.policies)
 
     def __getitem__(self, index: int) -> np.ndarray:
-        """One component, a product policy."""
+        """Return one component, a product policy."""
         return self.policies[index]
 
     def __iter__(self) -> Iterator[np.ndarray]:
@@ -223,16 +224,16 @@ class Mixture(Policy):
 
 @final
 class ContinuousPolicy(Policy):
-    """Independent agents, each of whom plays a point of [-1, 1], or some points by chance.
+    """A policy of independent agents, each of whom plays a point of [-1, 1] or mixes over several.
 
-    - `points`: (contexts, agents), or (agents,) where there is one context; in a game with local
-      states (contexts, horizon, agents, states), or without the first axis.
-    - `weights`: of policies that choose by chance. Points then have one more axis, the last, of
-      support points, and `weights`, of the same shape, are their chances.
+    - `points`: (contexts, agents), or (agents,) if there is one context. In a game with local
+      states: (contexts, horizon, agents, states), where the first axis may be left out.
+    - `weights`: for mixed policies only. `points` then has one more axis, the last, for the
+      support points, and `weights`, of the same shape, holds their probabilities.
 
     **Example**
 
-    Two agents: the first always plays 1, the second tosses a coin between -1 and 1.
+    Two agents: the first always plays 1, the second plays -1 or 1 with equal probability.
 
     >>> import equipoise as eq
     >>> policy = eq.ContinuousPolicy([[1.0, 1.0], [-1.0, 1.0]], [[0.5, 0.5], [0.5, 0.5]])
@@ -259,14 +260,14 @@ class ContinuousPolicy(Policy):
             raise InputError(
                 "points", "numbers from -1 to 1", f"{points[where]:.6g} at {list(where)}"
             )
-        # One context, whose axis was left out.
+        # One context, whose axis was left out: add it.
         missing = (points.ndim - support) % 2 == 1
         points = points[None] if missing else points
         self.points = frozen(points if np.abs(points).max() <= 1.0 else np.clip(points, -1.0, 1.0))
         if weights is not None:
             array = read_only("weights", weights)
             array = array[None] if missing else array
-            checks.check_shape("weights", array, self.points.shape, "as points have")
+            checks.check_shape("weights", array, self.points.shape, "the shape of points")
             weights = frozen(checks.check_probabilities("weights", array))
         self.weights = weights
 
@@ -276,7 +277,7 @@ class ContinuousPolicy(Policy):
         return self.points.shape if self.weights is None else self.points.shape[:-1]
 
     def support(self) -> tuple[np.ndarray, np.ndarray]:
-        """Points and their chances, with an axis of support points in any case.
+        """Return support points and their probabilities, always with an axis of support points.
 
         **Example**
 
@@ -290,17 +291,17 @@ class ContinuousPolicy(Policy):
         return self.points, self.weights
 
     def mean(self) -> np.ndarray:
-        """The mean action of each agent, in every context (step and state)."""
+        """Return the mean action of each agent in every context (and step and state)."""
         points, chances = self.support()
         return (points * chances).sum(-1)
 
 
 @final
 class AggregativePolicy(Policy):
-    """What every agent plays: one row for each class of agents that play alike.
+    """The actions of all agents, with one row for each class of agents that play alike.
 
-    Class c is `counts[c]` agents of row (type or agent) `rows[c]` of the game; it plays
-    `actions[c]`, one action in a normal-form game, (horizon, states) of them in a Markov game.
+    Class c consists of `counts[c]` agents of row (type or agent) `rows[c]` of the game. They play
+    `actions[c]`: one action in a normal-form game, an array (horizon, states) in a Markov game.
     A million agents of a few types fall into a few hundred classes.
 
     **Example**
@@ -314,9 +315,9 @@ class AggregativePolicy(Policy):
     """
 
     kind: ClassVar[str] = "aggregative"
-    #: (classes,) which row of the game each class belongs to.
+    #: (classes,): the row of the game that each class belongs to.
     rows: np.ndarray
-    #: (classes,) how many agents are in each class.
+    #: (classes,): the number of agents in each class.
     counts: np.ndarray
     #: (classes,) or (classes, horizon, states): the action played.
     actions: np.ndarray
@@ -328,7 +329,7 @@ class AggregativePolicy(Policy):
         if self.rows.ndim != 1 or self.counts.shape != self.rows.shape:
             raise InputError(
                 "counts",
-                "one for each class, as rows",
+                "one for each class, like rows",
                 f"shapes {self.counts.shape} and {self.rows.shape}",
             )
         if self.actions.shape[:1] != self.rows.shape or self.actions.ndim not in (1, 3):
@@ -342,9 +343,9 @@ class AggregativePolicy(Policy):
 
     @classmethod
     def of_agents(cls, actions: Any, counts: Any) -> "AggregativePolicy":
-        """The policy in which every agent plays what `actions` says, row by row of the game.
+        """Build the policy in which agent i plays `actions[i]`, agents ordered by row of the game.
 
-        `counts` are those of the game: how many agents each of its rows stands for.
+        `counts` is the game's: the number of agents that each of its rows stands for.
 
         **Example**
 
@@ -356,7 +357,7 @@ class AggregativePolicy(Policy):
         actions = read_only_integers("actions", actions)
         rows = np.repeat(np.arange(len(counts)), counts)
         if actions.shape[:1] != rows.shape:
-            raise InputError("actions", f"those of {len(rows)} agents", f"shape {actions.shape}")
+            raise InputError("actions", f"actions of {len(rows)} agents", f"shape {actions.shape}")
         table = np.concatenate([rows[:, None], actions.reshape(len(rows), -1)], 1)
         classes, size = np.unique(table, axis=0, return_counts=True)
         shaped = classes[:, 1:].reshape(-1, *actions.shape[1:])
@@ -373,24 +374,24 @@ class AggregativePolicy(Policy):
         return len(self.rows)
 
     def per_agent(self) -> np.ndarray:
-        """The actions of every agent, row by row of the game; long when there are many."""
+        """Return every agent's actions, ordered by row of the game: one entry per agent."""
         order = np.argsort(self.rows, kind="stable")
         return np.repeat(self.actions[order], self.counts[order], axis=0)
 
     def plays(self, types: int, actions: int, *stage: int) -> np.ndarray:
-        """(types, actions): how many agents of each row play what, in step and state `stage`."""
+        """(types, actions): number of agents of each row per action, in `stage` (step, state)."""
         played = self.actions[(slice(None), *stage)]
         index = self.rows.astype(np.int64) * actions + played
         counts = np.bincount(index, weights=self.counts, minlength=types * actions)
         return counts.reshape(types, actions).astype(np.int64)
 
 
-#: The kinds of policies, by the word in their plain form.
+#: Kinds of policies, by their name in the plain form.
 POLICIES: dict[str, type[Policy]] = {
     cls.kind: cls
     for cls in (Profile, JointPolicy, Mixture, ContinuousPolicy, AggregativePolicy, FlowPolicy)
 }
-#: The first part of each kind, by which a plain form without `kind` is known.
+#: First part of each kind, which identifies a plain form without `kind`.
 _MARKS = {
     "strategies": Profile,
     "joint": JointPolicy,
@@ -401,7 +402,7 @@ _MARKS = {
 
 
 def policy_from_plain(plain: Mapping[str, Any]) -> Policy:
-    """The policy of a plain form that `to_plain` gave, or that was read from JSON.
+    """Rebuild a policy from the plain form that `to_plain` returns or that was read from JSON.
 
     **Example**
 

@@ -1,4 +1,4 @@
-"""The base of all kinds of policies: what they share, and their plain form."""
+"""Base class of all kinds of policies: what they share, and their plain form."""
 
 import inspect
 from abc import abstractmethod
@@ -27,15 +27,15 @@ class Policy(Value):
     True
     """
 
-    #: The word for this kind in files and records.
+    #: Name of this kind in files and records.
     kind: ClassVar[str]
 
     @abstractmethod
     def __init__(self, *parts: Any, **more: Any):
-        """Check the parts of this kind of policy, and freeze them."""
+        """Check the parts of this kind of policy and make them read-only."""
 
     def __repr__(self) -> str:
-        """The numbers, rounded to four digits, and cut where there are many."""
+        """Show the numbers rounded to four digits, and abbreviate long arrays."""
         texts = []
         for field in fields(self):
             part = getattr(self, field.name)
@@ -48,7 +48,7 @@ class Policy(Value):
         return f"{type(self).__name__}({body})"
 
     def to_plain(self) -> dict[str, Any]:
-        """The policy as words and arrays: `kind`, and each part by its name."""
+        """Return the policy as a dictionary with `kind` and one entry per part."""
         plain: dict[str, Any] = {"kind": self.kind}
         for field in fields(self):
             part = getattr(self, field.name)
@@ -60,7 +60,7 @@ class Policy(Value):
 
     @classmethod
     def from_plain(cls: type[_Policy], plain: Mapping[str, Any]) -> _Policy:
-        """The policy of a plain form; arrays may be lists of numbers, as JSON has them."""
+        """Rebuild a policy from its plain form. Arrays may be nested lists, as in JSON."""
         if plain.get("kind", cls.kind) != cls.kind:
             raise ValueError(f"kind: expected {cls.kind!r}, found {plain['kind']!r}")
         parts = {name: part for name, part in plain.items() if name != "kind"}
@@ -70,7 +70,7 @@ class Policy(Value):
         missing = [p.name for p in parameters if p.default is p.empty and p.name not in parts]
         if unknown or missing:
             raise ValueError(
-                f"policy: expected {', '.join(p.name for p in parameters)} of a policy of kind "
+                f"policy: expected {', '.join(p.name for p in parameters)} for a policy of kind "
                 f"{cls.kind}, found {', '.join(sorted(map(str, parts))) or 'nothing'}"
             )
         return cls(**{name: checks.plain_numbers(name, part) for name, part in parts.items()})

@@ -1,7 +1,7 @@
-"""Games to and from OpenSpiel, Gambit and QuantEcon.
+"""Convert games to and from OpenSpiel, Gambit and QuantEcon.
 
-The other libraries are optional: a function imports its own when called, and says what to
-install when it is missing. What comes from them is a `MatrixGame` when it has two players whose
+These libraries are optional: each function imports its own when called, and names the package to
+install if it is missing. An imported game becomes a `MatrixGame` if it has two players whose
 payoffs sum to exactly zero, and a `NormalFormGame` otherwise.
 """
 
@@ -29,14 +29,14 @@ __all__ = [
     "to_quantecon",
 ]
 
-#: The largest number of strategy profiles that is converted: normal forms grow exponentially.
+#: Largest number of strategy profiles that is converted; normal forms grow exponentially.
 PROFILES_LIMIT = 1_000_000
-#: How much of a game tree is walked to find the size of its normal form.
+#: Largest number of tree nodes visited to find the size of a normal form.
 NODES_LIMIT = 200_000
 
 
 def to_openspiel(game: MatrixGame | NormalFormGame) -> Any:
-    """The game as a `pyspiel.MatrixGame`, or a `pyspiel.TensorGame` for other than two players.
+    """Convert to a `pyspiel.MatrixGame`, or to a `pyspiel.TensorGame` unless there are two players.
 
     **Example**
 
@@ -57,11 +57,11 @@ def to_openspiel(game: MatrixGame | NormalFormGame) -> Any:
 
 
 def from_openspiel(game: Any) -> MatrixGame | NormalFormGame:
-    """The normal form of a `pyspiel` game: a matrix or tensor game, or any other that is small.
+    """Return the normal form of a `pyspiel` game: a matrix or tensor game, or any other small game.
 
-    Sequential games, and simultaneous games of several moves, go through
-    `pyspiel.extensive_to_tensor_game`, whose strategies say what to do at every information
-    state. Their number is counted first, and a game with more than a million profiles refused.
+    Sequential games, and simultaneous games with several moves, go through
+    `pyspiel.extensive_to_tensor_game`, whose strategies choose an action at every information
+    state. Strategies are counted first; games with more than a million profiles are refused.
 
     **Example**
 
@@ -87,10 +87,12 @@ def from_openspiel(game: Any) -> MatrixGame | NormalFormGame:
 
 
 def _count_strategies(pyspiel: ModuleType, game: Any) -> list[int]:
-    """How many pure strategies each player of a game tree has."""
+    """Count the pure strategies of each player of a game tree."""
     kind, dynamics = game.get_type(), pyspiel.GameType.Dynamics
     if kind.dynamics == dynamics.MEAN_FIELD or not kind.provides_information_state_string:
-        raise InputError("game", "a game with information states", f"{kind.short_name}, without")
+        raise InputError(
+            "game", "a game with information states", f"{kind.short_name}, which has none"
+        )
     if kind.dynamics == dynamics.SIMULTANEOUS:
         game = pyspiel.convert_to_turn_based(game)
     moves: list[dict[str, int]] = [{} for _ in range(game.num_players())]
@@ -109,9 +111,9 @@ def _count_strategies(pyspiel: ModuleType, game: Any) -> list[int]:
 
 
 def to_gambit(game: MatrixGame | NormalFormGame, title: str = "equipoise") -> Any:
-    """The game as a `pygambit.StrategicGame`; payoffs are kept exactly.
+    """Convert to a `pygambit.StrategicGame`; payoffs are kept exactly.
 
-    Labels are kept too, unless two are the same, which Gambit does not allow.
+    Labels are kept too, unless two of them are equal, which Gambit does not allow.
 
     **Example**
 
@@ -134,9 +136,9 @@ def to_gambit(game: MatrixGame | NormalFormGame, title: str = "equipoise") -> An
 
 
 def from_gambit(game: Any) -> MatrixGame | NormalFormGame:
-    """The normal form of a `pygambit` game, strategic or extensive.
+    """Return the normal form of a `pygambit` game, strategic or extensive.
 
-    An extensive game is taken in Gambit's reduced strategic form. Names become labels.
+    An extensive game is converted in Gambit's reduced strategic form. Names become labels.
 
     **Example**
 
@@ -156,9 +158,10 @@ def from_gambit(game: Any) -> MatrixGame | NormalFormGame:
 
 
 def to_gambit_profile(policy: Any, game: Any) -> Any:
-    """A profile of strategies as a mixed strategy profile of a `pygambit` game.
+    """Convert a profile to a mixed strategy profile of a `pygambit` game.
 
-    `game` is what `to_gambit` made, or any game whose players have as many strategies.
+    `game` is the result of `to_gambit`, or any game whose players have the same numbers of
+    strategies.
 
     **Example**
 
@@ -181,7 +184,7 @@ def to_gambit_profile(policy: Any, game: Any) -> Any:
 
 
 def from_gambit_profile(profile: Any) -> Profile:
-    """The strategies of a mixed strategy profile of `pygambit`, in the order of its players.
+    """Convert a mixed strategy profile of `pygambit`; strategies are in the order of its players.
 
     **Example**
 
@@ -204,10 +207,10 @@ def from_gambit_profile(profile: Any) -> Profile:
 
 
 def to_quantecon(game: MatrixGame | NormalFormGame) -> Any:
-    """The game as a `quantecon.game_theory.NormalFormGame`.
+    """Convert to a `quantecon.game_theory.NormalFormGame`.
 
-    QuantEcon gives each player its own array with that player's actions on the first axis, and
-    those of the next players, in turn, on the others.
+    QuantEcon stores one array per player, with that player's actions on the first axis and those of
+    the following players, in cyclic order, on the others.
 
     **Example**
 
@@ -223,7 +226,7 @@ def to_quantecon(game: MatrixGame | NormalFormGame) -> Any:
 
 
 def from_quantecon(game: Any) -> MatrixGame | NormalFormGame:
-    """The same game from a `quantecon.game_theory.NormalFormGame`.
+    """Convert a `quantecon.game_theory.NormalFormGame`.
 
     **Example**
 
@@ -243,12 +246,12 @@ def from_quantecon(game: Any) -> MatrixGame | NormalFormGame:
 
 
 def _own_first(player: int, players: int) -> list[int]:
-    """The order of axes that begins with the player itself, as QuantEcon has it."""
+    """Return the axes in QuantEcon's order, which begins with the player itself."""
     return [(player + k) % players for k in range(players)]
 
 
 def _payoffs(game: MatrixGame | NormalFormGame) -> np.ndarray:
-    """The payoffs of all players in one array; refuse batches and other kinds of games."""
+    """Return the payoffs of all players in one array; refuse batches and other kinds of games."""
     if not isinstance(game, MatrixGame | NormalFormGame):
         raise InputError("game", "a MatrixGame or a NormalFormGame", type(game).__name__)
     if game.batch_shape:

@@ -1,11 +1,11 @@
-"""Families of similar games: distributions from which any number of games is drawn.
+"""Families of games: distributions from which any number of games can be drawn.
 
-A family is immutable and knows no randomness of its own: `family.sample(n, key=k)` is a pure
-function of `n` and `k`, and game `i` of a sample does not depend on how many were asked for.
-Rewards are always within [0, 1], as the in-context paper assumes.
+A family is immutable and has no random state: `family.sample(n, key=k)` is a pure function of `n`
+and `k`, and game `i` of a sample does not depend on the number of games requested. Rewards are
+always within [0, 1], as the in-context paper assumes.
 
-A family is a distribution of rewards and, for Markov games, one of transitions; the functions
-at the end of this module put the two together.
+A family combines a distribution of rewards with, for Markov games, a distribution of transitions.
+The functions at the end of this module build families.
 """
 
 from abc import abstractmethod
@@ -30,9 +30,10 @@ from equipoise.games._interaction_families import (
 )
 from equipoise.games._markov import MarkovGame
 from equipoise.games._matrix import MatrixGame
-from equipoise.games._mixed_families import MixedRewards, check_kinds
+from equipoise.games._mixed_families import KINDS, MixedRewards, check_kinds
 
 __all__ = [
+    "KINDS",
     "Family",
     "InteractionFamily",
     "congestion",
@@ -103,7 +104,7 @@ class DirichletTransitions(Draw):
 
     def __call__(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
         """Draw the transitions of one game."""
-        if self.concentration == 1.0:  # the usual case, without the rejection loop of the rest
+        if self.concentration == 1.0:  # the usual case; avoids the rejection loop below
             p = jax.random.exponential(key, shape)
         else:
             p = jax.random.dirichlet(key, jnp.full(shape[-1], self.concentration), shape[:-1])
@@ -124,7 +125,7 @@ class PerturbedTransitions(Draw):
 
 
 class Family(eqx.Module):
-    """A distribution over games of one shape; make one with the functions of this module.
+    """A distribution over games of one shape. Build one with the functions of this module.
 
     **Example**
 
@@ -136,7 +137,7 @@ class Family(eqx.Module):
     (True, False)
     """
 
-    #: A word that names the family in tables and run folders.
+    #: Name of the family in tables and run folders.
     name: str = eqx.field(static=True)
     #: (rows, columns)
     actions: tuple[int, int] = eqx.field(static=True)
@@ -145,18 +146,22 @@ class Family(eqx.Module):
     states: int | None = eqx.field(static=True, default=None)
     discount: float = eqx.field(static=True, default=0.0)
     transitions: Draw | None = None
-    #: The game the family is centred on, if there is one.
+    #: The game the family is centred on, if any.
     base: MatrixGame | MarkovGame | None = None
-    #: Whether rewards are independent and `r` has the law of `1 - r` for equally many actions, so
-    #: that swapping the players maps the family to itself; never for a base game's neighbourhood.
+    #: Whether rewards are independent and, with equal numbers of actions, `r` and `1 - r` have the
+    #: same law, so that swapping the players leaves the family unchanged. False around a base game.
     symmetric: bool = eqx.field(static=True, default=False)
 
     def draw(self, key: jax.Array) -> MatrixGame | MarkovGame:
         """Draw one game from one JAX key; may be traced, `vmap`ped and compiled."""
         labels = None if self.base is None else self.base.labels
-        if self.states is None or self.transitions is None:
+        if self.states is None:
             return MatrixGame(self.rewards(key, self.actions), labels=labels)
         shape = (self.states, *self.actions)
+        if isinstance(self.rewards, MixedRewards):
+            return MarkovGame(*self.rewards.markov(key, shape), self.discount)
+        if self.transitions is None:
+            raise InputError("transitions", "the transitions of a family of Markov games", None)
         reward_key, transition_key = jax.random.split(key)
         return MarkovGame(
             self.rewards(reward_key, shape),
@@ -165,11 +170,15 @@ class Family(eqx.Module):
             labels=labels,
         )
 
-    def sizes(self, key: jax.Array) -> tuple[Any, Any]:
-        """Numbers of actions that count in the game that `draw` makes of a key."""
+    def sizes(self, key: jax.Array) -> tuple[Any, Any, Any]:
+        """Return the numbers of actions and states in use in the game that `draw` makes of a key.
+
+        A matrix game counts as one state.
+        """
         if isinstance(self.rewards, MixedRewards):
-            return self.rewards.sizes(key, self.actions)
-        return self.actions
+            rows, columns = self.rewards.sizes(key, self.actions)
+            return rows, columns, self.rewards.places(key, self.states or 1)
+        return *self.actions, self.states or 1
 
     def sample(self, games: int | None = None, *, key: Any) -> Any:
         """Draw a batch of `games` games, or a single one when `games` is None.
@@ -183,7 +192,7 @@ class Family(eqx.Module):
         count = 1 if games is None else checks.check_count("games", games)
         sizes = (8, 3, count, *self.actions, (self.states or 1) ** 2)
         checks.check_memory("games", sizes, "the games", "draw fewer or smaller games")
-        # Games are drawn in blocks, whose size is never a matter of how many are asked for.
+        # The block size does not depend on the number of games requested.
         entries = self.actions[0] * self.actions[1] * (self.states or 1) ** 2
         block, key = max(1, min(BLOCK_GAMES, BLOCK_ENTRIES // entries)), as_key(key)
         with double_precision():
@@ -197,8 +206,8 @@ class Family(eqx.Module):
 
 @eqx.filter_jit
 def _draw_block(family: Family, key: jax.Array, indices: np.ndarray | jax.Array) -> Any:
-    # Compilers round differently for different sizes. Blocks of one size keep game i the same
-    # to the last bit however many are drawn, and are compiled once for all counts.
+    # Compilers round differently for different sizes. Blocks of one size keep game i identical
+    # to the last bit however many games are drawn, and are compiled only once.
     keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(indices)
     return jax.vmap(family.draw)(keys)
 
@@ -239,7 +248,7 @@ def uniform(
 ) -> Family:
     """Games with independent rewards, uniform on [0, 1]: nothing can be memorised.
 
-    With `states`, Markov games whose transitions are Dirichlet with the given concentration.
+    With `states`, these are Markov games with Dirichlet transitions of the given concentration.
 
     **Example**
 
@@ -279,20 +288,26 @@ def mixture(
     *,
     kinds: Any = None,
     fewest: int | None = None,
+    states: int | None = None,
+    discount: float = 0.9,
 ) -> Family:
-    """Matrix games of many kinds: what the players `any` were trained on.
+    """Games of many kinds: the training distribution of the players `any` and `markov`.
 
     The kinds are "uniform", "normal", "sparse", "binary" (0/1), "narrow" (rewards from a short
     interval), "symmetric", "cyclic" (rock-paper-scissors of any size, perturbed), "dominated" (one
-    action is another less a little), "known" (hide and seek, pursuit and others, perturbed) and
-    "low-rank".
+    action is another action minus a small amount), "known" (hide and seek, pursuit and others,
+    perturbed) and "low-rank".
 
     **Arguments**
 
-    - `kinds`: a name, several, or shares by name; by default all.
+    - `kinds`: one name, several names, or a mapping from names to shares. Default: all kinds.
     - `fewest`: if given, each player has from `fewest` to `actions` actions, drawn for each game.
-      All games have the shape of the largest. A player that lacks actions has dominated ones in
-      their place, rows of 0 or columns of 1, which change no equilibrium value.
+      All games have the shape of the largest. A player with fewer actions is padded with dominated
+      ones, rows of 0 or columns of 1, which change no equilibrium value.
+    - `states`: if given, Markov games: the rewards of every state are a matrix game, all of one
+      kind. Transitions are Dirichlet with a concentration between 0.1 and 1 that differs from game
+      to game. With `fewest`, games have from 2 to `states` states. A player with fewer actions is
+      padded with copies of its first action, and padded states are never entered.
 
     **Example**
 
@@ -304,7 +319,7 @@ def mixture(
     (6, 6)
     """
     rewards = MixedRewards(tuple(check_kinds(kinds).items()), fewest)
-    family = _family("mixture", rewards, actions, None, 0.0, 1.0)
+    family = _family("mixture", rewards, actions, states, discount, 1.0)
     least = 2 if fewest is None else checks.check_count("fewest", fewest, at_least=2)
     if min(family.actions) < least:
         raise InputError("actions", f"at least {least} for each player", min(family.actions))
@@ -312,12 +327,13 @@ def mixture(
 
 
 def perturbed(base: MatrixGame | MarkovGame, scale: float = 0.1) -> Family:
-    """Games near a base game: the in-context paper's family, whose rho is `scale`.
+    """Games near a base game: the in-context paper's family, where `scale` is its rho.
 
-    Rewards are the base's plus uniform noise on [-scale, scale], clipped to [0, 1]. Transitions
-    are the base's mixed with a uniform draw from the simplex, with weights 1 and `scale`. The
-    paper says only "perturbed ... with controlled perturbation magnitude"; this is our reading.
-    With a small scale the base game's equilibrium, memorised, is already good: compare with it.
+    Rewards are those of the base plus uniform noise on [-scale, scale], clipped to [0, 1].
+    Transitions are those of the base mixed with a uniform draw from the simplex, with weights 1 and
+    `scale`. The paper says only "perturbed ... with controlled perturbation magnitude"; this is our
+    reading. With a small scale, memorising the base game's equilibrium already does well: use it
+    as a baseline.
 
     **Example**
 

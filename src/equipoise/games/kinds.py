@@ -1,4 +1,4 @@
-"""The registry of kinds of games: one row for each, which imports nothing until it is used."""
+"""Registry of the kinds of games: one row per kind, imported only when it is used."""
 
 from functools import cache
 from importlib import import_module
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 __all__ = ["KINDS", "class_of", "kind_of"]
 
-#: Kind of game -> the module and the class that make it.
+#: Kind of game -> the module and the class that implement it.
 KINDS = {
     "matrix": ("equipoise.games._matrix", "MatrixGame"),
     "normal-form": ("equipoise.games._normal", "NormalFormGame"),
     "markov": ("equipoise.games._markov", "MarkovGame"),
     "aggregative": ("equipoise.games._aggregative", "AggregativeGame"),
-    "aggregative-markov": ("equipoise.games._aggregative_markov", "AggregativeMarkovGame"),
+    "aggregative-markov": ("equipoise.games._aggregative", "AggregativeMarkovGame"),
     "contextual": ("equipoise.games._contextual", "ContextualGame"),
     "decoupled-markov": ("equipoise.games._decoupled", "DecoupledMarkovGame"),
     "continuous": ("equipoise.games._continuous", "ContinuousGame"),
@@ -28,7 +28,7 @@ KINDS = {
 
 @cache
 def class_of(kind: str) -> "type[Game]":
-    """The class of a kind of game, imported on first use.
+    """Return the class of a kind of game, imported on first use.
 
     **Example**
 
@@ -43,7 +43,7 @@ def class_of(kind: str) -> "type[Game]":
 
 
 def kind_of(game: Any) -> str:
-    """The kind of a game, as `KINDS` calls it; refuses what is no game of this library.
+    """Return the kind of a game, as named in `KINDS`. Refuse objects that are not games.
 
     **Example**
 

@@ -1,4 +1,4 @@
-"""Players that learn an unseen game in context: pre-trained transformers, and hand-built ones."""
+"""Players that learn an unseen game in context: pre-trained and hand-built transformers."""
 
 from equipoise.incontext import construct, theory
 from equipoise.incontext._config import Config

@@ -1,4 +1,4 @@
-"""Causal softmax attention without the table of weights in memory, on a GPU and on a CPU."""
+"""Causal softmax attention that never stores the full matrix of weights, on GPU and CPU."""
 
 from typing import Any
 
@@ -6,13 +6,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-#: What the fused kernel takes: lengths are padded to a multiple of this.
+#: The fused kernel requires lengths that are a multiple of this; sequences are padded to it.
 MULTIPLE = 64
-#: The least rows and columns of a product of matrices in our own kernel.
+#: Smallest number of rows and columns of a matrix product in our own kernel.
 TILE = 16
-#: Tokens of the cache that it reads at a time.
+#: Number of cached tokens that our kernel reads at a time.
 BLOCK = 32
-#: Scores of tokens that are not there yet.
+#: Score of tokens that do not exist yet.
 LOWEST = -1e30
 
 
@@ -33,7 +33,7 @@ def attend(
     v: Float[Array, "groups length size"],
     scale: float,
 ) -> Float[Array, "groups members length size"]:
-    """Causal attention by the fused kernel; tokens added at the end change none before them."""
+    """Causal attention by the fused kernel; padding at the end does not change earlier tokens."""
     groups, members, length, size = q.shape
     missing = -length % MULTIPLE
 
@@ -70,10 +70,11 @@ def attend_next(
 ) -> Float[Array, "groups members 1 size"]:
     """Attention of one token to the first `count` tokens of a cache; the rest is not read.
 
-    One program reads the keys and values of a group once, for all heads that share them: a round of
-    play costs little more than reading the cache. With `interpret` it runs on any device, slowly.
+    One kernel program reads the keys and values of a group once, for all heads that share them, so
+    that a round of play costs little more than reading the cache. With `interpret` it runs on any
+    device, slowly.
     """
-    # Not every build of JAX has them.
+    # Some builds of JAX do not include Pallas.
     from jax.experimental import pallas as pl
     from jax.experimental.pallas import triton
 
@@ -106,7 +107,7 @@ def attend_next(
         triton.store(out_ref.at[pl.ds(0, rows), :], out, mask=own)
 
     def each(length: int) -> Any:
-        """The piece of one group."""
+        """Return the block of one group."""
         return pl.BlockSpec((None, length, size), lambda group: (group, 0, 0))
 
     mixed = pl.pallas_call(
@@ -126,7 +127,7 @@ def attend_next(
     return mixed.reshape(groups, members, 1, size)
 
 
-#: Queries of a piece, about, and pieces at most.
+#: Approximate number of queries per chunk, and largest number of chunks.
 QUERIES, PIECES = 64, 4
 
 
@@ -136,12 +137,13 @@ def attend_in_chunks(
     v: Float[Array, "groups length value_size"],
     scale: float,
 ) -> Float[Array, "groups members length value_size"]:
-    """Causal attention in pieces of the sequence: what a CPU's cache can hold.
+    """Causal attention in chunks of the sequence that fit a CPU's cache.
 
-    The table of weights is made for some queries at a time, and only for the tokens these may see:
-    over half of it never exists. Written as plain products of matrices, which is what XLA:CPU and
-    its derivatives are fast at; a product with an axis to sum over beside them is several times
-    slower. Heads of a group are more rows of its table.
+    The matrix of weights is computed for one chunk of queries at a time, and only for the tokens
+    that they may attend to: with four chunks, three eighths of the matrix are never computed. The
+    code uses plain matrix products, which are fast on XLA:CPU, as are their derivatives; a product
+    that also sums over another axis is several times slower. The heads of a group are stacked as
+    rows of one matrix.
 
     >>> import jax.numpy as jnp
     >>> k = v = jnp.arange(3.0)[None, :, None]

@@ -1,4 +1,4 @@
-"""Everything that decides how players are pre-trained."""
+"""The settings of pre-training: `Config`, its presets and its checks."""
 
 import math
 from collections.abc import Callable
@@ -7,10 +7,11 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from equipoise.core import InputError, checks
 
-#: Names of `equipoise.dynamics.NOISES`; named here, since that imports JAX.
+#: The keys of `equipoise.dynamics.NOISES`, repeated here because importing those imports JAX.
 NOISY = ("exact", "bernoulli", "gaussian")
 
-#: Fields that mean something only where another one says so: they are the default elsewhere.
+#: Fields that only apply when another field has one of these values. Elsewhere they must keep
+#: their default.
 MEANINGFUL: dict[str, tuple[str, tuple[str, ...]]] = {
     "reward_bins": ("tokens", ("vocabulary",)),
     "expert": ("loss", ("expert",)),
@@ -18,17 +19,17 @@ MEANINGFUL: dict[str, tuple[str, tuple[str, ...]]] = {
     "watched": ("tokens", ("adaptive",)),
     "relative": ("tokens", ("adaptive",)),
 }
-#: Settings that a stage of training may change.
+#: Settings that a training stage can change.
 STAGED = ("steps", "rounds", "batch", "learning_rate", "noise", "watched", "largest", "exploration")
 
-#: Name -> what differs from the default.
+#: Presets by name, each as its differences from the defaults.
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {},
     "paper": {
         **{"tokens": "vocabulary", "shared": False, "loss": "expert", "expert": "nash-samples"},
         **{"contexts": "learners", "learners": ("omd",), "training_games": 5, "batch": 32},
         **{"steps": 1000, "schedule": "constant", "warmup": 0, "patience": 5, "stop_on": "kl"},
-        # A vocabulary's tokens are played one by one: few games are held out.
+        # Vocabulary tokens are played one by one, which is slow, so few games are held out.
         **{"evaluate_every": 50, "held_out": 64},
     },
     "any": {
@@ -47,9 +48,10 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Config:
-    """Sizes, data, loss and optimiser of a pre-training run.
+    """Settings of a pre-training run: model size, data, loss and optimiser.
 
-    The model is the in-context paper's by default: 2 layers, 4 heads, width 64, MLPs of 256.
+    The default model has the size of the in-context paper's: 2 layers, 4 heads, width 64 and MLPs
+    with 256 hidden units.
 
     **Example**
 
@@ -60,111 +62,124 @@ class Config:
 
     # The comment above a field is its help text on the command line.
 
-    #: Number of rounds of every training game. Players can play on beyond them.
+    #: Number of rounds in every training game. Trained players can play more rounds than this.
     rounds: int = 256
 
     # -- model
-    #: What the transformer reads: one token a round ("round"), the paper's vocabulary of states,
-    #: actions and rewards ("vocabulary"), or one token a round that depends neither on the order of
-    #: actions nor on the unit of rewards, for games of any size up to the family's ("adaptive").
+
+    #: Input format of the transformer. "round" writes one token per round. "vocabulary" writes the
+    #: paper's tokens for states, actions and rewards. "adaptive" writes one token per round that
+    #: depends neither on the order of actions nor on the unit of rewards, so that one model plays
+    #: games of every size up to the family's.
     tokens: Literal["round", "vocabulary", "adaptive"] = "round"
-    #: Number of levels of rewards in the vocabulary. Only with tokens "vocabulary".
+    #: Number of reward levels in the vocabulary. Applies only with tokens "vocabulary".
     reward_bins: int = 20
-    #: Number of layers, each of attention and an MLP.
+    #: Number of layers. Each layer is attention followed by an MLP.
     layers: int = 2
     #: Number of attention heads.
     heads: int = 4
-    #: Number of groups of heads that share keys and values; None gives each head its own.
+    #: Number of groups of heads that share keys and values. None gives each head its own.
     head_groups: int | None = None
-    #: Size of the residual stream, a multiple of heads.
+    #: Size of the residual stream. It must be a multiple of heads.
     width: int = 64
-    #: Number of hidden units of each MLP.
+    #: Number of hidden units in each MLP.
     hidden: int = 256
-    #: Attention weights: a softmax, or the paper's ReLU divided by the number of tokens.
+    #: How attention weights tokens: by a softmax, or by the paper's ReLU divided by the number of
+    #: tokens.
     attention: Literal["softmax", "relu"] = "softmax"
     #: Whether layers normalise their input.
     layer_norm: bool = True
-    #: Whether one model plays both seats, which needs a family that swapping the players maps to
-    #: itself; None shares a model wherever that is so.
+    #: Whether one model plays both seats. This requires a family that is symmetric: swapping the
+    #: players must map it to itself. None shares a model if the family is symmetric.
     shared: bool | None = None
 
     # -- data
-    #: Loss: the mean duality gap of the two players' policies over rounds ("exploitability"), or
-    #: the cross-entropy to an expert's policies, as in the paper ("expert").
+
+    #: Training loss. "exploitability" is the mean duality gap of the two players' policies over
+    #: rounds. "expert" is the cross-entropy to an expert's policies, as in the paper.
     loss: Literal["exploitability", "expert"] = "exploitability"
-    #: Whether rounds, sizes and noises with small gaps count as much as those with large ones: the
-    #: loss is then the mean logarithm of their mean gaps. Only with tokens "adaptive".
+    #: Whether rounds, game sizes and noises with small gaps count as much as those with large gaps:
+    #: the loss is then the mean logarithm of their mean gaps. Applies only with tokens "adaptive".
     relative: bool = False
-    #: Expert to imitate: the equilibrium, samples of it, or mirror descent on the same history.
-    #: Only with loss "expert".
+    #: Expert to imitate: the equilibrium ("nash"), actions sampled from it ("nash-samples"), or
+    #: mirror descent on the same history ("omd"). Applies only with loss "expert".
     expert: Literal["nash", "nash-samples", "omd"] = "nash"
-    #: Who plays the training games: the players as they are, no-regret learners, or half each.
+    #: Players of the training games: the current players ("on-policy"), no-regret learners
+    #: ("learners"), or each of them in half of the games ("mixed").
     contexts: Literal["on-policy", "learners", "mixed"] = "on-policy"
-    #: Names of the learners that play, each in an equal share of the games: those of
-    #: `equipoise play`, except for the best responder.
+    #: Names of the learners that play training games, each in an equal share of them. Every
+    #: learner of `equipoise play` is allowed except the best responder.
     learners: tuple[str, ...] = ("omd", "exp3-ix", "uniform")
-    #: Share of uniform play in the players' first rounds, falling as t^-1/4 from round 16 on. In
-    #: training each game has a constant share below it. A player that plays only its best action
-    #: learns nothing about the others. Not with contexts "learners".
+    #: Share of uniform play, from 0 to 1, in the players' first rounds. It falls as t^-1/4 from
+    #: round 16 on. During training each game has a constant share below this value. Without
+    #: exploration a player that plays only its best action learns nothing about the other actions.
+    #: Does not apply with contexts "learners".
     exploration: float = 0.2
-    #: Number of games in the training set; None draws new games in every step.
+    #: Number of games in the training set. None draws new games in every step.
     training_games: int | None = None
-    #: What players see of rewards in training, each in an equal share of the games: "exact",
-    #: "bernoulli", and "gaussian" with a scale between 0.03 and 0.5 that differs from game to game.
+    #: Noise in the rewards that players see in training. Each noise is used in an equal share of
+    #: the games: "exact", "bernoulli", or "gaussian" with a scale between 0.03 and 0.5 that differs
+    #: from game to game.
     noise: tuple[str, ...] = ("exact",)
-    #: Share of the training games in which players are shown what the opponent plays. Only with
-    #: tokens "adaptive".
+    #: Share of the training games, from 0 to 1, in which players see the opponent's actions.
+    #: Applies only with tokens "adaptive".
     watched: float = 0.0
-    #: Largest number of actions in training, for families of games of several sizes.
+    #: Largest number of actions in training, for families with games of several sizes. None uses
+    #: every size of the family.
     largest: int | None = None
 
     # -- training
+
     #: Number of updates of the weights, rounded up to a multiple of play_ahead times reuse.
     steps: int = 2000
-    #: Number of games in a step; each gives two sequences.
+    #: Number of games in a step. Each game gives two sequences, one per player.
     batch: int = 64
-    #: Number of batches that are played at once, before as many updates: the play that a step
-    #: learns from is at most play_ahead - 1 steps old.
+    #: Number of batches that are played together, before the same number of updates. The play that
+    #: a step learns from is at most play_ahead - 1 steps old.
     play_ahead: int = 4
-    #: Number of updates that learn from each game played. More of them need less play for a step,
-    #: and learn from play that is older: at most play_ahead * reuse - 1 steps.
+    #: Number of updates that learn from each game played. A larger value needs less play per step,
+    #: but learns from older play: at most play_ahead * reuse - 1 steps old.
     reuse: int = 1
-    #: Number of sequences in memory at once; gradients are summed. None takes all on an
-    #: accelerator, and what fits the cache on a CPU.
+    #: Number of sequences whose gradient is computed at once; gradients are accumulated. None
+    #: takes the whole batch on an accelerator, and as many as fit the cache on a CPU.
     micro_batch: int | None = None
-    #: Optimiser: Adam, or Muon for the matrices of the layers, which needs fewer steps.
+    #: Optimiser: Adam for all weights, or Muon for the matrices of the layers. Muon needs fewer
+    #: steps.
     optimiser: Literal["adam", "muon"] = "adam"
-    #: Peak learning rate of Adam; Muon's is five times as large.
+    #: Peak learning rate of Adam. Muon's learning rate is five times as large.
     learning_rate: float = 1e-3
     #: How the learning rate changes after the warm-up.
     schedule: Literal["cosine", "constant"] = "cosine"
     #: Number of steps over which the learning rate rises from zero.
     warmup: int = 100
-    #: Largest norm of a gradient; longer ones are shortened to it.
+    #: Largest norm of a gradient. Longer gradients are scaled down to it.
     clip: float = 1.0
     #: Floating-point format of matrix products: auto (bfloat16 on an accelerator, float32 on a
     #: CPU), float32 or bfloat16.
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     #: Number of independent pairs of players, trained in one program.
     seeds: int = 1
-    #: Stages of training after the first, each a text such as "steps=2000 rounds=1023 batch=128":
-    #: what it sets in place of the settings above. Stages can set steps, rounds, batch,
-    #: learning_rate, noise (names with commas between them), watched, largest and exploration. The
-    #: schedule goes over all of them, and held-out games have the rounds of the last.
+    #: Further stages of training, each a text such as "steps=2000 rounds=1023 batch=128" that
+    #: overrides the settings above for that stage. A stage can set steps, rounds, batch,
+    #: learning_rate, noise (names separated by commas), watched, largest and exploration. The
+    #: learning-rate schedule covers all stages, and held-out games have as many rounds as the last.
     stages: tuple[str, ...] = ()
 
     # -- evaluation and stopping
-    #: Number of steps between evaluations on held-out games, and between checkpoints.
+
+    #: Number of steps between evaluations on held-out games. Checkpoints are written as often.
     evaluate_every: int = 200
     #: Number of held-out games.
     held_out: int = 256
-    #: Number of evaluations without a better result after which training stops; None never stops.
+    #: Stop after this many evaluations without a better result. None never stops early.
     patience: int | None = None
-    #: Which held-out value counts: the gap after the last round, or the divergence from the expert
-    #: ("kl", only with loss "expert"). In Markov games the gap is a mean over states times
-    #: 1 - discount, and so smaller than the `nash_conv` of `evaluate`.
+    #: Held-out value that selects the weights and stops training: the gap after the last round
+    #: ("gap"), or the divergence from the expert ("kl", which requires loss "expert"). In Markov
+    #: games this gap is a mean over states times 1 - discount, and is therefore smaller than the
+    #: `nash_conv` of `evaluate`.
     stop_on: Literal["gap", "kl"] = "gap"
-    #: Stop when the held-out value of every seed is below this, in the unit of stop_on; None never.
+    #: Stop when the held-out value of every seed is below this, in the unit of stop_on. None never
+    #: stops early.
     stop_below: float | None = None
 
     def __post_init__(self) -> None:
@@ -196,7 +211,7 @@ class Config:
             raise InputError(name, expected, repr(getattr(self, name)))
 
     def _check(self, name: str, value: Any, origin: Any, kinds: tuple[Any, ...]) -> None:
-        """Refuse a value that its annotation does not allow; keep counts as int, names as tuple."""
+        """Check a value against its annotation; store counts as int and names as a tuple."""
         if origin is Literal:
             if value not in kinds:
                 raise InputError(name, f"one of {list(kinds)}", repr(value))
@@ -221,7 +236,7 @@ class Config:
             checks.check_range(name, value, low, high, **closed)
 
     def staged(self) -> tuple["Config", ...]:
-        """The config of every stage, without further stages.
+        """Return one config per stage, each without further stages.
 
         >>> [stage.rounds for stage in Config(stages=("rounds=512 batch=32",)).staged()]
         [256, 512]
@@ -231,21 +246,22 @@ class Config:
 
     @property
     def cycle(self) -> int:
-        """Number of updates that are made from what is played at once."""
+        """Number of updates made from the games that are played together."""
         return self.play_ahead * self.reuse
 
     @property
     def total_steps(self) -> int:
-        """Updates of all stages, each rounded up to whole cycles."""
+        """Number of updates in all stages, each stage rounded up to whole cycles."""
         return sum(-(-stage.steps // self.cycle) * self.cycle for stage in self.staged())
 
     @classmethod
     def paper(cls, rounds: int = 256, **changes: Any) -> "Config":
-        """The paper's experiment: its tokens, its loss, its optimiser, five training games.
+        """Return the config of the paper's experiment: its tokens, loss, optimiser, five games.
 
-        Contexts come from mirror descent and labels are samples of the equilibrium, which the
-        paper leaves open. It stops when the held-out divergence from the expert does not fall
-        (the printed rule, cross-entropy below .01, lies below the entropy of mixed equilibria).
+        The paper does not say who plays the contexts or what the labels are; here mirror descent
+        plays them and labels are samples of the equilibrium. Training stops when the held-out
+        divergence from the expert no longer falls. The printed rule, a cross-entropy below .01, is
+        unattainable, since it lies below the entropy of mixed equilibria.
 
         >>> Config.paper(rounds=32, training_games=50).training_games
         50
@@ -254,7 +270,7 @@ class Config:
 
     @classmethod
     def large(cls, rounds: int = 256, **changes: Any) -> "Config":
-        """The size of the players that come with the package; meant for an accelerator.
+        """Return the config of the players that ship with the package; it needs an accelerator.
 
         >>> Config.large().layers
         6
@@ -263,7 +279,7 @@ class Config:
 
     @classmethod
     def preset(cls, name: str, **changes: Any) -> "Config":
-        """A config by the name of its preset: "default", "paper", "large" or "any".
+        """Return a preset by name: "default", "paper", "large" or "any".
 
         >>> Config.preset("large", steps=10).layers
         6
@@ -274,9 +290,10 @@ class Config:
 
     @classmethod
     def from_plain(cls, plain: dict[str, Any]) -> "Config":
-        """A config from the plain data of a run folder.
+        """Build a config from the plain data in a run folder.
 
-        Values without a meaning, which were once accepted and ignored, are still ignored here.
+        Earlier versions accepted settings that do not apply and ignored them. They are still
+        ignored here.
 
         >>> Config.from_plain({"rounds": 8, "learners": ["omd"]}).learners
         ('omd',)
@@ -290,7 +307,7 @@ class Config:
 
 
 def _parsed(stage: str) -> dict[str, Any]:
-    """The settings that the text of a stage says.
+    """Parse the text of a stage into settings.
 
     >>> _parsed("rounds=512 noise=exact,gaussian")
     {'rounds': 512, 'noise': ('exact', 'gaussian')}
@@ -299,7 +316,7 @@ def _parsed(stage: str) -> dict[str, Any]:
     for part in stage.split():
         name, sign, text = part.partition("=")
         if name not in STAGED or not sign:
-            raise InputError("stages", f"settings such as rounds=512, of {list(STAGED)}", part)
+            raise InputError("stages", f"settings such as rounds=512, from {list(STAGED)}", part)
         kinds = get_args(hints[name]) or (hints[name],)
         try:
             if get_origin(hints[name]) is tuple:
@@ -314,7 +331,7 @@ def _parsed(stage: str) -> dict[str, Any]:
 
 
 def check_config(config: Any, default: Callable[[], Config]) -> Config:
-    """The config, or the default where none is given; refuses what is none.
+    """Return the config, or the default if it is None; raise unless it is a `Config`.
 
     >>> check_config(None, Config).rounds
     256
@@ -327,14 +344,14 @@ def check_config(config: Any, default: Callable[[], Config]) -> Config:
 
 
 def check_weights(config: Config) -> None:
-    """Refuse models that would not fit in memory, with their gradients and Adam's moments."""
+    """Raise if the weights, their gradients and Adam's moments would not fit in memory."""
     inner = 4 * config.width + 2 * config.hidden
     factors = (16, config.seeds, config.layers, config.width, inner)
     _check_fits(config, ("layers", "width", "hidden", "seeds"), factors, "the weights")
 
 
 def check_play(config: Config) -> None:
-    """Refuse play and activations that would not fit in memory, at the least they can take."""
+    """Raise if play and activations would not fit in memory, even at their smallest size."""
     for stage in config.staged()[1:]:
         check_play(stage)
     games = max(config.batch * config.play_ahead, config.held_out)
@@ -348,13 +365,13 @@ def check_play(config: Config) -> None:
 def _check_fits(
     config: Config, names: tuple[str, ...], factors: tuple[int, ...], what: str
 ) -> None:
-    """Blame the setting that is the largest multiple of its default."""
+    """Raise if too large, naming the setting that is the largest multiple of its default."""
     worst = max(names, key=lambda name: getattr(config, name) // getattr(Config, name))
     checks.check_memory(worst, factors, what, f"reduce {' or '.join(names)}")
 
 
 def _meaningless(values: dict[str, Any]) -> dict[str, Any]:
-    """Fields that were set where they mean nothing, with their defaults."""
+    """Return the fields that were set although they do not apply, with their defaults."""
     defaults = {field.name: field.default for field in fields(Config)}
     return {
         name: defaults[name]

@@ -1,8 +1,8 @@
-"""Histories of play, what an expert would do after each of them, and what training minimises.
+"""Histories of play, an expert's policies after each of them, and the training losses.
 
-Certificates are computed elsewhere, in double precision and by other code; gaps here are losses,
-to be differentiated. By the envelope theorem, the gradient of the value of a best response is that
-at the responding policy held fixed.
+The gaps here are losses to be differentiated. Certificates are computed elsewhere, in double
+precision and by other code. By the envelope theorem, the gradient of the value of a best response
+is the gradient with the responding policy held fixed.
 """
 
 from dataclasses import replace
@@ -21,56 +21,64 @@ from equipoise.core.zerosum import pivot_to_optimum
 from equipoise.dynamics import History, Learner, Spec, make_learner
 from equipoise.dynamics.loop import Remembered, Seen, Tables, remember, seat
 from equipoise.games import MarkovGame, MatrixGame
-from equipoise.incontext._adaptive import AdaptiveTokens
 from equipoise.incontext._config import Config
+from equipoise.incontext._markov_tokens import MarkovTokens
 from equipoise.incontext._model import Transformer
-from equipoise.incontext._players import Players, read_policy
+from equipoise.incontext._players import AnySize, Players, read_policy
 from equipoise.incontext._tokens import PlainTokens, Tokens
 from equipoise.solvers import solve
 
-#: Learners are updated for at least so many games at once: XLA on a CPU has been seen to compile
-#: their steps wrongly for fewer, and `equipoise.dynamics` keeps to the same.
+#: Smallest number of games for which learners are updated at once. XLA has compiled their steps
+#: wrongly for fewer games on a CPU; `equipoise.dynamics` uses the same minimum.
 SMALLEST = 16
-#: Added to mean gaps before their logarithms are taken.
+#: Number of rounds of a context that enter the loss of Markov games. Best responses are expensive.
+MARKOV_RECORDS = 64
+#: Constant added to mean gaps before taking logarithms.
 GAP_FLOOR = 0.01
-#: Groups of games: three noises, of small games and of large ones.
+#: Number of groups of games: three noises, each with small and large games.
 GROUPS = 6
 
 
 class Written(eqx.Module):
-    """The tokens of players of any size, and what is needed to read policies from their outputs."""
+    """Tokens of players of any size, and the data needed to read policies from their outputs."""
 
     tokens: Float[Array, "2 batch length features"]
-    #: Which output is that of an action, at the end of the context.
-    slots: Int[Array, "2 batch actions"]
-    #: Which actions had been played before each round.
+    #: Index of the output of each action, at the end of the context.
+    slots: Int[Array, "2 batch *states actions"]
+    #: Whether each action had been played before each round.
     seen: Array
 
 
 class Context(eqx.Module):
-    """What both players wrote down; axes are (seats, batch, rounds, ...)."""
+    """Histories of both players; axes are (seats, batch, rounds, ...)."""
 
     actions: Int[Array, "2 batch rounds"]
-    #: Each player's own, in [0, 1].
+    #: Each player's own rewards, in [0, 1].
     rewards: Float[Array, "2 batch rounds"]
     #: The policies played, at the state of the round.
     policies: Float[Array, "2 batch rounds actions"]
-    #: (batch, rounds + 1), or None in matrix games.
+    #: (batch, rounds + 1): states visited, or None in matrix games.
     states: Any
-    #: For adaptive tokens alone: the policies held before exploration, the number of actions of
-    #: each player, and whether it is shown the other's.
+    #: Only for adaptive tokens: the policies before exploration, each player's number of actions,
+    #: and whether it sees the other's actions.
     held: Float[Array, "2 batch rounds actions"] | None = None
     counts: Int[Array, "2 batch 1"] | None = None
     shown: Array | None = None
-    #: Groups of games whose gaps are averaged before their logarithm is taken.
+    #: Groups of games whose gaps are averaged before their logarithm is taken, and the weight of
+    #: each game in the loss.
     groups: Int[Array, "batch 1"] | None = None
+    weights: Float[Array, "batch 1"] | None = None
     written: Written | None = None
 
     @staticmethod
     def of(
-        found: Remembered, counts: Any = None, shown: Any = None, groups: Any = None
+        found: Remembered,
+        counts: Any = None,
+        shown: Any = None,
+        groups: Any = None,
+        weights: Any = None,
     ) -> "Context":
-        """What play leaves in the players' books; counts and shown are (2, games)."""
+        """Build a context from remembered play; counts and shown are (2, games)."""
         events, reward = found.events, found.events.reward.T
         states = None
         if not isinstance(events.state, tuple):
@@ -84,11 +92,12 @@ class Context(eqx.Module):
             None if counts is None else counts[..., None],
             None if shown is None else shown[..., None],
             None if groups is None else groups[:, None],
+            None if weights is None else weights[:, None],
         )
 
     @staticmethod
     def of_history(history: History) -> "Context":
-        """What a history of any batch shape holds, its games in one row; in JAX's precision."""
+        """Build a context from a history of any batch shape, in JAX's precision."""
         axes = history.rewards.ndim - 1
 
         def flat(array: Any) -> np.ndarray:
@@ -104,34 +113,34 @@ class Context(eqx.Module):
 
 
 def join(contexts: list[Context]) -> Context:
-    """Contexts of several batches of games as one."""
+    """Concatenate contexts along the axis of games."""
     return jax.tree.map(lambda *a: jnp.concatenate(a, 0 if a[0].ndim == 2 else 1), *contexts)
 
 
 def take(context: Context, index: Any) -> Context:
-    """Some games of a context, which are on the first axis of states and the second of others."""
+    """Select games of a context; they are the first axis of states, the second of other arrays."""
     return jax.tree.map(lambda a: a[index] if a.ndim == 2 else a[:, index], context)
 
 
 def _stacked(policies: Any) -> Array:
-    """(2, ..., actions) of both seats' policies, padded to the larger number of actions."""
+    """Stack both seats' policies as (2, ..., actions), padded to the larger number of actions."""
     most = max(policy.shape[-1] for policy in policies)
     room = [[(0, 0)] * (p.ndim - 1) + [(0, most - p.shape[-1])] for p in policies]
     return jnp.stack([jnp.pad(p, width) for p, width in zip(policies, room, strict=True)])
 
 
 def _padded(policies: Any) -> Array:
-    """(2, games, time, ..., actions) of both seats' (time, ..., actions, games)."""
+    """Rearrange both seats' (time, ..., actions, games) to (2, games, time, ..., actions)."""
     return _stacked([jnp.moveaxis(policy, -1, 0) for policy in policies])
 
 
 def as_tables(games: MatrixGame | MarkovGame) -> Tables:
-    """Games with rewards within [0, 1] as single-precision arrays."""
+    """Convert games with rewards in [0, 1] to single-precision arrays."""
     return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), Tables.of(games))
 
 
 def check_learners(config: Config, states: int | None) -> None:
-    """Refuse names that nobody has, and where learners play, those that cannot play such games."""
+    """Raise for unknown learners, and if learners play, for those that cannot play these games."""
     for name in config.learners:
         if (
             config.contexts != "on-policy"
@@ -142,19 +151,20 @@ def check_learners(config: Config, states: int | None) -> None:
 
 
 def training_learner(name: str, states: int | None, rounds: int) -> Learner:
-    """A learner for training contexts of so many rounds: any but the best responder, who cannot
-    meet itself.
+    """Return a learner for training contexts of `rounds` rounds.
+
+    The best responder is excluded, since it cannot play against itself.
 
     >>> type(training_learner("omd", None, 256)).__name__
     'OMD'
     """
     if name == "best-responder":
-        raise InputError("learners", "learners that can meet themselves", repr(name))
+        raise InputError("learners", "learners that can play against themselves", repr(name))
     return make_learner(name, markov=states is not None, rounds=rounds, argument="learners")
 
 
 def learners_play(tables: Tables, names: tuple[str, ...], words: Array, *, rounds: int) -> Context:
-    """Contexts in which learners play themselves, each in an equal share of the games."""
+    """Return contexts of learners in self-play, each learner in an equal share of the games."""
     games = tables.games
     ends = [round(games * (i + 1) / len(names)) for i in range(len(names))]
     contexts = []
@@ -173,14 +183,14 @@ def learners_play(tables: Tables, names: tuple[str, ...], words: Array, *, round
 def follow(
     learner: Learner, context: Context, specs: tuple[Spec, Spec]
 ) -> Float[Array, "2 batch records *p"]:
-    """The policies a learner would have had, had it lived through the same histories.
+    """Return the policies that a learner would have held, given the same histories.
 
-    Before every round and after the last: (seats, batch, rounds + 1, actions), or (...,
-    states, actions) in Markov games.
+    They are the policies before every round and after the last, (seats, batch, rounds + 1,
+    actions), or (..., states, actions) in Markov games.
     """
     if learner.sees not in (dynamics.Bandit, dynamics.MarkovBandit, dynamics.Nothing):
         found = f"{type(learner).__name__}, which sees {learner.sees.__name__}"
-        raise InputError("learner", "one that sees its own actions and rewards alone", found)
+        raise InputError("learner", "one that sees only its own actions and rewards", found)
     games, rounds = context.actions.shape[1:]
     context = take(context, np.minimum(np.arange(max(games, SMALLEST)), games - 1))
     states, seats = context.states, seat(learner, learner)
@@ -201,14 +211,14 @@ def follow(
     return _padded(whole)[:, :games]
 
 
-#: For callers who are not compiled themselves.
+#: `follow`, compiled, for callers that are not themselves compiled.
 compiled_follow = eqx.filter_jit(follow)
 
 
 def visited(policies: Any, states: Any) -> Any:
-    """(2, batch, records, actions): of policies at all states, those at the states visited.
+    """(2, batch, records, actions): select, from policies at all states, those at visited states.
 
-    `states` may go on for longer than the records; without states, policies are what they are.
+    `states` may be longer than the records. If it is None, policies are returned unchanged.
 
     >>> visited(np.arange(4.0).reshape(1, 1, 1, 2, 2), np.array([[1, 0]])).tolist()
     [[[[2.0, 3.0]]]]
@@ -222,7 +232,7 @@ def visited(policies: Any, states: Any) -> Any:
 def matrix_equilibria(
     payoff: Float[Array, "rows columns batch"],
 ) -> Float[Array, "2 batch actions"]:
-    """Equilibrium policies of a batch of matrix games, padded to the larger action count.
+    """Equilibrium policies of a batch of matrix games, padded to the larger number of actions.
 
     >>> import jax.numpy as jnp
     >>> matrix_equilibria(jnp.array([[[1.0], [0.0]], [[0.0], [1.0]]]))[0].round(3).tolist()
@@ -243,7 +253,7 @@ def solved(games: Any) -> Float[Array, "2 batch *states actions"]:
 
 
 def sampled(equilibria: Array, records: int, key: jax.Array) -> Array:
-    """(2, batch, records, ..., actions): an action drawn at every record, one-hot."""
+    """(2, batch, records, ..., actions): one-hot actions, drawn independently at every record."""
     shape = (*equilibria.shape[:2], records, *equilibria.shape[2:-1])
     drawn = jax.random.categorical(key, jnp.log(equilibria)[:, :, None], shape=shape)
     return jax.nn.one_hot(drawn, equilibria.shape[-1])
@@ -254,7 +264,7 @@ def matrix_gap(
     x: Float[Array, "*rounds rows"],
     y: Float[Array, "*rounds columns"],
 ) -> Float[Array, "*rounds"]:
-    """The duality gap `max_a (A y)_a - min_b (x'A)_b`.
+    """Return the duality gap `max_a (A y)_a - min_b (x'A)_b`.
 
     >>> import jax.numpy as jnp
     >>> pennies = jnp.array([[1.0, 0.0], [0.0, 1.0]])
@@ -271,9 +281,9 @@ def markov_gap(
     x: Float[Array, "*rounds states rows"],
     y: Float[Array, "*rounds states columns"],
 ) -> Float[Array, "*rounds"]:
-    """The duality gap of stationary policies, `max V^{*,y} - min V^{x,*}`, mean over states.
+    """Return the mean over states of the duality gap `max V^{*,y} - min V^{x,*}`.
 
-    In units of `1 / (1 - discount)`, so that it is comparable with that of a matrix game.
+    It is in units of `1 / (1 - discount)`, which makes it comparable with the gap of a matrix game.
 
     >>> import jax.numpy as jnp
     >>> pennies = jnp.array([[[1.0, 0.0], [0.0, 1.0]]])
@@ -292,7 +302,7 @@ def best_responses(
     x: Float[Array, "*rounds states rows"],
     y: Float[Array, "*rounds states columns"],
 ) -> tuple[Float[Array, "*rounds states"], Float[Array, "*rounds states"]]:
-    """What a best response earns: the row player's against `y`, the column player's against `x`."""
+    """Values of best responses: the row player's against `y`, the column player's against `x`."""
     best, _ = best_response(
         jnp.einsum("sab,...sb->...sa", reward, y),
         jnp.einsum("sabz,...sb->...saz", transition, y),
@@ -307,7 +317,7 @@ def best_responses(
 
 
 def write(tokens: PlainTokens, context: Context) -> Float[Array, "2 batch length features"]:
-    """The tokens of whole histories."""
+    """Return the tokens of whole histories."""
     states = context.states
     rounds = jnp.arange(1, context.actions.shape[2] + 1)
 
@@ -321,18 +331,28 @@ def write(tokens: PlainTokens, context: Context) -> Float[Array, "2 batch length
     return seats(context.actions, context.rewards, states)
 
 
-def note_down(tokens: AdaptiveTokens, context: Context) -> Context:
-    """A context of players of any size with the tokens that they wrote in it."""
+def note_down(tokens: AnySize, context: Context, discount: float = 0.0) -> Context:
+    """Return a context of players of any size with their tokens added."""
     if context.held is None or context.counts is None or context.shown is None:
         raise InputError("players", "players of games of one size", "players of any size")
+    counts, shown, states = context.counts[..., 0], context.shown[..., 0], context.states
     books = (context.actions, context.rewards, context.held, context.actions[::-1])
-    history = jax.vmap(jax.vmap(tokens.history))
-    written = history(*books, context.counts[..., 0], context.shown[..., 0])
-    return replace(context, written=Written(*jax.lax.stop_gradient(written)))
+
+    def one(count: Any, shown: Any, own: Any, states: Any) -> Any:
+        if not isinstance(tokens, MarkovTokens):
+            return tokens.history(*own, count=count, shown=shown)
+        empty: Any = tokens.begin(own[2].shape[-1], discount=discount)
+        book = eqx.tree_at(lambda b: (b.count, b.shown), empty, (count, shown))
+        return tokens.history(book, *own, states=states)
+
+    games = jax.vmap(one, in_axes=(0, 0, 0, None if states is None else 0))
+    both = jax.vmap(games, in_axes=(0, 0, 0, None))
+    written = Written(*jax.lax.stop_gradient(both(counts, shown, books, states)))
+    return replace(context, written=written)
 
 
 def _outputs(models: Transformer, tokens: Tokens, written: Array, rounds: int) -> Array:
-    """(2, batch, rounds + 1, outputs): of the models at the last token before each round."""
+    """(2, batch, rounds + 1, outputs): outputs at the last token before each round."""
     rows = written.reshape(models.embed.shape[0], -1, *written.shape[2:])
     sequences = eqx.filter_vmap(
         jax.vmap(Transformer.__call__, (None, 0)), in_axes=(eqx.if_array(0), 0)
@@ -343,10 +363,10 @@ def _outputs(models: Transformer, tokens: Tokens, written: Array, rounds: int) -
 
 
 def gap_name(states: int | None) -> str:
-    """What the gap of training is called, with its unit: that of one round.
+    """Return the name of the training gap with its unit, which is that of one round.
 
-    `evaluate` and certificates have the `nash_conv` of Markov games instead: what each player
-    gains in its worst state, of discounted sums.
+    `evaluate` and certificates report the `nash_conv` of Markov games instead: the sum of the
+    players' gains in discounted reward, each in its worst state.
 
     >>> gap_name(None), gap_name(3)
     ('gap', 'gap per round (mean over states, times 1 - discount)')
@@ -355,9 +375,9 @@ def gap_name(states: int | None) -> str:
 
 
 def gaps(tables: Tables, x: Array, y: Array) -> Float[Array, "batch records"]:
-    """Duality gaps of the policies at every round: x and y are (batch, records, ...).
+    """Return the duality gaps of the policies at every round; x and y are (batch, records, ...).
 
-    In Markov games, means over states times `1 - discount`: see `gap_name`.
+    In Markov games they are means over states times `1 - discount`; see `gap_name`.
     """
     rows, columns = tables.actions
     x, y = x[..., :rows], y[..., :columns]
@@ -367,21 +387,25 @@ def gaps(tables: Tables, x: Array, y: Array) -> Float[Array, "batch records"]:
     return game(tables.reward, tables.transition, tables.discount, x, y)
 
 
-def policies_after(players: Players, models: Transformer, context: Context) -> tuple[Array, Array]:
-    """Policies of both seats before every round of a context, and after the last.
+def policies_after(
+    players: Players, models: Transformer, context: Context, records: Any = None
+) -> tuple[Array, Array]:
+    """Return policies of both seats before every round of a context and after the last.
 
-    Players of any size need a context that they noted down.
+    `records` selects some of these rounds. Players of any size need a context with their tokens,
+    from `note_down`.
     """
     rounds, tokens = context.actions.shape[2], players.tokens
-    if isinstance(tokens, AdaptiveTokens):
+    some = slice(None) if records is None else records
+    if isinstance(tokens, AnySize):
         written = context.written
         if written is None or context.counts is None:
-            raise InputError("context", "one with the tokens of players of any size", "none")
-        out = _outputs(models, tokens, written.tokens, rounds)
-        read = jax.vmap(jax.vmap(tokens.read))
-        x, y = read(out, written.slots, written.seen, context.counts[..., 0])
+            raise InputError("context", "a context with the tokens of these players", "none")
+        out = _outputs(models, tokens, written.tokens, rounds)[:, :, some]
+        read, seen = jax.vmap(jax.vmap(tokens.read)), written.seen[:, :, some]
+        x, y = read(out, written.slots, seen, context.counts[..., 0])
         return x, y
-    out = _outputs(models, tokens, write(tokens, context), rounds)
+    out = _outputs(models, tokens, write(tokens, context), rounds)[:, :, some]
     most = max(players.actions)
     x, y = (
         read_policy(own, count, most, players.states, players.reading)
@@ -390,24 +414,42 @@ def policies_after(players: Players, models: Transformer, context: Context) -> t
     return x, y
 
 
-def gap_loss(players: Players, models: Transformer, tables: Tables, context: Context) -> Array:
-    """The mean duality gap of the two players' policies, over games and rounds.
+def gap_loss(
+    players: Players,
+    models: Transformer,
+    tables: Tables,
+    context: Context,
+    update: Any = 0,
+    axis: str | None = None,
+) -> Array:
+    """Return the mean duality gap of the two players' policies over games and rounds.
 
-    With groups, the mean logarithm of the mean gap of each group in each round.
+    With groups, the loss is the mean logarithm of the mean gap of each group in each round. If
+    several devices share the games, `axis` names the axis of their mesh, and groups extend over all
+    devices. In Markov games, gaps are computed in `MARKOV_RECORDS` rounds, which differ from update
+    to update.
     """
-    found = gaps(tables, *policies_after(players, models, context))
+    length, records = context.actions.shape[2] + 1, None
+    if tables.states is not None and length > MARKOV_RECORDS:
+        every = -(-length // MARKOV_RECORDS)
+        records = jnp.minimum(update % every + jnp.arange(0, length, every), length - 1)
+    found = gaps(tables, *policies_after(players, models, context, records))
+    if context.weights is not None:
+        found = found * context.weights
     if context.groups is None:
         return found.mean()
     member = jax.nn.one_hot(context.groups[:, 0], GROUPS)
-    games = member.sum(0)
-    means = jnp.matmul(member.T, found, precision="highest") / jnp.maximum(games, 1.0)[:, None]
+    games, sums = member.sum(0), jnp.matmul(member.T, found, precision="highest")
+    if axis is not None:
+        games, sums = jax.lax.psum((games, sums), axis)
+    means = sums / jnp.maximum(games, 1.0)[:, None]
     return (games / games.sum()) @ jnp.log(jnp.maximum(means, 0.0) + GAP_FLOOR).mean(1)
 
 
 def imitation_loss(
     players: Players, models: Transformer, context: Context, labels: Array
 ) -> tuple[Array, Array]:
-    """Cross-entropy to the expert's policies, Eq. (1) of the paper, and the divergence from it.
+    """Return the cross-entropy to the expert's policies (the paper's Eq. 1) and the divergence.
 
     Labels are (2, batch, records or 1, ..., actions).
     """

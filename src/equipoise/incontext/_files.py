@@ -1,4 +1,4 @@
-"""Players on disk: weights in safetensors, everything else in a JSON file beside them."""
+"""Read and write players: weights as safetensors, everything else as a JSON file next to them."""
 
 import os
 from dataclasses import fields
@@ -19,15 +19,15 @@ from equipoise.incontext._players import Players, initial_players
 STEM = "players"
 WEIGHTS, DESCRIPTION, CARD = f"{STEM}.safetensors", f"{STEM}.json", "MODEL_CARD.md"
 
-#: Settings of training that descriptions of earlier players lack.
+#: Training settings that the descriptions of earlier players do not have.
 _LATER = {"optimiser", "noise", "watched", "largest", "stages", "relative", "reuse"}
 
-#: Where the players that come with the package are.
+#: Folder of the players that ship with the package.
 SHIPPED = Path(__file__).parent / "shipped"
 
 
 def describe_family(family: Family) -> dict[str, Any]:
-    """A family as plain data: its name, its sizes, and the numbers of its distributions.
+    """Describe a family as plain data: its name, sizes and distribution parameters.
 
     >>> from equipoise.games import families
     >>> describe_family(families.gaussian(actions=2))["rewards"]
@@ -51,7 +51,7 @@ def describe_family(family: Family) -> dict[str, Any]:
 
 
 def restore_family(described: dict[str, Any]) -> Family:
-    """The family that `describe_family` described.
+    """Rebuild the family that `describe_family` described.
 
     >>> from equipoise.games import families
     >>> family = families.gaussian(actions=(2, 3), states=4, scale=0.1, concentration=0.5)
@@ -61,7 +61,10 @@ def restore_family(described: dict[str, Any]) -> Family:
     rewards = {**described["rewards"]}
     if rewards["kind"] == "MixedRewards":
         sizes = tuple(described["actions"])
-        return families.mixture(sizes, kinds=dict(rewards["kinds"]), fewest=rewards["fewest"])
+        kinds, fewest = dict(rewards["kinds"]), rewards["fewest"]
+        more = {name: described[name] for name in ("states", "discount")}
+        more = {} if more["states"] is None else more
+        return families.mixture(sizes, kinds=kinds, fewest=fewest, **more)
     transitions = {**described.get("transitions", {})}
     kind = rewards.pop("kind")
     if kind == "PerturbedRewards":
@@ -89,9 +92,10 @@ def save(
     *,
     half: bool = False,
 ) -> None:
-    """Write trained players: the weights, then the description, which completes them.
+    """Write trained players to a folder: first the weights, then the description.
 
-    With `half`, weights are written in 16 bits (float16), and read back as float32.
+    A folder without the description is incomplete. With `half`, weights are written in 16 bits
+    (float16) and read back as float32.
 
     **Example**
 
@@ -119,7 +123,7 @@ def save(
 
 
 def fingerprint(players: Players) -> str:
-    """A word that says which weights these are.
+    """Return a fingerprint of the players' weights.
 
     >>> from equipoise.games import families
     >>> config = Config(rounds=8, layers=1, width=8, hidden=8)
@@ -131,7 +135,7 @@ def fingerprint(players: Players) -> str:
 
 
 def load(name: str | os.PathLike[str]) -> Players:
-    """Load trained players: from a folder, or by name those that come with the package.
+    """Load trained players from a folder, or by name if they ship with the package.
 
     **Example**
 
@@ -149,7 +153,7 @@ def load(name: str | os.PathLike[str]) -> Players:
             raise KeyError(min(missing))
         config = Config.from_plain({**content["config"], **known})
         shape = content["family"]
-        # Refuse sizes that these weights cannot have before anything of such a size is built.
+        # Check the sizes against the weights before allocating arrays of these sizes.
         most = sum(array.size for array in tensors.values())
         sizes = {n: getattr(config, n) for n in ("layers", "width", "heads", "hidden", "seeds")}
         sizes |= {"actions": max(shape["actions"]), "states": shape["states"] or 1}
@@ -165,7 +169,7 @@ def load(name: str | os.PathLike[str]) -> Players:
     odd = sorted(set(tensors) ^ set(names))
     if odd:
         raise ValueError(
-            f"{folder / WEIGHTS}: expected the weights of its config, {odd[0]!r} differs"
+            f"{folder / WEIGHTS}: expected the weights of its config, but {odd[0]!r} differs"
         )
     for name, leaf in names.items():
         checks.check_shape(
@@ -176,7 +180,7 @@ def load(name: str | os.PathLike[str]) -> Players:
 
 
 def description(name: str | os.PathLike[str]) -> dict[str, Any]:
-    """What is known of saved players: family, config, results.
+    """Return the description of saved players: family, config and results.
 
     **Example**
 
@@ -188,7 +192,7 @@ def description(name: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def family_of(name: str | os.PathLike[str]) -> Family:
-    """The family of games that saved players were trained on, to draw new games from.
+    """Return the family of games that saved players were trained on, to draw new games from it.
 
     **Example**
 
@@ -202,7 +206,7 @@ def family_of(name: str | os.PathLike[str]) -> Family:
 
 
 def shipped() -> list[str]:
-    """Names of the players that come with the package.
+    """Return the names of the players that ship with the package.
 
     >>> "iid3" in shipped()
     True
@@ -211,7 +215,7 @@ def shipped() -> list[str]:
 
 
 def find(name: Any) -> Path:
-    """The folder of saved players, which a string or a path should name."""
+    """Find the folder of saved players by path or name."""
     if not isinstance(name, str | os.PathLike):
         raise InputError("name", f"a folder or one of {shipped()}", type(name).__name__)
     for folder in (Path(name), SHIPPED / str(name)):
@@ -221,16 +225,16 @@ def find(name: Any) -> Path:
         raise InputError(
             "name",
             "players",
-            f"a run that has not finished in {str(name)!r}",
-            "call pretrain again with the same arguments: it goes on, and Ctrl-C returns the best "
-            "players so far",
+            f"an unfinished run in {str(name)!r}",
+            "call pretrain again with the same arguments to resume it; Ctrl-C then returns the "
+            "best players so far",
         )
     finished = f"a folder with {DESCRIPTION} in it (a finished pre-training run)"
     raise InputError("name", f"{finished} or one of {shipped()}", repr(str(name)))
 
 
 def _is_pretraining(folder: Path) -> bool:
-    """Whether a folder is of a pre-training run that has not finished."""
+    """Whether a folder holds an unfinished pre-training run."""
     path = folder / "config.json"
     try:
         return path.exists() and {"family", "config", "start"} <= set(read_json(path))
@@ -239,12 +243,12 @@ def _is_pretraining(folder: Path) -> bool:
 
 
 def _described(folder: Path) -> dict[str, Any]:
-    """The description of saved players; refuses what is none."""
+    """Read the description of saved players; raise if it is not one."""
     return weights.read_description(folder / DESCRIPTION, ("family", "config", "seeds", "seats"))
 
 
 def model_card(family: dict[str, Any], config: Config, results: dict[str, Any]) -> str:
-    """What the players are, what they were trained on, and what they are good for, as Markdown.
+    """Return a model card in Markdown: what the players are, their training and their intended use.
 
     >>> family = {"name": "uniform", "actions": [3, 3], "states": None, "discount": 0.0}
     >>> card = model_card(family, Config(), {"steps": 10, "held_out": [0.1], "measure": "gap"})
@@ -259,23 +263,23 @@ def model_card(family: dict[str, Any], config: Config, results: dict[str, Any]) 
     notes = [results["cycles"]] if "cycles" in results else []
     notes += [f"stopped {results['stopped']}"] if "stopped" in results else []
     how = f" ({'; '.join(notes)})" if notes else ""
-    where = "of the same shape whose rewards are within [0, 1] (or are scaled to it)"
+    where = "of the same shape whose rewards lie in [0, 1] (or are scaled to it)"
     if config.tokens == "adaptive":
         where = f"with 2 to {rows} actions for each player, with rewards in any unit, that"
     noise = ", ".join(dict.fromkeys(config.noise))
     settings = "\n".join(f"| {name} | {value} |" for name, value in vars(config).items())
     return f"""# In-context players: {family["name"]}, {rows} x {columns} actions{states}
 
-Frozen transformers that play two-player zero-sum games of this family. A player sees its own
-actions and rewards (and states) and nothing else, and its weights do not change while it plays.
+Frozen transformers that play two-player zero-sum games of this family. A player sees only its own
+actions and rewards (and the states), and its weights do not change while it plays.
 
 **Trained on** games drawn from the family `{family["name"]}`
 ({family.get("rewards", {}).get("kind", "rewards")}), {results["steps"]} steps{how}.
 **Held out** ({results["measure"]}): {", ".join(values)}.
 
-**Use** them on games {where} and
-come from about the same distribution. **Do not** expect a near-equilibrium from games unlike the
-family: certify what they play. Rewards in training: {noise}.
+**Use** these players on games {where} and
+come from a similar distribution. **Do not** expect near-equilibrium play in games that differ from
+this family: certify the policies. Noise of the rewards in training: {noise}.
 
 | setting | value |
 |---|---|

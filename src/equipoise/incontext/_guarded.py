@@ -1,21 +1,21 @@
-"""Players with a guard: a bound on their regret against any opponent, and no end to their learning.
+"""Guarded players: a bound on the regret against any opponent, and learning that does not stop.
 
 A frozen player may meet a game, a noise or an opponent that it was not trained for, and it stops
-improving where its training ended. `Guarded` puts two things around it.
+improving after the number of rounds it was trained on. `Guarded` adds two things to it.
 
-**A safety net.** The policy played is a mixture of what the part on duty proposes and of every
-single action, with the weights of EXP4-IX (Neu, 2015, Section 4): exponential in the losses
-estimated by importance weighting. The actions begin with a small share, and gain weight only
-where they would have earned more. This bounds the regret against any opponent; see
-`Guarded.regret_bound`.
+**A safety net.** The policy played is a mixture of the active part's policy (the player or the
+fallback) and of every single action, with the weights of EXP4-IX (Neu, 2015, Section 4):
+exponential in the losses estimated by importance weighting. The actions start with a small share,
+and gain weight only if they would have earned more. This bounds the regret against any opponent;
+see `Guarded.regret_bound`.
 
-**A relay.** The player is on duty for as long as it was trained, then the fallback takes over. It
-begins with the player's mean policy of the last quarter of its rounds, and with the steps of a much
-later round: large steps would undo what the player reached. In a game in which the net has more
-weight than the player it takes over earlier, from scratch.
+**A relay.** The player is active for as many rounds as it was trained on, then the fallback takes
+over. It starts from the player's mean policy over the last quarter of its rounds, with the step
+sizes of a much later round: large steps would undo what the player reached. If the net outweighs
+the player in a game, the fallback takes over earlier, from scratch.
 
 What differs from print: weights have a prior, the rates fall with the round so that the horizon
-need not be known, and both begin anew when the fallback takes over.
+need not be known, and both start again when the fallback takes over.
 """
 
 from dataclasses import replace
@@ -41,30 +41,30 @@ from equipoise.dynamics import (
 )
 from equipoise.incontext._players import Player, Players, check_one_pair
 
-#: A fallback that is given a policy goes on with the steps of a round that is so many times that of
-#: the relay: mirror descent needs about as many rounds for a policy as good.
+#: A fallback that receives a policy continues with the step sizes of a round this many times the
+#: round of the relay. Mirror descent needs about that many rounds to reach an equally good policy.
 HEAD_START = 16
 
 
 class GuardState(eqx.Module):
-    """What a guarded player remembers."""
+    """State of a guarded player."""
 
     player: Any
     fallback: Any
-    #: Rounds played, and those played when the fallback took over.
+    #: Number of rounds played, and the number played when the fallback took over.
     round: Int[Array, ""]
     since: Int[Array, ""]
-    #: Whether the fallback is on duty, and whether it began from scratch.
+    #: Whether the fallback is active, and whether it started from scratch.
     relieved: Array
     fresh: Array
-    #: Estimated losses of the part on duty and of every action, since it is on duty.
+    #: Estimated losses of the active part and of every action since the part became active.
     losses: Float[Array, " experts"]
-    #: The sum of the player's policies over the last quarter of its rounds.
+    #: Sum of the player's policies over the last quarter of its rounds.
     late: Float[Array, " actions"]
 
 
 class GuardedPlayer(ContextLearner):
-    """One seat of `Guarded`; exploration is part of its policy.
+    """One seat of `Guarded`. Its policy includes exploration.
 
     **Example**
 
@@ -76,15 +76,15 @@ class GuardedPlayer(ContextLearner):
 
     player: Player
     fallback: Learner
-    #: Rounds for which the player is on duty.
+    #: Number of rounds for which the player is active.
     rounds: int = eqx.field(static=True)
-    #: First share of the actions in the weights.
+    #: Initial share of the single actions in the weights.
     net: float = eqx.field(static=True)
     exploration: None = None
     fading: bool = eqx.field(static=True, default=False)
 
     def init(self, spec: Spec) -> GuardState:
-        """The player on duty, no losses."""
+        """Return the first state: the player is active and there are no losses."""
         room = min(spec.rounds, self.rounds) or self.rounds
         none, zero = jnp.zeros((), bool), jnp.int32(0)
         return GuardState(
@@ -99,13 +99,13 @@ class GuardedPlayer(ContextLearner):
         )
 
     def policy(self, state: GuardState) -> Array:
-        """What is played in the next round, exploration and net included."""
+        """Return the policy of the next round, including exploration and the net."""
         advice, weights = self._advice(state), self._weights(state)
         return weights[0] * advice + weights[1:]
 
     def update(self, state: GuardState, feedback: Bandit) -> GuardState:
-        """Estimate the losses, inform the part on duty, and relieve the player if it is time."""
-        with collecting(active=False):  # steps are mapped over games, and cannot leave the loop
+        """Estimate the losses, update the active part, and let the fallback take over if due."""
+        with collecting(active=False):  # steps are mapped over games and cannot leave the loop
             return self._updated(state, feedback)
 
     def _updated(self, state: GuardState, feedback: Bandit) -> GuardState:
@@ -115,7 +115,7 @@ class GuardedPlayer(ContextLearner):
         rate = net_rate(t - state.since, policy.shape[0])
         loss = (1.0 - feedback.reward) / (policy[action] + rate / 2.0)
         losses = state.losses + loss * jnp.concatenate([advice[action][None], here])
-        # All games are in the same round: beyond its training the player costs nothing.
+        # All games are in the same round, so after its last round the player costs nothing.
         player = jax.lax.cond(
             t <= self.rounds,
             lambda: self.player.update(state.player, feedback),
@@ -123,7 +123,7 @@ class GuardedPlayer(ContextLearner):
         )
         quarter = (t > 0.75 * self.rounds) & (t <= self.rounds)
         late = state.late + jnp.where(quarter, self.player.policy(state.player), 0.0)
-        # The fallback watches from the first round on, and so knows the scale of the rewards.
+        # The fallback is updated from the first round on, so that it knows the scale of rewards.
         ahead = HEAD_START if isinstance(self.fallback, PolicyLearner) else 1
         late_steps = t + (ahead - 1) * self.rounds
         clock = jnp.where(state.fresh, t - state.since, jnp.where(state.relieved, late_steps, t))
@@ -147,20 +147,20 @@ class GuardedPlayer(ContextLearner):
         )
 
     def within(self, rounds: int) -> "GuardedPlayer":
-        """The same: the player looks back on its own rounds alone."""
+        """Return this player with attention limited to `rounds` rounds of the inner player."""
         return replace(self, player=self.player.within(min(rounds, self.rounds)))
 
     def grow(self, state: GuardState, rounds: int) -> GuardState:
-        """Room for so many rounds of the player, and no more than it plays."""
+        """Return the state with room for `rounds` rounds, at most those that the player plays."""
         player = self.player.grow(state.player, min(rounds, self.rounds))
         return eqx.tree_at(lambda s: s.player, state, player)
 
-    def fitted(self, actions: int) -> "GuardedPlayer":
-        """The same in a game of another size."""
+    def fitted(self, actions: int, states: int | None = None) -> "GuardedPlayer":
+        """Return this player for games of another size."""
         return replace(self, player=self.player.fitted(actions))
 
     def _advice(self, state: GuardState) -> Array:
-        """What the part on duty proposes."""
+        """Return the policy of the active part."""
         own = self.player.policy(state.player)
         share = 0.0
         if self.player.exploration is not None:
@@ -169,14 +169,14 @@ class GuardedPlayer(ContextLearner):
         return jnp.where(state.relieved, self.fallback.policy(state.fallback), own)
 
     def _weights(self, state: GuardState) -> Array:
-        """Weights of the part on duty (first) and of each fixed action."""
+        """Return the weights of the active part (first) and of each single action."""
         actions = state.late.shape[0]
         rate = net_rate(state.round + 1 - state.since, actions)
         prior = jnp.full(actions + 1, self.net / actions).at[0].set(1.0 - self.net)
         return jax.nn.softmax(jnp.log(prior) - rate * state.losses)
 
     def _continued(self, state: Any, late: Array) -> Any:
-        """The fallback's state with the player's policy in it, if it holds one."""
+        """Return the fallback's state with the player's policy in it, if its state has a policy."""
         if not isinstance(self.fallback, PolicyLearner):
             return state
         policy = late / jnp.maximum(late.sum(), 1e-9)
@@ -187,20 +187,20 @@ class GuardedPlayer(ContextLearner):
 
 
 class Guarded(Pair):
-    """Players that are safe in any game: a bound on their regret, and a learner to go on with.
+    """Players with a regret bound in any game, and a fallback learner that takes over from them.
 
     For `rounds` rounds the players play, mixed with a safety net of single actions; then the
-    fallback goes on from the policy they reached. In a game in which the net outweighs the player,
-    the fallback takes over at once. Whatever the opponent does, the regret of a seat is at most
-    `regret_bound`. Guarded players can be given to `equipoise.dynamics.play` and `equipoise.Online`
-    wherever players can.
+    fallback continues from the policy they reached. In a game in which the net outweighs the
+    player, the fallback takes over at once. Whatever the opponent does, the regret of a seat is at
+    most `regret_bound`. `equipoise.dynamics.play` and `equipoise.Online` accept guarded players
+    wherever they accept players.
 
     **Arguments**
 
     - `players`: players of matrix games.
     - `fallback`: a learner of matrix games under bandit feedback.
-    - `rounds`: for how many rounds the players play; by default 1,024.
-    - `net`: the share of the safety net at first.
+    - `rounds`: number of rounds that the players play. Default: 1,024.
+    - `net`: initial share of the safety net.
 
     **Example**
 
@@ -238,7 +238,7 @@ class Guarded(Pair):
         self.net = float(net)
 
     def learners(self) -> tuple[GuardedPlayer, GuardedPlayer]:
-        """The row player and the column player."""
+        """Return the row player and the column player."""
         row, column = (
             GuardedPlayer(player=player, fallback=self.fallback, rounds=self.rounds, net=self.net)
             for player in self.players.learners()
@@ -246,15 +246,15 @@ class Guarded(Pair):
         return row, column
 
     def regret_bound(self, rounds: int, actions: int, confidence: float = 0.99) -> float:
-        """Regret of a seat against any opponent: its bound, with this probability.
+        """Upper bound on the regret of a seat against any opponent, at this confidence.
 
-        External regret: what the best single action would have earned more over all `rounds`
-        rounds, rewards in [0, 1]. See docs/theory/guarded-play.md for the proof.
+        The external regret is the reward of the best single action over all `rounds` rounds, minus
+        the reward earned, with rewards in [0, 1]. See docs/theory/guarded-play.md for the proof.
         """
         checks.check_count("rounds", rounds)
         checks.check_count("actions", actions, at_least=2)
         checks.check_range("confidence", confidence, 0.0, 1.0, low_open=True, high_open=True)
-        # Two phases, each with half of what may fail; equal lengths are the worst case.
+        # Two phases, each with half of the failure probability; equal lengths are the worst case.
         sure, prior = np.log(2.0 * (actions + 1) / (1.0 - confidence)), np.log(actions / self.net)
         whole, scale = float(actions * rounds), np.log(actions + 1.0)
         phase = prior * np.sqrt(2.0 * whole / scale) + sure * np.sqrt(4.0 * whole / scale)
@@ -262,7 +262,7 @@ class Guarded(Pair):
 
 
 def net_rate(t: Any, actions: int) -> Array:
-    """The rate of the weights in the `t`-th round of a phase.
+    """Return the learning rate of the weights in the `t`-th round of a phase.
 
     >>> round(float(net_rate(1, 3)), 3)
     0.34

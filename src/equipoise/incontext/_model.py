@@ -1,14 +1,14 @@
-"""The one transformer: learned players and hand-built ones are both of this class.
+"""The transformer of both learned and hand-built players.
 
-A decoder as in Definition 3.1 of the in-context paper: layers that add to a residual stream,
-masked attention (to the tokens so far), self-attention (of a token to itself) and MLPs. Attention
-weighs with a softmax, or as the paper does, with a ReLU and the 1/i of the i-th token. Layer
+It is a decoder as in Definition 3.1 of the in-context paper: layers that add to a residual stream,
+masked attention (to all tokens so far), self-attention (of a token to itself) and MLPs. Attention
+weights are a softmax or, as in the paper, a ReLU divided by i for the i-th token. Layer
 normalisation and biases are optional: the theorems have neither.
 
-Everything here is written for one sequence; the caller `vmap`s. `Transformer.__call__` reads a
-whole sequence, `Transformer.step` the next token with what earlier tokens left in a cache; the
-two agree up to rounding. The residual stream keeps the precision of the embedding; layers
-compute in that of their own weights, so that bfloat16 layers beside a float32 stream work.
+Everything here is for one sequence; the caller `vmap`s. `Transformer.__call__` reads a whole
+sequence, and `Transformer.step` reads the next token with a cache of earlier tokens; the two agree
+up to rounding. The residual stream has the precision of the embedding, and layers compute in the
+precision of their own weights, so that bfloat16 layers can be combined with a float32 stream.
 """
 
 from typing import Any, Literal
@@ -40,7 +40,7 @@ class LayerNorm(eqx.Module):
 
 
 class Memory(eqx.Module):
-    """What a causal attention layer keeps of the tokens so far: their keys and values."""
+    """Keys and values of the tokens so far, as kept by a causal attention layer."""
 
     keys: Float[Array, "groups length size"]
     values: Float[Array, "groups length value_size"]
@@ -51,11 +51,11 @@ class Attention(eqx.Module):
 
     The weight is a softmax over `j` of `scale <K_m h_j, Q_m h_i>`, or with `weighing="relu"` its
     positive part divided by `i` (the paper's masked attention layer). With `scope="own"` a token
-    sees only itself and nothing is divided (the paper's self-attention layer). The paper's
+    attends only to itself, without a division (the paper's self-attention layer). The paper's
     `V_m` is our `output[m] @ value[m]`.
 
-    Heads may share keys and values in groups of equal size: what a player must keep, and read
-    again every round, shrinks by that factor.
+    Heads may share keys and values in groups of equal size. This shrinks the cache, which is read
+    in every round, by the size of a group.
     """
 
     query: Float[Array, "heads size width"]
@@ -68,7 +68,7 @@ class Attention(eqx.Module):
     scope: Scope = eqx.field(static=True, default="causal")
 
     def __call__(self, h: Float[Array, "length width"]) -> Float[Array, "length width"]:
-        """All tokens of a sequence."""
+        """Apply the layer to all tokens of a sequence."""
         q, k, v = self._project(h)
         if self.scope == "own":
             score = jax.nn.relu(self.scale * jnp.einsum("gnlk,glk->gnl", q, k))
@@ -88,7 +88,7 @@ class Attention(eqx.Module):
     def step(
         self, h: Float[Array, " width"], memory: Memory | None, position: Any, reach: int
     ) -> tuple[Float[Array, " width"], Memory | None]:
-        """The next token, at `position` (from 0); at most `reach` tokens are looked at."""
+        """Apply the layer to the next token, at `position` (from 0), reading at most `reach`."""
         if memory is None:
             return self(h[None])[0], None
         q, k, v = self._project(h[None])
@@ -105,7 +105,7 @@ class Attention(eqx.Module):
         return h + self._merge(mixed)[0].astype(h.dtype), Memory(keys, values)
 
     def memory(self, length: int) -> Memory | None:
-        """An empty memory for `length` tokens; None for a layer that needs none."""
+        """Return an empty memory for `length` tokens, or None if the layer needs none."""
         if self.scope == "own":
             return None
         (groups, size, _), dtype = self.key.shape, self.key.dtype
@@ -113,7 +113,7 @@ class Attention(eqx.Module):
         return Memory(jnp.zeros((groups, length, size), dtype), values)
 
     def _project(self, h: Float[Array, "length width"]) -> tuple[Array, Array, Array]:
-        """Queries (groups, heads of a group, length, size), keys and values (groups, ...)."""
+        """Compute queries (groups, heads of a group, length, size), keys, values (groups, ...)."""
         normal = (h if self.norm is None else self.norm(h)).astype(self.query.dtype)
         parts = (self.query, self.key, self.value)
         rows = jnp.concatenate([part.reshape(-1, part.shape[-1]) for part in parts])
@@ -153,12 +153,12 @@ class MLP(eqx.Module):
     norm: LayerNorm | None
 
     def __call__(self, h: Float[Array, "length width"]) -> Float[Array, "length width"]:
-        """All tokens, each for itself."""
+        """Apply the layer to every token separately."""
         normal = (h if self.norm is None else self.norm(h)).astype(self.first.dtype)
         hidden = normal @ self.first.T
-        hidden = hidden if self.first_bias is None else hidden + self.first_bias
+        hidden = hidden if self.first_bias is None else hidden + self.first_bias[None]
         out = jax.nn.relu(hidden) @ self.second.T
-        out = out if self.second_bias is None else out + self.second_bias
+        out = out if self.second_bias is None else out + self.second_bias[None]
         return h + out.astype(h.dtype)
 
 
@@ -166,10 +166,10 @@ Layer = Attention | MLP
 
 
 class Transformer(eqx.Module):
-    """Features of tokens in, one vector of outputs per token out.
+    """A transformer that maps the features of each token to a vector of outputs.
 
-    The layers are applied `repeats` times, with the same weights: a hand-built network repeats
-    one block per round; a learned one has `repeats = 1`.
+    The layers are applied `repeats` times with the same weights: a hand-built network repeats one
+    block per round; a learned network has `repeats = 1`.
 
     **Example**
 
@@ -204,7 +204,7 @@ class Transformer(eqx.Module):
         return sum(leaf.size for leaf in jax.tree.leaves(self))
 
     def __call__(self, features: Float[Array, "length features"]) -> Float[Array, "length outputs"]:
-        """Outputs at every token of a sequence."""
+        """Return the outputs at every token of a sequence."""
         h = self._embed(features)
 
         def block(h: Array) -> Array:
@@ -224,10 +224,10 @@ class Transformer(eqx.Module):
         position: Any,
         reach: int | None = None,
     ) -> tuple[Float[Array, " outputs"], Any]:
-        """Outputs at the next token, at `position` (from 0), and the cache with it in.
+        """Return the outputs at the next token, at `position` (from 0), and the updated cache.
 
-        `reach` is a bound, known when compiling, on the number of tokens so far: attention reads
-        no more of the cache than that. By default all of it.
+        `reach` is an upper bound, known at compile time, on the number of tokens so far; attention
+        reads only that part of the cache. By default it reads the whole cache.
         """
         h = self._embed(features[None])[0]
 
@@ -249,7 +249,7 @@ class Transformer(eqx.Module):
         return self._read(h[None])[0], cache
 
     def cache(self, length: int) -> Any:
-        """An empty cache for `length` tokens, in the precision of the layers."""
+        """Return an empty cache for `length` tokens, in the precision of the layers."""
         cache = tuple(
             None if isinstance(layer, MLP) else layer.memory(length) for layer in self.layers
         )
@@ -259,12 +259,12 @@ class Transformer(eqx.Module):
 
     def _embed(self, features: Array) -> Array:
         h = features.astype(self.embed.dtype) @ self.embed.T
-        return h if self.embed_bias is None else h + self.embed_bias
+        return h if self.embed_bias is None else h + self.embed_bias[None]
 
     def _read(self, h: Array) -> Array:
         h = h if self.norm is None else self.norm(h)
         out = h @ self.readout.T
-        return out if self.readout_bias is None else out + self.readout_bias
+        return out if self.readout_bias is None else out + self.readout_bias[None]
 
 
 def random_transformer(
@@ -280,11 +280,11 @@ def random_transformer(
     weighing: Weighing = "softmax",
     layer_norm: bool = True,
 ) -> Transformer:
-    """A transformer before training: `layers` times attention, then MLP, with random weights.
+    """Return an untrained transformer with `layers` pairs of attention and MLP.
 
-    What a layer adds starts small (the second factor is scaled by `(2 layers)^-1/2`), and the
-    read-out at zero, so that every policy starts uniform. Heads share keys and values in `groups`
-    groups; by default each has its own.
+    The output of each layer starts small (the second factor is scaled by `(2 layers)^-1/2`), and
+    the read-out starts at zero, so that every policy starts uniform. Heads share keys and values
+    in `groups` groups; by default each head has its own.
 
     **Example**
 
@@ -324,10 +324,10 @@ def random_transformer(
 
 
 def lower_precision(model: Transformer, dtype: Any = jnp.bfloat16) -> Transformer:
-    """The same network with the matrices of its layers in `dtype`.
+    """Return the same network with the matrices of its layers in `dtype`.
 
-    Embedding, read-out and normalisation stay as they are: a reward has more digits than
-    bfloat16 keeps.
+    Embedding, read-out and normalisation keep their precision: a reward has more digits than
+    bfloat16 can hold.
 
     >>> import jax
     >>> sizes = dict(features=5, outputs=3, layers=1, heads=2, width=8, hidden=8)

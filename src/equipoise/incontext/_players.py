@@ -1,4 +1,4 @@
-"""Players: frozen transformers as learners, pairs of them as they are trained, and their play."""
+"""Frozen transformers as learners (`Player`), the pairs that are trained (`Players`), and play."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -17,6 +17,7 @@ from equipoise.dynamics import (
     Bandit,
     ContextLearner,
     JointBandit,
+    JointMarkovBandit,
     Learner,
     MarkovBandit,
     Noise,
@@ -27,16 +28,19 @@ from equipoise.games import MarkovGame, MatrixGame
 from equipoise.games.families import Family
 from equipoise.incontext._adaptive import FEWEST, AdaptiveTokens, Book
 from equipoise.incontext._config import Config, check_config, check_weights
+from equipoise.incontext._markov_tokens import MarkovBook, MarkovTokens
 from equipoise.incontext._model import Transformer, lower_precision, random_transformer
 from equipoise.incontext._tokens import PlainTokens, RoundTokens, VocabularyTokens
 
 Reading = Literal["softmax", "linear"]
 Precision = Literal["auto", "float32", "bfloat16"]
 SEATS = ("row", "column")
+#: Tokens of players that play games of any size. They keep a `Book` or a `MarkovBook`.
+AnySize = AdaptiveTokens | MarkovTokens
 
 
 def pick(tree: Any, index: Any) -> Any:
-    """Every array of a tree at an index of its first axis.
+    """Index the first axis of every array in a tree.
 
     >>> pick({"weights": np.array([2.0, 4.0])}, 1)
     {'weights': np.float64(4.0)}
@@ -45,18 +49,18 @@ def pick(tree: Any, index: Any) -> Any:
 
 
 class PlayerState(eqx.Module):
-    """What a transformer remembers of one game: its cache, and its latest outputs."""
+    """Memory of a transformer in one game: its cache and its latest outputs."""
 
     cache: Any
     outputs: Float[Array, " outputs"]
-    #: What adaptive tokens are written from; None for other tokens.
-    book: Book | None = None
+    #: Statistics from which adaptive tokens are written. None for other tokens.
+    book: Book | MarkovBook | None = None
 
 
 class Player(ContextLearner):
     """A frozen transformer in one seat: a learner whose state is the context it has read.
 
-    `Players.learners` makes them; `equipoise.dynamics.play` seats them beside any other learner.
+    `Players.learners` makes them. `equipoise.dynamics.play` lets them play any other learner.
 
     **Example**
 
@@ -69,35 +73,34 @@ class Player(ContextLearner):
     """
 
     model: Transformer
-    tokens: PlainTokens | AdaptiveTokens
+    tokens: PlainTokens | AnySize
     exploration: Any
     #: Number of actions of this seat.
     actions: int = eqx.field(static=True)
     states: int | None = eqx.field(static=True, default=None)
     reading: Reading = eqx.field(static=True, default="softmax")
     fading: bool = eqx.field(static=True, default=True)
-    #: The last round that may be asked for; None: as many as there is room for.
+    #: Last round that can be played. None means as many rounds as the cache has room for.
     reach: int | None = eqx.field(static=True, default=None)
-    #: Whether it is shown what the opponent plays; with adaptive tokens alone.
+    #: Whether the player sees the opponent's actions. Requires adaptive tokens.
     watching: bool = eqx.field(static=True, default=False)
 
     @property
     def sees(self) -> type:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Its own actions and rewards, the states where there are any, and what it is shown."""
-        if self.watching:
-            return JointBandit
-        return Bandit if self.states is None else MarkovBandit
+        """Feedback type: own actions and rewards, states in Markov games, others if watching."""
+        matrix, markov = (Bandit, JointBandit), (MarkovBandit, JointMarkovBandit)
+        return (matrix if self.states is None else markov)[self.watching]
 
     @property
     def any_unit(self) -> bool:
-        """Whether it takes rewards in any unit, and needs to be told its number of actions."""
-        return isinstance(self.tokens, AdaptiveTokens)
+        """Whether the player takes rewards in any unit and must be told its number of actions."""
+        return isinstance(self.tokens, AnySize)
 
     def init(self, spec: Spec) -> PlayerState:
-        """Read the opening tokens."""
-        if isinstance(self.tokens, AdaptiveTokens):
+        """Return the state after reading the opening tokens."""
+        if isinstance(self.tokens, AnySize):
             check_shape(self.tokens, (spec.actions,), spec.states)
-            book = self.tokens.begin(spec.actions)
+            book = self.tokens.begin(spec.actions, spec.states, spec.start, spec.discount)
             return self.begin(
                 eqx.tree_at(lambda b: b.shown, book, jnp.asarray(self.watching)), spec.rounds
             )
@@ -111,35 +114,35 @@ class Player(ContextLearner):
         empty = PlayerState(cache, jnp.zeros(self.model.readout.shape[0]))
         return self._read(empty, opening, 0, opening.shape[0])
 
-    def begin(self, book: Book, rounds: int) -> PlayerState:
-        """Before the first round, with adaptive tokens: an empty book, and room for its rounds."""
-        if not isinstance(self.tokens, AdaptiveTokens):
-            raise InputError("book", "adaptive tokens with it", type(self.tokens).__name__)
+    def begin(self, book: Any, rounds: int) -> PlayerState:
+        """Return the state before the first round for adaptive tokens, with room for `rounds`."""
+        if not isinstance(self.tokens, AnySize):
+            raise InputError("book", "a player with adaptive tokens", type(self.tokens).__name__)
         cache = self.model.cache(self.tokens.length(rounds))
         empty = PlayerState(cache, jnp.zeros(self.model.readout.shape[0]), book)
         return self._read(empty, self.tokens.opening(None, book), 0, 1)
 
     def policy(self, state: PlayerState) -> Array:
-        """Read from the latest outputs, at all states in Markov games."""
+        """Return the policy in the latest outputs; in Markov games, the policies at all states."""
         tokens = self.tokens
-        if isinstance(tokens, AdaptiveTokens):
-            book = _kept(state)
-            return tokens.read(state.outputs, book.slots, book.times > 0, book.count)
+        if isinstance(tokens, AnySize):
+            book: Any = _kept(state)
+            return tokens.read(state.outputs, tokens.slots(book), book.seen, book.count)
         most = tokens.actions
         policy = read_policy(state.outputs, self.actions, most, self.states, self.reading)
         return policy[..., : self.actions]
 
-    def update(
-        self, state: PlayerState, feedback: Bandit | JointBandit | MarkovBandit
-    ) -> PlayerState:
-        """Read the tokens of the round."""
+    def update(self, state: PlayerState, feedback: Any) -> PlayerState:
+        """Return the state after reading the tokens of a round; feedback has the type `sees`."""
         t, places = feedback.round, (None, None)
-        if isinstance(feedback, MarkovBandit):
+        if self.states is not None:
             places = (feedback.state, feedback.next_state)
-        if isinstance(self.tokens, AdaptiveTokens):
-            other = feedback.other if isinstance(feedback, JointBandit) else None
-            happened = (feedback.action, feedback.reward, self.policy(state), other)
-            tokens, book = self.tokens.note(_kept(state), t, *happened)
+        if isinstance(self.tokens, AnySize):
+            held, book = self.policy(state), _kept(state)
+            if self.states is not None:
+                held = held[places[0]]
+            happened = (feedback.action, feedback.reward, held, getattr(feedback, "other", None))
+            tokens, book = self.tokens.note(book, t, *happened, *places)
             state = PlayerState(state.cache, state.outputs, book)
         else:
             tokens = self.tokens.round(t, feedback.action, feedback.reward, *places)
@@ -153,16 +156,18 @@ class Player(ContextLearner):
             outputs, cache = self.model.step(tokens[i], cache, first + i, reach)
         return PlayerState(cache, outputs.astype(state.outputs.dtype), state.book)
 
-    def fitted(self, actions: int) -> "Player":
-        """The same player in a game of another size, if it has adaptive tokens."""
-        return replace(self, actions=actions) if isinstance(self.tokens, AdaptiveTokens) else self
+    def fitted(self, actions: int, states: int | None = None) -> "Player":
+        """Return this player for games of another size, if it has adaptive tokens."""
+        if not isinstance(self.tokens, AnySize):
+            return self
+        return replace(self, actions=actions, states=self.states if states is None else states)
 
     def within(self, rounds: int) -> "Player":
-        """The same player, which looks no further back than so many rounds reach."""
+        """Return this player with attention limited to the first `rounds` rounds of the cache."""
         return replace(self, reach=rounds)
 
     def grow(self, state: PlayerState, rounds: int) -> PlayerState:
-        """Room for so many rounds: the cache, whose next to last axis is time, goes on."""
+        """Return the state with room for `rounds` rounds; time is the last but one cache axis."""
         length = self.tokens.length(rounds)
 
         def longer(array: Array) -> Array:
@@ -173,10 +178,10 @@ class Player(ContextLearner):
 
 
 class Players(Pair):
-    """A row player and a column player for the games of one shape.
+    """A row player and a column player for games of one shape.
 
-    Every array of `models` has two leading axes: the seeds of a training run, and the seats: one
-    model that plays both, or one for each. `players[i]` is the pair of one seed.
+    Every array of `models` has two leading axes: the seeds of a training run, and the seats (one if
+    a single model plays both, otherwise two). `players[i]` is the pair of one seed.
 
     **Example**
 
@@ -191,14 +196,14 @@ class Players(Pair):
     """
 
     models: Transformer
-    tokens: PlainTokens | AdaptiveTokens
+    tokens: PlainTokens | AnySize
     #: Number of actions of the row player and of the column player.
     actions: tuple[int, int] = eqx.field(static=True)
     states: int | None = eqx.field(static=True, default=None)
     #: How outputs become a policy: softmax, or positive parts over their sum (hand-built networks).
     reading: Reading = eqx.field(static=True, default="softmax")
-    #: Share of uniform play in the first rounds, falling as t^-1/4 from round 16 on. It is mixed
-    #: into what is played, not into the policies that are given and certified.
+    #: Share of uniform play in the first rounds, which falls as t^-1/4 from round 16 on. It is
+    #: mixed into the policies that are played, but not into those that are returned and certified.
     exploration: float = eqx.field(static=True, default=0.0)
 
     @property
@@ -208,7 +213,7 @@ class Players(Pair):
 
     @property
     def seats(self) -> int:
-        """1 when one model plays both seats, else 2."""
+        """Number of models per pair: 1 if one model plays both seats, otherwise 2."""
         return self.models.embed.shape[1]
 
     @property
@@ -218,8 +223,8 @@ class Players(Pair):
 
     @property
     def any_size(self) -> bool:
-        """Whether they play games of any size up to theirs, in any unit of rewards."""
-        return isinstance(self.tokens, AdaptiveTokens)
+        """Whether these players play games of every size up to theirs, in any unit of rewards."""
+        return isinstance(self.tokens, AnySize)
 
     def learners(
         self,
@@ -228,14 +233,14 @@ class Players(Pair):
         precision: Precision = "auto",
         watching: bool = False,
     ) -> tuple[Player, Player]:
-        """The row player and the column player of one pair, as learners.
+        """Return the row player and the column player of one pair, as learners.
 
         **Arguments**
 
-        - `exploration`: the first share of uniform play; by default what they were trained with.
-        - `precision`: of the products of matrices; "auto" is float32 on a CPU and bfloat16 on an
-          accelerator.
-        - `watching`: whether they are shown what the opponent plays; only for players of any size.
+        - `exploration`: share of uniform play in the first rounds. Default: as in training.
+        - `precision`: floating-point format of matrix products. "auto" is float32 on a CPU and
+          bfloat16 on an accelerator.
+        - `watching`: whether the players see the opponent's actions. Only for players of any size.
         """
         check_one_pair(self)
         if watching and not self.any_size:
@@ -259,7 +264,7 @@ class Players(Pair):
         fading: bool = True,
         watching: bool = False,
     ) -> tuple[Player, Player]:
-        """Players with these models, whose arrays have an axis of seats in front."""
+        """Return players with these models, whose arrays have a leading axis of seats."""
 
         row = Player(
             model=pick(models, 0),
@@ -271,7 +276,7 @@ class Players(Pair):
             fading=fading,
             watching=watching,
         )
-        # Seats that share a model share its arrays, by which they are recognised.
+        # Seats that share a model hold the same arrays; `dynamics` recognises sharing by that.
         model = row.model if self.seats == 1 else pick(models, 1)
         return row, replace(row, model=model, actions=self.actions[1])
 
@@ -280,17 +285,18 @@ class Players(Pair):
         return self.with_models(pick(self.models, slice(index, index + 1)))
 
     def with_models(self, models: Transformer) -> "Players":
-        """The same players with other weights."""
+        """Return these players with other weights."""
         return eqx.tree_at(lambda players: players.models, self, models)
 
     def __len__(self) -> int:
         return self.seeds
 
     def __repr__(self) -> str:
-        """One line: the sizes, not the weights."""
-        if not hasattr(self.models.embed, "shape"):  # weights are taken out inside transformations
+        """Describe the players in one line, without their weights."""
+        if not hasattr(self.models.embed, "shape"):  # JAX transformations remove the weights
             return f"Players({_shape(self.actions, self.states)})"
-        names = {RoundTokens: "round", VocabularyTokens: "vocabulary", AdaptiveTokens: "adaptive"}
+        names = {RoundTokens: "round", VocabularyTokens: "vocabulary"}
+        names |= {AdaptiveTokens: "adaptive", MarkovTokens: "adaptive"}
         tokens = names.get(type(self.tokens), type(self.tokens).__name__)
         return (
             f"Players({_shape(self.actions, self.states)}, {self.parameters:,} weights, "
@@ -298,18 +304,18 @@ class Players(Pair):
         )
 
 
-def _kept(state: PlayerState) -> Book:
+def _kept(state: PlayerState) -> Any:
     if state.book is None:
-        raise InputError("state", "one of this player", "one without a book")
+        raise InputError("state", "a state of this player", "one without a book")
     return state.book
 
 
 def read_policy(
     outputs: Array, count: int, most: int, states: int | None, reading: Reading
 ) -> Array:
-    """Outputs read as policies of a seat with `count` actions, where a seat has `most` at most.
+    """Convert outputs to policies of a seat with `count` actions, padded to `most` actions.
 
-    A player with fewer actions than the other has probability zero on those it lacks.
+    The player with fewer actions has probability zero on the actions it lacks.
 
     >>> import jax.numpy as jnp
     >>> read_policy(jnp.zeros(2), 1, 2, None, "softmax").tolist()
@@ -319,7 +325,7 @@ def read_policy(
     logits = outputs.reshape(*outputs.shape[:-1], *shape)
     own = jnp.arange(most) < count
     if reading == "linear":
-        # Policies up to rounding in hand-built networks; training may leave the simplex.
+        # Outputs of hand-built networks are policies up to rounding, but training may change that.
         mass = jnp.where(own, jnp.maximum(logits, 0.0), 0.0)
         return mass / jnp.maximum(mass.sum(-1, keepdims=True), 1e-9)
     wide = logits.astype(jnp.promote_types(logits.dtype, jnp.float32))
@@ -327,7 +333,7 @@ def read_policy(
 
 
 def initial_players(family: Family, config: Config, *, key: Any) -> Players:
-    """Players before training: random weights, uniform policies.
+    """Return untrained players with random weights and uniform policies.
 
     **Example**
 
@@ -344,21 +350,22 @@ def initial_players(family: Family, config: Config, *, key: Any) -> Players:
     shared = family.symmetric if config.shared is None else config.shared
     if shared and not family.symmetric:
         raise ValueError(
-            "shared: expected a family that swapping the players maps to itself, "
+            "shared: expected a symmetric family (swapping the players maps it to itself), "
             f"found {family.name!r} with {family.actions} actions; use shared=False"
         )
     most = max(family.actions)
-    # The held-out games, a batch of them and what is needed to draw them.
+    # The held-out games, a batch of games, and the memory needed to draw them.
     sizes = (8, 3, max(config.held_out, config.batch), *family.actions, (family.states or 1) ** 2)
     checks.check_memory("actions", sizes, "the games", "use fewer actions, states or games")
-    tokens: PlainTokens | AdaptiveTokens = RoundTokens(most, family.states)
+    tokens: PlainTokens | AnySize = RoundTokens(most, family.states)
     outputs = most * (family.states or 1)
     if config.tokens == "vocabulary":
         tokens = VocabularyTokens(most, family.states, config.reward_bins)
     elif config.tokens == "adaptive":
-        if not shared or family.states is not None:
-            raise InputError("tokens", "adaptive ones for matrix games of a symmetric family", "")
-        tokens = AdaptiveTokens(most)
+        if not shared:
+            raise InputError("tokens", "a symmetric family for adaptive tokens", family.name)
+        states = family.states
+        tokens = AdaptiveTokens(most) if states is None else MarkovTokens(most, states)
         outputs = tokens.outputs
 
     def one(key: jax.Array) -> Transformer:
@@ -374,13 +381,13 @@ def initial_players(family: Family, config: Config, *, key: Any) -> Players:
 
     keys = jax.random.split(as_key(key), (config.seeds, 1 if shared else 2))
     models = eqx.filter_vmap(eqx.filter_vmap(one))(keys)
-    # Who learns from others' play alone has not learnt to make use of exploration.
+    # Players trained only on the play of others have not learned to make use of exploration.
     exploration = 0.0 if config.contexts == "learners" else config.exploration
     return Players(models, tokens, family.actions, family.states, exploration=exploration)
 
 
 def check_one_pair(players: Any) -> None:
-    """Refuse what is no player, or several pairs."""
+    """Raise unless `players` is one pair of players."""
     if not isinstance(players, Players):
         hint = "load them with equipoise.incontext.load(name)"
         raise InputError("players", "Players", type(players).__name__, hint)
@@ -389,21 +396,24 @@ def check_one_pair(players: Any) -> None:
 
 
 def check_players(players: Any, games: Any) -> None:
-    """Refuse games that the players were not made for."""
+    """Raise unless the players can play these games."""
     check_one_pair(players)
     check_games(games)
     found = (games.actions, getattr(games, "states", None))
-    if isinstance(players.tokens, AdaptiveTokens):
+    if isinstance(players.tokens, AnySize):
         check_shape(players.tokens, *found)
     elif found != (players.actions, players.states):
         raise InputError("games", _shape(players.actions, players.states), _shape(*found))
     checks.check_count("games", int(np.prod(games.batch_shape, dtype=int)))
 
 
-def check_shape(tokens: AdaptiveTokens, actions: tuple[int, ...], states: int | None) -> None:
-    """Refuse games that players of any size cannot play."""
-    if states is not None or not all(FEWEST <= count <= tokens.actions for count in actions):
-        expected = f"matrix games with {FEWEST} to {tokens.actions} actions for each player"
+def check_shape(tokens: AnySize, actions: tuple[int, ...], states: int | None) -> None:
+    """Raise unless games of this shape fit the tokens of players of any size."""
+    most = tokens.states
+    fits = states is None if most is None else states is not None and states <= most
+    if not fits or not all(FEWEST <= count <= tokens.actions for count in actions):
+        expected = "matrix games" if most is None else f"Markov games of at most {most} states"
+        expected += f" with {FEWEST} to {tokens.actions} actions for each player"
         where = "" if states is None else f" in {states} states"
         raise InputError("games", expected, f"{' x '.join(map(str, actions))} actions{where}")
 
@@ -431,24 +441,25 @@ def play(
 ) -> dynamics.Trace:
     """Let frozen players play every game of a batch for `rounds` rounds.
 
-    This is `equipoise.dynamics.play` with the players in their seats and `history=True`; see there
-    for keys, noise and the trace. The two players are uncoupled: each sees its own actions and
-    rewards (and the states) and nothing else. With an `opponent`, one of them plays in `seat` (the
-    row player's unless given) and the opponent in the other: any learner of `equipoise.dynamics`,
-    its best responder, which sees the game and the very policy it is about to meet, or other
-    players. The result of a game does not depend on what else is in the batch, to the last bit.
+    This function calls `equipoise.dynamics.play` with the players in both seats and with
+    `history=True`; see there for keys, noise and the trace. The two players are uncoupled: each
+    sees its own actions and rewards (and the states) and nothing else. With an `opponent`, one of
+    the players plays in `seat` (the row player unless given) and the opponent plays in the other
+    seat. An opponent is any learner of `equipoise.dynamics` or other players. The best responder
+    is allowed too: it sees the game and the policy it is about to meet. The result of a game does
+    not depend on the rest of the batch, bit for bit.
 
     **Arguments**
 
-    - `record`: a round number or several, at which policies are kept; by default 1, 2, 4, ...
+    - `record`: one or several round numbers at which policies are kept. Default: 1, 2, 4, ...
       The final round is always kept.
-    - `exploration`: the share of uniform play that is mixed into what the players do in their
-      first rounds, falling as t^-1/4 from round 16 on; by default what they were trained with.
-      It is in the policies played, and in the rewards earned, but not in the policies recorded.
+    - `exploration`: share of uniform play that is mixed into the players' policies in their first
+      rounds. It falls as t^-1/4 from round 16 on. The policies played and the rewards earned
+      include it; the policies recorded do not. Default: the share of their training.
     - `precision`: floating-point format of matrix products; "auto" is float32 on a CPU and
       bfloat16 on an accelerator.
-    - `watching`: whether the players are shown what the opponent plays; only for players of any
-      size, such as "any".
+    - `watching`: whether the players see the opponent's actions. Only for players of any size,
+      such as "any".
 
     **Example**
 
@@ -465,7 +476,7 @@ def play(
     if seat not in (None, *SEATS):
         raise InputError("seat", f"one of {list(SEATS)}", repr(seat))
     if opponent is None and seat is not None:
-        raise InputError("seat", "none without an opponent (the players hold both)", repr(seat))
+        raise InputError("seat", "None without an opponent (they play both seats)", repr(seat))
     learners: list[Any] = list(
         players.learners(exploration=exploration, precision=precision, watching=watching)
     )
@@ -482,7 +493,7 @@ def play(
 
 
 def check_games(games: Any, name: str = "games", also: str = "") -> None:
-    """Refuse what is no zero-sum game of two players; the argument has a name."""
+    """Raise unless `games` are two-player zero-sum games; errors call the argument `name`."""
     if not isinstance(games, MatrixGame | MarkovGame):
         raise InputError(name, f"{also}a MatrixGame or MarkovGame", type(games).__name__)
     if isinstance(games, MarkovGame):

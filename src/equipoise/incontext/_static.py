@@ -1,7 +1,7 @@
-"""Policies that do not adapt: what memorising a family can achieve.
+"""Policies that do not adapt: what a player can achieve by memorising a family.
 
 A player that learns in context must beat all of them: uniform play, the equilibrium of the game
-the family is centred on, the mean of equilibria, and the best single pair of policies there is.
+the family is centred on, the mean of the equilibria, and the best single pair of policies.
 """
 
 from typing import Any
@@ -25,12 +25,13 @@ from equipoise.solvers import solve
 Games = MatrixGame | MarkovGame
 Pair = tuple[np.ndarray, np.ndarray]
 
-#: Steps and rate of the descent for Markov games, where no linear program finds the best pair.
+#: Number of steps and learning rate of gradient descent for Markov games, where no linear program
+#: finds the best pair.
 STEPS, RATE = 400, 0.05
 
 
 def static_names(family: Family | None) -> list[str]:
-    """The names of the pairs that `static_policies` returns.
+    """Return the names of the pairs that `static_policies` returns.
 
     >>> static_names(None)
     ['uniform', 'mean Nash', 'best static']
@@ -40,7 +41,7 @@ def static_names(family: Family | None) -> list[str]:
 
 
 def static_policies(sample: Games, family: Family | None = None) -> dict[str, Pair]:
-    """The pairs of policies, by name, that training on a sample of games could memorise.
+    """Return the pairs of policies, by name, that training on a sample of games could memorise.
 
     **Example**
 
@@ -62,11 +63,11 @@ def static_policies(sample: Games, family: Family | None = None) -> dict[str, Pa
 
 
 def best_static(sample: Games) -> Pair:
-    """The one pair of policies with the smallest mean gap over a sample of games.
+    """Return the single pair of policies with the smallest mean gap over a sample of games.
 
-    For matrix games the mean gap falls apart into `max_x mean_i min_b (x'A_i)_b` and the same
-    for the column player: two linear programs, solved exactly. For Markov games it is descended
-    on by gradient, from the mean of the equilibria: a local optimum.
+    For matrix games the problem splits into `max_x mean_i min_b (x'A_i)_b` and the same for the
+    column player: two linear programs, solved exactly. For Markov games, gradient descent from the
+    mean of the equilibria finds a local optimum.
 
     >>> from equipoise.games import MatrixGame
     >>> [p.tolist() for p in best_static(MatrixGame([[[1, 0], [0, 1]], [[0, 1], [1, 0]]]))]
@@ -79,7 +80,7 @@ def best_static(sample: Games) -> Pair:
 
 
 def _safest(payoff: Float[np.ndarray, "games rows columns"]) -> np.ndarray:
-    """The mixed row with the largest mean, over games, of what it gets at worst."""
+    """Return the row strategy with the largest mean, over games, of its worst-case payoff."""
     games, rows, columns = payoff.shape
     # v_i <= (x'A_i)_b for every game i and column b; the mean of the v_i is maximised.
     own = -np.swapaxes(payoff, 1, 2).reshape(games * columns, rows)
@@ -94,7 +95,7 @@ def _safest(payoff: Float[np.ndarray, "games rows columns"]) -> np.ndarray:
         method="highs",
     )
     if found.x is None:
-        raise RuntimeError(f"the linear program of the best static policy: {found.message}")
+        raise RuntimeError(f"the linear program of the best static policy failed: {found.message}")
     policy = np.maximum(found.x[:rows], 0.0)
     return policy / policy.sum()
 
@@ -137,9 +138,9 @@ def certified_gap(
     x: Float[Array, "states rows"],
     y: Float[Array, "states columns"],
 ) -> Array:
-    """`nash_conv` as certificates define it for Markov games, in a form to differentiate.
+    """Return the `nash_conv` of certificates for Markov games, in differentiable form.
 
-    The sum of both players' gains, each at its worst starting state.
+    It is the sum of both players' gains, each in its worst starting state.
     """
     against = jnp.einsum("sab,sb->sa", reward, y), jnp.einsum("sabz,sb->saz", transition, y)
     value = evaluate_policy(x, *against, discount)

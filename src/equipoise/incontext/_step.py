@@ -1,4 +1,4 @@
-"""One step of training: play some games, then learn from them; compiled as one program."""
+"""One cycle of training: play games, then learn from them, compiled as one program."""
 
 from dataclasses import replace
 from typing import Any, cast
@@ -12,71 +12,72 @@ from jaxtyping import Array
 from optax.contrib import MuonDimensionNumbers, muon
 
 from equipoise.core import streams
+from equipoise.core.devices import AXIS, everywhere, first_copy, mesh_for, replicate
 from equipoise.dynamics import Noise
 from equipoise.dynamics.loop import Remembered, Seats, Tables, begin, remember, seat
 from equipoise.games.families import Family
 from equipoise.incontext import _contexts as contexts
-from equipoise.incontext._adaptive import AdaptiveTokens
 from equipoise.incontext._config import Config
 from equipoise.incontext._contexts import Context, take
 from equipoise.incontext._model import Transformer, lower_precision
-from equipoise.incontext._players import Player, Players, pick
+from equipoise.incontext._players import AnySize, Player, Players, pick
 
-#: Size of an entry of Muon's steps, in rates of learning: about that of Adam's.
+#: Typical size of an entry of Muon's update relative to the learning rate, about that of Adam.
 MUON_STEP = 0.2
-#: Muon's rate of learning, in those of Adam: its steps are bounded in every direction alike.
+#: Muon's learning rate relative to Adam's. Muon's steps are bounded equally in every direction.
 MUON_RATE = 5.0
-#: Scales of Gaussian noise in training.
+#: Smallest and largest scale of Gaussian noise in training.
 GAUSSIAN_SCALES = (0.03, 0.5)
-#: Most actions of a small game.
+#: Largest number of actions of a small game.
 SMALL = 3
-#: Tokens of a micro-batch on a CPU: what they need should stay in its cache.
+#: Number of tokens of a micro-batch on a CPU, chosen so that its activations stay in the cache.
 CPU_TOKENS = 2048
 
 
 class MixedNoise(Noise):
-    """Another noise in every game: a coin, or Gaussian noise of some scale, clipped or not."""
+    """Noise that differs from game to game: Bernoulli or Gaussian, of any scale, clipped or not."""
 
     coin: Array
     scale: Array
-    #: How far beyond [0, 1] a reward may be.
+    #: How far a reward may lie outside [0, 1].
     room: Array
 
     def __call__(self, mean: Any, keys: Any, t: Any) -> Array:
-        """The reward seen in round `t`."""
-        u = streams.uniform(keys, t, streams.REWARD) + 2.0**-25
-        normal = jnp.sqrt(2.0) * jax.lax.erf_inv(2.0 * u - 1.0)
+        """Return the observed reward of round `t`."""
+        u, normal = (draw(keys, t, streams.REWARD) for draw in (streams.uniform, streams.normal))
         noisy = jnp.clip(mean + self.scale * normal, -self.room, 1.0 + self.room)
         return jnp.where(self.coin, (u < mean).astype(u.dtype), noisy)
 
 
 class Variety(eqx.Module):
-    """Properties in which the games of a batch differ, besides their rewards."""
+    """Properties in which the games of a batch differ, apart from their rewards."""
 
     #: (2, games): numbers of actions.
     counts: Array
     #: (games,): whether players see each other's actions.
     shown: Array
     noise: MixedNoise
+    #: (games,): number of states divided by the family's number of states.
+    states: Array
 
     def some(self, index: Any) -> "Variety":
         """Select some of the games."""
         return jax.tree.map(lambda leaf: leaf[..., index], self)
 
     def even(self, seat: int, actions: int, share: Any) -> Array:
-        """(actions, games): a share of uniform play over the actions that count."""
+        """(actions, games): a share of uniform play, spread over the actions of each game."""
         own = jnp.arange(actions)[:, None] < self.counts[seat][None]
         return own * (share / self.counts[seat])[None]
 
     @property
     def groups(self) -> Array:
-        """(games,): games with the same kind of noise and about the same size."""
+        """(games,): group of each game, by kind of noise and by size."""
         noise = jnp.where(self.noise.coin, 1, jnp.where(self.noise.scale > 0.0, 2, 0))
         return 2 * noise + (self.counts.max(0) > SMALL)
 
 
 def draw_variety(family: Family, config: Config, keys: jax.Array) -> Variety | None:
-    """The variety of the games drawn with these keys; None where there is none."""
+    """Return the variety of the games drawn with these keys; None if they do not differ."""
     if config.noise == ("exact",) and config.tokens != "adaptive":
         return None
 
@@ -87,7 +88,7 @@ def draw_variety(family: Family, config: Config, keys: jax.Array) -> Variety | N
         width = jnp.exp(jax.random.uniform(scale, (), jnp.float32, low, high))
         gaussian = jnp.array([name == "gaussian" for name in config.noise])[kind]
         return Variety(
-            jnp.stack([jnp.asarray(count, jnp.int32) for count in family.sizes(key)]),
+            jnp.stack([jnp.asarray(count, jnp.int32) for count in family.sizes(key)[:2]]),
             jax.random.uniform(shown, (), jnp.float32) < config.watched,
             MixedNoise(
                 jnp.array([name == "bernoulli" for name in config.noise])[kind],
@@ -95,6 +96,7 @@ def draw_variety(family: Family, config: Config, keys: jax.Array) -> Variety | N
                 # Half of the Gaussian noises are clipped to [0, 1], as `Gaussian` is.
                 jnp.where(jax.random.uniform(room, (), jnp.float32) < 0.5, 0.0, 1e9),
             ),
+            jnp.asarray(family.sizes(key)[2], jnp.float32) / (family.states or 1),
         )
 
     found = jax.vmap(one)(keys)
@@ -104,17 +106,17 @@ def draw_variety(family: Family, config: Config, keys: jax.Array) -> Variety | N
 def play_varied(
     tables: Tables, seats: Seats, words: Any, rounds: int, variety: Variety | None, **kept: Any
 ) -> Remembered:
-    """Play in which each game has its own noise and numbers of actions; `remember`'s options."""
+    """Play games that each have their own noise and size; `kept` are options of `remember`."""
     if variety is None:
         return remember(tables, seats, words, rounds=rounds, **kept)
     state, row, actions = None, seats.row, tables.actions[0]
-    if isinstance(row, Player) and isinstance(row.tokens, AdaptiveTokens):
+    if isinstance(row, Player) and isinstance(row.tokens, AnySize):
         exploration = [
             None if share is None else variety.even(own, actions, jnp.asarray(share))
             for own, share in enumerate(seats.exploration)
         ]
         seats = replace(seats, exploration=(exploration[0], exploration[1]))
-        empty = row.tokens.begin(actions)
+        empty: Any = row.tokens.begin(actions, tables.states, 0, tables.discount)
 
         def first(count: Array, shown: Array) -> Any:
             book = eqx.tree_at(lambda b: (b.count, b.shown), empty, (count, shown))
@@ -131,12 +133,12 @@ class TrainingSet(eqx.Module):
     """A finite set of games and their equilibria; the equilibria may be absent."""
 
     tables: Tables
-    #: (2, games, ..., actions)
+    #: (2, games, ..., actions): equilibrium policies, or None.
     equilibria: Array | None
     variety: Variety | None = None
 
     def some(self, index: Any) -> "TrainingSet":
-        """Some of the games."""
+        """Select some of the games."""
         known, variety = self.equilibria, self.variety
         return TrainingSet(
             self.tables.some(index),
@@ -146,7 +148,7 @@ class TrainingSet(eqx.Module):
 
 
 class Learned(eqx.Module):
-    """What training changes: weights and the optimiser's memory, for every seed."""
+    """The part of training that changes: weights and the optimiser's state, for every seed."""
 
     models: Transformer
     optimiser: Any
@@ -160,20 +162,24 @@ class Trainer(eqx.Module):
     games: TrainingSet | None
     config: Config = eqx.field(static=True)
     backend: str = eqx.field(static=True)
-    #: One for weights that may change, zero for others, like the models of one seed; None: all may.
+    #: One for weights that may change and zero for others, shaped like the models of one seed. None
+    #: lets all weights change.
     mask: Any = None
-    #: Number of updates over which the learning rate falls, an array: it changes no program.
+    #: Number of updates over which the learning rate falls. It is an array, so that another number
+    #: does not compile another program.
     total: Any = None
+    #: Number of devices that share each batch. Each plays some games; gradients are averaged.
+    shares: int = eqx.field(static=True, default=1)
 
     def start(self) -> Learned:
-        """Before the first step; with copies of the weights, since steps use theirs up."""
+        """Return the state before the first step; weights are copied, since steps donate theirs."""
         models: Any = copied(self.players.models)
         return Learned(models, jax.vmap(make_optimiser(self.config, self.total).init)(models))
 
     def cycle(self, learned: Learned, key: jax.Array) -> tuple[Learned, dict[str, Array]]:
         """Play once and make a cycle of updates, for every seed; metrics are (seeds, updates)."""
         keys = jax.vmap(lambda seed: jax.random.fold_in(key, seed))(jnp.arange(self.players.seeds))
-        if self.backend == "cpu":  # one after the other: products without a batch axis are faster
+        if self.backend == "cpu":  # seeds in sequence: products without a batch axis are faster
             return jax.lax.map(lambda pair: self._cycle(*pair), (learned, keys))
         return jax.vmap(self._cycle)(learned, keys)
 
@@ -184,7 +190,9 @@ class Trainer(eqx.Module):
         def update(learned: Learned, i: Any) -> tuple[Learned, dict[str, Array]]:
             index = self.part(i % self.config.play_ahead)
             batch = (tables.some(index), take(context, index), _some(labels, index))
-            loss, metrics, gradient = self._gradient(learned.models, *batch)
+            loss, metrics, gradient = self._gradient(learned.models, *batch, i)
+            if self.shares > 1:
+                loss, metrics, gradient = jax.lax.pmean((loss, metrics, gradient), AXIS)
             if self.mask is not None:
                 gradient = jax.tree.map(jnp.multiply, gradient, self.mask)
             weights: Any = learned.models
@@ -197,9 +205,9 @@ class Trainer(eqx.Module):
     def data(
         self, models: Transformer, key: jax.Array
     ) -> tuple[Tables, Context, Array | None, Array | None]:
-        """What one seed's models learn from in a cycle: games, how they were played, labels.
+        """Return the training data of one seed in a cycle: games, contexts and labels.
 
-        Also the numbers of the games in the training set; None where games are new.
+        The last result is the indices of the games in the training set; None if games are new.
         """
         games_key, play_key = jax.random.split(key)
         games, numbers = self._draw(games_key)
@@ -213,19 +221,35 @@ class Trainer(eqx.Module):
         return games.tables, context, labels, numbers
 
     def part(self, update: Any) -> Array:
-        """Which games of a cycle are in an update.
+        """Return the indices of the games of a cycle that an update learns from.
 
-        Every `play_ahead`-th: whoever played which part of them, each batch has of all.
+        An update takes every `play_ahead`-th game, so that each batch has games of all learners.
         """
-        return update + self.config.play_ahead * jnp.arange(self.config.batch)
+        return update + self.config.play_ahead * jnp.arange(self.config.batch // self.shares)
+
+    @property
+    def segments(self) -> int:
+        """Number of equal parts of a cycle's games that are played by different learners."""
+        learners = len(self.config.learners)
+        return {"on-policy": 1, "learners": learners, "mixed": 2 * learners}[self.config.contexts]
+
+    def _own(self, array: Any) -> Any:
+        """Select this device's part of an array whose last axis is games: some of each segment.
+
+        Every device draws the keys of all games, so that a game does not depend on its device.
+        """
+        if self.shares == 1:
+            return array
+        index = jnp.arange(array.shape[-1]).reshape(self.segments, self.shares, -1)
+        return array[..., index[:, jax.lax.axis_index(AXIS)].ravel()]
 
     def _draw(self, key: jax.Array) -> tuple[TrainingSet, Array | None]:
-        """Games of the training set and their numbers, or new ones; equilibria if needed."""
+        """Draw games of the training set and their indices, or new games; equilibria if needed."""
         count = self.config.batch * self.config.play_ahead
         if self.games is not None:
-            numbers = jax.random.randint(key, (count,), 0, self.games.tables.games)
+            numbers = self._own(jax.random.randint(key, (count,), 0, self.games.tables.games))
             return self.games.some(numbers), numbers
-        keys = jax.random.split(key, count)
+        keys = self._own(jax.random.split(key, count))
         tables = contexts.as_tables(jax.vmap(self.family.draw)(keys))
         solved = self.config.loss == "expert" and self.config.expert != "omd"
         known = contexts.matrix_equilibria(tables.reward) if solved else None
@@ -234,8 +258,10 @@ class Trainer(eqx.Module):
     def _play(self, models: Transformer, drawn: TrainingSet, key: jax.Array) -> Context:
         config, tables = self.config, drawn.tables
         games = tables.games
-        words = jax.random.bits(key, (2, games), jnp.uint32)
-        shares = self.players.exploration * jax.random.uniform(jax.random.fold_in(key, 2), (games,))
+        every = games * self.shares
+        words = self._own(jax.random.bits(key, (2, every), jnp.uint32))
+        chance = self._own(jax.random.uniform(jax.random.fold_in(key, 2), (every,)))
+        shares = self.players.exploration * chance
         if config.contexts == "on-policy":
             return self._on_policy(models, drawn, words, shares)
         half = games if config.contexts == "learners" else games // 2
@@ -251,7 +277,7 @@ class Trainer(eqx.Module):
     def _on_policy(
         self, models: Transformer, games: TrainingSet, words: Array, shares: Array
     ) -> Context:
-        """Play of the models as they are, with a constant share of exploration in each game."""
+        """Play the current models, with a constant share of exploration in each game."""
         low = jax.lax.stop_gradient(self._lowered(models))
         players, variety = self.players, games.variety
         who = players.seated(low, shares, fading=False, watching=players.any_size)
@@ -260,14 +286,14 @@ class Trainer(eqx.Module):
             return Context.of(found)
         both = jnp.broadcast_to(variety.shown, variety.counts.shape)
         groups = variety.groups if self.config.relative else None
-        context = Context.of(found, variety.counts, both, groups)
-        # Written once, and read in every update that learns from these games.
-        return contexts.note_down(cast(Any, players.tokens), context)
+        weights = None if games.tables.states is None else 1.0 / variety.states
+        context = Context.of(found, variety.counts, both, groups, weights)
+        return contexts.note_down(cast(Any, players.tokens), context, games.tables.discount)
 
     def _gradient(
-        self, models: Transformer, tables: Tables, context: Context, labels: Any
+        self, models: Transformer, tables: Tables, context: Context, labels: Any, update: Any = 0
     ) -> tuple[Array, dict[str, Array], Any]:
-        """Loss, metrics and gradient of one batch, in micro-batches."""
+        """Return the loss, metrics and gradient of one batch, computed in micro-batches."""
         games = tables.games
         parts = games // self._micro_games(games)
 
@@ -275,7 +301,8 @@ class Trainer(eqx.Module):
             low = self._lowered(models)
             own, books = tables.some(index), take(context, index)
             if labels is None:
-                return contexts.gap_loss(self.players, low, own, books), {}
+                axis = AXIS if self.shares > 1 else None
+                return contexts.gap_loss(self.players, low, own, books, update, axis), {}
             expert = _some(labels, index)
             cross, divergence = contexts.imitation_loss(self.players, low, books, expert)
             return cross, {"kl": divergence}
@@ -296,7 +323,7 @@ class Trainer(eqx.Module):
         return loss, metrics, gradient
 
     def _micro_games(self, games: int) -> int:
-        """Games of a micro-batch: the largest divisor of the batch that fits."""
+        """Return the size of a micro-batch in games: the largest divisor of the batch that fits."""
         most = self.config.micro_batch
         if most is None:
             length = self.players.tokens.length(self.config.rounds)
@@ -305,7 +332,7 @@ class Trainer(eqx.Module):
         return max(d for d in range(1, games + 1) if games % d == 0 and d <= wanted)
 
     def divergence(self, models: Transformer, games: TrainingSet, key: jax.Array) -> Array:
-        """From the expert, of one seed's models on other games, played as in training."""
+        """Divergence of one seed's models from the expert on other games, played as in training."""
         context = self._play(models, games, key)
         labels = follow_expert(self.config, games, context)
         low, count = self._lowered(models), games.tables.games
@@ -329,12 +356,12 @@ def follow_expert(config: Config, games: TrainingSet, context: Context) -> Array
         learner = contexts.training_learner("omd", games.tables.states, config.rounds)
         return contexts.follow(learner, context, games.tables.specs())
     if games.equilibria is None:
-        raise ValueError("expert: expected equilibria of the games, found none")
+        raise ValueError("expert: expected the equilibria of the games, found none")
     return games.equilibria[:, :, None]
 
 
 def copied(models: Transformer) -> Transformer:
-    """The same weights in memory of their own."""
+    """Return a copy of the weights."""
     return jax.tree.map(jnp.copy, models)
 
 
@@ -342,10 +369,41 @@ def _some(labels: Any, index: Any) -> Any:
     return None if labels is None else labels[:, index]
 
 
-@eqx.filter_jit(donate="all-except-first")
 def run_cycle(trainer: Trainer, learned: Learned, key: jax.Array) -> tuple[Learned, Any]:
-    """`Trainer.cycle`, compiled; the weights given are used up."""
+    """Run `Trainer.cycle` compiled on all devices; the weights passed in are donated.
+
+    The weights are returned on one device, whatever the number of devices, so that checkpoints do
+    not depend on it. If the number of devices does not divide the batch, fewer are used.
+    """
+    config, segments = trainer.config, trainer.segments
+    sampled = config.loss == "expert" and config.expert == "nash-samples"
+    whole = config.batch % segments == 0 and not sampled
+    mesh = mesh_for(config.batch // segments if whole else 1)
+    if mesh is None:
+        return _run_cycle(trainer, learned, key)
+    words, generator = jax.random.key_data(key), str(jax.random.key_impl(key))
+    dynamic, static = eqx.partition(trainer, lambda leaf: isinstance(leaf, jax.Array | np.ndarray))
+    given = replicate((dynamic, words), mesh)
+    return first_copy(_run_shared(given, replicate(learned, mesh), static, mesh, generator))
+
+
+@eqx.filter_jit(donate="all-except-first")
+def _run_cycle(trainer: Trainer, learned: Learned, key: jax.Array) -> tuple[Learned, Any]:
     return trainer.cycle(learned, key)
+
+
+@eqx.filter_jit(donate="all-except-first")
+def _run_shared(
+    given: tuple[Any, jax.Array], learned: Learned, static: Any, mesh: Any, generator: str
+) -> tuple[Learned, Any]:
+    """Run a cycle in which every device of a mesh does its share."""
+
+    def own(given: tuple[Any, jax.Array], learned: Learned) -> tuple[Learned, Any]:
+        trainer = eqx.combine(given[0], static)
+        shared = replace(trainer, shares=mesh.size)
+        return shared.cycle(learned, jax.random.wrap_key_data(given[1], impl=generator))
+
+    return everywhere(own, mesh)(given, learned)
 
 
 @eqx.filter_jit
@@ -356,7 +414,7 @@ def held_out_gaps(
     rounds: int,
     variety: Variety | None = None,
 ) -> Array:
-    """(seeds, games): gaps after the last round on held-out games, for every seed."""
+    """(seeds, games): gaps after the last round on held-out games."""
 
     def one(seed: Any) -> Array:
         models, share = pick(players.models, seed), jnp.asarray(players.exploration)
@@ -365,7 +423,8 @@ def held_out_gaps(
         seats = seat(*players.seated(models, share, watching=players.any_size))
         found = play_varied(tables, seats, words, rounds, variety)
         x, y = (jnp.moveaxis(policy, -1, 0) for policy in found.policies)
-        return contexts.gaps(tables, x[:, None], y[:, None])[:, 0]
+        found = contexts.gaps(tables, x[:, None], y[:, None])[:, 0]
+        return found if variety is None else found / variety.states
 
     return jax.vmap(one)(jnp.arange(players.seeds))
 
@@ -374,7 +433,7 @@ def held_out_gaps(
 def held_out_divergence(
     trainer: Trainer, models: Transformer, games: TrainingSet, key: jax.Array
 ) -> Array:
-    """(seeds,): mean divergence from the expert on held-out games, for every seed."""
+    """(seeds,): mean divergence from the expert on held-out games."""
     return jax.lax.map(
         lambda seed: trainer.divergence(pick(models, seed), games, key),
         jnp.arange(trainer.players.seeds),
@@ -382,13 +441,13 @@ def held_out_divergence(
 
 
 def make_optimiser(config: Config, total: Any = None) -> optax.GradientTransformation:
-    """Adam or Muon on clipped gradients, after a warm-up, with a cosine or constant rate.
+    """Return Adam or Muon on clipped gradients, with warm-up and a cosine or constant rate.
 
-    `total` is the number of updates, an array or the config's.
+    `total` is the number of updates, as an array; by default that of the config.
 
-    Muon makes the steps of matrices orthogonal (momentum, then Newton-Schulz); embedding,
-    read-out, biases and normalisation are left to Adam. Weights are those of one seed: their
-    first axis is of models.
+    Muon orthogonalises the updates of matrices (momentum, then Newton-Schulz). Adam updates the
+    embedding, read-out, biases and normalisation. Weights are those of one seed: their first axis
+    is models.
 
     >>> make_optimiser(Config(optimiser="muon", steps=10)).init is not None
     True
@@ -406,7 +465,7 @@ def make_optimiser(config: Config, total: Any = None) -> optax.GradientTransform
 
 
 def _rate(config: Config, peak: float, total: Any) -> optax.Schedule:
-    """A linear rise, then a cosine to a hundredth of the peak, or the peak."""
+    """Return a schedule: a linear rise, then a cosine to a hundredth of the peak, or the peak."""
     warmup, total = config.warmup, config.total_steps if total is None else total
 
     def rate(count: Any) -> Array:
@@ -422,9 +481,9 @@ def _rate(config: Config, peak: float, total: Any) -> optax.Schedule:
 
 
 def _matrices(models: Transformer) -> Any:
-    """Which axes of which weights are rows and columns; None for weights that are no matrices.
+    """Return the axes of weights that are rows and columns; None for weights that are not matrices.
 
-    The heads of an attention layer are one matrix: they share their input or their output.
+    All heads of an attention layer form one matrix, since they share their input or their output.
     """
     heads = MuonDimensionNumbers(reduction_axis=(3,), output_axis=(1, 2))
     dense = MuonDimensionNumbers(reduction_axis=(2,), output_axis=(1,))

@@ -1,4 +1,4 @@
-"""Pre-training on several families of games, and of models of several sizes, in one program."""
+"""Pre-train on several families of games, with models of several sizes, in one program."""
 
 import math
 import warnings
@@ -53,19 +53,20 @@ def sweep(
 ) -> list[Players] | list[list[Players]]:
     """Train players on each of several families of one shape, all in one compiled program.
 
-    On an accelerator all are trained at once, on a CPU one after the other. Family `i` is trained
-    with the key `fold_in(key, i)`; the players are those after `config.steps` steps: there is no
-    early stopping, and no weight is chosen by its held-out value. What families differ in must be
-    numbers: draw them with the same function.
+    An accelerator trains all of them at once, a CPU one after the other. Family `i` is trained with
+    the key `fold_in(key, i)`. The function returns the players after `config.steps` steps: there is
+    no early stopping and no selection by held-out value. Families may differ only in numbers, so
+    create them with the same function.
 
-    Several configs, which may differ in the size of their models and in whatever else but `steps`
-    `play_ahead` and `reuse`, give a list of players for each of them, with the same keys.
+    With several configs, the result is a list of players for each config, trained with the same
+    keys. Configs may differ in the size of their models and in everything else except `steps`,
+    `play_ahead` and `reuse`.
 
-    `training_games` gives each family a training set of its own size, in place of the config's.
+    `training_games` sets the size of each family's training set and overrides the config.
 
-    With `run`, an open run folder whose config says what is trained, checkpoints are kept in it,
-    and a sweep that was stopped goes on from the last one. Ctrl-C raises `KeyboardInterrupt`
-    after the current cycle.
+    `run` is an open run folder whose config describes the sweep. It receives checkpoints, and a
+    sweep that was stopped resumes from the last one. Ctrl-C raises `KeyboardInterrupt` after the
+    current cycle.
 
     **Example**
 
@@ -105,8 +106,8 @@ def sweep(
     found = train(groups, keys, run)
     for i, players in ((i, one) for some in found for i, one in enumerate(some)):
         if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(players.models)):
-            warnings.warn(  # the players of others are of use, and took as long
-                f"families[{i}]: training did not stay finite, and its players are of no use; "
+            warnings.warn(  # the players of other families are usable, and took as long to train
+                f"families[{i}]: training did not stay finite, and its players are unusable; "
                 "try a smaller learning_rate",
                 stacklevel=2,
             )
@@ -119,7 +120,7 @@ def _group(
     training_games: Sequence[int] | None,
     keys: list[jax.Array],
 ) -> list[Trainer]:
-    """The trainers of one config, which share a program."""
+    """Return the trainers of one config, which share a compiled program."""
     sizes = [config.training_games] * len(families) if training_games is None else training_games
     made = [_trainer(f, config, n, k) for f, n, k in zip(families, sizes, keys, strict=True)]
     trainers = _equal_sets(made)
@@ -128,7 +129,7 @@ def _group(
 
 
 def _trainer(family: Family, config: Config, size: int | None, key: jax.Array) -> Trainer:
-    """A trainer in which all that may differ between families is arrays."""
+    """Return a trainer in which everything that differs between families is an array."""
 
     def traced(leaf: Any) -> Any:
         return np.asarray(leaf) if isinstance(leaf, float) else leaf
@@ -140,7 +141,7 @@ def _trainer(family: Family, config: Config, size: int | None, key: jax.Array) -
 
 
 def _equal_sets(trainers: list[Trainer]) -> list[Trainer]:
-    """Training sets of one size: each repeated, which leaves the chance of each game as it is."""
+    """Repeat training sets to one common size, which keeps the probability of each game."""
     sizes = [t.games.tables.games for t in trainers if t.games is not None]
     if len(sizes) < len(trainers):
         return trainers
@@ -155,7 +156,7 @@ def _equal_sets(trainers: list[Trainer]) -> list[Trainer]:
 def _one_by_one(
     groups: list[list[Trainer]], keys: list[jax.Array], run: Run | None = None
 ) -> list[list[Players]]:
-    """One after the other: the same program serves all of a config."""
+    """Train one family after the other; all families of a config share a compiled program."""
     pairs = [pair for trainers in groups for pair in zip(trainers, keys, strict=True)]
     cycles = _cycle_count(groups)
 
@@ -175,7 +176,7 @@ def _one_by_one(
 def _together(
     groups: list[list[Trainer]], keys: list[jax.Array], run: Run | None = None
 ) -> list[list[Players]]:
-    """All at once: one more axis for the families of a config, and configs side by side."""
+    """Train everything at once: the families of a config on one more axis, configs in parallel."""
     stacked = tuple(_stack(trainers) for trainers in groups)
 
     def advance(learned: Any, step: int, until: int) -> tuple[Any, dict[str, Any]]:
@@ -198,7 +199,7 @@ def _cycle_count(groups: list[list[Trainer]]) -> int:
 
 
 def _all_cycles(run: Run | None, first: Any, advance: Any, total: int, pairs: int) -> Any:
-    """Run all cycles of a sweep, and return what was learned."""
+    """Run all cycles of a sweep and return the final state."""
     reached = resumable(run, first, advance, total, name=f"training {pairs} pairs")
     if reached.step < total:
         raise KeyboardInterrupt
@@ -209,19 +210,19 @@ def _all_cycles(run: Run | None, first: Any, advance: Any, total: int, pairs: in
 def _cycles(
     groups: tuple[Trainer, ...], learned: tuple[Learned, ...], keys: jax.Array
 ) -> tuple[tuple[Learned, ...], tuple[Any, ...]]:
-    """A cycle of everybody, and the losses of each config."""
+    """Run one cycle of all trainers; return their states and the losses of each config."""
     every = eqx.filter_vmap(Trainer.cycle)
     found = [every(trainers, own, keys) for trainers, own in zip(groups, learned, strict=True)]
     return tuple(after for after, _ in found), tuple(metrics["loss"] for _, metrics in found)
 
 
 def _stack(trees: Sequence[Any]) -> Any:
-    """One tree whose arrays have one more axis, in front; whatever else must be the same."""
+    """Stack the arrays of trees on a new leading axis; everything else must be equal."""
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
 
 
 def _check_alike(trainers: list[Trainer]) -> None:
-    """Refuse families that cannot share a program."""
+    """Raise unless the families can share a compiled program."""
 
     def shape(trainer: Trainer) -> Any:
         leaves, tree = jax.tree.flatten(trainer)
@@ -231,7 +232,7 @@ def _check_alike(trainers: list[Trainer]) -> None:
     for i, trainer in enumerate(trainers):
         if shape(trainer) != first:
             raise ValueError(
-                f"families[{i}]: expected one of the shape and kind of families[0] "
+                f"families[{i}]: expected the shape and kind of families[0] "
                 f"({trainers[0].family.name}), found {trainer.family.name} "
                 f"with {trainer.family.actions} actions"
             )

@@ -1,7 +1,7 @@
-"""What a player writes down of a round: the tokens its transformer reads.
+"""Encode rounds as tokens, the input of a player's transformer.
 
 A player sees its own action, its own reward (in [0, 1], larger is better), and in Markov games the
-states. All functions are written for one round of one game; the caller `vmap`s.
+states. All functions are for one round of one game; the caller `vmap`s.
 """
 
 from abc import abstractmethod
@@ -14,13 +14,13 @@ from jaxtyping import Array, Float
 
 
 class Tokens(eqx.Module):
-    """A way to write rounds as vectors of features.
+    """An encoding of rounds as feature vectors.
 
-    Before the first round there are the tokens of `opening`, after each round `per_round` more; the
-    output at the last token is the policy of the round to come.
+    A sequence starts with the tokens of `opening`, and each round adds `per_round` tokens. The
+    output at the last token is the policy of the next round.
     """
 
-    #: Actions this player can have at most, and states (None in matrix games).
+    #: Largest number of actions and of states (None in matrix games) of a player.
     actions: eqx.AbstractVar[int]
     states: eqx.AbstractVar[int | None]
 
@@ -32,37 +32,37 @@ class Tokens(eqx.Module):
     @property
     @abstractmethod
     def per_round(self) -> int:
-        """Number of tokens of a round."""
+        """Number of tokens per round."""
 
     @abstractmethod
     def opening(self, state: Any) -> Float[Array, "opening features"]:
-        """Tokens before the first round, which begins in `state` (None in matrix games)."""
+        """Return the tokens before round 1, which starts in `state` (None in matrix games)."""
 
     def length(self, rounds: int) -> int:
-        """Number of tokens when so many rounds have been played."""
+        """Return the number of tokens after `rounds` rounds."""
         most = getattr(self, "rounds", None)  # tokens of hand-built networks number the rounds
         if most is not None and rounds > most:
-            raise ValueError(f"rounds: expected at most {most}, as built, found {rounds}")
+            raise ValueError(f"rounds: expected at most {most} (the built size), found {rounds}")
         first = jax.eval_shape(self.opening, None if self.states is None else jnp.int32(0))
         return first.shape[0] + self.per_round * rounds
 
 
 class PlainTokens(Tokens):
-    """Tokens of a round that depend on nothing but what happened in it."""
+    """Tokens that depend only on the events of their own round."""
 
     @abstractmethod
     def round(
         self, t: Any, action: Any, reward: Any, state: Any, next_state: Any
     ) -> Float[Array, "per_round features"]:
-        """Tokens of round `t` (from 1); states are None in matrix games."""
+        """Return the tokens of round `t` (from 1); states are None in matrix games."""
 
 
 class RoundTokens(PlainTokens):
-    """One token a round, the theory's `h(a_t, o_t)`: the reward is kept exactly.
+    """One token per round, the theory's `h(a_t, o_t)`, with the exact reward.
 
-    Features are the action, the reward, the reward at the place of the action, the states around
-    the round, and three smooth functions of the round's number, so that sequences of any length
-    can be written.
+    Features are the action (one-hot), the reward, the reward at the entry of the action, the states
+    before and after the round, and three smooth functions of the round number, so that sequences
+    can have any length.
 
     **Example**
 
@@ -89,7 +89,7 @@ class RoundTokens(PlainTokens):
         return 1
 
     def opening(self, state: Any) -> Float[Array, "1 features"]:
-        """One token that says that nothing has happened."""
+        """Return the one token that precedes the first round."""
         token = jnp.zeros(self.features).at[0].set(1.0)
         if self.states is not None:
             token = token.at[self.features - 3 - self.states + state].set(1.0)
@@ -98,7 +98,7 @@ class RoundTokens(PlainTokens):
     def round(
         self, t: Any, action: Any, reward: Any, state: Any, next_state: Any
     ) -> Float[Array, "1 features"]:
-        """The token of a round."""
+        """Return the token of a round."""
         place = action if self.states is None else state * self.actions + action
         here = jax.nn.one_hot(place, self.actions * (self.states or 1))
         reward = jnp.asarray(reward, here.dtype)
@@ -111,9 +111,9 @@ class RoundTokens(PlainTokens):
 class VocabularyTokens(PlainTokens):
     """The in-context paper's tokens: states, actions and discretised rewards in one vocabulary.
 
-    A round is `a_t, r_t` in matrix games and `a_t, r_t, s_{t+1}` in Markov games, after a start
-    token or the first state. A token is a one-hot vector over the vocabulary, so that the
-    embedding looks it up, and the clock of its round.
+    A sequence starts with a start token or the first state. A round is `a_t, r_t` in matrix games
+    and `a_t, r_t, s_{t+1}` in Markov games. A token is a one-hot vector over the vocabulary, which
+    the embedding looks up, followed by the clock of its round.
 
     **Example**
 
@@ -129,23 +129,23 @@ class VocabularyTokens(PlainTokens):
 
     @property
     def features(self) -> int:
-        """Size of the vocabulary, and the clock."""
+        """Length of the vector of a token: the vocabulary and the clock."""
         return 1 + self.actions + self.bins + (self.states or 0) + 3
 
     @property
     def per_round(self) -> int:
-        """Two, or three with states."""
+        """Number of tokens per round: two, or three with states."""
         return 2 if self.states is None else 3
 
     def opening(self, state: Any) -> Float[Array, "1 features"]:
-        """The start token, or the first state."""
+        """Return the start token, or the first state."""
         word = 0 if self.states is None else 1 + self.actions + self.bins + state
         return self._write(jnp.asarray(word)[None], 0)
 
     def round(
         self, t: Any, action: Any, reward: Any, state: Any, next_state: Any
     ) -> Float[Array, "per_round features"]:
-        """Action, reward and, in Markov games, the state after."""
+        """Return the tokens of the action, the reward and, in Markov games, the next state."""
         level = jnp.clip(jnp.floor(jnp.asarray(reward) * self.bins), 0, self.bins - 1)
         words = [1 + action, 1 + self.actions + level.astype(jnp.int32)]
         if self.states is not None:
@@ -158,6 +158,6 @@ class VocabularyTokens(PlainTokens):
 
 
 def clock(t: Any) -> Float[Array, " 3"]:
-    """Smooth functions of the number of rounds played, all of order one up to thousands."""
+    """Return smooth functions of the round number, all of order one up to thousands of rounds."""
     count = jnp.asarray(t, jnp.result_type(float)) + 1.0
     return jnp.stack([jnp.log(count) / 4.0 - 1.0, jax.lax.rsqrt(count), 1.0 / count])

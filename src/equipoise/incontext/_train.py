@@ -1,7 +1,8 @@
-"""Pre-training: the loop around the compiled step."""
+"""Pre-train players: the loop around the compiled training step."""
 
 import os
 import shutil
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equipoise.core import InputError
+from equipoise.core.devices import from_first_process
 from equipoise.core.files import write_text
 from equipoise.core.randomness import as_key
 from equipoise.core.streams import game_words
@@ -33,31 +35,31 @@ from equipoise.incontext._step import (
 )
 from equipoise.runs import Reached, Record, Run, Table, resumable
 
-#: Folder, in that of the run, of the best players so far when training is interrupted.
+#: Subfolder of a run that holds the best players so far when training is interrupted.
 BEST = "best-so-far"
 
-#: Purposes of the keys that are made of the one given.
+#: Numbers that are folded into the given key, one per purpose.
 _WEIGHTS, _SET, _HELD_OUT, _STEPS, _SCORE = range(5)
 
 
 class Progress(eqx.Module):
-    """Where training stands; with the config and the key, it decides everything to come."""
+    """State of training. Together with the config and the key it determines all further steps."""
 
     learned: Learned
-    #: The weights with the best held-out value so far, for every seed.
+    #: Weights with the best held-out value so far, for every seed.
     best: Transformer
-    #: (seeds,)
+    #: (seeds,): best held-out value so far.
     best_value: jax.Array
-    #: Evaluations since any seed had a better value.
+    #: Number of evaluations since any seed improved.
     stale: jax.Array
-    #: Updates made.
+    #: Number of updates made.
     step: jax.Array
 
 
 class HeldOut(eqx.Module):
-    """Games that training never sees, and the random numbers with which they are played."""
+    """Held-out games, and the random numbers with which they are played."""
 
-    #: With equilibria where the divergence from them decides.
+    #: The games, with their equilibria if `stop_on` is the divergence from them.
     games: TrainingSet
     words: Any
     key: jax.Array
@@ -73,19 +75,19 @@ def pretrain(
 ) -> Players:
     """Train players on a family of games; they then play any game of it with frozen weights.
 
-    With `run`, everything goes into a run folder: the config, metrics as they come, checkpoints,
-    and in the end the players, a record and a model card. Called again with the same arguments,
-    a run that was stopped goes on, and ends with the same weights, bit for bit (on the same kind
-    of machine), as if it had not been stopped. Ctrl-C returns the best players so far, and keeps
-    them in the folder `best-so-far` of the run.
+    With `run`, everything is written to a run folder: the config, metrics during training,
+    checkpoints, and at the end the players, a record and a model card. If the run was stopped, the
+    same call resumes it and ends with the same weights, bit for bit (on the same kind of machine),
+    as an uninterrupted run. Ctrl-C returns the best players so far, and keeps them in the
+    subfolder `best-so-far` of the run.
 
-    With `start`, training begins with the weights of those players instead of random ones: to
-    train on, or to adapt players to another family of the same shape.
+    With `start`, training begins with the weights of those players instead of random weights. Use
+    it to continue training, or to adapt players to another family of the same shape.
 
-    The weights kept are those with the best held-out value: the gap after the last round on games
-    that training never sees, or the divergence from the expert. In Markov games, gaps of training
-    are means over states, times `1 - discount`: smaller than the `nash_conv` of `evaluate`, which
-    is of discounted sums and of each player's worst state.
+    Training keeps the weights with the best held-out value: the gap after the last round on games
+    that training never sees, or the divergence from the expert. In Markov games, gaps in training
+    are means over states, times `1 - discount`. They are smaller than the `nash_conv` of
+    `evaluate`, which measures discounted sums in each player's worst state.
 
     **Example**
 
@@ -114,11 +116,16 @@ def pretrain(
         "key": np.asarray(jax.random.key_data(key)),
         "start": None if start is None else files.fingerprint(start),
     }
-    with Run.start(run, plain) as folder:
-        if folder.finished:
-            return files.load(run)
+    # With several processes the first one writes the folder, and sends its content to the others.
+    leads = jax.process_index() == 0
+    with Run.start(run, plain) if leads else nullcontext() as folder:
+        if from_first_process(folder is not None and folder.finished):
+            found = files.load(run) if leads else trainer.players
+            return found.with_models(from_first_process(found.models))
         reached = _train(trainer, family, config, held_out, key, folder)
         players = trainer.players.with_models(_chosen(reached.state))
+        if folder is None:
+            return players
         if reached.stopped:
             files.save(players, folder.path / BEST, config, described)
         else:
@@ -127,7 +134,7 @@ def pretrain(
 
 
 def prepare(family: Family, config: Config, key: jax.Array) -> tuple[Trainer, HeldOut]:
-    """The trainer and the held-out games; refuses before any work what cannot be trained."""
+    """Return the trainer and the held-out games; raise early if training is impossible."""
     check_play(config)
     players = initial_players(family, config, key=jax.random.fold_in(key, _WEIGHTS))
     check_learners(config, family.states)
@@ -138,7 +145,7 @@ def prepare(family: Family, config: Config, key: jax.Array) -> tuple[Trainer, He
     elif needs_equilibria and family.states is not None:
         raise ValueError(
             "training_games: expected a number when the expert is the equilibrium of Markov games "
-            "(they are solved beforehand), found None"
+            "(which are solved in advance), found None"
         )
     trainer = stage_trainer(players, family, games, config)
     held_key = jax.random.fold_in(key, _HELD_OUT)
@@ -150,7 +157,7 @@ def prepare(family: Family, config: Config, key: jax.Array) -> tuple[Trainer, He
 def stage_trainer(
     players: Players, family: Family, games: TrainingSet | None, config: Config, stage: int = 0
 ) -> Trainer:
-    """The trainer of one stage of a config."""
+    """Return the trainer of one stage of a config."""
     own, total = config.staged()[stage], jnp.float32(config.total_steps)
     if own.largest is not None:
         if getattr(family.rewards, "fewest", None) is None:
@@ -162,19 +169,19 @@ def stage_trainer(
 
 
 def training_set(games: Any, with_equilibria: bool, variety: Any = None) -> TrainingSet:
-    """Games as arrays, and their equilibria where they are needed."""
+    """Return games as arrays, with their equilibria if needed."""
     return TrainingSet(as_tables(games), solved(games) if with_equilibria else None, variety)
 
 
 def training_games(family: Family, config: Config, key: jax.Array) -> Any:
-    """The games of the training set; None where new ones are drawn in every step."""
+    """Draw the games of the training set; None if every step draws new games."""
     if config.training_games is None:
         return None
     return family.sample(config.training_games, key=jax.random.fold_in(key, _SET))
 
 
 def step_key(key: jax.Array, step: int) -> jax.Array:
-    """The key of the cycle that begins after so many updates."""
+    """Return the key of the cycle that begins after `step` updates."""
     return jax.random.fold_in(jax.random.fold_in(key, _STEPS), step)
 
 
@@ -198,7 +205,7 @@ def _train(
     key: jax.Array,
     run: Run | None,
 ) -> Reached:
-    """Cycles until the last step of the last stage, a rule that ends training, or Ctrl-C."""
+    """Run cycles until the last step of the last stage, a stopping rule, or Ctrl-C."""
     stride, total, stages = config.cycle, config.total_steps, config.staged()
     ends = np.cumsum([-(-stage.steps // stride) * stride for stage in stages])
 
@@ -230,25 +237,25 @@ def _train(
 
 
 def _chosen(state: Progress) -> Transformer:
-    """The weights with the best held-out value; before there is any, the latest."""
+    """Return the weights with the best held-out value, or the latest before any evaluation."""
     evaluated = bool(jnp.isfinite(state.best_value).any())
     return state.best if evaluated else state.learned.models
 
 
 def _check_finite(config: Config, step: int, found: dict[str, np.ndarray]) -> None:
-    """Refuse to go on with weights that are of no use, before anything of them is kept."""
+    """Raise if a metric or weight is not finite, before anything is saved."""
     for name, values in found.items():
         if not np.isfinite(values).all():
             seed = int(np.argmin(np.isfinite(values)))
             raise ValueError(
-                f"learning_rate: expected one with which training stays finite, found "
+                f"learning_rate: expected a rate at which training stays finite, found "
                 f"{config.learning_rate:g}: {name} of seed {seed} is {values[seed]} "
                 f"after {step:,} steps"
             )
 
 
 def _largest(models: Transformer) -> np.ndarray:
-    """(seeds,): the largest weight in absolute value, NaN where any is."""
+    """(seeds,): the largest absolute weight, or NaN if any weight is NaN."""
     leaves = jax.tree.leaves(models)
     by_seed = [np.abs(np.asarray(leaf)).reshape(len(leaf), -1).max(1) for leaf in leaves]
     return np.max(by_seed, axis=0)
@@ -257,7 +264,7 @@ def _largest(models: Transformer) -> np.ndarray:
 def _evaluate(
     trainer: Trainer, config: Config, held_out: HeldOut, state: Progress
 ) -> tuple[Progress, dict[str, np.ndarray]]:
-    """Play the held-out games; keep the weights of the seeds that are better than ever."""
+    """Play the held-out games, and keep the weights of the seeds that improved."""
     models, games = state.learned.models, held_out.games
     players = trainer.players.with_models(models)
     played = (games.tables, held_out.words, config.rounds, games.variety)
@@ -278,7 +285,7 @@ def _evaluate(
 
 
 def _unseen(family: Family, config: Config, key: jax.Array) -> tuple[Any, Any, Any]:
-    """As many games as are held out, the random words with which they are played, their variety."""
+    """Draw `config.held_out` games, the random words with which they are played, and variety."""
     games = family.sample(config.held_out, key=key)
     keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.arange(config.held_out))
     words = game_words(jax.random.split(jax.random.fold_in(key, 1), config.held_out))
@@ -295,7 +302,7 @@ def _finish(
     key: jax.Array,
 ) -> None:
     """Write the players, the model card and the record."""
-    # The loss is logged in every cycle, the gap where it was found out.
+    # The loss is logged in every cycle, the gap only at evaluations.
     metrics = [row for row in run.metrics() if "gap" in row]
     games, words, variety = _unseen(family, config, jax.random.fold_in(key, _SCORE))
     rounds = config.staged()[-1].rounds
@@ -305,7 +312,7 @@ def _finish(
         "held_out": score.value.round(6).tolist(),
         "error": score.error.round(6).tolist(),
         "measure": f"mean {gap_name(family.states)} after the last round on "
-        f"{config.held_out:,} games that chose nothing",
+        f"{config.held_out:,} games that did not select the weights",
         "best": np.asarray(state.best_value, np.float64).round(6).tolist(),
         "parameters": players.parameters,
     }
@@ -318,7 +325,7 @@ def _finish(
         "gap on fresh games": float(score.value.mean()),
         "best held-out value": float(np.mean(results["best"])),
     }
-    shutil.rmtree(run.path / BEST, ignore_errors=True)  # of an interruption, now outdone
+    shutil.rmtree(run.path / BEST, ignore_errors=True)  # left by an interruption
     run.finish(
         Record(
             "pretrain", run.config, scalars, arrays, {"curve": Table(("step", "loss", "gap"), rows)}

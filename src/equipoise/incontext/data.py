@@ -1,9 +1,9 @@
 """Training data as the in-context paper defines it: histories of play with an expert's answers.
 
-Two context learners play a game uncoupled; each player writes down its own actions and rewards
-(and the states), and an expert says what it would play before every round and after the last.
-Training makes such data as it goes and keeps none of it. Here it can be looked at, batch by batch,
-and written to a file for other programs.
+Two context learners play a game uncoupled. Each player records its own actions and rewards (and the
+states), and an expert gives the policy it would play before every round and after the last.
+Training generates such data on the fly and keeps none of it. This module lets you inspect the data
+batch by batch, and write it to a file for other programs.
 """
 
 import os
@@ -33,13 +33,13 @@ from equipoise.incontext._train import step_key, training_games, training_set
 
 __all__ = ["Batch", "Dataset", "dataset"]
 
-#: Purpose of the key with which labels are drawn that training has none of.
+#: Number folded into the key with which labels are drawn that training does not use.
 _LABELS = 90
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Some games, how they were played, and what an expert would have played; NumPy arrays.
+    """Games, the play in them, and the policies of an expert, as NumPy arrays.
 
     **Example**
 
@@ -52,18 +52,18 @@ class Batch:
     """
 
     games: MatrixGame | MarkovGame
-    #: (games,): the number of the game in the training set, or in the data where games are fresh.
+    #: (games,): index of the game in the training set, or in the data if games are newly drawn.
     number: np.ndarray
-    #: (games, 2, rounds): of the row player and of the column player.
+    #: (games, 2, rounds): actions of the row player and of the column player.
     actions: np.ndarray
-    #: (games, 2, rounds): each player's own, in [0, 1].
+    #: (games, 2, rounds): each player's own rewards, in [0, 1].
     rewards: np.ndarray
     #: (games, 2, rounds, actions): the policies played, at the state of the round.
     policies: np.ndarray
-    #: (games, rounds + 1), or None in matrix games.
+    #: (games, rounds + 1): states visited, or None in matrix games.
     states: np.ndarray | None
-    #: (games, 2, rounds + 1, actions), or (..., states, actions): what the expert would play
-    #: before every round and after the last; samples are one-hot.
+    #: (games, 2, rounds + 1, actions), or (..., states, actions): the expert's policy before every
+    #: round and after the last. Sampled labels are one-hot.
     labels: np.ndarray
 
 
@@ -75,13 +75,13 @@ def dataset(
     key: Any,
     players: Players | None = None,
 ) -> "Dataset":
-    """The data that a config trains on: `games` games in batches of `config.batch`.
+    """Return the data that a config trains on: `games` games in batches of `config.batch`.
 
-    Batch `i` is that of update `i` of `pretrain` with the same family, config and key (of the first
-    seed): the same games, played with the same random numbers. Contexts that are not those of
-    learners alone are played by `players`, who must then be given; training has its players as
-    they are by then. Where training has no expert, labels are equilibria. Batches are made when
-    they are asked for, as many at a time as training plays ahead.
+    Batch `i` is the batch of update `i` of `pretrain` with the same family, config and key (for the
+    first seed): the same games, played with the same random numbers. Unless `config.contexts` is
+    "learners", you must pass the `players` that play the contexts; training uses its players as
+    they are at that update. If the config has no expert, labels are equilibria. Batches are
+    computed on access, `config.play_ahead` of them at a time.
 
     **Example**
 
@@ -108,7 +108,7 @@ def dataset(
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Batches of training data, by number or one after the other; made by `dataset`.
+    """Batches of training data, accessed by index or by iteration. Made by `dataset`.
 
     **Example**
 
@@ -125,7 +125,7 @@ class Dataset:
 
     family: Family
     config: Config
-    #: Number of games in all.
+    #: Total number of games.
     games: int
     key: jax.Array
     players: Players | None = None
@@ -146,14 +146,14 @@ class Dataset:
     def export(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one file, `.npz` or (with pyarrow) `.parquet`.
 
-        An `.npz` file has the arrays of `Batch` by their names, with `payoff`, or `reward` and
-        `transition`, for the games. A Parquet file, written batch by batch, has one row for every
-        game, player and round, in this order, with the columns
+        An `.npz` file has the arrays of `Batch` under their names, and the games as `payoff`, or as
+        `reward` and `transition`. A Parquet file is written batch by batch. It has one row for
+        every game, player and round, in this order, with the columns
 
-        - `number` (of the game), `player` (0: row, 1: column), `round` (from 1);
+        - `number` (index of the game), `player` (0: row, 1: column), `round` (from 1);
         - `action`, `reward` (the player's own), and in Markov games `state` and `next_state`;
         - `policy_a`: the probability with which action `a` was played;
-        - `label_a`: the expert's probability of it in this round, at its state.
+        - `label_a`: the expert's probability of action `a` in this round, at its state.
         """
         path = Path(path)
         if path.suffix == ".parquet":
@@ -163,7 +163,7 @@ class Dataset:
             whole = {name: np.concatenate([b[name] for b in batches]) for name in batches[0]}
             write_npz(path, whole)
         else:
-            raise InputError("path", "a name in .npz or .parquet", repr(path.name))
+            raise InputError("path", "a name that ends in .npz or .parquet", repr(path.name))
 
     @cached_property
     def _set(self) -> Any:
@@ -171,7 +171,7 @@ class Dataset:
 
     @cached_property
     def _trainer(self) -> Trainer:
-        """That of training, but for labels of new Markov games, which it cannot have."""
+        """Return the trainer of `pretrain`, without labels for new Markov games."""
         config, games = self.config, None
         solvable = config.loss == "expert" and config.expert != "omd"
         if self._set is not None:
@@ -179,18 +179,18 @@ class Dataset:
         elif solvable and self.family.states is not None:
             config = replace(config, loss="exploitability", expert="nash", stop_on="gap")
         players = self.players
-        if players is None:  # learners play: all that is asked of players is their shape
+        if players is None:  # learners play, so that only the shape of the players matters
             players = initial_players(self.family, replace(config, seeds=1), key=self.key)
         return Trainer(players, self.family, games, config, jax.default_backend())
 
     def _cycle(self, first: int) -> Any:
-        """What training plays at once, from the batch of this number on."""
+        """Return the batches that training plays together, starting at batch `first`."""
         return _data(
             self._trainer, jax.random.fold_in(step_key(self.key, first * self.config.reuse), 0)
         )
 
     def _batch(self, cycle: Any, i: int) -> Batch:
-        """The batch of an update; the last may be smaller."""
+        """Return the batch of an update; the last batch may be smaller."""
         tables, context, labels, numbers = cycle
         batch = self.config.batch
         index = np.asarray(self._trainer.part(i % self.config.play_ahead))
@@ -209,7 +209,7 @@ class Dataset:
         return Batch(games, number, actions, rewards, policies, states, labels)
 
     def _equilibria(self, games: Any, i: int) -> np.ndarray:
-        """Labels that training does without."""
+        """Return equilibria as labels where training uses none."""
         nash = solved(games)
         if self.config.expert != "nash-samples":
             return np.asarray(nash)[:, :, None]
@@ -236,7 +236,7 @@ def _data(trainer: Trainer, key: jax.Array) -> Any:
 
 
 def _games(tables: Tables) -> MatrixGame | MarkovGame:
-    """The games of some tables, in double precision."""
+    """Convert tables to games in double precision."""
     reward, moves = (
         None if table is None else np.moveaxis(np.asarray(table, float), -1, 0)
         for table in (tables.reward, tables.transition)
@@ -245,7 +245,7 @@ def _games(tables: Tables) -> MatrixGame | MarkovGame:
 
 
 def _arrays(batch: Batch) -> dict[str, np.ndarray]:
-    """The arrays of a batch by name, those of its games among them."""
+    """Return the arrays of a batch and of its games by name."""
     games = batch.games
     if isinstance(games, MatrixGame):
         arrays = {"payoff": np.asarray(games.payoff)}
@@ -258,7 +258,7 @@ def _arrays(batch: Batch) -> dict[str, np.ndarray]:
 
 
 def _columns(batch: Batch) -> dict[str, np.ndarray]:
-    """A column for everything; a row for every game, player and round."""
+    """Return the columns of a Parquet file, with a row for every game, player and round."""
     shape = batch.actions.shape
     games, player, rounds = np.indices(shape)
     columns = {

@@ -1,4 +1,4 @@
-"""A person, or a program, against one player in a known game, move by move, with a score."""
+"""Play against one player in a known game, move by move, and keep the score."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -15,7 +15,7 @@ __all__ = ["Duel", "Turn"]
 
 @dataclass(frozen=True)
 class Turn:
-    """One round of a duel: both actions, and what they earned you.
+    """One round of a duel: both actions, and your reward.
 
     **Example**
 
@@ -32,15 +32,15 @@ class Turn:
 class Duel:
     """A duel with a player that knows neither the game nor you.
 
-    The player sees its own actions and rewards, which it scales by those seen so far. You see the
-    game. Every round is played at once: the player has drawn its action before you say yours.
+    The player sees its own actions and rewards, and scales rewards by the range seen so far. You
+    see the game. Moves are simultaneous: the player draws its action before you choose yours.
 
     **Arguments**
 
-    - `opponent`: players such as `equipoise.incontext.load("any")`, guarded ones, or a learner.
-    - `game`: a zero-sum game of two players.
-    - `seat`: yours.
-    - `key`: where randomness begins: an int seed or a JAX key.
+    - `opponent`: players such as `equipoise.incontext.load("any")`, guarded players, or a learner.
+    - `game`: a two-player zero-sum matrix game.
+    - `seat`: your seat.
+    - `key`: source of randomness, an int seed or a JAX key.
 
     **Example**
 
@@ -67,19 +67,19 @@ class Duel:
             raise InputError("seat", f"one of {list(SEATS)}", repr(seat))
         self.game, self._own = game, SEATS.index(seat)
         payoff = np.asarray(game.payoff, float)
-        #: (your actions, theirs): what you earn.
+        #: (your actions, their actions): your reward.
         self.payoff = payoff if self._own == 0 else -payoff.T
         other = SEATS[1 - self._own]
         self._online = Online(opponent, actions=self.payoff.shape[1], seat=other, key=key)
         self.turns: list[Turn] = []
         self._against = np.zeros(len(self.payoff))
-        #: Your score so far, and what an exact best response to the very policy of each round, had
-        #: you known it, would have earned on average.
+        #: Your score so far, and the expected score of an exact best response to the opponent's
+        #: policy in every round.
         self.score = self.best_response = 0.0
 
     @property
     def names(self) -> tuple[list[str], list[str]]:
-        """Names of your actions, and of theirs."""
+        """Names of your actions and of the opponent's actions."""
         labels = self.game.labels
         yours, theirs = (
             [labels.action(player, action) for action in range(count)]
@@ -89,17 +89,17 @@ class Duel:
 
     @property
     def opponent_policy(self) -> np.ndarray:
-        """(their actions,): probabilities of their next action, exploration included."""
+        """(their actions,): probabilities of the opponent's next action, including exploration."""
         return self._online.policy
 
     @property
     def best_action(self) -> tuple[int, float]:
-        """The single action that would have earned most so far, and what it would have earned."""
+        """Return the single action that would have earned most so far, and its total reward."""
         best = int(self._against.argmax())
         return best, float(self._against[best])
 
     def play(self, action: int) -> Turn:
-        """Play a round with this action of yours."""
+        """Play one round with your action and return both actions and your reward."""
         if checks.check_count("action", action, at_least=0) >= len(self.payoff):
             raise InputError("action", f"a number below {len(self.payoff)}", action)
         values = self.payoff @ self._online.policy

@@ -1,4 +1,4 @@
-"""One record of how good players are: against equilibrium, learners, memory and opponents."""
+"""Evaluate players: distance from equilibrium, learners, static policies and opponents."""
 
 import os
 from collections.abc import Callable
@@ -27,25 +27,25 @@ from equipoise.solvers import solve
 
 __all__ = ["evaluate", "evaluate_saved"]
 
-#: What has been measured, by name; NaN where it has not been yet.
+#: Measurements by name, NaN where a part has not been measured yet.
 Found = dict[str, np.ndarray]
 
-#: The row of the players in tables.
+#: Name of the players' row in tables.
 PLAYERS = "in-context players"
 #: Suffix of a learner's name in the row of its averaged policies.
 AVERAGE = ", average"
-#: Rounds of play, unless said otherwise, of players that were trained for more.
+#: Default number of rounds for players that were trained on more rounds.
 LONGEST = 256
-#: Purpose of the key with which games for static policies are drawn.
+#: Number folded into the key with which games for static policies are drawn.
 _STATIC = 90
-#: Learners that players are compared with: those that see what a player sees.
+#: Learners that players are compared with. They receive the same feedback as a player.
 COMPARED = ("omd", "omd-vanishing", "log-barrier", "entropic", "exp3-ix", "v-learning")
 VANISHING = LEARNERS["omd-vanishing"].title
-#: Learners whose distance from the players is measured, and whose rounds to their gap.
+#: Learners for which the distance from the players and the rounds to their gap are measured.
 REFERENCES = (LEARNERS["omd"].title, VANISHING)
-#: Rounds at which a learner is compared with a target, in every decade.
+#: Number of rounds per decade at which a learner is compared with a target.
 PER_DECADE = 16
-#: Games that the players play in one part of the measurements, which Ctrl-C waits for.
+#: Number of games that the players play in one part of the measurements. Ctrl-C waits for a part.
 TOGETHER = 250
 
 
@@ -63,37 +63,37 @@ def evaluate(
     reward_range: tuple[float, float] = (0.0, 1.0),
     run: Run | None = None,
 ) -> Record:
-    """Play games that the players have never seen, and compare them with everything else.
+    """Play unseen games and compare the players with learners, static policies and opponents.
 
-    All gaps are exact (`nash_conv` by `certify`), of last policies unless a row says "average". In
-    Markov games that is what each player gains in its worst state, of discounted sums; the gap of
-    `pretrain` is another: a mean over states, times `1 - discount`.
-    The record holds, as arrays and as tables:
+    All gaps are exact (`nash_conv` by `certify`) and are those of the last policies unless a row
+    says "average". In Markov games the gap is the sum of the players' gains in discounted reward,
+    each in its worst state. The gap of `pretrain` is a different quantity: a mean over states,
+    times `1 - discount`. The record holds, as arrays and as tables:
 
-    - `gap`: at 16, 32, ... rounds, of the players, of every learner that sees what they see, and
-      of policies that do not adapt, with standard errors in `gap_error`;
-    - `rounds_to_gap`: how many rounds mirror descent needs for the final gap of the players, or
-      that `search` rounds are not enough;
-    - `opponents`: what one player earns beyond the value of the game, per round, against a best
-      responder (who knows the game and the policy), against the learners, and against weak
-      opponents; in the first `opponent_games` games, in both seats;
-    - `distance`: in total variation, from what mirror descent would have played after the same
-      history.
+    - `gap`: gaps after 16, 32, ... rounds of the players, of every learner with the same feedback,
+      and of policies that do not adapt, with standard errors in `gap_error`;
+    - `rounds_to_gap`: number of rounds that mirror descent needs to reach the players' final gap,
+      or the statement that `search` rounds are not enough;
+    - `opponents`: reward of one player beyond the value of the game, per round, against a best
+      responder (which knows the game and the policy), against the learners, and against weak
+      opponents; measured in the first `opponent_games` games, in both seats;
+    - `distance`: total-variation distance from the policy that mirror descent would have played
+      after the same history.
 
-    Players of a run that has not finished can be evaluated too: `pretrain` with the same `run`
-    goes on with it and returns the best so far at Ctrl-C. `load` takes finished runs only.
+    To evaluate the players of an unfinished run, call `pretrain` with the same `run`, which resumes
+    it, and press Ctrl-C, which returns the best players so far. `load` only takes finished runs.
 
-    Players of several seeds are all played; standard errors over seeds are in `seed_error`, and
-    opponents and distances are those of the first seed.
+    The players of all seeds play, and `seed_error` has the standard errors over seeds. Opponents
+    and distances are measured for the first seed.
 
     **Arguments**
 
-    - `training`: what policies that do not adapt are made from: a family, of which
-      `training_games` games are drawn, or games. None takes the very games that are evaluated:
-      the best such policies in hindsight.
-    - `run`: an open run folder, in which every part of the measurements is kept when it is done;
-      parts that the folder holds are not measured again. Ctrl-C raises `KeyboardInterrupt` after
-      the current part: at most 250 games of the players, for instance.
+    - `training`: source of the policies that do not adapt: games, or a family from which
+      `training_games` games are drawn. None takes the games that are evaluated, which gives the
+      best such policies in hindsight.
+    - `run`: an open run folder that stores every finished part of the measurements; stored parts
+      are not measured again. Ctrl-C raises `KeyboardInterrupt` after the current part, for example
+      after at most 250 games of the players.
 
     **Example**
 
@@ -124,7 +124,7 @@ def evaluate(
 
 @dataclass
 class _Evaluation:
-    """The parts of an evaluation, each of which fills in its share of one dict of arrays."""
+    """The parts of an evaluation. Each part fills in some arrays of one dict."""
 
     players: Players
     games: Games
@@ -157,7 +157,7 @@ class _Evaluation:
         ]
 
     def nothing(self) -> Found:
-        """All arrays before any part is done."""
+        """Return all arrays before any part is done."""
         games, stops, references = len(self.games), len(self.stops), len(REFERENCES)
         shapes = {
             "players": (len(self.players), stops, games),
@@ -170,13 +170,13 @@ class _Evaluation:
         return {name: np.full(shape, np.nan) for name, shape in shapes.items()}
 
     def advance(self, found: Found, step: int, until: int) -> tuple[Found, dict[str, Any]]:
-        """Do one part."""
+        """Measure one part."""
         part, number = self.parts[step]
         part(found, number)
         return found, {}
 
     def _play(self, found: Found, i: int) -> None:
-        """Play some games with the players of one seed; the distances are those of the first."""
+        """Play some games with the players of one seed; measure distances for the first seed."""
         seed, batch = divmod(i, self.batches)
         some, seeds = slice(batch * TOGETHER, (batch + 1) * TOGETHER), len(self.players)
         keys = game_keys(self.key, (len(self.games),), None if seeds == 1 else seeds)
@@ -216,11 +216,11 @@ class _Evaluation:
 
     @cached_property
     def value(self) -> np.ndarray:
-        """The values of the games in which opponents are met."""
+        """Values of the games that are played against opponents."""
         return np.asarray(solve(self.few).value)
 
     def record(self, found: Found) -> Record:
-        """The record, once every part is done."""
+        """Return the record after the last part."""
         curves, needed = {PLAYERS: found["players"]}, {}
         for name, (last, average) in zip(self.learners, found["learners"], strict=True):
             curves[name] = last[None]
@@ -239,7 +239,7 @@ class _Evaluation:
 
 
 def _final_gap(found: Found) -> float:
-    """The mean gap of the players after the last round."""
+    """Mean gap of the players after the last round."""
     return float(found["players"][:, -1].mean())
 
 
@@ -253,21 +253,23 @@ def evaluate_saved(
     noise: str = "exact",
     kind: str | None = None,
     actions: tuple[int, int] | None = None,
+    states: int | None = None,
     seed: int = 1,
     run: str | os.PathLike[str] | None = None,
 ) -> Record:
-    """Evaluate saved players on new games of the family that they were trained on.
+    """Evaluate saved players on new games from the family that they were trained on.
 
-    This is what `equipoise evaluate` calls. `name` is a folder that `pretrain` wrote, or the name
-    of players that come with the package. The config of the record says all that was asked for.
+    The command `equipoise evaluate` calls this function. `name` is a folder that `pretrain` wrote,
+    or the name of shipped players. The config of the record holds all arguments.
 
     **Arguments**
 
-    - `games`: how many games are drawn.
-    - `rounds`: rounds of play; by default those of training, and 256 at most.
-    - `noise`: what is seen of a reward: one of `equipoise.dynamics.NOISES`.
-    - `kind`, `actions`: for players of any size, which games: one of the kinds of
-      `games.families.mixture` ("uniform" unless given), and both numbers of actions ((3, 3)).
+    - `games`: number of games to draw.
+    - `rounds`: number of rounds. Default: as many as in training, but at most 256.
+    - `noise`: noise in the observed rewards, a key of `equipoise.dynamics.NOISES`.
+    - `kind`, `actions`, `states`: for players of any size, the games to draw: one of the kinds of
+      `games.families.mixture` (default "uniform"), both numbers of actions (default (3, 3)), and
+      for players of Markov games the number of states (default 3).
     - `search`, `opponent_games`: as in `evaluate`.
     - `run`: a folder that keeps finished parts and the record; the same call resumes from it.
 
@@ -281,10 +283,13 @@ def evaluate_saved(
     20
     """
     described, players, family = description(name), load(name), family_of(name)
+    for argument, value in {"kind": kind, "actions": actions, "states": states}.items():
+        fits = players.any_size and (argument != "states" or players.states is not None)
+        if value is not None and not fits:
+            raise InputError(argument, "None for these players", value)
     if players.any_size:
-        family = mixture(actions or (3, 3), kinds=kind or "uniform")
-    elif kind or actions:
-        raise InputError("kind" if kind else "actions", "None for these players", kind or actions)
+        places = None if players.states is None else states or 3
+        family = mixture(actions or (3, 3), kinds=kind or "uniform", states=places)
     if noise not in NOISES:
         raise InputError("noise", f"one of {sorted(NOISES)}", repr(noise))
     config = {
@@ -294,10 +299,7 @@ def evaluate_saved(
         "family": files.describe_family(family),
         "games": checks.check_count("games", games),
         "rounds": min(described["config"]["rounds"], LONGEST) if rounds is None else rounds,
-        "search": search,
-        "opponent_games": opponent_games,
-        "noise": noise,
-        "seed": seed,
+        **{"search": search, "opponent_games": opponent_games, "noise": noise, "seed": seed},
     }
     sizes = {name: config[name] for name in ("rounds", "search", "opponent_games")}
 
@@ -313,7 +315,7 @@ def evaluate_saved(
 
 
 def _flat(games: Games, count: int) -> Games:
-    """The games along one batch axis."""
+    """Return the games with a single batch axis."""
 
     def one_axis(array: Any) -> np.ndarray:
         array = np.asarray(array)
@@ -325,7 +327,7 @@ def _flat(games: Games, count: int) -> Games:
 
 
 def _check_training(games: Games, training: Any) -> None:
-    """Refuse, before anything is played, what makes no policies for these games."""
+    """Raise, before any play, unless `training` yields policies for these games."""
     if training is None:
         return
     if not isinstance(training, Family):
@@ -338,7 +340,7 @@ def _check_training(games: Games, training: Any) -> None:
 
 
 def bandit_learners(games: Games, rounds: int) -> dict[str, Learner]:
-    """Every learner that sees what a player sees, by the name it has in tables.
+    """Return every learner with the feedback of a player, by its name in tables.
 
     >>> list(bandit_learners(MatrixGame([[0.0]]), 10))[:2]
     ['OMD', 'OMD, vanishing']
@@ -354,9 +356,9 @@ def bandit_learners(games: Games, rounds: int) -> dict[str, Learner]:
 def learner_curves(
     games: Games, learner: Learner, rounds: np.ndarray, key: Any, settings: Any
 ) -> Float[np.ndarray, "2 records games"]:
-    """The gaps of a learner against itself: those of its last policies, and of its averages.
+    """Gaps of a learner in self-play, of its last policies and of its average policies.
 
-    The latter are NaN unless the learner's guarantee is about averages (EXP3-IX and V-learning).
+    Gaps of averages are NaN unless the learner's guarantee is about them (EXP3-IX, V-learning).
     """
     stops = rounds.tolist()
     trace = dynamics.play(
@@ -369,15 +371,15 @@ def learner_curves(
 def rounds_to_gap(
     games: Games, learner: Learner, target: float, key: Any, *, most: int, settings: Any
 ) -> tuple[int | None, np.ndarray]:
-    """How many rounds a learner needs until the mean gap of its last policies is at the target.
+    """Number of rounds after which the mean gap of a learner's last policies meets the target.
 
-    Looked at 16 times a decade; None when `most` rounds are not enough. Also (rounds, mean gap)
-    of every look. Ctrl-C raises `KeyboardInterrupt` after the current look.
+    Measured 16 times per decade of rounds; None if `most` rounds are not enough. Also returns the
+    (rounds, mean gap) of each look. Ctrl-C raises `KeyboardInterrupt` after the current look.
     """
     state, looks, before = None, [], 0
     with interruptible() as stopped:
         for stop in _looks(most):
-            if stopped:  # a search may take minutes, and is begun anew
+            if stopped:  # a search can take minutes; it starts again from the first round
                 raise KeyboardInterrupt
             more = {"key": key} if state is None else {"state": state}
             trace = dynamics.play(games, learner, learner, rounds=stop - before, **more, **settings)
@@ -389,7 +391,7 @@ def rounds_to_gap(
 
 
 def _looks(most: int) -> list[int]:
-    """The rounds, at most `most`, after which a learner is compared with a target.
+    """Rounds, up to `most`, after which a learner is compared with a target.
 
     >>> _looks(15)
     [10, 12, 13, 15]
@@ -399,9 +401,9 @@ def _looks(most: int) -> list[int]:
 
 
 def make_opponents(games: Games, seat: int) -> dict[str, Learner]:
-    """Strong opponents, the learners, and weak ones who sit in a seat, by their name in tables.
+    """Return strong opponents, learners and weak opponents for a seat, by their name in tables.
 
-    Mirror descent with vanishing rates is left out: every meeting compiles a program of its own.
+    Mirror descent with vanishing rates is left out: every opponent compiles a program of its own.
 
     >>> list(make_opponents(MatrixGame([[0.0]]), 1))[:3]
     ['best responder', 'OMD', 'log-barrier OMD']
@@ -418,14 +420,14 @@ def make_opponents(games: Games, seat: int) -> dict[str, Learner]:
 
 
 def beyond_value(trace: Trace, value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(games, rounds) each: the row player's mean reward, and that beyond the value of the game.
+    """The row player's mean reward and its excess over the value of the game, (games, rounds) each.
 
-    In a Markov game, `r + discount V(s') - V(s)` with the value `V` of the game: what a round
-    added to what either player could have secured. Both policies' mean reward stands for `r`.
+    In a Markov game the excess is `r + discount V(s') - V(s)` with the value `V` of the game: the
+    gain of a round over what either player could secure. `r` is the mean reward of both policies.
     """
     games, history = trace.games, trace.history
     if history is None:
-        raise InputError("trace", "one of play(..., history=True)", "no history in it")
+        raise InputError("trace", "a trace of play(..., history=True)", "a trace without history")
     expected = history.expected.reshape(-1, history.expected.shape[-1])
     if history.states is None or isinstance(games, MatrixGame):
         return expected, expected - value.reshape(-1, 1)
@@ -443,11 +445,11 @@ def _record(
     apart: dict[str, np.ndarray],
     met: dict[tuple[str, str], Any],
 ) -> Record:
-    """The record of what `evaluate` found.
+    """Put the results of `evaluate` into a record.
 
-    By name, `curves` are (seeds, records, games), `statics` (games,), `needed` the rounds until the
+    By name, `curves` are (seeds, records, games), `statics` (games,), `needed` the rounds to the
     players' gap with the (looks, 2) of rounds and mean gap, and `apart` (games, rounds). By
-    opponent and seat, `met` is (games, rounds) of what was earned, and that beyond the value.
+    opponent and seat, `met` is (games, rounds) of the reward, and of its excess over the value.
     """
     means = {name: Mean.of(curve, seeds=True) for name, curve in curves.items()}
     own, flat = means[PLAYERS], {name: Mean.of(gaps) for name, gaps in statics.items()}
@@ -473,27 +475,25 @@ def _record(
         mean, where = Mean.of(beyond.T), f"opponents/{name}/{seat}"
         arrays |= {f"{where}/reward": earned.mean(0)}
         arrays |= {f"{where}/beyond": mean.value, f"{where}/error": mean.error}
-        # Per round: all rounds, and the last quarter of them.
+        # Means per round, over all rounds and over the last quarter of them.
         late = beyond[:, -max(1, beyond.shape[1] // 4) :]
         whole, end = Mean.of(beyond.mean(1)), Mean.of(late.mean(1))
         numbers = (earned.mean(), whole.value, whole.error, end.value, end.error)
         meetings.append((name, seat, *map(float, numbers)))
     others = {name: mean.value for name, mean in (means | flat).items() if name != PLAYERS}
     scalars = {
-        "gap": float(own.value[-1]),
-        "error": float(own.error[-1]),
+        **{"gap": float(own.value[-1]), "error": float(own.error[-1])},
         "seed_error": float(own.seed_error[-1]),
         "rounds_to_gap": {name: count for name, (count, _) in needed.items()},
         "search": config["search"],
         "beaten_at_every_round": [n for n, gap in others.items() if np.all(gap > own.value)],
     }
     heads = ("reward", "beyond value", "±", "late", "± late")
+    needs = ("learner", "gap to reach", "rounds needed", "its gap then")
     tables = {
         "gap": gaps("value"),
         "gap_error": gaps("error"),
-        "rounds_to_gap": Table(
-            ("learner", "gap to reach", "rounds needed", "its gap then"), searched
-        ),
+        "rounds_to_gap": Table(needs, searched),
         "opponents": Table(("opponent", "seat", *heads), meetings),
         "distance": Table(("learner", *map(str, rounds)), distances),
     }

@@ -1,7 +1,7 @@
 """The in-context paper's theory as functions: norm, covering number, bounds, realisability.
 
-Each says what is proven, what is corrected and what is conjectural. `docs/theory/construction.md`
-has the arguments.
+Each docstring says what is proven, what is corrected and what is conjectural. The proofs are in
+`docs/theory/construction.md`.
 """
 
 from collections.abc import Mapping
@@ -44,10 +44,10 @@ __all__ = [
 
 
 def norm(model: Transformer) -> float:
-    """The norm of Appendix F: the largest of `layer_norms`.
+    """Return the norm of Appendix F, the largest of `layer_norms`.
 
-    A definition, computed as stated. The paper's claim that the construction of Theorem 4.1 has
-    norm 3 leaves out the `sqrt(d)` that undoes the scores' `1 / sqrt(d)`.
+    The norm is computed as the paper defines it. The paper's claim that the construction of
+    Theorem 4.1 has norm 3 omits the factor `sqrt(d)` that cancels the `1 / sqrt(d)` of the scores.
 
     **Example**
 
@@ -60,12 +60,13 @@ def norm(model: Transformer) -> float:
 
 
 def layer_norms(model: Transformer) -> tuple[float, ...]:
-    """The norm of each layer of a block, as Appendix F defines it.
+    """Return the norm of each layer of a block, as Appendix F defines it.
 
-    For masked attention the largest operator norm of a query or key matrix, plus the sum of
-    those of the value matrices; for self-attention one more, for its output matrix, which is the
-    identity; for an MLP the sum of both. Queries count for scores over `sqrt(d)`, whatever scale
-    the layer has. Embedding, read-out, biases and normalisation do not count.
+    For masked attention the norm is the largest operator norm of a query or key matrix, plus the
+    sum of the operator norms of the value matrices. For self-attention it is larger by one, for
+    the output matrix, which is the identity. For an MLP it is the sum of the norms of both
+    matrices. Queries are rescaled to scores divided by `sqrt(d)`, whatever scale the layer has.
+    Embedding, read-out, biases and normalisation do not count.
 
     **Example**
 
@@ -98,14 +99,14 @@ def _operator_norm(matrix: object) -> float:
 def log_covering_number(
     model: Transformer, radius: float, *, norm_bound: float | None = None, clip: float = 1.0
 ) -> float:
-    """An estimate of `log ncov(radius)` for the architecture of `model` (Definition 4.2).
+    """Estimate `log ncov(radius)` for the architecture of `model` (Definition 4.2).
 
-    `P L log(1 + max(F, R, L) / radius)`: P free parameters (a block repeated has its own once), L
-    layers in all, F the norm's bound (that of the model unless given), R the bound `clip` on the
-    stream. The form is proven by Lin et al. (2024, Lemma 16) for transformers that clip their
-    stream, up to a constant, taken as one here: compare architectures with it, do not take its
-    value for a bound. That repeated blocks count once is our addition (their argument covers it:
-    a perturbation of shared weights perturbs every block).
+    The estimate is `P L log(1 + max(F, R, L) / radius)` with P free parameters (those of a repeated
+    block count once), L layers in total, the bound F on the norm (that of the model unless given)
+    and the bound R (`clip`) on the residual stream. Lin et al. (2024, Lemma 16) prove this form
+    for transformers that clip their stream, up to a constant, which is taken as one here. Use the
+    estimate to compare architectures; its value is not a bound. Counting repeated blocks once is
+    our addition. Their argument covers it: a perturbation of shared weights perturbs every block.
 
     **Example**
 
@@ -123,7 +124,7 @@ def log_covering_number(
 
 @dataclass(frozen=True)
 class Bound:
-    """A bound as a sum of named terms, each without the constant that `O(.)` hides.
+    """A bound as a sum of named terms, each without the constant hidden in `O(.)`.
 
     **Example**
 
@@ -135,7 +136,7 @@ class Bound:
 
     @property
     def total(self) -> float:
-        """The sum."""
+        """Sum of all terms."""
         return float(sum(self.terms.values()))
 
 
@@ -150,18 +151,18 @@ def matrix_bound(
     confidence: float = 0.05,
     corrected: bool = True,
 ) -> Bound:
-    """Theorem 4.2 term by term, for the expected gap after `rounds` rounds.
+    """Return the terms of Theorem 4.2, a bound on the expected gap after `rounds` rounds.
 
     `distance` is `|z* - z_0|` from the first policies to the regularised equilibrium, `log_cover`
-    is `log ncov(1 / n)`, `samples` is n, `confidence` is delta. Constants are left out, so that
-    only the terms' dependence on their arguments means something.
+    is `log ncov(1 / n)`, `samples` is n and `confidence` is delta. Constants are omitted, so only
+    the dependence of the terms on their arguments is meaningful.
 
-    As printed, with `corrected=False`, the bound does not hold: the first policies' term comes
-    from bounding `(1 - eta eps)^T` by `1 / T`, and it tends to one (`start_factor`). Corrected,
-    that term is the true factor times the distance, and no longer vanishes: with the printed
-    constants the learner does not move. The terms of imitation bound a squared Hellinger
-    distance, of which a policy's error is the square root. What else the printed proof needs is
-    granted: Lemmas 6 and 7 of Cai et al., made for an entropic regulariser, are conjectural here.
+    As printed (`corrected=False`) the bound does not hold: the term of the first policies comes
+    from bounding `(1 - eta eps)^T` by `1 / T`, although this power tends to one (`start_factor`).
+    The corrected term is the true factor times the distance. It does not vanish: with the printed
+    constants the learner does not move. The imitation terms bound a squared Hellinger distance,
+    and the error of a policy is its square root. Everything else that the printed proof needs is
+    assumed: Lemmas 6 and 7 of Cai et al. are for an entropic regulariser and conjectural here.
 
     **Example**
 
@@ -198,9 +199,10 @@ def markov_bound(
     confidence: float = 0.05,
     corrected: bool = True,
 ) -> Bound:
-    """Theorem 4.4 term by term; `travel` is the L of Assumption 4.2, other names as above.
+    """Return the terms of Theorem 4.4, the bound for Markov games.
 
-    The printed theorem has the errors of Theorem 4.2, corrected in the same way, and one more: its
+    `travel` is the L of Assumption 4.2; the other arguments are those of `matrix_bound`. The
+    printed theorem has the errors of Theorem 4.2, corrected in the same way, and one more: its
     last term has `T^-1`, while Lemma C.1, from which it comes, has `(L ln(ST / delta) / T)^(1/3)`
     for the printed `alpha = T^-2/3`, and the power `k / (1 - alpha) = 1` of the middle factor.
 
@@ -243,15 +245,15 @@ def _common(
 
 
 def _correct(terms: dict[str, float], t: float, distance: float) -> dict[str, float]:
-    """Replace what the printed proofs get wrong."""
+    """Replace the terms that are wrong in the printed proofs."""
     learned = imitation_error(terms.pop("statistics"), terms.pop("realisability"))
     return terms | {"start": start_factor(t) ** 0.5 * distance, "imitation": learned}
 
 
 def start_factor(rounds: float) -> float:
-    """`(1 - eta eps)^T` with the printed `eta = T^-5/3` and `eps = T^-1/3`: about `1 - 1 / T`.
+    """Return `(1 - eta eps)^T` for the printed `eta = T^-5/3`, `eps = T^-1/3`: about `1 - 1 / T`.
 
-    Proven, by arithmetic. Lemma B.2 bounds it by `1 / T`.
+    This follows by arithmetic. Lemma B.2 claims the bound `1 / T`.
 
     **Example**
 
@@ -263,13 +265,13 @@ def start_factor(rounds: float) -> float:
 
 
 def imitation_error(statistics: float, realisability: float) -> float:
-    """The total variation to the expert that Lemma B.1 gives, from its two terms.
+    """Bound the total-variation distance to the expert by the two terms of Lemma B.1.
 
-    The lemma bounds the expected *squared* Hellinger distance, by `statistics + realisability`
-    up to a constant; total variation is at most the root of it. The proof of Theorem 4.2 takes
-    the square itself. Proven for log-likelihood realisability; for that of Definition 4.1, in
-    total variation, the lemma's step from one to the other does not hold (a ratio of
-    probabilities can be large where their difference is small), so that it is conjectural.
+    The lemma bounds the expected *squared* Hellinger distance by `statistics + realisability`, up
+    to a constant; the total variation is at most its square root. The proof of Theorem 4.2 uses
+    the square itself. The bound is proven for log-likelihood realisability. It is conjectural for
+    Definition 4.1, which measures total variation: the lemma's step from one to the other does not
+    hold, since a ratio of probabilities can be large where their difference is small.
 
     **Example**
 
@@ -285,11 +287,11 @@ def transferred_gap(
     row_distance: float | np.ndarray,
     column_distance: float | np.ndarray,
 ) -> float | np.ndarray:
-    """A bound on the gap of players who are close to an expert: what Theorem 4.2 rests on.
+    """Upper bound on the gap of players that are close to an expert, as used by Theorem 4.2.
 
-    `gap(x, y) <= gap(x_E, y_E) + TV(x, x_E) + TV(y, y_E)` for payoffs in [0, 1]: proven (a payoff
-    vector in [0, 1] changes by at most the total variation, for each player's best response). The
-    paper has `|A|_2 (|x - x_E|_2 + |y - y_E|_2)`, which is weaker: the norm can be A.
+    `gap(x, y) <= gap(x_E, y_E) + TV(x, x_E) + TV(y, y_E)` for payoffs in [0, 1]. This is proven: a
+    payoff vector in [0, 1] changes by at most the total variation, for each player's best response.
+    The paper has `|A|_2 (|x - x_E|_2 + |y - y_E|_2)`, which is weaker: the norm can be A.
 
     **Example**
 
@@ -303,10 +305,10 @@ def transferred_gap(
 def distance(trace: Trace, learner: Learner | None = None) -> np.ndarray:
     """(..., rounds, 2): total-variation distance to a learner on the same history, in each round.
 
-    The learner is shown the actions, rewards (and states) that a player saw up to a round; the
-    policy it would then hold is compared with the player's (before exploration), of the row and
-    of the column player; in Markov games at the state of the round. By default the learner is
-    mirror descent, `OMD()` or `MarkovOMD()`. An opponent's seat is compared like any other.
+    The learner is updated with the actions, rewards (and states) that a player saw before a round.
+    Its policy is then compared with the player's policy before exploration, for the row and the
+    column player, and in Markov games at the state of the round. The default learner is mirror
+    descent, `OMD()` or `MarkovOMD()`. The seat of an opponent is compared like any other.
 
     **Example**
 
@@ -323,7 +325,7 @@ def distance(trace: Trace, learner: Learner | None = None) -> np.ndarray:
     """
     games, history = trace.games, trace.history
     if history is None:
-        raise InputError("trace", "one of play(..., history=True)", "no history in it")
+        raise InputError("trace", "a trace of play(..., history=True)", "a trace without history")
     matrix = isinstance(games, MatrixGame)
     if learner is None:
         learner = OMD() if matrix else MarkovOMD()
@@ -343,7 +345,7 @@ def distance(trace: Trace, learner: Learner | None = None) -> np.ndarray:
 
 
 def total_variation(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """`sum |p - q| / 2` over the last axis.
+    """Return the total-variation distance `sum |p - q| / 2` over the last axis.
 
     **Example**
 
@@ -356,9 +358,9 @@ def total_variation(p: np.ndarray, q: np.ndarray) -> np.ndarray:
 
 
 def hellinger(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """`sqrt(sum (sqrt p - sqrt q)^2 / 2)` over the last axis: in [0, 1], at most sqrt(TV).
+    """Return the Hellinger distance `sqrt(sum (sqrt p - sqrt q)^2 / 2)` over the last axis.
 
-    The paper's `D_H` in Lemma B.1 is twice the square of this.
+    It lies in [0, 1] and is at most sqrt(TV). The paper's `D_H` in Lemma B.1 is twice its square.
 
     **Example**
 
@@ -387,7 +389,7 @@ class Realisability:
 
     @property
     def epsilon(self) -> float:
-        """The epsilon of Definition 4.1: the largest over rounds of the mean over games."""
+        """Epsilon of Definition 4.1: the maximum over rounds of the mean over games."""
         return float(self.total_variation.mean((0, 1)).max())
 
 
@@ -403,11 +405,11 @@ def realisability(
 ) -> Realisability:
     """Measure Definition 4.1 between any two players: learned, hand-built, or learners.
 
-    Both see the same histories, which `contexts` (the expert, unless given) writes by playing
-    itself, and the policies they would then play are compared; in Markov games those of the
-    state that play is in. Rewards are scaled from `reward_range` to [0, 1] first. Computed in
-    single precision. A measurement, with the sampling error of a mean over games; the definition
-    asks for its expectation.
+    Both players see the same histories, and the policies they would then play are compared; in
+    Markov games, at the current state. The histories come from self-play of `contexts` (the expert
+    unless given). Rewards are first scaled from `reward_range` to [0, 1]. The computation uses
+    single precision. The result is a measurement with the sampling error of a mean over games; the
+    definition asks for its expectation.
 
     **Example**
 
@@ -423,7 +425,7 @@ def realisability(
         if isinstance(who, Players):
             check_players(who, games)
         elif not isinstance(who, Learner) or who.sees not in (Bandit, MarkovBandit, Nothing):
-            expected = "Players or a Learner that sees its own rewards alone"
+            expected = "Players or a Learner that sees only its own rewards"
             raise InputError(name, expected, type(who).__name__)
     count = int(np.prod(games.batch_shape, dtype=int))
     words = game_words(jax.random.split(as_key(key), count))
@@ -438,7 +440,7 @@ def realisability(
 
 @eqx.filter_jit
 def _write(who: Learner | Players, tables: Tables, words: jax.Array, rounds: int) -> Context:
-    """Histories of a player against itself."""
+    """Return histories of a player in self-play."""
     if isinstance(who, Players):
         seats = seat(*who.learners(exploration=0.0, precision="float32"))
     else:
@@ -449,7 +451,7 @@ def _write(who: Learner | Players, tables: Tables, words: jax.Array, rounds: int
 
 @eqx.filter_jit
 def _read(who: Learner | Players, tables: Tables, context: Context) -> jax.Array:
-    """(2, batch, records, actions): before every round and after the last, at its state."""
+    """(2, batch, records, actions): policies before every round and after the last."""
     if not isinstance(who, Players):
         return visited(_contexts.follow(who, context, tables.specs()), context.states)
     found = _contexts.policies_after(who, pick(who.models, 0), context)

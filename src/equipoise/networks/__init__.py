@@ -1,17 +1,11 @@
-"""Road networks: equilibria and optima of flows, whole drivers, tolls and designs.
+"""Road networks: equilibria and optima of flows, whole drivers, tolls and capacity design.
 
-`equipoise.solve` and `equipoise.certify` take a `NetworkGame`; this package holds the solver, and
-what planners ask beyond an equilibrium.
+`equipoise.solve` and `equipoise.certify` accept a `NetworkGame`. This package contains the solver
+and the tools for planners: price of anarchy, tolls, capacities and sensitivities.
 """
 
-from equipoise.networks._design import (
-    Anarchy,
-    Design,
-    best_capacities,
-    best_tolls,
-    first_best_tolls,
-    price_of_anarchy,
-)
+from equipoise.networks._best import best_capacities, best_tolls
+from equipoise.networks._design import Anarchy, Design, first_best_tolls, price_of_anarchy
 from equipoise.networks._drivers import whole_drivers
 from equipoise.networks._entropy import entropy_paths
 from equipoise.networks._oracle import solve_oracle

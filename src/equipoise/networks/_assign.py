@@ -1,15 +1,15 @@
 """Gradient projection on the paths of all populations.
 
-One pass finds the shortest path of every population at fixed costs and adds those that are new
-(Dafermos and Sparrow 1969; Jayakrishnan et al. 1994); sweeps over the populations then move flow
-from dear paths to the cheapest one of each, by a Newton step on the two paths alone, and costs
-follow at once. What differs from print: there is no step size, and paths that carry nothing are
-dropped every few passes. Where this is slow, each pass begins with a Newton step on all used paths
-together (`_newton`). Newton steps pause, twice as long each time, when the excess has grown: sweeps
-alone converge from anywhere.
+Each pass finds the shortest path of every population at fixed costs and adds the paths that are new
+(Dafermos and Sparrow 1969; Jayakrishnan et al. 1994). Sweeps over the populations then move flow
+from expensive paths to the cheapest one, by a Newton step on the two paths alone, and update the
+costs at once. What differs from print: there is no step size, and paths without flow are dropped
+every few passes. Where sweeps are slow, each pass begins with a Newton step on all used paths
+together (`_newton`). If such a step increases the excess, Newton steps pause, twice as long each
+time: sweeps alone converge from any starting point.
 
-Costs that are functions of the user's are replaced by lines in each pass, and the step to the
-solution of that linear problem is shortened where the costs along it say so.
+If costs are the user's functions, each pass replaces them by their tangents, and the step to the
+solution of that linear problem is shortened where the true costs along it require it.
 """
 
 import time
@@ -19,41 +19,43 @@ from typing import Any
 import numpy as np
 
 from equipoise.core.kernels import choose
+from equipoise.core.paths import Paths
 from equipoise.games import FlowPolicy, NetworkGame
 from equipoise.networks._newton import newton_step
-from equipoise.networks._paths import Paths
 
 #: Sweeps over the populations between two searches for new paths.
 _SWEEPS = 10
-#: A sweep ends a pass when the largest excess is this part of the one at the beginning.
+#: A sweep ends a pass when the largest excess is this fraction of the initial one.
 _ENOUGH = 0.01
-#: Passes between two times that unused paths are dropped.
+#: Number of passes after which unused paths are dropped.
 _DROP = 2
-#: Newton steps begin after so many passes, once the excess is this part of a mean trip. They pause
-#: after one that multiplies it by so much.
+#: Newton steps begin after this many passes, once the excess is below this fraction of a mean trip.
+#: They pause after a step that multiplies the excess by this factor.
 _FIRST, _NEAR, _WORSE = 20, 5e-4, 4.0
-#: About what a node of a tree, and a population in a sweep, take compiled, in seconds.
+#: Approximate seconds per node of a tree, and per population in a sweep, in compiled code.
 _NODE, _PAIR = 1e-7, 5e-7
-#: Passes without progress after which rounding is taken to be in the way: so many where the
-#: excess is below this part of a mean trip, and ten times as many elsewhere.
+#: Passes without progress after which rounding is assumed to be the obstacle: this many if the
+#: excess is below this fraction of a mean trip, and ten times as many otherwise.
 _PATIENCE, _FLOOR = 40, 1e-11
 
 Progress = Callable[[dict[str, Any]], None]
 
 
 def _kernel(name: str, seconds: float) -> Any:
-    """A kernel as machine code, or as Python while little is asked of it."""
+    """Return a kernel as machine code, or as Python if there is little to compute."""
     return choose(name, seconds)[0]
 
 
 class Costs:
-    """The numbers that the kernels compute costs with: those of the game, or tangents to them."""
+    """Cost parameters for the kernels: those of the game, or tangents to its costs."""
 
     def __init__(self, game: NetworkGame, concept: str):
         self.game, self.concept = game, concept
-        #: Slopes are those at flows that are larger by this: a link that nobody uses may have none.
+        #: Slopes are taken at flows increased by this much: an unused link may have slope zero.
         self.ahead = 1e-3 * float(game.demand.mean())
-        self.exact = game.cost is None
+        #: Slopes of powers below one are infinite at zero; tangents are finite.
+        steep = (game.rise > 0.0) & (game.power > 0.0) & (game.power < 1.0)
+        self.exact = game.cost is None and not steep.any()
         self.extra = game.tolls / game.values_of_time[:, None]
         if concept == "optimum":
             self.extra = np.zeros_like(self.extra)
@@ -66,19 +68,19 @@ class Costs:
             self.capacity, self.power = np.ones(game.links), np.ones(game.links)
 
     def at(self, flows: np.ndarray) -> np.ndarray:
-        """(links,): what all classes feel alike."""
+        """(links,): the part of the costs that all classes share."""
         if self.concept == "optimum":
             return self.game.marginal_costs(flows)[0]
         return self.game.times(flows)
 
     def tangent(self, flows: np.ndarray) -> None:
-        """Replace functions by lines through their values at these flows."""
+        """Replace functions by their tangents at these flows."""
         if self.exact:
             return
         flows = np.maximum(flows, 0.0)
         value, further = self.at(flows), flows + self.ahead
         if self.concept == "optimum":
-            step = 1e-4 * np.maximum(further, 1.0)
+            step = 1e-4 * np.maximum(further, float(self.game.demand.mean()))
             slope = (self.at(further + step) - self.at(further)) / step
         else:
             slope = self.game.slopes(further)
@@ -86,7 +88,7 @@ class Costs:
         self.free = value - self.rise * flows
 
     def of_kernels(self, flows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(links,) twice: costs and slopes as the kernels compute them, perhaps of lines."""
+        """(links,) twice: costs and slopes as the kernels compute them, perhaps of tangents."""
         part = np.maximum(flows, 0.0) / self.capacity
         grows = (self.rise > 0.0) & (self.power > 0.0)
         power = np.where(grows, self.power, 1.0)
@@ -97,7 +99,7 @@ class Costs:
 
     @property
     def arrays(self) -> tuple[np.ndarray, ...]:
-        """What the kernels take."""
+        """The arguments of the kernels."""
         return self.free, self.rise, self.capacity, self.power, self.extra
 
 
@@ -109,16 +111,16 @@ def assign(
     time_limit: float,
     progress: Progress | None = None,
 ) -> tuple[FlowPolicy, str, dict[str, Any]]:
-    """Path flows of an excess of at most `tolerance` mean trips; how it ended; counts."""
+    """Return path flows with an excess of at most `tolerance` mean trips, ending, and counts."""
     begun = time.perf_counter()
-    paths, costs = Paths(game), Costs(game, concept)
+    paths, costs = paths_of(game, start), Costs(game, concept)
     work = _NODE * game.nodes * len(paths.groups[0]) + _PAIR * len(paths.demand)
     about = (*paths.groups, paths.targets, paths.demand, *paths.network)
     sweeps = passes = stalled = steps = 0
     pause, resume = 4, _FIRST
     least, worse, ended = np.inf, np.inf, ""
     try:
-        if start is None or not paths.start_from(start):
+        if not paths.count:
             costs.tangent(paths.flow)
             paths.run(_kernel("extend_paths", work), (*about, *costs.arrays), 1, np.zeros(3))
         while not ended:
@@ -126,7 +128,7 @@ def assign(
             found = np.zeros(3)
             paths.run(_kernel("extend_paths", work), (*about, *costs.arrays), 0, found)
             passes += 1
-            spent = _spent(paths, costs)
+            spent = spent_on(paths, costs)
             excess = found[1]
             goal = tolerance * spent / float(paths.demand.sum())
             if progress is not None:
@@ -139,12 +141,12 @@ def assign(
             if excess <= 0.9 * goal or excess == 0.0:
                 ended = "solved"
             elif stalled >= (_PATIENCE if excess < _FLOOR * goal / tolerance else 10 * _PATIENCE):
-                ended = "stalled"
+                ended = "stalled" if excess < _FLOOR * goal / tolerance else "stuck"
             elif time.perf_counter() - begun > time_limit:
                 ended = "time"
             else:
                 if passes % _DROP == 0:
-                    _drop(paths)
+                    paths.drop()
                 before = None if costs.exact else paths.flows[: paths.count].copy()
                 if excess > worse:
                     pause, resume, worse = 2 * pause, passes + pause, np.inf
@@ -167,11 +169,19 @@ def assign(
             raise
     method = "gradient projection on paths" + (", Newton steps" if steps else "")
     counts = {"method": method, "passes": passes, "sweeps": sweeps, "newton_steps": steps}
-    return paths.policy(), ended, counts
+    return FlowPolicy.of_paths(game, *paths.used()), ended, counts
+
+
+def paths_of(game: NetworkGame, start: FlowPolicy | None) -> Paths:
+    """Paths of a game, including those of a policy if it has some for every population."""
+    paths = Paths(game.graph, game.groups(), game.destinations, game.demand)
+    if start is not None and start.path_flows is not None:
+        paths.start_from(start.path_pairs, start.path_flows, start.path_links, start.path_starts)
+    return paths
 
 
 def _paid(paths: Paths, costs: Costs) -> np.ndarray | None:
-    """(paths,): what each path costs its class besides what all feel; None for nothing."""
+    """(paths,): cost of each path to its class beyond the shared cost; None if there is none."""
     if not costs.extra.any():
         return None
     sizes = np.diff(paths.starts[: paths.count + 1])
@@ -180,23 +190,14 @@ def _paid(paths: Paths, costs: Costs) -> np.ndarray | None:
     return np.add.reduceat(costs.extra[own, links], paths.starts[: paths.count])
 
 
-def _spent(paths: Paths, costs: Costs) -> float:
-    """Flow times cost over all links and classes."""
+def spent_on(paths: Paths, costs: Costs) -> float:
+    """Sum of flow times cost over all links and classes."""
     spent, paid = float(paths.flow @ costs.at(paths.flow)), _paid(paths, costs)
     return spent if paid is None else spent + float(paths.flows[: paths.count] @ paid)
 
 
-def _drop(paths: Paths) -> None:
-    """Forget paths without flow, but for the newest of each population, which was just found."""
-    count = paths.count
-    kept = paths.flows[:count] > 0.0
-    kept[paths.head[paths.head >= 0]] = True
-    if kept.sum() < 0.8 * count:
-        paths.keep(np.flatnonzero(kept))
-
-
 def _shorten(paths: Paths, costs: Costs, before: np.ndarray) -> float:
-    """Go only as far towards the new flows as the potential falls; what part of the way that is."""
+    """Move towards the new flows only while the potential falls; return the fraction moved."""
     after = paths.flows[: paths.count].copy()
     last = paths.flow.copy()
     paths.flows[: paths.count] = before
@@ -209,7 +210,7 @@ def _shorten(paths: Paths, costs: Costs, before: np.ndarray) -> float:
         return float(costs.at(np.maximum(first + part * step, 0.0)) @ step) + paid
 
     low, high = 0.0, 1.0
-    # Near the end the slope is all rounding, and the whole step is right.
+    # Near the end the slope is dominated by rounding, and the full step is right.
     noise = 1e-15 * float(costs.at(first) @ (first + 1e3 * np.abs(step)))
     if slope(1.0) > max(noise, 0.5 * abs(slope(0.0))):
         for _ in range(40):

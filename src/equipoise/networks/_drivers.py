@@ -1,6 +1,6 @@
-"""Whole drivers: the flows of an equilibrium rounded, and best replies that count the own car.
+"""Whole drivers: round equilibrium flows, then run best-reply dynamics that count each own car.
 
-Every move lowers Rosenthal's potential, so that best replies end in a pure equilibrium.
+Every move lowers Rosenthal's potential, so the dynamics end in a pure equilibrium.
 """
 
 import time
@@ -11,28 +11,28 @@ import numpy as np
 from equipoise.certificates import certify
 from equipoise.core.errors import InputError
 from equipoise.core.kernels import choose, is_installed
+from equipoise.core.paths import Paths
 from equipoise.core.results import Outcome, Solution, Status
 from equipoise.games import FlowPolicy, NetworkGame
-from equipoise.networks._assign import assign
-from equipoise.networks._paths import Paths
+from equipoise.networks._assign import Costs, assign, paths_of, spent_on
 
-#: Excess of the flows that are rounded, as a part of the mean cost of a trip.
+#: Excess of the flows before rounding, as a fraction of the mean cost of a trip.
 _ROUGH = 2e-3
-#: Passes between two in which drivers look beyond the paths that are known.
+#: Number of passes after which drivers also consider paths that are not yet known.
 _SEARCH = 8
-#: About what a driver takes in a pass, compiled, in seconds.
+#: Approximate seconds per driver and pass in compiled code.
 _DRIVER = 2e-6
-#: Entries of a table of costs.
+#: Largest number of entries in a table of costs.
 _MOST = 100_000_000
-#: What counts as better, as a part of the mean cost of a trip.
+#: Smallest improvement that counts, as a fraction of the mean cost of a trip.
 _BETTER = 1e-12
 
 
-def whole_drivers(game: NetworkGame, drivers: int | None = None) -> NetworkGame:
-    """The game of whole drivers: demands rounded, by largest remainders, to a total of `drivers`.
+def whole_drivers(game: NetworkGame, drivers: Any = None) -> NetworkGame:
+    """Convert a network to whole drivers: demands are rounded by largest remainders.
 
-    Without `drivers`, the total is that of the demand, rounded. With it, demands are scaled, and
-    capacities with them, so that costs stay what they are.
+    The total is `drivers`; without it, the rounded total demand. With `drivers`, demands are scaled
+    to that total and capacities with them, so that costs do not change.
 
     **Example**
 
@@ -44,7 +44,8 @@ def whole_drivers(game: NetworkGame, drivers: int | None = None) -> NetworkGame:
     """
     total = float(game.demand.sum())
     count = round(total) if drivers is None else drivers
-    if isinstance(count, bool) or count != int(count) or not 1 <= count <= 2**53:
+    whole = isinstance(count, int | float | np.number) and not isinstance(count, bool)
+    if not whole or not 1 <= count <= 2**53 or count != int(count):
         raise InputError("drivers", "a whole number from 1 to 2^53", repr(drivers))
     scale = int(count) / total
     wanted = game.demand * scale
@@ -54,7 +55,7 @@ def whole_drivers(game: NetworkGame, drivers: int | None = None) -> NetworkGame:
     changes: dict[str, Any] = {"demand": demand, "atomic": True}
     if drivers is not None:
         if game.cost is not None:
-            expected = "no number for costs that are a function, which cannot be scaled"
+            expected = "no number of drivers for costs given as a function, which cannot be scaled"
             raise InputError("drivers", expected, drivers)
         changes["capacity"] = game.capacity * scale
     kept = demand > 0.0
@@ -68,17 +69,16 @@ def whole_drivers(game: NetworkGame, drivers: int | None = None) -> NetworkGame:
 def solve_drivers(
     game: NetworkGame, tolerance: float, start: FlowPolicy | None, time_limit: float, progress: Any
 ) -> Solution:
-    """A path for every driver that none wants to leave."""
+    """Find a path for every driver from which none gains by deviating."""
     begun = time.perf_counter()
     if not is_installed():
-        raise InputError("game", "Numba, which compiles best replies of drivers", "none installed")
+        raise InputError("game", "Numba, which compiles best-reply dynamics", "none installed")
     table = _table(game)
     divided = game.replace(atomic=False)
     policy, ended, stats = assign(divided, "nash", _ROUGH, start, time_limit)
-    paths = Paths(game)
-    paths.start_from(policy)
+    paths = paths_of(game, policy)
     _round(paths)
-    mean = float(paths.flow @ game.times(paths.flow)) / float(paths.demand.sum())
+    better = _BETTER * spent_on(paths, Costs(game, "nash")) / float(paths.demand.sum())
     into = np.argsort(game.heads, kind="stable").astype(np.int32)
     into_start = np.searchsorted(game.heads[into], np.arange(game.nodes + 1)).astype(np.int32)
     tails, heads, *outgoing, first = paths.network
@@ -93,7 +93,7 @@ def solve_drivers(
         while not ended:
             found = np.zeros(2)
             kernel: Any = choose("move_drivers", _DRIVER * float(paths.demand.sum()))[0]
-            paths.run(kernel, about, int(searching), _BETTER * mean, found)
+            paths.run(kernel, about, int(searching), better, found)
             passes, moves = passes + 1, moves + int(found[0])
             if progress is not None:
                 told = {"iteration": passes, "moves": int(found[0]), "excess": found[1]}
@@ -106,8 +106,9 @@ def solve_drivers(
             _forget(paths)
     except KeyboardInterrupt:
         ended = "interrupted"
-    policy = paths.policy()
-    certificate = certify(game, policy)
+    policy = FlowPolicy.of_paths(game, *paths.used())
+    certificate: Any = certify(game, policy)
+    mean = float(certificate.class_value @ certificate.class_counts) / game.players
     allowed = max(tolerance, 1e-9) * mean
     upper = float(certificate.max_upper)
     outcomes = {"time": Outcome.OUT_OF_TIME, "interrupted": Outcome.INTERRUPTED}
@@ -123,10 +124,10 @@ def solve_drivers(
 
 
 def _table(game: NetworkGame) -> np.ndarray:
-    """(links, cars): what links cost with any number of cars, where costs are a function."""
+    """(links, cars): costs of links by number of cars, for costs given as a function."""
     cars = 0 if game.cost is None else int(game.demand.sum()) + 2
     if cars * game.links > _MOST:
-        expected = f"at most {_MOST:,} links times drivers where costs are a function"
+        expected = f"at most {_MOST:,} links times drivers with costs given as a function"
         raise InputError("game", expected, f"{cars * game.links:,}")
     table = np.zeros((game.links, cars))
     for n in range(cars):
@@ -135,7 +136,7 @@ def _table(game: NetworkGame) -> np.ndarray:
 
 
 def _round(paths: Paths) -> None:
-    """Whole drivers on the paths of every population, by largest remainders."""
+    """Round the path flows of every population to whole drivers, by largest remainders."""
     count = paths.count
     pairs, flows = paths.pairs[:count], paths.flows[:count]
     whole = np.floor(flows + 1e-9)

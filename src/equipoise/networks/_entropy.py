@@ -1,11 +1,11 @@
 """The equilibrium path flows of largest entropy, which are unique.
 
-Link flows of an equilibrium say how many travel on each link, and many path flows add up to them.
-Those of largest entropy treat alike travellers who are alike: wherever two ways between the same
-nodes are used, all populations that could use either split in the same proportions (Bar-Gera 2006).
-The flow on a path is its population's demand times a product of one factor for each link, and the
-factors solve a convex program without constraints, the dual: its gradient is what the path flows
-miss of the link flows (Larsson et al. 2001). Newton's method with conjugate gradients solves it.
+Many path flows add up to the same link flows. Those of largest entropy treat identical travellers
+identically: wherever two routes between the same nodes are used, all populations that could use
+either split in the same proportions (Bar-Gera 2006). The flow on a path is its population's demand
+times a product of one factor for each link. The factors solve an unconstrained convex program, the
+dual, whose gradient is the difference between the link flows and the sum of the path flows (Larsson
+et al. 2001). Newton's method with conjugate gradients solves it.
 """
 
 from typing import Any
@@ -17,31 +17,31 @@ from equipoise.core import checks
 from equipoise.core.errors import InputError
 from equipoise.games import FlowPolicy, NetworkGame
 from equipoise.networks._newton import incidence
-from equipoise.networks._paths import policy_of
 
-#: Paths that exceed the cheapest by less than this part of a mean trip count as cheapest, and
-#: links with more than this part of the demand as used.
+#: Paths within this fraction of a mean trip of the cheapest cost count as cheapest, and links with
+#: more than this fraction of the demand count as used.
 _NEAR, _USED = 1e-7, 1e-10
-#: What path flows may miss of a link's flow, as a part of the largest one.
+#: Largest error in a link's flow, as a fraction of the largest link flow.
 _MISSED = 1e-11
-#: Newton steps, conjugate gradients in each, and halvings of a step.
+#: Largest numbers of Newton steps, of conjugate gradients in each, and of halvings of a step.
 _STEPS, _ITERATIONS, _HALVINGS = 200, 500, 40
 
 
 def entropy_paths(game: NetworkGame, solution: Any, *, most: int = 200_000) -> FlowPolicy:
-    """The same link flows on all cheapest paths, with the path flows of largest entropy.
+    """Distribute the link flows over all cheapest paths with the largest entropy.
 
     Args:
         game: The network, without whole drivers.
-        solution: An equilibrium of it, or a policy with path flows, to 1e-8 of a mean trip.
-        most: The largest number of cheapest paths that are listed.
+        solution: An equilibrium of the network, or a policy with path flows, accurate to 1e-8 of a
+            mean trip.
+        most: The largest number of cheapest paths to list. Default: 200,000.
 
     Unlike the path flows that `solve` returns, these do not depend on how they were found.
 
     **Example**
 
-    Two crossroads in a row, each with a way on the left and one on the right. The shares on a path
-    are products of the shares on its parts.
+    Two crossroads in a row, each with a left and a right branch. The share on a path is the product
+    of the shares on its parts.
 
     >>> import equipoise as eq
     >>> game = eq.NetworkGame(
@@ -56,25 +56,25 @@ def entropy_paths(game: NetworkGame, solution: Any, *, most: int = 200_000) -> F
     """
     policy = getattr(solution, "policy", solution)
     if not isinstance(policy, FlowPolicy) or policy.path_flows is None:
-        raise InputError("solution", "flows on paths, as `solve` finds them", type(policy).__name__)
+        raise InputError("solution", "path flows, as `solve` returns", type(policy).__name__)
     if game.atomic:
         raise InputError("game", "travellers who can be divided", "whole drivers")
     checks.check_count("most", most)
     certificate: Any = certify(game, policy)
     mean = float(certificate.total_cost) / float(certificate.travellers)
     if float(certificate.max_upper) > 0.1 * _NEAR * mean:
-        expected = "an equilibrium to 1e-8 of the mean cost of a trip"
+        expected = "an equilibrium to within 1e-8 of the mean cost of a trip"
         found = f"an excess of {float(certificate.max_upper) / mean:.2g} of it"
         raise InputError("solution", expected, found, "solve with a smaller tolerance")
     pairs, links, starts = _cheapest(game, policy, _NEAR * mean, most)
     flows = _spread(game, policy.total, pairs, incidence(starts, links, game.links))
-    return policy_of(game, pairs, flows, links, starts)
+    return FlowPolicy.of_paths(game, pairs, flows, links, starts)
 
 
 def _cheapest(
     game: NetworkGame, policy: FlowPolicy, near: float, most: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """All paths of used links that cost at most `near` more than the cheapest, by population."""
+    """All paths of used links within `near` of the cheapest cost, by population."""
     costs = game.costs(policy.flows)
     used = policy.total > _USED * float(game.demand.sum())
     found: list[tuple[int, list[int]]] = []
@@ -96,7 +96,7 @@ def _cheapest(
                 if node == origin:
                     found.append((int(pair), path[::-1]))
                     if len(found) > most:
-                        hint = "ask for more, or for a smaller network"
+                        hint = "increase `most`, or use a smaller network"
                         raise InputError("most", "as many as there are cheapest paths", most, hint)
                     continue
                 stack += [
@@ -111,7 +111,7 @@ def _cheapest(
 
 
 def _spread(game: NetworkGame, target: np.ndarray, pairs: np.ndarray, table: Any) -> np.ndarray:
-    """Path flows of largest entropy with these link flows; `pairs` is in order."""
+    """Path flows of largest entropy with these link flows; `pairs` is sorted."""
     import scipy.sparse.linalg
 
     operator: Any = scipy.sparse.linalg.LinearOperator
@@ -121,7 +121,7 @@ def _spread(game: NetworkGame, target: np.ndarray, pairs: np.ndarray, table: Any
     factors, scale = np.zeros(game.links), float(target.max())
 
     def at(factors: np.ndarray) -> tuple[float, np.ndarray]:
-        """The dual, and the path flows."""
+        """Value of the dual, and the path flows."""
         weight = table @ factors
         top = np.maximum.reduceat(weight, first)
         share = np.exp(weight - top[pairs])
@@ -147,7 +147,7 @@ def _spread(game: NetworkGame, target: np.ndarray, pairs: np.ndarray, table: Any
         slope, part = float(missed @ step), 1.0
         for _ in range(_HALVINGS):
             tried, new = at(factors + part * step)
-            # Near the end the dual is all rounding: a smaller miss is progress too.
+            # Near the end the dual is dominated by rounding: a smaller error is progress too.
             better = np.abs(columns @ new - target).max() < 0.5 * np.abs(missed).max()
             if better or tried <= value + 1e-4 * part * slope:
                 break
@@ -155,6 +155,6 @@ def _spread(game: NetworkGame, target: np.ndarray, pairs: np.ndarray, table: Any
         else:
             break
         factors, value, flows = factors + part * step, tried, new
-    expected = f"link flows that cheapest paths can carry to {_MISSED:g} of the largest"
-    found = f"{np.abs(columns @ flows - target).max() / scale:.2g} missed"
+    expected = f"link flows that the cheapest paths carry to within {_MISSED:g} of the largest"
+    found = f"an error of {np.abs(columns @ flows - target).max() / scale:.2g}"
     raise InputError("solution", expected, found, "solve with a smaller tolerance")

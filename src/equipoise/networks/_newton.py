@@ -1,32 +1,32 @@
 """Newton steps on all used paths at once, which end the slow linear tail of sweeps.
 
 Gradient projection moves flow between two paths at a time, and in a city of many origins the
-populations take turns undoing each other's moves. A Newton step moves all of them together. With
-Z the differences between used paths and the busiest one of each population, e = Z c their excess
-and H the slopes of the costs, complementarity h e = 0 (no flow or no excess) linearised is
+populations take turns undoing each other's moves. A Newton step moves all of them together. Let Z
+be the differences between used paths and the busiest path of each population, e = Z c their excess,
+and H the slopes of the costs. Linearising complementarity, h e = 0 (no flow or no excess), gives
 
     (Z H Z' + diag(max(e, 0) / h)) dh = -e.
 
-The system is singular, because path flows are not unique. Conjugate gradients find its solution of
-least norm, and the preconditioner chooses the norm: weights that grow as 1 / h spare paths of
-little flow, so that few of them would turn negative. Dembo, Eisenstat and Steihaug (1982) explain
-why a rough solution of the system is enough.
+The system is singular because path flows are not unique. Conjugate gradients find its solution of
+least norm, and the preconditioner chooses the norm: weights that grow as 1 / h change paths with
+little flow only slightly, so that few of them would turn negative. Dembo, Eisenstat and Steihaug
+(1982) explain why an approximate solution of the system is enough.
 """
 
 from typing import Any
 
 import numpy as np
 
-from equipoise.networks._paths import Paths
+from equipoise.core.paths import Paths
 
-#: Paths with less than this part of their population's demand are left to the sweeps.
+#: Paths with less than this fraction of their population's demand are left to the sweeps.
 _USED = 1e-13
-#: Accuracy of the linear system, and iterations after which it is good enough in any case.
+#: Relative accuracy of the linear system, and the largest number of iterations.
 _ACCURACY, _ITERATIONS = 1e-3, 300
 
 
 def incidence(starts: Any, links: Any, size: int) -> Any:
-    """(paths, size): one where a link is on a path."""
+    """(paths, size): matrix with a one where a link is on a path."""
     from scipy.sparse import csr_matrix
 
     return csr_matrix((np.ones(len(links)), links, starts), shape=(len(starts) - 1, size))
@@ -35,9 +35,9 @@ def incidence(starts: Any, links: Any, size: int) -> Any:
 def differences(
     pairs: np.ndarray, flows: np.ndarray, starts: Any, links: Any, size: int, used: np.ndarray
 ) -> tuple[Any, np.ndarray, np.ndarray]:
-    """Used paths minus the busiest of their population, as rows over `size` links.
+    """Used paths minus the busiest path of their population, as rows over `size` links.
 
-    Also the numbers of these paths, and that of the busiest path of every population.
+    Also returns the numbers of these paths, and the number of each population's busiest path.
     """
     order = np.lexsort((-flows, pairs))
     first = np.append(True, pairs[order][1:] != pairs[order][:-1])
@@ -52,7 +52,7 @@ def differences(
 
 
 def newton_step(paths: Paths, cost: np.ndarray, slope: np.ndarray, paid: np.ndarray | None) -> None:
-    """One step at link costs of these values and slopes, and what each path pays besides."""
+    """Take one step at these link costs and slopes; `paid` is the additional cost of each path."""
     import scipy.sparse.linalg
 
     operator: Any = scipy.sparse.linalg.LinearOperator
@@ -73,7 +73,7 @@ def newton_step(paths: Paths, cost: np.ndarray, slope: np.ndarray, paid: np.ndar
     shape, columns = (len(others), len(others)), rows.T.tocsr()
     system = operator(shape, lambda y: rows @ (slope * (columns @ y)) + damping * y, dtype=float)
     inverse = operator(shape, lambda y: y / scale, dtype=float)
-    with np.errstate(all="ignore"):  # a step that is not finite is none
+    with np.errstate(all="ignore"):  # a step that is not finite is discarded
         step, _ = scipy.sparse.linalg.cg(
             system, -excess, rtol=_ACCURACY, maxiter=_ITERATIONS, M=inverse
         )

@@ -1,9 +1,9 @@
-"""Equilibria by an oracle alone: mixtures of the actions it has named, one after the other.
+"""Equilibria from a best-response oracle alone: mixtures of the actions that it has returned.
 
 Simplicial decomposition (von Hohenbalken 1977; Larsson and Patriksson 1992): the oracle adds the
-cheapest action of each population, and mass moves from dear actions to the cheapest until they
-cost the same, by false position on the cost of the move. It needs no derivatives, and costs may
-depend on all resources. Networks are solved by it where Numba is not installed.
+cheapest action of each population, and mass moves from expensive actions to the cheapest until
+they cost the same, by false position on the cost of the move. The method needs no derivatives, and
+costs may depend on all resources. It also solves networks if Numba is not installed.
 """
 
 import time
@@ -17,17 +17,17 @@ from equipoise.core import checks
 from equipoise.core.results import Outcome, Solution, Status
 from equipoise.games import FlowPolicy, NetworkGame, OracleGame
 
-#: Sweeps over the populations between two questions to the oracle.
+#: Sweeps over the populations between two calls of the oracle.
 _SWEEPS = 6
 #: Evaluations of the costs for one move of mass.
 _TRIALS = 6
-#: Rounds without progress after which rounding is taken to be in the way.
+#: Rounds without progress after which rounding is assumed to be the obstacle.
 _PATIENCE = 40
 _OUTCOMES = {"time": Outcome.OUT_OF_TIME, "interrupted": Outcome.INTERRUPTED}
 
 
 class Mixtures:
-    """The actions known of each population, and how much of it takes each."""
+    """The known actions of each population, and the mass on each."""
 
     def __init__(self, first: np.ndarray, sizes: np.ndarray, price: Callable[[Any, int], Any]):
         self.actions = [[row] for row in first]
@@ -36,12 +36,12 @@ class Mixtures:
         self.use = first.sum(0)
 
     def gather(self) -> np.ndarray:
-        """(populations, resources): what each uses."""
+        """(populations, resources): the use of each resource by each population."""
         parts = zip(self.weights, self.actions, strict=True)
         return np.stack([w @ np.stack(own) for w, own in parts])
 
     def extend(self, best: np.ndarray, price: Callable[[int], np.ndarray]) -> float:
-        """Add actions that are cheaper than those known; the largest excess of an agent."""
+        """Add actions cheaper than the known ones; return the largest excess of an agent."""
         worst = 0.0
         for k, row in enumerate(best):
             costs = price(k)
@@ -75,7 +75,7 @@ class Mixtures:
                 self.use = self.use + step * move
 
     def _step(self, k: int, move: np.ndarray, most: float) -> float:
-        """How far to move: to where both cost the same, or all there is (Illinois)."""
+        """Size of a move: until both actions cost the same, or all the mass (Illinois method)."""
         low, high = 0.0, most
         below = float(self.price(self.use, k) @ move)
         if below >= 0.0:
@@ -106,7 +106,7 @@ def _run(
     time_limit: float,
     progress: Any,
 ) -> tuple[str, int]:
-    """Rounds until no agent's excess is above the tolerance; how it ended, and how many."""
+    """Iterate until no agent's excess is above the tolerance; return the ending and rounds."""
     begun, rounds, stalled, least = time.perf_counter(), 0, 0, np.inf
     try:
         while True:
@@ -137,12 +137,13 @@ def solve_oracle(
     time_limit: float = 600.0,
     progress: Callable[[dict[str, Any]], None] | None = None,
 ) -> Solution:
-    """An equilibrium of a game given by an oracle: what each population uses of each resource.
+    """Find an equilibrium of a game given by an oracle: each population's use of each resource.
 
     Args:
-        game: Costs and the oracle.
-        tolerance: The largest gain of an agent, as a part of the mean cost of an agent.
-        time_limit: Seconds after which the best use found so far is returned.
+        game: The costs and the oracle.
+        tolerance: The largest gain of an agent, as a fraction of the mean cost of an agent.
+            Default: 1e-8.
+        time_limit: Seconds after which the best result so far is returned. Default: 600.
         progress: Called after each round with `iteration`, `excess` and `seconds`.
 
     **Example**
@@ -182,7 +183,7 @@ def solve_oracle(
 def assign_by_oracle(
     game: NetworkGame, concept: str, tolerance: float, time_limit: float, progress: Any
 ) -> tuple[FlowPolicy, str, dict[str, Any]]:
-    """Path flows of a network without Numba; how it ended; counts."""
+    """Path flows of a network without Numba, the ending, and counts."""
 
     def costs_of(x: np.ndarray) -> np.ndarray:
         return game.marginal_costs(x) if concept == "optimum" else game.costs(x)
@@ -214,7 +215,7 @@ def assign_by_oracle(
 
 
 def _as_paths(game: NetworkGame, mixtures: Mixtures) -> FlowPolicy:
-    """The mixtures as paths, whose links stand in order."""
+    """Convert the mixtures to paths with their links in order."""
     flows, pairs, links, starts = [], [], [], [0]
     for k, actions in enumerate(mixtures.actions):
         for row, weight in zip(actions, mixtures.weights[k], strict=True):
@@ -228,8 +229,4 @@ def _as_paths(game: NetworkGame, mixtures: Mixtures) -> FlowPolicy:
             flows.append(weight * game.demand[k])
             pairs.append(k)
             starts.append(len(links))
-    classes, count = len(game.values_of_time), game.links
-    key = np.repeat(game.classes[pairs], np.diff(starts)) * count + np.array(links)
-    use = np.bincount(key, np.repeat(flows, np.diff(starts)), classes * count)
-    use = use.reshape(classes, count) if classes > 1 else use
-    return FlowPolicy(use, flows, pairs, links, starts)
+    return FlowPolicy.of_paths(game, pairs, flows, links, starts)

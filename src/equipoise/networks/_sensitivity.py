@@ -1,32 +1,38 @@
-"""Derivatives of equilibrium flows: with the used paths fixed, their costs stay equal.
+"""Derivatives of equilibrium flows, with the set of used paths fixed and their costs equal.
 
 A change dc of link costs moves flows by dv within the differences of used paths, the rows of Z,
-such that Z (H dv + dc) = 0 with the slopes H of the costs (Tobin and Friesz 1988). So
-dv = -Z' (Z H Z')^+ Z dc: one symmetric system, solved by conjugate gradients, and its adjoint
-gives gradients of anything that depends on the flows.
+such that Z (H dv + dc) = 0 with the slopes H of the costs (Tobin and Friesz 1988). Hence
+dv = -Z' (Z H Z')^+ Z dc. This is one symmetric system, solved by conjugate gradients; its adjoint
+gives gradients of any function of the flows.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from equipoise.certificates import certify
 from equipoise.core import checks
 from equipoise.core.errors import InputError
 from equipoise.games import FlowPolicy, NetworkGame
 from equipoise.networks._newton import differences, incidence
 
-#: Paths with less than this part of their population's demand do not count as used.
+#: Paths with less than this fraction of their population's demand do not count as used.
 _USED = 1e-7
-#: Accuracy of the linear systems.
+#: Relative accuracy of the linear systems.
 _ACCURACY = 1e-12
+#: Flows with an excess above this fraction of a mean trip are not accepted as an equilibrium.
+_NEAR = 1e-3
 
 
 class Sensitivity:
-    """How equilibrium flows answer to small changes; `sensitivity` makes it.
+    """Derivatives of equilibrium flows with respect to costs, demands and capacities.
+
+    Call `sensitivity` to make one.
 
     **Example**
 
-    Two roads with costs 1 + v and 2 + v: a toll of dt on the first moves dt / 2 to the second.
+    Two roads have costs 1 + v and 2 + v. A toll of dt on the first moves dt / 2 to the second.
 
     >>> import equipoise as eq
     >>> game = eq.NetworkGame([0, 0], [1, 1], [0], [1], [3.0], free_flow=[1, 2], rise=1, power=1)
@@ -39,9 +45,16 @@ class Sensitivity:
     [-0.5, 0.5]
     """
 
-    def __init__(self, game: NetworkGame, policy: FlowPolicy):
+    def __init__(
+        self, game: NetworkGame, policy: FlowPolicy, watch: Callable[[], None] | None = None
+    ):
+        #: Called in every iteration of a linear system; an exception that it raises ends the work.
+        self.watch = watch or (lambda: None)
+        if game.atomic:
+            raise InputError("game", "travellers who can be divided", "whole drivers")
         if policy.path_flows is None or policy.path_pairs is None or policy.path_starts is None:
-            raise InputError("solution", "flows on paths, as `solve` finds them", "link flows")
+            raise InputError("solution", "path flows, as `solve` returns", "link flows")
+        policy.check_paths(game)
         self.game, self.total = game, policy.total
         self.slopes = game.slopes(self.total)
         pairs, amounts = policy.path_pairs, policy.path_flows
@@ -52,7 +65,7 @@ class Sensitivity:
         self.weights = 1.0 / game.values_of_time[game.classes[pairs[others]]]
 
     def _solve(self, right: np.ndarray) -> np.ndarray:
-        """(Z H Z')^+ right, for a right side in its range."""
+        """Return (Z H Z')^+ right, for a right-hand side in its range."""
         from scipy.sparse import diags
         from scipy.sparse.linalg import cg
 
@@ -62,21 +75,27 @@ class Sensitivity:
         size = scaled.diagonal()
         scale = np.where(size > 0.0, 1.0 / np.sqrt(np.where(size > 0.0, size, 1.0)), 1.0)
         matrix = diags(scale) @ scaled @ diags(scale)
-        with np.errstate(all="ignore"):  # whether there is a solution, its residual says
-            found, _ = cg(matrix, scale * right, rtol=_ACCURACY, maxiter=20 * len(right) + 100)
+        with np.errstate(all="ignore"):  # the residual shows whether there is a solution
+            found, _ = cg(
+                matrix,
+                scale * right,
+                rtol=_ACCURACY,
+                maxiter=20 * len(right) + 100,
+                callback=lambda _: self.watch(),
+            )
             off = np.abs(matrix @ found - scale * right).max()
         if not off <= 1e-5 * np.abs(scale * right).max():
             expected = "flows that change smoothly"
-            found = "used paths that differ in links of constant cost alone"
+            found = "used paths that differ only in links of constant cost"
             raise InputError("solution", expected, found)
         return scale * found
 
     def flows(
         self, *, tolls: Any = None, fixed: Any = None, capacities: Any = None, demand: Any = None
     ) -> np.ndarray:
-        """(links,): the derivative of the link flows along a change of one or more arguments.
+        """(links,): directional derivative of the link flows along a change of the arguments.
 
-        `tolls` (in money), `fixed` costs and `capacities` are by link, `demand` by population.
+        `tolls` (in money), `fixed` costs and `capacities` are by link, `demand` is by population.
         """
         game, zero = self.game, np.zeros(self.game.links)
         cost = zero.copy() if fixed is None else _direction("fixed", fixed, game.links)
@@ -94,48 +113,57 @@ class Sensitivity:
         return base - self.paths.T @ self._solve(right)
 
     def gradient(self, weights: Any, *, money: bool = False) -> np.ndarray:
-        """(links,): derivative of the sum of weights times flows by a fixed cost on each link.
+        """(links,): derivative of the weighted sum of flows by a fixed cost on each link.
 
-        With `money`, by a toll, which classes feel by their values of time.
+        With `money`, the derivative is by a toll, which each class weighs by its value of time.
         """
         answer = self._solve(self.paths @ _direction("weights", weights, self.game.links))
         return -(self.paths.T @ (answer * self.weights if money else answer))
 
-    def of_total_cost(self) -> tuple[np.ndarray, np.ndarray]:
-        """(links,) twice: derivative of the total cost by the toll, and by the capacity."""
-        marginal = self.game.times(self.total) + self.total * self.slopes
+    def of_total_cost(self, *, money: bool = True) -> np.ndarray:
+        """(links,): derivative of the total cost by the toll of each link, or by a fixed cost."""
+        marginal = self.game.times(self.total) + self.game.external_costs(self.total)
+        return self.gradient(marginal, money=money)
+
+    def of_capacities(self) -> np.ndarray:
+        """(links,): derivative of the total cost by the capacity of each link."""
         room = cost_of_room(self.game, self.total)
-        by_capacity = (self.total + self.gradient(marginal)) * room
-        return self.gradient(marginal, money=True), by_capacity
+        return (self.total + self.of_total_cost(money=False)) * room
 
 
 def sensitivity(game: NetworkGame, solution: Any) -> Sensitivity:
-    """Implicit derivatives of the equilibrium that `solve` found, with its used paths fixed.
+    """Return implicit derivatives of the equilibrium that `solve` found, with fixed used paths.
 
-    They are exact where no path is about to be used or left; elsewhere flows have a kink, and
-    these are the derivatives of one side. Solve to a small tolerance first.
+    They are exact where no path is about to be used or abandoned. Elsewhere flows have a kink, and
+    these are one-sided derivatives. Solve to a small tolerance first.
 
     **Example**
 
     >>> import equipoise as eq
     >>> game = eq.games.load("grid-city", rows=3, columns=3, zones=4)
     >>> answer = eq.networks.sensitivity(game, eq.solve(game, tolerance=1e-12))
-    >>> by_toll, by_capacity = answer.of_total_cost()
+    >>> by_toll, by_capacity = answer.of_total_cost(), answer.of_capacities()
     >>> by_toll.shape, bool((by_capacity < 0).any())
     ((24,), True)
     """
     policy = getattr(solution, "policy", solution)
     if not isinstance(policy, FlowPolicy):
         raise InputError("solution", "a solution or FlowPolicy", type(policy).__name__)
-    return Sensitivity(game, policy)
+    found = Sensitivity(game, policy)
+    certificate: Any = certify(game, policy)
+    part = float(certificate.max_upper) * float(certificate.travellers)
+    part /= max(float(certificate.total_cost), 1e-300)
+    if part > _NEAR:
+        expected = f"an equilibrium to within {_NEAR:g} of the mean cost of a trip"
+        raise InputError("solution", expected, f"an excess of {part:.2g} of it")
+    return found
 
 
 def cost_of_room(game: NetworkGame, flows: np.ndarray) -> np.ndarray:
     """(links,): derivative of each cost by the capacity of its link."""
     if game.cost is not None:
-        raise InputError("game", "capacities, and no function of its own for costs", "a function")
-    part = flows / np.where(game.capacity > 0.0, game.capacity, 1.0)
-    return -game.slopes(flows) * part
+        raise InputError("game", "capacities, and costs by formula", "costs given as a function")
+    return -game.external_costs(flows) / np.where(game.capacity > 0.0, game.capacity, 1.0)
 
 
 def _direction(name: str, value: Any, size: int) -> np.ndarray:

@@ -1,6 +1,6 @@
-"""From a log of what many agents did and earned to a near-equilibrium, by low interaction rank.
+"""Learn near-equilibria from logs of what many agents did and earned (low interaction rank).
 
-Everything here loads on first use.
+All names are imported on first use.
 """
 
 from typing import TYPE_CHECKING
@@ -28,14 +28,16 @@ if TYPE_CHECKING:
     from equipoise.offline._log import Log as Log
     from equipoise.offline._model import InteractionMap as InteractionMap
     from equipoise.offline._model import Model as Model
+    from equipoise.offline._pieces import LogFiles as LogFiles
     from equipoise.offline._select import RankSelection as RankSelection
     from equipoise.offline._select import select_rank as select_rank
     from equipoise.offline._solve import solve as solve
 
-#: Module -> its public names.
+#: Maps each module to its public names.
 _NAMES = {
     # logs
     "_log": ("Log",),
+    "_pieces": ("LogFiles",),
     "_collect": ("collect", "Simulator"),
     "_coverage": ("coverage", "Coverage", "estimate_behaviour"),
     # from a log to a model
@@ -48,7 +50,7 @@ _NAMES = {
     "_solve": ("solve",),
     "_gap": ("estimate_gap", "GapEstimate"),
 }
-#: Public name -> the module it is defined in; None for a module of this package.
+#: Maps each public name to the module that defines it; None for a submodule of this package.
 _PUBLIC: dict[str, str | None] = {
     **dict.fromkeys(("adapters", "decomposition", "deep", "parameters", "theory")),
     **{name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names},

@@ -1,13 +1,13 @@
-"""Rewards that depend on the own action and on an aggregate of what the others do.
+"""Rewards that depend on the own action and on an aggregate of the others' actions.
 
-The aggregate is the sum of the others' actions (numbered in their order), or how many of the
-others play each action. El Farol's bar, a market price and a congested road are of this kind:
-their interaction rank is as large as the number of agents, while a table of own action by
-aggregate is small.
+The aggregate is the sum of the others' actions (as ordered numbers), their mean if agents may be
+absent (otherwise the mean is equivalent to the sum), or the number of others that play each action.
+The El Farol bar, a market price and a congested road are examples: their interaction rank is as
+large as the number of agents, while a table of own action by aggregate is small.
 
-Agents play independently, so that the distribution of the others' sum is a convolution. Its
-Fourier transform is a product over agents; products that leave one agent out come from
-cumulative products from both ends, and one inverse transform gives all distributions at once.
+Agents play independently, so the distribution of the others' sum is a convolution. Its Fourier
+transform is a product over agents. Products that leave out one agent come from cumulative products
+from both ends, and one inverse transform gives all distributions at once.
 """
 
 from typing import Any
@@ -20,19 +20,35 @@ from jaxtyping import Array, Float
 
 from equipoise.offline._log import Log
 
-#: Kinds of aggregates -> what they are called in tables.
-KINDS = {"sum": "own action by the sum of others'", "histogram": "own action by others' counts"}
-#: Aggregates of more values than this are not tried.
+#: Maps each kind of aggregate to its name in tables.
+KINDS = {
+    "sum": "own action by the sum of others'",
+    "mean": "own action by the mean of others'",
+    "histogram": "own action by others' counts",
+}
+#: Aggregates with more values than this are not tried.
 LARGEST_GRID = 5_000
-#: Numbers that a batch of distributions may hold at once.
+#: Largest number of values that a batch of distributions holds at once.
 _CHUNK = 4_000_000
 
 
+def name_of(kind: int | str) -> str:
+    """Name of a class of rewards in tables.
+
+    >>> name_of(1), name_of("2 sparse"), name_of("sum")
+    ('own action', 'pairs, screened', "own action by the sum of others'")
+    """
+    words = str(kind).split(maxsplit=1)
+    known = {"1": "own action", "2": "pairs", "3": "triples", "joint": "joint action", **KINDS}
+    more = {"sparse": "screened"}.get(words[-1], words[-1]) if len(words) > 1 else ""
+    return known.get(words[0], f"rank {words[0]}") + (f", {more}" if more else "")
+
+
 class Aggregate(eqx.Module):
-    """The rewards of every own move at every aggregate of the others' moves.
+    """Rewards of every own move at every aggregate of the others' moves.
 
     `table` is (situations, agents, moves, cells), with the cells of `grid` in C order; `scores`
-    (moves, axes of the grid) is what a move adds to the aggregate.
+    (moves, axes of the grid) is the contribution of each move to the aggregate.
     """
 
     table: Float[Array | np.ndarray, "situations agents moves cells"]
@@ -45,10 +61,10 @@ class Aggregate(eqx.Module):
         return self.table.shape[1]
 
     def chances(self, occupancies: Any) -> Any:
-        """(..., situations, agents, cells): how the others' aggregate is distributed.
+        """(..., situations, agents, cells): distribution of the others' aggregate.
 
-        `occupancies` (..., situations, agents, moves) are chances of moves; JAX arrays in, JAX
-        arrays out.
+        `occupancies` (..., situations, agents, moves) are probabilities of moves. The result is a
+        JAX array if they are one.
         """
         xp: Any = jnp if isinstance(occupancies, jax.Array) else np
         axes = [np.arange(size) / size for size in self.grid]
@@ -64,7 +80,7 @@ class Aggregate(eqx.Module):
         return xp.maximum(found.reshape(others.shape), 0.0)
 
     def expected(self, occupancies: Any) -> Any:
-        """Expected rewards of each own move, when the others move independently."""
+        """Expected rewards of each own move if the others move independently."""
         if isinstance(occupancies, jax.Array):
             return jnp.einsum("...snk,snuk->...snu", self.chances(occupancies), self.table)
         shape = np.shape(occupancies)
@@ -77,27 +93,31 @@ class Aggregate(eqx.Module):
         return np.concatenate(parts).reshape(shape)
 
     def cells(self, moves: np.ndarray) -> np.ndarray:
-        """(rows, agents): the cell of the others' aggregate, for each agent."""
+        """(rows, agents): cell of the others' aggregate for each agent."""
         return cells_of(moves, np.array(self.scores), self.grid)
 
     def rewards(self, situations: np.ndarray, moves: np.ndarray) -> np.ndarray:
-        """(rows, agents): the rewards of joint moves."""
+        """(rows, agents): rewards of joint moves."""
         everybody = np.arange(self.agents)
         return np.asarray(self.table)[situations[:, None], everybody, moves, self.cells(moves)]
 
 
 def scores_of(log: Log, kind: str) -> tuple[np.ndarray, tuple[int, ...]]:
-    """What each move adds to the aggregate, and the grid of the values that it can have.
+    """Contribution of each move to the aggregate, and the grid of its possible values.
 
-    A move in the state "absent" adds nothing.
+    A move in the state "absent" adds nothing. A mean needs the sum and the number present.
 
     >>> log = Log(None, [[0, 2, 1]], [[0.0, 0.0, 0.0]], actions_per_agent=3)
     >>> scores_of(log, "sum")[0].ravel().tolist(), scores_of(log, "histogram")[1]
     ([0, 1, 2], (3, 3))
     """
     actions = max(log.actions_per_agent)
+    sums = (log.agents - 1) * (actions - 1) + 1
     if kind == "sum":
-        scores, grid = np.arange(actions)[:, None], ((log.agents - 1) * (actions - 1) + 1,)
+        scores, grid = np.arange(actions)[:, None], (sums,)
+    elif kind == "mean":
+        scores = np.stack([np.arange(actions), np.ones(actions, int)], 1)
+        grid = (sums, log.agents)
     else:
         scores, grid = np.eye(actions, dtype=int)[:, 1:], (log.agents,) * (actions - 1)
     away = np.zeros(((log.states_count - 1) * actions, scores.shape[1]), int)
@@ -105,30 +125,46 @@ def scores_of(log: Log, kind: str) -> tuple[np.ndarray, tuple[int, ...]]:
 
 
 def aggregate_note(log: Log, kind: str) -> str:
-    """Why an aggregate is not tried; empty where it is."""
+    """Say why an aggregate is not tried; empty if it is."""
     if log.agents < 3:
-        return "not tried: an aggregate takes three agents"
+        return "not tried: an aggregate needs at least three agents"
     if log.states is not None and not log.absences:
         return "not tried: agents have local states"
     actions = max(log.actions_per_agent)
+    if kind == "mean" and not log.absences:
+        return "not tried: no agent is ever absent, so it is equivalent to the sum"
     if kind == "histogram" and actions == 2:
-        return "not tried: with two actions it is the sum"
+        return "not tried: with two actions it is equivalent to the sum"
     if kind == "histogram":
         cells = float(log.agents) ** (actions - 1)
     else:
         cells = float((log.agents - 1) * (actions - 1) + 1)
+        cells *= log.agents if kind == "mean" else 1
     if cells > LARGEST_GRID:
         return f"not tried: {cells:.3g} cells, more than {LARGEST_GRID:,}"
     return ""
 
 
 def cells_of(moves: np.ndarray, scores: np.ndarray, grid: tuple[int, ...]) -> np.ndarray:
-    """(rows, agents): the cell of the others' aggregate, for each agent."""
+    """(rows, agents): cell of the others' aggregate for each agent."""
     found = np.zeros(moves.shape, np.int64)
     for axis, size in enumerate(grid):
         own = scores[moves, axis]
         found = found * size + (own.sum(1, keepdims=True) - own)
     return found
+
+
+def values_of(kind: str, grid: tuple[int, ...]) -> np.ndarray:
+    """(cells,): index, from 0, of the value of the aggregate that each cell represents.
+
+    >>> values_of("mean", (3, 3)).reshape(3, 3).tolist()  # by sum and by how many are there
+    [[0, 0, 0], [0, 2, 1], [0, 2, 2]]
+    """
+    if kind != "mean":
+        return np.arange(int(np.prod(grid)))
+    sums, count = np.ogrid[: grid[0], : grid[1]]
+    mean = np.where(count > 0, sums / np.maximum(count, 1), 0.0) * (grid[1] - 1)
+    return np.minimum(mean.round().astype(int), grid[0] - 1).ravel()
 
 
 def fit_aggregate(
@@ -138,16 +174,17 @@ def fit_aggregate(
     shape: tuple[int, int],
     scores: np.ndarray,
     grid: tuple[int, ...],
+    kind: str = "sum",
 ) -> tuple[Aggregate, np.ndarray]:
-    """Tables of (situation, own move, cell) means, and the noise that they leave of each agent.
+    """Fit a table of (situation, own move, cell) means; return it and each agent's residual noise.
 
-    `shape` is the number of situations and of moves. Means are drawn to that of their situation
-    and own move, by as many rows as the noise is larger than the variance between cells; between
-    values of a sum that were seen, the table is linear.
+    `shape` is the number of situations and of moves. Means are shrunk towards the mean of their
+    situation and own move, with a weight (in rows) of the noise variance divided by the variance
+    between cells. The table is linear between observed values of a sum or mean.
     """
-    cells, agents = int(np.prod(grid)), moves.shape[1]
-    rooms = shape[0] * shape[1]
-    where = cells_of(moves, scores, grid)
+    value, agents = values_of(kind, grid), moves.shape[1]
+    cells, rooms = int(value.max()) + 1, shape[0] * shape[1]
+    where = value[cells_of(moves, scores, grid)]
     table, noise = np.zeros((rooms, agents, cells)), np.zeros(agents)
     for i in range(agents):
         room = situations * shape[1] + moves[:, i]
@@ -168,12 +205,12 @@ def fit_aggregate(
         prior = noise[i] / between if between > 0 else np.inf
         share = np.where(seen, 1.0 / (1.0 + prior / np.maximum(count, 1)), 0.0)
         values = own + share * (means - own)
-        if len(grid) == 1:
+        if kind != "histogram":
             for room_values, known in zip(values, seen, strict=True):
                 at = np.flatnonzero(known)
                 if len(at):
                     room_values[:] = np.interp(np.arange(cells), at, room_values[at])
         table[:, i] = values + centre
-    table = table.reshape(*shape, agents, cells).swapaxes(1, 2)
+    table = table.reshape(*shape, agents, cells).swapaxes(1, 2)[..., value]
     terms = Aggregate(np.ascontiguousarray(table), tuple(map(tuple, scores.tolist())), grid)
     return terms, np.sqrt(noise)

@@ -1,54 +1,74 @@
-"""Bounds on the gap of a policy that was learned from a log, from the log alone.
+"""Bounds on the gap of a policy learned from a log, computed from the log alone.
 
 The rows are split into parts. For each part a policy is learned from the *other* rows, and the
-answer is the mixture of these policies, so that every component can be judged by rows it has never
-seen. The reward of an own move against a component is estimated as
+answer is the mixture of these policies, so that every component can be judged by rows that were not
+used to learn it. The reward of an own move against a component is estimated as
 
     model's expectation + mean over held-out rows with that move of (ratio * residual),
 
-where the ratio is that of the component's play of the others to the log's. The full ratio is a
-product over agents, whose variance grows exponentially. For rewards of interaction rank K only
-its expansion up to order K - 1 matters,
+where the ratio is the probability of the others' moves under the component divided by their
+probability under the log's play. The full ratio is a product over agents, whose variance grows
+exponentially. For rewards of interaction rank K only its expansion up to order K - 1 matters,
 
     1 + sum_j (rho_j - 1) + sum_{j<k} (rho_j - 1) (rho_k - 1) + ...,
 
 and for an aggregate the ratio of the aggregate's distributions. Within its class of rewards the
-estimate is unbiased whatever the model: a penalty or a missing term costs variance, not bias. Its
-error is a mean over rows, so that it has a standard error, and Student's t with as many degrees of
-freedom as rows that matter gives the bounds.
+estimate is unbiased for any model: a penalty or a missing term costs variance, not bias. Its error
+is a mean over rows and therefore has a standard error. Student's t distribution, with as many
+degrees of freedom as there are effective rows, gives the bounds.
 
-An upper bound on the largest gain needs no allowance for the number of deviations, as long as the
-best one does not depend on the noise. It does: folds that mislead one component are those that
-judge another. Both ends are therefore simultaneous over all agents and deviations.
+An upper bound on the largest gain would need no correction for the number of deviations if the best
+deviation did not depend on the noise. But it does: the folds that mislead one component judge
+another. Both ends of the interval are therefore simultaneous over all agents and deviations.
+
+A mixture needs a mediator who draws the component for all agents. A single product policy does not,
+but it was learned from all rows, so none is left to judge it. It is judged by all rows through
+product policies, one for each part, that were computed in the same way from the other rows. The
+error of these policies comes from rows that were not used to learn them. The policy differs little
+from them, and the error of the difference is bounded for all policies at once (Scheffe): the
+standard error times the square root of a chi-squared quantile, with as many degrees of freedom as
+the rewards have parameters. If the policy is the mean of those of the parts and rewards are sums of
+pairs, the rewards of own moves are means too, and only the own policy differs.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import comb
 from typing import Any
 
 import numpy as np
+from scipy.stats import chi2
 from scipy.stats import t as student
 
 from equipoise.offline._aggregate import Aggregate
-from equipoise.offline._coverage import count_moves, sizes_of
+from equipoise.offline._combinations import Shown
+from equipoise.offline._coverage import SHOWN, available, count_moves, sizes_of
 from equipoise.offline._log import Log
 from equipoise.offline._model import Model
+from equipoise.offline._play import averaged, best_reply, model_gains, occupancies, terms_of
 from equipoise.offline._select import groups_of
 from equipoise.solvers.no_regret import Dynamics
 
-#: Numbers that are held at once: agents times rows times components.
+#: Largest number of values held at once: agents times rows times components.
 _CHUNK = 4_000_000
-#: Draws of the transitions from their posterior.
+#: Number of draws of the transitions from their posterior.
 DRAWS = 20
-#: Values of an aggregate that the log shows less often than this count as one with the next.
+#: Values of an aggregate with a lower frequency than this are merged with the next value.
 RARE = 0.03
-#: Degrees of freedom that are estimated from few rows are at least these.
+#: Largest number of deviations in a single place that are tried.
+PLACES = 100
+#: Margin for rounding errors at the ends of intervals, relative to the rewards.
+ROUNDING = 1e-12
+#: A deviation is not counted if it leads to combinations that the log hardly shows with a larger
+#: probability than this. With a smaller probability, it widens the interval by what they may earn.
+HIDDEN = 0.25
+#: Lower limit on degrees of freedom that are estimated from few rows.
 FEWEST = 5.0
 
 
 @dataclass(frozen=True)
 class Part:
-    """Rows that judge, the model of the other rows, and the policies that were learned in it."""
+    """Rows for judging, the model of the other rows, and the policies learned in this model."""
 
     rows: np.ndarray
     model: Model
@@ -58,67 +78,119 @@ class Part:
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a deviation can gain from a policy, estimated from rows that it was not learned from.
+    """Bounds on gains by deviating from a policy, estimated from rows not used to learn it.
 
-    Gains are the largest over the deviations that the log covers; `unknown` lists the others as
-    (context, step, agent, state, action).
+    Gains are maxima over deviations to moves that the log shows often enough; `unknown` lists the
+    other moves as (context, step, agent, state, action). Deviations follow the policy in places
+    where no move is known.
     """
 
-    #: (agents,): the estimate, and the ends of the interval, of each agent's largest gain.
+    #: (agents,): estimate of each agent's largest gain, and the ends of its interval.
     gains: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
-    #: (agents,): what the policy earns, and its standard error.
+    #: (agents,): expected reward of the policy, and its standard error.
     value: np.ndarray
     value_error: np.ndarray
-    #: What a richer class of rewards says beyond its noise; the interval is wider by it.
+    #: Difference, beyond noise, to a richer class of rewards; it widens the interval.
     misfit: float
     unknown: np.ndarray
-    #: (3, agents, actions): the gain of always playing an action, and the ends of its interval; NaN
-    #: where the log does not show it.
+    #: Deviations that are not counted, listed as in `unknown`, because the log hardly shows what
+    #: they lead to while others follow the policy; and the largest gain if they are counted with
+    #: the most that they could earn.
+    hidden: np.ndarray
+    cautious: float
+    #: (agents,): probability that the policy itself leads to combinations the log hardly shows.
+    guessed: np.ndarray
+    #: (agents,): probability that it leads to more or fewer others playing the same action than the
+    #: log shows, if the class of rewards determines their effect.
+    farther: np.ndarray
+    #: (3, agents, actions): gain of always playing an action, and the ends of its interval; NaN if
+    #: the log does not show the action.
     deviations: np.ndarray
-    #: Confidence of the interval; that of its upper end alone is half-way to one.
+    #: Confidence level of the interval; the level of its upper end alone is `(1 + level) / 2`.
     level: float
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Where the largest gain of any agent lies."""
+        """Confidence interval of the largest gain of any agent."""
         return float(self.lower.max()), float(self.upper.max())
 
     @property
     def bound(self) -> float:
-        """Nobody gains more than this, by deviations that the log covers."""
+        """Upper bound on any agent's gain by deviations that the log covers."""
         return float(self.upper.max())
 
 
 def bounds(
-    log: Log, parts: Sequence[Part], model: Model, order: int | None, *, level: float = 0.9
+    log: Log,
+    parts: Sequence[Part],
+    model: Model,
+    order: int | None,
+    *,
+    shown: Shown,
+    policy: np.ndarray | None = None,
+    level: float = 0.9,
 ) -> Bounds:
-    """Bounds on the gap of the mixture of all parts' policies, which count alike.
+    """Bound the gap of the mixture of all parts' policies with equal weights.
 
-    `model` is that of all rows, whose transitions are used; `order` is the interaction rank of
-    the rewards, None for that of the joint move or of an aggregate.
+    `model` is the model of all rows, whose transitions are used. `order` is the interaction rank of
+    the rewards, or None for joint rewards and aggregates. `shown` says which combinations of moves
+    the log shows. With `policy`, the bounds apply to this product policy, which is close to the
+    policies of all parts.
     """
-    judged = _Judge(log, model, order, len(parts))
+    judged = _Judge(log, model, order, parts, policy)
     for part in parts:
         judged.add(part)
-    return judged.bounds(level)
+    return judged.bounds(level, shown)
+
+
+def known_moves(log: Log, parts: Sequence[np.ndarray]) -> np.ndarray:
+    """(contexts, horizon, agents, states, actions): moves that the log shows often enough.
+
+    `parts` are the rows of each part. An absent agent has no choice and needs no bound.
+    """
+    situations, moves = sizes_of(log)
+    counts = [
+        count_moves(log.situations[rows], log.moves[rows].T, situations, moves) for rows in parts
+    ]
+    known = (np.min(counts, 0) > 0) & (np.sum(counts, 0) >= SHOWN)
+    shape = (log.contexts_count, log.horizon, log.agents, log.states_count)
+    known = known.reshape(*shape, max(log.actions_per_agent)) & available(log)
+    if log.absences:
+        known[..., 1, :] = False
+        known[..., 1, 0] = True
+    return known
 
 
 class _Judge:
-    """Sums over parts, and the rows that each of them adds to the error."""
+    """Sums over parts, and the contribution of each row to the error."""
 
-    def __init__(self, log: Log, model: Model, order: int | None, parts: int):
-        self.log, self.model, self.order, self.parts = log, model, order, parts
+    def __init__(
+        self,
+        log: Log,
+        model: Model,
+        order: int | None,
+        parts: Sequence[Part],
+        policy: np.ndarray | None,
+    ):
+        self.log, self.model, self.order, self.parts = log, model, order, len(parts)
         self.dynamics: Dynamics = model.dynamics
-        self.shape = (log.contexts_count, log.horizon, log.agents, log.states_count)
-        self.shape += (max(log.actions_per_agent),)
+        self.policy = policy
+        #: Whether the product policy is the mean of the parts' and rewards are linear in it.
+        self.linear = policy is not None and order is not None and order <= 2
+        if policy is not None and self.linear:
+            every = np.concatenate([policy[None], *(part.policies for part in parts)])
+            chances = occupancies(self.dynamics, every)
+            self.linear = np.allclose(chances[0], chances[1:].mean(0), rtol=0.0, atol=1e-9)
+        self.known = known_moves(log, [part.rows for part in parts])
+        self.shape = self.known.shape
         situations, moves = sizes_of(log)
         self.flat = (situations, log.agents, moves)
         self.counts = count_moves(log.situations, log.moves.T, situations, moves)
         rows = self.counts[:, :1].sum(-1, keepdims=True)
         self.played = self.counts / np.maximum(rows, 1)
-        #: (situations,): the chance of their context.
+        #: (situations,): probability of their context.
         self.chances = np.repeat(model.context_probabilities, log.horizon)
         sets = np.zeros((log.agents, log.agents))
         for i, own in enumerate(model.neighbours):
@@ -126,43 +198,59 @@ class _Judge:
         self.dense = bool(sets.sum() == log.agents * (log.agents - 1))
         self.sets = sets
         self.rewards, self.value = np.zeros(self.flat), np.zeros(log.agents)
-        #: For each part: its rows, and their estimates of deviation rewards and of the value,
-        #: first under the chosen class of rewards and then under a richer one.
-        self.said: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+        #: For each part: its rows, and their estimates of deviation rewards and of the value, first
+        #: under the chosen class of rewards and then under a richer class. With a product policy,
+        #: also the estimates of the part's own policies.
+        self.said: list[tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]] = []
         self.policies: list[np.ndarray] = []
 
     def add(self, part: Part) -> None:
-        """Judge the policies of a part by its rows."""
+        """Judge the policies of a part by its rows, or the product policy."""
+        judged = part.policies if self.policy is None else self.policy[None]
+        others = part.policies if self.linear else judged
+        rewards, value, *said = self._estimate(part, others, judged)
+        self.rewards += rewards / self.parts
+        self.value += value / self.parts
+        both = [(said[0] / self.parts, said[1] / self.parts)]
+        if self.policy is not None:
+            _, _, *own = self._estimate(part, part.policies, part.policies)
+            both.append((own[0] / self.parts, own[1] / self.parts))
+        self.said.append((part.rows, both))
+        self.policies.append(judged)
+
+    def _estimate(
+        self, part: Part, policies: np.ndarray, playing: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Rewards of own moves against `policies`, the value of `playing`, and the contribution of
+        each row to both."""
         log, rows = self.log, part.rows
         where, moves = log.situations[rows], log.moves[rows]
-        count = len(part.policies)
-        occupied = occupancies(self.dynamics, part.policies).reshape(count, *self.flat)
+        count = len(policies)
+        occupied, mine = (
+            occupancies(self.dynamics, given).reshape(-1, *self.flat)
+            for given in (policies, playing)
+        )
+        mine = np.broadcast_to(mine, occupied.shape)
         terms = terms_of(part.model)
         model, value = np.zeros(self.flat), np.zeros(log.agents)
         size = max(1, _CHUNK // max(log.agents * len(rows), int(np.prod(self.flat))))
         ours, theirs = np.zeros((2, 2, len(rows), log.agents))
+        cell = (where[:, None], np.arange(log.agents), moves)
         for at in range(0, count, size):
-            some = occupied[at : at + size]
+            some, own = occupied[at : at + size], mine[at : at + size]
             expected = terms.expected(some)
             model += expected.sum(0) / count
-            value += np.einsum("s,tsnu,tsnu->n", self.chances, some, expected) / count
-            ratios = np.divide(some, self.played, out=np.zeros_like(some), where=self.played > 0)
-            everybody = np.arange(log.agents)
-            own = ratios[:, where[:, None], everybody, moves].transpose(2, 1, 0)  # agents, rows, t
-            for which, ratio in enumerate(self._others(terms, own, some, where, moves)):
+            value += np.einsum("s,tsnu,tsnu->n", self.chances, own, expected) / count
+            play = own[:, *cell].transpose(2, 1, 0)  # agents, rows, components
+            ratios = (some[:, *cell] / self.played[cell]).transpose(2, 1, 0)
+            for which, ratio in enumerate(self._others(terms, ratios, some, where, moves)):
                 ours[which] += ratio.sum(-1).T / count
-                theirs[which] += (own * ratio).sum(-1).T / count
+                theirs[which] += (play * ratio).sum(-1).T / count
         left = np.asarray(log.rewards[rows], np.float64) - terms.rewards(where, moves)
-        mine = count_moves(where, moves.T, self.flat[0], self.flat[2])
-        cell = (where[:, None], np.arange(log.agents), moves)
-        many = mine[:, 0].sum(-1)
-        share = (self.chances[where] / np.maximum(many, 1)[where])[:, None]
-        ours, theirs = ours * left / mine[cell], theirs * left * share
+        left = left / count_moves(where, moves.T, self.flat[0], self.flat[2])[cell]
+        ours, theirs = ours * left, theirs * left * self.chances[where][:, None]
         np.add.at(model, cell, ours[0])
-        self.rewards += model / self.parts
-        self.value += (value + theirs[0].sum(0)) / self.parts
-        self.said.append((rows, ours / self.parts, theirs / self.parts))
-        self.policies.append(part.policies)
+        return model, value + theirs[0].sum(0), ours, theirs
 
     def _others(
         self,
@@ -174,7 +262,7 @@ class _Judge:
     ) -> list[np.ndarray]:
         """(agents, rows, components): ratios of the others' play, in the class and a richer one."""
         if isinstance(terms, Aggregate):
-            # Rare values of the aggregate count together: few rows would decide otherwise.
+            # Merge rare values of the aggregate: otherwise a few rows would dominate.
             usual = terms.chances(self.played)
             bins = _merged(usual.mean((0, 1)))
             index = (where[:, None], np.arange(len(own)), bins[terms.cells(moves)])
@@ -192,83 +280,162 @@ class _Judge:
         richer = expansion(ahead, None, min(order + 1, len(own)))
         return [expansion(ahead, None if self.dense else self.sets, order), richer]
 
-    def bounds(self, level: float) -> Bounds:
-        """The bounds, once all parts were added."""
-        log, weight = self.log, self.chances[:, None, None]
-        known = self.counts > 0
-        known = known.reshape(self.shape) & _available(log)
+    def bounds(self, level: float, shown: Shown) -> Bounds:
+        """Compute the bounds after all parts have been added."""
+        log, known = self.log, self.known
         seen = self.counts.reshape(self.shape).sum(-1, keepdims=True) > 0
-        unseen = seen & _available(log) & ~known
-        missing = np.argwhere(unseen[..., :1, :] if log.absences else unseen)
-        rewards, spread = self.rewards.reshape(self.shape), self._spread().reshape(self.shape)
-        devices = [best_reply(self.dynamics, rewards + c * spread, known)[0] for c in (0.0, 1.6)]
-        for action in range(self.shape[-1]):
-            constant = np.where(
-                known[..., action, None], np.eye(self.shape[-1])[action], devices[0]
-            )
-            devices.append(constant)
-        played = occupancies(self.dynamics, np.stack(devices)).reshape(-1, *self.flat)
-        gains = (weight * played * self.rewards).sum((1, 3)) - self.value
-        error, freedom, excess = self._errors(played)
-        moving = self._transition_error() if log.horizon > 1 else 0.0
-        error = np.sqrt(error**2 + moving**2)
-        tail = (1.0 - level) / 2
-        reach = student.ppf(1.0 - tail / gains.size, np.maximum(freedom, FEWEST)) * error + excess
-        best = gains.argmax(0)
-        everybody = np.arange(log.agents)
-        always = np.stack([gains, gains - reach, gains + reach])[:, 2:].transpose(0, 2, 1)
-        shown = (known | ~seen).all((0, 1, 3))
+        choices = slice(0, 1) if log.absences else slice(None)  # absent agents have none
+        occupied = occupancies(self.dynamics, np.concatenate(self.policies))
+        occupied = occupied.reshape(-1, *self.flat)
+        missing = shown.missing(occupied, self.played)
+        span = np.ptp(np.asarray(log.rewards, np.float64), 0)
+        weighed = self.chances[:, None, None] * occupied.mean(0)
+        guessed = (weighed * missing).sum((0, 2))
+        farther = (weighed * shown.farther(occupied, self.played)).sum((0, 2))
+        hidden = known & (missing > HIDDEN).reshape(self.shape)
+        hidden = hidden if not log.absences else hidden & (np.arange(2)[:, None] == 0)
+        # If an agent has no deviation left, count all with the most that they may earn.
+        some = ((known & ~hidden).sum(-1) > 1).any((0, 1, 3))
+        hidden = hidden & some[:, None, None]
+        gains, reach = self._gains(level, known, missing, span)
+        cautious = float((gains + reach).max(initial=-np.inf))
+        if hidden.any():
+            known = known & ~hidden
+            gains, reach = self._gains(level, known, missing, span)
+        best, everybody = gains.argmax(0), np.arange(log.agents)
+        always = np.stack([gains, gains - reach, gains + reach])[:, : self.shape[-1]]
+        told = (known.sum(-1) > 1).any()  # whether any deviation is known
+        usable = (known | ~seen)[..., choices, :].all((0, 1, 3))
         own, own_error = self.value, self._errors(np.zeros((1, *self.flat)))[0][0]
         return Bounds(
             gains=gains[best, everybody],
             lower=(gains - reach).max(0),
-            upper=(gains + reach).max(0),
+            upper=np.where(told, (gains + reach).max(0), np.inf),
             value=own,
             value_error=own_error,
-            misfit=float(excess.max()),
-            unknown=missing,
-            deviations=np.where(shown, always, np.nan),
+            misfit=self.misfit,
+            unknown=np.argwhere((seen & available(log) & ~self.known)[..., choices, :]),
+            hidden=np.argwhere(hidden[..., choices, :]),
+            cautious=cautious if told else np.inf,
+            guessed=guessed,
+            farther=farther,
+            deviations=np.where(usable, always.transpose(0, 2, 1), np.nan),
             level=level,
         )
+
+    def _gains(
+        self, level: float, known: np.ndarray, missing: np.ndarray, span: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(deviations, agents): gains of deviations to known moves, and their margins of error.
+
+        `missing` is the probability of combinations the log hardly shows, by own move, and `span`
+        (agents,) is how much more or less they may earn.
+        """
+        log, weight = self.log, self.chances[:, None, None]
+        rewards, spread = self.rewards.reshape(self.shape), self._spread().reshape(self.shape)
+        stay = averaged(self.dynamics, np.concatenate(self.policies))
+        devices = self._deviations(rewards, spread, stay, known)
+        played = occupancies(self.dynamics, np.stack(devices)).reshape(-1, *self.flat)
+        gains = (weight * played * self.rewards).sum((1, 3)) - self.value
+        error, freedom, excess, moved = self._errors(played)
+        self.misfit = float(excess.max())
+        moving = self._transition_error() if log.horizon > 1 else 0.0
+        error = np.sqrt(error**2 + moving**2)
+        tail = (1.0 - level) / 2 / gains.size
+        reach = student.ppf(1.0 - tail, np.maximum(freedom, FEWEST)) * error + excess
+        reach = reach + np.sqrt(chi2.ppf(1.0 - tail, self._parameters())) * moved
+        reach = reach + ROUNDING * (self.model.reward_scale + np.abs(self.value))
+        stayed = occupancies(self.dynamics, stay[None]).reshape(1, *self.flat)
+        apart = np.abs(played - stayed)  # common play does not affect a gain
+        return gains, reach + span * (weight * apart * missing).sum((1, 3))
+
+    def _deviations(
+        self, rewards: np.ndarray, spread: np.ndarray, stay: np.ndarray, allowed: np.ndarray
+    ) -> list[np.ndarray]:
+        """Deviations to try: first every constant action, then best responses.
+
+        A best response to the estimates is not enough if there are several places: it follows the
+        policy in places where noise hides a gain. Rewards are therefore also raised by some
+        standard errors, and every action is tried in a single place, in the most promising places
+        if there are very many.
+        """
+        one = np.eye(self.shape[-1])
+        replies = [
+            best_reply(self.dynamics, rewards + c * spread, allowed, stay)[0]
+            for c in (0.0, 1.6, 3.2)
+        ]
+        found = [
+            np.where(allowed[..., action, None], one[action], replies[0])
+            for action in range(self.shape[-1])
+        ]
+        ahead = rewards + 3.2 * spread - (stay * rewards).sum(-1, keepdims=True)
+        ahead = np.where(allowed, ahead, -np.inf).max(2)  # of any agent
+        ahead = ahead * np.maximum(self.model.context_probabilities, 1e-300)[:, None, None, None]
+        places = [] if ahead[..., 0].size == 1 else np.argsort(-ahead.ravel(), kind="stable")
+        for place in places[:PLACES]:
+            c, h, s, action = np.unravel_index(place, ahead.shape)
+            alone = stay.copy()
+            known = allowed[c, h, :, s, action, None]
+            alone[c, h, :, s] = np.where(known, one[action], stay[c, h, :, s])
+            found.append(alone)
+        return [*found, *replies]
+
+    def _parameters(self) -> np.ndarray:
+        """(agents,): number of parameters of the product policy's difference to the parts'."""
+        situations, agents, moves = self.flat
+        if self.linear:
+            return np.full(agents, min(situations * (moves - 1), self.log.samples))
+        if self.order is None:
+            terms = terms_of(self.model)
+            joint = float(moves) ** (agents - 1)
+            cells = terms.table.shape[-1] if isinstance(terms, Aggregate) else joint
+            return np.full(agents, min(situations * moves * cells, self.log.samples))
+        found = [
+            sum(comb(len(own), k) * (moves - 1.0) ** k for k in range(self.order))
+            for own in self.model.neighbours
+        ]
+        return np.minimum(np.array(found) * situations * moves, self.log.samples)
 
     def _spread(self) -> np.ndarray:
         """(situations, agents, moves): standard errors of the rewards of own moves."""
         squares = np.zeros(self.flat)
-        for rows, ours, _ in self.said:
+        for rows, said in self.said:
             cell = (self.log.situations[rows][:, None], np.arange(self.log.agents))
-            np.add.at(squares, (*cell, self.log.moves[rows]), ours[0] ** 2)
+            np.add.at(squares, (*cell, self.log.moves[rows]), said[-1][0][0] ** 2)
         return np.sqrt(squares)
 
-    def _errors(self, played: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(deviations, agents): standard errors, degrees of freedom, and what a richer class adds.
+    def _errors(self, played: np.ndarray) -> tuple[np.ndarray, ...]:
+        """(deviations, agents): standard errors, their degrees of freedom, the difference to a
+        richer class, and standard errors of the difference to the policies of the parts.
 
         `played` (deviations, situations, agents, moves) are the occupancies of deviations.
         """
         log, everybody = self.log, np.arange(self.log.agents)
-        squares, fourth, apart, apart_squares = np.zeros((4, len(played), log.agents))
+        squares, fourth, apart, apart_squares, moved = np.zeros((5, len(played), log.agents))
         groups = None if log.episodes is None else groups_of(log)
-        for rows, ours, theirs in self.said:
+        for rows, said in self.said:
             where, moves = log.situations[rows], log.moves[rows]
             weight = self.chances[where][:, None]
             for d, own in enumerate(played):
                 chance = weight * own[where[:, None], everybody, moves]
-                each = chance * ours - theirs
+                each = np.stack([chance * ours - theirs for ours, theirs in said])
                 if groups is not None:
-                    sums = np.zeros((2, groups.max() + 1, log.agents))
-                    for which in range(2):
+                    sums = np.zeros((*each.shape[:2], groups.max() + 1, log.agents))
+                    for which in np.ndindex(each.shape[:2]):
                         np.add.at(sums[which], groups[rows], each[which])
                     each = sums
-                squares[d] += (each[0] ** 2).sum(0)
-                fourth[d] += (each[0] ** 4).sum(0)
-                apart[d] += (each[1] - each[0]).sum(0)
-                apart_squares[d] += ((each[1] - each[0]) ** 2).sum(0)
+                squares[d] += (each[-1, 0] ** 2).sum(0)
+                fourth[d] += (each[-1, 0] ** 4).sum(0)
+                apart[d] += (each[0, 1] - each[0, 0]).sum(0)
+                apart_squares[d] += ((each[0, 1] - each[0, 0]) ** 2).sum(0)
+                moved[d] += ((each[0, 0] - each[-1, 0]) ** 2).sum(0)
         freedom = squares**2 / np.maximum(fourth, 1e-300) - 1.0
         cut = student.ppf(1.0 - 0.05 / max(squares.size, 1), np.maximum(freedom, FEWEST))
         excess = np.maximum(np.abs(apart) - cut * np.sqrt(apart_squares), 0.0)
-        return np.sqrt(squares), freedom, excess
+        return np.sqrt(squares), freedom, excess, np.sqrt(moved)
 
     def _transition_error(self) -> np.ndarray:
-        """(agents,): standard errors of gains that come from estimated transitions."""
+        """(agents,): standard errors of gains due to estimated transitions."""
         rng = np.random.default_rng(0)
         counts, found = np.asarray(self.model.transition_counts, np.float64), []
         for _ in range(DRAWS):
@@ -284,9 +451,9 @@ class _Judge:
 def expansion(ahead: np.ndarray, sets: np.ndarray | None, order: int) -> np.ndarray:
     """(agents, rows, components): sums of products of fewer than `order` neighbours' terms.
 
-    `ahead` holds every agent's ratio less one; `sets` (agents, agents) who is whose neighbour,
-    everybody where it is None. Elementary symmetric polynomials come from power sums by Newton's
-    identities.
+    `ahead` is every agent's ratio minus one. `sets` (agents, agents) says who is whose neighbour;
+    None means all agents. Newton's identities give elementary symmetric polynomials from power
+    sums.
 
     >>> ahead = np.array([1.0, 2.0, 3.0]).reshape(3, 1, 1)
     >>> expansion(ahead, None, 3).ravel().tolist()  # 1 + 2 + 3 + 2 * 3, ...
@@ -306,33 +473,8 @@ def expansion(ahead: np.ndarray, sets: np.ndarray | None, order: int) -> np.ndar
     return np.sum(terms, 0)
 
 
-def model_gains(
-    model: Model, policies: np.ndarray, dynamics: Dynamics | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """(agents,): the largest gains, and values, of a mixture of policies in a fitted model.
-
-    `policies` are (components, contexts, horizon, agents, states, actions), and count alike;
-    `dynamics` are the model's when not given.
-    """
-    dynamics, terms = dynamics or model.dynamics, terms_of(model)
-    assert dynamics is not None  # only networks have none
-    count, shape = len(policies), policies.shape[1:]
-    flat = (shape[0] * shape[1], shape[2], shape[3] * shape[4])
-    chances = np.repeat(model.context_probabilities, shape[1])
-    rewards, value = np.zeros(flat), np.zeros(shape[2])
-    size = max(1, _CHUNK // int(np.prod(flat)))
-    for at in range(0, count, size):
-        some = occupancies(dynamics, policies[at : at + size]).reshape(-1, *flat)
-        expected = terms.expected(some)
-        rewards += expected.sum(0) / count
-        value += np.einsum("s,tsnu,tsnu->n", chances, some, expected) / count
-    allowed = model.behaviour.reshape(shape) > 0
-    best = best_reply(dynamics, rewards.reshape(shape), allowed)[1]
-    return model.context_probabilities @ best - value, value
-
-
 def _merged(chances: np.ndarray) -> np.ndarray:
-    """(cells,): bins of neighbouring cells, each of which has a chance of `RARE` or more.
+    """(cells,): bins of neighbouring cells; each bin has a probability of at least `RARE`.
 
     >>> _merged(np.array([0.01, 0.01, 0.5, 0.47, 0.01])).tolist()
     [0, 0, 0, 1, 1]
@@ -344,45 +486,3 @@ def _merged(chances: np.ndarray) -> np.ndarray:
         if mass >= RARE and left >= RARE:
             number, mass = number + 1, 0.0
     return bins
-
-
-def terms_of(model: Model) -> Any:
-    """The rewards of a model: `Interactions` or an `Aggregate`."""
-    return model.rewards if model.game is None else model.game.interactions
-
-
-def occupancies(dynamics: Dynamics, policies: np.ndarray) -> np.ndarray:
-    """Chances of state and action of each agent, for policies with any leading axes."""
-    here, found = np.asarray(dynamics.initial), []
-    for h in range(policies.shape[-4]):
-        joint = here[..., None] * policies[..., h, :, :, :]
-        found.append(joint)
-        if h + 1 < policies.shape[-4]:
-            here = np.einsum("...cnsa,cnsat->...cnt", joint, dynamics.transitions[:, h])
-    return np.stack(found, -4)
-
-
-def best_reply(
-    dynamics: Dynamics, rewards: np.ndarray, allowed: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """The best deterministic policy of each agent for expected rewards, and its value.
-
-    Both arrays are (contexts, horizon, agents, states, actions); places where nothing is allowed
-    play all actions alike. The value is (contexts, agents).
-    """
-    actions = rewards.shape[-1]
-    ahead = np.zeros(rewards[:, 0, ..., 0].shape)
-    chosen = np.empty_like(rewards)
-    for h in reversed(range(rewards.shape[1])):
-        q = rewards[:, h] + np.einsum("cnsat,cnt->cnsa", dynamics.transitions[:, h], ahead)
-        masked = np.where(allowed[:, h], q, -np.inf)
-        anything: np.ndarray = np.asarray(allowed[:, h].any(-1))
-        pure: np.ndarray = np.eye(actions)[masked.argmax(-1)]
-        chosen[:, h] = np.where(anything[..., None], pure, 1.0 / actions)
-        ahead = (chosen[:, h] * q).sum(-1)
-    return chosen, (np.asarray(dynamics.initial) * ahead).sum(-1)
-
-
-def _available(log: Log) -> np.ndarray:
-    """(agents, 1, actions): which actions each agent has."""
-    return np.arange(max(log.actions_per_agent)) < np.array(log.actions_per_agent)[:, None, None]

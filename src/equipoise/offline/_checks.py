@@ -1,7 +1,7 @@
-"""What a log must satisfy; every complaint names the row.
+"""Check the tables of a log. Every error names the row.
 
-Rows are counted from 0, as arrays are. Large logs are looked at as a whole first, and row by row
-only to find the first offender once there is one.
+Rows are counted from 0, like array indices. A check first tests a whole table at once, and searches
+row by row for the first invalid entry only if there is one.
 """
 
 from typing import Any
@@ -10,17 +10,19 @@ import numpy as np
 
 from equipoise.core import InputError, checks
 
-#: Undeclared contexts, actions, states and steps are numbers below this: more likely an
-#: identifier or a price took their place than that a log covers so many.
+#: Undeclared contexts, actions, states and steps must be numbers below this. A larger number is
+#: more likely an identifier or a price in the wrong column.
 LARGEST_COUNT = 1_000_000
-#: Declared counts are at most this.
+#: Largest absolute value of a reward.
+LARGEST_REWARD = 1e100
+#: Largest declared count.
 DECLARED_LIMIT = 2**31 - 1
-#: Rows of wide tables that are compared at once.
+#: Number of rows of wide tables that are compared at once.
 _CHUNK = 20_000
 
 
 def as_table(name: str, value: Any, samples: int | None, agents: int | None) -> np.ndarray:
-    """An array (samples,), or (samples, agents) where `agents` is a number or -1 for any."""
+    """Return an array (samples,), or (samples, agents) if `agents` is a number (-1: any)."""
     try:
         array = np.asarray(value)
     except ValueError as error:
@@ -32,37 +34,35 @@ def as_table(name: str, value: Any, samples: int | None, agents: int | None) -> 
     if array.ndim != (1 if agents is None else 2):
         raise InputError(name, f"shape {axes}", array.shape)
     if samples is not None and len(array) != samples:
-        raise ValueError(f"{name}: expected {samples} rows, as contexts have, found {len(array)}")
+        raise ValueError(f"{name}: expected {samples} rows, as in contexts, found {len(array)}")
     if agents is not None and agents >= 0 and array.shape[1] != agents:
-        raise ValueError(
-            f"{name}: expected {agents} agents, as actions have, found {array.shape[1]}"
-        )
+        raise ValueError(f"{name}: expected {agents} agents, as in actions, found {array.shape[1]}")
     return array
 
 
 def as_whole(name: str, array: np.ndarray) -> np.ndarray:
-    """Whole numbers; floats that are whole pass, and a NaN among them is a missing entry."""
+    """Convert to whole numbers. Floats with whole values pass; a NaN is a missing entry."""
     if array.dtype.kind == "b":
         return array.astype(np.int8)
     if array.dtype.kind == "u" and array.dtype.itemsize == 8:
-        _refuse(array > np.iinfo(np.int64).max, name, array, "whole numbers of 64 bits")
+        _refuse(array > np.iinfo(np.int64).max, name, array, "64-bit whole numbers")
         return array.astype(np.int64)
     if array.dtype.kind != "f":
         return array
-    _refuse(np.isnan(array), name, array, "a number, not a missing one")
+    _refuse(np.isnan(array), name, array, "numbers without missing entries")
     array = array.astype(np.float64, copy=False)
-    # 2^53: beyond it floats are whole numbers whether they were meant to be or not.
+    # Every float beyond 2^53 is a whole number, whether that was intended or not.
     whole = (np.abs(array) <= 2.0**53) & (np.floor(array) == array)
     points = name == "actions" and np.isfinite(array).all()
-    hint = "; actions from -1 to 1 take continuous=True" if points else ""
+    hint = "; declare continuous actions if they are numbers from -1 to 1" if points else ""
     _refuse(~whole, name, array, "whole numbers", hint)
     return array.astype(np.int64)
 
 
 def as_counted(name: str, array: np.ndarray, counts: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers from 0 below their counts, in as few bytes as they need, and the counts.
+    """Check that numbers lie from 0 to their count - 1; return them in few bytes, and the counts.
 
-    Without declared counts they are taken from the largest number of each column.
+    Counts that are not declared follow from the largest number in each column.
     """
     array = as_whole(name, array)
     columns = array.shape[1:]
@@ -82,11 +82,14 @@ def as_counted(name: str, array: np.ndarray, counts: Any) -> tuple[np.ndarray, n
 
 
 def as_rewards(array: np.ndarray, bounds: tuple[float, float] | None) -> np.ndarray:
-    """Finite rewards within their declared range."""
+    """Check that rewards are finite and within their declared range."""
     array = _as_floats(array)
-    low, high = array.min(), array.max()  # either is a NaN if any reward is
+    low, high = array.min(), array.max()  # NaN if any reward is NaN
     if not (np.isfinite(low) and np.isfinite(high)):
         _refuse(~np.isfinite(array), "rewards", array, "finite numbers")
+    if max(-float(low), float(high)) > LARGEST_REWARD:  # sums of squares would overflow
+        far = np.abs(array) > LARGEST_REWARD
+        _refuse(far, "rewards", array, f"numbers up to {LARGEST_REWARD:g}")
     if bounds is not None and (low < bounds[0] or high > bounds[1]):
         outside = (array < bounds[0]) | (array > bounds[1])
         _refuse(outside, "rewards", array, f"numbers from {bounds[0]} to {bounds[1]}")
@@ -94,20 +97,20 @@ def as_rewards(array: np.ndarray, bounds: tuple[float, float] | None) -> np.ndar
 
 
 def as_continuous(array: np.ndarray) -> np.ndarray:
-    """Actions that are points of [-1, 1]."""
+    """Check that actions are points of [-1, 1]."""
     array = _as_floats(array)
     _refuse(~(np.abs(array) <= 1.0), "actions", array, "numbers from -1 to 1")
     return array
 
 
 def _as_floats(array: np.ndarray) -> np.ndarray:
-    """Numbers in float32 where they came so, otherwise in float64."""
+    """Keep float32 arrays; convert all others to float64."""
     kept = array.dtype.itemsize <= 4 and array.dtype.kind == "f"
     return np.ascontiguousarray(array, np.float32 if kept else np.float64)
 
 
 def as_range(name: str, bounds: Any) -> tuple[float, float] | None:
-    """Two finite numbers, the first not larger."""
+    """Check a range: two finite numbers, the first not larger than the second."""
     if bounds is None:
         return None
     array = np.asarray(bounds)
@@ -119,7 +122,7 @@ def as_range(name: str, bounds: Any) -> tuple[float, float] | None:
 
 
 def as_declared(name: str, value: Any) -> int | None:
-    """A declared count, or None."""
+    """Check a declared count, or None."""
     if value is None:
         return None
     count = checks.check_count(name, value)
@@ -129,7 +132,7 @@ def as_declared(name: str, value: Any) -> int | None:
 
 
 def as_declared_actions(value: Any, agents: int) -> list[int | None] | None:
-    """Declared numbers of actions: one for each agent, or one for all."""
+    """Check declared numbers of actions: one for each agent, or one for all agents."""
     if value is None:
         return None
     values = [value] * agents if np.ndim(value) == 0 else list(value)
@@ -140,8 +143,7 @@ def as_declared_actions(value: Any, agents: int) -> list[int | None] | None:
 
 
 def check_episodes(fields: dict[str, Any]) -> None:
-    """Refuse episodes that are not steps 0 to horizon - 1 of one context, each from where the
-    last one led."""
+    """Check that each episode has steps 0 to horizon - 1, one context, and connected states."""
     episodes, steps, contexts, states, next_states, horizon = (
         fields[name]
         for name in ("episodes", "steps", "contexts", "states", "next_states", "horizon")
@@ -159,7 +161,7 @@ def check_episodes(fields: dict[str, Any]) -> None:
         shown = ", ".join(map(str, mine[:10])) + (", ..." if len(mine) > 10 else "")
         raise ValueError(
             f"episodes: expected steps 0 to {horizon - 1} once each in episode {episode[at]}, "
-            f"found {shown} (row {order[at]}); leave episodes out where rows stand alone"
+            f"found {shown} (row {order[at]}); leave out episodes if rows are independent"
         )
     inside = np.flatnonzero(~first)
     context = contexts[order]
@@ -168,7 +170,7 @@ def check_episodes(fields: dict[str, Any]) -> None:
         at = int(inside[np.argmax(moved)])
         raise ValueError(
             f"contexts: expected one context in episode {episode[at]}, found {context[at - 1]} "
-            f"then {context[at]} in row {order[at]}"
+            f"and then {context[at]} in row {order[at]}"
         )
     for start in range(0, len(inside), _CHUNK):
         part = inside[start : start + _CHUNK]
@@ -176,8 +178,8 @@ def check_episodes(fields: dict[str, Any]) -> None:
         if not np.array_equal(here, led):
             k, agent = checks.first_index(here != led)
             raise ValueError(
-                f"states: expected agent {agent} in state {led[k, agent]}, where the step before "
-                f"led in episode {episode[part[k]]}; found {here[k, agent]} in row "
+                f"states: expected agent {agent} in state {led[k, agent]}, the next state of the "
+                f"step before in episode {episode[part[k]]}; found {here[k, agent]} in row "
                 f"{order[part[k]]}"
             )
 
@@ -185,7 +187,7 @@ def check_episodes(fields: dict[str, Any]) -> None:
 def _refuse(
     bad: np.ndarray, name: str, array: np.ndarray, expectation: str, hint: str = ""
 ) -> None:
-    """Raise for the first true entry of `bad`, which has samples on its first axis."""
+    """Raise an error for the first true entry of `bad`, whose first axis is samples."""
     if not bad.any():
         return
     where = checks.first_index(bad)

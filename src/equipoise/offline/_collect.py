@@ -1,4 +1,4 @@
-"""Logs of known games: play a behaviour policy and write down what happened."""
+"""Collect logs of known games by playing a behaviour policy."""
 
 import math
 from collections.abc import Callable
@@ -17,23 +17,23 @@ from equipoise.core.randomness import as_key
 from equipoise.games import ContextualGame, ContinuousGame, DecoupledMarkovGame, Mixture
 from equipoise.offline._log import Log
 
-#: Logs with more rewards than this are kept in float32.
+#: Logs with more rewards than this store them in float32.
 LARGE = 20_000_000
-#: Samples that are drawn from one stream: never a matter of how many are asked for.
+#: Number of samples drawn from one stream; independent of how many samples are requested.
 _BLOCK = 4096
 #: A stream of random numbers for each purpose.
 _CONTEXT, _COMPONENT, _ACTION, _NOISE, _STATE = range(5)
 
-#: block, purpose -> the source of its random words.
+#: Maps a block and a purpose to their source of random words.
 Streams = Callable[[int, int], np.random.SFC64]
-#: Where an action is chosen, as an index into policies: (contexts, agents) or (contexts, step,
-#: agents, states), which broadcast to (count, agents).
+#: Index into policies of the place where an action is chosen: (contexts, agents) or (contexts,
+#: step, agents, states), which broadcast to (count, agents).
 Place = tuple[Any, ...]
 
 
 @runtime_checkable
 class Simulator(Protocol):
-    """A game that can log itself: one with continuous actions, or a simulator of your own.
+    """A game that can produce its own log: a game with continuous actions or your own simulator.
 
     **Example**
 
@@ -55,20 +55,21 @@ class Simulator(Protocol):
 
 
 def collect(game: Any, behaviour: Any = "uniform", samples: int = 10_000, *, key: Any) -> Log:
-    """Play a game that is known and log what happened.
+    """Play a known game with a behaviour policy and return the log.
 
-    `behaviour` is "uniform", a product policy, or a `games.Mixture` of them. In a
-    `ContextualGame` a sample is a row; in a `DecoupledMarkovGame` it is an episode of `horizon`
-    rows, so that there are `samples` rows for each step. Rewards have Gaussian noise of the
-    game's `noise` (one of 65,536 equally likely quantiles); a log of more than 20 million of
-    them is kept in float32.
+    `behaviour` is "uniform", a product policy, or a `games.Mixture` of product policies. In a
+    `ContextualGame` a sample is one row. In a `DecoupledMarkovGame` it is an episode of `horizon`
+    rows, so each step has `samples` rows. Rewards have Gaussian noise with the game's standard
+    deviation `noise` (one of 65,536 equally likely quantiles). A log of more than 20 million
+    rewards stores them in float32.
 
-    In a `ContinuousGame` actions are "uniform" on [-1, 1], or those of a `games.ContinuousPolicy`
-    or array; noise is uniform on [-noise, noise], and the log has `continuous=True`. Any other
-    game is asked for its own `simulate(behaviour, samples, key)`, which returns a `Log`.
+    In a `ContinuousGame`, `behaviour` is "uniform" on [-1, 1], a `games.ContinuousPolicy` or an
+    array of actions. Noise is uniform on [-noise, noise], and the log has `continuous=True`. For
+    any other game, its method `simulate(behaviour, samples, key)` is called, which must return a
+    `Log`.
 
-    The same key gives the same rows, whatever the number of samples: a longer log begins with
-    the shorter one.
+    The same key gives the same rows for any number of samples: a longer log begins with the rows
+    of a shorter one.
 
     **Example**
 
@@ -115,7 +116,7 @@ def _as_mixture(game: ContextualGame | DecoupledMarkovGame, behaviour: Any) -> M
     missing = ~game.action_mask if len(shape) == 3 else ~game.action_mask[:, None]
     if (policies * missing).any():
         where = list(checks.first_index(policies * missing > 0)[1:])
-        raise InputError("behaviour", "no chance of actions an agent lacks", f"one at {where}")
+        raise InputError("behaviour", "no probability on missing actions", f"some at {where}")
     return Mixture(policies, mixture.weights)
 
 
@@ -125,7 +126,7 @@ def _streams(key: Any) -> Streams:
 
 
 def _in_threads(work: Callable[[int, slice], None], samples: int) -> None:
-    """Do the work of every block; NumPy lets go of the interpreter, so threads do help."""
+    """Process all blocks in threads, which run in parallel since NumPy releases the GIL."""
     edges = pairwise([*range(0, samples, _BLOCK), samples])
     with ThreadPoolExecutor(cores()) as pool:
         list(pool.map(lambda block: work(block[0], slice(*block[1])), enumerate(edges)))
@@ -135,7 +136,7 @@ def _collect_discrete(
     game: ContextualGame | DecoupledMarkovGame, mixture: Mixture, samples: int, streams: Streams
 ) -> Log:
     chosen, small = _thresholds(mixture.policies), np.min_scalar_type(-max(game.actions))
-    single = chosen.shape[:2] == (1, 1)  # then nothing is looked up row by row
+    single = chosen.shape[:2] == (1, 1)  # then no lookups row by row
 
     def choose(words: np.ndarray, component: np.ndarray, place: Place) -> np.ndarray:
         where = (0, 0, *place[1:]) if single else (component, *place)
@@ -169,7 +170,7 @@ def _collect_discrete(
 def _collect_continuous(
     game: ContinuousGame, behaviour: Any, samples: int, streams: Streams
 ) -> Log:
-    """Play "uniform" or a policy of points, and log it; episodes where there are local states."""
+    """Play "uniform" or a policy of points, and log rows, or episodes if there are local states."""
     if isinstance(behaviour, str) and behaviour != "uniform":
         expected = '"uniform", a ContinuousPolicy or an array of actions'
         raise InputError("behaviour", expected, repr(behaviour))
@@ -214,10 +215,10 @@ def _play(
     follow: Callable[..., np.ndarray] | None = None,
     states_count: int = 1,
 ) -> dict[str, Any]:
-    """Play rows, or episodes where there are local states; the fields of a log but rewards.
+    """Play rows, or episodes if there are local states; return all fields of a log but rewards.
 
-    `choose(words, component, place)` gives the actions, and `follow(words, place, actions)` the
-    next states, all (count, agents).
+    `choose(words, component, place)` returns actions and `follow(words, place, actions)` returns
+    next states, both (count, agents).
     """
     agents, everybody = game.agents, np.arange(game.agents)
     horizon = 1 if follow is None else game.horizon
@@ -231,7 +232,7 @@ def _play(
         contexts[rows] = _pick(streams(block, _CONTEXT), game.context_probabilities, count)
         component = _pick(streams(block, _COMPONENT), weights, count)[:, None]
         c = contexts[rows, None]
-        # One row of numbers for each episode, so that its length decides nothing else.
+        # One row of numbers per episode, so that the horizon does not change other draws.
         u = _words(streams(block, _ACTION), (count, horizon, agents))
         if follow is None or begun is None:
             actions[rows, 0] = choose(u[:, 0], component, (c, everybody))
@@ -263,10 +264,10 @@ def _play(
 
 
 def _thresholds(chances: np.ndarray) -> np.ndarray:
-    """(..., outcomes) -> (..., outcomes - 1): outcome k is passed by words beyond threshold k.
+    """(..., outcomes) -> (..., outcomes - 1): words above threshold k select an outcome after k.
 
-    Words have 31 bits. None passes an outcome that is the last possible one, rounding or not,
-    and all pass those without a chance that come before the first.
+    Words have 31 bits. Whatever the rounding, no word selects an outcome after the last possible
+    one, and no word selects an impossible outcome before the first possible one.
     """
     left = np.cumsum(chances, -1)[..., :-1]
     after = np.cumsum(chances[..., ::-1], -1)[..., ::-1][..., 1:]
@@ -275,7 +276,7 @@ def _thresholds(chances: np.ndarray) -> np.ndarray:
 
 
 def _invert(words: np.ndarray, thresholds: np.ndarray, where: Place, dtype: Any) -> np.ndarray:
-    """The outcome of each word: how many of the thresholds at `where` it has passed."""
+    """Outcome of each word: the number of thresholds at `where` that it exceeds."""
     outcome = np.zeros(words.shape, dtype)
     for k in range(thresholds.shape[-1]):
         outcome += words > thresholds[(*where, k)]
@@ -283,19 +284,19 @@ def _invert(words: np.ndarray, thresholds: np.ndarray, where: Place, dtype: Any)
 
 
 def _raw(source: np.random.SFC64, shape: tuple[int, ...], kind: Any) -> np.ndarray:
-    """Random bits. Taken raw: four times as fast as through a generator."""
+    """Raw random bits, four times as fast as through a generator."""
     count, size = math.prod(shape), np.dtype(kind).itemsize
     return source.random_raw(-(-count * size // 8)).view(kind)[:count].reshape(shape)
 
 
 def _words(source: np.random.SFC64, shape: tuple[int, ...]) -> np.ndarray:
-    """Words of 31 bits."""
+    """Random words of 31 bits."""
     return (_raw(source, shape, np.uint32) >> np.uint32(1)).view(np.int32)
 
 
 @cache
 def _normal_table(scale: float) -> np.ndarray:
-    """65,536 equally likely values of a Gaussian: its quantiles, of exactly the variance asked."""
+    """65,536 equally likely Gaussian quantiles, scaled to the requested standard deviation."""
     quantiles = ndtri((np.arange(1 << 16) + 0.5) / (1 << 16))
     return (scale * quantiles / quantiles.std()).astype(np.float32)
 
@@ -304,17 +305,17 @@ def _pick(source: np.random.SFC64, chances: np.ndarray, count: int) -> np.ndarra
     """(count,): independent draws from one distribution."""
     if len(chances) == 1:
         return np.zeros(count, np.int64)
-    # The number of thresholds that lie below a word.
+    # Count the thresholds below each word.
     return np.searchsorted(_thresholds(chances), _words(source, (count,)), "left")
 
 
 def _centred(words: np.ndarray, kind: Any) -> np.ndarray:
-    """Words of 31 bits as numbers in (-1, 1), the middles of equally long intervals."""
+    """Map words of 31 bits to numbers in (-1, 1): midpoints of equally long intervals."""
     return (words.astype(kind) + kind(0.5)) * kind(2.0**-30) - kind(1.0)
 
 
 def _next(transitions: Any, place: Place, actions: np.ndarray, words: np.ndarray) -> np.ndarray:
-    """(count, agents): the states that own actions lead to; chances are polynomials of them."""
+    """(count, agents): next states; their probabilities are polynomials of the own actions."""
     contexts, _, agents, states = place
     left = np.zeros(states.shape)
     moved = np.zeros(states.shape, np.int64)

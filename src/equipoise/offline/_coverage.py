@@ -1,4 +1,4 @@
-"""Counts of a log: who tried what, where that led, and how far beyond it a policy may go."""
+"""Counts of a log: actions, transitions and coverage, and the support they leave to policies."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,13 +8,19 @@ import numpy as np
 from equipoise.core import InputError
 from equipoise.offline._log import Log
 
+#: The reward of an action counts as unknown in a place with fewer rows of that action.
+SHOWN = 10
+#: Smallest probability at which a policy's pair of actions matters, and the largest total number
+#: of actions of all agents for which pairs are counted.
+OFTEN, MOST_COLUMNS = 0.05, 2_000
+
 
 @dataclass(frozen=True)
 class Coverage:
-    """How well a log covers what each agent could do by itself.
+    """Coverage of a log: which actions each agent tried in which places, and how often.
 
-    A *place* is a context, and where there are states a context, step and own state. Only
-    places that occur are looked at: of others a log says nothing.
+    A *place* is a context or, with states, a context, a step and an own state. Only places that
+    occur in the log are counted.
 
     **Example**
 
@@ -33,14 +39,14 @@ class Coverage:
     samples: int
     #: (contexts, agents, actions) or (contexts, horizon, agents, states, actions): samples.
     counts: np.ndarray
-    #: (agents,): the part of possible actions, in places seen, that was tried at least once.
+    #: (agents,): fraction of the possible actions, in places seen, that were tried at least once.
     covered: np.ndarray
-    #: (agents,): the part of all places that was seen at all.
+    #: (agents,): fraction of all places that were seen.
     seen: np.ndarray
-    #: (agents,): the fewest samples of any action in a place seen.
+    #: (agents,): smallest number of samples of any action in a place seen.
     fewest: np.ndarray
-    #: (agents,): the largest 1 / nu_i(a | place), the paper's single-agent concentrability;
-    #: infinite where an action was not tried in a place seen.
+    #: (agents,): largest 1 / nu_i(a | place), the paper's single-agent concentrability; infinite
+    #: if an action was never tried in a place seen.
     concentrability: np.ndarray
 
     def __str__(self) -> str:
@@ -60,10 +66,10 @@ class Coverage:
 
 
 def coverage(log: Log) -> Coverage:
-    """Count what each agent did in every place, and estimate the single-agent concentrability.
+    """Count the actions of each agent in every place and estimate single-agent concentrability.
 
-    The behaviour policy of the log is used for the concentrability where it is known, otherwise
-    the frequencies in the log.
+    The concentrability uses the behaviour policy of the log if it is known, and otherwise the
+    frequencies in the log.
 
     **Example**
 
@@ -73,10 +79,10 @@ def coverage(log: Log) -> Coverage:
     [[[1, 2]]]
     """
     counts = count_actions(log)
-    shape = (-1, log.agents, log.states_count, counts.shape[-1])  # axis 1 is that of the agents
+    shape = (-1, log.agents, log.states_count, counts.shape[-1])  # agents on axis 1
     tried, chances = counts.reshape(shape), behaviour_of(log, counts).reshape(shape)
     seen, places = tried.sum(-1, keepdims=True) > 0, (0, 2, 3)
-    mask = seen & _possible(log)
+    mask = seen & available(log)
     with np.errstate(divide="ignore"):
         ratio = np.where(mask, 1.0 / chances, 0.0)
     return Coverage(
@@ -89,12 +95,36 @@ def coverage(log: Log) -> Coverage:
     )
 
 
-def estimate_behaviour(log: Log, *, smoothing: float = 0.0) -> np.ndarray:
-    """The product policy that most likely chose the actions of a log: their frequencies.
+def rare_contexts(log: Log) -> str:
+    """Say why contexts are too rare to learn what actions earn in them; empty if they are not.
 
-    (contexts, agents, actions), or (contexts, horizon, agents, states, actions). `smoothing` is
-    added to the count of each action that an agent has. In a place that never occurs all actions
-    are alike.
+    Contexts are too rare if most rows, taken over agents, lie in contexts where the agent tries
+    fewer than two actions often enough, although it does so over all contexts together.
+    """
+    if log.continuous or log.contexts_count < 2 or log.horizon > 1:
+        return ""
+    counts = count_actions(log).reshape(log.contexts_count, log.agents, log.states_count, -1)[
+        :, :, 0
+    ]
+    rows = counts.sum(-1, keepdims=True)
+    choice = (counts >= SHOWN).sum(-1) > 1
+    together = (counts.sum(0) >= SHOWN).sum(-1) > 1
+    share = (choice * rows[..., 0])[:, together].sum() / max(rows[:, together].sum(), 1)
+    if not together.any() or share >= 0.5:
+        return ""
+    return (
+        f"{log.contexts_count:,} contexts are too many for {log.samples:,} rows: most do not have "
+        f"{SHOWN} rows of each of two actions, so the rewards of other actions there are unknown; "
+        "merge contexts or leave them out"
+    )
+
+
+def estimate_behaviour(log: Log, *, smoothing: float = 0.0) -> np.ndarray:
+    """Estimate the behaviour policy of a log by maximum likelihood: the action frequencies.
+
+    The shape is (contexts, agents, actions), or (contexts, horizon, agents, states, actions).
+    `smoothing` is added to the count of each action that an agent has. The policy is uniform in
+    places that never occur.
 
     **Example**
 
@@ -109,45 +139,45 @@ def estimate_behaviour(log: Log, *, smoothing: float = 0.0) -> np.ndarray:
 
 
 def behaviour_of(log: Log, counts: np.ndarray) -> np.ndarray:
-    """The policy that chose: as declared, or the frequencies of (situations, agents, moves)."""
+    """Behaviour policy: as declared, or the frequencies of (situations, agents, moves) counts."""
     return _frequencies(log, counts) if log.behaviour is None else log.behaviour
 
 
 def _frequencies(log: Log, counts: np.ndarray, smoothing: float = 0.0) -> np.ndarray:
-    possible = _possible(log)
+    possible = available(log)
     counts = counts.reshape(-1, log.agents, log.states_count, possible.shape[-1])
     uniform = possible / possible.sum(-1, keepdims=True)
     return normalised(counts + smoothing * possible, uniform)[0].reshape(log.policy_shape)
 
 
-def _possible(log: Log) -> np.ndarray:
-    """(agents, 1, actions): which actions each agent has."""
+def available(log: Log) -> np.ndarray:
+    """(agents, 1, actions): whether each agent has each action."""
     counts = np.array(log.actions_per_agent)
     return np.arange(counts.max()) < counts[:, None, None]
 
 
 def sizes_of(log: Log) -> tuple[int, int]:
-    """How many situations (contexts and steps) and moves (states and actions) a log has."""
+    """Numbers of situations (contexts and steps) and of moves (states and actions) of a log."""
     if log.continuous:
         raise InputError(
             "log",
-            "actions that can be counted",
+            "discrete actions",
             (
-                "continuous ones; networks learn from those: equipoise.offline.deep.fit and "
-                "deep.improve"
+                "continuous actions; use equipoise.offline.deep.fit and deep.improve, which learn "
+                "from them with networks"
             ),
         )
     return log.contexts_count * log.horizon, log.states_count * max(log.actions_per_agent)
 
 
 def count_actions(log: Log) -> np.ndarray:
-    """How often each agent played each action in each place, in the shape of a policy."""
+    """Number of times each agent played each action in each place, in the shape of a policy."""
     sizes = sizes_of(log)
     return count_moves(log.situations, log.moves.T, *sizes).reshape(log.policy_shape)
 
 
 def count_transitions(log: Log) -> np.ndarray:
-    """(contexts, horizon, agents, states, actions, next states): how often each was seen."""
+    """(contexts, horizon, agents, states, actions, next states): number of times seen."""
     situations, moves = sizes_of(log)
     led = log.moves.astype(np.int64) * log.states_count + np.asarray(log.next_states)
     counts = count_moves(log.situations, led.T, situations, moves * log.states_count)
@@ -157,7 +187,7 @@ def count_transitions(log: Log) -> np.ndarray:
 def count_moves(
     contexts: np.ndarray, by_agent: np.ndarray, situations: int, moves: int
 ) -> np.ndarray:
-    """(situations, N, moves): how often each agent made each move, from (N, rows) of them."""
+    """(situations, N, moves): number of times each agent made each move, from (N, rows) moves."""
     counts = np.empty((situations, len(by_agent), moves), np.int64)
     start = contexts.astype(np.intp) * moves
     for j, own in enumerate(by_agent):
@@ -167,11 +197,44 @@ def count_moves(
 
 
 def normalised(counts: np.ndarray, otherwise: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Chances over the last axis, `otherwise` where nothing was counted, and where that is.
+    """Normalise counts over the last axis; return a mask of empty places, set to `otherwise`, too.
 
     >>> normalised(np.array([[1, 3], [0, 0]]), 0.5)[0].tolist()
     [[0.25, 0.75], [0.5, 0.5]]
     """
     totals = counts.sum(-1, keepdims=True)
-    chances = np.where(totals > 0, counts / np.maximum(totals, 1), otherwise)
+    chances = np.where(totals > 0, counts / np.where(totals > 0, totals, 1), otherwise)
     return chances, totals[..., 0] == 0
+
+
+def rare_pairs(log: Log, policies: np.ndarray) -> list[str]:
+    """Describe pairs of actions that policies often play together and the log hardly shows.
+
+    `policies` is (components, contexts, horizon, agents, states, actions). The reward of such a
+    pair is the fitted model's extrapolation: the log contains almost no row about it. The list is
+    empty for logs with local states, where pairs of states would matter too, and for very many
+    actions.
+    """
+    actions = policies.shape[-1]
+    if log.horizon > 1 or (log.states is not None and not log.absences):
+        return []
+    if log.agents * actions > MOST_COLUMNS:
+        return []
+    found = []
+    for context in range(log.contexts_count):
+        here = np.asarray(log.contexts) == context
+        shown = np.eye(actions, dtype=np.float32)[np.asarray(log.actions)[here]]
+        if log.states is not None:
+            shown *= (np.asarray(log.states)[here] == 0)[:, :, None]
+        rows = shown.reshape(len(shown), -1)
+        flat = policies[:, context, 0, :, 0].reshape(len(policies), -1)
+        often = (flat.T @ flat / len(flat) >= OFTEN) & (rows.T @ rows < SHOWN)
+        for first, second in np.argwhere(np.triu(often, 1)).tolist():
+            (i, a), (j, b) = divmod(first, actions), divmod(second, actions)
+            if i != j:
+                words = [
+                    f"{log.labels.player(k)}: {log.labels.action(k, c)}"
+                    for k, c in ((i, a), (j, b))
+                ]
+                found.append(" with ".join(words))
+    return found

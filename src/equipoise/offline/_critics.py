@@ -1,6 +1,6 @@
-"""Critics that simulate: the paper's Algorithm 2, for rewards that are any function of joint moves.
+"""Monte-Carlo critics: the paper's Algorithm 2, for rewards that are any function of joint moves.
 
-What a critic is, and the exact one, is in `equipoise.solvers.no_regret`.
+`equipoise.solvers.no_regret` defines the interface of critics and the exact critic.
 """
 
 from typing import Any
@@ -16,12 +16,12 @@ from equipoise.solvers.no_regret import Critic, Dynamics, Policy
 
 
 class TermRewards(eqx.Module):
-    """Rewards of joint moves by looking up the terms: `Interactions.rewards`, traceable."""
+    """Rewards of joint moves, looked up term by term: a traceable `Interactions.rewards`."""
 
     terms: Interactions
 
     def __call__(self, situations: Int[Array, "B"], moves: Int[Array, "B agents"]) -> Array:
-        """(B, agents)."""
+        """(B, agents): rewards."""
         rewards = jnp.zeros(moves.shape)
         for order, scopes in self.terms.scopes.items():
             index = tuple(moves[:, scopes[:, k]] for k in range(order))
@@ -34,18 +34,19 @@ class TermRewards(eqx.Module):
 class MonteCarloCritic(Critic):
     """Algorithm 2: simulate in the model, and regress returns on (context, own state and action).
 
-    Others play the current policy throughout. Agent i's state in step h is drawn from the log's
-    states, its action from half its behaviour and half its policy; least squares over a table
-    is the mean of each cell. Cells without a sample get their agent's mean in that step.
+    The others play the current policy throughout. The state of agent i in step h is drawn from the
+    log's states, and its action from an equal mixture of its behaviour and its policy. Least
+    squares over a table is the mean of each cell. Cells without a sample get their agent's mean in
+    that step.
 
-    The prefix up to step h is simulated once for all agents and steps, and not anew for each:
-    what is estimated stays unbiased, at a fraction of the cost.
+    The prefix up to step h is simulated once for all agents and steps, instead of once for each.
+    The estimates stay unbiased at a fraction of the cost.
     """
 
     rewards: Any
     dynamics: Dynamics
     behaviour: Float[Array | np.ndarray, "contexts horizon agents states actions"]
-    #: Distribution of logged states, sigma of the paper.
+    #: Distribution of logged states (sigma in the paper).
     states: Float[Array | np.ndarray, "contexts horizon agents states"]
     context_probabilities: Float[Array | np.ndarray, "contexts"]
     simulations: int = eqx.field(static=True)
@@ -53,7 +54,7 @@ class MonteCarloCritic(Critic):
     def __call__(self, policy: Policy, key: jax.Array) -> Policy:
         """Estimated Q-functions."""
         contexts, horizon, agents, _, _ = policy.shape
-        # Few, large draws: every one of them costs time to compile.
+        # A few large draws, since each draw adds compilation time.
         first, *keys = jax.random.split(key, horizon + 1)
         shape = (self.simulations, 1 + agents * (1 + 2 * horizon))
         common = jax.random.uniform(first, shape, policy.dtype)
@@ -76,7 +77,7 @@ class MonteCarloCritic(Critic):
     def _branch(
         self, policy: Policy, context: Array, state: Array, h: int, i: Array, uniforms: Array
     ) -> Array:
-        """(contexts, states, actions): agent i's Q-function in step h."""
+        """(contexts, states, actions): Q-function of agent i in step h."""
         contexts, horizon, agents, states, actions = policy.shape
         logged = jnp.asarray(self.states, policy.dtype)[context, h, i]
         own = _draw(uniforms[:, 0], logged)
@@ -106,7 +107,7 @@ class MonteCarloCritic(Critic):
         uniforms: Array,
         forced: Any = None,
     ) -> tuple[Array, Array]:
-        """Next states and rewards of one joint step, with one agent's action forced or not."""
+        """Next states and rewards of one joint step; `forced` fixes one agent's action."""
         everybody = jnp.arange(policy.shape[2])
         action = _draw(uniforms[:, 0], policy[context[:, None], h, everybody, state])
         if forced is not None:
@@ -119,5 +120,5 @@ class MonteCarloCritic(Critic):
 
 
 def _draw(uniform: Array, chances: Array) -> Array:
-    """One index for each distribution on the last axis."""
+    """Draw one index from each distribution on the last axis."""
     return (uniform[..., None] >= jnp.cumsum(chances, -1)[..., :-1]).sum(-1)

@@ -1,14 +1,15 @@
-"""What kind of game a log comes from, and whether the log can tell.
+"""Discover the structure of the game behind a log, and whether the log supports a conclusion.
 
-Classes of rewards compete on held-out rows: interaction ranks, sparse and dense, an aggregate of
-the others' actions, and a joint critic without structure. The simplest one that no other beats
-beyond noise is chosen. Four things make any choice worthless, and are looked for: rewards that
-drift, actions that go together (something unseen may drive actions and rewards alike), actions
-that were never tried, and classes that all miss what the log itself shows to be explainable.
+Classes of rewards are compared on held-out rows: interaction ranks, sparse and dense, an aggregate
+of the others' actions, and a joint critic without structure. The simplest class that no other class
+beats beyond noise is chosen. Four problems make any choice unreliable and are tested for: rewards
+that drift over time, actions that are correlated across agents (a hidden variable may drive both
+actions and rewards), actions that were never tried, and classes that all fail to explain what
+repeated rows show to be explainable.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from html import escape
 from typing import Any
 
@@ -16,34 +17,36 @@ import numpy as np
 from scipy.stats import chi2, false_discovery_control
 
 from equipoise.core.html import html_card, html_table
-from equipoise.offline._aggregate import KINDS, scores_of
-from equipoise.offline._coverage import coverage, sizes_of
+from equipoise.offline._aggregate import KINDS, name_of, scores_of
+from equipoise.offline._coverage import count_actions, rare_contexts, sizes_of
 from equipoise.offline._fit import SCREENING_ROWS, columns_of
+from equipoise.offline._interacting import interacting
 from equipoise.offline._joint import joint_kind
 from equipoise.offline._log import Log
 from equipoise.offline._pieces import Source
 from equipoise.offline._select import ROUNDING, Comparison, RankSelection, standard_error
 
-#: Agents whose held-out errors are averaged, at most.
+#: Largest number of agents whose held-out errors are averaged.
 JUDGES = 6
 #: Designs with more features than this are not tried; neighbours are then screened first.
 LARGEST = 400
-#: A class is beaten where another's error is lower by so many paired standard errors.
+#: Paired standard errors by which another class's error must be lower to beat a class, and to
+#: refuse it.
 BEATEN, REFUSED = 1.5, 3.0
-#: The variance between cells of two agents' actions, as a part of what dependence can be, from
-#: which on actions go together; and the part of the variance of rewards that a drift explains.
+#: Smallest dependence of two agents' actions that counts, as a fraction of the largest possible;
+#: and smallest fraction of the variance of rewards explained by a drift that counts.
 DEPENDENCE, DRIFT = 1e-3, 5e-3
-#: Classes from the simplest on; those with a model of their own can be learned from.
-ORDER = (1, "2 sparse", 2, "sum", "histogram", "3 sparse", 3, "joint")
+#: Classes, the simplest first. `learn` can use those that have a model.
+ORDER = (1, "2 sparse", 2, "sum", "mean", "histogram", "3 sparse", 3, "joint")
 
 
 @dataclass(frozen=True)
 class Structure:
-    """What a log says about the game behind it.
+    """The structure of the game behind a log, as far as the log reveals it.
 
-    `chosen` is the class of rewards that is fitted: an interaction rank, "sum" or "histogram" of
-    the others' actions, or "joint". `refusal` says why nothing should be learned from the log;
-    it is empty where something can be.
+    `chosen` is the class of rewards to fit: an interaction rank, "sum", "mean" or "histogram" of
+    the others' actions, or "joint". `refusal` says why nothing should be learned from the log; it
+    is empty if the log can be used.
 
     **Example**
 
@@ -58,40 +61,45 @@ class Structure:
     """
 
     chosen: int | str
-    #: One dictionary for each class: `class`, `name`, `error` and `standard_error` (parts of the
-    #: variance of rewards, None where it was not tried), `explained` (part of what can be
-    #: explained), `samples_per_parameter` and `note`.
+    #: One dictionary per class: `class`, `name`, `error` and `standard_error` (fractions of the
+    #: variance of rewards, None if the class was not tried), `explained` (fraction of the
+    #: explainable variance), `samples_per_parameter` and `note`.
     classes: list[dict[str, Any]]
-    #: Part of the variance of rewards that nothing explains, and what it was estimated from.
+    #: Fraction of the variance of rewards that is noise, and the source of this estimate.
     floor: float
     floor_from: str
-    #: For each agent, the agents whose actions may enter its terms.
+    #: Agents whose actions may enter the terms of each agent.
     neighbours: list[list[int]]
-    #: (agents,): agents of the same number earn alike, by own action and the others' sum.
+    #: The strongest pairs and triples that a test finds: `reward_of`, `with` (one or two agents),
+    #: `strength` (standard deviation of their contribution to the reward) and `p_value`.
+    interactions: list[dict[str, Any]]
+    #: (agents,): type of each agent. Agents of one type earn alike, by own action and others' sum.
     types: list[int]
-    #: Pairs of agents whose actions go together: `agents`, `strength` (Cramer's V).
+    #: Pairs of agents whose actions are correlated: `agents`, `strength` (Cramer's V).
     dependence: list[dict[str, Any]]
-    #: Part of the variance of rewards that models of the two halves of the log explain beyond one.
+    #: Additional fraction of the variance of rewards explained by a separate model of each half.
     drift: float
-    #: Rows that were copies of others and were left out.
+    #: Number of rows that were left out as copies of others.
     copies: int
-    #: Actions that an agent has and never tried, as (agent, action).
+    #: Number of times that each agent tried each of its actions.
+    tried: list[list[int]]
+    #: Actions that an agent has but never tried, as (agent, action).
     untried: list[list[int]]
-    #: Why nothing should be learned from the log, and what else to know.
+    #: Reason why nothing should be learned from the log (empty if there is none), and warnings.
     refusal: str
     warnings: list[str]
 
     def to_plain(self) -> dict[str, Any]:
-        """Words, numbers and lists by the names of the fields."""
+        """Return the fields as strings, numbers and lists."""
         return asdict(self)
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> "Structure":
-        """The structure that `to_plain` described."""
+        """Restore a structure from the result of `to_plain`."""
         return cls(**{f.name: plain[f.name] for f in fields(cls)})
 
     def _repr_html_(self) -> str:
-        """What notebooks show: the classes of rewards, and which one was chosen."""
+        """Table for notebooks: the classes of rewards, and the chosen one."""
         columns = ("class", "held-out error", "standard error", "explained", "note")
         rows = [
             (
@@ -116,20 +124,16 @@ class Structure:
                 told = f"{one['error']:.4f} +- {one['standard_error']:.4f}  {one['explained']:6.1%}"
             lines.append(f"{one['name']:<{width}}  {told}{mark}")
         lines.append(f"{self.floor:.1%} of the variance is noise, by {self.floor_from}")
+        for size, kind in ((1, "pairs"), (2, "triples")):
+            found = [one for one in self.interactions if len(one["with"]) == size]
+            if found:
+                shown = (
+                    f"{one['reward_of']} with {' and '.join(map(str, one['with']))}"
+                    for one in found[:3]
+                )
+                lines.append(f"{kind} that interact: {len(found)}; strongest: {', '.join(shown)}")
         lines += [f"refused: {self.refusal}"] if self.refusal else []
         return "\n".join([*lines, *self.warnings])
-
-
-def name_of(kind: int | str) -> str:
-    """What a class of rewards is called in tables.
-
-    >>> name_of(1), name_of("2 sparse"), name_of("sum")
-    ('own action', 'pairs, screened', "own action by the sum of others'")
-    """
-    words = str(kind).split(maxsplit=1)
-    known = {"1": "own action", "2": "pairs", "3": "triples", "joint": "joint action", **KINDS}
-    more = {"sparse": "screened"}.get(words[-1], words[-1]) if len(words) > 1 else ""
-    return known.get(words[0], f"rank {words[0]}") + (f", {more}" if more else "")
 
 
 def discover(
@@ -139,19 +143,19 @@ def discover(
     neighbours: Any = "auto",
     key: Any = 0,
 ) -> Structure:
-    """Find out what kind of game a log comes from, and whether the log can tell.
+    """Discover the structure of the game behind a log, and whether the log supports a conclusion.
 
     Args:
-        log: The log, of actions that can be counted, or pieces of one, as `Log.read_chunks` gives
-            them. Of more than 400,000 rows, a random selection of 200,000 to 400,000 is looked at.
-        ranks: Interaction ranks that are tried.
-        neighbours: As for `fit`; "auto" takes everybody, or where that is too large those that a
-            test of every pair finds.
-        key: Randomness of the folds.
+        log: A log of discrete actions, or pieces of such a log (see `Log.read_chunks`). If there
+            are more than 400,000 rows, a random selection of 200,000 to 400,000 is used.
+        ranks: Interaction ranks to try.
+        neighbours: As in `fit`. "auto" uses all agents or, if the model would be too large, those
+            found by a test of every pair.
+        key: Random key of the folds.
 
     **Example**
 
-    El Farol's bar: going pays while at most 12 of 20 go.
+    In the El Farol bar, going pays if at most 12 of 20 go.
 
     >>> import numpy as np, equipoise as eq
     >>> rng = np.random.default_rng(0)
@@ -162,15 +166,17 @@ def discover(
     'sum'
     """
     few, copies = distinct(Source.of(log).log)
-    plan = comparison(few, ranks, neighbours, key)
+    rare = rare_contexts(few)
+    plan = comparison(few.pooled() if rare else few, ranks, neighbours, key)
     errors = np.array([plan.errors(step) for step in range(plan.steps)])
-    return structure_of(plan, errors, copies)[0]
+    found = structure_of(plan, errors, copies)[0]
+    return replace(found, refusal="; ".join(filter(None, (rare, found.refusal))))
 
 
 def comparison(
     log: Log, ranks: Sequence[int], neighbours: Any, key: Any, copies: int = 1
 ) -> Comparison:
-    """What is compared on held-out rows."""
+    """Set up the comparison of classes on held-out rows."""
     columns = columns_of(log.agents - 1, 2, sizes_of(log)[1])
     if isinstance(neighbours, str) and neighbours == "auto":
         neighbours = "all" if columns <= LARGEST else "screen"
@@ -184,25 +190,25 @@ def comparison(
 def structure_of(
     plan: Comparison, errors: np.ndarray, copies: int = 0, fixed: int | str | None = None
 ) -> tuple[Structure, RankSelection]:
-    """The structure, from the errors of all steps, and the selection that it made.
+    """Return the structure, from the errors of all steps, and the selection behind it.
 
-    `fixed` is a class that was asked for; it is refused where another one beats it.
+    `fixed` is a class that the caller requested; it is refused if another class beats it.
     """
     log, found = plan.log, plan.by_fold(errors)
     usable = [name for name in ORDER if name in found and _can_be_fitted(name, log)]
     usable += [k for k in found if isinstance(k, int) and k not in ORDER]
     chosen = _simplest(found, usable) if fixed is None else fixed
-    if chosen not in found:  # too large to be judged: refused by its name
+    if chosen not in found:  # too large to be judged, so refused
         found[chosen] = np.full(plan.folds, np.nan)
     names = [name for name in plan.names if "halves" not in str(name)]
     selection = plan.choose(errors, names, chosen)
     floor, floor_error, source = _floor(log, found, plan.judges)
-    untried = np.argwhere(_untried(log)).tolist()
+    tried = _tried(log)
+    untried = [[i, a] for i, own in enumerate(tried) for a, rows in enumerate(own) if not rows]
     pairs, together = _dependence(log)
     drift = _drift(found)
     refusals = [
-        _misfit(found, chosen),
-        _unexplained(found[chosen], floor, floor_error, source),
+        _misfit(found, chosen) or _unexplained(found[chosen], floor, floor_error, source),
         _told_drift(drift),
         _told_dependence(log, pairs) if together else "",
         _told_untried(log, untried),
@@ -211,7 +217,7 @@ def structure_of(
     if copies:
         warnings.append(f"{copies:,} rows are copies of others and were left out")
     if pairs and not together:
-        warnings.append(f"the actions of {len(pairs)} pairs of agents go together, weakly")
+        warnings.append(f"the actions of {len(pairs)} pairs of agents are weakly correlated")
     explainable = max(1.0 - floor, 1e-12)
     classes = [
         {
@@ -238,10 +244,12 @@ def structure_of(
         floor=floor,
         floor_from=source,
         neighbours=[list(own) for own in sets],
+        interactions=interacting(log, sets),
         types=_types(log) if chosen == 1 or chosen in KINDS else list(range(log.agents)),
         dependence=pairs[:20],
         drift=drift[0],
         copies=copies,
+        tried=tried,
         untried=untried,
         refusal="; ".join(filter(None, refusals)),
         warnings=warnings,
@@ -250,10 +258,11 @@ def structure_of(
 
 
 def distinct(log: Log) -> tuple[Log, int]:
-    """The log without rows that are copies of others, and how many those were.
+    """Return the log without rows that are copies of others, and the number of copies.
 
-    Rows of few distinct rewards repeat by nature. They are copies where a single agent's reward
-    tells the whole row: then there are hardly more distinct rows than values of that reward.
+    Rows repeat naturally if there are few distinct rewards. Repeated rows count as copies only if
+    the reward of a single agent identifies the whole row, so that there are hardly more distinct
+    rows than values of that reward.
     """
     if log.continuous or log.states is not None or log.samples < 4:
         return log, 0
@@ -280,14 +289,14 @@ def _can_be_fitted(name: int | str, log: Log) -> bool:
 
 
 def _ahead(first: np.ndarray, second: np.ndarray) -> tuple[float, float]:
-    """By how much the second error is lower, fold by fold, and the standard error of that."""
+    """Mean difference by which the second error is lower, over folds, and its standard error."""
     folds = min(len(first), len(second))
     gain = first[:folds] - second[:folds]
     return float(gain.mean()), float(standard_error(gain))
 
 
 def _simplest(found: Mapping[int | str, np.ndarray], usable: list[int | str]) -> int | str:
-    """The simplest class that no other beats; sparse terms only where they are no worse."""
+    """Simplest class that no other class beats; sparse terms only if they are no worse."""
     best = min(usable, key=lambda name: float(found[name].mean()))
     for name in usable:
         gain, spread = _ahead(found[name], found[best])
@@ -299,12 +308,15 @@ def _simplest(found: Mapping[int | str, np.ndarray], usable: list[int | str]) ->
 
 
 def _misfit(found: Mapping[int | str, np.ndarray], chosen: int | str) -> str:
-    """Which class predicts better than the chosen one, beyond noise; empty where none does."""
+    """Say which class predicts better than the chosen one, beyond noise; empty if none does."""
     rivals = {}
     for name, errors in found.items():
         gain, spread = _ahead(found[chosen], errors)
-        if name != chosen and "halves" not in str(name) and gain > max(REFUSED * spread, ROUNDING):
-            rivals[name] = float(errors.mean())
+        error = float(errors.mean())
+        if name == chosen or "halves" in str(name) or error >= 1.0:  # no better than a constant
+            continue
+        if gain > max(REFUSED * spread, ROUNDING):
+            rivals[name] = error
     if np.isnan(found[chosen]).any():
         return f"{name_of(chosen)} could not be compared with other classes on held-out rows"
     if not rivals:
@@ -312,14 +324,14 @@ def _misfit(found: Mapping[int | str, np.ndarray], chosen: int | str) -> str:
     best = min(rivals, key=lambda name: rivals[name])
     return (
         f"{name_of(chosen)} leaves {float(found[chosen].mean()):.3g} of the variance of rewards on "
-        f"held-out rows, and {name_of(best)} only {rivals[best]:.3g}: the class does not fit"
+        f"held-out rows, but {name_of(best)} only {rivals[best]:.3g}: the class does not fit"
     )
 
 
 def _floor(
     log: Log, found: Mapping[int | str, np.ndarray], judges: np.ndarray
 ) -> tuple[float, float, str]:
-    """The part of the variance that nothing explains, its standard error, and its source."""
+    """Fraction of the variance that is noise, its standard error, and its source."""
     part = log.take(slice(SCREENING_ROWS))
     key = np.concatenate([part.situations[:, None], part.moves], 1)
     _, group = np.unique(key, axis=0, return_inverse=True)
@@ -327,7 +339,7 @@ def _floor(
     free = int((count - 1).sum())
     best = min(found, key=lambda name: float(found[name].mean()))
     if free < 30:
-        return min(float(found[best].mean()), 1.0), np.inf, f"what {name_of(best)} leaves"
+        return min(float(found[best].mean()), 1.0), np.inf, f"the error of {name_of(best)}"
     rewards = np.asarray(part.rewards[:, judges], np.float64)
     rewards = rewards - rewards.mean(0)
     sums = np.stack([np.bincount(group.ravel(), own) for own in rewards.T])
@@ -345,13 +357,13 @@ def _unexplained(errors: np.ndarray, floor: float, floor_error: float, source: s
     if not beyond or share > 0.9:
         return ""
     return (
-        f"none of these classes fits: the best explains {share:.0%} of what can be explained, by "
-        f"{source}"
+        f"none of these classes fits: the best explains {share:.0%} of the explainable variance, "
+        f"according to {source}"
     )
 
 
 def _drift(found: Mapping[int | str, np.ndarray]) -> tuple[float, float]:
-    """The most that models of both halves explain beyond one of all rows, and its error."""
+    """Largest additional variance explained by separate models of both halves, and its error."""
     gains = [_ahead(found[k], found[f"{k} by halves"]) for k in (1, 2) if f"{k} by halves" in found]
     return max(gains, default=(0.0, np.inf))
 
@@ -361,17 +373,20 @@ def _told_drift(drift: tuple[float, float]) -> str:
     if gain <= max(DRIFT, REFUSED * spread):
         return ""
     return (
-        f"rewards drift: models of the first and of the second half of the rows explain {gain:.0%} "
-        "more of the variance than one of all rows; learn from the rows since the change"
+        f"rewards drift: separate models of the two halves of the rows explain {gain:.0%} more of "
+        "the variance than one model; use only the rows since the change"
     )
 
 
-def _untried(log: Log) -> np.ndarray:
-    """(agents, actions): actions that an agent has and never played."""
-    counts = coverage(log).counts
+def _tried(log: Log) -> list[list[int]]:
+    """Number of times each agent tried each of its actions while present."""
+    counts = count_actions(log)
     counts = counts.reshape(-1, log.agents, log.states_count, counts.shape[-1])
-    has = np.arange(counts.shape[-1]) < np.array(log.actions_per_agent)[:, None]
-    return has & (counts.sum((0, 2)) == 0)
+    counts = counts[:, :, :1] if log.absences else counts
+    return [
+        own[:actions].tolist()
+        for own, actions in zip(counts.sum((0, 2)), log.actions_per_agent, strict=True)
+    ]
 
 
 def _told_untried(log: Log, untried: list[list[int]]) -> str:
@@ -380,13 +395,12 @@ def _told_untried(log: Log, untried: list[list[int]]) -> str:
     shown = [f"{log.labels.player(i)}: {log.labels.action(i, a)}" for i, a in untried[:5]]
     more = f" and {len(untried) - 5} more" if len(untried) > 5 else ""
     return (
-        f"the log never shows some actions ({', '.join(shown)}{more}): what they would earn is "
-        "unknown"
+        f"the log never shows some actions ({', '.join(shown)}{more}), so their rewards are unknown"
     )
 
 
 def _dependence(log: Log) -> tuple[list[dict[str, Any]], bool]:
-    """Pairs of agents whose actions go together, and whether so much that rewards are in doubt."""
+    """Pairs of agents with correlated actions, and whether the log must be refused for it."""
     log = log.take(slice(SCREENING_ROWS))
     situations, count = sizes_of(log)
     agents, statistic, degrees = log.agents, 0.0, 0.0
@@ -398,7 +412,7 @@ def _dependence(log: Log) -> tuple[list[dict[str, Any]], bool]:
         rows, hot = len(hot), hot.reshape(len(hot), -1)
         each = hot.sum(0)
         usual = np.outer(each, each) / rows
-        often = usual >= 5.0  # in cells of fewer rows, the statistic is not that of chi-squared
+        often = usual >= 5.0  # smaller cells are not chi-squared
         apart = np.where(often, (hot.T @ hot - usual) ** 2 / np.maximum(usual, 1e-9), 0.0)
         statistic = statistic + apart.reshape(agents, count, agents, count).sum((1, 3))
         cells = often.reshape(agents, count, agents, count)
@@ -423,14 +437,14 @@ def _dependence(log: Log) -> tuple[list[dict[str, Any]], bool]:
 def _told_dependence(log: Log, pairs: list[dict[str, Any]]) -> str:
     one = [log.labels.player(i) for i in pairs[0]["agents"]] if pairs else ["all", "others"]
     return (
-        f"agents' actions go together ({len(pairs)} pairs, most of all {one[0]} and {one[1]}): "
-        "something that the log does not show may drive actions and rewards alike; add it as a "
+        f"agents' actions are correlated ({len(pairs)} pairs, most of all {one[0]} and {one[1]}): "
+        "something that the log does not record may drive both actions and rewards; add it as a "
         "context"
     )
 
 
 def _types(log: Log) -> list[int]:
-    """Agents who earn alike, by own action and by the third that the others' sum is in."""
+    """Types of agents that earn alike, by own action and by the tercile of the others' sum."""
     if log.agents < 2 or log.states is not None or len(set(log.actions_per_agent)) > 1:
         return list(range(log.agents))
     log = log.take(slice(SCREENING_ROWS))

@@ -1,7 +1,7 @@
-"""Learning from a log of actions that can be counted, step by step.
+"""Learn from a log of discrete actions, step by step.
 
-Classes of rewards compete on held-out rows. The one that is chosen is fitted, policies are learned
-from all rows but a part at a time, and each is judged by the part that was left out.
+Classes of rewards are compared on held-out rows, and the chosen class is fitted. Policies are
+learned from all rows except one part at a time, and each is judged by the part that was left out.
 """
 
 import csv
@@ -19,26 +19,29 @@ from equipoise.core import Outcome, Solution, Status
 from equipoise.core.files import write_text
 from equipoise.games import Mixture
 from equipoise.offline._aggregate import KINDS
-from equipoise.offline._bounds import Bounds, Part, bounds, model_gains
-from equipoise.offline._coverage import coverage
+from equipoise.offline._bounds import HIDDEN, Bounds, Part, bounds, known_moves
+from equipoise.offline._combinations import Shown
+from equipoise.offline._coverage import SHOWN, coverage, rare_contexts, rare_pairs
 from equipoise.offline._discover import Structure, comparison, distinct, structure_of
-from equipoise.offline._fit import Sums, fit, model_of, too_large
+from equipoise.offline._fit import Sums, fit, model_of, neighbour_sets, too_large
 from equipoise.offline._log import Log
 from equipoise.offline._model import Model
 from equipoise.offline._own_play import facts_of, own_play, refused, status_as
 from equipoise.offline._pieces import Source, part_of
+from equipoise.offline._play import model_gains, terms_of
+from equipoise.offline._product import products
 from equipoise.offline._select import RankSelection, groups_of
 from equipoise.offline._solve import IN_MODEL, in_model, iterates
 from equipoise.offline.parameters import TOO_LITTLE
 from equipoise.offline.theory import chi_squared
 from equipoise.runs import Run, resumable
 
-#: Fewer rows than this cannot be split into rows to fit and rows to judge by.
+#: Fewest rows that can be split into rows for fitting and rows for judging.
 FEWEST_ROWS = 4
-#: Parts that the rows are split into, and how many of the strongest terms are kept.
+#: Number of parts into which rows are split, and number of strongest terms that are kept.
 PARTS, STRONGEST = 5, 20
-#: How many times stronger the regulariser may be. A weaker one is taken where the agents' gains are
-#: smaller on average; stronger ones are tried where the log says too little about what was learned.
+#: Factors of the regulariser that are tried. The weaker one is used if it lowers the agents' mean
+#: gain; the stronger ones are tried if the log says too little about the learned policy.
 NEARER = (0.2, 5.0, 25.0)
 
 
@@ -67,16 +70,17 @@ def learn_discrete(
         who = f"agent {names} plays" if len(alone) == 1 else f"agents {names} play"
         facts["warnings"].append(
             f"{who} a single action throughout; the log does not show what "
-            "others would earn, and gaps count no deviation to actions that it does not declare "
-            "(`actions_per_agent`)"
+            "other actions would earn, and gaps include deviations to other actions only if they "
+            "are declared (`actions_per_agent`)"
         )
     if not refusal and groups_of(log).max() + 1 < FEWEST_ROWS:
         kinds = "different rows" if log.episodes is None else "episodes"
         refusal = f"{groups_of(log).max() + 1} {kinds} are fewer than the {FEWEST_ROWS} needed"
+    refusal = refusal or rare_contexts(log)
     if source.numbers is not None:
         facts["notes"].append(
-            f"classes were compared, and bounds computed, on {log.samples:,} of {given:,} rows, "
-            "selected at random; terms are fitted to all"
+            f"classes were compared and bounds computed on {log.samples:,} of {given:,} rows, "
+            "selected at random; terms are fitted to all rows"
         )
     task = None if refusal else Discrete(source, options, key, facts, copies)
     if task is not None and not task.plan.entries:
@@ -88,12 +92,18 @@ def learn_discrete(
     return task.solution(reached.step)
 
 
-#: Policies of a mixture whose probabilities differ by more than this are told apart.
-_APART = 0.05
+#: A product policy is advised if its bound is at most the first factor times the bound of the
+#: mixture, or higher by at most the second fraction of the standard deviation of rewards. The
+#: looser pair applies only if no candidate passes the stricter one.
+STRICT, COMPARABLE = (1.1, 0.01), (1.5, 0.05)
+
+
+#: Probability of crowds that the log does not show, above which the message states the assumption.
+FARTHER = 0.05
 
 
 class Discrete:
-    """The steps of learning from discrete actions, and what they have given so far.
+    """The steps of learning from discrete actions, and their results so far.
 
     Held-out errors choose the class of rewards. The rows are then split into `PARTS`; a policy is
     learned from all but one part at a time, and judged by the part that was left out.
@@ -129,11 +139,11 @@ class Discrete:
 
     @property
     def steps(self) -> int:
-        """Held-out errors, then a policy for each part."""
+        """Number of steps: held-out errors, then a policy for each part."""
         return self.plan.steps + PARTS
 
     def advance(self, results: Any, step: int, until: int) -> tuple[Any, dict[str, Any]]:
-        """Do a step, and return the results of all that are done."""
+        """Do a step, and return the results of all finished steps."""
         self.results = results
         if step < self.plan.steps:
             results["errors"][step] = self.plan.errors(step)
@@ -149,17 +159,24 @@ class Discrete:
 
     @cached_property
     def refusal(self) -> Status | None:
-        """Why nothing should be learned; None where something can be."""
+        """Status that says why nothing should be learned; None if the log can be used."""
         structure, selection = self.found
         reasons = [structure.refusal]
         if self.model.samples_per_parameter < TOO_LITTLE:
             reasons.append(
-                f"{self.model.samples_per_parameter:.3g} samples per parameter are fewer than the "
-                f"{TOO_LITTLE} from which on learning helps; collect more, or fit fewer neighbours "
+                f"{self.model.samples_per_parameter:.3g} samples per parameter are too few: "
+                f"learning needs at least {TOO_LITTLE}; collect more rows, or fit fewer neighbours "
                 "or a lower rank"
             )
+        several = np.array(self.log.actions_per_agent) > 1
+        told = (self.support.sum(-1) > 1).any((0, 1, 3))[several]
+        if told.size and told.mean() < 0.5:
+            reasons.append(
+                f"{(~told).sum()} of {told.size} agents hardly ever try a second action: the log "
+                f"shows none {SHOWN} times; collect more rows"
+            )
         if selection.doubt and self.fixed is None:
-            reasons.append(f"{selection.doubt}; collect more, or say which rank to go by")
+            reasons.append(f"{selection.doubt}; collect more rows, or set the rank yourself")
         if reasons := list(filter(None, reasons)):
             return status_as(Outcome.REFUSED, "; ".join(reasons))
         if selection.nothing:
@@ -168,9 +185,9 @@ class Discrete:
 
     @cached_property
     def fitted(self) -> tuple[Model, list[Model]]:
-        """The chosen class, fitted to all rows; and for each part, to all rows outside it.
+        """Fit the chosen class to all rows and, for each part, to all rows outside it.
 
-        Sums over rows add up: those of the parts are taken once, and serve all fits.
+        The sums of the parts are computed once and combined for all fits.
         """
         structure, log = self.found[0], self.log
         if structure.chosen in ("joint", *KINDS):
@@ -180,11 +197,8 @@ class Discrete:
             return whole, some
         rank = int(str(structure.chosen).split()[0])
         sets = [tuple(own) if rank > 1 else () for own in structure.neighbours]
-        sums = [Sums.empty(log, sets, rank) for _ in range(PARTS)]
-        for piece, part in self.source.parts(self.part, PARTS):
-            for own, rows in zip(sums, np.arange(PARTS)[:, None] == part, strict=True):
-                if rows.any():
-                    own.add(piece.take(rows))
+        like = log.take(slice(1))
+        sums = self.source.part_sums(self.part, PARTS, lambda: Sums.empty(like, sets, rank))
         total = reduce(Sums.plus, sums)
         whole = model_of(log, total, sets, rank)
         given = (sets, rank, whole.ridge)
@@ -197,20 +211,20 @@ class Discrete:
 
     @property
     def models(self) -> list[Model]:
-        """For each part, the model fitted to all rows outside it."""
+        """The models fitted to all rows outside each part."""
         return self.fitted[1]
 
     def policies(self, part: int, nearer: float = 1.0) -> np.ndarray:
-        """What is learned from all rows but those of a part: some iterates of the second half.
+        """Policies learned from all rows except those of a part: iterates of the second half.
 
-        Those of the first half are still on their way from the log's play.
+        Iterates of the first half are still close to the log's play.
         """
         model = self.models[part]
         if self.refusal is not None and not self.options["force"]:
             return np.broadcast_to(self.own, self.shape)
         names = ("iterations", "step", "strength")
         given = {name: self.options[name] for name in names}
-        learned = iterates(model, self.key, nearer=nearer, **given)
+        learned = iterates(model, self.key, nearer=nearer, support=self.support, **given)
         kept = np.linspace(len(learned) // 2, len(learned) - 1, self.shape[0]).round().astype(int)
         return learned[kept]
 
@@ -219,22 +233,59 @@ class Discrete:
         """The log's own play, with all axes."""
         return self.model.behaviour.reshape(self.shape[1:])
 
-    def judge(self, policies: np.ndarray) -> Bounds:
-        """Bounds on the gap of a mixture, of (parts, components, ...) policies."""
-        parts = [
-            Part(np.flatnonzero(self.part == part), self.models[part], policies[part])
-            for part in range(PARTS)
-        ]
+    @cached_property
+    def rows(self) -> list[np.ndarray]:
+        """The rows of each part."""
+        return [np.flatnonzero(self.part == part) for part in range(PARTS)]
+
+    @cached_property
+    def support(self) -> np.ndarray:
+        """Actions that may be advised: those that the log shows often enough to judge them."""
+        return known_moves(self.log, self.rows)
+
+    def judge(self, policies: np.ndarray, product: np.ndarray | None = None) -> Bounds:
+        """Bound the gap of a mixture of (parts, components, ...) policies, or of a product."""
+        given = zip(self.rows, self.models, policies, strict=True)
+        parts = [Part(*each) for each in given]
         chosen = str(self.found[0].chosen).split()[0]
         order = int(chosen) if chosen.isdigit() else None
-        return bounds(self.log, parts, self.model, order, level=self.options["level"])
+        options = {"policy": product, "level": self.options["level"], "shown": self.shown}
+        return bounds(self.log, parts, self.model, order, **options)
+
+    @cached_property
+    def shown(self) -> Shown:
+        """Combinations of moves that the log shows, among those relevant to the chosen class."""
+        chosen = str(self.found[0].chosen).split()[0]
+        order = int(chosen) if chosen.isdigit() else None
+        sets = self.model.neighbours if order is not None else neighbour_sets("all", self.log)
+        return Shown(self.log, sets, order, terms_of(self.model))
+
+    def advised(
+        self, policies: np.ndarray, found: Bounds, own: Bounds
+    ) -> tuple[np.ndarray, Bounds]:
+        """(components, ...): the advice and its bounds; a product policy if one is good enough."""
+        usual = max(found.cautious, 0.0)
+        strict, enough = (
+            max(times * usual, usual + part * self.model.reward_scale)
+            for times, part in (STRICT, COMPARABLE)
+        )
+        best = policies.reshape(-1, *self.shape[1:]), found
+        for product, parts in products(self.model, self.models, policies, self.support):
+            judged = self.judge(parts[:, None], product)
+            if judged.cautious <= min(enough, max(own.cautious, found.cautious)) and (
+                len(best[0]) > 1 or judged.cautious < best[1].cautious
+            ):
+                best = product[None], judged
+            if judged.cautious <= strict:
+                break
+        return best
 
     def solution(self, done: int) -> Solution:
-        """The solution after so many steps."""
+        """The solution after `done` steps."""
         if done < self.steps:
             message = (
-                f"stopped after {done} of {self.steps} steps, before there was a policy; the log's "
-                "own play is returned"
+                f"stopped after {done} of {self.steps} steps, before a policy was learned; the "
+                "log's own play is returned"
             )
             return own_play(self.log, status_as(Outcome.INTERRUPTED, message), self.facts)
         log, refusal, policies = self.log, self.refusal, self.results["policies"]
@@ -242,51 +293,72 @@ class Discrete:
         learned = refusal is None or self.options["force"]
         found = self.judge(policies) if learned else own
         for nearer in NEARER if learned and self.options["strength"] is None else ():
-            if nearer > 1.0 and found.bound <= own.bound:
-                break  # the log says enough about what was learned
+            if nearer > 1.0 and found.cautious <= own.cautious:
+                break  # the log says enough about the learned policy
             other = np.stack([self.policies(part, nearer) for part in range(PARTS)])
-            judged, best = self.judge(other), min(found.bound, own.bound)
-            better = judged.gains.mean() < found.gains.mean() and judged.bound <= own.bound
-            if better if nearer < 1.0 else judged.bound < best:
+            judged, best = self.judge(other), min(found.cautious, own.cautious)
+            better = judged.gains.mean() < found.gains.mean() and judged.cautious <= own.cautious
+            if better if nearer < 1.0 else judged.cautious < best:
                 policies, found = other, judged
         if refusal is None and found.bound > own.bound:
             words = (
-                "the log does not show that what was learned is better than its own play: gains "
-                f"are at most {found.bound:.3g}, and {own.bound:.3g} by leaving the log's own play"
+                "the log does not show that the learned policy is better than the log's own play: "
+                f"gains are at most {found.bound:.3g}, and {own.bound:.3g} for the log's own play"
             )
+            if found.guessed.max() > HIDDEN:
+                words += "; the policy leads to combinations of actions that the log hardly shows"
             refusal = status_as(Outcome.REFUSED, words)
             learned = self.options["force"]
             found = found if learned else own
-        every = policies.reshape(-1, *self.shape[1:]) if learned else self.own[None]
+        every = self.own[None]
+        if learned:
+            every, found = self.advised(policies, found, own)
         shown = every if log.states is not None else every[:, :, 0, :, 0]
         mixture = Mixture(shown)
         certificate = _certificate(self.model, mixture, every, log.absences)
-        if refusal is None:
-            status = status_as(Outcome.LEARNED, _promise(found, log))
+        rare = rare_pairs(log, every) if learned else []
+        if refusal is None and rare:
+            status = status_as(
+                Outcome.INEXACT,
+                f"the advice plays pairs of actions that the log shows fewer than {SHOWN} times "
+                f"({len(rare)} of them, such as {rare[0]}). Their rewards are extrapolated by the "
+                f"fitted model. If it is right, {_promise(found, log, len(mixture))}",
+            )
+        elif refusal is None and found.guessed.max() > HIDDEN:
+            who = log.labels.player(int(found.guessed.argmax()))
+            status = status_as(
+                Outcome.INEXACT,
+                "the advice leads to combinations of actions that the log hardly shows, most of "
+                f"all for {who}. Their rewards are extrapolated by the fitted model. If it is "
+                f"right, {_promise(found, log, len(mixture))}",
+            )
+        elif refusal is None:
+            status = status_as(Outcome.LEARNED, _promise(found, log, len(mixture)))
         elif learned:
             status = status_as(
-                Outcome.INEXACT, f"{refusal}; learned all the same, as was asked for"
+                Outcome.INEXACT, f"{refusal}; a policy was learned anyway because force was given"
             )
         else:
             status = replace(refusal, message=f"{refusal.message}; the log's own play is returned")
         unknown = _unknown(log, found.unknown)
         warnings = [*self.facts["warnings"], *self.found[0].warnings]
         if unknown:
-            shown_few = ", ".join(unknown[:5]) + (", ..." if len(unknown) > 5 else "")
+            few = ", ".join(unknown[:5]) + (", ..." if len(unknown) > 5 else "")
             warnings.append(
-                f"unknown for {len(unknown)} deviations, which the log never shows: {shown_few}"
+                f"gains are unknown for {len(unknown)} deviations, which the log shows fewer than "
+                f"{SHOWN} times: {few}"
             )
-        notes = list(self.facts["notes"])
-        if learned and np.ptp(mixture.policies, axis=0).max() > _APART:
-            notes.append(
-                f"the advice mixes {len(mixture)} policies, of which one common draw must choose "
-                "for all agents; the bound need not hold if each follows its own row of the table "
-                "independently"
+        hidden = _unknown(log, found.hidden)
+        if hidden:
+            few = ", ".join(hidden[:5]) + (", ..." if len(hidden) > 5 else "")
+            warnings.append(
+                f"gains are unknown for {len(hidden)} deviations, which the log hardly shows "
+                f"together with what others are advised to do: {few}"
             )
         interval = list(found.interval)
         text = f"{float(certificate.max_gain):.4g} in the fitted model"
         stats: dict[str, Any] = {
-            **(self.facts | {"warnings": warnings, "notes": notes}),
+            **(self.facts | {"warnings": warnings}),
             **_about_model(self.model),
             "own_gap": float(own.gains.max()),
             "own_interval": list(own.interval),
@@ -294,7 +366,7 @@ class Discrete:
             "structure": self.found[0].to_plain(),
             "interval": interval,
             "bound": found.bound,
-            "unknown": unknown,
+            "unknown": unknown + hidden,
             "gap": {
                 "gap": float(certificate.max_gain),
                 "interval": interval,
@@ -316,7 +388,7 @@ class Discrete:
 def _certificate(
     model: Model, mixture: Mixture, every: np.ndarray, absences: bool
 ) -> TableCertificate:
-    """Gains in the fitted model; agents that are absent have no choice."""
+    """Certify gains in the fitted model; absent agents have no choice."""
     if model.game is not None and not absences:
         return in_model(certify(model.game, mixture))
     gains, value = model_gains(model, every)
@@ -325,37 +397,53 @@ def _certificate(
     return TableCertificate(gains, np.full_like(gains, np.inf), value, method, concept)
 
 
-def _promise(found: Bounds, log: Log) -> str:
-    """What is promised, in a sentence."""
+def _promise(found: Bounds, log: Log, components: int) -> str:
+    """Say in a sentence what the advice promises, and under which conditions."""
     least = (1.0 + found.level) / 2
-    left = f" by the {len(found.unknown)} deviations it never shows" if len(found.unknown) else ""
+    numeric = " or ".join(log.numeric_contexts)
+    scope = f" by anything that does not depend on {numeric}" if numeric else ""
+    terms = ["if the game stays as it was logged"]
+    if found.farther.max() > FARTHER:
+        terms.append(
+            "if rewards follow the same rule when more or fewer agents play an action at once than "
+            "the log shows"
+        )
+    if components > 1:
+        terms.append(
+            f"if one joint draw selects one of the {components} policies in policy.csv for all "
+            "agents (no policy was found that agents can follow independently)"
+        )
+    if rare := len(found.unknown) + len(found.hidden):
+        terms.append(f"not counting {rare} deviations that the log shows too rarely to judge")
     return (
-        f"nobody gains more than {found.bound:.3g} by leaving the advice, with {least:.0%} "
-        "confidence, if the game stays as it was logged"
-        + (f"; unknown is what is gained{left}" if left else "")
+        f"nobody gains more than {found.bound:.3g} by leaving the advice{scope}, with {least:.0%} "
+        f"confidence, {', and '.join(terms)}"
     )
 
 
 def write_table(path: Path, log: Log, policy: Mixture) -> None:
-    """How often each agent plays what, in the log's labels."""
-    labels = log.labels
-    chances = policy.marginal().reshape(log.contexts_count, log.horizon, log.agents, -1)
-    chances = chances.reshape(*chances.shape[:3], log.states_count, max(log.actions_per_agent))
-    shown = chances[:, :, :, :1] if log.absences else chances
+    """Write the policy as a table with the log's labels; with a row per draw if it has several."""
+    labels, one = log.labels, len(policy) == 1
+    shape = (log.contexts_count, log.horizon, log.agents, log.states_count)
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(("agent", "context", "step", "state", "action", "probability"))
-    for i in range(log.agents):
-        for c, h, s in np.ndindex(shown[:, :, i, :, 0].shape):
-            for a in range(log.actions_per_agent[i]):
-                place = (labels.player(i), labels.context(c), h, labels.state(s))
-                chance = round(float(shown[c, h, i, s, a]), 6)
-                rows.writerow((*place, labels.action(i, a), chance))
+    first = () if one else ("draw", "weight")
+    rows.writerow((*first, "agent", "context", "step", "state", "action", "probability"))
+    for draw, (weight, own) in enumerate(zip(policy.weights, policy.policies, strict=True)):
+        chances = own.reshape(*shape, max(log.actions_per_agent))
+        shown = chances[:, :, :, :1] if log.absences else chances
+        drawn = () if one else (draw, round(float(weight), 6))
+        for i in range(log.agents):
+            for c, h, s in np.ndindex(shown[:, :, i, :, 0].shape):
+                for a in range(log.actions_per_agent[i]):
+                    place = (labels.player(i), labels.context(c), h, labels.state(s))
+                    chance = round(float(shown[c, h, i, s, a]), 6)
+                    rows.writerow((*drawn, *place, labels.action(i, a), chance))
     write_text(path, text.getvalue())
 
 
 def _unknown(log: Log, places: np.ndarray) -> list[str]:
-    """Deviations that the log never shows, in the user's words."""
+    """Describe deviations that the log hardly shows, with the log's labels."""
     told = []
     for context, step, agent, state, action in places.tolist():
         words = f"{log.labels.player(agent)}: {log.labels.action(agent, action)}"
@@ -366,7 +454,7 @@ def _unknown(log: Log, places: np.ndarray) -> list[str]:
 
 
 def _about_model(model: Model) -> dict[str, Any]:
-    """What the fitted model says, as plain values."""
+    """Statistics of the fitted model, as plain values."""
     found: Any = model.interactions
     about = {"rank": model.rank, "noise": model.noise, "behaviour": model.behaviour}
     if found is None:

@@ -1,17 +1,18 @@
-"""From a log to a model: least squares in the K-IR class, transitions by maximum likelihood.
+"""Fit a model to a log: least squares in the K-IR class, transitions by maximum likelihood.
 
-Line 3 of the paper's Algorithm 1. The reward class is that of all K-IR functions of the moves
-(or of those with terms among given or screened neighbours), fitted in closed form.
+This is line 3 of the paper's Algorithm 1. The reward class contains all K-IR functions of the moves
+(or those whose terms use only given or screened neighbours), and is fitted in closed form.
 
-A dense design has a term for every pair; in a sparse network most of them only fit noise. Under
-a product behaviour policy the mean reward of agent i given its own move and that of agent j alone
-shows their term and nothing of anybody else's, so that screening tests every pair by itself. Pairs
-are all that is tested: a neighbour who matters only jointly with a third agent, and on average
-over what that agent does not at all, is screened out.
+A dense design has a term for every pair of agents. In a sparse network most of these terms only fit
+noise. Under a product behaviour policy, the mean reward of agent i given its own move and the move
+of agent j depends on their joint term and on no other agent's terms, so screening can test each
+pair on its own. Screening tests pairs only: it misses a neighbour that matters jointly with a third
+agent but has no effect on average over that agent's moves.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import chain
 from typing import Any
 
@@ -40,12 +41,12 @@ from equipoise.offline._least_squares import (
 from equipoise.offline._log import Log
 from equipoise.offline._model import InteractionMap, Model
 from equipoise.offline._moments import Design, Moments, columns_of, group_tables
-from equipoise.offline._pieces import check_alike
+from equipoise.offline._pieces import LogFiles, check_alike, over
 from equipoise.solvers.no_regret import Dynamics
 
-#: Bytes that the sums of all agents may take.
+#: Largest memory for the sums of all agents, in bytes.
 LARGEST_SUMS = 8e9
-#: Rows that screening looks at, at most.
+#: Largest number of rows that screening uses.
 SCREENING_ROWS = 50_000
 _NEIGHBOURS = "'all', 'screen', a count, or a list for each agent"
 
@@ -63,22 +64,24 @@ def fit(
     """Fit a game of the given interaction rank to a log.
 
     Args:
-        log: A log, or an iterable of pieces of one that is larger than memory (as
-            `Log.read_chunks` gives), which is gone through once.
-        rank: The interaction rank K: agent i's reward is a sum of terms of itself and up to
-            K - 1 others. "sum" and "histogram" fit tables of the own move by an aggregate of
-            the others' actions: their sum, or how many play each. "joint" fits a function of
-            all moves without structure, to compare with.
-        neighbours: Whose moves may enter an agent's terms: everybody (None or "all"), a list
-            for each agent or a boolean matrix, the k strongest (a number), or those that a test
-            of every pair finds ("screen", 5% false discoveries). Terms of three or more agents
-            are among the neighbours; both rules look at pairs alone, and miss a neighbour who
+        log: A log, or an iterable of pieces of a log that is larger than memory (see
+            `Log.read_chunks`). The pieces are read once.
+        rank: The interaction rank K: the reward of agent i is a sum of terms that depend on its own
+            move and the moves of up to K - 1 others. "sum", "mean" and "histogram" fit a table of
+            the own move by an aggregate of the others' actions: their sum, their mean, or the
+            number of agents that play each action. "joint" fits an unstructured function of all
+            moves, for comparison.
+        neighbours: Agents whose moves may enter an agent's terms: all agents (None or "all"), a
+            list for each agent or a boolean matrix, the k strongest (a number), or those found by a
+            test of every pair ("screen", false discovery rate 5%). Terms of three or more agents
+            use these neighbours only. The last two rules test pairs only, and miss a neighbour that
             matters only jointly with a third agent.
-        ridge: "evidence", or the penalty in rows: one number, or one for each order from 2 on.
-        intervals: Whether to estimate how sure each term is.
+        ridge: Penalty, in rows: one number, or a dictionary with a number for each order from 2
+            on. "evidence" (the default) chooses the penalties by maximising the evidence.
+        intervals: Whether to estimate a confidence interval for the strength of each term.
         level: Confidence level of those intervals.
-        joint: Options of the joint critic: `kind` ("table", "mlp" or "auto"), `width`,
-            `epochs`, `patience`, `key`.
+        joint: Options of the joint critic: `kind` ("table", "mlp" or "auto"), `width`, `epochs`,
+            `patience`, `key`.
 
     **Example**
 
@@ -91,42 +94,48 @@ def fit(
     """
     rest = iter((log,) if isinstance(log, Log) else log)
     first = check_alike(None, next(rest, None))
-    pieces = chain([first], rest)
     if rank == "joint":
-        return fit_joint(first if isinstance(log, Log) else list(pieces), **joint)
+        return fit_joint(first if isinstance(log, Log) else [first, *rest], **joint)
     if rank in KINDS:
         return _fit_aggregate(first if isinstance(log, Log) else None, str(rank))
     if joint:
-        raise ValueError(f"{sorted(joint)[0]}: expected no such option for rank {rank!r}")
+        raise ValueError(f"{sorted(joint)[0]}: expected rank 'joint', found {rank!r}")
     rank = checks.check_count("rank", rank)
     if rank > first.agents:
-        raise InputError("rank", f"at most the {first.agents} agents", rank)
+        raise InputError("rank", f"at most {first.agents}, the number of agents", rank)
     checks.check_range("level", level, 0.0, 1.0, low_open=True, high_open=True)
     sets: list[tuple[int, ...]] = [()] * first.agents
     if rank > 1:
         sets = neighbour_sets(neighbours, first)
     if refusal := too_large(first, sets, rank):
         raise ValueError(refusal)
-    sums = Sums.empty(first, sets, rank)
-    for piece in pieces:
-        check_alike(first, piece)
-        sums.add(piece)
+    like = first.take(slice(1))
+
+    def sums_of(numbered: Iterable[tuple[int, Log]]) -> Sums:
+        sums = Sums.empty(like, sets, rank)
+        for _, piece in numbered:
+            check_alike(like, piece)
+            sums.add(piece)
+        return sums
+
+    every = log if isinstance(log, LogFiles) else chain([first], rest)
+    sums = reduce(Sums.plus, over(every, sums_of))
     return model_of(first, sums, sets, rank, ridge, intervals=intervals, level=level)
 
 
 @dataclass
 class Sums:
-    """What a fit needs of the rows of a log: sums, which add up over its pieces."""
+    """Sums over the rows of a log that are sufficient for a fit. Sums of pieces add up."""
 
     moments: Moments
-    #: (contexts, horizon, agents, states, actions, next states) counts, where there are states.
+    #: (contexts, horizon, agents, states, actions, next states): counts, if there are states.
     transitions: np.ndarray
     #: (2, agents): sums of rewards and of their squares.
     rewards: np.ndarray
 
     @classmethod
     def empty(cls, log: Log, sets: list[tuple[int, ...]], rank: int) -> "Sums":
-        """No rows yet, of logs like this one, for terms of these neighbours."""
+        """Sums over no rows, for logs like this one and terms with these neighbours."""
         designs, agents = [Design.of(own, rank) for own in sets], log.agents
         moments = Moments.empty(designs, range(agents), agents, *sizes_of(log))
         return cls(moments, np.zeros(1), np.zeros((2, agents)))
@@ -140,7 +149,7 @@ class Sums:
             self.transitions = self.transitions + count_transitions(piece)
 
     def plus(self, other: "Sums", sign: int = 1) -> "Sums":
-        """With the rows of `other`, or without them where the sign is -1."""
+        """Add the sums of `other`, or subtract them if the sign is -1."""
         moments = self.moments.plus(other.moments, sign)
         parts = ((self.transitions, other.transitions), (self.rewards, other.rewards))
         return Sums(moments, *(a + sign * b for a, b in parts))
@@ -156,7 +165,7 @@ def model_of(
     intervals: bool = True,
     level: float = 0.95,
 ) -> Model:
-    """The model that sums over rows give; the arguments are those of `fit`."""
+    """Fit a model to sums over rows. The arguments are those of `fit`."""
     moments, transitions, agents = sums.moments, sums.transitions, first.agents
     bases = bases_of(moments.counts)
     penalties = ridge_of(ridge, rank, moments, bases)
@@ -201,14 +210,14 @@ def model_of(
 
 
 def _fit_aggregate(log: Log | None, kind: str) -> Model:
-    """A table of own move by an aggregate of the others', as a model."""
+    """Fit a model whose rewards are a table of the own move by an aggregate of the others'."""
     if log is None:
-        raise InputError("log", "one log for an aggregate", "pieces")
+        raise InputError("log", "a single Log for an aggregate", "pieces")
     if note := aggregate_note(log, kind):
-        raise InputError("rank", "an aggregate that the log allows", note)
+        raise InputError("rank", "an aggregate that this log supports", note)
     size, counts = sizes_of(log), count_actions(log)
     scores, grid = scores_of(log, kind)
-    terms, noise = fit_aggregate(log.situations, log.moves, log.rewards, size, scores, grid)
+    terms, noise = fit_aggregate(log.situations, log.moves, log.rewards, size, scores, grid, kind)
     chances = np.bincount(log.contexts, minlength=log.contexts_count) / log.samples
     cells = terms.cells(log.moves)[:, 0].astype(np.int64)
     seen = len(np.unique((log.situations * size[1] + log.moves[:, 0]) * cells.max() + cells))
@@ -236,7 +245,7 @@ def _fit_aggregate(log: Log | None, kind: str) -> Model:
 
 
 def interaction_map(terms: Interactions, fits: list[AgentFit], level: float) -> InteractionMap:
-    """Strengths and their intervals from the fits of all agents."""
+    """Collect strengths and their intervals from the fits of all agents."""
     squares, errors, p_values = (
         np.concatenate([getattr(fit, name) for fit in fits])
         for name in ("squares", "errors", "p_values")
@@ -254,9 +263,9 @@ def interaction_map(terms: Interactions, fits: list[AgentFit], level: float) -> 
 
 
 def too_large(log: Log, sets: list[tuple[int, ...]], rank: int, copies: int = 1) -> str:
-    """Why a fit would take too much memory, and what to change; empty where it would not.
+    """Say why a fit would take too much memory and what to change; empty if it would not.
 
-    `copies` says how many times the sums are held.
+    `copies` is the number of copies of the sums held in memory.
     """
     situations, moves = sizes_of(log)
     cells = situations * moves
@@ -266,7 +275,7 @@ def too_large(log: Log, sets: list[tuple[int, ...]], rank: int, copies: int = 1)
         return ""
     change = "pass neighbours='screen' or a number of neighbours, or a lower rank"
     if max(columns) == 1:
-        change = "group contexts, states or actions into fewer"
+        change = "merge contexts, states or actions"
     return (
         f"rank: expected a fit of at most {LARGEST_SUMS / 1e9:g} GB, found {size / 1e9:.3g} GB for "
         f"rank {rank}: {max(columns):,} features in each of {cells:,} cells (situation and own "
@@ -275,7 +284,7 @@ def too_large(log: Log, sets: list[tuple[int, ...]], rank: int, copies: int = 1)
 
 
 def ridge_of(given: Any, rank: int, moments: Moments, bases: np.ndarray) -> dict[int, float]:
-    """The penalty of each order from 2 on."""
+    """Return the penalty of each order from 2 on."""
     orders = range(2, rank + 1)
     if isinstance(given, str):
         if given != "evidence":
@@ -293,7 +302,7 @@ def ridge_of(given: Any, rank: int, moments: Moments, bases: np.ndarray) -> dict
 
 
 def terms_of(fits: list[AgentFit], bases: np.ndarray) -> Interactions:
-    """The fitted terms of all agents as `Interactions`, standardised under the log's play."""
+    """Fitted terms of all agents as `Interactions`, standardised under the log's play."""
     situations, agents, moves, _ = bases.shape
     found: dict[int, tuple[list[tuple[int, ...]], list[np.ndarray]]] = {}
     for i, own in enumerate(fits):
@@ -311,7 +320,7 @@ def terms_of(fits: list[AgentFit], bases: np.ndarray) -> Interactions:
 
 
 def neighbour_sets(given: Any, log: Log) -> list[tuple[int, ...]]:
-    """Neighbours of each agent: everybody (None), given, the k strongest, or screened."""
+    """Return the neighbours of each agent: all (None), as given, the k strongest, or screened."""
     agents = log.agents
     if given is None or (isinstance(given, str) and given == "all"):
         return [tuple(j for j in range(agents) if j != i) for i in range(agents)]
@@ -321,7 +330,7 @@ def neighbour_sets(given: Any, log: Log) -> list[tuple[int, ...]]:
         return _significant(pair_statistics(log)[0])
     if isinstance(given, (int, np.integer)) and not isinstance(given, bool):
         if not 1 <= given < agents:
-            hint = "for terms without neighbours, ask for rank 1"
+            hint = "use rank 1 for terms without neighbours"
             raise InputError("neighbours", f"a count from 1 to {agents - 1}", given, hint)
         statistics = pair_statistics(log)[1]
         order = np.argsort(-statistics, axis=1, kind="stable")[:, :given]
@@ -330,7 +339,7 @@ def neighbour_sets(given: Any, log: Log) -> list[tuple[int, ...]]:
 
 
 def pair_statistics(log: Log) -> tuple[np.ndarray, np.ndarray]:
-    """(agents, agents) p-values, and the statistics they come from, of every pair's term."""
+    """(agents, agents): p-values and test statistics of the term of every pair."""
     log = log.take(slice(SCREENING_ROWS))
     situations, moves, rewards = log.situations, log.moves, log.rewards
     many, count = sizes_of(log)
@@ -349,7 +358,7 @@ def pair_statistics(log: Log) -> tuple[np.ndarray, np.ndarray]:
         means = own_sums / np.maximum(owns, 1)
         left = reward - np.take_along_axis(means, moves[rows].T.astype(np.intp), 1).T
         variance += (left**2).sum(0)
-        # Rows (own agent, own move), columns (other agent, its move).
+        # Rows: (own agent, own move). Columns: (other agent, its move).
         weighted = (hot * np.repeat(left, count, 1)).T
         both = (hot.T @ hot).reshape(agents, count, agents, count)
         sums = (weighted @ hot).reshape(agents, count, agents, count)
@@ -365,7 +374,7 @@ def pair_statistics(log: Log) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _significant(p_values: np.ndarray, rate: float = 0.05) -> list[tuple[int, ...]]:
-    """Pairs found at a false discovery rate of 5% (Benjamini and Hochberg)."""
+    """Select pairs at a false discovery rate of 5% (Benjamini and Hochberg)."""
     pairs = ~np.eye(len(p_values), dtype=bool)
     adjusted = np.ones(p_values.shape)
     if pairs.any():

@@ -1,13 +1,13 @@
-"""Logs in files, as plain tables: `.npz`, the arrays by their names, and `.parquet`, by column.
+"""File formats of logs: `.npz` with one array per table, and `.parquet` with one column per agent.
 
-The columns of a Parquet file are `context`, `action_0`, `action_1`, ..., `reward_0`, ..., and where
-there are local states `state_0`, ..., `next_state_0`, ..., `step`, `episode`. What a log says
-beside its tables is kept as JSON in the metadata of the schema, under `equipoise`.
+The columns of a Parquet file are `context`, `action_0`, `action_1`, ..., `reward_0`, ..., and with
+local states `state_0`, ..., `next_state_0`, ..., `step`, `episode`. All other declarations of a log
+are stored as JSON in the metadata of the schema, under `equipoise`.
 
-Reading gives the fields of a `Log`, or a `ValueError` that names the file and what is wrong with
-it; only a file that is missing, or may not be read, stays the `OSError` that it is. A small file
-can claim to hold a very large table: reading refuses to allocate more than `RATIO` times the length
-of the file plus `ALLOWANCE` bytes.
+Reading returns the fields of a `Log`, or raises a `ValueError` that names the file and the problem.
+A file that is missing or may not be read raises the original `OSError`. Since a small file can
+claim to hold a very large table, reading refuses to allocate more than `RATIO` times the length of
+the file plus `ALLOWANCE` bytes.
 """
 
 import os
@@ -22,45 +22,47 @@ import numpy as np
 from equipoise.core import InputError
 from equipoise.core.arrays import open_npz, write_npz
 from equipoise.core.extras import import_extra
-from equipoise.core.files import atomic_write
+from equipoise.core.files import atomic_write, refuse_devices
 from equipoise.core.plain import dumps, parse_json
 
-#: The arrays of a log that have a row for each sample.
+#: Arrays of a log that have one row per sample.
 TABLES = ("contexts", "actions", "rewards", "states", "next_states", "steps", "episodes")
-#: What a log says beside them.
+#: Other fields of a log, which the caller or the file declares.
 DECLARED = (
     *("actions_per_agent", "contexts_count", "states_count", "horizon"),
-    *("behaviour", "reward_range", "continuous", "labels"),
+    *("behaviour", "reward_range", "continuous", "labels", "numeric_contexts"),
 )
-#: Tables of more bytes than RATIO times the length of their file plus ALLOWANCE are not read.
+#: Declared names, which an archive stores as JSON: their type, and its description in errors.
+_NAMES = {"labels": (dict, "names by field"), "numeric_contexts": (list, "a list of names")}
+#: Tables larger than RATIO times the length of their file plus ALLOWANCE bytes are not read.
 RATIO, ALLOWANCE = 64, 64 << 20
 
-#: Prefix of the columns of each agent -> the table they make.
+#: Maps the prefix of the agents' columns to their table.
 _WIDE = {"action": "actions", "reward": "rewards", "state": "states", "next_state": "next_states"}
-#: Column -> table.
+#: Maps each single column to its table.
 _NARROW = {"context": "contexts", "step": "steps", "episode": "episodes"}
 _COLUMN = re.compile(r"(action|reward|state|next_state)_(0|[1-9][0-9]{0,6})")
 _METADATA = b"equipoise"
-#: Rows of a Parquet file that are written and read at once.
+#: Number of rows of a Parquet file that are written and read at once.
 _ROWS = 50_000
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The fields that a file holds."""
+    """Read the fields of a file."""
     if _suffix(path) == ".npz":
         return next(_archive(path, None))
     pieces = list(_columns(path, _ROWS))
     rows, settings = pieces[0][1:] if pieces else (0, {})
     done = sum(len(piece["actions"]) for piece, *_ in pieces)
     if done != rows or not done:
-        raise ValueError(f"{path}: expected {rows} rows, at least one, found {done}")
-    # Table by table, so that no more than one is in memory twice.
+        raise ValueError(f"{path}: expected {rows} rows (at least one), found {done}")
+    # Join table by table, so that at most one table is in memory twice.
     names = list(pieces[0][0])
     return {n: np.concatenate([piece.pop(n) for piece, *_ in pieces]) for n in names} | settings
 
 
 def parts(path: Path, rows: int) -> Iterator[dict[str, Any]]:
-    """The fields, some rows of the tables at a time."""
+    """Yield the fields of a file, with at most `rows` rows of the tables at a time."""
     if _suffix(path) == ".npz":
         yield from _archive(path, rows)
         return
@@ -69,10 +71,11 @@ def parts(path: Path, rows: int) -> Iterator[dict[str, Any]]:
 
 
 def has_gaps(path: Path) -> bool:
-    """Whether a Parquet file is a wide table of somebody's own: with names, words or gaps.
+    """Whether a Parquet file is a user's wide table, with names, words or missing entries.
 
-    `write` makes no such files; local states are not looked for in them.
+    `write` does not write such files, and they are read without local states.
     """
+    refuse_devices(path)
     with open(path, "rb") as stream, _damaged(path):
         file = _library("pyarrow.parquet").ParquetFile(stream)
         schema, about = file.schema_arrow, file.metadata
@@ -100,9 +103,9 @@ def _is_number(kind: Any) -> bool:
 
 
 def write(path: Path, tables: Mapping[str, np.ndarray], said: Mapping[str, Any]) -> None:
-    """Write tables, and what is said beside them; the suffix of `path` says how."""
-    if _suffix(path) == ".npz":  # not compressed, so that it is read quickly and can be mapped
-        texts = {"labels": dumps(said["labels"])} if "labels" in said else {}
+    """Write tables and declarations `said`; the suffix of `path` determines the format."""
+    if _suffix(path) == ".npz":  # not compressed, so that it can be read quickly and mapped
+        texts = {name: dumps(said[name]) for name in _NAMES if name in said}
         write_npz(path, {**tables, **said, **texts})
         return
     pyarrow, parquet = _library("pyarrow"), _library("pyarrow.parquet")
@@ -127,21 +130,21 @@ def _suffix(path: Path) -> str:
 
 
 def _archive(path: Path, rows: int | None) -> Iterator[dict[str, Any]]:
-    """The fields of an archive, all rows of its tables at once or some at a time."""
+    """Yield the fields of an archive, with all rows of its tables or `rows` at a time."""
     with open_npz(path) as arrays:
         unknown = sorted(set(arrays) - {*TABLES, *DECLARED})
         if unknown:
             optional = [n for n in (*TABLES, *DECLARED) if n not in ("actions", "rewards")]
             shown = [name if name.isprintable() else repr(name) for name in unknown]
             raise ValueError(
-                f"{path}: expected arrays named actions and rewards, which are needed, and "
-                f"perhaps {', '.join(optional)}; found {', '.join(shown)}"
+                f"{path}: expected arrays named actions and rewards (required) and optionally "
+                f"{', '.join(optional)}; found {', '.join(shown)}"
             )
         settings = _settings(path, {n: arrays[n].read() for n in DECLARED if n in arrays})
         tables = {name: arrays[name] for name in TABLES if name in arrays}
         lengths = {name: table.left for name, table in tables.items()}
         if "actions" in lengths and set(lengths.values()) != {lengths["actions"]}:
-            raise ValueError(f"{path}: expected as many rows in every table, found {lengths}")
+            raise ValueError(f"{path}: expected equally many rows in all tables, found {lengths}")
         while True:
             yield {name: table.read(rows) for name, table in tables.items()} | settings
             if not any(table.left for table in tables.values()):
@@ -149,15 +152,16 @@ def _archive(path: Path, rows: int | None) -> Iterator[dict[str, Any]]:
 
 
 def _settings(path: Path, said: Mapping[str, Any]) -> dict[str, Any]:
-    """What a file says beside its tables, as `Log` takes and checks it."""
+    """Convert the declarations of a file to arguments of `Log`, which checks them."""
     settings: dict[str, Any] = {}
     for name, value in said.items():
         array = np.asarray(value)
-        if name == "labels":
+        if name in _NAMES:
             text = array.dtype.kind == "U" and not array.ndim  # in an archive
-            value = parse_json(array.item(), f"{path}: labels") if text else value
-            if not isinstance(value, dict):
-                raise ValueError(f"{path}: labels: expected names by field, found {value!r:.60}")
+            value = parse_json(array.item(), f"{path}: {name}") if text else value
+            kind, expected = _NAMES[name]
+            if not isinstance(value, kind):
+                raise ValueError(f"{path}: {name}: expected {expected}, found {value!r:.60}")
             settings[name] = value
             continue
         if array.dtype.kind not in "iufb":
@@ -170,8 +174,9 @@ def _settings(path: Path, said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _columns(path: Path, rows: int) -> Iterator[tuple[dict[str, np.ndarray], int, dict[str, Any]]]:
-    """Tables of some rows at a time, how many rows there are in all, and what is said beside."""
-    with open(path, "rb") as stream:  # a missing or forbidden file stays the OSError it is
+    """Yield tables of `rows` rows at a time, the total number of rows, and the declarations."""
+    refuse_devices(path)
+    with open(path, "rb") as stream:  # a missing or forbidden file raises OSError
         with _damaged(path):
             file = _library("pyarrow.parquet").ParquetFile(stream)
             schema, total = file.schema_arrow, file.metadata.num_rows
@@ -179,15 +184,15 @@ def _columns(path: Path, rows: int) -> Iterator[tuple[dict[str, np.ndarray], int
         groups = _groups(path, list(schema.names))
         wanted = [name for names in groups.values() for name in names]
         claimed = 8.0 * min(total, rows) * len(wanted)
-        # Whole tables keep whole numbers in as few bytes as they need, and most need one.
+        # Tables store whole numbers in the smallest type that holds them, usually one byte.
         claimed += total * sum(_width(schema.field(name).type) for name in wanted)
         length = os.fstat(stream.fileno()).st_size
         if claimed > RATIO * length + ALLOWANCE:
             raise ValueError(
                 f"{path}: expected tables of at most {RATIO} times the length of the file plus "
                 f"{ALLOWANCE >> 20} MB, found {total} rows of {len(wanted)} columns in {length} "
-                "bytes; to read it in parts, use Log.read_chunks, or store actions and states as "
-                "int8 and rewards as float32"
+                "bytes; read it in parts with Log.read_chunks, or store actions and states as int8 "
+                "and rewards as float32"
             )
         first = 0
         with _damaged(path):
@@ -202,9 +207,9 @@ def _columns(path: Path, rows: int) -> Iterator[tuple[dict[str, np.ndarray], int
 
 
 def _groups(path: Path, names: list[str]) -> dict[str, list[str]]:
-    """The columns of each table, in the order of the agents."""
+    """Columns of each table, in the order of the agents."""
     if len(set(names)) != len(names):
-        raise ValueError(f"{path}: expected every column once, found one twice")
+        raise ValueError(f"{path}: expected every column once, found a duplicate")
     groups = {table: [column] for column, table in _NARROW.items() if column in names}
     numbered: dict[str, set[int]] = {}
     for match in filter(None, map(_COLUMN.fullmatch, names)):
@@ -213,7 +218,7 @@ def _groups(path: Path, names: list[str]) -> dict[str, list[str]]:
     for prefix in ("action", "reward", *numbered):
         own = numbered.get(prefix, set())
         if not agents or len(own) < agents:
-            # The first that is missing is at most as large as the number of those that are there.
+            # The first missing number is at most the number of columns present.
             missing = next(i for i in range(len(own) + 1) if i not in own)
             raise ValueError(
                 f"{path}: expected a column {prefix}_i for every agent i from 0 to "
@@ -231,7 +236,7 @@ def _metadata(path: Path, metadata: dict[bytes, bytes]) -> dict[str, Any]:
 
 
 def _width(kind: Any) -> int:
-    """Bytes of an entry once it is read: whole numbers of a log mostly fit into one."""
+    """Bytes of an entry after reading: whole numbers in a log usually fit into one byte."""
     name = str(kind)
     return 1 if "int" in name or name == "bool" else 4 if name in ("float", "halffloat") else 8
 
@@ -239,7 +244,7 @@ def _width(kind: Any) -> int:
 def _tables(
     path: Path, arrow: Any, groups: dict[str, list[str]], first: int
 ) -> dict[str, np.ndarray]:
-    """NumPy tables from Arrow columns, of the rows from `first` on."""
+    """Convert Arrow columns to NumPy tables; `first` is the number of the first row."""
     tables = {}
     for table, names in groups.items():
         columns = [_column(path, arrow, name, first) for name in names]
@@ -253,7 +258,7 @@ def _tables(
 
 
 def _narrowed(column: np.ndarray) -> np.ndarray:
-    """Whole numbers in as few bytes as they need."""
+    """Convert whole numbers to the smallest type that holds them."""
     if column.dtype.kind not in "iu" or not len(column):
         return column
     low, high = int(column.min()), int(column.max())
@@ -261,7 +266,7 @@ def _narrowed(column: np.ndarray) -> np.ndarray:
 
 
 def _column(path: Path, arrow: Any, name: str, first: int) -> np.ndarray:
-    """One column of numbers; a null among them is refused by its row."""
+    """Return one column of numbers; a null raises an error that names its row."""
     column = arrow.column(name)
     with _damaged(path):
         values = column.to_numpy(zero_copy_only=False)
@@ -276,13 +281,13 @@ def _column(path: Path, arrow: Any, name: str, first: int) -> np.ndarray:
 
 @contextmanager
 def _damaged(path: Path) -> Iterator[None]:
-    """What Arrow raises over a damaged file becomes a ValueError that names it."""
+    """Turn Arrow's errors about a damaged file into a ValueError that names the file."""
     arrow_error = _library("pyarrow").ArrowException
     try:
         yield
     except (arrow_error, OSError, ValueError, MemoryError, OverflowError) as error:
         raise ValueError(
-            f"{path}: expected a Parquet file of a log, found one that cannot be read: "
+            f"{path}: expected a Parquet file of a log, found a file that cannot be read: "
             f"{' '.join(str(error).split())}"
         ) from error
 

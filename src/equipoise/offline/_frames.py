@@ -1,12 +1,12 @@
-"""Logs as people have them: tables with names, gaps and columns of their own.
+"""Read logs from users' tables, which have names, missing entries and additional columns.
 
-A table is *long* where a column says whose row it is (one row for each agent and time), and *wide*
-where every agent has columns of its own (`action_Ada`, `reward_Ada`, ...). It comes from a `.csv`
-or `.parquet` file or from a data frame: anything with `columns` whose `frame[name].to_numpy()` is
-an array. What was done to it is told in three lines, `Log.notes`.
+A table is *long* if a column names the agent of each row (one row per agent and time), and *wide*
+if every agent has its own columns (`action_Ada`, `reward_Ada`, ...). It comes from a `.csv` or
+`.parquet` file or from a data frame: any object with `columns` for which `frame[name].to_numpy()`
+is an array. Three lines, `Log.notes`, say how the table was read.
 
-An agent that is missing at some time is in the local state "absent" there, in which it earns
-nothing and chooses nothing. The others' rewards may depend on that, as on anything it does.
+An agent that is missing at some time is in the local state "absent" there: it earns nothing and
+chooses nothing. The others' rewards may depend on its absence, as on any of its actions.
 """
 
 import csv
@@ -20,13 +20,19 @@ import numpy as np
 
 from equipoise.core import InputError
 from equipoise.core.extras import import_extra
+from equipoise.core.files import refuse_devices
+from equipoise.offline._numeric import bins_of, without
 
-#: What a missing entry is written as, in lower case.
-MISSING = {"", "na", "n/a", "nan", "null", "none"}
-#: Numbers with at most so many different values are categories.
+#: Spellings of a missing entry, in lower case.
+MISSING = ("", "na", "n/a", "<na>", "nan", "nat", "null", "none")
+#: In a column of words, this word is an ordinary value if at least this fraction of rows has it.
+WORD, OFTEN = "none", 0.05
+#: Units that may accompany rewards.
+UNITS = "$€£¥%"
+#: Numbers with at most this many different values are categories.
 CATEGORIES = 12
-#: Options of `Log.read` that make a file a table of this kind.
-OPTIONS = ("agent", "time", "action", "reward", "context", "bins")
+#: Options of `Log.read` that select this kind of table.
+OPTIONS = ("agent", "time", "action", "reward", "context", "bins", "context_bins", "missing")
 
 
 def read_frame(
@@ -38,23 +44,32 @@ def read_frame(
     reward: str | None = None,
     context: str | Sequence[str] | None = None,
     bins: Any = None,
+    context_bins: Any = None,
+    missing: Sequence[str] | None = None,
     continuous: bool = False,
 ) -> dict[str, Any]:
-    """The fields of a `Log`, with `labels` and `notes`, from a table."""
-    table, name = _table(source)
+    """Read the fields of a `Log`, with `labels` and `notes`, from a table."""
+    if bins is not None and continuous:
+        raise InputError("bins", "none for continuous actions", repr(bins))
+    columns, name, mark = _table(source)
+    table = dict[str, np.ndarray]()
+    for column, values in columns.items():
+        earned = column == reward if agent else column.startswith(f"{reward or 'reward'}_")
+        table[column] = _column(values, missing, mark, UNITS if earned else "")
     contexts = [context] if isinstance(context, str) else list(context or ())
     if agent is None and time is not None:
-        raise InputError("agent", "the column that says whose row it is, beside time", "none")
+        raise InputError("agent", "the column that names the agent, together with time", "none")
     if agent is not None:
         wanted = {"agent": agent, "time": time, "action": action, "reward": reward}
         for option, column in wanted.items():
             if column is None:
-                raise InputError(option, "the name of a column, beside agent", "none")
+                raise InputError(option, "the name of a column, together with agent", "none")
             _check_column(option, column, table)
     elif not contexts and "context" in table:
         contexts = ["context"]
     for column in contexts:
         _check_column("context", column, table)
+    _check_roles({"agent": agent, "time": time, "action": action, "reward": reward}, contexts)
     grid = (
         _wide(table, action or "action", reward or "reward")
         if agent is None
@@ -62,10 +77,27 @@ def read_frame(
     )
     fields, told = _actions(grid, bins, continuous)
     present = grid.present
-    coded, names, features, about = _contexts(table, contexts, grid)
+    about, numeric = list[str](), list[str]()
+    for column in contexts:
+        _check_public(column, table[column], grid)
+    kinds = {column: _is_feature(table[column][grid.first]) for column in contexts}
+    categories = _contexts(table, [column for column in contexts if not kinds[column]], grid)[0]
+    for column in (each for each in contexts if kinds[each]):
+        cut = context_bins
+        if cut is None and not continuous:
+            given = (categories, fields["actions"], grid.rewards, present)
+            cut = bins_of(table[column][grid.first], *given)
+            if cut is not None:
+                about.append(f"{column} changes what actions earn or how often they are played")
+        if cut is None:
+            numeric.append(column)
+        else:
+            table[column] = _in_bins("context_bins", cut, table[column])
+    coded, names, features, told_contexts = _contexts(table, contexts, grid)
+    about += [*told_contexts, *_told_words(table, [*grid.used, *contexts], missing)]
     rewards = np.where(present, grid.rewards, 0.0)
     if features.shape[1]:
-        rewards = _without(rewards, features, coded, fields["actions"], present)
+        rewards = without(rewards, features, coded, fields["actions"], present)
     labels: dict[str, Any] = {"players": grid.agents, "actions": fields.pop("names")}
     labels["contexts"] = names
     away = int((~present).sum())
@@ -84,11 +116,12 @@ def read_frame(
     )
     labels = {key: value for key, value in labels.items() if value is not None}
     given = {"contexts": coded, "rewards": rewards, "labels": labels, "notes": notes}
+    given["numeric_contexts"] = numeric
     return fields | given | {"continuous": continuous, "name": name}
 
 
 class _Grid:
-    """Actions and rewards by time and agent, of any type, and where they are missing."""
+    """Actions and rewards by time and agent, of any type, and which of them are missing."""
 
     def __init__(self, times: int, agents: Sequence[str], numeric: bool):
         self.agents, self.rows, self.dropped = tuple(agents), 0, ""
@@ -97,40 +130,42 @@ class _Grid:
             shape, np.nan if numeric else None, float if numeric else object
         )
         self.rewards = np.full(shape, np.nan)
-        #: For each time, a row of the table that has it.
+        #: A row of the table for each time.
         self.first = np.zeros(times, np.int64)
-        #: The row of the table of each time and agent; -1 where there is none.
+        #: Row of the table for each time and agent; -1 if there is none.
         self.row = np.full(shape, -1)
         self.used: list[str] = []
 
     @property
     def present(self) -> np.ndarray:
-        """(times, agents): where there is an action and a reward."""
+        """(times, agents): whether there is an action and a reward."""
         return ~_is_missing(self.actions) & ~np.isnan(self.rewards)
 
 
-def _table(source: Any) -> tuple[dict[str, np.ndarray], str]:
-    """Columns by name, as numbers (missing: NaN) or objects (missing: None), and a name."""
+def _table(source: Any) -> tuple[dict[str, np.ndarray], str, str]:
+    """Return the raw columns by name, the name of the table, and the separator of entries."""
     if hasattr(source, "columns") and hasattr(source, "__getitem__"):
         names = [str(column) for column in source.columns]
+        twice = next((n for n in names if names.count(n) > 1), None)
+        if twice is not None:
+            raise InputError("log", "columns of different names", f"{twice!r} twice")
         found = {
             n: np.asarray(source[c].to_numpy()) for n, c in zip(names, source.columns, strict=True)
         }
-        return {n: _column(values) for n, values in found.items()}, "data frame"
+        return found, "data frame", ","
     path = Path(source)
+    refuse_devices(path)
     if path.suffix == ".parquet":
         arrow = import_extra("pyarrow.parquet", "pyarrow", "parquet").read_table(path)
-        columns = {n: arrow.column(n) for n in arrow.column_names}
-        found = {n: c.to_numpy() for n, c in columns.items()}
-        return {n: _column(values) for n, values in found.items()}, path.name
+        return {n: arrow.column(n).to_numpy() for n in arrow.column_names}, path.name, ","
     with open(path, newline="", encoding="utf-8-sig") as stream:
         try:
             head = stream.readline()
             stream.seek(0)
-            mark = max(",;\t", key=head.count)
+            mark = max(",;\t|", key=head.count)
             rows = list(csv.reader(stream, delimiter=mark))
         except UnicodeDecodeError as error:
-            found = f"a byte that is none at position {error.start}"
+            found = f"an invalid byte at position {error.start}"
             raise InputError("log", f"text in UTF-8 in {path}", found, "save it as UTF-8") from None
     if len(rows) < 2:
         raise InputError("log", f"a header and rows in {path}", f"{len(rows)} lines")
@@ -143,30 +178,76 @@ def _table(source: Any) -> tuple[dict[str, np.ndarray], str]:
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise InputError("log", f"columns of different names in {path}", f"{twice!r} twice")
-    return {
-        n: _column(np.array(c, object)) for n, c in zip(names, zip(*body, strict=True), strict=True)
-    }, path.name
+    columns = zip(names, zip(*body, strict=True), strict=True)
+    return {n: np.array(c, object) for n, c in columns}, path.name, mark
 
 
-def _column(values: np.ndarray) -> np.ndarray:
-    """Numbers where all entries are, otherwise stripped words.
+def _number(word: str | None, mark: str, units: str) -> float:
+    """Parse a number as people write it, optionally with a unit. Missing entries are not numbers.
+
+    If semicolons separate entries, a comma is the decimal point.
+
+    >>> _number("$1,234.50", ",", UNITS), _number("12 %", ",", UNITS), _number("1.234,5", ";", "")
+    (1234.5, 12.0, 1234.5)
+    """
+    if word is None:
+        return np.nan
+    try:
+        return float(word)
+    except ValueError:
+        point, group = (",", ".") if mark == ";" else (".", ",")
+        unit = rf"(?:\s?[{units}])?\s?" if units else ""
+        whole = rf"\d+|\d{{1,3}}(?:[{group}]\d{{3}})+"
+        found = re.fullmatch(rf"([-+]?){unit}([-+]?)({whole})([{point}]\d+)?{unit}", word)
+        if found is None or (found[1] and found[2]):
+            raise
+        digits = found[3].replace(group, "") + (found[4] or "").replace(",", ".")
+        return float(found[1] + found[2] + digits)
+
+
+def _column(
+    values: np.ndarray, missing: Sequence[str] | None = None, mark: str = ",", units: str = ""
+) -> np.ndarray:
+    """Convert to numbers (missing: NaN) if all entries are numbers, else words (missing: None).
 
     >>> _column(np.array(["1.5", "NA", "2"], object)).tolist()
     [1.5, nan, 2.0]
-    >>> _column(np.array([" a", "", "2"], object)).tolist()
-    ['a', None, '2']
+    >>> _column(np.array([" a", "", "2", "None"], object)).tolist()
+    ['a', None, '2', 'None']
+    >>> _column(np.array([" a", "", "2", "None"], object), ["None"]).tolist()
+    ['a', '', '2', None]
     """
     if values.dtype.kind in "iufb":
         return values.astype(np.float64)
     if values.dtype.kind in "mM":
-        return np.datetime_as_string(values).astype(object)
-    words = [
-        None if x is None or str(x).strip().lower() in MISSING else str(x).strip() for x in values
-    ]
+        away, values = np.isnat(values), np.datetime_as_string(values).astype(object)
+        values[away] = None
+    nothing = ("NoneType", "NAType", "NaTType")  # the last two come from pandas
+    words = [None if type(x).__name__ in nothing else str(x).strip() for x in values.tolist()]
+    gone = {w.strip().lower() for w in (MISSING if missing is None else missing)}
+    plain = [None if w is None or w.lower() in gone else w for w in words]
     try:
-        return np.array([np.nan if x is None else float(x) for x in words])
+        return np.array([_number(w, mark, units) for w in plain])
     except ValueError:
-        return np.array(words, object)
+        often = sum(w is not None and w.lower() == WORD for w in words) >= OFTEN * len(words)
+        if missing is None and often:
+            gone.discard(WORD)
+            plain = [None if w is None or w.lower() in gone else w for w in words]
+        return np.array(plain, object)
+
+
+def _told_words(
+    table: Mapping[str, np.ndarray], names: Sequence[str], missing: Sequence[str] | None
+) -> list[str]:
+    """Say which columns have a word that might have been meant as a missing entry."""
+    found = [
+        n
+        for n in dict.fromkeys(names)
+        if table[n].dtype.kind == "O" and any(str(w).lower() == WORD for w in table[n] if w)
+    ]
+    if not found or missing is not None:
+        return []
+    return [f"the frequent word '{WORD}' in {', '.join(found[:3])} is read as a value"]
 
 
 def _is_missing(values: np.ndarray) -> np.ndarray:
@@ -179,19 +260,29 @@ def _check_column(option: str, column: str, table: Mapping[str, Any]) -> None:
         raise InputError(option, f"one of the columns {', '.join(table)}", repr(column))
 
 
+def _check_roles(given: Mapping[str, str | None], contexts: Sequence[str]) -> None:
+    """Refuse a column that has two roles."""
+    roles: dict[str, str] = {}
+    for option, column in [*given.items(), *(("context", c) for c in contexts)]:
+        if column is not None and column in roles:
+            expected = f"a column other than the one of {roles[column]}"
+            raise InputError(option, expected, repr(column))
+        roles |= {} if column is None else {column: option}
+
+
 def _words(values: np.ndarray) -> list[str]:
-    """Values as text: whole numbers without a point, and all digits of others."""
+    """Convert values to text: whole numbers without a decimal point, others with all digits."""
     return [f"{x:.15g}" if isinstance(x, float) else str(x) for x in values.tolist()]
 
 
 def _ordered(values: np.ndarray) -> tuple[list[str], np.ndarray]:
-    """Different values in order, and the code of each, -1 where it is missing."""
+    """Distinct values in order, and the code of each entry; -1 if it is missing."""
     away = _is_missing(values)
     if values.dtype.kind == "f":
         found = np.unique(values[~away])
         codes = np.searchsorted(found, values)
     else:
-        known = sorted(set(values[~away].tolist()), key=_natural)
+        known = sorted(set(values[~away].tolist()), key=lambda word: (_natural(word), word))
         number = {word: code for code, word in enumerate(known)}
         found, codes = (
             np.array(known, object),
@@ -226,7 +317,7 @@ def _long(
     )
     if differ.any():
         row = int(kept[np.argmax(differ)])
-        found = f"another of {agents[who[row]]} at {times[when[row]]} in row {row}"
+        found = f"another row of {agents[who[row]]} at {times[when[row]]}, row {row}"
         raise InputError("time", "one row for each agent and time", found)
     rows = kept[first]
     at = (when[rows], who[rows])
@@ -244,7 +335,7 @@ def _wide(table: Mapping[str, np.ndarray], action: str, reward: str) -> _Grid:
     agents = [n.removeprefix(f"{action}_") for n in table if n.startswith(f"{action}_")]
     agents = sorted(agents, key=_natural) if all(a.isdigit() for a in agents) else agents
     if not agents:
-        hint = "a long table takes agent=, time=, action= and reward="
+        hint = "for a long table, pass the names of its columns: agent, time, action and reward"
         raise InputError("log", f"columns {action}_i and {reward}_i", ", ".join(table), hint)
     for i in agents:
         _check_column("reward", f"{reward}_{i}", table)
@@ -265,7 +356,7 @@ def _wide(table: Mapping[str, np.ndarray], action: str, reward: str) -> _Grid:
 
 
 def _first(values: np.ndarray) -> Any:
-    """A word that is no number."""
+    """Return the first word that is not a number."""
     for word in values.ravel().tolist():
         try:
             float(word if word is not None else 0)
@@ -279,15 +370,14 @@ def _text(values: np.ndarray) -> np.ndarray:
 
 
 def _actions(grid: _Grid, bins: Any, continuous: bool) -> tuple[dict[str, Any], str]:
-    """Actions as numbers from 0, with their names; or scaled to [-1, 1] where continuous."""
+    """Number actions from 0 and name them; or scale them to [-1, 1] if they are continuous."""
     values, present = grid.actions, grid.present
     if not present.any():
         raise InputError("log", "rows with an action and a reward", "none")
     if values.dtype.kind != "f":
         if bins is not None or continuous:
             raise InputError("action", "numbers, for bins or continuous actions", _first(values))
-        names, codes = _ordered(values.ravel())
-        return _counted(codes.reshape(values.shape), names, present, f"{len(names)} actions")
+        return _counted(*_coded(values, present), present)
     numbers = values[present]
     if continuous:
         low, high = float(numbers.min()), float(numbers.max())
@@ -298,34 +388,54 @@ def _actions(grid: _Grid, bins: Any, continuous: bool) -> tuple[dict[str, Any], 
     different = np.unique(numbers)
     if bins is None:
         if len(different) > CATEGORIES:
-            hint = "pass bins=4 for quantiles, bins=[edges], or continuous=True"
+            hint = "pass bins (a number of quantiles or edges) or declare continuous actions"
             expected = f"at most {CATEGORIES} different numbers, or words"
             raise InputError("action", expected, f"{len(different)} numbers", hint)
-        names, codes = _ordered(values.ravel())
-        return _counted(codes.reshape(values.shape), names, present, f"{len(names)} actions")
-    edges, told = _edges(bins, numbers)
+        return _counted(*_coded(values, present), present)
+    edges, told = _edges("bins", bins, numbers)
     codes = np.searchsorted(edges[1:-1], values, side="right")
-    names = [f"{a:.4g} to {b:.4g}" for a, b in pairwise(edges)]
+    names = _names(edges)
     return _counted(codes, names, present, f"actions in {len(names)} bins ({told})")
 
 
+def _coded(values: np.ndarray, present: np.ndarray) -> tuple[np.ndarray, list[str]]:
+    """Codes of actions, and the names of those that were played."""
+    names, codes = _ordered(values[present])
+    found = np.zeros(values.shape, np.int64)
+    found[present] = codes
+    return found, names
+
+
 def _counted(
-    codes: np.ndarray, names: list[str], present: np.ndarray, told: str
+    codes: np.ndarray, names: list[str], present: np.ndarray, told: str = ""
 ) -> tuple[dict[str, Any], str]:
     codes = np.where(present, codes, 0)
     fields = {"actions": codes, "actions_per_agent": len(names), "names": (tuple(names),)}
-    return fields, told
+    return fields, told or f"{len(names)} actions"
 
 
-def _edges(bins: Any, numbers: np.ndarray) -> tuple[np.ndarray, str]:
-    """Ends of the bins: quantiles for a number, or as given, with the ends of the data."""
+def _names(edges: np.ndarray) -> list[str]:
+    return [f"{a:.4g} to {b:.4g}" for a, b in pairwise(edges)]
+
+
+def _in_bins(option: str, bins: Any, values: np.ndarray) -> np.ndarray:
+    """Name of the bin of each number; None if the number is missing."""
+    away = np.isnan(values)
+    edges, _ = _edges(option, bins, values[~away])
+    found = np.array(_names(edges), object)[np.searchsorted(edges[1:-1], values, side="right")]
+    found[away] = None
+    return found
+
+
+def _edges(option: str, bins: Any, numbers: np.ndarray) -> tuple[np.ndarray, str]:
+    """Edges of the bins: quantiles for a number, or the given edges, with the ends of the data."""
     given = np.asarray(bins, np.float64)
     if given.ndim == 0:
         if not float(given).is_integer() or not 2 <= given <= 100:
-            raise InputError("bins", "a whole number from 2 to 100, or a list of edges", bins)
+            raise InputError(option, "a whole number from 2 to 100, or a list of edges", bins)
         edges = np.unique(np.quantile(numbers, np.linspace(0.0, 1.0, int(given) + 1)))
         if len(edges) < 3:
-            raise InputError("bins", "numbers that differ", "nearly all alike")
+            raise InputError(option, "numbers that differ", "nearly all equal")
         return edges, "quantiles"
     if (
         given.ndim != 1
@@ -333,7 +443,7 @@ def _edges(bins: Any, numbers: np.ndarray) -> tuple[np.ndarray, str]:
         or (np.diff(given) <= 0).any()
         or not np.isfinite(given).all()
     ):
-        raise InputError("bins", "a whole number, or edges in ascending order", bins)
+        raise InputError(option, "a whole number, or edges in ascending order", bins)
     low, high = min(float(numbers.min()), given[0]), max(float(numbers.max()), given[-1])
     inner = given[(given > low) & (given < high)]
     return np.array([low, *inner, high]), "given edges"
@@ -342,17 +452,15 @@ def _edges(bins: Any, numbers: np.ndarray) -> tuple[np.ndarray, str]:
 def _contexts(
     table: Mapping[str, np.ndarray], names: list[str], grid: _Grid
 ) -> tuple[np.ndarray | None, tuple[str, ...] | None, np.ndarray, list[str]]:
-    """Codes of the contexts, their names, numeric features, and what was done, in words."""
+    """Codes of the contexts, their names, numeric features, and notes about them."""
     kinds, words, features, told = [], [], [], []
     for name in names:
-        values = table[name]
-        _check_public(name, values, grid)
-        shared = values[grid.first]
+        shared = table[name][grid.first]
         away = _is_missing(shared)
-        if values.dtype.kind == "f" and len(np.unique(shared[~away])) > CATEGORIES:
+        if _is_feature(shared):
             mean = float(shared[~away].mean())
             features.append(np.where(away, 0.0, shared - mean))
-            told.append(f"{name} is a numeric context: its linear effect on rewards was taken out")
+            told.append(f"{name} is a numeric context: its linear effect on rewards was removed")
             continue
         known, codes = _ordered(shared)
         known = [*known, "missing"] if away.any() else known
@@ -372,6 +480,13 @@ def _contexts(
     return coded.ravel(), tuple(labels), matrix, told
 
 
+def _is_feature(shared: np.ndarray) -> bool:
+    """Whether a context is a number rather than a category."""
+    if shared.dtype.kind != "f":
+        return False
+    return len(np.unique(shared[~np.isnan(shared)])) > CATEGORIES
+
+
 def _check_public(name: str, values: np.ndarray, grid: _Grid) -> None:
     """Refuse a context that differs between agents at the same time."""
     text = _text(values)
@@ -380,30 +495,5 @@ def _check_public(name: str, values: np.ndarray, grid: _Grid) -> None:
     if differ.any():
         at, i = (int(x) for x in np.argwhere(differ)[0])
         one, other = (repr(str(text[k])[:40]) for k in (rows[at, i], grid.first[at]))
-        found = f"{one} for {grid.agents[i]!r} and {other} at one time"
+        found = f"{one} for {grid.agents[i]!r} and {other} for another at the same time"
         raise InputError("context", f"{name} to be the same for all agents at a time", found)
-
-
-def _without(
-    rewards: np.ndarray,
-    features: np.ndarray,
-    contexts: np.ndarray | None,
-    actions: np.ndarray,
-    present: np.ndarray,
-) -> np.ndarray:
-    """Rewards less the linear effect of the features, within contexts and own actions."""
-    coded = np.zeros(len(rewards), np.int64) if contexts is None else contexts
-    found = rewards.copy()
-    for i in range(rewards.shape[1]):
-        rows = np.flatnonzero(present[:, i])
-        cell = np.unique(coded[rows] * (actions.max() + 1) + actions[rows, i], return_inverse=True)[
-            1
-        ]
-        count = np.maximum(np.bincount(cell), 1)[:, None]
-        x, y = features[rows], rewards[rows, i : i + 1]
-        inside, centred = (
-            v - (np.stack([np.bincount(cell, c) for c in v.T], 1) / count)[cell] for v in (x, y)
-        )
-        slope = np.linalg.lstsq(inside, centred, rcond=None)[0]
-        found[rows, i] -= (x @ slope)[:, 0]
-    return found

@@ -1,9 +1,9 @@
-"""How far from equilibrium a policy is in a fitted model, and what limits the answer.
+"""Estimate the gap of a policy in a fitted model, split by the support of the log.
 
-Theorem 2 splits the gap: deviations whose chi-squared divergence from the behaviour policy is at
-most C are *on support*, the log says how much they gain; what better ones could add is *off
-support*, and only the model's extrapolation speaks about it. Which of the two is larger says
-whether more data of the same kind would help, or other data is needed.
+Theorem 2 splits the gap in two. Deviations whose chi-squared divergence from the behaviour policy
+is at most C are *on support*: the log contains data about their gains. The additional gain of
+other deviations is *off support* and rests on the model's extrapolation alone. If the first part is
+larger, more data of the same kind would help; if the second is larger, different data are needed.
 """
 
 from collections.abc import Mapping
@@ -23,16 +23,16 @@ from equipoise.games import ContextualGame, DecoupledMarkovGame, Mixture
 from equipoise.offline._model import Model
 from equipoise.solvers.no_regret import Dynamics
 
-#: Halvings of the interval of multipliers, which begins ten decades wide.
+#: Number of bisections of the interval of multipliers, which initially spans 14 decades.
 BISECTIONS = 60
 
 
 @dataclass(frozen=True)
 class GapEstimate:
-    """The gap of a policy in a fitted model, on the log's support and off it.
+    """The gap of a policy in a fitted model, split into parts on and off the log's support.
 
-    It is exact in the model and no more than that: a policy that was learned in the model looks
-    better there than it is. `offline.learn` bounds the gap in the game itself.
+    The gap is exact in the model but says little about the game: a policy learned in the model
+    looks better there than it is. `offline.learn` bounds the gap in the game itself.
 
     **Example**
 
@@ -45,31 +45,34 @@ class GapEstimate:
     0.0
     """
 
-    #: The largest gain of any agent in the model; negative for some correlated mixtures.
+    #: Largest gain of any agent in the model; negative for some correlated mixtures.
     gap: float
-    #: The part of that gain by deviations on the support of the log, and the rest.
+    #: Part of that gain due to deviations on the support of the log, and the remainder.
     on_support: float
     off_support: float
-    #: (agents,): gains of all deviations, and of those on support.
+    #: (agents,): largest gain over all deviations, and over deviations on support.
     gains: np.ndarray
     on_support_gains: np.ndarray
-    #: The C up to which a deviation's expected chi^2 counts as on support.
+    #: The constant C: a deviation with expected chi^2 up to C is on support.
     divergence: float
 
     def to_plain(self) -> dict[str, Any]:
-        """Numbers and arrays by the names of the fields, and the estimate in words as "text"."""
+        """Return the fields as numbers and arrays, and the estimate in words as "text"."""
         return {f.name: getattr(self, f.name) for f in fields(self)} | {"text": str(self)}
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> "GapEstimate":
-        """The estimate that `to_plain` described."""
+        """Restore an estimate from the result of `to_plain`."""
         return cls(**{f.name: plain[f.name] for f in fields(cls)})
 
     def __str__(self) -> str:
         near = f"on support (chi^2 <= {self.divergence:g})"
         split = f"{self.on_support:.4g} by deviations {near} and {self.off_support:.4g} off support"
         if self.on_support < 0:
-            split = f"all of it off support; the best deviation {near} loses {-self.on_support:.4g}"
+            split = (
+                f"deviations gain only off support; the best one {near} loses "
+                f"{-self.on_support:.4g}"
+            )
             if self.gap <= 0:
                 split = "no deviation gains, on support or off"
         return f"{self.gap:.4g} in the fitted model: {split}"
@@ -80,8 +83,8 @@ def estimate_gap(
 ) -> GapEstimate:
     """Split the CCE gap of a product policy or mixture in a fitted model by the log's support.
 
-    In Markov games the divergence of a deviation is its mean over steps (Theorem 3 has the
-    largest).
+    `divergence` is the constant C of Theorem 2. In Markov games the divergence of a deviation is
+    its mean over steps (Theorem 3 uses the maximum).
 
     **Example**
 
@@ -95,14 +98,14 @@ def estimate_gap(
     checks.check_range("divergence", divergence, 0.0, np.inf, low_open=True, high_open=True)
     game: Any = model.game if isinstance(model, Model) else model
     if game is None:
-        raise InputError("model", "one with a game", f"rank {model.rank!r}, which has none")
+        raise InputError("model", "a model with a game", f"rank {model.rank!r}, which has none")
     if behaviour is None:
         if not isinstance(model, Model):
             raise InputError("behaviour", "a product policy", "none")
         behaviour = model.behaviour
     gains = certify(game, policy).gains
     covered = covered_gains(game, policy, behaviour, divergence)
-    covered = np.minimum(covered, gains)  # a smaller class; equal up to the bisection
+    covered = np.minimum(covered, gains)  # fewer deviations; larger only by bisection error
     worst = int(np.argmax(gains))
     return GapEstimate(
         gap=float(gains.max()),
@@ -117,10 +120,11 @@ def estimate_gap(
 def covered_gains(
     game: ContextualGame | DecoupledMarkovGame, policy: Any, behaviour: Any, divergence: float
 ) -> np.ndarray:
-    """(agents,): the largest gain of a deviation whose expected chi^2 is at most `divergence`.
+    """(agents,): largest gain of a deviation whose expected chi^2 is at most `divergence`.
 
-    The deviation that maximises value less `multiplier * chi^2` is a backward pass with a
-    projection in each state; bisection finds the multiplier at which it spends what is allowed.
+    A backward pass with a projection in each state finds the deviation that maximises its value
+    minus `multiplier * chi^2`. Bisection finds the multiplier at which the expected chi^2 of this
+    deviation equals `divergence`.
     """
     markov = isinstance(game, DecoupledMarkovGame)
     mixture = policy if isinstance(policy, Mixture) else Mixture(np.asarray(policy)[None])
@@ -148,7 +152,7 @@ def covered_gains(
 def _covered(
     dynamics: Dynamics, rewards: Any, behaviour: Any, contexts: Any, divergence: Any
 ) -> Any:
-    """(agents,): the best value within the divergence, by bisection over multipliers."""
+    """(agents,): best value within the divergence, by bisection over multipliers."""
     scale = jnp.maximum(jnp.abs(rewards).max(), 1e-12) * rewards.shape[1]
 
     def deviate(multiplier: Any) -> tuple[Any, Any]:
@@ -158,7 +162,7 @@ def _covered(
             kernel = jnp.asarray(dynamics.transitions[:, h])
             nu = behaviour[:, h]
             q = rewards[:, h] + jnp.einsum("cnsat,cnt->cnsa", kernel, following)
-            better = q - (nu * q).sum(-1, keepdims=True)  # the rest moves nobody, and costs digits
+            better = q - (nu * q).sum(-1, keepdims=True)  # constants cost digits
             p = project(nu * (1 + better / (2 * weight)), weights=nu)
             played = jnp.where(nu > 0, nu, 1.0)
             chi = jnp.where(nu > 0, (p - nu) ** 2 / played, 0.0).sum(-1)

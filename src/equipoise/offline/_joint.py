@@ -1,8 +1,8 @@
-"""Joint critics: rewards as functions of everybody's moves at once, to compare with.
+"""Joint critics: rewards as unstructured functions of all agents' moves, for comparison.
 
-A table has an entry for every joint move; kernel regression compares joint moves by how many
-agents move alike; a network takes everybody's moves, one-hot. None assumes anything, and all need
-what that costs. Contextual games only.
+A table has an entry for every joint move. Kernel regression measures the similarity of two joint
+moves by the number of agents that move alike. A network takes all moves one-hot. None of them
+assumes any structure, so all of them need many rows. Contextual games only.
 """
 
 from typing import Any
@@ -24,21 +24,22 @@ from equipoise.offline._log import Log
 from equipoise.offline._model import Model
 from equipoise.solvers.no_regret import Critic, Dynamics, Policy
 
-#: A table is made where it has at most this many entries for each row of the log.
+#: A table is used if it has at most this many entries per row of the log.
 TABLE_ENTRIES_PER_ROW = 0.5
-#: Rows that an entry of the table counts as seen at the mean of its context.
+#: Number of pseudo-rows, at the mean of its context, added to each entry of the table.
 TABLE_PRIOR = 1.0
 HELD_OUT, BATCH = 0.1, 256
 #: Kinds of joint critics.
 KINDS = ("table", "kernel", "mlp")
-#: Rows that kernel regression is trained on, at most; distances at which similarity falls by e,
-#: as parts of that of two random joint moves; and penalties, as parts of the diagonal.
+#: Largest number of training rows of kernel regression; the distances tried at which similarity
+#: falls by a factor e, relative to the distance of two random joint moves; and the penalties
+#: tried, relative to the diagonal.
 KERNEL_ROWS = 800
 KERNEL_WIDTHS, KERNEL_RIDGES = (0.25, 1.0), (0.03, 0.3, 3.0)
 
 
 class JointNetwork(eqx.Module):
-    """A network of two hidden layers from (situation, joint move) to everybody's reward."""
+    """A network with two hidden layers from (situation, joint move) to all agents' rewards."""
 
     context: Float[Array, "situations width"]
     moves: Float[Array, "agents moves width"]
@@ -52,7 +53,7 @@ class JointNetwork(eqx.Module):
     def create(
         cls, situations: int, agents: int, moves: int, width: int, key: jax.Array
     ) -> "JointNetwork":
-        """Random weights of the usual size for rectified units."""
+        """Draw random weights with the usual scale for rectified linear units."""
         keys = jax.random.split(key, 4)
         first = jnp.sqrt(2.0 / (agents + 1))
         return cls(
@@ -71,26 +72,26 @@ class JointNetwork(eqx.Module):
         return self.bias + self.context[situations] + self.moves[everybody, moves].sum(-2)
 
     def rest(self, first: Float[Array, "*B width"]) -> Float[Array, "*B width"]:
-        """From the first layer to the last hidden units."""
+        """Apply the remaining hidden layer to the output of the first."""
         return jax.nn.relu(jax.nn.relu(first) @ self.hidden + self.hidden_bias)
 
     def __call__(self, situations: Int[Array, "*B"], moves: Int[Array, "*B agents"]) -> Array:
-        """(*B, agents) rewards."""
+        """(*B, agents): rewards."""
         return self.rest(self.first_layer(situations, moves)) @ self.output + self.output_bias
 
 
 class SampledCritic(Critic):
-    """Expected rewards of a joint network: others' actions drawn, own actions all tried.
+    """Expected rewards of a joint network: samples of the others' actions, for every own action.
 
-    Where the own action is exchanged, the first layer changes by one row: the rest is evaluated
-    anew.
+    Replacing the own action changes the first layer by one row; only the later layers are evaluated
+    again.
     """
 
     network: JointNetwork
     simulations: int = eqx.field(static=True)
 
     def __call__(self, policy: Policy, key: jax.Array) -> Policy:
-        """Estimates for every own action, from the same draws of the others."""
+        """Estimate expected rewards of every own action from the same draws of the others."""
         contexts, _, agents, _, actions = policy.shape
         flat = policy[:, 0, :, 0].astype(jnp.float32)
         uniforms = jax.random.uniform(key, (self.simulations, *flat.shape[:2]), jnp.float32)
@@ -118,9 +119,9 @@ def fit_joint(
     patience: int = 20,
     key: Any = 0,
 ) -> Model:
-    """A table or a network of all moves, as a model."""
+    """Fit a table or a network of all moves, and return it as a model."""
     if not isinstance(log, Log):
-        raise InputError("log", "one log for a joint critic", "pieces")
+        raise InputError("log", "a single Log for a joint critic", "pieces")
     if log.states is not None:
         raise InputError("log", "no local states for a joint critic", "some")
     kind, network, game = joint_kind(log, kind, "mlp"), None, None
@@ -160,7 +161,7 @@ def fit_joint(
 
 
 def joint_kind(log: Log, kind: str, otherwise: str = "kernel") -> str:
-    """A kind as said, or for "auto" a table where it has few entries for each row."""
+    """Check the kind; for "auto", choose a table if it has few entries per row."""
     if kind not in ("auto", *KINDS):
         raise InputError("kind", f"'auto' or one of {', '.join(KINDS)}", repr(kind))
     entries = float(log.contexts_count) * float(sizes_of(log)[1]) ** log.agents
@@ -171,9 +172,9 @@ def joint_kind(log: Log, kind: str, otherwise: str = "kernel") -> str:
 def predict_joint(
     train: Log, held: Log, kind: str, key: jax.Array, setting: list[float]
 ) -> np.ndarray:
-    """(held rows, agents): rewards that a joint critic of the training rows predicts.
+    """(held rows, agents): rewards predicted by a joint critic fitted to the training rows.
 
-    `setting` keeps the width and the penalty of kernel regression from one call to the next.
+    `setting` stores the width and the penalty of kernel regression between calls.
     """
     if kind == "table":
         return joint_table(train)[held.contexts, joint_code(held)]
@@ -185,7 +186,7 @@ def predict_joint(
 
 
 def _predict_kernel(train: Log, held: Log, setting: list[float]) -> np.ndarray:
-    """Kernel ridge regression, with width and penalty by a fifth of the rows held out."""
+    """Kernel ridge regression. A held-out fifth of the rows chooses width and penalty."""
     rows = np.unique(np.linspace(0, train.samples - 1, KERNEL_ROWS).round().astype(int))
     own, rewards = _hot(train)[rows], np.asarray(train.rewards[rows], np.float64)
     mean = rewards.mean(0)
@@ -219,13 +220,13 @@ def _hot(log: Log) -> np.ndarray:
 
 
 def joint_code(log: Log) -> np.ndarray:
-    """(samples,): a number for each joint action."""
+    """(samples,): the number of each row's joint action."""
     places = np.arange(log.agents - 1, -1, -1, dtype=np.int64)
     return log.actions @ sizes_of(log)[1] ** places
 
 
 def joint_table(log: Log) -> np.ndarray:
-    """(contexts, moves^agents, agents): mean rewards, drawn to the mean of their context."""
+    """(contexts, moves^agents, agents): mean rewards, shrunk to the mean of their context."""
     entries = sizes_of(log)[1] ** log.agents
     code, size = log.contexts * np.int64(entries) + joint_code(log), log.contexts_count * entries
     shape = (log.contexts_count, entries, -1)
@@ -239,7 +240,7 @@ def joint_table(log: Log) -> np.ndarray:
 def _train(
     log: Log, moves: int, key: jax.Array, width: int, epochs: int, patience: int
 ) -> JointNetwork:
-    """Least squares by Adam with weight decay, stopped by a tenth of the rows held out."""
+    """Least squares by Adam with weight decay; a held-out tenth of the rows stops it early."""
     with single_precision():
         start, shuffle = jax.random.split(key)
         rng = np.random.default_rng(np.asarray(jax.random.key_data(shuffle)))

@@ -1,12 +1,13 @@
-"""From a log to a policy in one call: what `equipoise offline` does, for Python.
+"""Learn a policy from a log in one call. The command `equipoise offline` calls `learn`.
 
-Discrete actions: classes of rewards compete on held-out rows (`discover`); the one that is chosen
-is fitted, and decentralised learning finds policies near what the log covers, each from all rows
-but a part that judges it (`_bounds`). Continuous actions: critics and actors of `offline.deep` from
-several starts, and best replies in the mean of the critics.
+Discrete actions: `discover` compares classes of rewards on held-out rows and the chosen class is
+fitted. Decentralised learning then finds policies that stay near what the log covers. Each policy
+is learned from all rows except one part, and that part judges it (`_bounds`). Continuous actions:
+`offline.deep` fits critics and improves actors from several random starts, and best responses to
+the mean of the critics finish the policy.
 
-The work is a sequence of steps that do not depend on when they are done. Ctrl-C stops between two
-of them, and a run folder keeps the results of those that are done.
+The work is a sequence of steps whose results do not depend on when they are computed. Ctrl-C stops
+between two steps, and a run folder keeps the results of the finished steps.
 """
 
 import os
@@ -33,15 +34,15 @@ from equipoise.offline.deep._fit import FEWEST
 from equipoise.offline.deep._settle import settle, shown
 from equipoise.runs import Record, Run, interruptible
 
-#: Critics of continuous actions are fitted, and actors improved, from so many starts.
+#: Number of random starts from which critics are fitted and actors improved (continuous actions).
 STARTS = 5
-#: Actors have settled where nobody gains more than this part of the rewards' standard deviation.
+#: Actors have settled when no gain exceeds this fraction of the rewards' standard deviation.
 SETTLED = 0.05
 
 
 @dataclass(frozen=True, eq=False)
 class Advice(Solution[Any]):
-    """A `Solution` that was learned from a log, with what the log says about it.
+    """A `Solution` learned from a log, with bounds on its gap in the logged game.
 
     **Example**
 
@@ -56,19 +57,24 @@ class Advice(Solution[Any]):
 
     @property
     def structure(self) -> Structure | None:
-        """What kind of game the log comes from; None where it was not asked."""
+        """The structure that `discover` found in the log; None if `discover` was not run."""
         plain = self.stats.get("structure")
         return None if plain is None else Structure.from_plain(plain)
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Where the gap of the policy in the logged game lies; None where nothing is known."""
+        """Confidence interval of the policy's gap in the logged game; None if it is unknown."""
         found = self.stats.get("interval")
         return None if found is None else (float(found[0]), float(found[1]))
 
     @property
     def bound(self) -> float:
-        """Nobody gains more than this by a deviation that the log shows; infinite if unknown."""
+        """Upper bound on any agent's gain from a deviation that the log shows; infinite if unknown.
+
+        `stats["unknown"]` lists deviations that the log shows too rarely, alone or together with
+        what others are advised to do. Deviations may depend on categorical contexts but not on
+        numeric ones.
+        """
         return float(self.stats.get("bound", np.inf))
 
 
@@ -90,62 +96,69 @@ def learn(
     key: Any = 0,
     run: str | os.PathLike[str] | None = None,
 ) -> Advice:
-    """Learn a near-equilibrium from a log, and bound what anybody could gain by leaving it.
+    """Learn a near-equilibrium from a log and bound what any agent could gain by deviating.
 
     Args:
-        log: A log, the path of one, or pieces of one that is larger than memory, as
-            `Log.read_chunks` gives them. All rows are fitted; of more than 400,000, a random
-            selection of 200,000 to 400,000 chooses the class and judges what was learned.
-        rank: The class of rewards: an interaction rank, "sum" or "histogram" (own action by an
-            aggregate of the others'), or "auto" for the one that `discover` chooses. A class that
-            another one beats on held-out rows is refused.
-        neighbours: Whose actions may matter to an agent, as for `fit`: "all", "screen", a number
-            of the strongest, or a list for each agent; "auto" lets held-out rows decide.
-        critic: For continuous actions, the critic: an architecture of `deep.ARCHITECTURES`,
-            "linear", a `deep.Critic` or a `deep.LinearCritic`; "2-IR-64" when not given. A path is
-            read as a log of continuous actions where a critic is given.
-        iterations: Number of iterations of `solve`; for continuous actions, of steps of the actors.
-        step: How far one iteration goes, as for `solve`.
-        strength: How much staying near the log counts, as for `solve`.
-        level: Confidence of the interval of the gap.
-        force: Whether to learn even where that is refused; the status is then "inexact".
-        key: Randomness of folds and networks.
-        run: A folder that keeps what was done. The same call goes on after an interruption, and
-            reads the result once it is there.
+        log: A log, the path of a log file, or an iterable of pieces of a log that is larger than
+            memory (see `Log.read_chunks`). Every row enters the fit. If there are more than 400,000
+            rows, a random selection of 200,000 to 400,000 of them chooses the class of rewards and
+            judges the learned policy.
+        rank: Class of rewards: an interaction rank; "sum", "mean" or "histogram" (a table of the
+            own action by an aggregate of the others' actions); or "auto" for the class that
+            `discover` chooses. A class that predicts held-out rows worse than another is refused.
+        neighbours: Agents whose actions may affect an agent's reward, as in `fit`: "all", "screen",
+            a number of strongest neighbours, or a list for each agent. "auto" lets held-out rows
+            decide.
+        critic: Critic for continuous actions: an architecture of `deep.ARCHITECTURES`, "linear", a
+            `deep.Critic` or a `deep.LinearCritic`. Default: "2-IR-64". If a critic is given, a
+            path is read as a log of continuous actions.
+        iterations: Number of iterations of `solve`; for continuous actions, number of actor steps.
+        step: Step size of an iteration, as in `solve`.
+        strength: Weight of the penalty for leaving the log's play, as in `solve`.
+        level: Confidence level of the interval of the gap.
+        force: Learn even if the log would be refused. The status is then "inexact".
+        key: Random key for folds and networks.
+        run: Run folder. If the call is interrupted, the same call resumes the run; if the run is
+            finished, the call reads its result.
 
     Returns an `Advice`: a `Solution` with `structure`, `interval` and `bound`. Its `policy` is a
-    `Mixture` over the log's agents and actions (for continuous actions a `ContinuousPolicy`). Its
-    certificate is that of the *fitted model* and proves nothing about the game that was logged;
-    `interval` and `bound` are about that game, from rows that the policies were not learned from.
-    `status.name` is
+    `Mixture` over the log's agents and actions, or a `ContinuousPolicy` for continuous actions. The
+    mixture has one component, a product policy, unless only a joint draw for all agents is good
+    enough; the status message then says so. The certificate holds in the *fitted model* and proves
+    nothing about the logged game; `interval` and `bound` are statements about this policy in the
+    logged game, obtained by cross-fitting. `status.name` is
 
     - "learned";
-    - "nothing learned": rewards are predicted no better than by a constant;
-    - "refused": the log cannot tell. The class of rewards does not fit, rewards drift, actions go
-      together or were never tried, there are too few rows, or nothing shows that what was learned
-      is better than the log's own play; or continuous actions did not settle: somebody gains more
-      than 5% of the rewards' standard deviation in the critics. The message says what to change;
-    - "inexact": refused, but learned all the same because of `force`;
-    - "interrupted": Ctrl-C came first.
+    - "nothing learned": no model predicts rewards better than a constant;
+    - "refused": the log does not support a policy. Possible reasons: the class of rewards does not
+      fit, rewards drift over time, actions move together or were never tried, there are too few
+      rows, or there is no evidence that the learned policy is better than the log's own play. For
+      continuous actions, the actions did not settle: an agent still gains more than 5% of the
+      rewards' standard deviation in the critics. The message says what to change;
+    - "inexact": refused, but learned anyway because of `force`; or the advice leads to
+      combinations of actions that the log hardly shows;
+    - "interrupted": Ctrl-C stopped the run before it finished.
 
-    Where nothing was learned, the policy is the log's own play, and the bounds are about that.
+    If nothing was learned, the policy is the log's own play (its behaviour policy), and the bounds
+    apply to that policy.
 
-    `stats` holds plain values only: numbers, words, lists, dictionaries and arrays.
+    `stats` contains plain values only: numbers, strings, lists, dictionaries and arrays.
 
-    - Of every log: `agents`, `samples`, `contexts`, `actions` (of each agent; empty where they are
-      continuous), `labels` (`Labels.to_plain()`), `warnings` (sentences), `gap` (a dictionary with
-      `gap`, that in the fitted model, and `text`) and `own_gap` (of the log's own play).
-    - Of discrete actions: `structure` (`Structure.to_plain()`), `interval`, `bound`, `unknown`
-      (deviations that the log never shows), `own_interval`; by agent `earned`, `expected`,
-      `expected_error`, `gains` and `gains_at_most`; `deviations` (`gain`, `lower` and `upper` of
-      always playing an action, by agent and action, NaN where the log does not show it);
-      `coverage` (`covered`, `fewest`,
-      `concentrability` by agent), `single_action`, `chi_squared`, `samples_per_parameter`; and the
-      model's `rank`, `noise`, `behaviour`, and where it has terms `interactions` (the strongest:
-      `reward_of`, `with`, `strength`, `lower`, `upper`) and (agents, agents) arrays of its
-      `InteractionMap`: `strength_total`, `strengths`, `strengths_lower`, `strengths_upper`.
-    - Of continuous actions: `critic`, `parameters`, `explained` (held-out variance that critics
-      explain, by agent), `steps` (of the actors).
+    - For every log: `agents`, `samples`, `contexts`, `actions` (per agent; empty for continuous
+      actions), `labels` (`Labels.to_plain()`), `warnings` (sentences), `gap` (a dictionary with the
+      `gap` in the fitted model and a description, `text`) and `own_gap` (gap of the log's own play
+      in the fitted model).
+    - For discrete actions: `structure` (`Structure.to_plain()`), `interval`, `bound`, `unknown`
+      (deviations that the log shows too rarely), `own_interval`; per agent `earned`, `expected`,
+      `expected_error`, `gains` and `gains_at_most`; `deviations` (`gain`, `lower` and `upper` for
+      always playing one action, by agent and action; NaN if the log does not show the action);
+      `coverage` (`covered`, `fewest`, `concentrability` per agent), `single_action`, `chi_squared`,
+      `samples_per_parameter`; the model's `rank`, `noise` and `behaviour`; and, if the model has
+      terms, `interactions` (the strongest terms: `reward_of`, `with`, `strength`, `lower`, `upper`)
+      and the (agents, agents) arrays of its `InteractionMap`: `strength_total`, `strengths`,
+      `strengths_lower`, `strengths_upper`.
+    - For continuous actions: `critic`, `parameters`, `explained` (fraction of held-out variance
+      that the critics explain, per agent), `steps` (number of actor steps).
 
     **Example**
 
@@ -162,7 +175,7 @@ def learn(
     if isinstance(log, str | os.PathLike):
         log = Log.read(log, **({} if critic is None else {"continuous": True}))
     if not isinstance(log, Log | Iterable):
-        raise InputError("log", "a Log, a path or pieces of one", type(log).__name__)
+        raise InputError("log", "a Log, a path or pieces of a log", type(log).__name__)
     source = None
     if not isinstance(log, Log) or not log.continuous:
         source = Source.of(log, again=True)
@@ -197,7 +210,7 @@ def learn(
 
 
 def _check(log: Log, options: dict[str, Any]) -> None:
-    """Refuse wrong options before any work, and fill in those that were not given."""
+    """Refuse invalid options before any work is done, and fill in the default critic."""
     if options["iterations"] is not None:
         checks.check_count("iterations", options["iterations"])
     if log.continuous:
@@ -208,13 +221,13 @@ def _check(log: Log, options: dict[str, Any]) -> None:
         options["critic"] = _critic(options["critic"], log.agents)
         return
     if options["critic"] is not None:
-        raise InputError("critic", "none for actions that can be counted", options["critic"])
+        raise InputError("critic", "none for discrete actions", options["critic"])
     rank = options["rank"]
     if rank in KINDS:
         if note := aggregate_note(log, rank):
-            raise InputError("rank", "an aggregate that the log allows", note)
+            raise InputError("rank", "an aggregate that this log supports", note)
     elif rank != "auto" and checks.check_count("rank", rank) > log.agents:
-        raise InputError("rank", f"at most the {log.agents} agents", rank)
+        raise InputError("rank", f"at most {log.agents}, the number of agents", rank)
     for name, low_open in (("step", True), ("strength", False)):
         if options[name] is not None:
             checks.check_range(name, options[name], 0.0, np.inf, low_open=low_open, high_open=True)
@@ -257,17 +270,17 @@ def _learn_continuous(
     own = own_points(log)
     policy, status = own if actors is None else actors.policy, None
     if stop:
-        done = f"{facts['steps']} steps of the actors" if actors else "fitting the critics"
-        status = status_as(Outcome.INTERRUPTED, f"stopped while or after {done}")
+        done = f"{facts['steps']} actor steps" if actors else "fitting the critics"
+        status = status_as(Outcome.INTERRUPTED, f"stopped during or after {done}")
     elif explained.mean() <= 0 and not options["force"]:
         policy = own
         status = status_as(
             Outcome.NOTHING_LEARNED,
-            "critics explain held-out rewards no better than a constant does; the log's own play "
-            "is returned",
+            "the critics predict held-out rewards no better than a constant does; the log's own "
+            "play is returned",
         )
     if log.states is not None:
-        text = "not estimated: rewards of several steps are no game of one"
+        text = "not estimated: the log has several steps, and gains are computed for one step only"
         stats = facts | {"gap": {"gap": None, "text": text}, "own_gap": None}
         status = status or status_as(Outcome.LEARNED, f"gains are {text}")
         return replace(own_play(log, status, stats), policy=policy)
@@ -277,10 +290,8 @@ def _learn_continuous(
     found, before = (in_model(certify(game, each)) for each in (policy, own))
     if status is None:
         low, high = shown(log)
-        narrow = f"the log shows actions from {low.max():.3g} to {high.min():.3g} alone"
-        hint = (
-            narrow if (high - low).min() < 1.9 else "perhaps no agent should play one number alone"
-        )
+        narrow = f"the log only contains actions from {low.max():.3g} to {high.min():.3g}"
+        hint = narrow if (high - low).min() < 1.9 else "perhaps the agents need to randomise"
         given = (tolerance, hint, options["force"])
         policy, found, status = _judged((policy, found), (own, before), *given)
     gap = float(found.max_gain)
@@ -292,16 +303,16 @@ def _learn_continuous(
 def _judged(
     learned: tuple[Any, Any], own: tuple[Any, Any], tolerance: float, hint: str, force: bool
 ) -> tuple[Any, Any, Status]:
-    """What is returned of (policy, certificate) pairs, by those certificates, and the status."""
+    """Choose the (policy, certificate) pair to return by the certificates, with its status."""
     gap = float(learned[1].max_gain)
     if gap <= tolerance:
-        message = f"nobody gains more than {gap:.3g} in the fitted critics, by search"
+        message = f"the largest gain that a search finds in the fitted critics is {gap:.3g}"
         return *learned, status_as(Outcome.LEARNED, message)
     refusal = (
-        f"actions do not settle: somebody still gains {gap:.3g} in the fitted critics, more than "
-        f"{tolerance:.3g}, {SETTLED:.0%} of the standard deviation of rewards; {hint}"
+        f"actions do not settle: an agent still gains {gap:.3g} in the fitted critics, more than "
+        f"{tolerance:.3g} ({SETTLED:.0%} of the standard deviation of rewards); {hint}"
     )
     if force:
-        message = f"{refusal}; learned all the same, as was asked for"
+        message = f"{refusal}; a policy was learned anyway because force was given"
         return *learned, status_as(Outcome.INEXACT, message)
     return *own, status_as(Outcome.REFUSED, f"{refusal}; the log's own play is returned")

@@ -1,9 +1,9 @@
 """Ridge least squares in the K-IR class, in closed form from the moments of a log.
 
-Everything is done in the orthonormal basis of `_moments`. The penalty of a term of order k is
-`ridge[k]`, in rows: a term is shrunk by half where its cell has that many. By default the
-penalties maximise the evidence (MacKay's fixed point, one penalty for each order): on data
-without noise they vanish, and where there is nothing to be found they grow without bound.
+All computations use the orthonormal basis of `_moments`. The penalty of a term of order k is
+`ridge[k]`, in rows: a term is shrunk by half in a cell with that many rows. By default the
+penalties maximise the evidence (MacKay's fixed point, one penalty for each order). They vanish on
+data without noise and grow without bound if there is no effect.
 """
 
 from dataclasses import dataclass
@@ -15,15 +15,15 @@ from scipy.linalg import cho_solve, get_lapack_funcs
 from equipoise.offline._coverage import normalised
 from equipoise.offline._moments import Design, Moments, orthonormal_basis, to_orthonormal
 
-#: The evidence is maximised on at most so many agents, whose penalties then serve all.
+#: Largest number of agents on which the evidence is maximised; all agents use the result.
 EVIDENCE_AGENTS = 16
 EVIDENCE_STEPS = 8
 SMALLEST_RIDGE, LARGEST_RIDGE = 1e-7, 1e7
-#: Changes of basis of more columns than this are sparse products.
+#: Changes of basis with more columns than this use sparse products.
 DENSE_COLUMNS = 256
-#: Strengths are estimated without a penalty in cells with so many rows for each feature.
+#: Strengths are estimated without a penalty in cells with at least this many rows per feature.
 FREE = 1.5
-#: A fit that leaves less than this part of the variance leaves rounding, and no noise to go by.
+#: Residuals below this fraction of the variance are rounding errors, not noise.
 ROUNDING = 1e-9
 
 
@@ -32,15 +32,15 @@ class AgentFit:
     """The fit of one agent: coefficients in the orthonormal basis, for every cell."""
 
     design: Design
-    #: (cells, columns): the constant, then each group's block.
+    #: (cells, columns): the constant, then the block of each group.
     coefficients: np.ndarray
-    #: (cells,) rows of each cell.
+    #: (cells,): number of rows of each cell.
     rows: np.ndarray
-    #: Standard deviation of what the fit leaves.
+    #: Standard deviation of the residuals.
     noise: float
-    #: (groups,): variance of the log's rewards that each group explains, without the part that
-    #: noise explains by chance; its standard error, and the chance of as much under no effect.
-    #: The standard error is NaN where the fit leaves nothing: then nothing tells how sure it is.
+    #: (groups,): variance of the log's rewards that each group explains, minus the part that noise
+    #: explains by chance; its standard error; and its p-value under no effect. The standard error
+    #: is NaN if the fit has no residuals, since the noise is then unknown.
     squares: np.ndarray
     errors: np.ndarray
     p_values: np.ndarray
@@ -55,7 +55,7 @@ class Cells:
     target: np.ndarray
     total: np.ndarray
     rows: np.ndarray
-    #: (situations,): the mean reward, which was taken away.
+    #: (situations,): the mean reward, which was subtracted.
     centre: np.ndarray
     #: First column of each group of the design, and the end.
     starts: np.ndarray
@@ -64,12 +64,12 @@ class Cells:
 
 
 def bases_of(counts: np.ndarray) -> np.ndarray:
-    """(situations, N, moves, moves - 1) bases from counts of moves."""
+    """(situations, N, moves, moves - 1): bases from counts of moves."""
     return orthonormal_basis(normalised(counts, 1.0 / counts.shape[-1])[0])
 
 
 def cells_of(moments: Moments, k: int, bases: np.ndarray) -> Cells:
-    """The moments of agent number k in the basis of each situation."""
+    """Moments of agent number k in the basis of each situation."""
     design, moves, sums = moments.designs[k], moments.moves, moments.sums[k]
     columns = sums.shape[-1] - 1
     gram = np.empty((len(sums), columns, columns))
@@ -97,7 +97,7 @@ def cells_of(moments: Moments, k: int, bases: np.ndarray) -> Cells:
 
 
 def evidence(cells: list[Cells], rank: int) -> dict[int, float]:
-    """The penalty of each order that maximises the evidence, shared by the given agents."""
+    """Penalty of each order that maximises the evidence, shared by the given agents."""
     ridge = {k: 1.0 for k in range(2, rank + 1)}
     for _ in range(EVIDENCE_STEPS):
         free, scaled = dict.fromkeys(ridge, 0.0), dict.fromkeys(ridge, 0.0)
@@ -117,14 +117,14 @@ def evidence(cells: list[Cells], rank: int) -> dict[int, float]:
 
 
 def fit_agent(cells: Cells, ridge: dict[int, float], *, errors: bool = True) -> AgentFit:
-    """Coefficients of an agent for given penalties, and how sure they are."""
+    """Fit the coefficients of an agent for given penalties, and estimate their errors."""
     penalty = np.broadcast_to(penalties_of(cells.orders, ridge), cells.target.shape)
     weights, _, _, variance = _solve(cells, penalty)
     groups = len(cells.design.groups)
     squares, spread, p_values = np.full((3, groups), np.nan)
     if errors and groups:
-        # Penalties draw terms to zero, and intervals below the truth: where a cell has the rows
-        # for it, strengths come from a fit without.
+        # Penalties shrink terms to zero, and intervals with them. In cells with enough rows,
+        # strengths therefore come from a fit without a penalty.
         enough = cells.rows >= FREE * np.count_nonzero(np.diagonal(cells.gram, 0, 1, 2), 1)
         free = np.where(enough[:, None], SMALLEST_RIDGE, penalty)
         squares, spread, p_values = _strengths(cells, free)
@@ -136,22 +136,23 @@ def fit_agent(cells: Cells, ridge: dict[int, float], *, errors: bool = True) -> 
 
 
 def orders_of(design: Design, moves: int) -> np.ndarray:
-    """(columns,): the order of the term that each column belongs to."""
+    """(columns,): order of the term that each column belongs to."""
     starts = design.offsets(moves)
     return np.repeat([1, *(1 + len(g) for g in design.groups)], np.diff(starts, prepend=0))
 
 
 def penalties_of(orders: np.ndarray, ridge: dict[int, float]) -> np.ndarray:
-    """(columns,): the penalty of each coefficient; next to none on the mean of a cell."""
+    """(columns,): penalty of each coefficient; almost none on the mean of a cell."""
     return np.array([SMALLEST_RIDGE if k == 1 else ridge[int(k)] for k in orders])
 
 
 def _solve(cells: Cells, penalty: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-    """Coefficients, what makes them uncertain, and the mean square of the residuals.
+    """Return coefficients, inverse factors, degrees of freedom, and the residual mean square.
 
-    `penalty` and the coefficients are (cells, columns). Then, for each cell, R with R'R the
-    inverse of its penalised Gram matrix; (cells, columns): how far the log and not the penalty
-    determines each coefficient; and the mean square for as many rows as those leave free.
+    `penalty` and the coefficients are (cells, columns). The factor of each cell is R with R'R the
+    inverse of its penalised Gram matrix. The degrees of freedom, (cells, columns), say how far the
+    log rather than the penalty determines each coefficient; the mean square divides by the number
+    of rows minus their sum.
     """
     weights, roots = np.empty_like(cells.target), np.empty_like(cells.gram)
     (trtri,) = get_lapack_funcs(("trtri",), (roots,))
@@ -160,7 +161,7 @@ def _solve(cells: Cells, penalty: np.ndarray) -> tuple[np.ndarray, np.ndarray, n
         weights[at] = _refined(factor, gram, target, penalty[at])
         roots[at] = trtri(factor, lower=1, overwrite_c=1)[0]
     determined = 1.0 - penalty * np.einsum("cqp,cqp->cp", roots, roots)
-    # Features that are zero throughout (moves never made) are neither free nor fitted.
+    # Features that are always zero (moves never made) use no degrees of freedom.
     determined *= np.diagonal(cells.gram, axis1=1, axis2=2) > 0
     total = float(cells.total.sum())
     squares = total - 2 * np.einsum("cp,cp->", weights, cells.target)
@@ -172,33 +173,33 @@ def _solve(cells: Cells, penalty: np.ndarray) -> tuple[np.ndarray, np.ndarray, n
 def _refined(
     factor: np.ndarray, gram: np.ndarray, target: np.ndarray, penalty: np.ndarray
 ) -> np.ndarray:
-    """The solution, after one step of refinement: columns may nearly agree."""
+    """Solve with one step of iterative refinement, since columns may be nearly collinear."""
     weights = cho_solve((factor, True), target, check_finite=False)
     rest = target - gram @ weights - penalty * weights
     return weights + cho_solve((factor, True), rest, check_finite=False)
 
 
 def _factor(gram: np.ndarray, penalty: np.ndarray) -> np.ndarray:
-    """The lower Cholesky factor of a penalised Gram matrix; zero above the diagonal."""
+    """Lower Cholesky factor of a penalised Gram matrix; zero above the diagonal."""
     (potrf,) = get_lapack_funcs(("potrf",), (gram,))
     jitter = 0.0
     while True:
-        matrix = gram.copy().T  # symmetric, and in the order that LAPACK overwrites in place
+        matrix = gram.copy().T  # symmetric, in the order that LAPACK overwrites in place
         matrix[np.diag_indices_from(matrix)] += penalty + jitter
         factor, info = potrf(matrix, lower=1, overwrite_a=1)
         if info == 0:
             return factor
-        # Fewer rows than features and no penalty to speak of: the smallest that is solvable.
-        # Features that are zero throughout do not count, so that they change nothing.
+        # Fewer rows than features and almost no penalty: use the smallest penalty that works.
+        # Features that are always zero do not count, so that they change nothing.
         seen = max(np.count_nonzero(np.diagonal(gram)), 1)
         jitter = max(10 * jitter, 1e-10 * max(float(np.trace(gram)) / seen, 1.0))
 
 
 def _strengths(cells: Cells, penalty: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Explained variance of each group, its standard error, and p-value, pooled over cells."""
+    """Explained variance of each group, its standard error and its p-value, pooled over cells."""
     from scipy.stats import chi2
 
-    if cells.target.shape[1] == 1:  # nobody has a choice: the groups have no features
+    if cells.target.shape[1] == 1:  # every agent has one move: no features
         nothing = np.zeros(len(cells.design.groups))
         return nothing, nothing, nothing + 1.0
     weights, roots, _, variance = _solve(cells, penalty)
@@ -208,7 +209,7 @@ def _strengths(cells: Cells, penalty: np.ndarray) -> tuple[np.ndarray, np.ndarra
     for start, end in pairwise(cells.starts):
         block = slice(start, end)
         half = inverses[:, block] * np.sqrt(penalty)[:, None]
-        # The covariance of ridge estimates, whose bias is not counted.
+        # Covariance of ridge estimates; their bias is ignored.
         unit = inverses[:, block, block] - half @ half.swapaxes(1, 2)
         covariance = variance * unit
         own = weights[:, block]
@@ -217,7 +218,7 @@ def _strengths(cells: Cells, penalty: np.ndarray) -> tuple[np.ndarray, np.ndarra
         spread += 2 * np.einsum("cpq,cqp->c", covariance, covariance)
         errors.append(np.sqrt(np.maximum(share**2 @ spread, 0.0)))
         seen = cells.rows > 0
-        # Without the variance, whose inverse overflows where rewards are constant.
+        # Leave out the variance, whose inverse overflows if rewards are constant.
         inverse = np.linalg.pinv(unit[seen], rcond=1e-10, hermitian=True)
         wald = np.einsum("cp,cpq,cq->", own[seen], inverse, own[seen])
         wald /= max(variance, np.finfo(np.float64).tiny)

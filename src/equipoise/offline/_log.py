@@ -1,9 +1,9 @@
-"""Logs: what agents saw, did and earned, checked before anybody learns from it."""
+"""Logs of what agents observed, did and earned. A log is checked when it is created."""
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,33 +13,35 @@ from equipoise.core import InputError, checks
 from equipoise.games import Labels
 from equipoise.offline import _checks, _formats, _frames
 
-#: The states of agents that are missing from some rows.
+#: Names of the two states of agents that are missing from some rows.
 PRESENCE = ("present", "absent")
-#: The tables that rows keep when they are taken out of their episodes.
+#: Tables that are kept when rows are taken out of their episodes.
 _PER_ROW = tuple(name for name in _formats.TABLES if name != "episodes")
 
 
 @dataclass(frozen=True, eq=False)
 class Log:
-    """A table of samples: one row for each time that all agents chose.
+    """A table of samples. Each row records one simultaneous choice of all agents.
 
-    - `contexts` (samples,), or None where there is one; `actions` (samples, agents), `rewards`
-      (samples, agents);
-    - where there are local states: `states` and `next_states` (samples, agents), `steps`
-      (samples,), and `episodes` (samples,) where rows belong together. Without `episodes` every
-      row stands alone.
+    - `contexts` (samples,), or None if there is only one context; `actions` (samples, agents),
+      `rewards` (samples, agents);
+    - with local states: `states` and `next_states` (samples, agents), `steps` (samples,), and
+      `episodes` (samples,) if rows belong to episodes. Without `episodes` rows are treated as
+      independent.
 
-    Contexts, actions, states and steps are numbered from 0. How many there are is declared with
-    `contexts_count`, `actions_per_agent`, `states_count` and `horizon`, or taken from the
-    largest number found; contexts whose numbers are far apart are numbered anew, and named by
-    what they were. `reward_range` declares what rewards lie between. `behaviour` is the
-    product policy that chose, where it is known: (contexts, agents, actions), with states
-    (contexts, horizon, agents, states, actions). With `continuous`, actions are numbers from -1
-    to 1. `labels` names agents, actions, states and contexts, as those of a game: a
-    `games.Labels` or a mapping with `players`, `actions`, `states` and `contexts`; files keep it.
+    Contexts, actions, states and steps are numbered from 0. Declare how many there are with
+    `contexts_count`, `actions_per_agent`, `states_count` and `horizon`; by default the counts
+    follow from the largest number found. Contexts whose numbers are far apart are renumbered, and
+    their labels keep the original numbers. `reward_range` declares bounds on the rewards.
+    `behaviour` is the product policy that chose the actions, if it is known: (contexts, agents,
+    actions), or with states (contexts, horizon, agents, states, actions). With `continuous=True`,
+    actions are numbers from -1 to 1. `labels` names agents, actions, states and contexts as in a
+    game: a `games.Labels` or a mapping with `players`, `actions`, `states` and `contexts`. Files
+    keep the labels. `numeric_contexts` names contexts whose linear effect was removed from the
+    rewards; bounds do not cover deviations that depend on these contexts, and say so.
 
-    Everything is checked, and what is wrong is a `ValueError` that names the row. Whole numbers
-    are kept in as few bytes as they need, and rewards in float32 where they come so.
+    All arguments are checked; invalid data raise a `ValueError` that names the row. Whole numbers
+    are stored in the smallest integer type that holds them, and float32 rewards stay float32.
 
     **Example**
 
@@ -61,19 +63,21 @@ class Log:
     next_states: np.ndarray | None
     steps: np.ndarray | None
     episodes: np.ndarray | None
-    #: How many actions each agent has; empty where actions are continuous.
+    #: Number of actions of each agent; empty if actions are continuous.
     actions_per_agent: tuple[int, ...]
     contexts_count: int
-    #: How many local states an agent has, of the agent that has most; 1 without states.
+    #: Largest number of local states of any agent; 1 without states.
     states_count: int
     #: Number of steps; 1 without states.
     horizon: int
     behaviour: np.ndarray | None
     reward_range: tuple[float, float] | None
     continuous: bool
-    #: Names of agents ("players"), actions, states and contexts; empty where there are none.
+    #: Names of agents ("players"), actions, states and contexts; empty if none were given.
     labels: Labels
-    #: What the log is called, and what was done to the data as it was read, in words.
+    #: Names of numeric contexts whose linear effect was removed from the rewards.
+    numeric_contexts: tuple[str, ...]
+    #: Name of the log, and sentences that say how the data were changed when they were read.
     name: str
     notes: tuple[str, ...]
 
@@ -95,6 +99,7 @@ class Log:
         reward_range: tuple[float, float] | None = None,
         continuous: bool = False,
         labels: Any = None,
+        numeric_contexts: Sequence[str] = (),
         name: str = "log",
         notes: tuple[str, ...] = (),
     ):
@@ -110,6 +115,7 @@ class Log:
             given, labels, note = _recoded(given)
             notes = (*notes, *note)
         fields |= {"name": str(name), "notes": tuple(map(str, notes))}
+        fields["numeric_contexts"] = tuple(map(str, numeric_contexts))
         fields["contexts"], count = _checks.as_counted("contexts", given, count)
         fields["contexts_count"] = int(count)
         declared = _checks.as_declared_actions(actions_per_agent, agents)
@@ -136,7 +142,7 @@ class Log:
             object.__setattr__(self, name, value)
         if behaviour is not None:
             if continuous:
-                raise ValueError("behaviour: expected none where actions are continuous")
+                raise ValueError("behaviour: expected none for continuous actions")
             behaviour = checks.as_float_array("behaviour", behaviour, copy=False)
             checks.check_shape("behaviour", behaviour, self.policy_shape, "a product policy")
             behaviour = checks.check_probabilities("behaviour", behaviour)
@@ -164,12 +170,12 @@ class Log:
 
     @property
     def absences(self) -> bool:
-        """Whether the only local state beside the first says that an agent is absent."""
+        """Whether the local states are "present" and "absent" and nothing else."""
         return self.horizon == 1 and self.labels.states == PRESENCE
 
     @property
     def policy_shape(self) -> tuple[int, ...]:
-        """The shape of a product policy of the game that was logged."""
+        """Shape of a product policy of the logged game."""
         actions = max(self.actions_per_agent, default=0)
         if self.states is None:
             return self.contexts_count, self.agents, actions
@@ -191,9 +197,9 @@ class Log:
         return self.states.astype(small) * small.type(width) + self.actions
 
     def take(self, rows: Any) -> "Log":
-        """The log of some rows, with the same counts: a slice, a mask or row numbers.
+        """Return a log of the selected rows (a slice, a mask or row numbers) with the same counts.
 
-        Rows then stand alone: what belonged to an episode may be torn apart.
+        The rows of the new log do not belong to episodes, since a selection may split them.
 
         **Example**
 
@@ -210,30 +216,52 @@ class Log:
             raise InputError("rows", "at least one", "none")
         return kept
 
+    def pooled(self) -> "Log":
+        """Return the log with all contexts merged into one.
+
+        **Example**
+
+        >>> import equipoise as eq
+        >>> log = eq.offline.Log([0, 1, 2], [[0], [1], [1]], [[0.0], [1.0], [2.0]])
+        >>> log.pooled().contexts_count
+        1
+        """
+        one = self.take(slice(None))
+        labels = replace(self.labels, contexts=None)
+        changed = {"contexts": np.zeros_like(self.contexts), "contexts_count": 1, "labels": labels}
+        for name, value in (changed | {"behaviour": None}).items():
+            object.__setattr__(one, name, value)
+        return one
+
     @classmethod
     def read(cls, source: Any, **options: Any) -> "Log":
         """Read a log from a `.csv`, `.parquet` or `.npz` file, or from a data frame.
 
-        A *long* table has a row for each agent and time. Name its columns: `agent`, `time`,
-        `action`, `reward`, and `context` (one or several, the same for all agents at a time). A
-        *wide* table has columns `action_NAME` and `reward_NAME` for every agent, and perhaps
-        `context`. Agents, actions and contexts may be words. A data frame is anything with
-        `columns` whose `frame[name].to_numpy()` is an array, of pandas or polars for example.
+        A *long* table has one row per agent and time. Pass the names of its columns: `agent`,
+        `time`, `action`, `reward`, and `context` (one or several columns, with one value for all
+        agents at a time). A *wide* table has columns `action_NAME` and `reward_NAME` for every
+        agent, and optionally `context`. Agents, actions and contexts may be words. A data frame is
+        any object with `columns` for which `frame[name].to_numpy()` is an array, such as a pandas
+        or polars frame.
 
-        - Numbers with more than 12 different values need `bins` to be actions: a number of
-          quantiles or a list of edges; or `continuous=True`, which scales them to [-1, 1].
+        - Numeric actions with more than 12 different values need `bins` (a number of quantiles or
+          a list of edges) or `continuous=True`, which scales them to [-1, 1].
         - A context with more than 12 different numbers enters as a feature: its linear effect on
-          rewards, within contexts and own actions, is taken out of them.
-        - An agent that is missing at a time, or whose action or reward is, is masked there: it is
-          in the state "absent", earns nothing and chooses nothing.
-        - `log.notes` tells what was done in three lines.
+          rewards, within contexts and own actions, is removed. If tests find that it changes what
+          actions earn or how often they are played, it is cut into two to four quantiles instead.
+          Pass `context_bins`, a number of quantiles or a list of edges, to cut it yourself.
+        - Empty entries, NA, N/A, NaN, NaT, null and None count as missing, in upper or lower case.
+          If at least 5% of the rows of a column of words contain "none", it is an ordinary word.
+          Pass `missing`, a list of words, to replace this rule.
+        - An agent is masked at times when it, its action or its reward is missing: it is then in
+          the state "absent", earns nothing and chooses nothing.
+        - `log.notes` says in three lines how the table was read.
 
-        A Parquet file of whole numbers without gaps, as `Log.write` makes it, has a column for
-        everything:
-        `context` (optional when there is one), `action_0`, `reward_0`, ..., and where there are
-        states `state_0`, ..., `next_state_0`, ..., `step` and `episode`. An `.npz` has the arrays
-        of a `Log` by their names. What such files do not say can be declared, as for `Log` itself:
-        `actions_per_agent`, `contexts_count`, `reward_range`, ...
+        A Parquet file written by `Log.write` contains whole numbers without gaps, one column each:
+        `context` (optional if there is only one), `action_0`, `reward_0`, ..., and with states
+        `state_0`, ..., `next_state_0`, ..., `step` and `episode`. An `.npz` file contains the
+        arrays of a `Log` under their names. Declare what such a file does not say, as for `Log`
+        itself: `actions_per_agent`, `contexts_count`, `reward_range`, ...
 
         **Example**
 
@@ -255,7 +283,7 @@ class Log:
         messy = path is not None and path.suffix == ".parquet" and _formats.has_gaps(path)
         if table or path is None or path.suffix == ".csv" or messy:
             if path is not None and path.suffix not in (".csv", ".parquet"):
-                raise InputError("log", "a .csv or .parquet file for such options", str(path))
+                raise InputError("log", "a .csv or .parquet file for these options", str(path))
             known = {n: options.pop(n) for n in ("continuous",) if n in options}
             _check_declared(options)
             return _build(
@@ -266,8 +294,8 @@ class Log:
         discrete = "actions_per_agent" in fields and not fields.get("continuous", False)
         if options.get("continuous") and discrete:
             raise ValueError(
-                f"{path}: expected actions that are numbers from -1 to 1, found a log that is "
-                "declared discrete; read it without continuous=True"
+                f"{path}: expected actions from -1 to 1, found a log declared as discrete; read "
+                "it as a log of discrete actions"
             )
         return _build(path, {**fields, **options, "name": path.name})
 
@@ -277,9 +305,11 @@ class Log:
     ) -> Iterable["Log"]:
         """Read a log that is larger than memory, in parts of at most `rows` rows.
 
-        The file is read anew each time that somebody goes through the parts. All parts have the
-        same counts. What is not declared, in the file or here, is found in a first pass over it.
-        Rows stand alone: episodes are not checked.
+        Every iteration over the parts reads the file again. All parts have the same counts. Counts
+        that neither the file nor the caller declares are found in a first pass over the file. Rows
+        are treated as independent: episodes are not checked. Only `.npz` files and wide `.parquet`
+        files of whole numbers can be read in parts; convert other tables with `Log.read` and
+        `Log.write`.
 
         **Example**
 
@@ -288,11 +318,14 @@ class Log:
         >>> [part.samples for part in eq.offline.Log.read_chunks("log.npz", rows=2)]
         [2, 1]
         """
+        if Path(path).suffix == ".csv" or set(declared) & set(_frames.OPTIONS):
+            found, hint = Path(path).name, "read it with Log.read, then convert it with log.write"
+            raise InputError("path", "a wide .parquet or .npz file to read in parts", found, hint)
         _check_declared(declared)
         return _Chunks(Path(path), checks.check_count("rows", rows), declared)
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the log to a `.parquet` or `.npz` file; `read` gives it back as it is."""
+        """Write the log to a `.parquet` or `.npz` file; `read` restores it without loss."""
         tables, said = (
             {name: getattr(self, name) for name in names if getattr(self, name) is not None}
             for names in (_formats.TABLES, _formats.DECLARED)
@@ -301,10 +334,11 @@ class Log:
         idle = ("states_count", "horizon") if self.states is None else ()
         idle += ("actions_per_agent",) if self.continuous else ()
         idle += () if self.labels else ("labels",)
+        idle += () if self.numeric_contexts else ("numeric_contexts",)
         _formats.write(Path(path), tables, {n: v for n, v in said.items() if n not in idle})
 
     def fingerprint(self) -> str:
-        """A word that says which log this is: equal tables have equal ones."""
+        """Return a hash of the log: equal tables have equal fingerprints."""
         digest = hashlib.sha256()
         for name in _PER_ROW:
             array = getattr(self, name)
@@ -315,26 +349,26 @@ class Log:
 
 @dataclass(frozen=True)
 class _Chunks:
-    """The parts of a file, read anew by whoever goes through them."""
+    """The parts of a file. Every iteration reads the file again."""
 
     path: Path
     rows: int
     declared: Mapping[str, Any]
 
     def __iter__(self) -> Iterator[Log]:
-        said, first = _with_counts(self.path, self.rows, self.declared), 0
+        said, first = counts_of(self.path, self.rows, self.declared), 0
         for fields in _formats.parts(self.path, self.rows):
             fields.pop("episodes", None)
-            try:  # numbers stay as they are
+            try:  # labels are given (empty), so that contexts are not renumbered
                 log = _build(self.path, {"labels": {}, **fields, **said, "name": self.path.name})
             except ValueError as error:
-                raise ValueError(f"{error} (of the part that begins at row {first})") from error
+                raise ValueError(f"{error} (in the part that begins at row {first})") from error
             yield log
             first += log.samples
 
 
 def _recoded(contexts: np.ndarray) -> tuple[np.ndarray, Any, tuple[str, ...]]:
-    """Contexts numbered from 0, with their names and a note, where their numbers are far apart."""
+    """Renumber contexts from 0 if their numbers are far apart; return labels and a note too."""
     if contexts.dtype.kind not in "iu" or not len(contexts) or contexts.min() < 0:
         return contexts, None, ()
     if not max(1_000, 2 * len(contexts)) <= int(contexts.max()) < 2**63:
@@ -349,20 +383,20 @@ def _recoded(contexts: np.ndarray) -> tuple[np.ndarray, Any, tuple[str, ...]]:
 def _local(
     given: dict[str, Any], samples: int, agents: int, states_count: Any, horizon: Any
 ) -> dict[str, Any]:
-    """Local states, steps and episodes, checked; or their absence."""
+    """Check local states, steps and episodes, or that none of them is given."""
     states_count = _checks.as_declared("states_count", states_count)
     horizon = _checks.as_declared("horizon", horizon)
     if given["states"] is None:
         for name, value in given.items():
             if value is not None:
-                raise ValueError(f"{name}: expected states beside them, found none")
+                raise ValueError(f"{name}: expected states to be given as well, found none")
         return given | {"states_count": 1, "horizon": 1}
     for name, needed in (
         ("next_states", True),
         ("steps", (horizon or 1) > 1 or given["episodes"] is not None),
     ):
         if needed and given[name] is None:
-            raise ValueError(f"{name}: expected them beside states, found none")
+            raise ValueError(f"{name}: expected values, since states are given, found none")
     if given["steps"] is None:
         given["steps"] = np.zeros(samples, np.int8)
     fields: dict[str, Any] = {
@@ -380,8 +414,8 @@ def _local(
     return fields | {"states_count": states_count, "horizon": int(found)}
 
 
-def _with_counts(path: Path, rows: int, declared: Mapping[str, Any]) -> dict[str, Any]:
-    """What is declared here or in the file, with counts of all parts together."""
+def counts_of(path: Path, rows: int, declared: Mapping[str, Any]) -> dict[str, Any]:
+    """Declarations of the caller and the file, completed with the counts over all parts."""
     said, counts = dict(declared), {}
     for fields in _formats.parts(path, rows):
         said = {**{name: fields[name] for name in _formats.DECLARED if name in fields}, **said}
@@ -402,7 +436,7 @@ def _with_counts(path: Path, rows: int, declared: Mapping[str, Any]) -> dict[str
 def _build(path: Path, fields: dict[str, Any]) -> Log:
     for name in ("actions", "rewards"):
         if name not in fields:
-            raise ValueError(f"{path}: expected {name}, found none; actions and rewards are needed")
+            raise ValueError(f"{path}: expected {name}, found none; a log has actions and rewards")
     fields.setdefault("contexts", None)
     try:
         return Log(**fields)

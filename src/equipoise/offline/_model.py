@@ -1,4 +1,4 @@
-"""What a fit returns: a game that can be certified, and what is known about how it came about."""
+"""The result of a fit: a game that can be certified, and statistics of the fit."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,18 +11,18 @@ from equipoise.games import AggregativeGame, ContextualGame, DecoupledMarkovGame
 
 @dataclass(frozen=True)
 class InteractionMap:
-    """The standardised terms of a fitted model, and the strength of each.
+    """The standardised terms of a fitted model, and the strength of each term.
 
-    The strength of a term is the standard deviation, over the log's play, of what it adds to its
-    agent's reward (the root of the variance that it explains, with the part taken off that noise
-    would explain by chance). The terms are orthogonal: variances add up.
+    The strength of a term is the standard deviation, under the log's play, of its contribution to
+    its agent's reward. It is the square root of the variance that the term explains, minus the part
+    that noise would explain by chance. The terms are orthogonal, so their variances add up.
 
-    Strengths and intervals come from least squares without a penalty, which would draw them to
-    zero; only cells (situation, own move) with fewer than 1.5 rows per feature keep it. Intervals
-    are normal approximations for the explained variance, from the noise that the fit leaves; they
-    take the log's play as it is. A fit that leaves nothing, of rewards without noise or with a
-    parameter for every row, says nothing about how sure it is: its intervals are NaN. A p-value is
-    the chance of as strong a term where there is none (Wald).
+    Strengths and intervals come from least squares without a penalty, since a penalty would shrink
+    them towards zero. Only cells (situation, own move) with fewer than 1.5 rows per feature keep
+    the penalty. Intervals are normal approximations for the explained variance, based on the
+    residual noise and conditional on the log's play. Intervals are NaN if the fit has no residuals:
+    the rewards have no noise, or there is a parameter for every row. A p-value is the probability
+    of a term at least as strong if the true term is zero (Wald test).
 
     **Example**
 
@@ -34,12 +34,12 @@ class InteractionMap:
     ((4, 4), True)
     """
 
-    #: The fitted terms: every term has mean zero over each of the others' moves.
+    #: Fitted terms. Every term has mean zero over the moves of each other agent.
     terms: Interactions
-    #: For each term of two or more agents: whose reward, and with whom.
+    #: For each term of two or more agents: the agent whose reward it enters, and the others.
     owners: np.ndarray
     groups: tuple[tuple[int, ...], ...]
-    #: (terms,) strengths with their interval, and p-values.
+    #: (terms,): strengths, lower and upper ends of their intervals, and p-values.
     strengths: np.ndarray
     lowers: np.ndarray
     uppers: np.ndarray
@@ -54,28 +54,28 @@ class InteractionMap:
 
     @property
     def strength(self) -> np.ndarray:
-        """(agents, agents): how much agent j's move matters to i, apart from third agents."""
+        """(agents, agents): strength of the pair term of agent j's move in agent i's reward."""
         return self._matrix(self.strengths)
 
     @property
     def lower(self) -> np.ndarray:
-        """(agents, agents): lower ends of the intervals of `strength`; NaN where there is none."""
+        """(agents, agents): lower ends of the intervals of `strength`; NaN without an interval."""
         return self._matrix(self.lowers)
 
     @property
     def upper(self) -> np.ndarray:
-        """(agents, agents): upper ends of the intervals of `strength`; NaN where there is none."""
+        """(agents, agents): upper ends of the intervals of `strength`; NaN without an interval."""
         return self._matrix(self.uppers)
 
     @property
     def total(self) -> np.ndarray:
-        """(agents, agents): how much j matters to i with whomever: all terms that hold both."""
+        """(agents, agents): total strength of all terms in i's reward that involve agent j."""
         return np.sqrt(self._matrix(self.strengths**2, largest=self.agents))
 
     def strongest(self, count: int = 10) -> list[tuple[int, tuple[int, ...], float, float, float]]:
-        """(whose reward, with whom, strength, lower, upper) of the strongest terms.
+        """(agent, others, strength, lower, upper) of the strongest terms in agents' rewards.
 
-        The last two are NaN where there is no interval.
+        The last two are NaN if there is no interval.
         """
         order = np.argsort(-self.strengths, kind="stable")[:count]
         numbers = np.stack([self.strengths, self.lowers, self.uppers], 1)
@@ -90,7 +90,7 @@ class InteractionMap:
         return "\n".join(lines)
 
     def _matrix(self, values: np.ndarray, largest: int = 1) -> np.ndarray:
-        """(agents, agents) sums of the values of terms with at most `largest` others."""
+        """(agents, agents): sums of the values of terms with at most `largest` others."""
         matrix = np.zeros((self.agents, self.agents))
         for owner, group, value in zip(self.owners, self.groups, values, strict=True):
             if len(group) <= largest:
@@ -102,9 +102,9 @@ class InteractionMap:
 class Model:
     """A game fitted to a log, whose rewards have the given interaction rank.
 
-    `game` is what `equipoise.certify` and `equipoise.offline.solve` take; `interactions` says
-    who matters to whom. Of an aggregate, and of a joint critic that is a network, there is no such
-    game: `game` is then None, and `rewards` the table of own move by aggregate, or the network.
+    Pass `game` to `equipoise.certify` and `equipoise.offline.solve`. `interactions` says which
+    agents affect whose rewards. An aggregate and a joint critic that is a network have no such
+    game: `game` is then None, and `rewards` is the table of own move by aggregate or the network.
 
     **Example**
 
@@ -117,32 +117,32 @@ class Model:
     """
 
     game: ContextualGame | DecoupledMarkovGame | None
-    #: 1, 2, 3, ..., "sum", "histogram" or "joint".
+    #: 1, 2, 3, ..., "sum", "mean", "histogram" or "joint".
     rank: int | str
     #: Standardised terms and their strengths; None for aggregates and joint critics.
     interactions: InteractionMap | None
     #: Behaviour policy, given with the log or estimated from it.
     behaviour: np.ndarray
     samples: int
-    #: Rows per coefficient in the median cell (situation, own move) that the log has seen.
+    #: Rows per coefficient in the median cell (situation, own move) that occurs in the log.
     samples_per_parameter: float
-    #: (agents,): standard deviation of what the fit leaves.
+    #: (agents,): standard deviation of the residuals of the fit.
     noise: np.ndarray
-    #: Standard deviation of the rewards: the scale of the game. The largest of any agent.
+    #: Largest standard deviation of any agent's rewards: the scale of the game.
     reward_scale: float
     #: Penalty of each order, in rows.
     ridge: dict[int, float]
     #: Neighbours of each agent.
     neighbours: tuple[tuple[int, ...], ...]
-    #: (situations, agents, moves): how often each move was made.
+    #: (situations, agents, moves): number of times each move was made.
     counts: np.ndarray
     #: Context probabilities of the log.
     context_probabilities: np.ndarray
-    #: Rewards of joint moves, a traceable function, where they are not those of `game`.
+    #: Rewards of joint moves as a traceable function, if they are not those of `game`.
     rewards: Any = None
-    #: (state, action) pairs of agents that were never seen; their transitions are uniform.
+    #: Number of (state, action) pairs of agents never seen; their transitions are uniform.
     unseen_transitions: int = 0
-    #: How local states begin and go on, and how often each transition was seen.
+    #: Initial and transition probabilities of local states, and the count of each transition.
     dynamics: Any = None
     transition_counts: np.ndarray | None = None
 
@@ -152,10 +152,10 @@ class Model:
         return isinstance(self.game, DecoupledMarkovGame)
 
     def to_aggregative(self) -> AggregativeGame:
-        """The same rewards as an `AggregativeGame`, of a model of rank "sum" with one context.
+        """Convert a model of rank "sum" with one context to an `AggregativeGame`.
 
-        The aggregate is the mean action of all agents; between the sums that the others can have,
-        rewards are linear.
+        The aggregate is the mean action of all agents. Rewards are linear between the possible sums
+        of the others' actions.
 
         **Example**
 

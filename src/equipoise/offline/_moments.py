@@ -1,18 +1,18 @@
-"""The features of a K-IR reward, and the sums over the rows of a log that least squares needs.
+"""Features of a K-IR reward, and the sums over the rows of a log that least squares needs.
 
-Every term of agent i's reward depends on the context and on its own move, so that least squares
-falls apart into one regression for each *cell* (context, own move), in the moves of the others
-alone. Its raw features are a constant, indicators of every move but the last of each neighbour,
-and products of those for every group of neighbours that act jointly: counts of rows, exact in
-floating point whatever the order in which the rows come.
+Every term of agent i's reward depends on the context and on its own move, so least squares
+separates into one regression for each *cell* (context, own move), in the moves of the others only.
+The raw features are a constant, indicators of every move but the last of each neighbour, and
+products of those for every group of neighbours that act jointly. Their sums are counts of rows,
+which are exact in floating point for any order of the rows.
 
-The regression itself is done in a basis that is orthonormal under the neighbours' empirical
-distribution and orthogonal to constants. A ridge penalty then means the same for rare and for
-frequent moves, and the fitted terms are standardised as they come (Lemma 3): the gauge is fixed.
+The regression uses a basis that is orthonormal under the neighbours' empirical distribution and
+orthogonal to constants. A ridge penalty then means the same for rare and for frequent moves, and
+the fitted terms are standardised (Lemma 3), which makes the decomposition unique.
 
 `Moments` are the second moments of (1, features, reward) of every agent and cell. Their size does
-not depend on the number of rows, so that logs larger than memory are added piece by piece, and a
-model is fitted, cross-validated and its errors estimated without another look.
+not depend on the number of rows. Logs larger than memory can therefore be added piece by piece, and
+a model can be fitted and cross-validated and its errors estimated without another pass.
 """
 
 from collections.abc import Sequence
@@ -29,29 +29,29 @@ import scipy.sparse as sparse
 from equipoise.core.machine import cores
 from equipoise.offline._coverage import count_moves
 
-#: Neighbours are looked up together in tables of at most this many rows, which stay in cache.
+#: Neighbours are looked up jointly in tables of at most this many rows, which stay in cache.
 TABLE_ROWS = 1024
-#: Rows worked on at a time: their features stay in cache.
+#: Number of rows processed at a time, so that their features stay in cache.
 PIECE = 8192
 
-#: OpenBLAS computes products of up to so many multiplications in one thread. Designs with more
-#: columns than the second number are left to it.
+#: OpenBLAS uses one thread for products of up to this many multiplications. Designs with more
+#: columns than the second number are left to its threads.
 SINGLE_THREAD, FEW_COLUMNS = 1 << 18, 64
 
-#: From this many multiplications on, sums are taken in single precision inside a piece. Counts
-#: stay exact; sums of rewards are then good to about 1e-6 of their size.
+#: With more multiplications than this, sums within a piece use single precision. Counts stay
+#: exact; sums of rewards then have a relative error of about 1e-6.
 SINGLE_PRECISION_WORK = 2e10
 
 
 @dataclass(frozen=True)
 class Design:
-    """The features of one agent: groups of neighbours, by size and then in order.
+    """The features of one agent: groups of neighbours, sorted by size and then by number.
 
     >>> Design.of((1, 4, 5), 3).groups
     ((1,), (4,), (5,), (1, 4), (1, 5), (4, 5))
     """
 
-    #: Groups of neighbours with a term of their own, ascending inside a group.
+    #: Groups of neighbours that have a term of their own, ascending within a group.
     groups: tuple[tuple[int, ...], ...]
 
     @classmethod
@@ -62,7 +62,7 @@ class Design:
         return cls(tuple(group for size in sizes for group in combinations(ordered, size)))
 
     def columns(self, moves: int) -> int:
-        """Number of features, the constant included."""
+        """Number of features, including the constant."""
         return int(self.offsets(moves)[-1])
 
     def offsets(self, moves: int) -> np.ndarray:
@@ -72,7 +72,7 @@ class Design:
 
 
 def columns_of(neighbours: int, rank: int, moves: int) -> int:
-    """Number of features of `Design.of` so many neighbours, without making it.
+    """Number of features of `Design.of` for this many neighbours, without creating it.
 
     >>> columns_of(3, 3, 4) == Design.of((1, 4, 5), 3).columns(4)
     True
@@ -91,8 +91,8 @@ def raw_features(
         for j in group[1:]:
             code *= count
             np.add(code, moves[j], out=code, casting="unsafe")
-        # Into an array of its own, and without a check of every index, a lookup takes a fifth
-        # of the time that it takes through square brackets.
+        # A lookup into a separate array without bounds checks takes a fifth of the time of
+        # indexing with square brackets.
         rows = np.take(code, order, mode="clip").astype(np.intp)
         found = np.empty((len(rows), table.shape[1]), out.dtype)
         np.take(table, rows, axis=0, out=found, mode="clip")
@@ -102,7 +102,7 @@ def raw_features(
 
 @cache
 def _table(count: int, size: int, multiplied: bool, dtype: str) -> np.ndarray:
-    """Indicators of the digits of every code, multiplied with each other or side by side."""
+    """Indicators of the digits of every code, multiplied together or side by side."""
     single = np.eye(count, count - 1, dtype=dtype)
     if multiplied:
         return reduce(np.kron, [single] * size)
@@ -112,7 +112,7 @@ def _table(count: int, size: int, multiplied: bool, dtype: str) -> np.ndarray:
 
 @cache
 def _lookups(design: Design, count: int) -> list[tuple[tuple[int, ...], bool]]:
-    """Neighbours to look up together, and whether for their product or side by side."""
+    """Neighbours to look up jointly, and whether to multiply their indicators."""
     singles = [group[0] for group in design.groups if len(group) == 1]
     together = 1
     while together < len(singles) and count ** (together + 1) <= TABLE_ROWS:
@@ -122,10 +122,10 @@ def _lookups(design: Design, count: int) -> list[tuple[tuple[int, ...], bool]]:
 
 
 def orthonormal_basis(distribution: np.ndarray) -> np.ndarray:
-    """(..., moves, moves - 1): functions of a move, orthonormal and of mean zero under it.
+    """(..., moves, moves - 1): orthonormal functions of a move with mean zero.
 
-    A reflection that takes the root of the distribution to a unit vector has them as its other
-    columns. Moves that never occur get zeros: nothing is known about them.
+    They are the other columns of the reflection that maps the square root of the distribution to a
+    unit vector. Functions are zero at moves that never occur, since nothing is known about them.
 
     >>> basis = orthonormal_basis(np.array([0.5, 0.3, 0.2]))
     >>> np.allclose(basis.T @ (np.array([0.5, 0.3, 0.2])[:, None] * basis), np.eye(2))
@@ -140,13 +140,13 @@ def orthonormal_basis(distribution: np.ndarray) -> np.ndarray:
     scale = np.where(length > 1e-30, 2.0 / np.maximum(length, 1e-30), 0.0)
     reflection = np.eye(moves) - scale[..., None] * normal[..., :, None] * normal[..., None, :]
     seen = root > 0
-    # Columns of unseen moves are unit vectors there and nothing elsewhere, so they vanish whole.
+    # The column of an unseen move is a unit vector at that move, so all of it becomes zero.
     inverse = np.where(seen, 1.0 / np.where(seen, root, 1.0), 0.0)
     return inverse[..., :, None] * reflection[..., :, :-1]
 
 
 def to_orthonormal(design: Design, bases: np.ndarray) -> sparse.csr_array:
-    """The matrix T with `features in the basis = raw features @ T`, for bases (N, moves, width).
+    """Matrix T with `features in the basis = raw features @ T`, for bases (N, moves, width).
 
     A function of one neighbour's move is `b(last) + sum_u 1[u] (b(u) - b(last))`; a product over
     a group expands into products over its subsets, all of which have raw features.
@@ -177,7 +177,7 @@ def to_orthonormal(design: Design, bases: np.ndarray) -> sparse.csr_array:
 
 
 def group_tables(design: Design, coefficients: np.ndarray, bases: np.ndarray) -> list[np.ndarray]:
-    """The fitted terms of a cell as tables over the group's moves, the constant first."""
+    """Fitted terms of a cell as tables over the moves of each group, the constant first."""
     moves, width = bases.shape[1:]
     tables = [coefficients[..., 0]]
     starts = design.offsets(moves)
@@ -193,7 +193,7 @@ def group_tables(design: Design, coefficients: np.ndarray, bases: np.ndarray) ->
 
 @dataclass
 class Moments:
-    """Second moments of (1, features, reward) in every cell of some agents, and what they count.
+    """Second moments of (1, features, reward) in every cell of some agents, and counts of moves.
 
     `sums[k]` belongs to agent `agents[k]`, with shape (cells, columns + 1, columns + 1).
     """
@@ -203,14 +203,14 @@ class Moments:
     contexts: int
     moves: int
     sums: list[np.ndarray]
-    #: (contexts, N, moves): how often each agent made each move.
+    #: (contexts, N, moves): number of times each agent made each move.
     counts: np.ndarray
 
     @classmethod
     def empty(
         cls, designs: Sequence[Design], agents: Sequence[int], count: int, contexts: int, moves: int
     ) -> "Moments":
-        """No rows yet; `designs[k]` is the design of agent `agents[k]`, of `count` agents."""
+        """Moments of no rows; `designs[k]` is the design of agent `agents[k]` of `count`."""
         sizes = [design.columns(moves) + 1 for design in designs]
         sums = [np.zeros((contexts * moves, size, size)) for size in sizes]
         counts = np.zeros((contexts, count, moves), np.int64)
@@ -229,7 +229,7 @@ class Moments:
             reward = np.asarray(rewards[:, self.agents[k]], dtype=np.float64)
             add_agent(self, k, contexts, by_agent, reward, dtype)
 
-        # One agent after another where BLAS has enough to do by itself.
+        # Large designs: one agent after another, since BLAS uses all cores itself.
         if cores() > 1 and len(self.agents) > 1 and max(s.shape[-1] for s in self.sums) < 128:
             with ThreadPoolExecutor(cores()) as pool:
                 list(pool.map(one, range(len(self.agents))))
@@ -238,7 +238,7 @@ class Moments:
                 one(k)
 
     def plus(self, other: "Moments", sign: int = 1) -> "Moments":
-        """With the rows of `other`, or without them where the sign is -1."""
+        """Add the moments of `other`, or subtract them if the sign is -1."""
         sums = [a + sign * b for a, b in zip(self.sums, other.sums, strict=True)]
         return replace(self, sums=sums, counts=self.counts + sign * other.counts)
 
@@ -251,7 +251,7 @@ def add_agent(
     reward: np.ndarray,
     dtype: Any,
 ) -> None:
-    """Add rows to the moments of one agent, sorted by cell inside each piece."""
+    """Add rows to the moments of one agent, sorted by cell within each piece."""
     design, total = moments.designs[k], moments.sums[k]
     agent, moves = moments.agents[k], moments.moves
     cells = moments.contexts * moves
@@ -260,7 +260,7 @@ def add_agent(
     buffer[:, 0] = 1.0
     for start in range(0, len(reward), piece):
         rows = slice(start, start + piece)
-        # A single context is no reason to widen what is sorted: bytes are sorted by counting.
+        # With a single context, keep the narrow type: bytes are sorted by counting.
         cell = by_agent[agent, rows]
         if moments.contexts > 1:
             cell = (contexts[rows] * moves + cell).astype(np.uint16 if cells < 65536 else np.intp)
@@ -277,9 +277,9 @@ def add_agent(
 
 
 def _add_products(part: np.ndarray, total: np.ndarray) -> None:
-    """Add `part.T @ part`, of few columns in blocks that BLAS leaves to one thread.
+    """Add `part.T @ part`; with few columns, in blocks for which BLAS uses one thread.
 
-    Agents are shared out among threads already, and to wake others for a product of few columns
+    Agents are already distributed over threads, and waking others for a product of few columns
     takes up to forty times as long as the product.
     """
     rows, columns = part.shape

@@ -1,4 +1,4 @@
-"""What is returned where nothing was learned from a log: its own play, and why."""
+"""The result when nothing is learned from a log: the log's own play, and the reason."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from equipoise.offline._log import Log
 
 
 def status_as(name: Outcome, message: str) -> Status:
-    """A status of something that proves nothing about the game that was logged."""
+    """Return a status that proves nothing about the logged game."""
     return Status(name, message, np.array(False))
 
 
@@ -34,7 +34,7 @@ def refused(log: Log, message: str, facts: dict[str, Any]) -> Solution:
 
 
 def own_play(log: Log, status: Status, stats: dict[str, Any]) -> Solution:
-    """The log's own play and what it earned; gains are not known without a model."""
+    """Return the log's own play and what it earned. Gains are unknown without a model."""
     policy = (
         own_points(log) if log.continuous else Mixture(behaviour_of(log, count_actions(log))[None])
     )
@@ -48,7 +48,7 @@ def own_play(log: Log, status: Status, stats: dict[str, Any]) -> Solution:
 
 
 def own_points(log: Log) -> ContinuousPolicy:
-    """The log's mean actions in each situation; where there are none, those of all situations."""
+    """Mean actions of the log in each situation; the overall mean in situations without rows."""
     shape = (log.contexts_count * log.horizon, log.agents, log.states_count)
     states = np.zeros(log.actions.shape, int) if log.states is None else log.states
     where = (log.situations[:, None], np.arange(log.agents), states)

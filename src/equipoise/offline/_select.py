@@ -1,4 +1,4 @@
-"""Which interaction rank a log supports: held-out error of each, and the smallest that fits."""
+"""Select the smallest interaction rank that fits a log, by held-out error."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ import numpy as np
 
 from equipoise.core import InputError, checks
 from equipoise.core.randomness import as_key
-from equipoise.offline._aggregate import aggregate_note, fit_aggregate, scores_of
+from equipoise.offline._aggregate import aggregate_note, fit_aggregate, name_of, scores_of
 from equipoise.offline._coverage import count_moves, sizes_of
 from equipoise.offline._fit import neighbour_sets, too_large
 from equipoise.offline._joint import KINDS, joint_kind, predict_joint
@@ -26,24 +26,23 @@ from equipoise.offline._moments import Design, Moments, add_agent, columns_of, t
 from equipoise.offline._pieces import Source
 from equipoise.offline.parameters import TOO_LITTLE
 
-#: Ranks whose sums, of one agent and all folds, take more bytes than this are not tried.
+#: A rank is not tried if its sums for one agent and all folds take more bytes than this.
 LARGEST_SUMS = 4e9
-#: Errors below this part of the variance are rounding, and alike.
+#: Errors below this fraction of the variance are rounding errors and count as equal.
 ROUNDING = 1e-9
-#: Operations that the errors of the largest design may take; then fewer agents are judged by.
+#: Operations allowed for the largest design, and the fewest agents to average errors over.
 WORK, FEWEST_JUDGES = 6e11, 4
-#: Penalties are chosen on so many agents, up to so many features; beyond them, on fewer.
-EVIDENCE_AGENTS = 8
-EVIDENCE_COLUMNS = 400
+#: Number of agents that determine the penalties; fewer for designs with more features than this.
+EVIDENCE_AGENTS, EVIDENCE_COLUMNS = 8, 400
 
 
 @dataclass(frozen=True)
 class RankSelection:
-    """Held-out errors of several ranks, and the one chosen.
+    """Held-out errors of several ranks, and the chosen rank.
 
-    An error is the mean square of what a fold's model leaves of the rows that it has not seen,
-    as a part of the variance of the rewards, averaged over agents. Chosen is the smallest rank
-    whose error is within one standard error (over folds) of the smallest.
+    An error is the mean squared error on rows that were not used for fitting, as a fraction of the
+    variance of the rewards, averaged over agents. The chosen rank is the smallest one whose error
+    is within one standard error (over folds) of the smallest error.
 
     **Example**
 
@@ -56,30 +55,30 @@ class RankSelection:
     """
 
     ranks: tuple[int | str, ...]
-    #: For each rank the mean error over folds, NaN where it was not tried, and its standard error.
+    #: Mean error of each rank over folds, and its standard error; NaN if the rank was not tried.
     errors: np.ndarray
     standard_errors: np.ndarray
     chosen: int | str
-    #: Why a rank was not tried.
+    #: Reasons why ranks were not tried, by rank.
     notes: dict[int | str, str]
-    #: The agents whose errors were averaged: all, unless the largest design takes too long.
+    #: Agents whose errors were averaged: all, unless the largest design would take too long.
     agents: np.ndarray
-    #: Rows per coefficient of each rank, in the median cell that was seen; infinite for ranks
-    #: beyond the agents, which there are no terms of, and NaN for "joint".
+    #: Rows per coefficient of each rank in the median cell that was seen; infinite for ranks
+    #: above the number of agents, which have no terms, and NaN for "joint".
     samples_per_parameter: np.ndarray
-    #: How much less each rank leaves than a constant of each context does, and the standard error
-    #: of that: both are of the same folds, so that this is told better than the errors are.
+    #: Error of a constant per context minus the error of each rank, and the standard error of this
+    #: difference. Both use the same folds, so the difference is more precise than either error.
     lead: np.ndarray
     lead_errors: np.ndarray
 
     @property
     def nothing(self) -> str:
-        """Why there is nothing to learn from the log, in words; empty where there is.
+        """Sentence that says why nothing can be learned from the log; empty if something can.
 
-        There is nothing where the chosen rank does not predict rewards better than a constant of
-        each context, by more than one standard error over folds.
+        There is nothing to learn if the chosen rank does not predict rewards better than a constant
+        per context, by more than one standard error over folds.
         """
-        ahead = self.lead > self.lead_errors  # NaN is not
+        ahead = self.lead > self.lead_errors  # false for NaN
         if ahead[self.ranks.index(self.chosen)]:
             return ""
         others = [str(rank) for rank, better in zip(self.ranks, ahead, strict=True) if better]
@@ -87,35 +86,37 @@ class RankSelection:
             return "no rank predicts rewards better than a constant"
         return (
             f"rank {self.chosen}, the smallest within a standard error of the best, predicts "
-            f"rewards no better than a constant; to learn from rank {' or '.join(others)}, say so"
+            f"rewards no better than a constant; set the rank to {' or '.join(others)} instead"
         )
 
     @property
     def doubt(self) -> str:
-        """Why the log does not support the choice, in words; empty where it does.
+        """Sentence that says why the log does not support the choice; empty if it does.
 
-        It does not where the chosen rank explains little (two standard errors from its held-out
-        error lies what a constant leaves), while a larger one was not tried or has fewer than
-        `parameters.TOO_LITTLE` rows per coefficient, so that it lost for want of data alone.
-        A rank that explains little, with larger ones tried on enough data, is a finding.
+        The log does not support the choice if the chosen rank explains little (its held-out error
+        is within two standard errors of the error of a constant), while a larger rank was not tried
+        or has fewer than `parameters.TOO_LITTLE` rows per coefficient and may have lost only for
+        lack of data. If larger ranks were tried on enough data, a rank that explains little is a
+        valid finding.
         """
         at = self.ranks.index(self.chosen)
         error, spread = float(self.errors[at]), float(self.standard_errors[at])
         if error + 2 * spread < 1.0:
             return ""
         first = at + 1 if isinstance(self.chosen, int) else 0
+        names = {k: f"rank {k}" if isinstance(k, int) else name_of(k) for k in self.ranks}
         for rank, rows in list(zip(self.ranks, self.samples_per_parameter, strict=True))[first:]:
             if rows < TOO_LITTLE or (rank in self.notes and np.isfinite(rows)):
-                reason = self.notes.get(rank, f"has {rows:.2g} samples per parameter")
+                reason = self.notes.get(rank, f"has only {rows:.2g} samples per parameter")
                 return (
-                    f"rank {self.chosen} leaves {error:.2g} +- {spread:.2g} of the variance of "
-                    f"rewards on held-out rows, hardly less than a constant, and rank {rank} "
+                    f"{names[self.chosen]} leaves {error:.2g} +- {spread:.2g} of the variance of "
+                    f"rewards on held-out rows, hardly less than a constant, and {names[rank]} "
                     f"{reason.replace('not tried', 'was not tried')}"
                 )
         return ""
 
     def __str__(self) -> str:
-        lines = [f"rank   held-out error (of the variance of rewards, {len(self.agents)} agents)"]
+        lines = [f"rank   held-out error (fraction of reward variance, {len(self.agents)} agents)"]
         for rank, error, spread in zip(self.ranks, self.errors, self.standard_errors, strict=True):
             text = self.notes.get(rank, f"{error:.4f} +- {spread:.4f}")
             lines.append(f"{rank!s:5}  {text}{'  <- chosen' if rank == self.chosen else ''}")
@@ -135,19 +136,18 @@ def select_rank(
     """Choose the interaction rank by cross-validation and the one-standard-error rule.
 
     Args:
-        log: The log, or pieces of one, as `Log.read_chunks` gives them. Of more than 400,000 rows
-            a random selection of 200,000 to 400,000 is compared on.
-        ranks: What is tried.
-        joint: Whether a critic of all moves is tried too: a table where it is small enough,
-            otherwise kernel regression. "table", "kernel" or "mlp" (a network, trained once on
-            all folds but one) say which.
-            There is none for logs with local states.
-        neighbours: As for `fit`; screening tests pairs alone, whatever ranks are tried.
-        folds: Number of parts that rows are split into at random.
-        key: Randomness of that split.
-        largest: Ranks with more features than this, for one cell (a context and an own move) of
-            one agent, are not tried: time grows with the cube of it. The note of a rank that
-            was not tried says how many it has.
+        log: The log, or pieces of a log (see `Log.read_chunks`). If there are more than 400,000
+            rows, ranks are compared on a random selection of 200,000 to 400,000 of them.
+        ranks: Ranks to try.
+        joint: Whether to try a critic of all moves too: a table if it is small enough, otherwise
+            kernel regression. Pass "table", "kernel" or "mlp" (a network, trained once on all folds
+            but one) to choose its kind. Ignored for logs with local states.
+        neighbours: As in `fit`. Screening tests pairs only, whatever ranks are tried.
+        folds: Number of random parts into which rows are split.
+        key: Random key of the split.
+        largest: Largest number of features of one agent in one cell (a context and an own move).
+            Ranks with more features are not tried, since time grows with the cube of this number;
+            their notes state their number of features.
 
     **Example**
 
@@ -165,24 +165,24 @@ def select_rank(
 
 @dataclass(frozen=True)
 class Entry:
-    """A class of K-IR rewards that is compared: designs of all agents, and situations of rows."""
+    """A class of K-IR rewards to compare: designs of all agents, and situations of rows."""
 
     designs: list[Design]
-    #: (samples,): the situation of each row, and how many there are.
+    #: (samples,): situation of each row; and the number of situations.
     where: np.ndarray
     situations: int
 
 
 class Comparison:
-    """What cross-validation computes, cut into steps of which each has a row of errors.
+    """Cross-validation of several classes, divided into steps. Each step returns a row of errors.
 
-    A step is a class of K-IR rewards and an agent whose rewards are predicted, or an aggregate or
-    the joint critic for all of them. Steps do not depend on each other, so that a run can stop
-    after any of them and go on later. The arguments are those of `select_rank`; in addition,
-    `aggregates` are tried, with `sparse` the terms of screened neighbours alone (or of everybody,
-    where fewer were asked for), and with `halves` terms that differ between the first and the
-    second half of the rows. `judges` is the largest number of agents whose errors are averaged, and
-    `copies` how many times the sums of a class are held once it is chosen.
+    A step predicts the rewards of one agent with one class of K-IR rewards, or the rewards of all
+    agents with an aggregate or the joint critic. Steps do not depend on each other, so a run can
+    stop after any step and resume later. The arguments are those of `select_rank` and these:
+    `aggregates` lists aggregates to try. `sparse` adds classes with screened neighbours only (or
+    with all neighbours, if `neighbours` asks for fewer). `halves` adds terms that differ between
+    the first and the second half of the rows. `judges` is the largest number of agents whose errors
+    are averaged, and `copies` the number of copies of the sums once a class is chosen.
     """
 
     def __init__(
@@ -213,13 +213,13 @@ class Comparison:
             raise InputError("ranks", "at least one", "none")
         self.key = as_key(key)
         rng = np.random.default_rng(np.asarray(jax.random.key_data(self.key)))
-        #: (samples,): the fold of each row and its situation; (agents, samples): its moves.
+        #: (samples,): fold and situation of each row; (agents, samples): moves.
         self.fold = (rng.permutation(groups.max() + 1) % folds)[groups]
         self.situations, self.by_agent = log.situations, np.ascontiguousarray(log.moves.T)
-        #: The neighbours of each agent: those that were asked for, and those that a test finds.
+        #: Neighbours of each agent: those requested, and those that screening finds.
         self.sets, self.screened = neighbour_sets(neighbours, log), None
         self._counts = count_moves(self.situations, self.by_agent, situations, moves)
-        #: What is compared of K-IR rewards, by name, and why others are not.
+        #: Classes of K-IR rewards to compare, by name, and why other classes are not tried.
         self.entries: dict[int | str, Entry] = {}
         self.notes: dict[int | str, str] = {}
         self.rows_per_parameter: dict[int | str, float] = {}
@@ -256,7 +256,7 @@ class Comparison:
                 self.aggregates.append(kind)
         self.joint = joint if log.states is None else False
         self.names: tuple[int | str, ...] = (*names, *(["joint"] if self.joint else []))
-        # As many agents are judged by as the time for the largest design allows.
+        # Average over as many agents as the time for the largest design allows.
         columns = [d.columns(moves) for entry in self.entries.values() for d in entry.designs]
         most = max(columns, default=1)
         work = folds * situations * moves * most**3 / 3 + log.samples * most**2
@@ -272,12 +272,12 @@ class Comparison:
         tested: bool,
         where: np.ndarray | None = None,
     ) -> None:
-        """Add a class of K-IR rewards, or the reason why it is not tried."""
+        """Add a class of K-IR rewards, or a note that says why it is not tried."""
         log, (situations, moves) = self.log, self.size
         situations *= 1 if where is None else 2
         columns = max(columns_of(len(own), rank, moves) for own in sets)
         size = 8.0 * self.folds * situations * moves * (columns + 1) ** 2
-        # A test on few rows may miss an agent that matters: a term takes K - 1 others.
+        # A test on few rows may miss an agent that matters: a term involves K - 1 others.
         least = rank - 1 if tested else 0
         fewest = [columns_of(max(len(own), least), rank, moves) for own in sets]
         ratios = (self._counts / np.array(fewest)[:, None])[self._counts > 0]
@@ -301,11 +301,11 @@ class Comparison:
 
     @property
     def steps(self) -> int:
-        """How many steps there are."""
+        """Number of steps."""
         return len(self.entries) * len(self.judges) + len(self.aggregates) + bool(self.joint)
 
     def errors(self, step: int) -> np.ndarray:
-        """(folds,): the held-out errors of a step; NaN for folds that were left out."""
+        """(folds,): held-out errors of a step; NaN for folds that were left out."""
         at, which = divmod(step, len(self.judges))
         if at >= len(self.entries):
             number = step - len(self.entries) * len(self.judges)
@@ -321,7 +321,7 @@ class Comparison:
         return left / max(float(square - mean**2), 1e-300)
 
     def by_fold(self, errors: np.ndarray) -> dict[int | str, np.ndarray]:
-        """The errors of each class that was tried, fold by fold, from those of all steps."""
+        """Errors of each class that was tried, by fold, from the errors of all steps."""
         count = len(self.entries) * len(self.judges)
         shape = (len(self.entries), len(self.judges), self.folds)
         found = dict(zip(self.entries, errors[:count].reshape(shape).mean(1), strict=True))
@@ -333,7 +333,7 @@ class Comparison:
     def choose(
         self, errors: np.ndarray, names: Sequence[int | str] | None = None, chosen: Any = None
     ) -> RankSelection:
-        """The choice, from the errors (steps, folds) of all steps; of some classes alone."""
+        """Choose a class, or one of `names`, from the errors (steps, folds) of all steps."""
         found, missing = self.by_fold(errors), np.array([np.nan])
         names = self.names if names is None else tuple(names)
         own = [found.get(name, missing) for name in names]
@@ -372,14 +372,14 @@ class Comparison:
         return np.stack(found)
 
     def _bases(self, entry: Entry) -> np.ndarray:
-        """Bases computed from all rows. All folds share them: they only define the penalty."""
+        """Bases computed from all rows. Folds share them, since they only define the penalty."""
         if entry.situations not in self._known:
             counts = count_moves(entry.where, self.by_agent, entry.situations, self.size[1])
             self._known[entry.situations] = bases_of(counts)
         return self._known[entry.situations]
 
     def _ridge(self, name: int | str) -> dict[int, float]:
-        """The penalties of a class, from all folds but the first; computed once."""
+        """Penalties of a class, from all folds except the first; computed once."""
         if name not in self._ridges:
             entry, rank = self.entries[name], int(str(name).split()[0])
             columns = max(design.columns(self.size[1]) for design in entry.designs)
@@ -393,21 +393,21 @@ class Comparison:
         return self._ridges[name]
 
     def _aggregate_errors(self, kind: str) -> np.ndarray:
-        """(folds,): those of tables of own move by aggregate."""
+        """(folds,): held-out errors of tables of own move by aggregate."""
         log, judges = self.log, self.judges
         scores, grid = scores_of(log, kind)
         where, moves, rewards = self.situations, log.moves, np.asarray(log.rewards, np.float64)
         variance, errors = np.maximum(rewards.var(0)[judges], 1e-300), np.empty(self.folds)
         for f, rows in enumerate(self._parts):
             train = np.flatnonzero(self.fold != f)
-            given = (where[train], moves[train], rewards[train], self.size, scores, grid)
+            given = (where[train], moves[train], rewards[train], self.size, scores, grid, kind)
             predicted = fit_aggregate(*given)[0].rewards(where[rows], moves[rows])
             left = ((rewards[rows] - predicted) ** 2).mean(0)[judges] / variance
             errors[f] = left.mean()
         return errors
 
     def _joint_errors(self) -> np.ndarray:
-        """(folds,): those of the joint critic; of a network, of the first fold alone."""
+        """(folds,): held-out errors of the joint critic; a network is tried on one fold only."""
         if self.joint not in (True, *KINDS):
             expected = f"a bool or one of {', '.join(KINDS)}"
             raise InputError("joint", expected, repr(self.joint))
@@ -423,7 +423,7 @@ class Comparison:
 
 
 def groups_of(log: Log) -> np.ndarray:
-    """(samples,): rows of an episode, or every row, are a group, numbered from 0."""
+    """(samples,): group of each row, numbered from 0: its episode, or the row itself."""
     if log.episodes is None:
         return np.arange(log.samples)
     return np.unique(log.episodes, return_inverse=True)[1]
@@ -453,13 +453,13 @@ def _constant_errors(log: Log, fold: np.ndarray, folds: int, judges: np.ndarray)
 
 
 def _centred(log: Log, i: int) -> np.ndarray:
-    """Rewards about zero: squares lose the digits of those far from it, close together."""
+    """Centre rewards: squares of values far from zero but close together lose digits."""
     reward = np.asarray(log.rewards[:, i], np.float64)
     return reward - (reward.min() + np.ptp(reward) / 2)
 
 
 def _evidence_agents(agents: int, columns: int) -> np.ndarray:
-    """Agents whose logs decide the penalties: fewer where each takes long, but two at least."""
+    """Agents whose rows determine the penalties: fewer for large designs, but at least two."""
     count = round(EVIDENCE_AGENTS * min(1.0, (EVIDENCE_COLUMNS / columns) ** 2))
     return np.unique(np.linspace(0, agents - 1, max(2, count)).round().astype(int))
 
@@ -467,7 +467,7 @@ def _evidence_agents(agents: int, columns: int) -> np.ndarray:
 def _held_out(
     sums: np.ndarray, design: Design, bases: np.ndarray, ridge: dict[int, float]
 ) -> np.ndarray:
-    """(folds,): mean squared errors of the fits to all folds but one, from their moments."""
+    """(folds,): held-out mean squared error of the fit to all other folds, from their moments."""
     folds, cells, size, _ = sums.shape
     columns, orders = size - 1, orders_of(design, bases.shape[2])
     penalty = penalties_of(orders, ridge)
@@ -491,7 +491,7 @@ def _held_out(
 
 
 def _solved(gram: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """Solutions after one step of refinement: columns may nearly agree."""
+    """Solve with one step of iterative refinement, since columns may be nearly collinear."""
     try:
         weights = np.linalg.solve(gram, target[..., None])
         rest = target[..., None] - gram @ weights

@@ -1,8 +1,8 @@
 """DR-AC: decentralised regularised actor-critic in a fitted model (Algorithm 1).
 
-`equipoise.solvers.no_regret` takes the steps, towards an approximate coarse correlated equilibrium
-of the model, near what the log covers. In a contextual game this is the decentralised policy
-gradient of Section 4.
+The iterations of `equipoise.solvers.no_regret` converge to an approximate coarse correlated
+equilibrium of the model and stay near what the log covers. In a contextual game this is the
+decentralised policy gradient of Section 4.
 """
 
 from dataclasses import replace
@@ -25,7 +25,7 @@ from equipoise.offline.parameters import Parameters
 from equipoise.offline.theory import chi_squared
 from equipoise.solvers.no_regret import STEPS, Critic, Dynamics, ExactCritic, iterate
 
-#: What a certificate is of that says nothing about the game that was logged.
+#: Marks the method of a certificate that proves nothing about the logged game.
 IN_MODEL = "in the fitted model"
 
 
@@ -48,31 +48,32 @@ def solve(
     """Learn a near-equilibrium of a fitted model, staying near what its log covers.
 
     Args:
-        model: What `fit` returns; or a game, with the `behaviour` policy to stay near.
-        selection: What `select_rank` returned, where it chose the model's rank: if the log does
-            not support its choice (`selection.doubt`), there is too little data; if no rank
-            beats a constant (`selection.nothing`), nothing is learned. A rank of one's own is
-            judged by `select_rank(log, ranks=(rank,), joint=False)`.
-        behaviour: A product policy, or "uniform"; the model's own when not given.
-        critic: "exact" (through the others' occupancies) or "monte-carlo" (Algorithm 2).
+        model: A model returned by `fit`, or a game together with a `behaviour` policy.
+        selection: The result of `select_rank`, if it chose the model's rank. If the log does not
+            support the choice (`selection.doubt`), learning is refused for lack of data; if the
+            choice does not beat a constant (`selection.nothing`), nothing is learned. To judge a
+            rank of your own, use `select_rank(log, ranks=(rank,), joint=False)`.
+        behaviour: Policy to stay near: a product policy or "uniform". Default: the model's own.
+        critic: "exact" (uses the others' occupancies) or "monte-carlo" (Algorithm 2).
         regulariser: "chi-squared" as in the paper, or "kl" or "l2" (Remark 2).
-        parameters: All three of the following at once, as `parameters.paper` gives them.
-        iterations: T; of `parameters.default` when not given, as the next two.
-        step: Eta, how far one iteration goes.
-        strength: Lambda, how much staying near the behaviour counts.
-        simulations: Simulated samples per iteration of Monte-Carlo critics.
-        divergence: The C of Theorem 2, up to which deviations count as on the log's support.
-        force: Whether to go on where there is too little data for it, or nothing to learn.
-        key: Randomness of Monte-Carlo critics.
+        parameters: Sets the next three arguments at once, for example from `parameters.paper`.
+        iterations: T, the number of iterations. Default: from `parameters.default`, as for the
+            next two arguments.
+        step: Eta, the step size.
+        strength: Lambda, the weight of the penalty for leaving the behaviour policy.
+        simulations: Number of simulated samples per iteration of a Monte-Carlo critic.
+        divergence: The constant C of Theorem 2: deviations with at most this expected chi^2 count
+            as on the log's support.
+        force: Learn even if there is too little data or nothing to learn.
+        key: Random key of Monte-Carlo critics.
 
-    Returns a `Solution` whose policy is a `Mixture` and whose certificate is that of the *model*:
-    `gains` are exact there, and nothing is proven about the game that was logged.
-    `stats["gap"]` (see `GapEstimate.to_plain`) says what of the gap is on and off the log's
-    support. The status is "learned";
-    "refused" where the log has too few rows per parameter or leaves the selected rank in doubt;
-    or "nothing learned" where no rank beats a constant. Then the policy is the behaviour policy,
-    and the message says what to change. No tolerance is asked for, so that `status.solved` is
-    False.
+    Returns a `Solution` whose policy is a `Mixture` and whose certificate holds in the *model*: its
+    `gains` are exact there, and nothing is proven about the logged game. `stats["gap"]` (see
+    `GapEstimate.to_plain`) splits the gap into parts on and off the log's support. The status is
+    "learned"; "refused" if the log has too few rows per parameter or does not support the selected
+    rank; or "nothing learned" if the chosen rank does not beat a constant. In the last two cases
+    the policy is the behaviour policy, and the message says what to change. `status.solved` is
+    False, since there is no tolerance to meet.
 
     **Example**
 
@@ -117,7 +118,7 @@ def solve(
         "step": chosen.step,
         "strength": chosen.strength,
         "regulariser": regulariser,
-        # (agents,): the largest of any iterate, context, step and state.
+        # (agents,): maximum over iterates, contexts, steps and states.
         "chi_squared": np.max([chi_squared(p, nu).max((0, 1, 3)) for p in policies], 0),
     }
     if fitted is not None:
@@ -136,14 +137,14 @@ def solve(
         f"{float(certificate.max_gain):.3g}"
     )
     if fitted is not None:
-        message += " in the fitted model; what the log does not show, it cannot promise"
+        message += " in the fitted model, which proves nothing about the logged game"
     if nothing:
         name, message = (
             Outcome.NOTHING_LEARNED,
-            f"{nothing}; the behaviour policy itself is returned",
+            f"{nothing}; the behaviour policy is returned",
         )
     elif too_little:
-        name, message = Outcome.REFUSED, f"the behaviour policy itself is returned: {too_little}"
+        name, message = Outcome.REFUSED, f"the behaviour policy is returned: {too_little}"
     status = Status(name, message, np.array(False))
     return Solution(mixture, np.asarray(certificate.value), certificate, status, stats=stats)
 
@@ -156,30 +157,39 @@ def iterates(
     step: float | None = None,
     strength: float | None = None,
     nearer: float = 1.0,
+    support: Any = True,
 ) -> np.ndarray:
     """All iterates (T, contexts, horizon, agents, states, actions) in a fitted model.
 
-    The strength is `nearer` times what it would be.
+    `nearer` multiplies the strength. In places where the `support` is not empty, only its actions
+    are played.
     """
     own = model.behaviour
     nu = own if own.ndim == 5 else own[:, None, :, None, :]
+    nu = normalised(np.where(support, nu, 0.0), nu)[0]
     asked = {"iterations": iterations, "step": step, "strength": strength}
     chosen = _parameters(model, model.game, nu, None, asked)
-    judge = _critic(model, model.game, nu, "exact", 1)
     options = {"regulariser": "chi-squared", "key": key}
     given = (chosen.step, nearer * chosen.strength, chosen.iterations)
     options |= dict(zip(("step", "strength", "iterations"), given, strict=True))
-    return iterate(judge, nu, **options)[0]
+    return iterate(critic_of(model), nu, **options)[0]
+
+
+def critic_of(model: Model) -> ExactCritic:
+    """Return the exact critic of a fitted model that is not a network."""
+    if model.game is None:
+        return ExactCritic(model.dynamics, model.rewards, None, None)
+    return ExactCritic.of(model.game)
 
 
 def in_model(certificate: TableCertificate) -> TableCertificate:
-    """A certificate of a fitted model: of the game that was logged, it proves nothing."""
+    """Mark a certificate as holding in the fitted model: it proves nothing about the game."""
     method = f"{certificate.method}, {IN_MODEL}"
     return replace(certificate, method=method, upper=np.full_like(certificate.gains, np.inf))
 
 
 def _behaviour(fitted: Model | None, game: Any, given: Any) -> np.ndarray:
-    """The product policy to stay near, checked."""
+    """Check and return the product policy to stay near."""
     if given is None and fitted is not None:
         return fitted.behaviour
     if given is None or isinstance(given, str):
@@ -200,7 +210,7 @@ def _critic(
 ) -> Critic:
     if fitted is not None and game is None:
         if isinstance(fitted.rewards, Aggregate):
-            return ExactCritic(fitted.dynamics, fitted.rewards, None, None)
+            return critic_of(fitted)
         return SampledCritic(fitted.rewards, simulations)
     if critic == "exact":
         return ExactCritic.of(game)
@@ -229,7 +239,7 @@ def _parameters(
             scale, enough = fitted.reward_scale, fitted.samples_per_parameter
             enough = enough if np.isfinite(enough) else np.inf
         else:
-            # How much the value of own actions varies is what the steps are about.
+            # Steps are scaled by how much the value of own actions varies.
             _, q, _ = iterate(ExactCritic.of(game), behaviour, step=1.0, iterations=1)
             scale, enough = max(float(q.std()), 1e-3), np.inf
         given = defaults.default(scale, enough, horizon=behaviour.shape[1])
@@ -243,7 +253,7 @@ def _parameters(
 def _sampled_certificate(
     model: Any, mixture: Mixture, q: np.ndarray, value: np.ndarray, exact: bool
 ) -> TableCertificate:
-    """Gains in a model without a game: in a network, from the critic's own samples."""
+    """Gains in a model without a game; for a network, from the critic's own samples."""
     chances = model.context_probabilities
     network = model.dynamics is None
     first = np.ones((q.shape[0], q.shape[2], 1)) if network else model.dynamics.initial
@@ -262,16 +272,16 @@ def _sampled_certificate(
 
 
 def _too_little(fitted: Model | None, selection: RankSelection | None) -> str:
-    """Why there is too little data to learn from, and what to do; empty where there is enough."""
+    """Say why there is too little data and what to do; empty if there is enough."""
     if selection is not None and (fitted is None or selection.chosen != fitted.rank):
         found = f"rank {selection.chosen}"
-        raise InputError("selection", "one that chose the model's rank", found)
+        raise InputError("selection", "a selection that chose the model's rank", found)
     if fitted is not None and fitted.samples_per_parameter < defaults.TOO_LITTLE:
         return (
-            f"{fitted.samples_per_parameter:.3g} samples per parameter are fewer than the "
-            f"{defaults.TOO_LITTLE} from which on learning helps; collect more, or fit fewer "
-            "neighbours or a lower rank"
+            f"{fitted.samples_per_parameter:.3g} samples per parameter are too few: learning needs "
+            f"at least {defaults.TOO_LITTLE}; collect more rows, or fit fewer neighbours or a "
+            "lower rank"
         )
     if selection is not None and selection.doubt:
-        return f"{selection.doubt}; collect more, or say which rank or neighbours to go by"
+        return f"{selection.doubt}; collect more rows, or set the rank or the neighbours yourself"
     return ""

@@ -1,12 +1,12 @@
 """Logs from PettingZoo, Minari and Vault.
 
-The other libraries are optional: a function imports its own when it needs one, and says what to
-install when it is missing. Logs have local states that are whole numbers. Where observations
-are not (`Discrete` spaces are), a function `state(agent, observation)` of yours makes them so:
-the cell of a grid, the number of a cluster.
+These libraries are optional: a function imports a library only when needed, and says what to
+install if it is missing. Local states of a log are whole numbers. `Discrete` observations are whole
+numbers already; for all others, pass a function `state(agent, observation)` that returns one, such
+as the cell of a grid or the number of a cluster.
 
-Episodes of one length give a log with episodes. Where lengths differ, rows stand alone, and
-late steps are those of the longer episodes.
+Episodes of equal length give a log with episodes. If lengths differ, rows are treated as
+independent, and late steps come only from the longer episodes.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,9 +24,9 @@ from equipoise.offline._log import Log
 
 __all__ = ["from_minari", "from_pettingzoo", "from_vault"]
 
-#: (agent, observation) -> the number of the agent's local state.
+#: Maps (agent, observation) to the number of the agent's local state.
 State = Callable[[Any, Any], int]
-#: what is seen first -> the number of the public context of the episode.
+#: Maps the first observations of an episode to the number of its public context.
 Context = Callable[[Any], int]
 
 
@@ -44,16 +44,17 @@ def from_pettingzoo(
     context: Context | None = None,
     steps: int = 1000,
 ) -> Log:
-    """Roll out a PettingZoo environment with the parallel API, and log it.
+    """Roll out a PettingZoo environment with the parallel API and return the log.
 
-    - `policies`: agent -> a function from its observation to an action; uniform without.
-    - `state(agent, observation)`: the local state, a whole number; without it observations are
-      of `Discrete` spaces, and are the states.
-    - `context(observations)`: the public context, from the first observations of all; 0 without.
-    - `steps`: an episode is cut after so many.
+    - `policies`: maps agents to functions from an observation to an action. Default: uniform.
+    - `state(agent, observation)`: the local state, a whole number. Default: the observation itself,
+      which must then belong to a `Discrete` space.
+    - `context(observations)`: the public context, computed from the first observations of all
+      agents. Default: 0.
+    - `steps`: largest number of steps of an episode; longer episodes are cut. Default: 1000.
 
-    All agents have to stay until an episode ends. PettingZoo itself need not be installed for
-    an environment of your own.
+    All agents must stay until an episode ends. For your own environment, PettingZoo itself need not
+    be installed.
 
     **Example**
 
@@ -115,11 +116,11 @@ def from_minari(
     state: State | None = None,
     context: Context | None = None,
 ) -> Log:
-    """A log from a joint Minari dataset: observations and actions are `Dict`s keyed by agent.
+    """Convert a joint Minari dataset, with observations and actions keyed by agent, to a log.
 
-    Minari has one reward a step. Rewards of the agents are taken from `infos[rewards]`, keyed
-    by agent too; where that is missing, all agents get the one reward. `dataset` is a
-    `MinariDataset`, or the id of one that is on this machine (needs the extra `minari`).
+    Minari stores one reward per step. The rewards of the agents are read from `infos[rewards]`,
+    which is keyed by agent too; if it is missing, all agents get the shared reward. `dataset` is a
+    `MinariDataset`, or the id of a dataset on this machine (needs the extra `minari`).
 
     **Example**
 
@@ -154,7 +155,7 @@ def from_minari(
         actions = np.array([np.asarray(episode.actions[a]).ravel() for a in names]).T - starts
         earned = (episode.infos or {}).get(rewards)
         shared = np.asarray(episode.rewards, np.float64)
-        # Infos begin with that of the reset, which no reward belongs to.
+        # The first entry of infos belongs to the reset and has no reward.
         own = [shared if earned is None else np.asarray(earned[a])[-len(actions) :] for a in names]
         seen = 0 if context is None else int(context(first))
         played.append((seen, np.array(states).T, actions, np.array(own).T))
@@ -162,14 +163,13 @@ def from_minari(
 
 
 def from_vault(vault: Any, *, state: State | None = None, context: Context | None = None) -> Log:
-    """A log from a Vault, the format of OG-MARL (flashbax).
+    """Convert a Vault, the format of OG-MARL (flashbax), to a log.
 
     `vault` is a folder `.../name/uid` (needs the extra `vault`), a `flashbax.vault.Vault`, or its
     experience: arrays `observations`, `actions`, `rewards`, `terminals` and `truncations` of shape
-    (1, time, agents, ...). An episode ends where all agents are terminal or truncated; one that
-    the data breaks off is left out. A Vault has no observation after the last action of an
-    episode: the next state of a last step is written as the state itself, which no finite-horizon
-    plan reads.
+    (1, time, agents, ...). An episode ends when all agents are terminal or truncated; an unfinished
+    last episode is left out. A Vault has no observation after the last action of an episode, so the
+    next state of a last step is set to the state itself, which no finite-horizon plan reads.
 
     **Example**
 
@@ -213,7 +213,7 @@ def from_vault(vault: Any, *, state: State | None = None, context: Context | Non
 
 
 def _scalar_state(agent: Any, observation: Any) -> int:
-    """An observation that is one whole number already."""
+    """Return an observation that is already a single whole number."""
     array = np.asarray(observation)
     if array.size != 1 or array.dtype.kind not in "iub":
         raise ValueError(
@@ -224,18 +224,18 @@ def _scalar_state(agent: Any, observation: Any) -> int:
 
 
 def _states_of(spaces: Mapping[Any, Any]) -> State:
-    """How observations become states where the caller does not say: as `Discrete` spaces do."""
+    """Default conversion of observations to states, for `Discrete` spaces."""
     starts = {agent: _discrete("observation", agent, space)[1] for agent, space in spaces.items()}
     return lambda agent, observation: int(observation) - starts[agent]
 
 
 def _actions_of(spaces: Mapping[Any, Any]) -> tuple[tuple[int, ...], ...]:
-    """How many actions each agent has, and the number that they begin with."""
+    """Number of actions of each agent, and the number of its first action."""
     return tuple(zip(*(_discrete("action", *own) for own in spaces.items()), strict=True))
 
 
 def _discrete(what: str, agent: Any, space: Any) -> tuple[int, int]:
-    """How many there are in a `Discrete` space, and the number it begins with."""
+    """Size of a `Discrete` space, and its first element."""
     count = getattr(space, "n", None)
     if not isinstance(count, int | np.integer):
         hint = "pass state=" if what == "observation" else ""
@@ -252,7 +252,7 @@ def _check_present(agents: Iterable[Any], episode: int, *parts: Mapping[Any, Any
 
 
 def _log(played: list[Episode], actions_per_agent: Sequence[int] | None) -> Log:
-    """One log of all episodes; without states where there is one state and one step."""
+    """Make one log of all episodes, without states if there is one state and one step."""
     if not played:
         raise ValueError("episodes: expected at least one that ends, found none")
     numbers, visited, acted, earned = zip(*played, strict=True)

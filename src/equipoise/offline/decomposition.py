@@ -1,12 +1,12 @@
-"""The standardised decomposition of Lemma 3, and interaction rank as it can be measured.
+"""The standardised decomposition of Lemma 3, and a way to measure interaction rank.
 
-A function `f(x, y_1, ..., y_W)` and independent `y_j ~ p_j(. | x)` have exactly one decomposition
+For independent `y_j ~ p_j(. | x)`, a function `f(x, y_1, ..., y_W)` has exactly one decomposition
 `f = sum_S g_S(x, y_S)` over the subsets S of {1..W} in which every `g_S` has mean zero over each
-of its own `y_j`: the functional analysis of variance, `g_S = sum_{U <= S} (-1)^{|S| - |U|}
-E[f | x, y_U]`. The terms are orthogonal, so that their mean squares add up to that of f. A
-function has interaction rank K when all terms of K or more of the `y_j` vanish.
+of its own `y_j`. This is the functional analysis of variance, `g_S = sum_{U <= S} (-1)^{|S| - |U|}
+E[f | x, y_U]`. The terms are orthogonal, so their mean squares add up to the mean square of f. A
+function has interaction rank K if all terms of K or more of the `y_j` vanish.
 
-In a game, x is the context and an agent's own move, and `y_j` the moves of the other agents.
+In a game, x is the context and an agent's own move, and `y_j` are the moves of the other agents.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ __all__ = ["Decomposition", "decompose", "interaction_rank"]
 
 @dataclass(frozen=True)
 class Decomposition:
-    """The terms of a table, one for each subset of its inputs, and the distributions used.
+    """The terms of a table, one for each subset of its inputs, and the input distributions.
 
     **Example**
 
@@ -33,9 +33,9 @@ class Decomposition:
     ([[0.5, -0.5], [-0.5, 0.5]], 3)
     """
 
-    #: Subset of the inputs (ascending) -> its term, of shape (*x, the inputs of the subset).
+    #: Maps each subset of the inputs (ascending) to its term, of shape (*x, inputs of the subset).
     terms: dict[tuple[int, ...], np.ndarray]
-    #: One array (*x, size) for each input.
+    #: One array of shape (*x, size) for each input.
     distributions: tuple[np.ndarray, ...]
 
     @property
@@ -54,7 +54,7 @@ class Decomposition:
         return means
 
     def rank(self, tolerance: float = 1e-9) -> int:
-        """One more than the size of the largest subset with a term above the tolerance.
+        """Interaction rank: one plus the size of the largest subset with a term above tolerance.
 
         The tolerance is relative to the largest entry of any term.
         """
@@ -63,7 +63,7 @@ class Decomposition:
         return 1 + max(alive, default=0)
 
     def reconstruct(self, rank: int | None = None) -> np.ndarray:
-        """The sum of all terms, or of those below the given interaction rank."""
+        """Sum all terms, or those of up to the given interaction rank."""
         sizes = tuple(d.shape[-1] for d in self.distributions)
         total, inputs = np.zeros(self.x_shape + sizes), range(len(sizes))
         for subset, term in self.terms.items():
@@ -82,11 +82,11 @@ def decompose(
     """Decompose a table, or a function of whole numbers, under a product distribution (Lemma 3).
 
     Args:
-        function: A table of shape (*x, size_1, ..., size_W), or a function of as many index
-            arrays as the table has axes, which returns their values.
-        distributions: For each input a distribution of shape (size_j,) or (*x, size_j), or
-            "uniform" where a table tells the size.
-        x_shape: Shape of the axes x of a function; those of a table follow from its shape.
+        function: A table of shape (*x, size_1, ..., size_W), or a function that takes one index
+            array per axis and returns the values.
+        distributions: A distribution of shape (size_j,) or (*x, size_j) for each input, or
+            "uniform" if a table is given, which determines the size.
+        x_shape: Shape of the axes x of a function. For a table they follow from its shape.
 
     **Example**
 
@@ -121,7 +121,7 @@ def decompose(
     for j, measure in enumerate(measures):
         split: dict[tuple[int, ...], np.ndarray] = {}
         for subset, rest in terms.items():
-            # The axes of the inputs chosen so far come first, then input j, then those to come.
+            # Axes: the inputs chosen so far, then input j, then the remaining inputs.
             axis = x_axes + len(subset)
             mean = _average(rest, measure, axis)
             split[subset] = mean
@@ -132,10 +132,10 @@ def decompose(
 
 
 def interaction_rank(table: Any, *, x_axes: int = 0, tolerance: float = 1e-9) -> int:
-    """The smallest K for which a table has interaction rank K (Definition 2).
+    """Smallest K for which a table has interaction rank K (Definition 2).
 
-    Found by mixed differences from the first entry of every axis, which is the decomposition
-    under point masses: no distribution enters, and moves that nobody plays count too.
+    It is found by mixed differences from the first entry of every axis, which is the decomposition
+    under point masses. No other distribution enters, so moves that are never played count too.
 
     **Example**
 
@@ -163,7 +163,7 @@ def _distribution(j: int, given: Any, x_shape: tuple[int, ...], size: int) -> np
 
 
 def _average(values: np.ndarray, measure: np.ndarray, axis: int) -> np.ndarray:
-    """The mean over one axis, whose distribution may depend on x, the first axes."""
+    """Mean over one axis, whose distribution may depend on x, the first axes."""
     x_axes = measure.ndim - 1
     shape = measure.shape[:x_axes] + (1,) * (axis - x_axes) + measure.shape[x_axes:]
     shape += (1,) * (values.ndim - axis - 1)

@@ -1,7 +1,7 @@
-"""Parameters of DR-AC: those of the paper, and defaults that work.
+"""Parameters of DR-AC: those of the paper, and practical defaults.
 
-The paper's are of the right order as the error goes to zero, and unusable at sizes that occur:
-with N = 20 agents, K = 2 and an error of 1e-2 they ask for T = 0.4 iterations.
+The paper's parameters have the right asymptotic order as the error goes to zero, but are unusable
+at practical sizes: for N = 20 agents, K = 2 and an error of 1e-2 they require T = 0.4 iterations.
 """
 
 from dataclasses import dataclass
@@ -10,15 +10,15 @@ from equipoise.core import checks
 
 __all__ = ["ENOUGH", "TOO_LITTLE", "Parameters", "default", "paper"]
 
-#: Samples per parameter from which on the strength need not be raised.
+#: Samples per parameter above which the strength need not be raised.
 ENOUGH = 4.0
-#: Samples per parameter below which the behaviour policy is the safer answer.
+#: Samples per parameter below which it is safer to return the behaviour policy.
 TOO_LITTLE = 1.5
 
 
 @dataclass(frozen=True)
 class Parameters:
-    """What DR-AC runs with.
+    """Parameters of a run of DR-AC.
 
     **Example**
 
@@ -29,20 +29,20 @@ class Parameters:
 
     #: T, the number of iterations and of policies in the mixture.
     iterations: int
-    #: eta: how far one iteration goes.
+    #: eta, the step size of an iteration.
     step: float
-    #: lambda: how much staying near the behaviour policy counts.
+    #: lambda, the weight of the penalty for leaving the behaviour policy.
     strength: float
 
 
 def paper(
     agents: int, rank: int, error: float, *, horizon: int | None = None, state_ratio: float = 1.0
 ) -> Parameters:
-    """The parameters of Theorem 4 (contextual games), or of Theorem 3 with a `horizon`.
+    """Return the parameters of Theorem 4 (contextual games), or of Theorem 3 if `horizon` is given.
 
-    `error` is the mean squared error of the fitted rewards, for Theorem 3 that of the model,
-    log(N H |R| |P| / delta) / M; `state_ratio` is C_S of Assumption 4. The iterations are
-    rounded up to at least one.
+    `error` is the mean squared error of the fitted rewards, or for Theorem 3 the error of the
+    model, log(N H |R| |P| / delta) / M. `state_ratio` is C_S of Assumption 4. The number of
+    iterations is rounded up and is at least one.
 
     **Example**
 
@@ -71,11 +71,12 @@ def paper(
 def default(
     reward_scale: float, samples_per_parameter: float = float("inf"), *, horizon: int = 1
 ) -> Parameters:
-    """Parameters that work, for rewards of the given standard deviation.
+    """Return practical default parameters for rewards with the given standard deviation.
 
-    The strength is .03 of it (.06 with several steps) once a cell (situation, own move) has four
-    rows per parameter, and rises in proportion below, to 2.7 times that at 1.5. Steps are scaled
-    so that they mean the same whatever the unit of the rewards.
+    The strength is 0.03 of the standard deviation (0.06 with several steps) if a cell (situation,
+    own move) has at least four rows per parameter. With fewer rows it rises in inverse proportion,
+    to 2.7 times that value at 1.5 rows. Step sizes scale with the unit of the rewards, so that
+    results do not depend on it.
 
     **Example**
 

@@ -1,9 +1,9 @@
-"""The statements of the interaction-rank paper as functions: as printed, and as they hold.
+"""The bounds of the interaction-rank paper as functions: as printed, and in corrected form.
 
-Notation: `others` is W, the number of inputs beside x (in a game, N - 1 agents); `rank` is K;
-`ratio` is C, the largest density ratio of the target to the training distribution, of x and of
-every input; `strength` is lambda, the weight of the chi-squared regulariser; `step` is eta.
-Proofs are in docs/theory/interaction-rank.md.
+Notation: `others` is W, the number of inputs other than x (in a game, N - 1 agents); `rank` is K;
+`ratio` is C, the largest density ratio of the target to the training distribution, for x and for
+every input; `strength` is lambda, the weight of the chi-squared regulariser; `step` is eta. Proofs
+are in docs/theory/interaction-rank.md.
 """
 
 from math import comb
@@ -28,7 +28,7 @@ __all__ = [
 
 
 def printed_shift_factor(others: int, rank: int, ratio: float) -> float:
-    """Theorem 1's factor on the squared error, `(2W)^(2(K-1)) C^K`: true, and very loose.
+    """Factor of Theorem 1 on the squared error, `(2W)^(2(K-1)) C^K`: correct but very loose.
 
     **Example**
 
@@ -41,11 +41,11 @@ def printed_shift_factor(others: int, rank: int, ratio: float) -> float:
 
 
 def shift_factor(others: int, rank: int, ratio: float) -> float:
-    """What the squared error of a K-IR function can grow by, at worst, when the inputs shift.
+    """Largest factor by which the squared error of a K-IR function grows when the inputs shift.
 
-    `C * sum_{k < K} binom(W, k) (C - 1)^k`: the first C is the shift of x. It is attained, by
-    inputs that shift to an event of probability 1/C each. With K = W + 1 it is `C^(W+1)`, that
-    of functions without structure.
+    The factor is `C * sum_{k < K} binom(W, k) (C - 1)^k`, where the first C is the shift of x. It
+    is attained if each input shifts to an event of probability 1/C. For K = W + 1 it equals
+    `C^(W+1)`, the factor of functions without structure.
 
     **Example**
 
@@ -58,9 +58,9 @@ def shift_factor(others: int, rank: int, ratio: float) -> float:
 
 
 def sub_function_error(order: int, error: float) -> float:
-    """Lemma 4's bound on the error of one standardised term, `2^k eps`.
+    """Bound of Lemma 4 on the error of one standardised term, `2^k eps`.
 
-    The terms are orthogonal, so that their errors add up to eps exactly, and none exceeds it.
+    The terms are orthogonal, so their errors add up to exactly eps, and in fact none exceeds eps.
 
     **Example**
 
@@ -72,7 +72,7 @@ def sub_function_error(order: int, error: float) -> float:
 
 
 def chi_squared(policy: Any, behaviour: Any) -> np.ndarray:
-    """chi^2(p, nu) over the last axis; infinite where p plays what nu never does.
+    """chi^2(p, nu) over the last axis; infinite if p plays an action that nu never plays.
 
     **Example**
 
@@ -88,7 +88,7 @@ def chi_squared(policy: Any, behaviour: Any) -> np.ndarray:
 
 
 def printed_chi_squared_bound(iterations: int, strength: float, span: float = 1.0) -> float:
-    """Eq. (12): after t steps chi^2 is at most `B (t - 1) / lambda`, which grows with t.
+    """Bound of eq. (12): after t steps chi^2 is at most `B (t - 1) / lambda`, which grows with t.
 
     **Example**
 
@@ -102,10 +102,11 @@ def printed_chi_squared_bound(iterations: int, strength: float, span: float = 1.
 def chi_squared_bound(
     strength: float, *, variance: float | None = None, span: float = 1.0
 ) -> float:
-    """What chi^2 of every policy of the decentralised learning stays below, at any time.
+    """Upper bound on chi^2 of every policy of decentralised learning, in every iteration.
 
-    `max_t var_nu(r_t) / (4 lambda^2)`, which is at most `B^2 / (16 lambda^2)` for rewards whose
-    span is B. It is attained by a constant reward, and does not depend on the iterations.
+    The bound is `max_t var_nu(r_t) / (4 lambda^2)`, which is at most `B^2 / (16 lambda^2)` for
+    rewards with span B. It is attained if the reward is the same in all iterations, and does not
+    depend on the number of iterations.
 
     **Example**
 
@@ -120,9 +121,9 @@ def chi_squared_bound(
 def regret_bound(
     iterations: int, *, step: float, strength: float, divergence: Any, span: float = 1.0
 ) -> Any:
-    """Lemma 7, with the "loss" read as the reward it is.
+    """Regret bound of Lemma 7, with its "loss" read as a reward.
 
-    Bounds `sum_t <r_t, mu - p_t> + lambda sum_{t <= T+1} chi^2(p_t, nu)` for a comparator mu of
+    It bounds `sum_t <r_t, mu - p_t> + lambda sum_{t <= T+1} chi^2(p_t, nu)` for a comparator mu of
     the given `divergence` chi^2(mu, nu), and rewards in [0, B].
 
     **Example**
@@ -137,7 +138,7 @@ def regret_bound(
 def printed_gap(
     agents: int, rank: int, error: float, *, divergence: float = 1.0, off_support: float = 0.0
 ) -> float:
-    """Theorem 2's bound up to its constant: `C ((2 N^2)^(K-1) eps)^(1/(3K-1))` + off-support.
+    """Bound of Theorem 2 up to its constant: `C ((2 N^2)^(K-1) eps)^(1/(3K-1))` + off-support.
 
     **Example**
 
@@ -158,9 +159,10 @@ def printed_markov_gap(
     divergence: float = 1.0,
     off_support: float = 0.0,
 ) -> float:
-    """Theorem 3's bound up to its constant, for `error` = log(N H |R| |P| / delta) / M.
+    """Bound of Theorem 3 up to its constant, for `error` = log(N H |R| |P| / delta) / M.
 
-    For K = 1 the proof's own transition term `H^2 N sqrt(C_S T H eps / lambda)` exceeds it.
+    For K = 1 the transition term of the paper's proof, `H^2 N sqrt(C_S T H eps / lambda)`, exceeds
+    this bound.
 
     **Example**
 

@@ -1,7 +1,7 @@
 """One module per figure or table of a paper: `Config`, `run(config, key)`, `plot(record)`.
 
-`FIGURES` lists them, with the paper each belongs to and how long it takes; `Config()` is the full
-scale of a figure and `Config.quick()` one of minutes. Modules are imported when they are used.
+`FIGURES` lists all figures, with their paper and running time. `Config()` reproduces a figure at
+full scale, and `Config.quick()` in some minutes. Modules are imported when they are used.
 """
 
 import tomllib
@@ -11,14 +11,25 @@ from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from equipoise.core.errors import InputError
-from equipoise.runs import Record, Run, Table
+from equipoise.core.files import atomic_write
+from equipoise.report import Report, RunFolder
+from equipoise.runs import Record, Run, Table, progress
 
-__all__ = ["FIGURES", "PAPERS", "SCALES", "Figure", "figures_of"]
+__all__ = [
+    "FIGURES",
+    "PAPERS",
+    "SCALES",
+    "Figure",
+    "Made",
+    "drawings_of",
+    "figures_of",
+    "reproduce",
+]
 
-#: The papers and their figures; what the fields of a figure mean is said by `Figure`.
+#: The papers and their figures; `Figure` documents the fields of a figure.
 _LISTED = tomllib.loads((Path(__file__).parent / "figures.toml").read_text(encoding="utf-8"))
 #: Name on the command line -> title.
 PAPERS: dict[str, str] = _LISTED["papers"]
@@ -27,7 +38,7 @@ SCALES = ("quick", "full")
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure or table of a paper, or one that its claims ask for.
+    """A figure or table of a paper, or an experiment that tests its claims.
 
     **Example**
 
@@ -38,36 +49,36 @@ class Figure:
     """
 
     paper: str
-    #: Its name on the command line.
+    #: Name on the command line.
     name: str
-    #: The figure, table or claim of the paper.
+    #: Figure, table or claim of the paper.
     printed: str
-    #: What the figure shows.
+    #: Title that says what the figure shows.
     title: str
-    #: The module of this package that makes it.
+    #: Module of this package that makes the figure.
     module: str
-    #: Scale -> processor time there, on an ordinary machine.
+    #: Scale -> processor time at that scale, on an ordinary machine.
     takes: Mapping[str, str]
-    #: Settings in which its config differs from others of the same module.
+    #: Settings in which its config differs from other figures of the same module.
     changes: Mapping[str, Any] = field(default_factory=dict)
-    #: Whether its parts are kept one by one, so that a run can be stopped between them.
+    #: Whether its parts are saved one by one, so that a run can be stopped between them.
     in_parts: bool = False
 
     def load(self) -> ModuleType:
-        """The module, with `Config`, `run` and `plot`."""
+        """Import the module, which has `Config`, `run` and `plot`."""
         return import_module(f"equipoise.papers.{self.module}")
 
     def config(self, scale: str) -> Any:
-        """The config at a scale."""
+        """Return the config at a scale."""
         if scale not in SCALES:
             raise InputError("scale", f"one of {SCALES}", repr(scale))
         kind = self.load().Config
         return replace(kind.quick() if scale == "quick" else kind(), **self.changes)
 
     def run(self, folder: Path, scale: str, key: int = 0) -> tuple[Record, bool]:
-        """Make the record in a run folder, unless it is there; says which.
+        """Compute the record in a run folder, or read it; return it and whether it was read.
 
-        A folder with the run of another config is refused.
+        A folder with a run of another config is refused.
         """
         config = self.config(scale)
         with Run.start(folder, {"figure": self.name, "key": key, "config": config}) as run:
@@ -77,19 +88,19 @@ class Figure:
             return run.finish(self.load().run(config, key, **places)), False
 
     def plot(self, record: Record) -> Any:
-        """The figure, by Matplotlib, from the record alone."""
+        """Return the Matplotlib figure, drawn from the record alone."""
         return self.load().plot(record)
 
 
 FIGURES = tuple(
-    # Settings of a config are tuples.
+    # TOML has lists, and the settings of a config are tuples.
     Figure(**(entry | {"changes": {k: tuple(v) for k, v in entry.get("changes", {}).items()}}))
     for entry in _LISTED["figures"]
 )
 
 
 def kept(folder: Any, name: str, settings: Any, make: Callable[[], Record]) -> Record:
-    """The record of one part of a figure: from its run folder, if there is one, or made now.
+    """Return the record of one part of a figure, read from its run folder or computed now.
 
     >>> kept(None, "part", {}, lambda: Record("made")).name
     'made'
@@ -101,7 +112,7 @@ def kept(folder: Any, name: str, settings: Any, make: Callable[[], Record]) -> R
 
 
 def rows_of(table: Table) -> list[dict[str, Any]]:
-    """The rows of a table by the names of their columns.
+    """Return the rows of a table as dicts.
 
     >>> rows_of(Table(("a", "b"), [(1, 2)]))
     [{'a': 1, 'b': 2}]
@@ -110,7 +121,7 @@ def rows_of(table: Table) -> list[dict[str, Any]]:
 
 
 def figures_of(paper: str, names: tuple[str, ...] | list[str] = ()) -> list[Figure]:
-    """The figures of a paper, all or those named.
+    """Return all figures of a paper, or those with the given names.
 
     **Example**
 
@@ -125,5 +136,108 @@ def figures_of(paper: str, names: tuple[str, ...] | list[str] = ()) -> list[Figu
         if name not in known:
             close = get_close_matches(name, known, n=1)
             hint = f"did you mean {close[0]}?" if close else ""
-            raise InputError("figure", f"for {paper} some of {', '.join(known)}", repr(name), hint)
+            raise InputError("figure", f"one of {', '.join(known)} for {paper}", repr(name), hint)
     return [figure for name, figure in known.items() if not names or name in names]
+
+
+def drawings_of(run: RunFolder) -> list[tuple[Any, str]]:
+    """Return the drawing and title of the figure of a run folder; nothing for other runs.
+
+    **Example**
+
+    >>> from pathlib import Path
+    >>> from equipoise import papers, report
+    >>> papers.drawings_of(report.RunFolder(Path("unfinished"), "unfinished", {}, None))
+    []
+    """
+    if run.record is None or set(run.config) != {"figure", "key", "config"}:
+        return []
+    name, found = run.config["figure"], run.record.name.replace("-", "_")
+    known = (f for f in FIGURES if (f.name, f.module) == (name, found))
+    return [(figure.plot(run.record), figure.title) for figure in known]
+
+
+class Made(NamedTuple):
+    """A figure that was computed, or read from its run folder."""
+
+    figure: Figure
+    record: Record
+    #: Run folder, and the drawings in it.
+    folder: Path
+    files: tuple[Path, ...]
+    #: Whether the record was read from the run folder.
+    known: bool
+    #: Machine on which it was computed, and the time in seconds.
+    machine: str
+    seconds: float
+
+
+def reproduce(
+    paper: str,
+    figures: tuple[str, ...] | list[str] = (),
+    *,
+    scale: str = "quick",
+    key: int = 0,
+    folder: str | Path,
+) -> list[Made]:
+    """Reproduce all figures of a paper, or those named, and write a page about them.
+
+    Every figure has its own run folder in `folder`, with its drawings. Finished figures are read
+    from their folders, so you can repeat an interrupted call to resume it. The page is
+    `report.html`.
+
+    **Example**
+
+    >>> from equipoise import papers
+    >>> papers.reproduce("aggregative", ["plan"], folder="figures")
+    Traceback (most recent call last):
+    ...
+    equipoise.core.errors.InputError: figure: expected one of planning, learning for aggregative;
+    found 'plan'; did you mean planning?
+    """
+    chosen, folder, made = figures_of(paper, figures), Path(folder), []
+    page = Report(
+        f"Reproduction: {paper}",
+        f"{PAPERS[paper]}, at {scale} scale. The printed and the corrected versions share the same "
+        "axes; gaps are exact.",
+    )
+    with progress(f"figures of {paper}", total=len(chosen)) as bar:
+        for figure in chosen:
+            bar.advance(0, figure=figure.name)
+            made.append(_make(figure, folder / figure.name, scale, key, page))
+            bar.advance(1)
+    names = "".join(f" --figure {name}" for name in figures)
+    options = f"--scale {scale} --seed {key} --run {folder}"
+    page.reproduce(f"equipoise reproduce {paper}{names} {options}").write(folder / "report.html")
+    return made
+
+
+def _make(figure: Figure, folder: Path, scale: str, key: int, page: Report) -> Made:
+    """Run or read one figure, and draw it into its folder and onto the page."""
+    record, known = figure.run(folder, scale, key)
+    drawn = figure.plot(record)
+    files = tuple(folder / f"{figure.name}.{kind}" for kind in ("svg", "png"))
+    for file in files:
+        with atomic_write(file) as temporary:
+            drawn.savefig(temporary, dpi=110)
+    run = RunFolder.read(folder)
+    machine = _machines(run.sessions)
+    page.section(f"{figure.printed}: {figure.title}")
+    page.figure(drawn, alt=figure.title)
+    for name, table in record.tables.items():
+        page.table(table, caption=name)
+    page.facts({"machine": machine, "seconds": run.seconds, "record": str(folder)})
+    page.config(record.config)
+    return Made(figure, record, folder, files, known, machine, run.seconds)
+
+
+def _machines(sessions: Any) -> str:
+    """Describe the machines on which the sessions of a run took place.
+
+    >>> machine = {"system": "Linux", "architecture": "x86_64", "cores": 2}
+    >>> _machines([{"machine": machine}, {"machine": {"name": "one GPU"}}])
+    'Linux, 2 cores; one GPU'
+    """
+    machines = [session.get("machine", {}) for session in sessions]
+    names = [m.get("name") or f"{m.get('system')}, {m.get('cores')} cores" for m in machines]
+    return "; ".join(dict.fromkeys(names))

@@ -1,7 +1,7 @@
-"""`python -m equipoise.papers FIGURE`: a figure with any setting of its `Config` changed.
+"""`python -m equipoise.papers FIGURE`: make one figure with changed settings of its `Config`.
 
-`equipoise reproduce` makes all figures at two scales. Here every field of the config of one figure
-is a flag, and figures that consist of parts go on where they ended:
+`equipoise reproduce` makes all figures at two scales. Here, every field of the config of one figure
+is a flag, and a figure that consists of parts resumes after an interruption:
 
     python -m equipoise.papers in_context --scale full --only matrix-3 --run runs/figure1
     python -m equipoise.papers interaction_rank_deep --figures 2 --run runs/deep
@@ -21,7 +21,7 @@ _USAGE = "usage: python -m equipoise.papers FIGURE --run FOLDER [--help]\n\nFIGU
 
 
 def main() -> int:
-    """Run one figure into a folder, draw it, and say how long it took."""
+    """Run one figure into a folder, draw it, and print its running time."""
     known = {figure.module: figure for figure in FIGURES}
     if len(sys.argv) < 2 or sys.argv[1] not in known:
         print(_USAGE.format(", ".join(known)), file=sys.stderr)

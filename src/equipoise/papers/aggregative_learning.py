@@ -1,9 +1,10 @@
-"""Gap, certificate and welfare against episodes: the experiment the aggregative paper lacks.
+"""Gap, certificate and welfare against episodes: an experiment that the aggregative paper lacks.
 
-A small random game (S = H = 3, 50 agents in a few types), several seeds. With known rewards the
-corrected Algorithm 3 beside the printed one, for any equilibrium and for the best; with unknown
-rewards the completed Algorithm 4, each agent alone, pooled by type, with scouts, and with noise.
-Gaps and welfare are exact, by `certify` with the true game, which no learner sees.
+The game is small and random (S = H = 3, 50 agents of a few types), with several seeds. With known
+rewards, the corrected Algorithm 3 is compared with the printed one, for any equilibrium and for the
+best. With unknown rewards, the completed Algorithm 4 runs with each agent alone, pooled by type,
+with scouts, and with noise. Gaps and welfare are exact: `certify` computes them in the true game,
+which no learner sees.
 """
 
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from equipoise.runs import Record, Table
 
 __all__ = ["LEARNERS", "Config", "coverage", "plot", "run", "small_game"]
 
-#: Name -> options of `learn`; noise is that of the rewards too.
+#: Name -> options of `learn`. The option noise also applies to the simulated rewards.
 LEARNERS: dict[str, dict[str, Any]] = {
     "known": {},
     "known, welfare": {"objective": "welfare"},
@@ -31,16 +32,16 @@ LEARNERS: dict[str, dict[str, Any]] = {
     "unknown, noise 0.3": {"rewards": "unknown", "noise": 0.3},
 }
 
-#: Learners whose claims are checked.
+#: Learners whose bounds `coverage` checks.
 COVERED = ("known", "known, welfare", "unknown, scouts", "unknown, noise 0.3")
 
-#: What is recorded of a learner.
+#: Measures that are recorded for a learner.
 MEASURES = ("gap", "certificate", "bound", "welfare")
 
 
 @dataclass(frozen=True)
 class Config:
-    """What is learnt. The default takes about four minutes on two cores.
+    """Settings of the experiment. The default takes about four minutes on two cores.
 
     >>> Config().seeds
     8
@@ -53,14 +54,14 @@ class Config:
     actions: int = 3
     spacing: float = 0.05
     episodes: tuple[int, ...] = (10, 30, 100, 300, 1000)
-    #: The printed form plans in every episode, one agent at a time.
+    #: Episodes of the printed form, which plans in every episode, one agent at a time.
     printed_episodes: int = 100
     learners: tuple[str, ...] = tuple(LEARNERS)
     seeds: int = 8
 
     @classmethod
     def quick(cls) -> "Config":
-        """Shorter, with fewer seeds.
+        """Return a shorter config with fewer seeds.
 
         >>> Config.quick().episodes
         (10, 30, 100)
@@ -69,7 +70,7 @@ class Config:
 
 
 def small_game(config: Config, seed: int) -> AggregativeMarkovGame:
-    """Random rewards and transitions, linear in the aggregate, with exact Lipschitz constants.
+    """Return a random game that is linear in the aggregate, with exact Lipschitz constants.
 
     **Example**
 
@@ -98,7 +99,7 @@ def small_game(config: Config, seed: int) -> AggregativeMarkovGame:
 
 
 def run(config: Config, key: int = 0) -> Record:
-    """Learn with every learner, seed and number of episodes; gaps and welfare are exact.
+    """Run every learner, seed and number of episodes. Gaps and welfare are exact.
 
     **Example**
 
@@ -127,7 +128,7 @@ def run(config: Config, key: int = 0) -> Record:
             means = {m: float(found[k, i].mean()) for k, m in enumerate(MEASURES)}
             row = {"learner": name, "episodes": episodes, "seeds": config.seeds, **means}
             rows.append(row | {"largest gap": float(found[0, i].max())})
-    # Beside them, planning with the whole game known, for the best welfare.
+    # For comparison: planning for the best welfare with the game known.
     options: dict[str, Any] = {"objective": "welfare", "spacing": config.spacing}
     plans = [aggregative.solve_aggregative(game, **options) for game in games]
     arrays["planned/gap"] = np.array([float(plan.certificate.max_gain) for plan in plans])
@@ -139,7 +140,7 @@ def run(config: Config, key: int = 0) -> Record:
 def _learn(
     game: AggregativeMarkovGame, episodes: int, config: Config, key: int, name: str, **options: Any
 ) -> aggregative.Learned:
-    """What one learner returns."""
+    """Run one learner and return its result."""
     options |= LEARNERS[name]
     env = aggregative.Simulator(game, key, noise=options.get("noise", 0.0))
     return aggregative.learn(env, episodes, spacing=config.spacing, **options)
@@ -154,10 +155,10 @@ def coverage(
     bonus: float = 1.0,
     key: int = 0,
 ) -> Table:
-    """The share of runs in which a claim about a policy that was played is false.
+    """Count the runs in which a claim about a policy that was played is false.
 
-    Claims are lower and upper values of all agents, states and policies, and bounds on all gains;
-    a run counts as failed if one of them is wrong. The theory allows a share of 0.05 of runs.
+    The claims are lower and upper values for all agents, states and policies, and bounds on all
+    gains. A run counts as failed if one of them is wrong. The theory allows 5% of the runs to fail.
 
     **Example**
 
@@ -182,7 +183,7 @@ def coverage(
 
 
 def plot(record: Record) -> Any:
-    """Three panels, gap, certificate and welfare against episodes; a Matplotlib figure.
+    """Draw gap, certificate and welfare against episodes, and return the Matplotlib figure.
 
     **Example**
 
@@ -193,9 +194,9 @@ def plot(record: Record) -> Any:
     """
     figure, every = make_panels(3, 3, 4.4, 4.2)
     panels = {
-        "gap": "exact gap (1e-5 where less)",
+        "gap": "exact gap (at least 1e-5)",
         "certificate": "upper minus lower value",
-        "welfare": "welfare, less that of planning",
+        "welfare": "welfare minus that of planning",
     }
     best = record.arrays["planned/welfare"]
     for axes, (measure, label) in zip(every, panels.items(), strict=True):

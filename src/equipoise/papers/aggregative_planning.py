@@ -1,11 +1,11 @@
-"""What the aggregative paper promises of planning, measured: gaps, time and welfare against agents.
+"""Planning in the aggregative paper, measured: gaps, time and welfare against agents.
 
-The paper states its theorems and shows no experiment. Here its subroutine and its Algorithms 1 and
-2 run as printed (its slack, its grid, a profile drawn from the mix) beside the corrected ones
-(the slack of lemma A, the vertex rounded), for any equilibrium and for the best, in named games
-of one step and in random Markov games; with the printed and the proven bounds, and processor
-seconds. The last panel is what equilibrium costs: the best and the worst
-epsilon-equilibrium found, and the optimum of society.
+The paper states theorems and shows no experiment. Here, its subroutine and its Algorithms 1 and 2
+run as printed (its slack, its grid, a profile drawn from the mixture), next to the corrected
+versions (the slack of Lemma A, the rounded vertex). They search for any equilibrium and for the
+best, in named games of one step and in random Markov games. The printed and the proven bounds and
+the processor time are recorded. The last panel shows the price of equilibrium: the best and the
+worst epsilon-equilibrium found, and the social optimum.
 """
 
 import time
@@ -31,7 +31,7 @@ FORMS: dict[str, dict[str, Any]] = {
     "welfare": _OURS,
     "regret": {},
 }
-#: The same in Markov games, where the printed slack of Algorithm 2 grows with the horizon.
+#: The same for Markov games, where the printed slack of Algorithm 2 grows with the horizon.
 MARKOV_FORMS: dict[str, dict[str, Any]] = {
     "printed": _PRINTED,
     "printed, state-wise": _PRINTED | {"method": "state-wise"},
@@ -39,23 +39,23 @@ MARKOV_FORMS: dict[str, dict[str, Any]] = {
     "welfare, state-wise": _OURS | {"method": "state-wise"},
     "regret": {},
 }
-#: A slack that no action misses: the optimum of society, equilibrium or not.
+#: A slack that every action satisfies; it gives the social optimum.
 _ANYTHING = 1e9
 #: Columns of the table `welfare`.
 BEST, WORST = "best ε-equilibrium found", "worst ε-equilibrium found"
-#: Which plans are compared: the optimum, the best and the worst that were found.
+#: Options of the plans that are compared: the optimum, and the best and worst equilibrium found.
 _WORTHS: tuple[dict[str, Any], ...] = (
     {"slack": _ANYTHING},
     {"slack": "lemma"},
     {"slack": "lemma", "sense": "min"},
 )
-#: Where a gap is nothing but rounding, it is drawn here.
+#: Smallest gap that is drawn; smaller gaps are rounding errors.
 _FLOOR = 1e-7
 
 
 @dataclass(frozen=True)
 class Config:
-    """What is planned. The default takes about a minute.
+    """Settings of the experiment. The default takes about a minute.
 
     >>> Config().agents
     (100, 1000, 10000, 100000, 1000000)
@@ -63,7 +63,7 @@ class Config:
 
     games: tuple[str, ...] = ("two-roads", "el-farol", "cournot", "public-good", "beauty-contest")
     agents: tuple[int, ...] = (100, 1000, 10_000, 100_000, 1_000_000)
-    #: Random Markov games, linear in the aggregate, with so many seeds.
+    #: Sizes of the random Markov games, which are linear in the aggregate.
     states: int = 10
     horizon: int = 10
     types: int = 5
@@ -72,7 +72,7 @@ class Config:
 
     @classmethod
     def quick(cls) -> "Config":
-        """Fewer agents, shorter Markov games.
+        """Return a config with fewer agents and shorter Markov games.
 
         >>> Config.quick().horizon
         5
@@ -81,7 +81,7 @@ class Config:
 
 
 def run(config: Config, key: int = 0) -> Record:
-    """Plan every game in every form; tables `normal`, `markov` and `welfare`.
+    """Plan every game in every form. The record has the tables `normal`, `markov`, `welfare`.
 
     **Example**
 
@@ -105,7 +105,7 @@ def run(config: Config, key: int = 0) -> Record:
 
 
 def _plan(form: tuple[str, dict[str, Any]], game: Any, spacing: float, key: int) -> dict[str, Any]:
-    """One game in one form: exact gap, bound, welfare and processor seconds."""
+    """Return the exact gap, bound, welfare and processor seconds of one game in one form."""
     name, options = form
     markov = hasattr(game, "horizon")
     begun = time.process_time()
@@ -132,7 +132,7 @@ def _plan(form: tuple[str, dict[str, Any]], game: Any, spacing: float, key: int)
 
 
 def _markov(config: Config, agents: int, key: int) -> list[dict[str, Any]]:
-    """Means over the seeds, and the largest gap among them."""
+    """Return the means over the seeds, and the largest gap."""
     setting = aggregative_learning.Config(
         agents=agents, types=config.types, states=config.states, horizon=config.horizon
     )
@@ -147,9 +147,9 @@ def _markov(config: Config, agents: int, key: int) -> list[dict[str, Any]]:
 
 
 def _worth(name: str, agents: int, spacing: float) -> dict[str, Any]:
-    """Mean reward at the optimum and at the best and the worst epsilon-equilibrium found.
+    """Return the mean reward at the optimum, and at the best and worst epsilon-equilibrium found.
 
-    Cells have a size, and so have the epsilons: exact, they stand beside the rewards.
+    Since cells have a size, epsilon is not zero; its exact value is part of the row.
     """
     game = load(name, agents=agents)
     optimum, best, worst = (
@@ -158,7 +158,7 @@ def _worth(name: str, agents: int, spacing: float) -> dict[str, Any]:
     )
     rewards = [float(solution.value) for solution in (optimum, best, worst)]
     gains = [float(solution.certificate.max_gain) for solution in (best, worst)]
-    single = game.lipschitz * game.delta  # what one agent's action can be worth to another
+    single = game.lipschitz * game.delta  # largest effect of one agent's action on another agent
     return {
         "game": name,
         "agents": agents,
@@ -173,10 +173,10 @@ def _worth(name: str, agents: int, spacing: float) -> dict[str, Any]:
 
 
 def _price(optimum: float, found: float, epsilon: float = 0.0) -> float | None:
-    """How many times better the optimum is; None where rewards change their sign.
+    """Return the ratio of the optimum to the reward found, or None if their signs differ.
 
-    None too where epsilon is more than a tenth of what was found: the ratio would then be one of
-    the grid, or of a single agent, and not of the game.
+    Return None, too, if epsilon exceeds a tenth of the reward found: the ratio would then reflect
+    the grid, or a single agent, rather than the game.
     """
     if epsilon > 0.1 * abs(found):
         return None
@@ -186,7 +186,7 @@ def _price(optimum: float, found: float, epsilon: float = 0.0) -> float | None:
 
 
 def plot(record: Record) -> Any:
-    """Gaps of named games, gaps and seconds of Markov games, and welfare; a Matplotlib figure.
+    """Draw gaps, processor time and welfare, and return the Matplotlib figure.
 
     **Example**
 
@@ -249,5 +249,5 @@ def _draw_worth(axes: Any, rows: list[dict[str, Any]]) -> None:
         axes.bar(places + 0.27 * (i - 1), [row[kind] for row in rows], 0.25, label=kind)
     axes.set_xticks(places, [row["game"] for row in rows], rotation=20, fontsize=7)
     axes.axhline(0.0, color="0.4", lw=0.6)
-    axes.set(title="what equilibrium costs", ylabel="mean reward")
+    axes.set(title="price of equilibrium", ylabel="mean reward")
     axes.legend(fontsize=7, frameon=False)

@@ -1,10 +1,10 @@
-"""What a smaller hand-built transformer costs: error, and exploitability, against its size.
+"""Error and exploitability of hand-built transformers against their size.
 
-Theorem 4.1 of the in-context paper trades size for accuracy. Here the trade is measured: networks
-whose reciprocal has N linear pieces are compared with the learner they stand for on the same
-histories (first panel), and then play for themselves (second panel). The third panel is the
-generic route of the proof, a fitted sum of M ReLUs in place of the whole step, whose exact form
-needs none of it.
+Theorem 4.1 of the in-context paper trades size for accuracy. Here, the trade-off is measured.
+Networks whose reciprocal has N linear pieces are compared with the learner that they implement, on
+the same histories (first panel), and then play themselves (second panel). The third panel shows
+the generic route of the proof, which replaces the whole step by a fitted sum of M ReLUs; the exact
+form of the step needs no such sum.
 """
 
 from dataclasses import dataclass
@@ -23,14 +23,14 @@ __all__ = ["Config", "plot", "run"]
 
 @dataclass(frozen=True)
 class Config:
-    """What is built and played. `Config.quick()` takes about a minute.
+    """Sizes of the networks and of the games. `Config.quick()` takes about a minute.
 
     >>> Config().rounds
     64
     """
 
     actions: tuple[int, ...] = (2, 3)
-    #: Linear pieces of the reciprocal; Newton's steps after them are the other knob.
+    #: Numbers of linear pieces of the reciprocal, and numbers of Newton steps that refine it.
     units: tuple[int, ...] = (1, 2, 4, 8, 16, 32)
     newton_steps: tuple[int, ...] = (0, 2, 4)
     fitted_units: tuple[int, ...] = (16, 64, 256, 1024, 2048)
@@ -50,9 +50,9 @@ class Config:
 
 
 def run(config: Config, key: int = 0) -> Record:
-    """Build, compare and play every size; the record's tables are `sizes` and `fitted`.
+    """Build, compare and play every size. The record has the tables `sizes` and `fitted`.
 
-    With `newton_steps` other than 0, the start has one piece: the other way to accuracy.
+    For Newton steps other than 0, the reciprocal has one linear piece, which the steps refine.
 
     **Example**
 
@@ -82,7 +82,7 @@ def run(config: Config, key: int = 0) -> Record:
 def _measure(
     actions: int, units: int, steps: int, games: Any, config: Config, key: int
 ) -> dict[str, Any]:
-    """One size: how large, how far from the learner, and how well it plays."""
+    """Return the size, the distance from the learner, and the gap of one network."""
     built = construct.omd(actions, config.rounds, reciprocal_units=units, newton_steps=steps)
     episode = incontext.play(built.players, games, rounds=config.rounds, key=key + 1)
     return {
@@ -99,7 +99,7 @@ def _measure(
 
 
 def plot(record: Record) -> Any:
-    """Three panels on logarithmic axes; returns the Matplotlib figure.
+    """Draw three panels on logarithmic axes and return the Matplotlib figure.
 
     **Example**
 

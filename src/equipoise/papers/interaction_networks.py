@@ -1,8 +1,9 @@
-"""Figure 1 of the interaction-rank paper: the networks of one agent, of every kind of critic.
+"""Figure 1 of the interaction-rank paper: the networks of one agent for every kind of critic.
 
-A critic of rank 1 sees the own action alone, one of rank 2 has a network for the pair with every
-agent and adds them up, a joint one sees all actions at once. The record has what each of Appendix
-B's architectures needs: networks, inputs and weights of one agent. The drawing shows the kinds.
+A critic of rank 1 sees only the agent's own action. A critic of rank 2 has a network for the pair
+with every agent and adds their outputs. A joint critic sees all actions at once. The record lists
+the networks, inputs and weights of one agent for the architectures of Appendix B. The drawing shows
+the kinds of critics.
 
     equipoise reproduce interaction-rank --figure 1
 """
@@ -26,7 +27,7 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class Config:
-    """What is counted.
+    """Number of agents, and the architectures whose weights are counted.
 
     >>> Config().agents
     50
@@ -40,7 +41,7 @@ class Config:
 
     @classmethod
     def quick(cls) -> "Config":
-        """For fewer agents, as many as the other figures have at this scale.
+        """Return a config with fewer agents, as in the other figures at this scale.
 
         >>> Config.quick().agents
         20
@@ -69,7 +70,7 @@ def run(config: Config, key: int = 0) -> Record:
 
 
 def count_weights(name: str, agents: int) -> tuple[int, int, int]:
-    """Networks of one agent's critic, inputs of each, and weights of all of them.
+    """Return the number of networks of one agent's critic, inputs of each, and all weights.
 
     >>> count_weights("1-IR-128", agents=50)
     (1, 1, 16897)
@@ -82,7 +83,7 @@ def count_weights(name: str, agents: int) -> tuple[int, int, int]:
 
 
 def plot(record: Record) -> Any:
-    """The three kinds side by side, for one agent; a Matplotlib figure.
+    """Draw the three kinds of critics of one agent and return the Matplotlib figure.
 
     **Example**
 
@@ -94,7 +95,7 @@ def plot(record: Record) -> Any:
     rows = rows_of(record.tables["networks"])
     for axes, (kind, formula) in zip(every, _KINDS.items(), strict=True):
         own = [row["weights"] for row in rows if row["critic"].startswith(kind)]
-        sizes = f"{min(own):,} to {max(own):,} weights an agent" if own else ""
+        sizes = f"{min(own):,} to {max(own):,} weights per agent" if own else ""
         axes.set_title(f"{kind} critic of agent i\n{formula}", fontsize=10)
         axes.text(0.5, -0.02, sizes, ha="center", va="top", fontsize=8)
         axes.set(xlim=(-0.05, 1.05), ylim=(-0.1, 1.05))
@@ -104,7 +105,7 @@ def plot(record: Record) -> Any:
 
 
 def _draw(axes: Any, kind: str) -> None:
-    """Inputs on the left, networks in the middle, the estimate on the right."""
+    """Draw inputs on the left, networks in the middle, and the estimate on the right."""
 
     def box(x: float, y: float, text: str, colour: str = "C0") -> None:
         style = {"boxstyle": "round,pad=0.35", "facecolor": colour, "edgecolor": colour}

@@ -1,16 +1,16 @@
-"""What low interaction rank buys: gaps of K-IR, joint and 1-IR critics learned from logs.
+"""Benefits of low interaction rank: gaps of K-IR, joint and 1-IR critics learned from logs.
 
-The interaction-rank paper has one experiment, with continuous actions. These are the figures its
-theorems ask for, in discrete games whose equilibrium gaps are computed exactly:
+The interaction-rank paper has one experiment, with continuous actions. These figures test its
+theorems in discrete games, whose gaps are computed exactly:
 
 - `gap against agents`: at a fixed number of samples per parameter of the 2-IR class, and the
-  time that one iteration takes;
+  time of one iteration;
 - `gap against samples`, at a fixed number of agents;
 - `on and off support`: the model's gap split as in Theorem 2, and the true gap, against lambda;
 - `Markov`: the same against samples, with local states and decoupled transitions.
 
-Games are polymatrix (rank 2), so that rank 1 is wrong, rank 2 is right, and the joint critic, a
-network of all moves, is right and does not know it.
+Games are polymatrix (rank 2). Rank 1 is therefore misspecified, and rank 2 is correct. The joint
+critic, a network of all actions, can represent the rewards but does not know their structure.
 """
 
 import time
@@ -36,7 +36,7 @@ CRITICS = ("1-IR", "2-IR", "joint", "behaviour")
 
 @dataclass(frozen=True)
 class Config:
-    """What is learned. `Config.quick()` takes about two minutes on two cores.
+    """Settings of the experiments. `Config.quick()` takes about two minutes on two cores.
 
     >>> Config().agents
     (5, 10, 20, 50, 100, 200)
@@ -44,7 +44,7 @@ class Config:
 
     panels: tuple[str, ...] = PANELS
     agents: tuple[int, ...] = (5, 10, 20, 50, 100, 200)
-    #: Up to so many agents the joint critic is learned too.
+    #: Largest number of agents for which the joint critic is learned, too.
     joint_agents: int = 100
     actions: int = 4
     contexts: int = 1
@@ -67,7 +67,7 @@ class Config:
 
     @classmethod
     def quick(cls) -> "Config":
-        """The same panels, smaller.
+        """Return a smaller config with the same panels.
 
         >>> Config.quick().agents
         (5, 10, 20)
@@ -84,7 +84,7 @@ class Config:
 
 
 def run(config: Config, key: int = 0) -> Record:
-    """Collect logs, fit, learn and certify; the record holds one row for each policy.
+    """Collect logs, fit, learn and certify. The record has one row for each policy.
 
     **Example**
 
@@ -99,7 +99,7 @@ def run(config: Config, key: int = 0) -> Record:
     rows: list[dict[str, Any]] = []
     for panel in config.panels:
         if panel not in PANELS:
-            raise InputError("panels", f"some of {PANELS}", repr(panel))
+            raise InputError("panels", f"panels among {PANELS}", repr(panel))
         for seed in range(key, key + config.games):
             if panel == "strength":
                 rows += _strength(config, seed)
@@ -122,7 +122,7 @@ def _contextual(config: Config, agents: int, key: int) -> Any:
 def _learned(
     config: Config, panel: str, at: float, game: Any, samples: int, joint: bool, key: int
 ) -> list[dict[str, Any]]:
-    """One row for each critic, and for the behaviour policy."""
+    """Return one row for each critic, and one for the behaviour policy."""
     log = offline.collect(game, "uniform", samples=samples, key=key + 1000)
     plain: dict[str, Any] = {"intervals": False}
     critics = {"1-IR": (1, plain), "2-IR": (2, plain)}
@@ -131,7 +131,7 @@ def _learned(
     for name, (rank, how) in critics.items():
         model = offline.fit(log, rank, **how)
         solve = partial(offline.solve, model, force=True, key=key, iterations=iterations)
-        solve(simulations=simulations)  # compiled here, timed below
+        solve(simulations=simulations)  # compile here; the time is measured below
         start = time.process_time()
         solution = solve(simulations=simulations)
         seconds = (time.process_time() - start) / config.iterations
@@ -152,7 +152,7 @@ def _row(panel: str, at: float, critic: str, log: Any, gap: Any) -> dict[str, An
 
 
 def _cases(config: Config, panel: str, key: int) -> Iterator[tuple[float, Any, int, bool]]:
-    """Where on the axis, the game, rows of the log, and whether the joint critic is learned."""
+    """Yield the position on the axis, the game, the rows, and whether to use the joint critic."""
     if panel == "agents":
         for agents in config.agents:
             columns = 1 + (agents - 1) * (config.actions - 1)
@@ -201,7 +201,7 @@ _COLOURS = {"1-IR": "C3", "2-IR": "C0", "joint": "C1", "behaviour": "0.5"}
 
 
 def plot(record: Record) -> Any:
-    """One panel for each sweep, and one for the time of an iteration; a Matplotlib figure.
+    """Draw a panel for each sweep and for the time of an iteration; return the figure.
 
     **Example**
 
@@ -230,7 +230,7 @@ def plot(record: Record) -> Any:
 
 
 def _draw(axes: Any, table: Any, panel: str, critic: str, measure: str, style: str = "-") -> None:
-    """Mean and range over games; of parts of the model's gap, in another style, the mean alone."""
+    """Draw the mean and range over games; for parts of the model's gap only the mean."""
     columns = ("panel", "critic", "at", measure)
     found: dict[float, list[float]] = {}
     for own_panel, own_critic, at, value in zip(*map(table.column, columns), strict=True):
@@ -239,7 +239,7 @@ def _draw(axes: Any, table: Any, panel: str, critic: str, measure: str, style: s
     if not found:
         return
     x = sorted(found)
-    # What is at most zero is no gap at all, and has no place on a logarithmic axis.
+    # Gaps of at most zero cannot be drawn on a logarithmic axis.
     least = 1e-9 if measure.startswith("seconds") else 1e-4
     mean, low, high = (
         np.maximum([float(of(found[at])) for at in x], least) for of in (np.mean, np.min, np.max)

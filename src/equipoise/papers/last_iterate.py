@@ -1,10 +1,10 @@
-"""Last-iterate gap against rounds for every learner: the figure the in-context paper lacks.
+"""Last-iterate gap against rounds for every learner: a figure that the in-context paper lacks.
 
-Matrix games with 2, 3, 5 and 10 actions, and Markov games with 2, 3 and 5 states whose
-transitions are nearly deterministic (Dirichlet 0.1) or spread out (Dirichlet 1). The mean over
-games and seeds with its 95% confidence band; uniform play and the rate `t^-1/4`, beyond which no
-uncoupled learner can go with high probability in the worst case, are drawn with them. The paper's
-constants and signs as printed are among the learners.
+The games are matrix games with 2, 3, 5 and 10 actions, and Markov games with 2, 3 and 5 states
+whose transitions are nearly deterministic (Dirichlet 0.1) or spread out (Dirichlet 1). The figure
+shows the mean over games and seeds with its 95% confidence band. It also shows uniform play and the
+rate `t^-1/4`, which no uncoupled learner can beat with high probability in the worst case. The
+learners include the paper's constants and signs as printed.
 """
 
 from dataclasses import dataclass
@@ -25,13 +25,13 @@ _OMD, _EXP3 = ("omd", "omd-vanishing"), ("exp3-ix", "exp3-ix (average)")
 _PRINTED = ("omd-printed-constants", "omd-printed-signs")
 MATRIX = (*_OMD, "log-barrier", *_EXP3, "cai-euclidean", "entropic", *_PRINTED, "optimistic")
 MARKOV = (*_OMD, "entropic", "v-learning", "v-learning (average)", *_PRINTED)
-#: Learners that see more than their own rewards: drawn, but not what the axes are scaled for.
+#: Learners that see more than their own rewards. They are drawn, but do not scale the axes.
 FULL_INFORMATION = ("optimistic", "regret-matching")
 
 
 @dataclass(frozen=True)
 class Config:
-    """What is played. `Config.quick()` takes about two minutes on two cores.
+    """Settings of the experiment. `Config.quick()` takes about two minutes on two cores.
 
     >>> Config().actions
     (2, 3, 5, 10)
@@ -51,7 +51,7 @@ class Config:
 
     @classmethod
     def quick(cls) -> "Config":
-        """The same panels, shorter and with fewer games.
+        """Return a config with the same panels, fewer rounds and fewer games.
 
         >>> Config.quick().rounds
         10000
@@ -60,7 +60,7 @@ class Config:
 
 
 def run(config: Config, key: int = 0) -> Record:
-    """Play every panel; the record holds means, standard errors and fitted slopes.
+    """Play every panel. The record has means, standard errors and fitted slopes.
 
     **Example**
 
@@ -110,7 +110,7 @@ def _panels(config: Config, key: int) -> Any:
 def _gaps(
     traces: dict[str, Any], name: str, games: Any, stops: tuple[int, ...], config: Config, key: int
 ) -> np.ndarray:
-    """(records, games, seeds); the averages of a learner are taken from the run of its last."""
+    """(records, games, seeds): gaps. The last and average policies of a learner share one run."""
     base = name.removesuffix(" (average)")
     if base not in traces:
         learner = make_learner(base, markov=hasattr(games, "states"), rounds=stops[-1])
@@ -122,7 +122,7 @@ def _gaps(
 
 
 def plot(record: Record) -> Any:
-    """One panel per kind of game, on logarithmic axes; returns the Matplotlib figure.
+    """Draw one panel per kind of game on logarithmic axes; return the Matplotlib figure.
 
     **Example**
 
@@ -149,7 +149,7 @@ def plot(record: Record) -> Any:
 
 
 def _draw(axes: Any, record: Record, panel: str) -> float:
-    """Draw one panel; returns the smallest gap of a learner under bandit feedback."""
+    """Draw one panel and return the smallest gap of a learner with bandit feedback."""
     t = record.arrays[f"{panel}/rounds"]
     uniform = float(record.arrays[f"{panel}/uniform"])
     axes.axhline(uniform, color="0.4", lw=0.8, label="uniform")

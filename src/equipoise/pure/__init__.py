@@ -1,9 +1,9 @@
 """Pure functions of JAX arrays, for use inside `jit`, `vmap`, `grad` and `shard_map`.
 
 `equipoise.solve` and `equipoise.certify` work on concrete games: they validate, choose methods and
-decide a status, which a traced value cannot do. The functions here do none of that. They take and
-return JAX arrays, on whatever device and in whatever precision these have, and can be
-differentiated, so that an equilibrium can be a layer of somebody's network.
+decide a status, none of which is possible with traced values. The functions here do none of that.
+They take and return JAX arrays, on the device and in the precision of their input, and are
+differentiable, so that an equilibrium can be a layer of a neural network.
 """
 
 from equipoise.pure._matrix import ZeroSum, gains, normal_form_gains, zero_sum

@@ -1,6 +1,6 @@
-"""Reports: one HTML file that holds everything, made from records alone.
+"""Reports: one self-contained HTML file, built from records alone.
 
-A report can be made again, elsewhere and later, from the run folder. Only `record_of` knows games:
+A report can be rebuilt from the run folder, elsewhere and later. Only `record_of` depends on games:
 it makes the record of a solution. Matplotlib is imported when the first figure is drawn.
 """
 

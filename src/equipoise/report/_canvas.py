@@ -1,24 +1,39 @@
-"""What all figures share: colours, an empty drawing, labels, ticks, and rates of curves."""
+"""Shared parts of all figures: colours, an empty canvas, labels, ticks and fitted slopes."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
+from io import BytesIO
 from typing import Any
 
 import numpy as np
 
 from equipoise.core import InputError
 
-#: Colours that colour-blind readers tell apart, on light and on dark pages (after Okabe and Ito).
+#: Colours that colour-blind readers can tell apart, on light and dark pages (Okabe and Ito).
 COLOURS = ("#2b8cc4", "#e08a00", "#00a878", "#c65d9c", "#d55e00", "#8a7fd1", "#7f8790")
 
 FONT = 10.0
 
 
+@cache
+def _figure_class() -> type[Any]:
+    """Return a figure class that notebooks display although pyplot does not know the figures."""
+    from matplotlib.figure import Figure
+
+    class NotebookFigure(Figure):
+        def _repr_png_(self) -> bytes:
+            content = BytesIO()
+            self.savefig(content, format="png", dpi=110, facecolor="white", bbox_inches="tight")
+            return content.getvalue()
+
+    return NotebookFigure
+
+
 @contextmanager
 def canvas(width: float, height: float) -> Iterator[tuple[Any, Any]]:
-    """A figure of its own, untouched by the user's settings and by pyplot."""
+    """Create a figure that is independent of the user's settings and of pyplot."""
     import matplotlib
-    from matplotlib.figure import Figure
 
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
@@ -26,18 +41,18 @@ def canvas(width: float, height: float) -> Iterator[tuple[Any, Any]]:
             {"font.size": FONT, "axes.titlesize": FONT + 1, "axes.spines.top": False}
         )
         matplotlib.rcParams["axes.spines.right"] = False
-        figure = Figure(figsize=(width, height), layout="tight")
+        figure = _figure_class()(figsize=(width, height), layout="tight")
         yield figure, figure.subplots()
 
 
 def cycle() -> Iterator[str]:
-    """The colours, over and over."""
+    """Yield the colours, repeatedly."""
     while True:
         yield from COLOURS
 
 
 def label(text: str) -> str:
-    """Text as it is: a dollar sign would otherwise begin a formula."""
+    """Escape dollar signs, which would otherwise begin a formula."""
     return str(text).replace("$", r"\$")
 
 
@@ -52,7 +67,7 @@ def name_ticks(axis: Any, count: int, names: Sequence[str] | None, argument: str
     axis.set_ticks(np.arange(count), [label(name) for name in names])
 
 
-#: A curve that changes by less than this factor is constant to the eye: it has no rate.
+#: A curve that changes by less than this factor looks constant, and gets no slope.
 _CONSTANT = 1.05
 #: Curves that together span less than this factor are drawn on a linear axis.
 _NARROW = 1.2
@@ -61,8 +76,8 @@ _NARROW = 1.2
 def fit_slope(rounds: Any, values: Any, start: float | None = None) -> tuple[float, float]:
     """Fit `values = scale * rounds ** slope` by least squares of logarithms, from `start` on.
 
-    Without `start`, the last decade of rounds is used. Returns (slope, scale); values that are
-    not positive are left out.
+    Without `start`, the last decade of rounds is used. Returns (slope, scale). Non-positive values
+    are left out.
 
     **Example**
 
@@ -75,19 +90,19 @@ def fit_slope(rounds: Any, values: Any, start: float | None = None) -> tuple[flo
     """
     t, y = np.asarray(rounds, float), np.asarray(values, float)
     if t.ndim != 1 or t.shape != y.shape:
-        raise InputError("values", f"one per round, {t.shape}", y.shape)
+        raise InputError("values", f"one value per round, {t.shape}", y.shape)
     used = (t >= (t.max() / 10 if start is None else start)) & (y > 0) & (t > 0)
     if used.sum() < 2:
-        raise InputError("values", "two positive ones to fit", used.sum())
+        raise InputError("values", "at least two positive values to fit", used.sum())
     slope, offset = np.polyfit(np.log(t[used]), np.log(y[used]), 1)
     return float(slope), float(np.exp(offset))
 
 
 def draw_slope(axes: Any, rounds: np.ndarray, values: np.ndarray, colour: str) -> str:
-    """Draw the rate of the last decade, dashed, and return it in words for the legend.
+    """Draw the slope of the last decade, dashed, and return a text for the legend.
 
-    A curve that is (nearly) constant there, not positive throughout, or known at fewer than
-    three rounds has no rate: nothing is drawn and nothing said.
+    A curve that is (nearly) constant there, not positive throughout, or known at fewer than three
+    rounds has no slope: nothing is drawn, and the text is empty.
     """
     tail = rounds >= rounds.max(initial=1.0) / 10
     t, y = rounds[tail], values[tail]
@@ -99,7 +114,7 @@ def draw_slope(axes: Any, rounds: np.ndarray, values: np.ndarray, colour: str) -
 
 
 def spans_a_range(values: Iterable[np.ndarray]) -> bool:
-    """Whether numbers, all of them positive, differ enough for a logarithmic axis.
+    """Return whether numbers are all positive and vary enough for a logarithmic axis.
 
     >>> spans_a_range([np.array([1.0, 0.1])]), spans_a_range([np.ones(3)])
     (True, False)
@@ -109,10 +124,10 @@ def spans_a_range(values: Iterable[np.ndarray]) -> bool:
 
 
 def set_value_axis(axes: Any, values: Iterable[np.ndarray], log: bool) -> None:
-    """Make the vertical axis logarithmic or linear, with ticks that have labels either way.
+    """Make the vertical axis logarithmic or linear, with labelled ticks in either case.
 
-    Matplotlib labels powers of ten alone where there are two, and on a linear axis writes what
-    differs in the tenth digit only, beside an offset; neither tells the height of a flat curve.
+    By default, matplotlib labels only powers of ten on a logarithmic axis, and on a linear axis
+    shows small differences next to an offset. Neither shows the height of a flat curve.
     """
     from matplotlib.ticker import MaxNLocator, NullLocator, ScalarFormatter
 

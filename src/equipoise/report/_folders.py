@@ -1,4 +1,4 @@
-"""Run folders as a report sees them: whatever is there, finished or not, read and never written."""
+"""Read run folders for a report: finished or not, never written to."""
 
 import os
 import shlex
@@ -14,7 +14,7 @@ from equipoise.runs import Record, read_metrics
 
 @dataclass(frozen=True)
 class RunFolder:
-    """What one run left on disk.
+    """The contents of one run folder.
 
     **Example**
 
@@ -30,19 +30,19 @@ class RunFolder:
     """
 
     path: Path
-    #: What it is called on the page.
+    #: Label of the run on the page.
     label: str
     config: dict[str, Any]
     #: None while the run is unfinished.
     record: Record | None
     metrics: list[dict[str, Any]] = field(default_factory=list)
-    #: One for each time somebody worked on the run: command, versions, machine, seconds.
+    #: One entry per session that worked on the run: command, versions, machine, seconds.
     sessions: list[dict[str, Any]] = field(default_factory=list)
     seconds: float = 0.0
 
     @classmethod
     def read(cls, path: str | os.PathLike[str], label: str | None = None) -> "RunFolder":
-        """Read a run folder, also while somebody else writes it."""
+        """Read a run folder, even while another process writes to it."""
         folder = Path(path)
         if not (folder / "config.json").exists():
             raise InputError("runs", "run folders", f"no config.json in {folder}")
@@ -61,7 +61,7 @@ class RunFolder:
 
     @property
     def state(self) -> str:
-        """Whether it is finished, in words."""
+        """Return whether the run is finished, in words."""
         if self.record is not None:
             return "finished"
         last = self.metrics[-1]["step"] if self.metrics else 0
@@ -69,19 +69,19 @@ class RunFolder:
 
     @property
     def command(self) -> str:
-        """The command that began it."""
+        """Return the command that started the run."""
         return shlex.join(self.sessions[0]["command"]) if self.sessions else ""
 
     @property
     def versions(self) -> dict[str, str]:
-        """What it was computed with by the session that finished it, or worked on it last."""
+        """Return the versions used by the session that finished the run, or that was last."""
         return self.sessions[-1]["versions"] if self.sessions else {}
 
 
 def find_runs(path: str | os.PathLike[str]) -> list[Path]:
-    """The folder itself if it holds a run, else all runs below it, at any depth, as of a demo.
+    """Return the folder itself if it holds a run, else all runs below it at any depth.
 
-    What a run keeps in folders of its own belongs to that run; hidden folders are left out.
+    Sub-folders of a run belong to that run. Hidden folders are skipped.
 
     **Example**
 
@@ -101,7 +101,7 @@ def find_runs(path: str | os.PathLike[str]) -> list[Path]:
         raise InputError("runs", "run folders", f"none: {folder}")
     below = []
     for place, names, files in os.walk(folder):
-        # Other programs keep a config.json too, but not both.
+        # Other programs write a config.json too, but not both files.
         if {"config.json", "environment.json"} <= set(files):
             below.append(Path(place))
             names.clear()
@@ -113,7 +113,7 @@ def find_runs(path: str | os.PathLike[str]) -> list[Path]:
 
 
 def read_runs(folders: Sequence[str | os.PathLike[str]]) -> list[RunFolder]:
-    """Read runs, and give each a name that no other has; one given twice is read once.
+    """Read runs and give each a unique label; a folder given twice is read once.
 
     **Example**
 

@@ -1,4 +1,4 @@
-"""The page: sections of prose, tables, figures and code, in one HTML file."""
+"""Build a page of prose, tables, figures and code sections as one HTML file."""
 
 import base64
 import hashlib
@@ -23,10 +23,10 @@ from equipoise.runs import Table
 
 
 class Report:
-    """A page built from top to bottom; every method returns the page, so that calls chain.
+    """A page built from top to bottom. Every method returns the page, so that calls can be chained.
 
-    All text is escaped. In prose, `text between backticks` is set as code, and an empty line
-    begins a new paragraph.
+    All text is escaped. In prose, `text in backticks` is set as code, and an empty line begins a
+    new paragraph.
 
     **Example**
 
@@ -71,19 +71,19 @@ class Report:
     def table(
         self, table: Table, caption: str = "", digits: int = 4, *, mark: str = "", summary: str = ""
     ) -> "Report":
-        """Add a table; columns of numbers are aligned to the right.
+        """Add a table; columns of numbers are right-aligned.
 
-        `mark` is the class of its rows in the style sheet. With a summary, the table is folded
-        away behind it.
+        `mark` is the class of its rows in the style sheet. With a summary, the table is collapsed
+        behind it.
         """
         more = {"caption": caption, "digits": digits, "mark": mark, "summary": summary}
         return self._add("table", table=table, **more)
 
     def figure(self, figure: Any, *, alt: str, caption: str = "", format: str = "svg") -> "Report":
-        """Add a matplotlib figure, as "svg" or, for figures of very many points, as "png".
+        """Add a matplotlib figure, as "svg" or, for figures with very many points, as "png".
 
-        `alt` says what the figure shows to whoever cannot see it. Figures that follow one
-        another stand side by side where there is room.
+        `alt` describes the figure for readers who cannot see it. Consecutive figures are placed
+        side by side if there is room.
         """
         from markupsafe import Markup
 
@@ -93,31 +93,31 @@ class Report:
             raise InputError("format", "'svg' or 'png'", repr(format))
         name = f"figure{len(self._all('figure')) + 1}"
         image = _svg(figure, name, alt) if format == "svg" else _png(figure, alt)
-        return self._add("figure", image=Markup(image), caption=caption)
+        return self._add("figure", image=Markup(image), caption=caption, wide=_width(image))
 
     def code(self, source: str, *, summary: str = "") -> "Report":
-        """Add source code; with a summary it is folded away behind it."""
+        """Add source code; with a summary, it is collapsed behind it."""
         return self._add("code", source=source.strip("\n"), summary=summary)
 
     def config(self, config: Any, *, summary: str = "Config") -> "Report":
-        """Add a config (a dict or a dataclass), folded away."""
+        """Add a config (a dict or a dataclass), collapsed."""
         return self.code(dumps(config, "config", indent=2), summary=summary)
 
     def settings(self, names: Sequence[str], configs: Sequence[Mapping[str, Any]]) -> "Report":
-        """Add the configs of several runs side by side: first what differs, then the rest, folded.
+        """Add the configs of several runs side by side: differences first, the rest collapsed.
 
-        Nested names are joined by dots. What differs is marked by colour and by a sign.
+        Nested names are joined by dots. Differences are marked by colour and by a sign.
         """
         rows = settings_rows(configs)
         differ = [("≠ " + key, *values) for key, values in rows if len(set(values)) > 1]
         alike = [(key, *values) for key, values in rows if len(set(values)) == 1]
         if differ:
-            self.table(Table(("setting", *names), differ), "What differs.", mark="differs")
+            self.table(Table(("setting", *names), differ), "Settings that differ.", mark="differs")
         elif len(configs) > 1:
             self.text("All settings are the same.")
         if alike:
             one = len(configs) == 1
-            heads = names if one else ("in all of them",)
+            heads = names if one else ("value in all runs",)
             same = Table(("setting", *heads), [row[: 1 + len(heads)] for row in alike])
             told = f"All settings of {names[0]}" if one else f"{len(alike)} settings are the same"
             self.table(same, mark="alike", summary=told)
@@ -126,14 +126,14 @@ class Report:
     def reproduce(
         self, commands: str | Sequence[str], environment: Mapping[str, Any] | None = None
     ) -> "Report":
-        """End the page with how to make it again: commands, and the environment it was made in."""
+        """End the page with how to reproduce it: the commands, and the environment."""
         self._head["commands"] = commands if isinstance(commands, str) else "\n".join(commands)
         if environment is not None:
             self._head["environment"] = dumps(environment, "environment", indent=2)
         return self
 
     def html(self) -> str:
-        """The page as text."""
+        """Return the page as HTML text."""
         import jinja2
         from markupsafe import Markup
 
@@ -148,12 +148,12 @@ class Report:
         return page.render(groups=listed, sections=self._all("section"), **inside) + "\n"
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the page, atomically."""
+        """Write the page atomically."""
         write_text(path, self.html())
 
 
 def content_policy() -> str:
-    """What a page may load and run, as a Content-Security-Policy: its own script and styles alone.
+    """Return the page's Content-Security-Policy: only its own script and styles may load and run.
 
     **Example**
 
@@ -167,7 +167,7 @@ def content_policy() -> str:
 
 
 def _script() -> str:
-    """The script that makes pages touchable."""
+    """Return the script that makes pages interactive."""
     return resources.files(__package__ or "").joinpath("touch.js").read_text("utf-8")
 
 
@@ -186,7 +186,7 @@ def _table(block: Mapping[str, Any]) -> Any:
 
 
 def settings_rows(configs: Sequence[Mapping[str, Any]]) -> list[tuple[str, tuple[str, ...]]]:
-    """Every setting of any of the configs, with its value in each, as text.
+    """Return every setting of any config, with its value in each config, as text.
 
     >>> settings_rows([{"a": 1, "b": {"c": 2}}, {"a": 1.5}])
     [('a', ('1', '1.5')), ('b.c', ('2', '–'))]
@@ -198,7 +198,7 @@ def settings_rows(configs: Sequence[Mapping[str, Any]]) -> list[tuple[str, tuple
 
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Nested values under names joined by dots.
+    """Yield nested values under names joined by dots.
 
     >>> dict(flat({"a": 1, "b": {"c": 2}}))
     {'a': 1, 'b.c': 2}
@@ -211,10 +211,10 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
 
 
 def _svg(figure: Any, name: str, alt: str) -> str:
-    """A matplotlib figure as an `<svg>` element: no outer files, same bytes every time.
+    """Convert a matplotlib figure to an `<svg>` element: self-contained and reproducible.
 
-    Black becomes the colour of the page's text, so that figures are readable on dark pages;
-    identifiers get a prefix, so that several figures can share a page; text stays text.
+    Black becomes the colour of the page's text, so that figures are readable on dark pages.
+    Identifiers get a prefix, so that several figures can share a page. Text stays text.
     """
     import matplotlib
 
@@ -222,8 +222,8 @@ def _svg(figure: Any, name: str, alt: str) -> str:
     buffer = io.StringIO()
     nothing = {"Date": None, "Creator": None, "Format": None, "Type": None}
     with matplotlib.rc_context():
-        matplotlib.rcdefaults()  # the same page whatever the user's settings
-        # Curves keep every point, so that the script of the page finds their values again.
+        matplotlib.rcdefaults()  # independent of the user's settings
+        # Curves keep every point, so that the page's script can recover their values.
         matplotlib.rcParams.update(
             {"path.simplify": False, "svg.fonttype": "none", "svg.hashsalt": name}
         )
@@ -236,7 +236,7 @@ def _svg(figure: Any, name: str, alt: str) -> str:
         (r'\bid="([^"]+)"', rf'id="{name}-\1"'),
         (r'(url\(|href=")#', rf"\1#{name}-"),
         (r"(stroke|fill): #000000", r"\1: currentColor"),
-        # The fonts of the page, at the size the layout was made for.
+        # Use the fonts of the page, at the size for which the layout was computed.
         (r"font: (\d[\d.]*px) [^;\"]*", r"font-size: \1; font-family: inherit"),
     ):
         svg = re.sub(pattern, replacement, svg)
@@ -244,10 +244,20 @@ def _svg(figure: Any, name: str, alt: str) -> str:
     return svg.replace("<svg ", f'<svg role="img" aria-label="{escape(alt)}"{data} ', 1)
 
 
-def _name_curves(figure: Any, name: str) -> list[dict[str, Any]]:
-    """Give every curve with a name an identifier, and return the numbers that it is drawn from.
+def _width(image: str) -> int:
+    """Return the width of a picture in pixels.
 
-    What is drawn with a curve, its band and its slope, has its colour, and goes when it goes.
+    >>> _width('<svg width="300pt" height="9pt">'), _width('<img width="365" alt="x">')
+    (400, 365)
+    """
+    size, unit = re.findall(r'\swidth="([\d.]+)(pt)?"', image)[0]
+    return round(float(size) * (4 / 3 if unit else 1))
+
+
+def _name_curves(figure: Any, name: str) -> list[dict[str, Any]]:
+    """Give every named curve an identifier, and return the numbers from which it is drawn.
+
+    A curve's band and slope share its colour, and are hidden together with it.
     """
     from matplotlib.colors import to_hex
 
@@ -275,12 +285,12 @@ def _name_curves(figure: Any, name: str) -> list[dict[str, Any]]:
 
 
 def _short(values: np.ndarray) -> list[float]:
-    """Five digits: no page shows more."""
+    """Round to five digits; pages do not show more."""
     return [float(f"{value:.5g}") for value in values]
 
 
 def _png(figure: Any, alt: str, resolution: int = 160) -> str:
-    """A matplotlib figure as an `<img>` that holds its own data; for figures of many points."""
+    """Convert a figure to an `<img>` with embedded data; for figures with many points."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=resolution, facecolor="white", bbox_inches="tight")
     data = base64.b64encode(buffer.getvalue()).decode()

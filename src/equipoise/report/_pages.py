@@ -1,11 +1,12 @@
-"""The page of a record, and the page that compares runs.
+"""The page of one record, and the page that compares runs.
 
-Both are made of the same sections: numbers, certificates, curves, pictures, tables, settings and
-commands. What is said of a record comes from the table of `_stories`.
+Both consist of the same sections: numbers, certificates, curves, pictures, tables, settings and
+commands. The texts about a record come from the table in `_stories`.
 """
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,45 +33,51 @@ from equipoise.report._tables import (
 )
 from equipoise.runs import Record, Table
 
-#: Longer tables are cut; the record holds all.
+#: Longer tables are cut; the record holds all rows.
 _ROWS = 30
-#: More curves than this in one figure cannot be told apart.
+#: Largest number of curves in one figure that readers can tell apart.
 _CURVES = 7
-#: Numbers that are shown elsewhere.
+#: Numbers that are shown elsewhere on the page.
 _NOTED = ("key", "seconds", "first_seconds")
-#: Why something may not be comparable is more useful on top than at the end of the page.
+#: Shown at the top of the page, because it affects whether runs are comparable.
 _OTHER_VERSIONS = "The runs were made with different versions: {names}."
 #: Certificates with more players times states than this are summarised.
 _CELLS = 120
+#: Tables that hold the answer, and the name of its certified bound.
+_ANSWERS = ("policy", "who_plays_what", "busiest_links")
+_BOUND = "nobody gains more than"
 _EXACT = {True: "exact", False: "not exact"}
 _COLUMNS = (
     "run", "concept", "games", "max gain", "worst", "at most", "interval", "NashConv",
     "exploitability", "how",
 )  # fmt: skip
 _MEANING = (
-    "How much any player could still gain by leaving the policy alone: the max gain is the ε of "
-    "an ε-equilibrium of the concept that is named; of a batch of games, the mean and the worst. "
-    "It is the gain of a deviation that was found; no deviation gains more than what stands under "
-    "“at most”, which is proven, rounding included."
+    "The max gain is the most that any player can gain by deviating alone: the ε of an "
+    "ε-equilibrium of the given concept. For a batch of games, the table shows the mean and the "
+    "worst. The max gain belongs to a deviation that was found. The column “at most” is a proven "
+    "upper bound on the gain of any deviation, rounding errors included."
 )
-#: What is said only where there is such a row.
+#: Numbers of runs with curves, and with pictures and tables of their own. The limits keep a page
+#: about a thousand runs small enough to open, and to be drawn within a minute.
+_CURVES, _DETAILED = 96, 24
+#: Explanations shown only if a row with this concept exists.
 _MEANINGS = {
     "Nash": (
-        "Nash: everybody plays independently. The NashConv is the sum of all gains, the "
-        "exploitability that sum by the number of players."
+        "Nash: players choose independently. The NashConv is the sum of all gains; the "
+        "exploitability is the NashConv divided by the number of players."
     ),
     "coarse correlated": (
-        "Coarse correlated: the policy is a mixture, drawn for all players at once, and whoever "
-        "leaves it decides so before anything is drawn. A gain can then be negative."
+        "Coarse correlated: the policy is a mixture, drawn once for all players. A player who "
+        "deviates decides to do so before the draw. Gains can then be negative."
     ),
     "correlated": (
-        "Correlated: the policy is a mixture, drawn for all players at once, and whoever leaves "
-        "it has been told its own part."
+        "Correlated: the policy is a mixture, drawn once for all players. A player who deviates "
+        "has been told its own recommended action."
     ),
     IN_MODEL: (
-        "In the fitted model: an estimate. The gains are those in a model fitted to a log, not in "
-        "the game itself, which is not known. A policy looks better in the model that it was "
-        "learned in than it is: the interval is about the game, from rows it was not learned from."
+        "In the fitted model: an estimate. The gains are computed in a model fitted to a log, not "
+        "in the game itself, which is unknown. A policy looks better in the model it was learned "
+        "in than it is. The interval is about the game itself, estimated from held-out rows."
     ),
 }
 
@@ -82,10 +89,10 @@ def compare(
     drawings: Mapping[str, Sequence[tuple[Any, str]]] | None = None,
     command: str = "",
 ) -> Report:
-    """One page about one or more runs, from what their folders hold.
+    """Build one page about one or more runs from the contents of their folders.
 
-    `drawings` are more figures for a run, by its label, each with alternative text.
-    `command` is the one that makes the page, and ends the list of those to reproduce it.
+    `drawings` maps labels of runs to additional figures, each with alternative text.
+    `command` is the command that makes the page; it ends the list of commands to reproduce it.
 
     **Example**
 
@@ -108,14 +115,17 @@ def compare(
     story = story_of(runs[0].record) if one and runs[0].record is not None else Story()
     page = Report(
         title or story.title or (f"Run: {runs[0].label}" if one else f"{len(runs)} runs compared"),
-        story.lead or "Made from the run folders alone; everything is in this file.",
+        story.lead or "This self-contained page was built from the run folders.",
     )
-    if one and runs[0].record is not None and story.first:
-        page.section("Advice")
-        _add_table(page, runs[0].label, story.first, tables_of(runs[0].record)[story.first], story)
-        page.text(story.text)
+    if one and runs[0].record is not None:
+        story = _add_answer(page, runs[0].label, runs[0].record, story)
     page.section("Result" if one else "Results")
     page.table(_overview(runs))
+    if len(runs) > _DETAILED:
+        page.text(
+            f"The numbers of all {len(runs):,} runs are compared. Curves are drawn for the first "
+            f"{_CURVES} runs; pictures and tables are shown for the first {_DETAILED}."
+        )
     _warn_of_versions(page, runs)
     if story.text and not story.first:
         page.text(story.text)
@@ -126,17 +136,37 @@ def compare(
         _add_certificate(page, runs[0].record)
     if one:
         _add_scalars(page, runs)
-    _add_curves(page, runs)
-    _add_pictures(page, runs, drawings or {})
-    _add_tables(page, runs, story)
+    _add_curves(page, runs[:_CURVES])
+    _add_pictures(page, runs[:_DETAILED], drawings or {})
+    _add_tables(page, runs[:_DETAILED], story)
     _add_settings(page, runs)
     commands = [*_commands(runs), *([command] if command else [])]
     environment = {run.label: run.sessions[-1] for run in runs if run.sessions}
-    return page.reproduce(commands or ["(the runs do not tell)"], environment)
+    return page.reproduce(commands or ["(the runs do not record their commands)"], environment)
+
+
+def _add_answer(page: Report, run: str, record: Record, story: Story) -> Story:
+    """Begin the page with the answer; return the story, with the table that was shown."""
+    tables = tables_of(record)
+    found = [name for name in (story.first, *_ANSWERS) if name in tables and tables[name].rows]
+    if not found:
+        return story
+    page.section("Advice" if story.first else "Answer")
+    if not story.first and has_certificate(record) and record.solution is not None:
+        value = np.asarray(record.solution["value"])
+        # Values that are zero up to rounding are shown as zero.
+        facts = {"value": float(value) if abs(value) > 1e-12 else 0.0} if value.ndim == 0 else {}
+        bound = float(np.max(certificate_of(record).max_upper))
+        page.facts({"status": status_of(record).split(":")[0], **facts, _BOUND: bound})
+    story = replace(story, first=found[0])
+    _add_table(page, run, found[0], tables[found[0]], story)
+    if story.text:
+        page.text(story.text)
+    return story
 
 
 def page_of(record: Record | RunFolder, *, title: str = "") -> Report:
-    """The page of one record, whoever made it, or of the folder of one run.
+    """Build the page of one record, from any source, or of one run folder.
 
     **Example**
 
@@ -149,13 +179,13 @@ def page_of(record: Record | RunFolder, *, title: str = "") -> Report:
     if isinstance(record, Record):
         record = RunFolder(Path(record.name), record.name, record.config, record)
     if not isinstance(record, RunFolder):
-        hint = "read a run folder by RunFolder.read(path)"
+        hint = "read a run folder with RunFolder.read(path)"
         raise InputError("record", "a Record or a RunFolder", type(record).__name__, hint)
     return compare([record], title=title)
 
 
 def _commands(runs: Sequence[RunFolder]) -> list[str]:
-    """What made the runs, in the order of time: what made a folder is before what read it."""
+    """Return the commands that made the runs, in chronological order."""
     made = sorted((run for run in runs if run.command), key=lambda run: run.sessions[0]["started"])
     return list(dict.fromkeys(run.command for run in made))
 
@@ -175,7 +205,7 @@ def _overview(runs: Sequence[RunFolder]) -> Table:
 
 
 def _minute(moment: str) -> str:
-    """A moment to the minute.
+    """Format a time stamp to the minute.
 
     >>> _minute("2026-01-31T09:30:15+00:00")
     '2026-01-31 09:30 UTC'
@@ -185,18 +215,18 @@ def _minute(moment: str) -> str:
 
 
 def _game(run: RunFolder) -> str | None:
-    """The game, where the record names it."""
+    """Return the name of the game, if the record has it."""
     game = None if run.record is None else run.record.scalars.get("game")
     return game if isinstance(game, str) else None
 
 
 def _status(run: RunFolder) -> str | None:
-    """What a solver or learner says of its answer, in a word."""
+    """Return the status of a solver's or learner's answer, in one word."""
     return None if run.record is None else status_of(run.record).split(":")[0] or None
 
 
 def _seconds(run: RunFolder) -> float:
-    """The time in the folder, or that in the record where the folder was made after the work."""
+    """Return the run time in seconds: the folder's, or the record's if the folder is newer."""
     noted = 0.0 if run.record is None else run.record.scalars.get("seconds", 0.0)
     return max(run.seconds, float(noted))
 
@@ -209,9 +239,9 @@ def _warn_of_versions(page: Report, runs: Sequence[RunFolder]) -> None:
 
 
 def _add_scalars(page: Report, runs: Sequence[RunFolder]) -> None:
-    """Numbers, one column for each run: first those that all runs have, then the rest, folded.
+    """Add a table of numbers, one column per run: first the common ones, then the rest, folded.
 
-    The rest is grouped by which numbers there are. All numbers of a single run are folded.
+    The rest is grouped by the set of numbers present. All numbers of a single run are folded.
     """
     every = [_scalars(run) for run in runs]
     common = [name for name in every[0] if all(name in one for one in every)]
@@ -222,7 +252,7 @@ def _add_scalars(page: Report, runs: Sequence[RunFolder]) -> None:
     for group in _alike(runs, lambda run: tuple(_scalars(run))):
         others = [name for name in _scalars(group[0]) if name not in common]
         many = f"{len(others)} {'other ' if common else ''}numbers"
-        whose = "" if len(group) == len(runs) else f" of {', '.join(run.label for run in group)}"
+        whose = "" if len(group) == len(runs) else f" for {', '.join(run.label for run in group)}"
         if others:
             _add_numbers(page, group, others, many + whose)
 
@@ -233,7 +263,7 @@ def _add_numbers(page: Report, runs: Sequence[RunFolder], names: list[str], summ
 
 
 def _scalars(run: RunFolder) -> dict[str, Any]:
-    """The numbers of the record, by what they are called on the page."""
+    """Return the numbers of the record under the names shown on the page."""
     if run.record is None:
         return {}
     known = {"stats": (run.record.solution or {}).get("stats", {}), **run.record.scalars}
@@ -247,12 +277,12 @@ def _scalars(run: RunFolder) -> dict[str, Any]:
 
 
 def _is_repeated(name: str, scalars: Mapping[str, Any]) -> bool:
-    """Whether a solver's statistic is a number of the record already."""
+    """Return whether a solver's statistic repeats a number of the record."""
     return name.startswith("stats.") and name.removeprefix("stats.") in scalars
 
 
 def _add_certificates(page: Report, runs: Sequence[RunFolder]) -> None:
-    """Add the section of certificates, if any of the runs has one."""
+    """Add the certificates section if any of the runs has a certificate."""
     rows = [row for run in runs for row in certificate_rows(run)]
     if not rows:
         return
@@ -264,12 +294,12 @@ def _add_certificates(page: Report, runs: Sequence[RunFolder]) -> None:
     page.table(Table(columns, [tuple(row.get(c) for c in columns) for row in told]), digits=3)
 
 
-#: Players whose values and gains fit abreast into a table.
+#: Largest number of players whose values and gains fit side by side in a table.
 _ABREAST = 4
 
 
 def _add_certificate(page: Report, record: Record) -> None:
-    """Add the certificate of one record in full."""
+    """Add the full certificate of one record."""
     if not has_certificate(record):
         return
     certificate = certificate_of(record)
@@ -278,14 +308,14 @@ def _add_certificate(page: Report, record: Record) -> None:
     small = states is not None and states.size <= _CELLS and certificate.players <= _ABREAST
     if certificate.gains.ndim == 1 and small:
         table = state_table(certificate, names, labels_of(record, "states"))
-        page.table(table, caption="Value and gain in every state.")
+        page.table(table, caption="Value and gain in each state.")
     page.table(certificate_table(certificate, names))
     if note := rounding_note(certificate):
         page.text(note)
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Columns that say something: a table of all of them is wider than many a screen.
+    """Return the columns that carry information: all of them would be too wide.
 
     >>> _columns([{"games": 1, "interval": None}])
     ['run', 'concept', 'max gain', 'at most', 'NashConv', 'exploitability', 'how']
@@ -299,7 +329,7 @@ def _columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _add_curves(page: Report, runs: Sequence[RunFolder]) -> None:
-    """One figure for each quantity, with the curves of all runs that have it."""
+    """Add one figure per quantity, with the curves of all runs that have it."""
     together: dict[tuple[str, str], dict[str, Curve]] = {}
     for run in runs:
         for quantity, by_whom in curves_of(run.record, run.metrics, run.config).items():
@@ -313,8 +343,8 @@ def _add_curves(page: Report, runs: Sequence[RunFolder]) -> None:
         return
     page.section("Curves")
     page.text(
-        "Means, with bands of two standard errors where several games or seeds were averaged. "
-        "Axes are logarithmic where all values are positive; slopes are fitted to the last "
+        "Curves show means, with bands of two standard errors if several games or seeds were "
+        "averaged. Axes are logarithmic if all values are positive. Slopes are fitted to the last "
         "decade of curves that change there."
     )
     for (quantity, _), curves in drawn:
@@ -338,7 +368,7 @@ def _describe(quantity: str, curves: Mapping[str, Curve]) -> str:
 
 
 def _quantity(name: str, run: RunFolder) -> str:
-    """What a curve is of, in words."""
+    """Return the name of the quantity that a curve shows."""
     record = "" if run.record is None else run.record.name
     return in_words(name, record).replace("_", " ")
 
@@ -365,7 +395,7 @@ def _add_pictures(
     page.section("Pictures")
     drawn = [run.record for run in runs if run.record and strength_of(run.record) is not None]
     if any(labels_of(record, "players") is None for record in drawn):
-        page.text("Agents are counted from 0, here and in the tables, as the rows of arrays are.")
+        page.text("Agents are numbered from 0, here and in the tables, like the rows of arrays.")
     for picture, name in found:
         caption = f"{name}: {picture.caption}" if picture.caption else name
         page.figure(picture.figure, alt=f"{name}: {picture.alt}", caption=caption)
@@ -387,13 +417,13 @@ def _add_tables(page: Report, runs: Sequence[RunFolder], story: Story) -> None:
 
 
 def _add_table(page: Report, run: str, name: str, table: Table, story: Story) -> None:
-    """Add a table, its rows sorted and cut as the story of its record says."""
+    """Add a table; its rows are sorted and cut as the record's story says."""
     rows, note = table.rows, ""
     if name in story.sorted_by:
         place = list(table.columns).index(story.sorted_by[name])
         rows = sorted(rows, key=lambda row: -row[place])
     if len(rows) > _ROWS:
-        note = f" The first {_ROWS} of {len(rows):,} rows; the record holds all."
+        note = f" Only the first {_ROWS} of {len(rows):,} rows are shown; the record holds all."
     caption = story.captions.get(name, f"{run}: {name.replace('_', ' ')}.")
     page.table(Table(table.columns, rows[:_ROWS]), caption=caption + note)
 

@@ -1,4 +1,4 @@
-"""Pictures of what is no curve, found by the names of arrays in the record of a run."""
+"""Pictures other than curves, found by the names of arrays in the record of a run."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from equipoise.report import figures
 from equipoise.report._tables import agents_of, format_value, labels_of, player_names
 from equipoise.runs import Record
 
-#: Policies of more actions than this, and maps of more steps or states, are not drawn.
+#: Policies with more actions than this, and maps of more steps or states, are not drawn.
 _LARGEST = 40
 
 
@@ -24,14 +24,15 @@ class Picture:
 
 
 def pictures_of(record: Record | None) -> list[Picture]:
-    """Figures of what is no curve: of the solution, and of arrays by their names in the record.
+    """Draw figures other than curves: of the solution, and of arrays by their names in the record.
 
-    `payoff`, (rows, columns), is a matrix game; `path`, (T, 3), is a policy over time, with `nash`
-    where it should end; `share/WHO`, (actions,), is how many of a type play what; `strength_total`
-    or `strength`, (agents, agents), is who matters to whom; `map/aggregate`, `map/welfare`,
-    `map/gain` and `map/region` are equilibria, of which `map/chosen` is one; `aggregate`, (steps,
-    states, coordinates), is one; `design/outcome` is what each value of `design/PARAMETER` led to.
-    `network/load` and `network/tolls` are those of links from `network/tails` to `network/heads`.
+    `payoff`, (rows, columns), is a matrix game. `path`, (T, 3), is a policy over time, with the
+    equilibrium in `nash`. `share/WHO`, (actions,), is the share of a type that plays each action.
+    `strength_total` or `strength`, (agents, agents), is the strength of interactions.
+    `map/aggregate`, `map/welfare`, `map/gain` and `map/region` describe equilibria, `map/chosen`
+    the chosen one. `aggregate`, (steps, states, coordinates), is the aggregate of a Markov game.
+    `design/outcome` is the outcome at each value of `design/PARAMETER`. `network/load` and
+    `network/tolls` belong to the links from `network/tails` to `network/heads`.
 
     >>> [picture.alt for picture in pictures_of(Record("x", arrays={"payoff": [[1, -1]]}))]
     ['heat map of the 1 by 2 payoff matrix']
@@ -44,7 +45,7 @@ def pictures_of(record: Record | None) -> list[Picture]:
 
 
 def strength_of(record: Record | None) -> np.ndarray | None:
-    """(agents, agents): how much the action of the second matters to the first, if it does."""
+    """(agents, agents): how much the second agent's action affects the first's reward, if known."""
     if record is None:
         return None
     known = {**record.arrays, **(record.solution or {}).get("stats", {})}
@@ -92,7 +93,7 @@ def _path(record: Record) -> list[Picture]:
 
 
 def _policies(record: Record) -> list[Picture]:
-    """What the players of one game play: bars and a triangle, or heat maps over states."""
+    """Draw the players' policies in one game: bars and a simplex, or heat maps over states."""
     found = (record.solution or {}).get("policy") or {}
     if found.get("kind") != "profile":
         return []
@@ -109,7 +110,7 @@ def _policies(record: Record) -> list[Picture]:
         bars = figures.policy_bars(shown, actions=actions if same else None, title="policy")
         return [Picture(bars, alt), *_triangle(record, shown)]
     if record.scalars.get("kind") != "markov" or any(policy.ndim != 2 for policy in policies):
-        return []  # those of a batch of games
+        return []  # policies of a batch of games
     return [
         Picture(
             figures.heat_map(
@@ -127,7 +128,7 @@ def _policies(record: Record) -> list[Picture]:
 
 
 def _triangle(record: Record, shown: Mapping[str, np.ndarray]) -> list[Picture]:
-    """Equilibrium policies over three actions, each a star in one triangle."""
+    """Draw equilibrium policies over three actions as stars in one simplex."""
     points = {name: policy for name, policy in shown.items() if policy.shape == (3,)}
     if not points:
         return []
@@ -144,16 +145,16 @@ def _triangle(record: Record, shown: Mapping[str, np.ndarray]) -> list[Picture]:
 
 
 def _values(record: Record) -> list[Picture]:
-    """Histograms of the values and gaps of a batch of games, or of values of very many states."""
+    """Draw histograms of values and gaps of a batch of games, or of values of many states."""
     found = record.solution
     if found is None or record.scalars.get("kind") not in ("matrix", "normal-form", "markov"):
         return []
     value, gains = (np.asarray(x) for x in (found["value"], found["certificate"]["gains"]))
     batch = gains.ndim > 1
     if value.ndim == 0 or (not batch and value.size <= _LARGEST):
-        return []  # a table shows them
+        return []  # a table shows these
     what = "games" if batch else "states"
-    figure = figures.histogram(value, title="values", xlabel="value to row", ylabel=what)
+    figure = figures.histogram(value, title="values", xlabel="value to the row player", ylabel=what)
     pictures = [Picture(figure, f"histogram of the values of the {what} to the row player")]
     if batch:
         gaps = gains.sum(-1)
@@ -173,7 +174,9 @@ def _shares(record: Record) -> list[Picture]:
         return []
     told = "; ".join(f"{name}: {_numbers(p)}" for name, p in shares.items())
     actions = labels_of(record, "actions")
-    figure = figures.policy_bars(shares, actions=actions, title="share of each type that plays it")
+    figure = figures.policy_bars(
+        shares, actions=actions, title="share of each type that plays the action"
+    )
     return [Picture(figure, f"bars of the shares of each type that play each action. {told}")]
 
 
@@ -184,10 +187,12 @@ def _structure(record: Record) -> list[Picture]:
         return []
     tried = [one for one in found["classes"] if one["explained"] is not None]
     told = "; ".join(f"{one['name']}: {one['explained']:.0%}" for one in tried)
-    bars = {"part of what can be explained": np.array([one["explained"] for one in tried])}
+    bars = {"share of the explainable variance": np.array([one["explained"] for one in tried])}
     names = [one["name"] for one in tried]
-    figure = figures.policy_bars(bars, actions=names, title="what each class of rewards explains")
-    return [Picture(figure, f"bars of what each class explains. {told}", told)]
+    figure = figures.policy_bars(
+        bars, actions=names, title="variance explained by each class of rewards"
+    )
+    return [Picture(figure, f"bars of the variance that each class explains. {told}", told)]
 
 
 def _interactions(record: Record) -> list[Picture]:
@@ -196,14 +201,16 @@ def _interactions(record: Record) -> list[Picture]:
         return []
     strongest = np.unravel_index(int(strength.argmax()), strength.shape)
     i, j = agents_of(record, [int(at) for at in strongest])
-    counted = "" if labels_of(record, "players") else ", agents counted from 0"
-    note = f" The {_LARGEST} agents who matter most are shown." * (len(strength) > _LARGEST)
+    counted = "" if labels_of(record, "players") else ", agents numbered from 0"
+    note = f" Only the {_LARGEST} agents with the strongest interactions are shown." * (
+        len(strength) > _LARGEST
+    )
     return [
         Picture(
             figures.interaction_map(strength, names=labels_of(record, "players"), most=_LARGEST),
-            f"heat map of interaction{counted}; strongest is how much the action of "
-            f"agent {j} matters to the reward of agent {i}",
-            f"standard deviation of what an agent's action adds to another's reward.{note}",
+            f"heat map of interactions{counted}; the strongest is the effect of agent {j}'s action "
+            f"on agent {i}'s reward",
+            f"Standard deviation of the effect of an agent's action on another's reward.{note}",
         )
     ]
 
@@ -227,7 +234,11 @@ def _equilibria(record: Record) -> list[Picture]:
     best = places[int(np.argmax(welfare))]
     alt = f"map of {many} over the aggregate; the best for society is at {_numbers(best)}"
     alt += "" if chosen is None else f", the chosen one at {_numbers(chosen[0])}"
-    caption = "Shaded are the cells each was found in." if "map/region" in arrays else ""
+    caption = (
+        "The cells in which each equilibrium was found are shaded."
+        if "map/region" in arrays
+        else ""
+    )
     return [Picture(figure, alt, caption)]
 
 
@@ -245,7 +256,7 @@ def _aggregate(record: Record) -> list[Picture]:
 
 
 def _network(record: Record) -> list[Picture]:
-    """Maps of a road network, by flow over capacity and by toll."""
+    """Draw maps of a road network, coloured by flow over capacity and by toll."""
     names = ("positions", "tails", "heads")
     if any(f"network/{name}" not in record.arrays for name in names):
         return []
@@ -275,7 +286,7 @@ def _design(record: Record) -> list[Picture]:
             continue
         alt = f"outcome against {name}; the best is {format_value(float(outcome[best]), 4)} at "
         alt += format_value(float(values[best]), 4)
-        caption = "Each point is a game that was solved and certified."
+        caption = "Each point is one game, solved and certified."
         found.append(Picture(figures.outcomes(values, outcome, name=name), alt, caption))
     return found
 

@@ -1,4 +1,4 @@
-"""From a solution to the record that is kept and shown, by the kind of its game: one row a kind."""
+"""Convert a solution to the record that is stored and shown: one row per kind of game."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -10,15 +10,15 @@ from equipoise.core import Solution
 from equipoise.report._tables import agents_of, format_value, labels_of, player_names
 from equipoise.runs import Record, Table
 
-#: Networks of more nodes without positions are not drawn.
+#: Networks with more nodes and without positions are not drawn.
 _DRAWN = 1000
-#: Longer tables of very many agents are cut; the solution holds all.
+#: Longer tables of very many agents are cut; the solution holds all rows.
 _ROWS = 24
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What a record holds beside the solution itself."""
+    """The parts of a record besides the solution itself."""
 
     scalars: dict[str, Any] = field(default_factory=dict)
     arrays: dict[str, Any] = field(default_factory=dict)
@@ -26,10 +26,10 @@ class Parts:
 
 
 def record_of(game: Any, found: Any, *, name: str = "", config: Any = None) -> Record:
-    """The record of a solution: with the game's name and labels, and tables to be shown.
+    """Make the record of a solution, with the game's name and labels, and tables to show.
 
-    `found` is a `Solution`, or an `aggregative.Study`, which also holds the other equilibria that
-    the solution of a crowd is compared with.
+    `found` is a `Solution`; an `aggregative.Study`, which also holds the other equilibria that an
+    aggregative solution is compared with; or a `networks.Design`, with its tolls or capacities.
 
     **Example**
 
@@ -57,7 +57,7 @@ def record_of(game: Any, found: Any, *, name: str = "", config: Any = None) -> R
 
 
 def _table_game(game: Any, solution: Solution) -> Parts:
-    """A game given by tables: what is played, and the payoffs of a matrix game."""
+    """Games given by tables: the policy, and the payoffs of a matrix game."""
     if game.batch_shape:
         solved = solution.status.solved
         return Parts({"games": solved.size, "games solved": int(solved.sum())})
@@ -78,7 +78,7 @@ def _table_game(game: Any, solution: Solution) -> Parts:
 
 
 def _joint_table(game: Any, joint: np.ndarray, names: Sequence[str]) -> Table:
-    """Joint actions by their chance, those that are never played left out."""
+    """Return the joint actions by probability, without those that are never played."""
     cells = np.argwhere(joint > 0)
     cells = cells[np.argsort(-joint[tuple(cells.T)], kind="stable")]
     rows = [
@@ -89,7 +89,7 @@ def _joint_table(game: Any, joint: np.ndarray, names: Sequence[str]) -> Table:
 
 
 def _markov_table(game: Any, solution: Solution, names: Sequence[str]) -> Table:
-    """Values and policies of all states, in the first step where policies depend on it."""
+    """Return values and policies of all states, in the first step if policies depend on it."""
     values = np.asarray(solution.value).reshape(game.states, -1)
     heads = [f"value to {name}" for name in names] if values.shape[1] > 1 else ["value"]
     if solution.policy.kind == "joint":
@@ -109,7 +109,7 @@ def _markov_table(game: Any, solution: Solution, names: Sequence[str]) -> Table:
 def policy_table(
     policies: Sequence[np.ndarray], names: Sequence[str], labels: Sequence[Sequence[str]] | None
 ) -> Table:
-    """The probabilities of each player's actions; `labels` name those of all or of each player.
+    """Table of the probabilities of each player's actions; `labels` may be shared or per player.
 
     >>> policy_table([np.array([0.5, 0.5])] * 2, ("row", "column"), [("heads", "tails")]).rows
     [('heads', 0.5, 0.5), ('tails', 0.5, 0.5)]
@@ -131,7 +131,7 @@ def policy_table(
 
 
 def _crowd(game: Any, found: Any) -> Parts:
-    """A crowd of one step: who plays what, and where the other equilibria lie."""
+    """One-step aggregative games: agents by type and action, and the other equilibria."""
     solution = getattr(found, "solution", found)
     plays = solution.policy.plays(game.types, game.actions[0])
     kinds = [game.labels.type(t) for t in range(game.types)]
@@ -151,7 +151,7 @@ def _crowd(game: Any, found: Any) -> Parts:
 
 
 def _markov_crowd(game: Any, found: Any) -> Parts:
-    """A crowd of several steps: aggregates, who plays what, and the best and worst for society."""
+    """Aggregative Markov games: aggregates, agents by action, best and worst equilibrium."""
     solution = getattr(found, "solution", found)
     aggregate = solution.stats["aggregate"]
     states = [f"state {game.labels.state(s)}" for s in range(game.states)]
@@ -171,11 +171,11 @@ def _markov_crowd(game: Any, found: Any) -> Parts:
 
 
 def _others(found: Any) -> dict[str, Table]:
-    """The solution beside the other equilibria of a study."""
+    """Compare the solution with the other equilibria of a study."""
     compared = getattr(found, "comparison", ())
     rows = [(one.name, one.aggregate, one.gain, one.value, one.note) for one in compared]
-    columns = ("", "aggregate", "largest gain (ε)", "mean reward", "after a small push")
-    if all(row[1] is None for row in rows):  # in a Markov game there is one in every state
+    columns = ("", "aggregate", "largest gain (ε)", "mean reward", "after a small perturbation")
+    if all(row[1] is None for row in rows):  # a Markov game has one aggregate per state
         rows = [(row[0], *row[2:4]) for row in rows]
         columns = ("", columns[2], "mean reward, over starting states")
     return {"against_other_equilibria": _cut(columns, rows)} if rows else {}
@@ -194,15 +194,16 @@ def _actions(game: Any) -> list[str]:
 
 
 def _cut(columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> Table:
-    """A table of not too many rows, that says how many are left out."""
+    """Return a table with limited rows that says how many are left out."""
     if len(rows) <= _ROWS:
         return Table(columns, rows)
     rest = f"... {len(rows) - _ROWS} more (--json shows all)"
     return Table(columns, [*rows[:_ROWS], (rest, *[None] * (len(columns) - 1))])
 
 
-def _network(game: Any, solution: Solution) -> Parts:
-    """Flows on a network: the measures of planners, and its busiest links."""
+def _network(game: Any, found: Any) -> Parts:
+    """Network flows: planners' measures, the busiest links, and the design if there is one."""
+    solution: Solution = getattr(found, "solution", found)
     flows, certificate = solution.policy.total, solution.certificate
     scalars = {"links": game.links, "populations": len(game.demand)}
     scalars |= {"total cost": game.total_cost(flows)}
@@ -220,6 +221,9 @@ def _network(game: Any, solution: Solution) -> Parts:
         for k in busiest
     ]
     tables = {"busiest_links": _cut(("link", "flow", "flow / capacity", "cost"), rows)}
+    if found is not solution:
+        tables = _designed(game, found, flows, cost) | tables
+        scalars |= found.facts
     arrays = {"network/tails": game.tails, "network/heads": game.heads, "network/load": part}
     arrays |= {"network/tolls": game.tolls} if game.tolls.any() else {}
     places = _places(game) if game.positions is None else game.positions
@@ -227,8 +231,20 @@ def _network(game: Any, solution: Solution) -> Parts:
     return Parts(scalars, arrays, tables)
 
 
+def _designed(game: Any, design: Any, flows: np.ndarray, cost: np.ndarray) -> dict[str, Table]:
+    """Table of the links that a design changed: their tolls, or their capacities."""
+    what, chosen = {"tolls": ("toll", game.tolls), "capacities": ("capacity", game.capacity)}[
+        design.what
+    ]
+    rows = [
+        (f"{game.tails[k]} to {game.heads[k]}", *(float(a[k]) for a in (chosen, flows, cost)))
+        for k in design.links
+    ]
+    return {design.what: Table(("link", what, "flow", "cost"), rows)}
+
+
 def _places(game: Any) -> np.ndarray | None:
-    """Where to draw nodes without positions: by the slowest waves of the network (Hall 1970)."""
+    """Layout for nodes without positions: the slowest modes of the network (Hall 1970)."""
     known = np.union1d(game.tails, game.heads)
     if len(known) > _DRAWN:
         return None
@@ -245,11 +261,11 @@ def _places(game: Any) -> np.ndarray | None:
 
 
 def _nothing(game: Any, solution: Solution) -> Parts:
-    """Many agents, whose policies no table shows."""
+    """Games of many agents, whose policies do not fit in a table."""
     return Parts({"agents": getattr(game, "agents", game.players)})
 
 
-#: Kind of game -> what its record holds beside the solution.
+#: Kind of game -> function that returns the parts of its record besides the solution.
 KINDS: dict[str, Callable[[Any, Any], Parts]] = {
     "matrix": _table_game,
     "normal-form": _table_game,
@@ -265,7 +281,7 @@ KINDS: dict[str, Callable[[Any, Any], Parts]] = {
 
 
 def tables_of(record: Record) -> dict[str, Table]:
-    """The tables of a record, and those that its solution tells of a log.
+    """Return the tables of a record, including those that its solution holds about a log.
 
     >>> tables_of(Record("x", tables={"t": Table(("a",), [(1,)])}))["t"].rows
     [(1,)]
@@ -276,23 +292,29 @@ def tables_of(record: Record) -> dict[str, Table]:
         found = {"advice": _advice(record, record.solution), **found}
     if structure := stats.get("structure", record.scalars.get("structure")):
         found["classes"] = _classes(structure)
-    if stats.get("interactions"):
+        if "tried" in structure:
+            found["coverage"] = _coverage(record, structure)
+    numbers = ("strength", "lower", "upper")
+    terms = stats.get("interactions")
+    if terms is None and structure:
+        numbers, terms = ("strength", "p_value"), structure.get("interactions")
+    if terms:
         rows = [
             (
                 *agents_of(record, [one["reward_of"]]),
                 ", ".join(agents_of(record, one["with"])),
-                *(one[name] for name in ("strength", "lower", "upper")),
+                *(one[name] for name in numbers),
             )
-            for one in stats["interactions"]
+            for one in terms
         ]
-        found["interactions"] = Table(("reward of", "with", "strength", "lower", "upper"), rows)
+        found["interactions"] = Table(("reward of", "with", *numbers), rows)
     if "own_gap" in stats and record.solution is not None:
         found["agents"] = _agents(record, record.solution)
     return found
 
 
 def _agents(record: Record, solution: Any) -> Table:
-    """What every agent of a log gets, and could gain in the fitted model."""
+    """Table of each agent's value and of its gain in the fitted model, from a log."""
     certificate, stats = solution["certificate"], solution["stats"]
     columns = {"value": certificate["value"], "gain in the model": certificate["gains"]}
     more = {"on support": stats.get("gap", {}).get("on_support_gains")}
@@ -310,13 +332,13 @@ def _agents(record: Record, solution: Any) -> Table:
 
 
 def _advice(record: Record, solution: Any) -> Table:
-    """What every agent of a log should play, what it earned, and what it can expect."""
+    """Table of each agent's recommended actions, its reward in the log, and its expected reward."""
     stats, mixture = solution["stats"], solution["policy"]
     policies = np.asarray(mixture["policies"])
     weights = np.asarray(mixture.get("weights", np.full(len(policies), 1.0 / len(policies))))
     play = np.tensordot(weights, policies, 1)
     steps = play.ndim == 5 and play.shape[1] > 1
-    play = play[:, 0, :, 0] if play.ndim == 5 else play  # agents who are there, in the first step
+    play = play[:, 0, :, 0] if play.ndim == 5 else play  # agents present, in the first step
     contexts, names = labels_of(record, "contexts"), agents_of(record, range(play.shape[1]))
     rows = []
     for i, name in enumerate(names):
@@ -332,12 +354,24 @@ def _advice(record: Record, solution: Any) -> Table:
             place = (name, context) if len(play) > 1 else (name,)
             rows.append((*place, ", ".join(words), *(float(x) for x in numbers)))
     first = ("agent", "context") if len(play) > 1 else ("agent",)
-    what = "play (first step and state)" if steps else "play"
+    what = "play" if len(policies) == 1 else "plays on average (one draw for all agents)"
+    what += " (first step and state)" if steps else ""
     return Table((*first, what, "earned", "expected", "gains at most"), rows)
 
 
+def _coverage(record: Record, structure: Any) -> Table:
+    """Table of how often each agent played each of its actions."""
+    rows = []
+    names = agents_of(record, range(len(structure["tried"])))
+    for i, (name, own) in enumerate(zip(names, structure["tried"], strict=True)):
+        actions = labels_of(record, "actions", i)
+        words = (f"{a if actions is None else actions[a]} {n:,}" for a, n in enumerate(own))
+        rows.append((name, int(min(own)), ", ".join(words)))
+    return Table(("agent", "fewest", "rows of each action"), rows)
+
+
 def _classes(structure: Any) -> Table:
-    """Classes of rewards, and how much of what can be explained each explains."""
+    """Table of reward classes and the share of explainable variance that each explains."""
     heads = ("class of rewards", "held-out error", "standard error", "explained", "note")
     rows = []
     for one in structure["classes"]:

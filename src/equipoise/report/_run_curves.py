@@ -1,4 +1,4 @@
-"""Curves of runs: found in what the runs recorded, and drawn over one another."""
+"""Curves of runs: found in their records, and drawn in one figure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,21 +17,21 @@ from equipoise.report._canvas import (
 )
 from equipoise.runs import Record
 
-#: Names of the array that says where the others were recorded, and what it is called on the axis.
+#: Names of the array that holds the positions of the others, and its name on the axis.
 _AXES = {"rounds": "round", "episodes": "episode", "step": "step"}
-#: Arrays that are shown otherwise, even where they happen to be as long as there are rounds.
+#: Arrays that are shown in other ways, even if their length equals the number of rounds.
 _NO_CURVES = (
     "path", "path_rounds", "nash", "gains", "value", "certified_value", "solved", "welfare",
 )  # fmt: skip
-#: How many standard errors a band is wide, on either side.
+#: Half-width of a band, in standard errors.
 WIDTH = 2.0
-#: More points of a curve than this make a page larger, and no clearer.
+#: Largest number of points of a curve; more would enlarge the page without being visible.
 POINTS = 600
 
 
 @dataclass(frozen=True)
 class Curve:
-    """The course of one quantity: a mean, and its standard error where several were averaged.
+    """The course of one quantity: a mean, with its standard error if several were averaged.
 
     **Example**
 
@@ -41,18 +41,18 @@ class Curve:
     ([0.6, 0.25], [0.1, 0.0])
     """
 
-    #: (T,) where it was recorded.
+    #: (T,) the positions at which it was recorded.
     at: np.ndarray
-    #: (T,)
+    #: (T,) the mean.
     mean: np.ndarray
-    #: (T,) or None where there is nothing to average.
+    #: (T,) the standard error, or None if there is nothing to average.
     error: np.ndarray | None = None
-    #: What `at` counts.
+    #: The unit of `at`.
     axis: str = "round"
 
     @classmethod
     def of(cls, at: Any, values: Any, axis: str = "round") -> "Curve":
-        """A curve from one value per entry of `at`, or one row of them for each game or seed."""
+        """Build a curve from one value per entry of `at`, or one row per game or seed."""
         at, rows = np.asarray(at, float), np.atleast_2d(np.asarray(values, float))
         if rows.shape[1:] != at.shape:
             raise InputError("values", f"{at.size} in every row", f"shape {rows.shape}")
@@ -65,14 +65,14 @@ def curves_of(
     metrics: list[dict[str, Any]],
     config: Mapping[str, Any] | None = None,
 ) -> dict[str, dict[str, Curve]]:
-    """Quantity -> who -> curve, of all that a run recorded over time.
+    """Return quantity -> name -> curve, for everything that a run recorded over time.
 
-    The arrays of a record are read by their names. `rounds`, `episodes` or `step`, of shape (T,),
-    says where curves were recorded. `gap` of shape (T,) is a curve, whose standard error is
-    `gap_error` if there is one. `gap/NAME` is that of somebody: of shape (T,), (T, games), or
-    (seeds, T, games). `curve/bound` is a curve of one value per episode. An unfinished run has no
-    record; its metrics are read instead, and its config tells what their steps are: rounds or
-    episodes, where it says how many of these there shall be.
+    The arrays of a record are identified by name. `rounds`, `episodes` or `step`, of shape (T,),
+    holds the positions of the curves. `gap` of shape (T,) is a curve, with standard error
+    `gap_error` if present. `gap/NAME` is a curve of one participant, of shape (T,), (T, games), or
+    (seeds, T, games). `curve/bound` is a curve with one value per episode. An unfinished run has no
+    record, so its metrics are read instead. Its config determines their unit: rounds or episodes,
+    whichever it has a total for.
 
     **Example**
 
@@ -107,7 +107,7 @@ def curves_of(
 
 
 def _rows(array: np.ndarray, length: int) -> np.ndarray | None:
-    """(games or seeds, T), if the array is one of curves of that length."""
+    """(games or seeds, T), if the array holds curves of that length."""
     if length == 0:
         return None
     if array.ndim in (1, 2) and len(array) == length:  # (T,) or (T, games)
@@ -118,7 +118,7 @@ def _rows(array: np.ndarray, length: int) -> np.ndarray | None:
 
 
 def _of_metrics(metrics: list[dict[str, Any]], axis: str) -> dict[str, Curve]:
-    """Curves of numbers, or of one for each seed, over the rows that have them."""
+    """Build curves from metrics: single numbers, or one number per seed."""
     found = {}
     for name in dict.fromkeys(name for row in metrics for name in row):
         if name == "step" or name.endswith("_error") or name in _NO_CURVES:
@@ -135,7 +135,7 @@ def _of_metrics(metrics: list[dict[str, Any]], axis: str) -> dict[str, Curve]:
 
 
 def _spread(count: int, log: bool) -> np.ndarray:
-    """Which of very many points are drawn: as many as can be seen, the first and last included.
+    """Return the indices of the points to draw, including the first and the last.
 
     >>> _spread(3, True).tolist(), len(_spread(10**6, True)) <= 600
     ([0, 1, 2], True)
@@ -153,11 +153,11 @@ def compared_curves(
     title: str = "",
     ylabel: str = "",
 ) -> Any:
-    """Curves of several runs over one another, each on its own rounds, with bands and slopes.
+    """Draw curves of several runs in one figure, each on its own rounds, with bands and slopes.
 
-    Bands are two standard errors wide on either side. Axes are logarithmic where all means are
-    above 0, and then slopes are fitted to the last decade of each curve that is not constant
-    there. Where all curves are nearly constant, the axis of values is linear.
+    Bands extend two standard errors to either side. Axes are logarithmic if all means are
+    positive; slopes are then fitted to the last decade of each curve that is not constant
+    there. If all curves are nearly constant, the value axis is linear.
 
     **Example**
 

@@ -1,4 +1,4 @@
-"""What is said on the page of a record, by its kind: one row a kind, words for people."""
+"""Texts on the page of a record, by kind of record: one row per kind."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,20 +11,20 @@ from equipoise.runs import Record
 
 @dataclass(frozen=True)
 class Story:
-    """The title and the lead of a page, paragraphs below its numbers, and captions of tables."""
+    """Title and lead of a page, paragraphs below its numbers, and captions of tables."""
 
     title: str = ""
     lead: str = ""
     text: str = ""
     captions: Mapping[str, str] = field(default_factory=dict)
-    #: Table -> the column by which its rows are sorted, largest first; others stay in their order.
+    #: Table -> column by which its rows are sorted, largest first. Other tables keep their order.
     sorted_by: Mapping[str, str] = field(default_factory=dict)
-    #: The table that the page begins with, before anything else.
+    #: The table shown at the top of the page.
     first: str = ""
 
 
 def story_of(record: Record) -> Story:
-    """What is said of a record; nothing of a kind that is not in the table.
+    """Return the texts for a record; empty for a kind that is not in the table.
 
     >>> story_of(Record("solution", {}, {"kind": "matrix", "description": "2 x 2"})).lead
     '2 x 2, solved and certified.'
@@ -36,7 +36,7 @@ def story_of(record: Record) -> Story:
 
 
 def status_of(record: Record) -> str:
-    """What a solver or learner says of its answer; nothing where there is none.
+    """Return the status message of a solver or learner; empty if there is none.
 
     **Example**
 
@@ -56,26 +56,26 @@ def _solved(record: Record) -> Story:
     return Story(
         title=str(scalars.get("game", "")),
         lead=f"{scalars.get('description', record.name)}, solved and certified.",
-        text=f"What the solver says: {said}." if said else "",
+        text=f"Solver status: {said}." if said else "",
     )
 
 
 def _crowd(record: Record, others: str) -> Story:
     story = _solved(record)
     captions = {
-        "who_plays_what": "Who plays what.",
-        "against_other_equilibria": f"Against other ε-equilibria. {others}",
-        "aggregate": "Aggregate in every step and state.",
+        "who_plays_what": "Agents by type and action.",
+        "against_other_equilibria": f"Comparison with other ε-equilibria. {others}",
+        "aggregate": "Aggregate in each step and state.",
     }
     return Story(story.title, story.lead, story.text, captions)
 
 
 _ONE_STEP = (
-    "Every equilibrium lies in a feasible cell of the grid of aggregates. One was sought, rounded "
-    "to whole agents and certified in every region of such cells. It is stable if best replies "
-    "lead back to it after a small push."
+    "Every equilibrium lies in a feasible cell of the grid of aggregates. In every region of such "
+    "cells, an equilibrium was sought, rounded to whole agents and certified. It is stable if "
+    "best-reply dynamics return to it after a small perturbation."
 )
-_MARKOV = "The same game solved for the largest and for the smallest mean reward."
+_MARKOV = "The same game, solved for the largest and for the smallest mean reward."
 
 
 def _offline(record: Record) -> Story:
@@ -84,34 +84,35 @@ def _offline(record: Record) -> Story:
     sure = "The strongest terms, with 95% intervals."
     if any(one["lower"] is None for one in stats.get("interactions", ())):
         sure = (
-            "The strongest terms. Where the fit leaves nothing of the rewards, nothing tells how "
-            "sure a term is, and there is no interval."
+            "The strongest terms. If the fit explains the rewards completely, no residuals remain "
+            "from which to estimate an interval, and none is shown."
         )
     told = [f"{status_of(record)}."]
     if stats.get("own_interval"):
         low, high = (f"{x:.3g}" for x in stats["own_interval"])
-        told.append(f"By leaving the log's own play, somebody gains {low} to {high}.")
+        told.append(f"By deviating from the logged play, an agent could gain {low} to {high}.")
     told += stats.get("warnings", ())
     if solution["policy"]["kind"] == "mixture" and np.shape(solution["policy"]["policies"])[0] > 1:
         told.append(
-            "The policy is a mixture: one component is drawn for all agents, and the table shows "
-            "how often each agent then plays what. A gain can be negative: correlated play may be "
-            "worth more than every fixed deviation. Bounds come from rows that the policies were "
-            "not learned from, and take the game to stay as it was logged."
+            "This advice needs a coordinator, who draws one of the policies listed in policy.csv "
+            "for all agents at once. The table shows how often each agent then plays each action. "
+            "An agent that draws its actions independently may lose the promised reward. A gain "
+            "can be negative: correlated play may be worth more than every fixed deviation."
         )
     told += stats.get("notes", ())
     return Story(
         title=record.name,
-        lead=f"{stats['samples']:,} samples of {stats['agents']:,} agents: what they should "
-        "do, and what anybody could gain by doing something else.",
+        lead=f"{stats['samples']:,} samples of {stats['agents']:,} agents: what each agent should "
+        "do, and how much it could gain by deviating.",
         text="\n\n".join(told),
         first="advice" if "earned" in stats else "agents",
         captions={
-            "advice": "What to play, with probabilities; what was earned in the log, what the "
-            "advice is expected to earn, and the most that anybody gains by leaving it.",
-            "classes": "Structure: classes of rewards and their held-out errors, as parts of the "
-            "variance of rewards; how much each explains of what can be explained.",
-            "interactions": f"Who matters to whom. {sure}",
+            "advice": "Recommended actions with probabilities; mean reward in the log, expected "
+            "reward under the advice, and the largest gain by deviating from it.",
+            "classes": "Structure: classes of rewards and their held-out errors, as shares of the "
+            "variance of rewards, and the share of the explainable variance that each explains.",
+            "coverage": "Coverage: how often each agent played each action.",
+            "interactions": f"Interactions between agents. {sure}",
             "agents": "Agents with the largest gains in the fitted model.",
         },
         sorted_by={"agents": "gain in the model"},
@@ -124,19 +125,19 @@ def _evaluation(record: Record) -> Story:
     sizes = " x ".join(str(count) for count in family["actions"])
     states = f", {family['states']} states" if family["states"] else ""
     return Story(
-        title="In-context players, evaluated",
-        lead=f"{config['players']}: {config['games']:,} games of the family {family['name']} "
-        f"({sizes} actions{states}) that training never saw, {config['rounds']:,} rounds each.",
+        title="Evaluation of in-context players",
+        lead=f"{config['players']}: {config['games']:,} held-out games of the family "
+        f"{family['name']} ({sizes} actions{states}), {config['rounds']:,} rounds each.",
         captions={
             "gap": "Mean NashConv of the last policies.",
             "gap_error": "Standard errors over games.",
-            "rounds_to_gap": "Rounds that mirror descent needs for the players' final gap.",
-            "opponents": "Opponents. One player meets others, in either seat. A best responder "
-            "knows the game and the very policy it meets. Rewards are per round; what is beyond "
-            "the value of the game is what the player earned more than either could have secured. "
-            "`late` is the last quarter.",
-            "distance": "Half the sum of the differences between what the players play and what "
-            "mirror descent would play after the same actions and rewards.",
+            "rounds_to_gap": "Rounds that mirror descent needs to reach the players' final gap.",
+            "opponents": "Opponents: the player meets others in either seat. A best responder "
+            "knows the game and the policy it meets. Rewards are per round. The excess over the "
+            "value of the game is what the player earned beyond the amount that either side can "
+            "guarantee. `late` is the last quarter of the rounds.",
+            "distance": "Half the sum of absolute differences between the players' policies and "
+            "those of mirror descent after the same actions and rewards.",
         },
     )
 
@@ -144,14 +145,14 @@ def _evaluation(record: Record) -> Story:
 def _designed(record: Record) -> Story:
     return Story(
         title="Incentives",
-        lead="Each point is a game of its own, solved and certified; equilibria that missed their "
-        "tolerance are left out.",
-        text=f"What the search says: {status_of(record)}.",
+        lead="Each point is one game, solved and certified. Equilibria that missed their tolerance "
+        "are left out.",
+        text=f"Search status: {status_of(record)}.",
         captions={"tried": "The best parameters tried."},
     )
 
 
-#: Kind of a record -> what is said of it.
+#: Kind of a record -> function that returns its texts.
 STORIES: dict[str, Callable[[Record], Story]] = {
     "matrix": _solved,
     "normal-form": _solved,
@@ -163,80 +164,80 @@ STORIES: dict[str, Callable[[Record], Story]] = {
     "design": _designed,
 }
 
-#: Names in records and configs -> words; names that are not here are shown as they are.
+#: Names in records and configs -> words shown on pages; other names are shown as they are.
 WORDS = {
     # Numbers of records.
     "stats.agents": "agents",
     "stats.best_equilibrium": "welfare of the best equilibrium found",
-    "stats.best_possible": "objective that no equilibrium exceeds",
-    "stats.bound": "largest gain, at most",
+    "stats.best_possible": "upper bound on the objective of any equilibrium",
+    "stats.bound": "upper bound on the largest gain",
     "stats.cells": "cells of the grid of aggregates",
     "stats.classes": "classes of agents who play alike",
-    "stats.delta": "most that one agent moves the aggregate",
+    "stats.delta": "largest change of the aggregate by one agent",
     "stats.contexts": "contexts",
-    "stats.feasible": "cells that can hold an equilibrium",
+    "stats.feasible": "cells that can contain an equilibrium",
     "stats.gap.gap": "gap in the fitted model",
     "stats.gap.level": "confidence of the interval of the gap",
-    "stats.gap.misfit": "what misfit adds to the interval",
-    "stats.structure.copies": "copied rows that were left out",
+    "stats.gap.misfit": "widening of the interval for misfit",
+    "stats.structure.copies": "duplicate rows left out",
     "stats.structure.drift": "variance explained by letting rewards drift",
-    "stats.structure.floor": "part of the variance of rewards that is noise",
+    "stats.structure.floor": "share of the variance of rewards that is noise",
     "stats.iterations": "iterations",
     "stats.lipschitz": "Lipschitz constant of rewards",
-    "stats.lipschitz_estimated": "whether it was estimated",
-    "stats.method": "found by",
+    "stats.lipschitz_estimated": "whether the Lipschitz constant was estimated",
+    "stats.method": "method",
     "stats.objective": "objective",
     "stats.optimum": "welfare of the social optimum found",
-    "stats.own_gap": "gap of the log's own play",
-    "stats.parameters": "parameters of a critic",
+    "stats.own_gap": "gap of the logged play",
+    "stats.parameters": "parameters per critic",
     "stats.pivots": "pivots",
-    "stats.plan_seconds": "seconds of planning",
-    "stats.planning_bound": "largest gain promised by planning",
-    "stats.plans": "times planned",
+    "stats.plan_seconds": "planning time (seconds)",
+    "stats.planning_bound": "bound on the largest gain from planning",
+    "stats.plans": "number of planning rounds",
     "stats.price_of_anarchy": "price of anarchy",
     "stats.price_of_stability": "price of stability",
     "stats.programs": "linear programs solved",
     "stats.rank": "interaction rank",
-    "stats.relaxed": "factor that the tolerance had to grow by",
-    "stats.sample_bytes": "bytes of samples",
+    "stats.relaxed": "factor by which the tolerance was increased",
+    "stats.sample_bytes": "size of the samples (bytes)",
     "stats.samples": "samples",
     "stats.samples_per_parameter": "samples per parameter",
-    "stats.seconds": "seconds of solving",
-    "stats.spacing": "side of the cells",
+    "stats.seconds": "solving time (seconds)",
+    "stats.spacing": "side length of the cells",
     "stats.steps.hoffman_karp": "Hoffman-Karp steps",
     "stats.steps.newton": "Newton steps",
     "stats.sweeps": "sweeps over the states",
-    "stats.tolerance": "tolerance of best replies",
+    "stats.tolerance": "tolerance of best responses",
     "stats.types": "types of agents",
     "stats.visited_cells": "cells visited",
     "stats.worst_equilibrium": "welfare of the worst equilibrium found",
     "stats.welfare": "welfare",
     # Curves.
     "average_gap": "gap of the average policies",
-    "row_regret": "regret of row",
-    "column_regret": "regret of column",
+    "row_regret": "regret of the row player",
+    "column_regret": "regret of the column player",
     # Settings.
     "env.game fingerprint": "simulator: fingerprint of the game",
     "env.key": "simulator: key",
     "env.noise": "simulator: noise of rewards",
-    "env.start": "simulator: probabilities of starting states",
+    "env.start": "simulator: distribution of starting states",
     "game.lipschitz": "game: Lipschitz constant of rewards",
     "game.transition_lipschitz": "game: Lipschitz constant of transitions",
     "game_sha256": "SHA-256 of the game's file",
     "log_sha256": "SHA-256 of the log",
 }
-#: What names mean in records of ours; in those of others, they may mean anything.
+#: Names with a special meaning in our own kinds of records; elsewhere they may mean anything.
 RECORDS = {
     "self-play": {"uniform": "gap of uniform play"},
     "aggregative-learning": {
         "width": "upper minus lower value",
-        "bound": "largest gain, at most",
-        "confidence": "with probability",
-        "regret": "largest gain of an episode's policy, at most",
+        "bound": "upper bound on the largest gain",
+        "confidence": "confidence level",
+        "regret": "upper bound on the largest gain of an episode's policy",
     },
-    "solution": {"bound": "largest gain promised", "value": "value, or mean reward"},
+    "solution": {"bound": "guaranteed bound on the largest gain", "value": "value, or mean reward"},
 }
-#: Beginnings of names that end as they like.
+#: Prefixes of names with arbitrary endings.
 _BEGINNINGS = {
     "stats.stages.": "games solved by ",
     "env.": "simulator: ",
@@ -245,10 +246,10 @@ _BEGINNINGS = {
 
 
 def in_words(name: str, record: str = "") -> str:
-    """What a number, curve or setting is called on a page; `record` is the name of the record.
+    """Return the displayed name of a number, curve or setting; `record` names the record.
 
     >>> in_words("stats.relaxed"), in_words("game.horizon"), in_words("model.layers")
-    ('factor that the tolerance had to grow by', 'game: horizon', 'model.layers')
+    ('factor by which the tolerance was increased', 'game: horizon', 'model.layers')
     >>> in_words("width"), in_words("width", "aggregative-learning")
     ('width', 'upper minus lower value')
     """

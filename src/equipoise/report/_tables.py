@@ -1,4 +1,4 @@
-"""Numbers for people: how values, certificates and states are written in tables."""
+"""Format values, certificates and states for tables."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,14 +12,14 @@ from equipoise.core.results import Certificate
 from equipoise.report._folders import RunFolder
 from equipoise.runs import Record, Table
 
-#: Certificates of more players than this are summed up.
+#: Certificates of more players than this are summarised.
 FEW = 20
 
 
 def certificate_table(certificate: Certificate, players: Sequence[str] | None = None) -> Table:
-    """What each player could gain: what was found, and what is proven to be the most.
+    """Table of each player's gain: the gain found, and its proven upper bound.
 
-    Of a batch of games, and of very many players, the mean, the median and the worst are told.
+    For a batch of games, or very many players, the table shows the mean, median and worst.
 
     **Example**
 
@@ -66,7 +66,7 @@ def certificate_table(certificate: Certificate, players: Sequence[str] | None = 
     values = [None] * count if by_state else [float(v) for v in certificate.value]
     columns = zip(names, values, certificate.gains, certificate.upper, strict=True)
     found = [(name, value, float(gain), float(most)) for name, value, gain, most in columns]
-    # Sums of gains are distances from Nash equilibria alone.
+    # Sums of gains measure the distance from Nash equilibria only.
     measures = list(_measures(certificate).items())[: 3 if certificate.concept == "nash" else 1]
     found += [(name, None, *(float(x) for x in pair)) for name, pair in measures]
     if by_state:
@@ -76,7 +76,7 @@ def certificate_table(certificate: Certificate, players: Sequence[str] | None = 
 
 
 def _measures(certificate: Certificate) -> dict[str, tuple[Any, Any]]:
-    """The measures of the gains that were found, and of their bounds."""
+    """Return the measures of the gains found, with their bounds."""
     summed = certificate.upper.sum(-1)
     return {
         "max gain": (certificate.max_gain, certificate.max_upper),
@@ -89,7 +89,7 @@ def _measures(certificate: Certificate) -> dict[str, tuple[Any, Any]]:
 
 
 def rounding_note(certificate: Certificate) -> str:
-    """A sentence for where the largest gain is shown above the NashConv; empty elsewhere.
+    """Return a note if the largest gain exceeds the NashConv; else an empty string.
 
     **Example**
 
@@ -104,7 +104,7 @@ def rounding_note(certificate: Certificate) -> str:
     if not any(summary(largest) > summary(total) for summary in (np.mean, np.median, np.max)):
         return ""
     return (
-        "The max gain may be larger than the NashConv, the sum of all gains, where another "
+        "The max gain may be larger than the NashConv, the sum of all gains, if another "
         "player's gain is negative by rounding."
     )
 
@@ -114,7 +114,7 @@ def state_table(
     players: Sequence[str] | None = None,
     states: Sequence[str] | None = None,
 ) -> Table:
-    """Value and gain of each player in every state of one Markov game.
+    """Table of each player's value and gain in every state of one Markov game.
 
     **Example**
 
@@ -128,7 +128,7 @@ def state_table(
     ('state', 'value to player 0', 'gain of player 0', 'value to player 1', 'gain of player 1')
     """
     if certificate.state_gains is None or certificate.state_gains.ndim != 2:
-        raise InputError("certificate", "that of one Markov game", "no gains by state")
+        raise InputError("certificate", "a certificate of one Markov game", "no gains by state")
     names = _numbered(certificate.players) if players is None else players
     columns = [f"{word} {name}" for name in names for word in ("value to", "gain of")]
     rows = []
@@ -140,7 +140,7 @@ def state_table(
 
 
 def player_names(count: int, names: Sequence[str] | None = None) -> Sequence[str]:
-    """The names of players, or what those are called who have none: row and column where two.
+    """Return the players' names, or default names: row and column if there are two players.
 
     >>> player_names(2), player_names(3)
     (('row', 'column'), ('player 0', 'player 1', 'player 2'))
@@ -156,7 +156,7 @@ def _numbered(count: int) -> tuple[str, ...]:
 
 
 def labels_of(record: Record, which: str, player: int = 0) -> Sequence[str] | None:
-    """The names of the players or states of a record, or of a player's actions; None without.
+    """Return the names of a record's players, states or a player's actions; None if unnamed.
 
     >>> labels_of(Record("x", scalars={"labels": {"players": ["Ann", "Bob"]}}), "players")
     ['Ann', 'Bob']
@@ -168,7 +168,7 @@ def labels_of(record: Record, which: str, player: int = 0) -> Sequence[str] | No
 
 
 def agents_of(record: Record, agents: Sequence[int]) -> list[str]:
-    """The names of some agents of a record; the numbers of agents without names.
+    """Return the names of some agents of a record, or their numbers if they have no names.
 
     >>> agents_of(Record("x", scalars={"labels": {"players": ["Ann", "Bob"]}}), [1])
     ['Bob']
@@ -177,18 +177,18 @@ def agents_of(record: Record, agents: Sequence[int]) -> list[str]:
     return [str(i) if names is None else names[i] for i in agents]
 
 
-#: Concept, as `equipoise.certify` takes it -> its name and what it means.
+#: Concept, as passed to `equipoise.certify` -> its name and meaning.
 CONCEPTS = {
-    "nash": "Nash: everybody plays independently",
-    "cce": "coarse correlated: whoever leaves decides before anything is drawn",
-    "ce": "correlated: whoever leaves has been told its own part",
-    "optimum": "optimum: gains at marginal costs, which count what a traveller costs the others",
+    "nash": "Nash: players choose independently",
+    "cce": "coarse correlated: a deviating player decides before the draw",
+    "ce": "correlated: a deviating player knows its own recommended action",
+    "optimum": "optimum: gains at marginal costs, which include the cost to other travellers",
 }
 IN_MODEL = "in the fitted model"
 
 
 def certificate_of(record: Record) -> Certificate:
-    """The certificate that a record keeps.
+    """Return the certificate stored in a record.
 
     **Example**
 
@@ -205,7 +205,7 @@ def certificate_of(record: Record) -> Certificate:
 
 
 def has_certificate(record: Record | None) -> bool:
-    """Whether a record keeps a certificate that says something.
+    """Return whether a record has a certificate with content.
 
     **Example**
 
@@ -218,7 +218,7 @@ def has_certificate(record: Record | None) -> bool:
 
 
 def concept_of(certificate: Certificate) -> str:
-    """What a certificate is one of, in words.
+    """Return the equilibrium concept of a certificate, in words.
 
     **Example**
 
@@ -235,7 +235,7 @@ def _name_of(certificate: Certificate) -> str:
 
 
 def certificate_rows(run: RunFolder) -> list[dict[str, Any]]:
-    """What the record certifies, and what a learner could prove from samples alone.
+    """Return what the record certifies and what a learner proved from samples.
 
     >>> import equipoise as eq
     >>> from pathlib import Path
@@ -281,7 +281,7 @@ def _row(record: Record) -> dict[str, Any]:
 
 
 def _interval(gap: Mapping[str, Any]) -> str | None:
-    """The interval of a gap with its level."""
+    """Format the interval of a gap with its confidence level."""
     if gap.get("interval") is None:
         return None
     low, high = gap["interval"]

@@ -1,7 +1,7 @@
-"""The figures people of this field like, each from plain arrays to a matplotlib figure.
+"""Figures for games and learning, each drawn from plain arrays with matplotlib.
 
-Every function returns a `matplotlib.figure.Figure` that no window shows and nothing else
-holds; put it in a `Report`, or save it with `figure.savefig`.
+Every function returns a `matplotlib.figure.Figure` that is not registered with pyplot and opens no
+window. A notebook displays it; elsewhere put it in a `Report`, or save it with `figure.savefig`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,10 +49,10 @@ def learning_curves(
     xlabel: str = "round",
     ylabel: str = "NashConv",
 ) -> Any:
-    """Curves on logarithmic axes: the median over runs, a band of quantiles, fitted slopes.
+    """Plot curves on logarithmic axes: the median over runs, a quantile band, fitted slopes.
 
-    A curve is one value per round, or one row of them per run. `references` draws dotted lines
-    of given slopes through the first curve's end, for rates that theory promises.
+    A curve has one value per round, or one row of values per run. `references` draws dotted lines
+    with the given slopes through the end of the first curve, for theoretical rates.
 
     **Example**
 
@@ -100,7 +100,7 @@ def policy_bars(
     title: str = "",
     ylabel: str = "probability",
 ) -> Any:
-    """Probabilities of two or more policies side by side, action by action.
+    """Draw bars of the probabilities of two or more policies, action by action.
 
     **Example**
 
@@ -135,9 +135,9 @@ def simplex_plot(
     actions: Sequence[str] = ("0", "1", "2"),
     title: str = "",
 ) -> Any:
-    """The path of a policy over three actions in its triangle, and the equilibrium as a star.
+    """Draw the path of a policy over three actions in the simplex; a star marks the equilibrium.
 
-    The path may be left out; of several players, `equilibrium` is a mapping of their names.
+    The path may be left out. For several players, `equilibrium` maps their names to points.
 
     **Example**
 
@@ -155,12 +155,12 @@ def simplex_plot(
     centre = corners.mean(0)
     with canvas(3.8, 3.5) as (figure, axes):
         axes.plot(*corners[[0, 1, 2, 0]].T, color="#808080", lw=1.2)
-        for share in (0.25, 0.5, 0.75):  # lines of equal probability of one action
+        for share in (0.25, 0.5, 0.75):  # lines of constant probability of one action
             for i in range(3):
                 a, b = corners[(i + 1) % 3], corners[(i + 2) % 3]
                 ends = share * corners[i] + (1 - share) * np.stack([a, b])
                 axes.plot(*ends.T, color="#808080", alpha=0.25, lw=0.6)
-        # Below the path, which ends there if all goes well; the first largest, to be seen.
+        # Below the path, which may end there; the first star is largest, so that all are visible.
         for k, (name, point) in enumerate(stars.items()):
             if point is not None:
                 place, text = (
@@ -184,7 +184,7 @@ def simplex_plot(
 def histogram(
     values: Any, *, title: str = "", xlabel: str = "", ylabel: str = "games", log: bool = False
 ) -> Any:
-    """How many values fall where; with `log`, by decades, with those not above 0 in the title.
+    """Draw a histogram; with `log`, by decades, with the count of values <= 0 in the title.
 
     **Example**
 
@@ -223,9 +223,9 @@ def heat_map(
     xlabel: str = "",
     ylabel: str = "",
 ) -> Any:
-    """A matrix as colours with its numbers in the cells: payoffs, or policies by state.
+    """Draw a matrix as colours with its numbers in the cells: payoffs, or policies by state.
 
-    Matrices with entries of both signs get colours that part at zero.
+    Matrices with entries of both signs get a diverging colour map centred at zero.
 
     **Example**
 
@@ -239,7 +239,7 @@ def heat_map(
         raise InputError("values", "a matrix", f"shape {matrix.shape}")
     height, width = matrix.shape
     signed = matrix.min() < 0 < matrix.max()
-    # Neither end of the colours is reached: their extremes are too dark to tell apart.
+    # The ends of the colour map are not used: they are too dark to tell apart.
     top = 1.4 * np.abs(matrix).max() if signed else matrix.max() + 0.4 * np.ptp(matrix)
     bottom = -top if signed else matrix.min()
     size = (1.4 + min(0.7 * width, 6.0), 1.0 + min(0.5 * height, 5.0))
@@ -278,11 +278,11 @@ def interaction_map(
     most: int = 40,
     title: str = "strength of interaction",
 ) -> Any:
-    """Heat map of how much actions (columns) matter to rewards (rows).
+    """Draw a heat map of how much each agent's action (columns) affects each reward (rows).
 
-    `strength` is (agents, agents), such as the `interactions.total` of a fit to a log. Of more
-    than `most` agents, those with the strongest interactions are drawn, in their order. Without
-    `names`, agents are counted from 0, as the rows of arrays are.
+    `strength` is (agents, agents), such as the `interactions.total` of a fit to a log. If there are
+    more than `most` agents, only those with the strongest interactions are drawn, in their order.
+    Without `names`, agents are numbered from 0, like the rows of arrays.
 
     **Example**
 
@@ -298,7 +298,7 @@ def interaction_map(
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
         raise InputError("strength", "shape (agents, agents)", matrix.shape)
     if names is not None and len(names) != len(matrix):
-        raise InputError("names", f"{len(matrix)} of them", len(names))
+        raise InputError("names", f"{len(matrix)} names", len(names))
     agents = list(range(len(matrix)))
     if len(agents) > most:
         weight = matrix.sum(0) + matrix.sum(1)
@@ -310,13 +310,13 @@ def interaction_map(
         rows=shown,
         columns=shown,
         title=title,
-        xlabel="whose action",
-        ylabel="whose reward",
+        xlabel="agent (action)",
+        ylabel="agent (reward)",
     )
 
 
 def outcomes(values: Any, outcome: Any, *, name: str = "parameter", title: str = "") -> Any:
-    """What each value of a parameter led to; the best is a star.
+    """Plot the outcome at each value of a parameter; a star marks the best.
 
     **Example**
 
@@ -331,7 +331,7 @@ def outcomes(values: Any, outcome: Any, *, name: str = "parameter", title: str =
         raise InputError("values", "one number for each outcome", f"shapes {found}")
     order, best = np.argsort(x, kind="stable"), int(y.argmax())
     with canvas(5.2, 3.4) as (figure, axes):
-        # With several parameters, several outcomes belong to one value.
+        # With several parameters, one value can have several outcomes.
         line = "o-" if len(np.unique(x)) == len(x) else "o"
         axes.plot(x[order], y[order], line, color=COLOURS[0], ms=4, lw=1.2, label="games solved")
         axes.plot(x[best], y[best], "*", color=COLOURS[1], ms=15, label="best")
@@ -352,14 +352,14 @@ def equilibrium_map(
     title: str = "",
     names: Sequence[str] | None = None,
 ) -> Any:
-    """Where equilibria lie on the line (or plane) of aggregates, and what they are worth.
+    """Plot equilibria by aggregate and welfare.
 
-    `aggregates` is (equilibria, coordinates), `welfare` one number each. With one coordinate,
-    welfare is the height; with more, the first two span the plane and welfare is the colour.
-    `gains` are written beside the points; `regions`, (equilibria, 2, coordinates), are the lower
-    and upper corners of the cells each was found in, and are shaded. The best is a star, and
-    what was `chosen`, an aggregate and its welfare, is in a ring. `names` are those of the
-    coordinates.
+    `aggregates` is (equilibria, coordinates), `welfare` has one number per equilibrium. With one
+    coordinate, welfare is the height; with more, the first two span the plane and welfare is the
+    colour. `gains` are written next to the points. `regions`, (equilibria, 2, coordinates), are the
+    lower and upper corners of the cells in which each was found; they are shaded. A star marks the
+    best equilibrium, and a ring marks `chosen`, an aggregate with its welfare. `names` lists the
+    names of the coordinates.
 
     **Example**
 
@@ -408,7 +408,7 @@ def equilibrium_map(
 
 
 def _shade(axes: Any, regions: np.ndarray, flat: bool) -> None:
-    """The cells that equilibria were found in: bands of the line, or rectangles of the plane."""
+    """Shade the cells of the equilibria: bands on the line, or rectangles in the plane."""
     for low, high in regions:
         if flat:
             axes.axvspan(low[0], high[0], color=COLOURS[0], alpha=0.15, lw=0)
@@ -420,7 +420,7 @@ def _shade(axes: Any, regions: np.ndarray, flat: bool) -> None:
 def network_map(
     positions: Any, tails: Any, heads: Any, values: Any, *, title: str = "", what: str = ""
 ) -> Any:
-    """A road network with its links coloured, and drawn wider, by a value; one lane each way.
+    """Draw a road network; colour and width of each link show a value, one lane per direction.
 
     **Example**
 
@@ -436,7 +436,7 @@ def network_map(
     begin, end = places[np.asarray(tails)], places[np.asarray(heads)]
     along = end - begin
     length = np.maximum(np.hypot(*along.T), 1e-12)
-    # To the right of its direction, so that the two lanes of a street do not cover each other.
+    # Offset each lane to the right of its direction, so that opposite lanes do not overlap.
     aside = np.stack([along[:, 1], -along[:, 0]], 1) / length[:, None]
     shift = 0.04 * float(np.median(length)) * aside
     most = max(float(values.max(initial=0.0)), 1e-12)

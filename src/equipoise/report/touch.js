@@ -1,5 +1,5 @@
-// Makes a page touchable: tables sort, curves tell their values and hide, figures grow. Without
-// this script the page shows the same, and nothing moves.
+// Makes a page interactive: sort tables, read and hide curves, enlarge figures. Without this script
+// the page shows the same content.
 globalThis.touch = (root) => {
   const make = (tag, text, props = {}) => Object.assign(document.createElement(tag), { textContent: text, ...props });
 
@@ -34,7 +34,7 @@ globalThis.touch = (root) => {
     });
   }
 
-  // A curve is a group that matplotlib drew; `data-curves` on the figure has its numbers.
+  // A curve is a group drawn by matplotlib; `data-curves` on the figure holds its numbers.
   function curves(svg) {
     const told = JSON.parse(svg.dataset.curves);
     const found = told.flatMap((curve) => {
@@ -46,7 +46,7 @@ globalThis.touch = (root) => {
       return points.some((p) => p.includes(undefined)) ? [] : [{ ...curve, group, points }];
     });
     if (!found.length) return;
-    const readout = make("p", "", { className: "readout" });
+    const readout = make("p", "", { className: "readout", ariaLive: "polite" });
     const keys = make("p", "", { className: "keys" });
     for (const curve of found) {
       const key = make("button", curve.name, { type: "button", title: "Show or hide" });
@@ -59,39 +59,59 @@ globalThis.touch = (root) => {
       keys.append(key);
     }
     svg.after(readout, ...(found.length > 1 ? [keys] : []));
-    svg.addEventListener("pointermove", (event) => {
-      const at = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
+    const [left, , wide] = svg.getAttribute("viewBox").split(/[\s,]+/).map(Number);
+    let cursor = left;
+    const tell = (x) => {
+      cursor = Math.min(left + wide, Math.max(left, x));
       readout.textContent = found.filter((curve) => !curve.off).map((curve) => {
-        const near = curve.points.reduce((a, b) => (Math.abs(b[0] - at.x) < Math.abs(a[0] - at.x) ? b : a));
+        const near = curve.points.reduce((a, b) => (Math.abs(b[0] - cursor) < Math.abs(a[0] - cursor) ? b : a));
         return `${curve.name}: ${Number(near[3].toPrecision(4))} at ${near[2].toLocaleString("en")}`;
       }).join(" · ");
+    };
+    svg.addEventListener("pointermove", (event) => tell(new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse()).x));
+    svg.setAttribute("tabindex", "0");
+    svg.addEventListener("keydown", (event) => {
+      const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+      if (!step) return;
+      event.preventDefault();
+      tell(cursor + (step * wide) / 40);
     });
   }
 
-  // A press on Enlarge fills the width; the wheel then zooms, and dragging moves.
+  // Enlarge fills the width; then the wheel, + and − zoom, and dragging moves the figure.
   function zoomable(figure) {
     const svg = figure.querySelector("svg");
     if (!svg) return;
     const whole = svg.getAttribute("viewBox").split(/[\s,]+/).map(Number);
-    const button = make("button", "Enlarge", { type: "button", className: "enlarge" });
+    const button = make("button", "Enlarge", { type: "button", className: "enlarge", title: "Enlarge, then zoom with the wheel or + and −, and drag to move" });
     button.setAttribute("aria-pressed", "false");
     let box = [...whole];
-    const set = () => svg.setAttribute("viewBox", box.join(" "));
+    const set = () => {
+      for (const k of [0, 1]) box[k] = Math.min(whole[k] + whole[k + 2] - box[k + 2], Math.max(whole[k], box[k])); // stay within the figure
+      svg.setAttribute("viewBox", box.join(" "));
+    };
     button.addEventListener("click", () => {
       const large = figure.classList.toggle("large");
       button.textContent = large ? "Shrink" : "Enlarge";
       button.setAttribute("aria-pressed", String(large));
       box = [...whole];
       set();
+      if (large) { svg.setAttribute("tabindex", "0"); svg.focus(); }
     });
     figure.append(button);
+    const zoom = (at, sign) => {
+      const factor = Math.min(1, Math.max(0.05, (box[2] / whole[2]) * 1.2 ** sign)) * (whole[2] / box[2]);
+      box = [at.x - (at.x - box[0]) * factor, at.y - (at.y - box[1]) * factor, box[2] * factor, box[3] * factor];
+      set();
+    };
+    svg.addEventListener("keydown", ({ key }) => {
+      const sign = { "+": -1, "-": 1 }[key];
+      if (sign && figure.classList.contains("large")) zoom({ x: box[0] + box[2] / 2, y: box[1] + box[3] / 2 }, sign);
+    });
     svg.addEventListener("wheel", (event) => {
       if (!figure.classList.contains("large")) return;
       event.preventDefault();
-      const at = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
-      const factor = Math.min(1, Math.max(0.05, (box[2] / whole[2]) * 1.2 ** Math.sign(event.deltaY))) * (whole[2] / box[2]);
-      box = [at.x - (at.x - box[0]) * factor, at.y - (at.y - box[1]) * factor, box[2] * factor, box[3] * factor];
-      set();
+      zoom(new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse()), Math.sign(event.deltaY));
     }, { passive: false });
     svg.addEventListener("pointermove", (event) => {
       if (!figure.classList.contains("large") || !event.buttons) return;

@@ -1,10 +1,10 @@
-"""Checkpoints: the leaves of a pytree in one `.npz`, restored bit for bit.
+"""Checkpoints: the leaves of a pytree in one `.npz` file, restored bit for bit.
 
-The tree itself is not stored; a tree of the same structure is given on reading, as the program
-that resumes has one anyway (its initial state). What each leaf *is* follows the checkpoint: a
-JAX array, a typed JAX key, a NumPy array, a Python number or string; its dtype too, bfloat16
-and float64 included, and whether it is weakly typed, since that decides later promotions.
-Functions are not data: they are taken from the given tree. Other objects are refused.
+The tree structure is not stored. The reader passes a tree of the same structure, which a program
+that resumes has anyway (its initial state). The checkpoint determines the type of each leaf: a JAX
+array, a typed JAX key, a NumPy array, a Python number or a string. It also determines the dtype,
+including bfloat16 and float64, and whether an array is weakly typed, since that decides later
+promotions. Functions are not data: they are taken from the given tree. Other objects are refused.
 """
 
 import hashlib
@@ -17,12 +17,12 @@ import numpy as np
 from equipoise.core import InputError
 from equipoise.core.arrays import pack, read_npz, unpack, write_npz
 
-#: The entries of the `.npz` that say what the others are (JSON as bytes), and of which rows.
+#: Entries of the `.npz` file that describe the others (JSON as bytes), and the checksums of rows.
 _MANIFEST, _ROWS = "manifest", "rows"
 
 
 class DamagedCheckpoint(UserWarning):
-    """A checkpoint cannot be read, and the run goes on from an earlier one.
+    """Warning: a checkpoint cannot be read, and the run resumes from an earlier one.
 
     **Example**
 
@@ -43,9 +43,9 @@ class DamagedCheckpoint(UserWarning):
 def save_checkpoint(
     path: str | os.PathLike[str], tree: Any, rows: Any = (), **facts: int | float | str | None
 ) -> None:
-    """Write the leaves of `tree` to `path`, atomically, with checksums of rows and some facts.
+    """Write the leaves of `tree` to `path` atomically, with checksums of rows and some facts.
 
-    A digest of all of it is kept inside.
+    The file contains a digest of all its content.
 
     **Example**
 
@@ -73,9 +73,9 @@ def save_checkpoint(
 
 
 def load_checkpoint(path: str | os.PathLike[str], like: Any) -> Any:
-    """Read what `save_checkpoint` wrote into a tree structured like `like`.
+    """Read a checkpoint of `save_checkpoint` into a tree with the structure of `like`.
 
-    Refuses a tree with other leaves or other shapes, naming the first that differs.
+    Refuses a tree with other leaves or shapes, and names the first difference.
     """
     import jax
 
@@ -93,7 +93,7 @@ def load_checkpoint(path: str | os.PathLike[str], like: Any) -> Any:
 
 
 def check_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read all of a checkpoint: its facts and `rows`; refuses one that was damaged anywhere."""
+    """Read a whole checkpoint and return its facts and `rows`; refuse it if it is damaged."""
     facts, arrays = _read(path)
     return {name: fact for name, fact in facts.items() if name not in ("leaves", "digest")} | {
         "rows": arrays[_ROWS]
@@ -101,10 +101,10 @@ def check_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The manifest and the arrays, which should have the digest that it says."""
+    """Read the manifest and the arrays, and check their digest."""
     arrays = read_npz(path)
     if not {_MANIFEST, _ROWS} <= set(arrays):
-        raise ValueError(f"{path}: expected a checkpoint, found no {_MANIFEST} in it")
+        raise ValueError(f"{path}: expected a checkpoint, found no {_MANIFEST}")
     text = arrays.pop(_MANIFEST).tobytes()
     try:
         manifest = json.loads(text)
@@ -125,7 +125,7 @@ def _digest(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
 
 
 def _describe(where: str, leaf: Any) -> tuple[dict[str, Any], np.ndarray | None]:
-    """What a leaf is, for the manifest, and the array that holds its bits, if it needs one."""
+    """Return the description of a leaf for the manifest, and its array if it needs one."""
     import jax
     import jax.numpy as jnp
 
@@ -182,7 +182,7 @@ def _rebuild_jax(value: np.ndarray, weak: bool, like: Any) -> Any:
     from equipoise.core.precision import double_precision
 
     array = _weak_array(value) if weak else None
-    with double_precision():  # otherwise JAX would narrow what is 64 bits wide
+    with double_precision():  # otherwise JAX would narrow 64-bit values
         array = jnp.asarray(value) if array is None else array
         if isinstance(like, jax.Array) and like.committed:
             array = jax.device_put(array, like.sharding)
@@ -190,7 +190,7 @@ def _rebuild_jax(value: np.ndarray, weak: bool, like: Any) -> Any:
 
 
 def _weak_array(value: np.ndarray) -> Any:
-    """A weakly typed array: only a Python number starts one, so start from one."""
+    """Return a weakly typed array, which only computations with a Python number create."""
     import jax.numpy as jnp
 
     from equipoise.core.precision import double_precision, single_precision

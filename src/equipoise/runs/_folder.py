@@ -1,4 +1,4 @@
-"""What a run folder has beside its states and records: a lock for one writer, and metrics."""
+"""The lock and the metrics of a run folder."""
 
 import contextlib
 import io
@@ -18,7 +18,7 @@ from equipoise.runs._record import check_metrics
 if sys.platform == "win32":
     import msvcrt
 
-    #: Windows refuses to read a locked byte, so the lock sits beyond what the file says.
+    #: Windows refuses to read a locked byte, so the lock is on a byte beyond the file's content.
     _BYTE = 1 << 20
 
     def _try_lock(file: BinaryIO) -> None:
@@ -33,7 +33,7 @@ else:
 
 
 class FolderInUse(OSError):
-    """Another process is writing the folder; says which.
+    """Another process is writing the folder; the message says which one.
 
     **Example**
 
@@ -49,10 +49,10 @@ class FolderInUse(OSError):
 
 
 def _open_own(path: Path) -> BinaryIO:
-    """Open a file to be written in place, made if need be; refuse a link, and write nothing yet."""
+    """Open a file for writing in place, creating it if necessary; refuse links."""
     if path.is_symlink():
         raise ValueError(f"{path}: expected a file of its own, found a link")
-    follow = getattr(os, "O_NOFOLLOW", 0)  # in case a link appeared meanwhile
+    follow = getattr(os, "O_NOFOLLOW", 0)  # in case a link appeared in the meantime
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | follow, 0o666)
     found = os.fstat(descriptor)
     if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
@@ -71,11 +71,11 @@ def _closed_on_error(file: BinaryIO) -> Any:
 
 
 class FolderLock:
-    """Held from construction to `release`, or to the end of the process.
+    """A lock that is held from construction to `release`, or to the end of the process.
 
-    The lock is the system's, not a file's existence: it ends with the process that holds it, so
-    that a process that was killed leaves no stale lock behind. The file says who holds it. It
-    must be a file of its own: writing through a link would empty what the link points to.
+    The lock belongs to the operating system and is not the existence of a file. It ends with the
+    process that holds it, so a killed process leaves no stale lock behind. The file names the
+    process that holds the lock. It must not be a link: writing would empty the link's target.
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -95,14 +95,14 @@ class FolderLock:
         self._file = _open_own(path)
         try:
             _try_lock(self._file)
-        except (BlockingIOError, PermissionError) as error:  # as POSIX and Windows say it
+        except (BlockingIOError, PermissionError) as error:  # POSIX, and Windows
             self._file.close()
             holder = path.read_text(errors="replace")[:200].strip() or "another process"
             raise FolderInUse(
                 f"{folder} is being written by {holder}: "
                 "wait for it to end, or choose another folder"
             ) from error
-        except OSError as error:  # the disk knows no locks
+        except OSError as error:  # the file system does not support locks
             self._file.close()
             error.filename = str(path)
             raise
@@ -113,26 +113,26 @@ class FolderLock:
             self._file.flush()
 
     def release(self) -> None:
-        """Let others write. The file stays: removing it would race with who opens it next."""
+        """Release the lock. The file stays: removing it would race with the next process."""
         self._file.seek(0)
         self._file.truncate()
         self._file.close()
 
 
 class MetricsFile:
-    """The open end of a `metrics.jsonl`: every row is handed to the system at once.
+    """An open `metrics.jsonl` file: every row is passed to the operating system immediately.
 
-    A process that is killed loses no row that `append` has returned from; at most the last
-    line is torn, and the next opening cuts it.
+    A killed process loses no row for which `append` has returned. At most the last line is
+    incomplete, and the next opening removes it.
     """
 
-    #: A checksum of each row.
+    #: Checksum of each row.
     sums: array
 
     def __init__(self, path: Path, keep: int | None, sums: Any):
-        """Open for appending after cutting to `keep` bytes, or to whole lines when None.
+        """Truncate to `keep` bytes, or to whole lines if None, and open for appending.
 
-        The rows kept should have these checksums, if any are given.
+        If checksums are given, the remaining rows must match them.
         """
         self._path = path
         file = _open_own(path)
@@ -140,8 +140,7 @@ class MetricsFile:
             length = file.seek(0, io.SEEK_END)
             if keep is not None and keep > length:
                 raise ValueError(
-                    f"{path}: expected at least the {keep} bytes it had at the checkpoint, "
-                    f"found {length}"
+                    f"{path}: expected at least the {keep} bytes of the checkpoint, found {length}"
                 )
             file.seek(0)
             content = file.read(length if keep is None else keep)
@@ -154,14 +153,14 @@ class MetricsFile:
         self._file = file
 
     def _check(self, expected: Any) -> None:
-        """Refuse rows that changed since the checkpoint, naming the first."""
+        """Refuse rows that changed since the checkpoint, and name the first one."""
         expected = self.sums if expected is None else array("L", map(int, expected))
         if self.sums != expected:
             pairs = enumerate(zip(self.sums, expected, strict=False), start=1)
             shorter = min(len(self.sums), len(expected)) + 1
             row = next((number for number, (a, b) in pairs if a != b), shorter)
             raise ValueError(
-                f"{self._path}: line {row}: expected the row it was at the checkpoint, "
+                f"{self._path}: line {row}: expected the same row as at the checkpoint, "
                 "found another; the file was damaged or edited"
             )
 
@@ -174,7 +173,7 @@ class MetricsFile:
         self.sums.append(zlib.crc32(line))
 
     def sync(self) -> int:
-        """Force all rows to the disk; return the length of the file."""
+        """Force all rows to disk and return the length of the file in bytes."""
         with naming(self._path):
             self._file.flush()
             os.fsync(self._file.fileno())
@@ -186,10 +185,9 @@ class MetricsFile:
 
 
 def read_metrics(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """Read the metrics of a run folder, also while the run is being written.
+    """Read the metrics of a run folder, even while the run is being written.
 
-    A last line that is not complete is left out. Rows that were edited after the run finished are
-    refused.
+    An incomplete last line is left out. Rows that were edited after the run finished are refused.
 
     **Example**
 

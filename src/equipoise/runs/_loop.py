@@ -1,4 +1,4 @@
-"""The one loop of everything that takes long: stopped at any time, and resumed to the same bits."""
+"""The loop of all long computations, which can be stopped at any time and resumed exactly."""
 
 import copy
 import signal
@@ -16,12 +16,12 @@ from equipoise.runs._run import Run
 
 T = TypeVar("T")
 
-#: Checkpoints take at most this share of the time, beside the first and the last.
+#: Largest share of the running time for checkpoints, except for the first and the last one.
 CHECKPOINT_SHARE = 0.02
 
 
 class Reached(NamedTuple):
-    """How far `resumable` got.
+    """The state and step that `resumable` reached.
 
     **Example**
 
@@ -33,7 +33,7 @@ class Reached(NamedTuple):
     #: The state after `step` steps.
     state: Any
     step: int
-    #: Whether Ctrl-C was pressed, so that steps may be missing.
+    #: Whether Ctrl-C stopped the loop, so that steps may be missing.
     stopped: bool
 
 
@@ -52,25 +52,25 @@ def resumable(
 ) -> Reached:
     """Advance a state by `total` steps, resuming from the last checkpoint of the run.
 
-    `advance(state, step, until)` returns the state after `until` steps, given that after `step`
-    steps, and metrics for the progress line. As long as the state after a step depends on nothing
-    but the state before it, a run that is killed and resumed ends with the same bits as one that
-    was not. Ctrl-C ends the loop after the current piece and keeps the state from which the run can
+    `advance(state, step, until)` receives the state after `step` steps. It returns the state after
+    `until` steps, and metrics for the progress line. If the state after a step depends only on the
+    state before it, a run that is killed and resumed ends with the same bits as an uninterrupted
+    run. Ctrl-C ends the loop after the current piece and saves a state from which the run can
     resume; a second Ctrl-C raises `KeyboardInterrupt`.
 
     - `state`: a pytree of arrays, keys, numbers and strings, whose structure does not change.
-    - `name`: what the progress line is called.
-    - `stride`: how many steps a piece has; with `look`, the first piece.
-    - `look`: seconds between two looks at the keyboard: pieces become about as long.
+    - `name`: label of the progress line.
+    - `stride`: number of steps in a piece; with `look`, in the first piece.
+    - `look`: seconds between two checks for Ctrl-C; pieces are made about as long.
     - `marks`: steps at which a piece ends and metrics are logged to the run: a list of steps, or
-      a number for its multiples; by default the end of every piece, with `look` the last step.
-      The last step always is a mark.
-    - `anywhere`: whether a run can resume from the end of every piece, or from marks alone. With
-      marks alone, the state of the last mark is copied, so that Ctrl-C loses no more than what
-      came after it.
-    - `ended`: a rule on the state that ends the loop at a mark before the last step.
+      a number for its multiples. By default, the end of every piece; with `look`, the last step.
+      The last step is always a mark.
+    - `anywhere`: whether a run can resume from the end of every piece, or only from marks. With
+      marks only, the state of the last mark is copied, so that Ctrl-C loses only the steps after
+      it.
+    - `ended`: function of the state that ends the loop at a mark before the last step.
 
-    Without a run nothing is kept, and the loop is otherwise the same.
+    Without a run, nothing is saved, and the loop is otherwise the same.
 
     **Example**
 
@@ -80,22 +80,24 @@ def resumable(
     ...     return total + sum(range(step, until)), {"total": total}
     >>> with tempfile.TemporaryDirectory() as folder, Run.start(folder, {}) as run:
     ...     first = resumable(run, 0, add, 50, name="adding")
-    ...     resumable(run, 0, add, 100, name="adding").state  # goes on from step 50
+    ...     resumable(run, 0, add, 100, name="adding").state  # resumes from step 50
     4950
     """
     step, shown = 0, dict[str, Any]()
     if run is not None and run.step:
         state, step = run.restore(state), run.step
+    if together := _processes_together():
+        state, step = together((state, step))
     pace = None if look is None else _Pace(look, stride)
-    piece = stride if pace is None else total  # where no marks are given
+    piece = stride if pace is None else total  # if no marks are given
 
     def over() -> bool:
-        # Asked at marks alone, so that the last row does not depend on how long pieces are.
+        # Evaluated only at marks, so that the last row does not depend on the length of pieces.
         at_mark = step in (0, total) or _next_mark(step - 1, total, marks or 1, 1) == step
         return step >= total or (ended is not None and at_mark and ended(state))
 
     saved, cost = time.monotonic(), 0.0
-    unsaved: tuple[int, Any] | None = None  # the last mark, if only marks can be resumed from
+    unsaved: tuple[int, Any] | None = None  # the last mark, if runs can resume only from marks
     with interruptible() as stop, progress(name, total) as bar:
         bar.advance(step)
         while not stop and not over():
@@ -103,9 +105,12 @@ def resumable(
             length = min(stride if pace is None else pace.steps, mark - step)
             before, until = time.monotonic(), step + length
             state, row = advance(state, step, until)
+            spent = time.monotonic() - before
+            if together:
+                spent = together(spent)
             if pace is not None:
-                pace.learn(length, time.monotonic() - before)
-            # What was found last stays in the line until it is found anew.
+                pace.learn(length, spent)
+            # The latest value of each metric stays on the line until it is updated.
             shown.update(row)
             bar.advance(length, **shown)
             step = until
@@ -126,8 +131,22 @@ def resumable(
     return Reached(state, step, bool(stop))
 
 
+def _processes_together() -> Callable[[Any], Any] | None:
+    """Return the function that sends values of the first process of `jax.distributed` to all.
+
+    All processes then run the same pieces from the same state, as collective operations require.
+    Return None if there is only one process.
+    """
+    jax = sys.modules.get("jax")
+    if jax is None or not jax.distributed.is_initialized():
+        return None
+    from equipoise.core.devices import from_first_process
+
+    return from_first_process
+
+
 def _next_mark(step: int, total: int, marks: int | Sequence[int] | None, stride: int) -> int:
-    """The first mark after a step.
+    """Return the first mark after a step.
 
     >>> _next_mark(3, 10, 4, 1), _next_mark(8, 10, 4, 1), _next_mark(3, 10, [2, 7], 1)
     (4, 10, 7)
@@ -140,10 +159,10 @@ def _next_mark(step: int, total: int, marks: int | Sequence[int] | None, stride:
 
 
 class _Pace:
-    """How long a piece may be so that it takes about so many seconds.
+    """Choose the length of pieces so that each takes about the given number of seconds.
 
-    The first piece is mostly compilation and says nothing. The next ones are as long as the last
-    one says, but never many times longer.
+    The first piece is mostly compilation and is not used. The length of the next pieces follows
+    from the speed of the last one, but grows at most eightfold at a time.
     """
 
     def __init__(self, seconds: float, first: int):
@@ -151,16 +170,16 @@ class _Pace:
         self._compiled = False
 
     def learn(self, steps: int, spent: float) -> None:
-        """Take in how long a piece took."""
+        """Update the length from the time that a piece took."""
         spent = max(spent, 1e-6)
-        # A piece that was cut short says nothing, unless it was too long even so.
+        # A shortened piece is not used, unless it took too long nevertheless.
         if self._compiled and (steps == self.steps or spent > self.seconds):
             self.steps = max(1, int(steps * min(8.0, self.seconds / spent)))
         self._compiled = True
 
 
 class Interrupt:
-    """False until Ctrl-C was pressed, then true."""
+    """A flag that is false until Ctrl-C is pressed, and then true."""
 
     def __init__(self) -> None:
         self.requested = False
@@ -169,7 +188,7 @@ class Interrupt:
         return self.requested
 
     def __call__(self, signum: int, frame: FrameType | None) -> None:
-        """Take the signal: the first sets the flag, the second raises `KeyboardInterrupt`."""
+        """Handle the signal: the first sets the flag, the second raises `KeyboardInterrupt`."""
         if self.requested:
             raise KeyboardInterrupt
         self.requested = True
@@ -179,9 +198,9 @@ class Interrupt:
 def interruptible() -> Iterator[Interrupt]:
     """Within this block the first Ctrl-C sets a flag, and the second raises `KeyboardInterrupt`.
 
-    The earlier behaviour comes back at the end of the block. Blocks may be nested: a Ctrl-C in
-    an inner one is seen by the outer ones too. Outside the main thread, where Python delivers
-    no signals, the flag stays false.
+    The previous behaviour is restored at the end of the block. Blocks may be nested: a Ctrl-C in an
+    inner block also sets the flags of the outer blocks. Outside the main thread, where Python
+    delivers no signals, the flag stays false.
 
     **Example**
 
@@ -209,7 +228,7 @@ def interruptible() -> Iterator[Interrupt]:
 
 
 def progress(description: str, total: float | None = None, *, console: Any = None) -> "Progress":
-    """A progress line on the standard error stream; silent when that is not a terminal.
+    """Return a progress line on the standard error stream, which is silent unless on a terminal.
 
     **Example**
 
@@ -224,7 +243,7 @@ def progress(description: str, total: float | None = None, *, console: Any = Non
 
 
 class Progress:
-    """The line itself: a context manager; see `progress`."""
+    """A progress line, which is a context manager; see `progress`."""
 
     def __init__(self, description: str, total: float | None, console: Any):
         self._description = description
@@ -234,14 +253,14 @@ class Progress:
         self._task: Any = None
 
     def advance(self, steps: float = 1, **metrics: Any) -> None:
-        """Say that so many steps are done, and what the latest metrics are."""
+        """Advance by a number of steps, and show the latest metrics."""
         if self._bar is None:
             return
         shown = {"metrics": format_metrics(metrics)} if metrics else {}
         self._bar.update(self._task, advance=steps, **shown)
 
     def track(self, items: Iterable[T]) -> Iterator[T]:
-        """Yield the items, advancing by one after each; a total not given is their number."""
+        """Yield the items and advance by one after each. The default total is their number."""
         if self._total is None and isinstance(items, Sized):
             self._total = len(items)
         with self:
@@ -250,7 +269,7 @@ class Progress:
                 self.advance()
 
     def __enter__(self) -> "Progress":
-        # Cheap when silent: rich is not even imported.
+        # Silent progress is cheap: rich is not imported.
         if self._console is not None or sys.stderr.isatty():
             self._bar = _rich_bar(self._console)
             self._task = self._bar.add_task(self._description, total=self._total, metrics="")
@@ -297,7 +316,7 @@ def _rich_bar(console: Any) -> Any:
 
 
 def format_rate(rate: float) -> str:
-    """A rate in three digits and a letter.
+    """Format a rate with three digits and a unit letter.
 
     >>> format_rate(0.5), format_rate(12345.0), format_rate(2.5e6)
     ('0.5', '12.3k', '2.5M')
@@ -309,7 +328,7 @@ def format_rate(rate: float) -> str:
 
 
 def format_metrics(metrics: Mapping[str, Any]) -> str:
-    """Metrics in one line; of several numbers their mean.
+    """Format metrics on one line; several numbers are shown by their mean.
 
     >>> format_metrics({"gap": [0.123456, 0.2], "phase": "warm"})
     'gap 0.1617  phase warm'

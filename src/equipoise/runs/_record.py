@@ -1,4 +1,4 @@
-"""The final record of a run: everything a report needs, and nothing else."""
+"""The final record of a run, which contains everything that a report needs."""
 
 import hashlib
 import json
@@ -17,9 +17,9 @@ from equipoise.core.plain import dumps, expect, read_json, revive, to_plain
 from equipoise.runs._upgrade import SOLUTION_VERSION, upgraded
 from equipoise.runs.environment import read_sessions
 
-#: What `record.json` holds; those of version 0.1 have no `solution`.
+#: Required keys of `record.json`; records of version 0.1 have no `solution`.
 _KEYS = ("name", "config", "scalars", "tables", "arrays", "arrays_sha256")
-#: Arrays of the solution, and what stands for one of them in `record.json`.
+#: Prefix of the arrays of the solution, and the key that refers to one of them in `record.json`.
 _PREFIX, _ARRAY = "solution/", "$array"
 
 
@@ -48,7 +48,7 @@ class Table:
 
     @classmethod
     def from_dicts(cls, rows: Iterable[Mapping[str, Any]]) -> "Table":
-        """A table from rows with names; an entry a row lacks is None.
+        """Return a table from rows given as dicts; missing entries are None.
 
         >>> Table.from_dicts([{"step": 1}, {"step": 2, "gap": 0.5}]).rows
         [(1, None), (2, 0.5)]
@@ -58,7 +58,7 @@ class Table:
         return cls(columns, [tuple(row.get(key) for key in columns) for row in rows])
 
     def column(self, name: str) -> list[Any]:
-        """All entries of one column."""
+        """Return all entries of one column."""
         if name not in self.columns:
             raise InputError("name", f"one of {list(self.columns)}", repr(name))
         index = list(self.columns).index(name)
@@ -67,18 +67,18 @@ class Table:
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """Scalars, arrays and tables under names, with the config that led to them.
+    """Named scalars, arrays and tables, with the config that they result from.
 
-    Saved as `record.json` and `record.npz`; equal records make equal files, byte for byte, beside
-    equal metrics. The files keep digests of what they and the metrics hold, so that records which
-    were edited or damaged later are refused; those of version 0.1 have fewer. So that a run which
-    was stopped and resumed leaves the same files as one that was not, scalars and columns of
-    tables that are named after seconds are not in them: `Run.finish` keeps those in
-    `environment.json`, and `load` puts them back.
+    A record is saved as `record.json` and `record.npz`. Equal records with equal metrics make equal
+    files, byte for byte. The files contain digests of their content and of the metrics, so records
+    that were edited or damaged later are refused; records of version 0.1 have fewer digests. A run
+    that was stopped and resumed must leave the same files as an uninterrupted run. Scalars and
+    columns of tables whose names contain seconds are therefore not in these files: `Run.finish`
+    saves them in `environment.json`, and `load` adds them again.
 
     `solution` is the plain form of a `Solution` (`solution.to_plain()`): policy, certificate and
-    status under one versioned key, whichever command found them. Records of version 0.1, which
-    have no such key, are given it when they are read.
+    status under one versioned key, whichever command found them. Records of version 0.1 have no
+    such key; it is added when they are read.
 
     **Example**
 
@@ -100,7 +100,7 @@ class Record:
     solution: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        # A record holds what its files would give back, so that a report from either is the same.
+        # Values are converted as saving and loading would, so that reports from both are the same.
         set_field = object.__setattr__
         set_field(self, "config", revive(to_plain(self.config, "config")))
         set_field(self, "scalars", revive(to_plain(self.scalars, "scalars")))
@@ -119,7 +119,7 @@ class Record:
         set_field(self, "solution", _with_arrays(revive(to_plain(plain, "solution")), arrays))
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write `record.npz`, then `record.json`, which completes the record."""
+        """Write `record.npz` and then `record.json`, which completes the record."""
         folder = Path(folder)
         arrays = dict(self.arrays)
         solution = _without_arrays(self.solution, "solution", arrays)
@@ -141,7 +141,7 @@ class Record:
 
     @property
     def times(self) -> dict[str, Any]:
-        """What `save` leaves out: scalars and columns of tables that are named after seconds."""
+        """Scalars and columns of tables that `save` leaves out, since they are times in seconds."""
         tables = {name: found for name, t in self.tables.items() if (found := _split(t)[1])}
         scalars = _without_times(self.scalars, inverse=True)
         parts = {"scalars": scalars, "tables": tables}
@@ -159,7 +159,7 @@ class Record:
         for part in ("scalars", "tables", "arrays"):
             expect(f"{file}: {part}", content[part], dict, "an object")
         if content["arrays_sha256"] != _digest(folder / "record.npz"):
-            raise ValueError(f"{folder}: record.npz and record.json are not of one record")
+            raise ValueError(f"{folder}: record.npz and record.json do not belong to one record")
         stored = read_npz(folder / "record.npz")
         if set(stored) != set(content["arrays"]):
             raise ValueError(f"{file}: expected the arrays of record.npz, found others")
@@ -187,20 +187,20 @@ class Record:
 
 
 def check_metrics(folder: Path) -> None:
-    """Refuse metrics of a finished run that are not those it finished with."""
+    """Refuse metrics of a finished run that changed after it finished."""
     file, metrics = folder / "record.json", folder / "metrics.jsonl"
     expected = _read_checked(file).get("metrics_sha256") if file.exists() else None
     if expected is None:
         return
     if not metrics.exists() or _rows_digest(metrics) != expected:
         raise ValueError(
-            f"{metrics}: expected the rows that the run finished with, found others; the file was "
+            f"{metrics}: expected the rows of the finished run, found others; the file was "
             "damaged or edited"
         )
 
 
 def _without_arrays(plain: Any, where: str, arrays: dict[str, Any]) -> Any:
-    """A plain form in which arrays are replaced by their names, under which `arrays` gets them."""
+    """Replace the arrays in a plain form by references, and add them to `arrays`."""
     if isinstance(plain, Mapping):
         items = plain.items()
         return {str(key): _without_arrays(v, f"{where}/{key}", arrays) for key, v in items}
@@ -227,7 +227,7 @@ def _with_arrays(plain: Any, arrays: Mapping[str, np.ndarray]) -> Any:
 
 
 def _without_times(scalars: Mapping[str, Any], *, inverse: bool = False) -> dict[str, Any]:
-    """Scalars without those whose names end in "seconds", also within others; or those alone.
+    """Return the scalars whose names do not end in "seconds", also nested; or only the others.
 
     >>> _without_times({"gap": 0.5, "stats": {"sweeps": 3, "plan_seconds": 0.1}})
     {'gap': 0.5, 'stats': {'sweeps': 3}}
@@ -246,7 +246,7 @@ def _without_times(scalars: Mapping[str, Any], *, inverse: bool = False) -> dict
 
 
 def _split(table: Table) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A table without columns that are named after seconds, and those with their places.
+    """Split a table into the columns without times in seconds, and those with times.
 
     >>> _split(Table(("game", "seconds"), [("pennies", 0.5)]))
     ({'columns': ['game'], 'rows': [['pennies']]}, {'seconds': {'place': 1, 'values': [0.5]}})
@@ -262,7 +262,7 @@ def _split(table: Table) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _times(folder: Path) -> dict[str, Any]:
-    """The times that belong to the record of a folder."""
+    """Return the times that belong to the record of a folder."""
     file = folder / "environment.json"
     sessions = read_sessions(file) if file.exists() else []
     found = next((s["times"] for s in reversed(sessions) if "times" in s), {})
@@ -281,7 +281,7 @@ def _merged(scalars: dict[str, Any], times: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read_table(where: str, table: Any, times: Any) -> Table:
-    """A table as `_split` left it, with its times, where they are there and fit."""
+    """Read a table of `_split` and insert its times, if they exist and fit."""
     expect(where, table, dict, "a table")
     columns, rows = (
         expect(f"{where}: {part}", table.get(part), list, "a list") for part in ("columns", "rows")
@@ -308,24 +308,24 @@ def _plain_table(name: str, table: Table) -> Table:
 
 
 def _read_checked(file: Path) -> dict[str, Any]:
-    """The plain content of a `record.json`; refuses one that changed since it was written."""
+    """Read the plain content of a `record.json`; refuse it if it changed since it was written."""
     content = read_json(file, *_KEYS)
     if "sha256" in content and content["sha256"] != _content_digest(content):
         raise ValueError(
-            f"{file}: expected what was written by the run, found other content; the file was "
+            f"{file}: expected the content that the run wrote, found another; the file was "
             "damaged or edited"
         )
     return content
 
 
 def _content_digest(content: Mapping[str, Any]) -> str:
-    """A digest of everything but the digest itself, however the JSON is laid out."""
+    """Return a digest of the content except the digest itself, whatever the JSON layout."""
     kept = {key: value for key, value in content.items() if key != "sha256"}
     return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
 
 
 def _rows_digest(metrics: Path) -> str:
-    """A digest of all complete rows."""
+    """Return a digest of all complete rows."""
     content = metrics.read_bytes()
     return hashlib.sha256(content[: content.rfind(b"\n") + 1]).hexdigest()
 

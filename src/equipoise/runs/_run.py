@@ -1,9 +1,10 @@
-"""The run folder itself."""
+"""Runs: create, resume and finish the run folder of a computation."""
 
 import contextlib
 import hashlib
 import json
 import math
+import operator
 import os
 import re
 import sys
@@ -27,18 +28,18 @@ from equipoise.runs._folder import FolderLock, MetricsFile, read_metrics
 from equipoise.runs._record import Record, check_metrics
 from equipoise.runs.environment import EnvironmentFile
 
-#: What an atomic write leaves behind when the process is killed in the middle of it.
+#: Names of temporary files that remain if the process is killed during an atomic write.
 _LEFTOVER = re.compile(r"\.[^.]+\.[0-9a-f]{16}(\.\w+)?")
 
 
-#: What is added to the name of a damaged checkpoint.
+#: Suffix that is added to the name of a damaged checkpoint.
 _ASIDE = ".damaged"
-#: How many differences of two configs are named.
+#: Largest number of differences between two configs that a message names.
 _NAMED = 6
 
 
 class OtherConfig(InputError):
-    """The folder holds the run of another config; says what differs.
+    """The folder holds a run with another config; the message names the differences.
 
     **Example**
 
@@ -55,12 +56,12 @@ class OtherConfig(InputError):
 
 
 class Run:
-    """A folder that one process writes, that can be stopped at any time and resumed.
+    """A run folder, which one process writes and which can be stopped at any time and resumed.
 
     A resumed run continues from its last checkpoint, with the metrics as they were at that
-    moment: log the rows of a step before its checkpoint, make every step a function of the
-    state alone, and the result is that of a run that was never stopped, bit for bit. If the last
-    checkpoint was damaged since, a `DamagedCheckpoint` warning says so and the one before serves.
+    moment. If you log the rows of a step before its checkpoint, and if every step depends on the
+    state alone, the result is the same, bit for bit, as that of an uninterrupted run. If the last
+    checkpoint is damaged, the run issues a `DamagedCheckpoint` warning and uses the one before.
 
     **Example**
 
@@ -84,9 +85,9 @@ class Run:
 
     #: The folder.
     path: Path
-    #: The config as plain data: dicts, lists, numbers, strings.
+    #: The config as plain data: dicts, lists, numbers and strings.
     config: dict[str, Any]
-    #: Step of the checkpoint that the run continues from; 0 when there is none.
+    #: Step of the checkpoint from which the run continues; 0 if there is none.
     step: int
     #: Whether the final record has been written.
     finished: bool
@@ -114,9 +115,9 @@ class Run:
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], config: Any, *, keep: int = 3) -> "Run":
-        """Begin a run in a new or empty folder; `keep` checkpoints are kept.
+        """Start a run in a new or empty folder, and keep the last `keep` checkpoints.
 
-        The config is a dict or a dataclass, nested as need be.
+        The config is a dict or a dataclass, which may be nested.
         """
         folder, plain = Path(path), _plain_config(config)
         if _config_file(folder).exists():
@@ -134,10 +135,11 @@ class Run:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], config: Any = None, *, keep: int = 3) -> "Run":
-        """Resume a run; with a config, refuse another than the folder's, naming what differs."""
+        """Resume a run. If a config is given, refuse a folder with another config."""
         folder = Path(path)
         if not _config_file(folder).exists():
-            raise FileNotFoundError(f"{folder}: expected a run folder, found no config.json in it")
+            raise FileNotFoundError(f"{folder}: expected a run folder, found no config.json")
+        _check_own(folder)
         with _released_on_error(FolderLock(folder)) as lock:
             stored = read_json(_config_file(folder))
             if config is not None:
@@ -146,24 +148,25 @@ class Run:
                     rest = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
                     others = f"other values of: {', '.join(found[:_NAMED])}{rest}"
                     hint = "choose another folder"
-                    raise OtherConfig("config", f"that of {folder}", others, hint)
+                    raise OtherConfig("config", f"the config of {folder}", others, hint)
             return cls(folder, stored, lock, _check_keep(keep))
 
     @classmethod
     def start(cls, path: str | os.PathLike[str], config: Any, *, keep: int = 3) -> "Run":
-        """Resume the run in this folder if there is one, else create it."""
+        """Resume the run in this folder if it exists, or else create it."""
         there = _config_file(Path(path)).exists()
         return cls.open(path, config, keep=keep) if there else cls.create(path, config, keep=keep)
 
     @classmethod
     def restart(cls, path: str | os.PathLike[str], config: Any, *, keep: int = 3) -> "Run":
-        """Begin anew in the folder of an earlier run: what that run wrote is removed first."""
+        """Start again in the folder of an earlier run, after removing the files of that run."""
         folder = Path(path)
         if _config_file(folder).exists():
+            _check_own(folder)
             with _released_on_error(FolderLock(folder)) as lock:
                 plain = _plain_config(config)
-                # The record goes first and the config last: whenever this is interrupted, what
-                # is left is an unfinished run or none.
+                # The record is removed first and the config is written last: an interruption
+                # leaves an unfinished run or none.
                 for name in ("record.json", "record.npz", "metrics.jsonl", "environment.json"):
                     (folder / name).unlink(missing_ok=True)
                 _remove_checkpoints(folder)
@@ -173,9 +176,9 @@ class Run:
 
     @staticmethod
     def can_start(path: str | os.PathLike[str]) -> bool:
-        """Whether `start` has a place here: a new or empty folder, or one that holds a run.
+        """Return whether `start` can use this folder: it is new, empty, or holds a run.
 
-        A lock alone, which a run that was killed at once leaves behind, counts as nothing.
+        A folder with only a lock file, which a run killed at its start leaves, counts as empty.
         """
         folder = Path(path)
         if not folder.is_dir():
@@ -183,39 +186,40 @@ class Run:
         return _config_file(folder).exists() or all(map(_is_leftover, folder.iterdir()))
 
     def log(self, step: int, **metrics: Any) -> None:
-        """Append a row to the metrics; it is in the file when this returns."""
+        """Append a row to the metrics. The row is in the file when this method returns."""
         self._check_unfinished("log")
-        self._metrics.append(int(step), metrics)
+        self._metrics.append(_check_step(step), metrics)
 
     def metrics(self) -> list[dict[str, Any]]:
-        """All rows so far."""
+        """Return all rows so far."""
         return read_metrics(self.path)
 
     def checkpoint(self, step: int, state: Any) -> None:
-        """Keep the state after `step`: any pytree of arrays, keys, numbers and strings."""
+        """Save the state after `step`: any pytree of arrays, keys, numbers and strings."""
         self._check_unfinished("checkpoint")
+        step = _check_step(step)
         folder = self.path / "checkpoints"
         folder.mkdir(exist_ok=True)
-        # The rows go to the disk first: a checkpoint never knows of rows that are lost.
+        # Rows are written to disk first, so that a checkpoint never refers to lost rows.
         length = self._metrics.sync()
-        self._latest = folder / f"{int(step):012d}.npz"
-        facts = {"step": int(step), "config": self._digest, "metrics_bytes": length}
+        self._latest = folder / f"{step:012d}.npz"
+        facts = {"step": step, "config": self._digest, "metrics_bytes": length}
         save_checkpoint(self._latest, state, self._metrics.sums, **facts)
-        self.step = int(step)
+        self.step = step
         for old in _checkpoints(self.path)[: -self._keep]:
             old.unlink()
         self._environment.note(devices=_devices())
         self._environment.save()
 
     def restore(self, like: Any) -> Any:
-        """The state of the last checkpoint, in the structure of `like`; `like` if there is none."""
+        """Return the state of the last checkpoint in the structure of `like`, or `like` itself."""
         return like if self._latest is None else load_checkpoint(self._latest, like)
 
     def finish(self, record: Record, *, seconds_before: float = 0.0) -> Record:
-        """Write the final record; the run is then complete and takes no more rows.
+        """Write the final record. The run is then complete and accepts no more rows.
 
-        Its checkpoints, which nothing needs any more, are removed. `seconds_before` are those of
-        work that was done before the folder was made.
+        Its checkpoints are removed, since they are no longer needed. `seconds_before` is the time
+        in seconds of work that was done before the folder was created.
         """
         self._check_unfinished("finish")
         if not 0 <= seconds_before < math.inf:
@@ -232,16 +236,16 @@ class Run:
         return record
 
     def note(self, **facts: Any) -> None:
-        """Keep facts about this session, such as seconds, in `environment.json`.
+        """Save facts about this session, such as its seconds, in `environment.json`.
 
-        A record holds what a run found, which is the same however often it is stopped; how long
-        it took is told here.
+        A record contains results, which do not depend on how often a run is stopped. Facts such as
+        running times belong here.
         """
         self._environment.note(**facts)
         self._environment.save()
 
     def record(self) -> Record:
-        """The final record of a finished run."""
+        """Return the final record of a finished run."""
         return Record.load(self.path)
 
     def add_to_record(
@@ -250,10 +254,10 @@ class Run:
         arrays: Mapping[str, Any] | None = None,
         solution: Mapping[str, Any] | None = None,
     ) -> Record:
-        """Add to a finished record what was found out about it later.
+        """Add later results to a finished record, and return the new record.
 
-        Scalars and arrays need new names. A solution may be completed or replaced: it is what
-        was certified last.
+        Scalars and arrays need new names. A solution replaces the earlier one, for instance after
+        it was certified.
         """
         record, new = self.record(), {"scalars": scalars, "arrays": arrays or {}}
         for part, added in new.items():
@@ -271,7 +275,7 @@ class Run:
         return self._environment.seconds
 
     def close(self) -> None:
-        """Let others write the folder."""
+        """Close the run, so that other processes may write to the folder."""
         self._metrics.close()
         self._environment.save()
         self._lock.release()
@@ -302,20 +306,38 @@ def _config_file(folder: Path) -> Path:
     return folder / "config.json"
 
 
+def _check_own(folder: Path) -> None:
+    """Refuse links and devices in place of the files of a run."""
+    for name in ("config.json", "record.json", "record.npz", "environment.json", "metrics.jsonl"):
+        file = folder / name
+        if file.is_symlink() or (file.exists() and not file.is_file()):
+            raise ValueError(f"{file}: expected a file of its own, found a link or a device")
+    checkpoints = folder / "checkpoints"
+    if checkpoints.is_symlink() or (checkpoints.exists() and not checkpoints.is_dir()):
+        raise ValueError(f"{checkpoints}: expected a folder of its own, found a link or a file")
+
+
+def _check_step(step: Any) -> int:
+    if isinstance(step, bool) or not hasattr(step, "__index__") or operator.index(step) < 0:
+        raise InputError("step", "a whole number >= 0", repr(step))
+    return operator.index(step)
+
+
 def _write_config(folder: Path, plain: dict[str, Any]) -> None:
     write_text(_config_file(folder), json.dumps(plain, indent=2, ensure_ascii=False) + "\n")
 
 
 def _checkpoints(folder: Path) -> list[Path]:
-    """The checkpoints of a run, the latest last."""
+    """Return the checkpoints of a run in order, the latest last."""
     files = (folder / "checkpoints").glob("*.npz")
-    return sorted((f for f in files if f.stem.isdigit()), key=lambda f: int(f.stem))
+    numbered = (f for f in files if re.fullmatch("[0-9]{1,40}", f.stem))
+    return sorted(numbered, key=lambda f: int(f.stem))
 
 
 def _remove_checkpoints(folder: Path) -> None:
     for checkpoint in (*_checkpoints(folder), *folder.glob(f"checkpoints/*{_ASIDE}")):
         checkpoint.unlink()
-    with contextlib.suppress(OSError):  # there is none, or somebody keeps other files in it
+    with contextlib.suppress(OSError):  # it does not exist, or contains other files
         (folder / "checkpoints").rmdir()
 
 
@@ -324,10 +346,10 @@ def _config_digest(config: dict[str, Any]) -> str:
 
 
 def _latest(folder: Path, config: str) -> tuple[Path | None, dict[str, Any]]:
-    """The last sound checkpoint and its facts, if there is any; damaged ones are set aside.
+    """Return the last undamaged checkpoint and its facts, if any, and rename damaged ones.
 
-    Setting them aside keeps them from being counted among those that are kept. One of another
-    run or another step is refused: it was not damage that brought it here.
+    Renamed checkpoints do not count among those that are kept. A checkpoint of another run or
+    another step is refused, since damage cannot explain it.
     """
     checkpoints = _checkpoints(folder)
     damaged: list[tuple[Path, ValueError]] = []
@@ -341,16 +363,16 @@ def _latest(folder: Path, config: str) -> tuple[Path | None, dict[str, Any]]:
         for other, error in damaged:
             other.rename(f"{other}{_ASIDE}")
             warnings.warn(
-                f"{error}; set aside as {other.name}{_ASIDE}, "
-                f"the run goes on from step {int(path.stem)}",
+                f"{error}; renamed to {other.name}{_ASIDE}, "
+                f"the run resumes from step {int(path.stem)}",
                 DamagedCheckpoint,
                 stacklevel=4,
             )
         return path, facts
     if damaged:
         raise ValueError(
-            f"{folder}: expected a checkpoint to go on from, found {len(damaged)}, all damaged: "
-            f"{damaged[0][1]}; begin in another folder"
+            f"{folder}: expected a checkpoint to resume from, found {len(damaged)}, all damaged: "
+            f"{damaged[0][1]}; start again in another folder"
         )
     return None, {}
 
@@ -359,18 +381,21 @@ def _check_belongs(path: Path, facts: dict[str, Any], config: str) -> None:
     """Refuse a checkpoint that was written under another name or by another run."""
     if facts.get("step") != int(path.stem):
         raise ValueError(
-            f"{path}: expected the checkpoint of step {int(path.stem)}, found that of step "
-            f"{facts.get('step')}: it was renamed or copied; remove it to go on from an earlier one"
+            f"{path}: expected the checkpoint of step {int(path.stem)}, found one of step "
+            f"{facts.get('step')}: it was renamed or copied; remove it to use an earlier one"
         )
     if facts.get("config") != config or not isinstance(facts.get("metrics_bytes"), int):
         raise ValueError(
-            f"{path}: expected a checkpoint of this run, found that of a run with another config; "
-            "remove it to go on from an earlier one"
+            f"{path}: expected a checkpoint of this run, found one of a run with another config; "
+            "remove it to use an earlier one"
         )
 
 
 def _plain_config(config: Any) -> dict[str, Any]:
-    plain = to_plain(config, "config")
+    try:
+        plain = to_plain(config, "config")
+    except RecursionError:
+        raise InputError("config", "plain data", "a container that contains itself") from None
     if not isinstance(plain, dict):
         raise InputError("config", "a dict or a dataclass", type(config).__name__)
     return plain
@@ -396,6 +421,6 @@ def _released_on_error(lock: FolderLock) -> Any:
 
 
 def _devices() -> list[str]:
-    """The kinds of devices JAX computes on; asked only once a checkpoint has loaded JAX."""
+    """Return the kinds of devices that JAX uses. Checkpoints have imported JAX by then."""
     jax = sys.modules["jax"]
     return sorted({device.device_kind for device in jax.devices()})

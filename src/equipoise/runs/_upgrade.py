@@ -1,13 +1,13 @@
-"""Solutions in records of version 0.1, whose commands kept them each in its own way."""
+"""Read solutions in records of version 0.1, in which every command had its own format."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-#: The version of the plain form of solutions.
+#: Version of the plain form of solutions.
 SOLUTION_VERSION = 1
-#: Outcomes by the names that version 0.1 had for them.
+#: Name of an outcome in version 0.1 -> its present name.
 _OLD_NAMES = {
     "finished": "learned",
     "stopped": "interrupted",
@@ -15,13 +15,13 @@ _OLD_NAMES = {
     "behaviour": "refused",
 }
 _UNKNOWN = "version 0.1 did not record how it ended"
-#: Arrays of policies by their kind; crowds had a prefix, except in records of learning.
+#: Kind of policy -> its arrays. Aggregative games had a prefix, except in records of learning.
 _POLICIES = {
     "mixture": ("policies", "weights"),
     "continuous": ("points",),
     "aggregative": ("rows", "counts", "actions"),
 }
-#: Name in the statistics of a log -> names in old records.
+#: Name in the statistics of a log -> name in old records.
 _GAPS = {
     "gap": "gap in the fitted model",
     "on_support": "gap in the fitted model, on support",
@@ -35,10 +35,10 @@ _OWN_GAPS = (
 
 
 def upgraded(scalars: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> dict[str, Any] | None:
-    """The plain form of the solution in a record of version 0.1; None where there is none.
+    """Return the plain form of the solution in a record of version 0.1, or None without one.
 
-    All parts of a plain form are there. What the record lacks is NaN, or None for a policy. If a
-    certificate was called exact, its gains are also the bounds; otherwise nothing is proven.
+    All parts of a plain form are present. Missing values are NaN, and a missing policy is None. The
+    gains of an exact certificate are also its bounds; otherwise the bounds are infinite.
 
     >>> old = upgraded({"method": "enumeration", "exact": True}, {"gains": np.zeros(2)})
     >>> old["certificate"]["upper"], old["policy"], old["tolerance"]
@@ -78,7 +78,7 @@ def _policy(arrays: Mapping[str, np.ndarray]) -> dict[str, Any] | None:
 def _certificate(
     scalars: Mapping[str, Any], arrays: Mapping[str, np.ndarray], policy: Mapping[str, Any] | None
 ) -> dict[str, Any] | None:
-    """A certificate by players, or by classes of a crowd, of which only sums were kept."""
+    """Return a certificate by player, or by class of a crowd if only sums were saved."""
     gains, summed = arrays.get("gains"), scalars.get("certified")
     if gains is not None and gains.size and "method" in scalars:
         said, found = scalars, {"kind": "table", "gains": gains, "upper": _bound(scalars, gains)}
@@ -90,7 +90,7 @@ def _certificate(
         found["value"] = value if value.shape == unknown.shape else unknown
     elif isinstance(summed, Mapping) and policy is not None and policy["kind"] == "aggregative":
         said, counts, largest = summed, policy["counts"], float(summed["max_gain"])
-        # The gains of classes are known only where the sum is that of equal gains.
+        # The gains of classes are known only if the sum shows that all gains are equal.
         alike = np.isclose(float(summed["nash_conv"]), largest * counts.sum())
         found = {
             "kind": "aggregative",
@@ -116,7 +116,7 @@ def _status(scalars: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> dic
         status = {"name": name, "message": message}
     name = str(status.get("name"))
     met = arrays.get("solved", name == "solved")
-    if name not in ("solved", "inexact"):  # those answered to no tolerance
+    if name not in ("solved", "inexact"):  # these outcomes have no tolerance
         met = np.zeros(np.shape(met), bool)
     return {
         "name": _OLD_NAMES.get(name, name),
@@ -126,7 +126,7 @@ def _status(scalars: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> dic
 
 
 def _stats(scalars: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """What the solver counted; of a log also its size and gaps, which reports tell."""
+    """Return the statistics of the solver; for a log also its size and gaps, for reports."""
     stats = dict(scalars.get("stats", {}))
     stats |= {k.removeprefix("stats/"): v for k, v in arrays.items() if k.startswith("stats/")}
     if "samples" not in scalars or "agents" not in scalars or "learned" not in scalars:

@@ -1,4 +1,4 @@
-"""Where and how a run was made: versions, machine, command line, seconds."""
+"""The environment of a run: versions, machine, command line and running times."""
 
 import os
 import platform
@@ -13,11 +13,21 @@ from equipoise.core.files import write_text
 from equipoise.core.machine import cores
 from equipoise.core.plain import dumps, expect, read_json
 
-_PACKAGES = ("equipoise", "numpy", "scipy", "jax", "jaxlib", "equinox", "optax", "matplotlib")
+_PACKAGES = (
+    "equipoise",
+    "numpy",
+    "scipy",
+    "jax",
+    "jaxlib",
+    "equinox",
+    "optax",
+    "numba",
+    "matplotlib",
+)
 
 
 def describe_environment() -> dict[str, Any]:
-    """Versions of what computes, the machine and the command line, without importing JAX.
+    """Return the versions of packages, the machine and the command line, without importing JAX.
 
     >>> sorted(describe_environment())
     ['command', 'folder', 'machine', 'python', 'versions']
@@ -36,7 +46,7 @@ def describe_environment() -> dict[str, Any]:
 
 
 def _program() -> list[str]:
-    """What was called: a script by its name, or Python with a module."""
+    """Return the program that was called: the name of a script, or Python with a module."""
     name = Path(sys.argv[0]).name if sys.argv else ""
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
     if name == "__main__.py" and spec is not None:
@@ -52,9 +62,10 @@ def _version(package: str) -> str | None:
 
 
 class EnvironmentFile:
-    """`environment.json`: one entry per session of the run, its seconds kept up to date.
+    """The file `environment.json`, with one entry per session of the run and its seconds.
 
-    Only who works on the run is a session of it: with `finished`, the file is read, not written.
+    A process that only reads a finished run is not a session: with `finished`, the file is not
+    written.
     """
 
     def __init__(self, path: Path, *, finished: bool = False):
@@ -70,13 +81,13 @@ class EnvironmentFile:
 
     @property
     def seconds(self) -> float:
-        """Seconds of all sessions together."""
+        """Total seconds of all sessions."""
         if not self._finished:
             self._session["seconds"] = round(time.monotonic() - self._clock, 3)
         return sum(session["seconds"] for session in self._sessions)
 
     def begin_earlier(self, seconds: float) -> None:
-        """Count work of this session that was done before there was a file."""
+        """Add the seconds of work that this session did before the file existed."""
         self._clock -= seconds
         self._session["started"] = _ago(time.monotonic() - self._clock)
 
@@ -85,7 +96,7 @@ class EnvironmentFile:
         self._session.update(facts)
 
     def save(self) -> None:
-        """Write the file, unless the run was finished by somebody earlier."""
+        """Write the file, unless an earlier session finished the run."""
         if self._finished:
             return
         total = round(self.seconds, 3)
@@ -94,7 +105,7 @@ class EnvironmentFile:
 
 
 def read_sessions(path: Path) -> list[dict[str, Any]]:
-    """The sessions of an `environment.json`, each with its seconds; refuses what makes no sense."""
+    """Read the sessions of an `environment.json`, each with its seconds; refuse other content."""
     where = f"{path}: sessions"
     sessions = expect(where, read_json(path, "sessions")["sessions"], list, "a list")
     for session in sessions:
@@ -104,5 +115,5 @@ def read_sessions(path: Path) -> list[dict[str, Any]]:
 
 
 def _ago(seconds: float) -> str:
-    """The time so many seconds ago."""
+    """Return the date and time a number of seconds ago."""
     return (datetime.now(UTC) - timedelta(seconds=seconds)).isoformat(timespec="seconds")

@@ -1,4 +1,4 @@
-"""Equilibria of every kind of game: `solve` finds one, `equilibria` all of a normal form."""
+"""Equilibria of every kind of game: `solve` finds one, `equilibria` all of a normal-form game."""
 
 from equipoise.solvers import no_regret
 from equipoise.solvers._general import Equilibria, equilibria

@@ -1,10 +1,10 @@
-"""Nash equilibria of two-player games: one, by pivots; all, by exact vertex enumeration.
+"""Nash equilibria of two-player games: one by pivoting, all by exact vertex enumeration.
 
-`nash` runs Lemke and Howson's algorithm on a batch and repairs the few games in which rounding
-got the better of it. `as_zero_sum` recognises games that are zero-sum up to positive scaling and
-terms that do not matter to the player who receives them.
+`nash` runs the Lemke-Howson algorithm on a batch and repairs the few games in which it failed
+because of rounding. `as_zero_sum` recognises games that are zero-sum up to positive scaling and up
+to terms that do not affect the choice of the player who receives them.
 
-`extreme_equilibria` enumerates the vertices of both best-reply polytopes in exact integer
+`extreme_equilibria` enumerates the vertices of both best-response polytopes in exact integer
 arithmetic and pairs those that carry all labels (Mangasarian, 1964; Avis, Rosenberg, Savani and
 von Stengel, 2010). Every equilibrium of a degenerate game is a mixture of such pairs: maximal
 sets of vertices that are all equilibria with one another are the maximal Nash subsets, and
@@ -24,21 +24,21 @@ from scipy.sparse.csgraph import connected_components
 from equipoise.core.kernels.lemke_howson import lemke_howson
 from equipoise.solvers._nplayer import Replies, polish
 
-#: Share of a term that may be rounding where a game is recognised as zero-sum.
+#: Relative size of a term that may be rounding when a game is recognised as zero-sum.
 _ROUNDING = 1e-12
-#: Maximal Nash subsets that are listed at most.
+#: Maximum number of maximal Nash subsets listed.
 _SUBSETS = 100_000
-#: Numbers in the tables that wait for their neighbours at most; about a gigabyte of integers.
+#: Maximum number of entries in stored tables of unvisited vertices; about a gigabyte of integers.
 _WAITING = 20_000_000
 
 
 def as_zero_sum(a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
-    """The row player's payoffs of a zero-sum game with the same equilibria; None if there is none.
+    """Return row payoffs of a zero-sum game with the same equilibria; None if there is none.
 
-    Best replies do not change when a player's payoffs are scaled by a positive number, or when a
+    Best responses do not change when a player's payoffs are scaled by a positive number, or when a
     term that depends only on the other player's action is added. A game that becomes zero-sum
     that way is strategically zero-sum (Moulin and Vial, 1978). With rows and columns centred,
-    this holds where one player's payoffs are a negative multiple of the other's.
+    this holds if one player's payoffs are a negative multiple of the other's.
 
     >>> a = np.array([[1.0, -1], [-1, 1]])
     >>> as_zero_sum(a, 7 - 2 * a).tolist()
@@ -61,7 +61,7 @@ def as_zero_sum(a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
     if np.abs(centred[0] + ratio * centred[1]).max() > level[0] + abs(ratio) * level[1]:
         return None
     if ratio == 0.0:
-        # The rows' own worth minus the columns' own worth has a saddle point at both best.
+        # The rows' own value minus the columns' own value has a saddle point at both maxima.
         return a.mean(1, keepdims=True) - b.mean(0)
     total = a + ratio * b
     return a - (total.mean(0) - total.mean())
@@ -70,11 +70,11 @@ def as_zero_sum(a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
 def nash(
     payoffs: np.ndarray, start: int = 0, tolerance: float = 1e-10, time_limit: float = np.inf
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """One equilibrium of each game: strategies (games, m), (games, n) and pivots (games,).
+    """Return one equilibrium of each game: strategies (games, m), (games, n) and pivots (games,).
 
     `payoffs` (games, 2, m, n) are those of the row and the column player; `start` is the label
-    dropped first. Games whose largest gain exceeds `tolerance` of the payoff range are repaired
-    within the time limit. A game for which nothing was found has strategies of zeros.
+    dropped first. Games whose largest gain exceeds `tolerance` times the payoff range are repaired
+    within the time limit. If nothing was found for a game, its strategies are zeros.
 
     >>> x, y, _ = nash(np.array([[[[2.0, 0], [0, 1]], [[1.0, 0], [0, 2]]]]), start=0)
     >>> x.tolist(), y.tolist()
@@ -97,10 +97,10 @@ def repair(
     allowed: np.ndarray,
     deadline: float,
 ) -> None:
-    """Replace the strategies of some games, in which rounding got the better of pivots.
+    """Replace the strategies of games in which pivoting failed because of rounding.
 
-    Supports are polished by Newton's method, and pivots begun from the other labels, until the
-    largest gain is within `allowed` (games,) or the time is up; the best of them is kept.
+    Supports are polished by Newton's method, and pivoting is restarted from the other labels, until
+    the largest gain is within `allowed` (games,) or time is up; the best result is kept.
     """
     labels = payoffs.shape[2] + payoffs.shape[3]
     for g in games:
@@ -119,7 +119,7 @@ def repair(
 
 
 def _gain(payoffs: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """(games,): the largest gain of a player; infinite where there is no strategy."""
+    """(games,): the largest gain of any player; infinite where there is no strategy."""
     rows = np.einsum("gij,gj->gi", payoffs[:, 0], y)
     columns = np.einsum("gij,gi->gj", payoffs[:, 1], x)
     gain = np.maximum(rows.max(1) - (rows * x).sum(1), columns.max(1) - (columns * y).sum(1))
@@ -139,25 +139,25 @@ def _repaired(
 
 @dataclass(frozen=True)
 class Extreme:
-    """The extreme equilibria of a game, and how they hang together."""
+    """The extreme equilibria of a game, and the components that they form."""
 
     #: (equilibria, m) and (equilibria, n): strategies of both players.
     x: np.ndarray
     y: np.ndarray
     #: Equilibria of each connected component.
     components: list[list[int]]
-    #: Equilibria of each maximal Nash subset: all mixtures of it are equilibria. None where there
-    #: are too many to list in time.
+    #: Equilibria of each maximal Nash subset: every mixture within it is an equilibrium. None if
+    #: there are too many to list in time.
     subsets: list[list[int]] | None
     #: Whether all vertices were visited within the limits on time and memory.
     complete: bool
 
 
 def extreme_equilibria(a: np.ndarray, b: np.ndarray, time_limit: float = np.inf) -> Extreme:
-    """All extreme equilibria of one bimatrix game with payoffs (m, n), exactly.
+    """Return all extreme equilibria of one bimatrix game with payoffs (m, n), exactly.
 
-    Payoffs are taken as the simplest fractions that round to them, and everything up to the last
-    division is done in integers: ties and degenerate games are no special case.
+    Payoffs are interpreted as the simplest fractions that round to them, and all arithmetic up to
+    the last division uses integers, so that ties and degenerate games need no special treatment.
 
     >>> found = extreme_equilibria(np.array([[2, 0], [0, 1]]), np.array([[1, 0], [0, 2]]))
     >>> [[float(round(p, 4)) for p in x] for x in found.x]
@@ -165,7 +165,7 @@ def extreme_equilibria(a: np.ndarray, b: np.ndarray, time_limit: float = np.inf)
     """
     deadline = time.monotonic() + time_limit
     m, n = a.shape
-    # Labels 0..m-1: an action of the row player is not used, or is a best reply.
+    # Labels 0..m-1: an action of the row player is not used, or is a best response.
     columns, done_x = _vertices(np.asarray(b).T, deadline)
     rows, done_y = _vertices(np.asarray(a), deadline)
     xs = [(_swap(labels, m, n, first=True), point) for labels, point in columns.items()]
@@ -192,7 +192,7 @@ def extreme_equilibria(a: np.ndarray, b: np.ndarray, time_limit: float = np.inf)
 
 
 def _swap(labels: int, own: int, other: int, *, first: bool) -> int:
-    """Labels as the row player numbers them; a polytope numbers its own player's actions first."""
+    """Renumber labels as the row player does; a polytope puts its own player's actions first."""
     if first:
         return labels
     return (labels >> own) | ((labels & ((1 << own) - 1)) << other)
@@ -204,7 +204,7 @@ def _normal(point: list[int]) -> list[float]:
 
 
 def _simplest(value: float) -> Fraction:
-    """The fraction that was meant: a small one, a short decimal, or the binary number itself."""
+    """Return the intended fraction: a small one, a short decimal, or the binary number itself."""
     found = Fraction(value).limit_denominator(1000)
     if float(found) == value:
         return found
@@ -213,13 +213,13 @@ def _simplest(value: float) -> Fraction:
 
 
 def _vertices(payoff: np.ndarray, deadline: float) -> tuple[dict[int, list[int]], bool]:
-    """Vertices of {z >= 0, payoff z <= 1} for payoffs (k, d) brought above zero.
+    """Return the vertices of {z >= 0, payoff z <= 1} for payoffs (k, d) made positive.
 
-    Returns labels -> point, a multiple of the vertex in integers, and whether all were visited.
-    Label i < d says that z_i is zero; label d + j that row j is tight. The walk goes over the
-    lexicographically feasible bases, which are the vertices of a simple polytope nearby: it is
-    connected and meets every vertex. Integers stay short because one division by the last pivot
-    is exact (Edmonds; Bareiss, 1968).
+    Returns a dictionary from labels to points (integer multiples of the vertices), and whether all
+    vertices were visited. Label i < d means that z_i is zero; label d + j that row j is tight. The
+    search visits the lexicographically feasible bases, which are the vertices of a nearby simple
+    polytope: their graph is connected and covers every vertex. Integers stay short because division
+    by the last pivot is exact (Edmonds; Bareiss, 1968).
     """
     k, d = payoff.shape
     exact = []
@@ -273,7 +273,7 @@ def _mask(labels: list[int]) -> int:
 def _leaving(
     table: list[list[int]], scale: int, c: int, place: dict, column_of: dict, d: int, k: int
 ) -> int:
-    """The row with the lexicographically smallest ratio of column c."""
+    """Return the row with the lexicographically smallest ratio of column c."""
     best = -1
     for r, row in enumerate(table):
         p = row[c]
@@ -300,7 +300,7 @@ def _leaving(
 
 
 def _exchange(table: list[list[int]], scale: int, r: int, c: int) -> tuple[list[list[int]], int]:
-    """Swap a basic and a non-basic variable; entries are over the new scale."""
+    """Swap a basic and a non-basic variable; entries are multiples of one over the new scale."""
     pivot_row = table[r]
     pivot = pivot_row[c]
     result = []
@@ -317,7 +317,7 @@ def _exchange(table: list[list[int]], scale: int, r: int, c: int) -> tuple[list[
 
 
 def _components(pairs: list[tuple[int, int]], xs: int, ys: int) -> list[list[int]]:
-    """Equilibria that are connected through common strategies of a player."""
+    """Group equilibria that are connected through common strategies of a player."""
     if not pairs:
         return []
     first, second = np.array(pairs).T
@@ -327,7 +327,7 @@ def _components(pairs: list[tuple[int, int]], xs: int, ys: int) -> list[list[int
 
 
 def _subsets(pairs: list[tuple[int, int]], deadline: float) -> list[list[int]] | None:
-    """Maximal sets of strategies of both players that are all equilibria with one another."""
+    """List maximal sets of both players' strategies that are all equilibria with one another."""
     number = {pair: e for e, pair in enumerate(pairs)}
     replies: dict[int, frozenset[int]] = {}
     for k, j in pairs:

@@ -1,14 +1,14 @@
-"""Games whose actions are numbers: best replies, gradients, and finite games between them.
+"""Games with continuous actions: best-reply dynamics, gradients, and a double oracle.
 
-Three attempts, of which the one with the smallest gain is kept:
+Three methods are tried; the policy with the smallest gain is kept:
 
-1. *Best replies*: some of the agents who gain move to their best reply, the maximum of a
-   polynomial or of a function on [-1, 1]. Ends in a pure equilibrium of potential games.
-2. *Extragradient* steps (Korpelevich, 1976) on every agent's own reward, which converge where
-   rewards are concave in the own action and the game is monotone.
-3. *Double oracle*, for two and three agents: an equilibrium of the finite game on a few points of
-   each, best replies to it as new points, until they gain nothing (Adam, Horcik, Kasl and
-   Kroupa, 2021). This finds mixed equilibria.
+1. *Best-reply dynamics*: some of the agents who gain move to their best response, the maximum of a
+   polynomial or of a function on [-1, 1]. In potential games this ends in a pure equilibrium.
+2. *Extragradient* steps (Korpelevich, 1976) on every agent's own reward, which converge if rewards
+   are concave in the own action and the game is monotone.
+3. *Double oracle*, for two and three agents: solve the finite game on a few actions of each agent,
+   add best responses to its equilibrium as new actions, and repeat until they gain nothing (Adam,
+   Horcik, Kasl and Kroupa, 2021). This finds mixed equilibria.
 """
 
 import time
@@ -16,22 +16,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import numpy as np
 
 from equipoise.core import polynomials
 from equipoise.games import ContinuousGame, ContinuousPolicy, PolynomialTerms
 from equipoise.solvers import _bimatrix, _nplayer
 
-#: Points of the first grid on which the best action of a function is looked for.
+#: Number of points of the first grid on which the maximum of a reward function is searched.
 _GRID = 129
 _REPLIES = 200
 _GRADIENTS = 2000
 _ORACLES = 200
+#: Number of joint actions at which the range of a reward function is estimated.
+_DRAWS = 512
 
 
 @dataclass(frozen=True)
 class Continuous:
-    """A policy of a game with continuous actions, and its largest gain as the solver sees it."""
+    """A policy of a game with continuous actions, and its largest gain by the solver's estimate."""
 
     policy: ContinuousPolicy
     gain: float
@@ -49,7 +52,7 @@ def solve_continuous(
     seed: int = 0,
     progress: Callable[[dict[str, Any]], None] | None = None,
 ) -> Continuous:
-    """A Nash equilibrium, pure if one is found; `tolerance` is in units of reward."""
+    """Return a Nash equilibrium, pure if one is found; `tolerance` is in units of reward."""
     search = _Search(game, tolerance, time.monotonic() + time_limit, progress)
     ended = "stuck"
     try:
@@ -70,7 +73,7 @@ def solve_continuous(
 
 
 class _Search:
-    """The best policy so far, and the ways to look for a better one."""
+    """The best policy so far, and the methods that search for a better one."""
 
     def __init__(self, game: ContinuousGame, tolerance: float, deadline: float, progress: Any):
         self.game, self.tolerance, self.deadline = game, tolerance, deadline
@@ -80,11 +83,11 @@ class _Search:
 
     @property
     def going(self) -> bool:
-        """Whether there is something left to do, and time for it."""
+        """Whether the tolerance is still missed and time is left."""
         return self.gain > self.tolerance and time.monotonic() <= self.deadline
 
     def keep(self, policy: ContinuousPolicy, gains: np.ndarray, method: str) -> None:
-        """Take a policy (gains by context and agent) if it is better than the best so far."""
+        """Keep a policy (gains by context and agent) if it is better than the best so far."""
         gain = float((self.game.context_probabilities @ gains).max())
         if gain < self.gain:
             self.policy, self.gain, self.method = policy, max(gain, 0.0), method
@@ -92,7 +95,7 @@ class _Search:
             self.progress({"method": method, "gain": self.gain})
 
     def best_replies(self, chooser: np.random.Generator) -> None:
-        """Some of the agents who gain move; fewer of them the longer it takes."""
+        """Move some of the agents who gain; fewer of them the longer it takes."""
         points = np.zeros(self.game.policy_shape)
         for step in range(_REPLIES):
             gains, reply = replies(self.game, ContinuousPolicy(points))
@@ -108,7 +111,7 @@ class _Search:
             points = np.where(movers, reply, points)
 
     def extragradient(self) -> None:
-        """Projected steps along own slopes, taken where the last ones lead."""
+        """Projected extragradient steps along own slopes."""
         points = np.array(self.policy.points) if self.policy.weights is None else None
         points = np.zeros(self.game.policy_shape) if points is None else points
         step, last = 0.5 / max(float(np.abs(slopes(self.game, points)).max()), 1e-300), np.inf
@@ -121,13 +124,13 @@ class _Search:
                 self.keep(ContinuousPolicy(points), gains, "extragradient")
                 step = 0.7 * step if gains.max() > 0.95 * last else step
                 last = float(gains.max())
-                # Where the best gain does not fall by a tenth in ten looks, it will not.
+                # Give up if the best gain does not fall by a tenth in ten checks.
                 lowest, since = (self.gain, 0) if self.gain < 0.9 * lowest else (lowest, since + 1)
                 if not self.going or since == 10:
                     return
 
     def double_oracle(self) -> None:
-        """Equilibria of finite games on growing sets of points, context by context."""
+        """Solve finite games on growing sets of actions, context by context."""
         game = self.game
         supports = [
             [np.array([-1.0, 0.0, 1.0]) for _ in range(game.agents)] for _ in range(game.contexts)
@@ -163,7 +166,7 @@ class _Search:
 
 
 def replies(game: ContinuousGame, policy: ContinuousPolicy) -> tuple[np.ndarray, np.ndarray]:
-    """(contexts, agents) gains, and best replies in the shape of a policy of points."""
+    """(contexts, agents) gains, and best responses in the shape of a policy of points."""
     if not isinstance(game.terms, PolynomialTerms):
         return _function_replies(game, policy)
     terms = game.terms
@@ -180,7 +183,7 @@ def replies(game: ContinuousGame, policy: ContinuousPolicy) -> tuple[np.ndarray,
 def _replies_with_states(
     game: ContinuousGame, terms: PolynomialTerms, points: np.ndarray, chances: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The same by dynamic programming over own states, (contexts, horizon, agents, states)."""
+    """Compute the same by dynamic programming over states, (contexts, horizon, agents, states)."""
     transitions = np.asarray(game.transitions)
     powers = points[..., None] ** np.arange(transitions.shape[-1])
     here = np.array(game.initial)
@@ -202,7 +205,7 @@ def _replies_with_states(
 
 
 def _add(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """The sum of polynomials of different lengths."""
+    """Return the sum of polynomials of different lengths."""
     width = max(first.shape[-1], second.shape[-1])
     pad = [np.pad(p, [(0, 0)] * (p.ndim - 1) + [(0, width - p.shape[-1])]) for p in (first, second)]
     return pad[0] + pad[1]
@@ -211,7 +214,7 @@ def _add(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 def _function_replies(
     game: ContinuousGame, policy: ContinuousPolicy
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Best replies on a grid, refined around its best point; others' supports are enumerated."""
+    """Best responses on a grid, refined around its best point; others' supports are enumerated."""
     points, weights = policy.support()
     gains, reply = np.zeros(game.policy_shape), np.zeros(game.policy_shape)
     for c in range(game.contexts):
@@ -241,7 +244,7 @@ def _function_replies(
 
 
 def slopes(game: ContinuousGame, points: np.ndarray) -> np.ndarray:
-    """(contexts, agents): derivatives of own rewards by own actions."""
+    """(contexts, agents): derivatives of own rewards in own actions."""
     if isinstance(game.terms, PolynomialTerms):
         terms = game.terms
         at = points[:, :, None, None]
@@ -258,3 +261,22 @@ def slopes(game: ContinuousGame, points: np.ndarray) -> np.ndarray:
         rewards = np.asarray(game.rewards(near, contexts))[..., i]
         found[:, i] = (rewards[0] - rewards[1]) / (near[0, :, i] - near[1, :, i])
     return found
+
+
+def largest_reward(game: ContinuousGame) -> float:
+    """Return a bound on the rewards of polynomial terms, or half the range of other rewards."""
+    if not isinstance(game.terms, PolynomialTerms):
+        points = np.random.default_rng(0).uniform(-1.0, 1.0, (_DRAWS, game.agents))
+        drawn = [
+            game.terms.rewards(points, np.full(_DRAWS, context)) for context in range(game.contexts)
+        ]
+        # If rewards hardly differ, rounding leaves six digits of them.
+        least = 1e-6 * max(float(np.abs(part).max()) for part in drawn)
+        return max(least, *(0.5 * float(np.ptp(part, axis=0).max()) for part in drawn))
+    terms: Any = jax.tree.map(np.abs, game.terms)
+    states, ones = np.arange(terms.states), np.ones((terms.states, terms.agents))
+    each = [
+        terms.rewards(ones, np.full(terms.states, context), states[:, None])
+        for context in range(terms.contexts)
+    ]
+    return float(np.max(each))

@@ -1,20 +1,21 @@
-"""Correlated and coarse correlated equilibria of normal forms, by linear programs.
+"""Correlated and coarse correlated equilibria of normal-form games, by linear programs.
 
 The unknown is a distribution over the cells of the joint table. Each deviation is one row: "play
 b" (coarse correlated) or "play b when a is recommended" (correlated) must not gain on average
-(Aumann, 1974; Moulin and Vial, 1978). Small programs are solved whole. Large ones grow:
+(Aumann, 1974; Moulin and Vial, 1978). Small programs are solved at once. Large programs are
+generated:
 
-- *columns*: a cell joins the program when its reduced cost says that it helps. All cells are
+- *columns*: a cell joins the program when its reduced cost shows that it helps. All cells are
   priced in one pass over the payoff table, by one small matrix product for each player;
-- *rows*: of the n A^2 rows of a correlated equilibrium only those join that the current answer
-  violates, the worst of each recommendation;
-- the same pass gives a bound on what any equilibrium can attain, for every choice of the duals
-  (Lagrange), so that the answer always stands beside a proven bound.
+- *rows*: of the n A^2 rows of a correlated equilibrium only those join that the current solution
+  violates, the worst one of each recommendation;
+- the same pass gives a bound on the objective of every equilibrium, for every choice of the duals
+  (Lagrange), so that every solution comes with a proven bound.
 
 Rows are elastic: all may be violated by one amount, at a price. The program is then feasible from
-the first cell on, and the price is raised until that amount vanishes. A correlated equilibrium
-that is slow to appear is replaced by a Nash equilibrium, which is one too, and whose cells then
-join the program.
+the first cell on, and the price is raised until that amount vanishes. If a correlated equilibrium
+takes too long to find, a Nash equilibrium, which is also a correlated equilibrium, replaces it, and
+its cells join the program.
 """
 
 import time
@@ -35,15 +36,15 @@ from equipoise.solvers._nplayer import logit_path, pure_equilibria
 CONCEPTS = ("ce", "cce")
 OBJECTIVES = ("welfare", "egalitarian", "entropy")
 
-#: Programs with at most this many entries are solved whole.
+#: Programs with at most this many entries are solved at once.
 WHOLE = 150_000
-#: Seconds after which a correlated equilibrium is looked for among the Nash equilibria.
+#: Seconds after which a Nash equilibrium is computed to serve as a correlated equilibrium.
 PATIENCE = 5.0
-#: Cells of a Nash equilibrium that join the program at most, and pure equilibria that begin it.
+#: Maximum number of cells of a Nash equilibrium added, and of pure equilibria to start from.
 _SEEDS, _PURE = 4000, 100
-#: What one unit of violation costs, of an objective that ranges over one; raised while it pays.
+#: Price of one unit of violation, for an objective that ranges over one; raised while it pays.
 _PRICES = (1e2, 1e4, 1e6)
-#: HiGHS accepts no smaller tolerance; the larger one is for programs that it gives up on.
+#: HiGHS accepts no smaller tolerance; the larger one is for programs that it fails to solve.
 _FEASIBLE = (1e-10, 1e-8)
 #: The largest weight of an objective.
 _HEAVIEST = 1e100
@@ -51,17 +52,17 @@ _HEAVIEST = 1e100
 
 @dataclass(frozen=True)
 class Correlated:
-    """A joint distribution, what it attains, and what no equilibrium exceeds."""
+    """A joint distribution, its objective, and an upper bound over all equilibria."""
 
-    #: (A_1, ..., A_N): the chance of each joint action.
+    #: (A_1, ..., A_N): probability of each joint action.
     joint: np.ndarray
-    #: The objective at `joint`; zero where none was asked for.
+    #: The objective at `joint`; zero if no objective was given.
     objective: float
     #: Upper bound on the objective of every equilibrium.
     bound: float
     #: Largest gain of any deviation.
     gain: float
-    #: Rounds of the program, and cells and deviations in the last one.
+    #: Rounds of the program, and cells and deviations in the last round.
     rounds: int
     columns: int
     rows: int
@@ -70,7 +71,7 @@ class Correlated:
 
 
 def gains(payoffs: np.ndarray, joint: np.ndarray, concept: str) -> list[np.ndarray]:
-    """One array a player: what each deviation gains. (A,) for "cce", (A, A) for "ce".
+    """Return one array per player: the gain of each deviation. (A,) for "cce", (A, A) for "ce".
 
     >>> dilemma = np.array([[[3.0, 0], [5, 1]], [[3, 5], [0, 1]]])
     >>> [g.tolist() for g in gains(dilemma, np.array([[1.0, 0], [0, 0]]), "cce")]
@@ -88,13 +89,13 @@ def gains(payoffs: np.ndarray, joint: np.ndarray, concept: str) -> list[np.ndarr
 
 
 def largest_gain(payoffs: np.ndarray, joint: np.ndarray, concept: str) -> float:
-    """Largest gain of a player: with "ce", a deviation replies to every recommendation."""
+    """Largest gain of any player; with "ce", a deviation responds to every recommendation."""
     own = gains(payoffs, joint, concept)
     return float(max(g.max(-1).sum() for g in own))
 
 
 def linear_objective(payoffs: np.ndarray, objective: Any) -> np.ndarray:
-    """(A_1, ..., A_N): what each cell is worth, from a name, weights or a table."""
+    """(A_1, ..., A_N): value of each cell, from a name, weights or a table."""
     if isinstance(objective, str):
         if objective != "welfare":
             raise ValueError(
@@ -126,11 +127,11 @@ def correlated(
     time_limit: float = np.inf,
     progress: Callable[[dict[str, Any]], None] | None = None,
 ) -> Correlated:
-    """The best correlated ("ce") or coarse correlated ("cce") equilibrium for an objective.
+    """Return the best correlated ("ce") or coarse correlated ("cce") equilibrium for an objective.
 
     `payoffs` is (N, A_1, ..., A_N). `objective` is None (any equilibrium), "welfare" (the sum of
     the values), "egalitarian" (the smallest value), "entropy", one weight for each player, or a
-    table of what each cell is worth. `tolerance` is a share of each player's payoff range.
+    table with a value for each cell. `tolerance` is a fraction of each player's payoff range.
 
     >>> chicken = np.array([[[6.0, 2], [7, 0]], [[6, 7], [2, 0]]])
     >>> found = correlated(chicken, "ce", "welfare")
@@ -193,9 +194,9 @@ class _Program:
         self.known[self.cells] = True
         #: Which deviations are rows: (A_i,) for "cce", (A_i, A_i) for "ce".
         self.active = [self._all_rows(a, self.whole or concept == "cce") for a in self.shape]
-        #: Methods of HiGHS and their tolerances; the one that was last of use is tried first.
+        #: Methods of HiGHS and their tolerances; the last one that succeeded is tried first.
         self.methods = [("highs", 0), ("highs-ipm", 0), ("highs-ds", 1)]
-        #: Seconds that a method gets before the next one is tried.
+        #: Seconds allowed for a method before the next one is tried.
         self.patience = 2.0
 
     def _all_rows(self, actions: int, active: bool) -> np.ndarray:
@@ -204,7 +205,7 @@ class _Program:
         return np.full((actions, actions), active) & ~np.eye(actions, dtype=bool)
 
     def _first_cells(self) -> np.ndarray:
-        """The best cells, and what best replies lead to from them."""
+        """Return the best cells, and the cells that best responses lead to from them."""
         found = {int(self.worth.argmax()), int(self.scaled.sum(0).argmax())}
         pure = pure_equilibria(self.scaled.reshape(self.players, *self.shape))
         cells = np.atleast_1d(np.ravel_multi_index(tuple(pure.T), self.shape))
@@ -219,7 +220,7 @@ class _Program:
         return np.array(sorted(found))
 
     def _own_column(self, i: int, profiles: np.ndarray) -> np.ndarray:
-        """(A_i, cells): what each own action of player i earns against the others' actions."""
+        """(A_i, cells): payoff of each own action of player i against the others' actions."""
         others = [k for k in range(self.players) if k != i]
         if not others:
             return self.tables[i]
@@ -229,7 +230,7 @@ class _Program:
         return self.tables[i][:, flat]
 
     def _deviations(self) -> Any:
-        """(rows, cells): what each deviation that is a row gains in each cell."""
+        """(rows, cells): gain of each deviation that is a row, in each cell."""
         profiles = np.stack(np.unravel_index(self.cells, self.shape), 1)
         count = len(self.cells)
         entries, rows, columns, first = [], [], [], 0
@@ -254,10 +255,10 @@ class _Program:
     def _master(
         self, price: float, seconds: float
     ) -> tuple[np.ndarray, float, np.ndarray, np.ndarray]:
-        """Chances of the cells, the amount by which rows are violated, and the duals."""
+        """Probabilities of the cells, the amount by which rows are violated, and the duals."""
         rows = self._deviations()
         count, cells = (int(n) for n in rows.shape)
-        # Unknowns: chances, the violation, and with "egalitarian" the smallest value.
+        # Unknowns: probabilities, the violation, and with "egalitarian" the smallest value.
         extra = 1 + self.egalitarian
         cost = np.concatenate([-self.worth[self.cells], [price], [-1.0] * self.egalitarian])
         body: Any = hstack([rows, csr_array(np.repeat([[-1.0, 0.0]], count, 0)[:, :extra])])
@@ -270,7 +271,7 @@ class _Program:
         result: Any = None
         end = time.monotonic() + seconds
         for method, feasible in tuple(self.methods):
-            # A program that takes much longer than all before it is given to another method.
+            # If a program takes much longer than all before it, another method is tried.
             begun = time.monotonic()
             longest = np.inf if method == self.methods[-1][0] else self.patience
             result = linprog(
@@ -301,7 +302,7 @@ class _Program:
         return chances / chances.sum(), float(result.x[cells]), duals[:count], duals[count:]
 
     def _spread_duals(self, duals: np.ndarray) -> list[np.ndarray]:
-        """Duals of rows as arrays over all deviations of each player."""
+        """Return the duals of rows as arrays over all deviations of each player."""
         found, first = [], 0
         for active in self.active:
             own = np.zeros(active.shape)
@@ -312,7 +313,7 @@ class _Program:
         return found
 
     def _price(self, duals: list[np.ndarray], weights: np.ndarray) -> np.ndarray:
-        """What every cell adds to the Lagrangian; its maximum bounds every equilibrium."""
+        """Return each cell's term of the Lagrangian; its maximum bounds every equilibrium."""
         score = self.worth.reshape(self.shape).copy()
         if self.egalitarian:
             score += np.tensordot(weights, self.values, 1).reshape(self.shape)
@@ -344,7 +345,7 @@ class _Program:
         return len(found)
 
     def _grow_rows(self, chances: np.ndarray, slack: float) -> tuple[int, float]:
-        """Add the deviations that gain more than `slack`; also the largest gain of a row."""
+        """Add the deviations that gain more than `slack`; return also a row's largest gain."""
         profiles = np.stack(np.unravel_index(self.cells, self.shape), 1)
         played = chances > 0
         added, worst = 0, 0.0
@@ -370,7 +371,7 @@ class _Program:
         time_limit: float,
         progress: Callable[[dict[str, Any]], None] | None,
     ) -> Correlated:
-        """Generate until nothing helps, the time is up, or the user interrupts."""
+        """Generate rows and columns until none helps, time is up, or the user interrupts."""
         started = time.monotonic()
         prices = [1.0] if self.any else list(_PRICES)
         best, bound, rounds, ended = _Best(tolerance), np.inf, 0, "optimal"
@@ -416,7 +417,7 @@ class _Program:
             ended = "time"
         except KeyboardInterrupt:
             ended = "interrupted"
-        if not len(best.cells):  # nothing but a cell to begin with
+        if not len(best.cells):  # only the initial cell
             best.keep(
                 np.inf, self._attained(np.ones(1), self.cells[:1]), self.cells[:1], np.ones(1)
             )
@@ -461,7 +462,7 @@ class _Program:
 
 
 class _Best:
-    """The best answer so far: the most attained by an equilibrium, or else the smallest gain."""
+    """The best solution so far: the largest objective of an equilibrium, else the smallest gain."""
 
     def __init__(self, tolerance: float):
         self.tolerance = tolerance
@@ -469,7 +470,7 @@ class _Best:
         self.cells, self.chances = np.zeros(0, int), np.zeros(0)
 
     def keep(self, gain: float, attained: float, cells: np.ndarray, chances: np.ndarray) -> None:
-        """Take an answer if it is better."""
+        """Keep a solution if it is better."""
         gain = max(gain, 0.0)
         if gain <= self.tolerance and self.gain <= self.tolerance:
             better = attained > self.attained

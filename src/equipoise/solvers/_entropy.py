@@ -1,16 +1,16 @@
-"""The correlated equilibrium of largest entropy, by a primal-dual interior-point method.
+"""The correlated equilibrium of maximum entropy, by a primal-dual interior-point method.
 
-Maximum entropy means: given that no deviation gains, nothing else is assumed about the joint
-distribution (Ortiz, Schapire and Kakade, 2007). The dual is smooth and convex, with one
-multiplier y >= 0 for each deviation, and chances are proportional to exp(-y G). The method keeps
-chances, slacks and multipliers apart, as for linear programs (Mehrotra, 1992). One iteration
-solves a system with one row a deviation.
+Maximum entropy means that nothing is assumed about the joint distribution except that no deviation
+gains (Ortiz, Schapire and Kakade, 2007). The dual is smooth and convex, with one multiplier y >= 0
+for each deviation; probabilities are proportional to exp(-y G). The method keeps probabilities,
+slacks and multipliers as separate unknowns, as for linear programs (Mehrotra, 1992). One iteration
+solves a system with one row per deviation.
 
-Where some cells have chance zero in every equilibrium, or some deviations gain exactly nothing in
-every one, the best y is infinite, and the iteration may stall. One linear program then finds these
-cells and deviations, and the iteration is repeated without the cells and with equations for the
-deviations. The program is homogeneous: equilibria, multiplied by any number, of which as many
-chances and slacks as possible reach one.
+If some cells have probability zero in every equilibrium, or some deviations gain exactly nothing in
+every equilibrium, the optimal y is infinite and the iteration may stall. One linear program then
+finds these cells and deviations, and the iteration is repeated without the cells and with equations
+for the deviations. The linear program is homogeneous: it scales equilibria by any number, so that
+as many probabilities and slacks as possible reach one.
 """
 
 import time
@@ -23,9 +23,9 @@ from scipy.sparse import block_array, csr_array, eye_array
 
 from equipoise.core import InputError
 
-#: Up to this many numbers (deviations times cells) the entropy is maximised.
+#: Maximum number of entries (deviations times cells) for which the entropy is maximised.
 LIMIT = 40_000_000
-#: Chances below this are not told from zero.
+#: Probabilities below this are treated as zero.
 _LEAST = 1e-250
 
 
@@ -37,10 +37,10 @@ def most_entropy(
     iterations: int = 200,
     time_limit: float = np.inf,
 ) -> tuple[np.ndarray, float, float, int, str]:
-    """The equilibrium of largest entropy for payoffs that range over [0, 1].
+    """Return the equilibrium of maximum entropy for payoffs that range over [0, 1].
 
     Returns the joint distribution, its entropy, an upper bound on the entropy of every
-    equilibrium, how many iterations it took, and "optimal", "time" or "interrupted".
+    equilibrium, the number of iterations, and "optimal", "time" or "interrupted".
 
     >>> joint, entropy, *_ = most_entropy(np.array([[[1.0, 0], [0, 1]], [[1, 0], [0, 1]]]), "ce")
     >>> joint.round(4).tolist(), round(entropy, 6)
@@ -75,7 +75,7 @@ def most_entropy(
     chances = np.maximum(found.x, 0.0) / found.x.sum()
     some = chances[chances > 0]
     entropy = float(-(some * np.log(some)).sum())
-    # Every y >= 0 bounds the entropy, by the logarithm of the sum of exp(-y G).
+    # Every y >= 0 gives a bound on the entropy: the logarithm of the sum of exp(-y G).
     exponent = -(found.y @ rows)
     bound = float(np.log(np.exp(exponent - exponent.max()).sum()) + exponent.max())
     joint = np.zeros(payoffs[0].size)
@@ -85,7 +85,7 @@ def most_entropy(
 
 
 class _Point(NamedTuple):
-    """A point of the iteration, by how much it misses optimality, and why the iteration ended."""
+    """A point of the iteration, its optimality error, and why the iteration ended."""
 
     x: np.ndarray
     y: np.ndarray
@@ -97,12 +97,12 @@ class _Point(NamedTuple):
 def _ascend(
     rows: np.ndarray, loose: np.ndarray, goal: float, iterations: int, deadline: float
 ) -> _Point:
-    """The chances of largest entropy with rows x <= 0 where `loose`, and = 0 elsewhere.
+    """Maximise the entropy subject to rows x <= 0 where `loose`, and = 0 elsewhere.
 
     Ends as "optimal", "time", "interrupted", or "stalled" if the error no longer falls.
     """
     count, cells = rows.shape
-    seconds = 2e-10 * count**2 * cells  # of one iteration, until one was timed
+    seconds = 2e-10 * count**2 * cells  # estimate for one iteration, until one was timed
     # Minimise sum x log x with rows x + s = 0, sum x = 1, s >= 0; multipliers y >= 0 and z.
     x, s, y, z = np.full(cells, 1.0 / cells), 0.1 * loose, 0.1 * loose, 0.0
     best, since = _Point(x, y, np.inf, 0, "stalled"), 0
@@ -128,7 +128,7 @@ def _ascend(
             centre = (ahead / newton.mu) ** 3 * newton.mu if newton.mu else 0.0
             dx, ds, dy, dz = newton.direction(centre - ds * dy * (length > 0.1))
             length = min(_length(x, dx), _length(s[loose], ds[loose]), _length(y[loose], dy[loose]))
-            # A full step is taken only where nothing is in its way.
+            # A full step is taken only if no bound blocks it.
             length *= 1.0 if length == 1.0 and not loose.any() else 0.995
             x = np.maximum(x + length * dx, _LEAST)
             s, y, z = s + length * ds, y + length * dy, z + length * dz
@@ -143,7 +143,7 @@ def _ascend(
 def _face(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Cells that some equilibrium uses, and deviations that lose something in some equilibrium."""
     count, cells = rows.shape
-    # Unknowns x >= 0, and 0 <= u, v <= 1 with u <= x and v <= -rows x, whose sum is largest.
+    # Unknowns x >= 0, and 0 <= u, v <= 1 with u <= x and v <= -rows x; maximise their sum.
     body = block_array(
         [[-eye_array(cells), eye_array(cells), None], [csr_array(rows), None, eye_array(count)]]
     )
@@ -192,7 +192,7 @@ class _Newton:
         self.ones = cho_solve(self.factor, self.mass, check_finite=False)
 
     def direction(self, target: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-        """The step to s y = `target`."""
+        """Return the step to s y = `target`."""
         lack = target - self.s * self.y
         lack = np.divide(lack, self.y, out=np.zeros(len(self.y)), where=self.loose)
         aim = self.primal - self.weighted @ self.dual + lack
@@ -205,7 +205,7 @@ class _Newton:
 
 
 def deviation_rows(payoffs: np.ndarray, concept: str) -> np.ndarray:
-    """(deviations, cells): what each deviation gains in each cell."""
+    """(deviations, cells): gain of each deviation in each cell."""
     shape = payoffs.shape[1:]
     found = []
     for i, own in enumerate(payoffs):
@@ -222,7 +222,7 @@ def deviation_rows(payoffs: np.ndarray, concept: str) -> np.ndarray:
 
 
 def _length(value: np.ndarray, step: np.ndarray) -> float:
-    """The longest step, up to one, that keeps `value` positive."""
+    """Return the longest step, up to one, that keeps `value` positive."""
     shrinking = step < 0
     if not shrinking.any():
         return 1.0

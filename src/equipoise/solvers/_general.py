@@ -1,6 +1,6 @@
-"""Solutions of general-sum games: normal forms, Markov games, many agents, continuous actions.
+"""Solvers of general-sum games: normal forms, Markov games, many agents, continuous actions.
 
-Each function here asks a solver of plain arrays, makes a policy of its answer, and lets the
+Each function here calls a solver of plain arrays, converts its answer to a policy, and lets the
 certificate decide whether the game is solved.
 """
 
@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, overload
 
-import jax
 import numpy as np
 
 from equipoise.certificates import certify
@@ -28,10 +27,10 @@ from equipoise.games import (
     MatrixGame,
     Mixture,
     NormalFormGame,
-    PolynomialTerms,
     Profile,
 )
 from equipoise.solvers import _bimatrix, _nplayer
+from equipoise.solvers._continuous import largest_reward
 from equipoise.solvers._continuous import solve_continuous as find_continuous
 from equipoise.solvers._markov import solve_markov
 from equipoise.solvers._markov_general import solve_discounted, solve_finite
@@ -41,7 +40,7 @@ from equipoise.solvers._structured import solve_structured as find_structured
 from equipoise.solvers._units import by_player, by_range, in_usual_units, is_plain, judged, similar
 
 Progress = Callable[[dict[str, Any]], None]
-#: Seconds within which games of three and more players are solved, unless told.
+#: Default time limit of games with three and more players, in seconds.
 TIME_LIMIT = 60.0
 
 _OUTCOMES = {"time": Outcome.OUT_OF_TIME, "interrupted": Outcome.INTERRUPTED}
@@ -55,7 +54,7 @@ def solve_matrix_game(
     objective: Any = None,
     time_limit: float = TIME_LIMIT,
 ) -> Solution:
-    """Zero-sum matrix games; other concepts of a single one as of the normal form that it is."""
+    """Solve zero-sum matrix games; other concepts treat a single game as a normal form."""
     checks.check_range("time_limit", time_limit, 0.0, np.inf)
     if concept == "nash" and objective is None:
         return solve_matrix(game, tolerance=tolerance)
@@ -79,36 +78,36 @@ def solve_normal_form(
     time_limit: float = TIME_LIMIT,
     progress: Progress | None = None,
 ) -> Solution:
-    """An equilibrium of a normal form, or of each of a batch of them.
+    """Return an equilibrium of a normal-form game, or of each game of a batch.
 
     Args:
         game: One game or a batch, of any number of players. Nash equilibria of a batch of bimatrix
             games are found together, all others one after the other.
         concept: "nash"; "ce" or "cce", a correlated or coarse correlated equilibrium, whose policy
             is a `JointPolicy`; "logit", the quantal response equilibrium at `rationality`.
-        objective: Which equilibrium: any when not given; "welfare" (largest sum of values),
-            "egalitarian" (largest smallest value), "entropy", one weight for each player, or a
-            table of what each cell is worth. `stats["objective"]` is what was attained, and
-            `stats["bound"]` what no equilibrium exceeds.
+        objective: Which equilibrium to select: "welfare" (largest sum of values), "egalitarian"
+            (largest smallest value), "entropy", one weight for each player, or a table with a value
+            for each cell. Default: any equilibrium. `stats["objective"]` is the objective attained,
+            and `stats["bound"]` an upper bound over all equilibria.
         method: "auto", or "logit" to follow the logit path even where a pure equilibrium exists.
-        start: The label that Lemke and Howson's algorithm drops first: an action of the row
-            player, or their number plus one of the column player.
-        rationality: Of a quantal response equilibrium, in units of one over payoff.
-        tolerance: The largest gain allowed, in units of payoff; 1e-8 of the range of payoffs.
+        start: The label that the Lemke-Howson algorithm drops first: an action of the row player,
+            or the number of those plus an action of the column player.
+        rationality: Rationality of a quantal response equilibrium, in units of one over payoff.
+        tolerance: Largest gain allowed, in units of payoff. Default: 1e-8 of the payoff range.
         time_limit: Seconds after which the best policy found so far is returned, for all games
             of a batch together.
-        progress: Called with a dictionary of numbers now and then.
+        progress: Called from time to time with a dictionary of numbers.
     """
     if concept not in CONCEPTS:
         raise InputError("concept", f"one of {', '.join(CONCEPTS)}", repr(concept))
     if method not in ("auto", "logit"):
         raise InputError("method", "auto or logit", repr(method))
     if (concept == "logit") != (rationality is not None):
-        raise InputError("rationality", 'a number with concept="logit" alone', rationality)
+        raise InputError("rationality", 'a number if concept is "logit", else None', rationality)
     if rationality is not None:
         checks.check_range("rationality", rationality, 0.0, np.inf)
     if concept == "logit" and objective is not None:
-        expected = "none for the quantal response equilibrium of a rationality"
+        expected = 'none with concept="logit"'
         raise InputError("objective", expected, repr(objective))
     checks.check_range("time_limit", time_limit, 0.0, np.inf)
     begun = time.perf_counter()
@@ -127,7 +126,7 @@ def solve_normal_form(
     for g, table in enumerate(payoffs):
         left = time_limit - (time.perf_counter() - begun)
         if answers and answers[-1].ended == "interrupted":
-            time_limit = left = 0.0  # the rest gets what needs no time
+            time_limit = left = 0.0  # the remaining games use only methods that need no time
         share = 0.1 * float(allowed.reshape(-1)[g]) / max(float(ranges[g]), 1e-300)
         answers.append(
             solve_table(
@@ -175,7 +174,7 @@ def solve_normal_form(
 
 
 def _stats(found: list[dict[str, Any]], batch: tuple[int, ...]) -> dict[str, Any]:
-    """What is known of one game, or the numbers that are known of all of a batch."""
+    """Return the statistics of one game, or those that all games of a batch have."""
     if not batch:
         return found[0]
     names = [n for n, v in found[0].items() if np.ndim(v) == 0 and all(n in own for own in found)]
@@ -183,17 +182,17 @@ def _stats(found: list[dict[str, Any]], batch: tuple[int, ...]) -> dict[str, Any
 
 
 def _ranges(payoffs: np.ndarray) -> np.ndarray:
-    """(1, 2): zero and the largest range of a player's payoffs, which sets the tolerance."""
+    """(1, 2): zero and the largest payoff range of any player, which sets the tolerance."""
     return np.array([[0.0, np.ptp(payoffs.reshape(len(payoffs), -1), -1).max()]])
 
 
 def _status(certificate: Any, allowed: np.ndarray, ended: str, method: str) -> Status:
-    """By the certificate; where it misses the tolerance, by what ended the search."""
+    """Return the certificate's status; if it misses the tolerance, say what ended the search."""
     advice = "raise `tolerance`"
     if ended == "time":
         advice = "raise `time_limit`"
     elif ended == "interrupted":
-        advice = "this is the best policy found until then"
+        advice = "this is the best policy found before the interruption"
     status = judged(certificate, allowed, f" ({method})", advice)
     if status.ok or ended not in _OUTCOMES:
         return status
@@ -207,7 +206,7 @@ def _solve_bimatrices(
     tolerance: float | None,
     time_limit: float,
 ) -> Solution:
-    """Nash equilibria of many bimatrix games at once."""
+    """Find Nash equilibria of many bimatrix games at once."""
     begun, deadline = time.perf_counter(), time.monotonic() + time_limit
     batch, (rows, columns) = game.batch_shape, game.actions
     x, y, pivots, spread = lemke_howson(payoffs, start)
@@ -252,15 +251,15 @@ def solve_markov_game(
     time_limit: float = TIME_LIMIT,
     progress: Progress | None = None,
 ) -> Solution:
-    """An equilibrium of a Markov game.
+    """Return an equilibrium of a Markov game.
 
     Zero-sum games without horizon get stationary policies, by Shapley's iteration of at most
-    `max_sweeps`. The other options are for all others.
+    `max_sweeps` sweeps. The other options apply to all other games.
 
     With `horizon`, backward induction on stage games gives policies (steps, states, actions). A
-    discounted game gets a stationary policy where an iteration finds one, and otherwise one that
-    is played for a truncated horizon, after which its last step is repeated;
-    `stats["truncation"]` bounds what that costs. The objective is that of each stage game.
+    discounted game gets a stationary policy if the iteration finds one, and otherwise a policy for
+    a truncated horizon whose last step is repeated; `stats["truncation"]` bounds the error of
+    truncation. The objective applies to each stage game.
     """
     if concept not in ("nash", "ce", "cce"):
         raise InputError("concept", "one of nash, ce, cce", repr(concept))
@@ -315,12 +314,12 @@ def solve_structured(
     key: int = 0,
     progress: Progress | None = None,
 ) -> Solution:
-    """A coarse correlated equilibrium of many agents with true rewards, pure Nash if one is found.
+    """Return a coarse correlated equilibrium of many agents, or a pure Nash one if one is found.
 
-    Best replies come first; they end in a pure equilibrium of a potential game. Then no-regret
-    play and linear programs over its iterates. With `concept="nash"`, best replies and, in games
-    of pairs, the linear program of zero-sum games alone. `tolerance` is 1e-8 of the range of
-    rewards when not given; `key` seeds the order of best replies.
+    Best-reply dynamics are tried first; in a potential game they end in a pure equilibrium.
+    No-regret learning and linear programs over its iterates follow. With `concept="nash"`, only
+    best-reply dynamics and, in games of pairs, the linear program of zero-sum games are used.
+    `tolerance` defaults to 1e-8 of the range of rewards; `key` seeds the order of moves.
     """
     if concept not in ("nash", "cce"):
         raise InputError("concept", "nash or cce", repr(concept))
@@ -354,15 +353,15 @@ def solve_continuous(
     key: int = 0,
     progress: Progress | None = None,
 ) -> Solution:
-    """A Nash equilibrium of a game with continuous actions, pure if one is found.
+    """Return a Nash equilibrium of a game with continuous actions, pure if one is found.
 
-    Best replies, extragradient steps and, for two or three agents, a double oracle are tried in
-    turn. `tolerance` is 1e-6 when not given, or 1e-6 of the largest reward that polynomial terms
-    can give, if that is less than one.
+    Best-reply dynamics, extragradient steps and, for two or three agents, a double oracle are tried
+    in turn. The default `tolerance` is 1e-6 of the largest reward that polynomial terms can give;
+    if rewards are a function, it is 1e-6 of half of their range at actions drawn at random.
     """
     checks.check_range("time_limit", time_limit, 0.0, np.inf)
     begun = time.perf_counter()
-    allowed = np.asarray(1e-6 * _largest_reward(game) if tolerance is None else tolerance)
+    allowed = np.asarray(1e-6 * largest_reward(game) if tolerance is None else tolerance)
     if tolerance is not None:
         checks.check_range("tolerance", float(allowed), 0.0, np.inf, low_open=True)
     found = find_continuous(
@@ -372,19 +371,6 @@ def solve_continuous(
     status = _status(certificate, allowed, found.ended, found.method)
     stats = {"method": found.method, "seconds": time.perf_counter() - begun}
     return Solution(found.policy, certificate.value, certificate, status, allowed, stats)
-
-
-def _largest_reward(game: ContinuousGame) -> float:
-    """A bound on the rewards of polynomial terms, at most one; one where it is not known."""
-    if not isinstance(game.terms, PolynomialTerms):
-        return 1.0
-    terms: Any = jax.tree.map(np.abs, game.terms)
-    states, ones = np.arange(terms.states), np.ones((terms.states, terms.agents))
-    each = [
-        terms.rewards(ones, np.full(terms.states, context), states[:, None])
-        for context in range(terms.contexts)
-    ]
-    return min(1.0, float(np.max(each)))
 
 
 @dataclass(frozen=True)
@@ -400,13 +386,13 @@ class Equilibria(Sequence[Solution]):
     """
 
     solutions: tuple[Solution, ...]
-    #: Equilibria of each connected component, by number; empty, as the next one, where not all
+    #: Indices of the equilibria of each connected component. Empty, like `subsets`, if not all
     #: equilibria are known: more than two players, or out of time.
     components: tuple[tuple[int, ...], ...]
-    #: Equilibria of each maximal Nash subset, by number: every mixture of the strategies that a
+    #: Indices of the equilibria of each maximal Nash subset: every mixture of the strategies that a
     #: subset has for each player is an equilibrium.
     subsets: tuple[tuple[int, ...], ...]
-    #: What was found: all extreme equilibria, or which of them.
+    #: What was found: all extreme equilibria, or only some of them.
     status: Status
 
     def __len__(self) -> int:
@@ -417,7 +403,7 @@ class Equilibria(Sequence[Solution]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[Solution]: ...
     def __getitem__(self, index: int | slice) -> Solution | Sequence[Solution]:
-        """One equilibrium, or several."""
+        """Return one equilibrium, or several."""
         return self.solutions[index]
 
     def __iter__(self) -> Iterator[Solution]:
@@ -425,11 +411,11 @@ class Equilibria(Sequence[Solution]):
 
 
 def equilibria(game: NormalFormGame | MatrixGame, *, time_limit: float = TIME_LIMIT) -> Equilibria:
-    """All extreme Nash equilibria of a game of two players, or all pure ones of more.
+    """Return all extreme Nash equilibria of a two-player game, or all pure ones of a larger game.
 
     Extreme equilibria are found in exact arithmetic; every equilibrium is a mixture of those of
-    one maximal Nash subset. A game of more players without a pure equilibrium gets one mixed one.
-    Where time runs out, `status` says that some may be missing.
+    one maximal Nash subset. For a game of more than two players without a pure equilibrium, one
+    mixed equilibrium is returned. If time runs out, `status` says that some may be missing.
 
     **Example**
 
@@ -455,23 +441,25 @@ def equilibria(game: NormalFormGame | MatrixGame, *, time_limit: float = TIME_LI
         all_of = _bimatrix.extreme_equilibria(*payoffs, time_limit=0.8 * time_limit)
         profiles: list[Any] = list(zip(all_of.x, all_of.y, strict=True))
         complete, components, subsets = all_of.complete, all_of.components, all_of.subsets or []
-        what = f"extreme equilibria in {len(components)} components"
+        found = "equilibrium" if len(profiles) == 1 else "equilibria"
+        parts = "1 component" if len(components) == 1 else f"{len(components)} components"
+        what = f"extreme {found} in {parts}"
         if all_of.subsets is None:
             what += "; their maximal Nash subsets are too many to list"
     else:
         profiles = [_nplayer.pure_profile(payoffs, own) for own in pure]
-        what = "pure equilibria; of more than two players mixed ones are not listed"
+        what = "pure equilibria; mixed equilibria of more than two players are not listed"
         if not len(pure):
             mixed = _nplayer.nash(payoffs, time_limit=time_limit)
             profiles, complete = [mixed.profile], mixed.ended == "solved"
-            what = "mixed equilibrium, and no pure one; other mixed ones are not listed"
-    if not complete and len(payoffs) == 2:  # what costs little is listed all the same
+            what = "mixed equilibrium and no pure equilibrium; other mixed ones are not listed"
+    if not complete and len(payoffs) == 2:  # add equilibria that are cheap to compute
         one = solve_table(payoffs, time_limit=1.0).profile
         profiles = [one, *(_nplayer.pure_profile(payoffs, own) for own in pure), *profiles]
         different = {tuple(np.concatenate(p).round(9).tolist()): p for p in profiles}
         profiles = list(different.values())
     solutions: list[Solution] = []
-    deadline = time.monotonic() + 0.2 * time_limit  # to certify what was found
+    deadline = time.monotonic() + 0.2 * time_limit  # for certifying the equilibria found
     for profile in profiles:
         if solutions and time.monotonic() > deadline:
             complete = False

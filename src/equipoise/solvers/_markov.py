@@ -4,16 +4,17 @@ Shapley's operator maps a value function v to the values of the stage games with
 `reward + discount * transition @ v`; its fixed point is the value of the game. One sweep solves
 the stage games of all states. Between sweeps, values move by
 
-1. a *Newton* step (Pollatschek and Avi-Itzhak, 1969): the exact value of the pair of policies
-   that the stage games gave. It converges in a few sweeps, but not always: it is trusted while
-   each sweep shrinks the residual;
+1. a *Newton* step (Pollatschek and Avi-Itzhak, 1969): the exact value of the pair of stage-game
+   policies. It converges in a few sweeps, but not always; it is used while each sweep shrinks the
+   residual;
 2. after a failure, *Hoffman and Karp's* steps (1966): the row player's best response to the
    column player's stage policy. They are monotone from the second on, and converge no slower
    than Shapley's own iteration. Newton is tried again after 1, 2, 4, ... of them, so that a game
    on which it keeps failing is left to the method that cannot fail.
 
-`core.kernels` has this method, compiled. What is here serves where Numba is not installed,
-rewards of unusual size, and games with a stage that needs the whole cascade of `core.zerosum`.
+`core.kernels` contains a compiled version of this method. The version here is used without Numba,
+for rewards of unusual size, and for games with a stage that needs the whole cascade of
+`core.zerosum`.
 """
 
 import time
@@ -76,7 +77,7 @@ def solve_markov(
 def _solve(
     reward: np.ndarray, transition: np.ndarray, discount: float, tolerance: float, max_sweeps: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, str]:
-    """Policies, values, tolerances, counts of sweeps and of steps, and what computed them.
+    """Return policies, values, tolerances, counts of sweeps and steps, and the engine used.
 
     A tolerance of zero stands for the default.
     """
@@ -109,7 +110,7 @@ def _solve(
 def _iterate(
     reward: np.ndarray, transition: np.ndarray, discount: float, target: float, max_sweeps: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[int]]:
-    """Sweep until the residual of a game meets its target."""
+    """Sweep until the residual of every game meets its target."""
     value, last_residual = np.zeros(len(reward)), np.inf
     waiting = patience = sweeps = newton = hoffman_karp = 0
     while True:
@@ -131,6 +132,6 @@ def _iterate(
             continue
         hoffman_karp += 1
         waiting -= 1
-        if waiting == 0:  # the first residual after monotone steps judges nothing
+        if waiting == 0:  # the first residual after monotone steps is not informative
             last_residual = np.inf
         value = best_response_value(own_reward, own_next, discount)

@@ -1,16 +1,16 @@
-"""Equilibria of general-sum Markov games of n players, stage game by stage game.
+"""Equilibria of general-sum Markov games of n players, one stage game at a time.
 
-Finite horizon: backward induction. With the values of the next step, each state is a normal form;
-an equilibrium of each (Nash, correlated or coarse correlated, with an objective) is one of the
-whole game, since no deviation gains in any stage.
+Finite horizon: backward induction. Given the values of the next step, each state is a normal-form
+game. An equilibrium of each (Nash, correlated or coarse correlated, with an objective) gives an
+equilibrium of the whole game, since no deviation gains in any stage.
 
-Discounted: two ways, of which the certificate chooses.
+Discounted: two methods; the certificate decides between them.
 
-- *Stationary*: stage equilibria against the exact values of the policy that they make. A fixed
-  point is a stationary equilibrium; nothing promises that the iteration finds one.
-- *Truncated*: backward induction over H steps, and the last stage for ever after. Play beyond
-  step H is worth at most discount^H (max - min reward) / (1 - discount) to a deviation, and H
-  makes that half the tolerance.
+- *Stationary*: stage equilibria against the exact values of the policy that they form. A fixed
+  point is a stationary equilibrium; nothing guarantees that the iteration finds one.
+- *Truncated*: backward induction over H steps, with the last stage repeated indefinitely. Play
+  beyond step H is worth at most discount^H (max - min reward) / (1 - discount) to a deviation, and
+  H makes that half the tolerance.
 """
 
 import time
@@ -25,9 +25,9 @@ from equipoise.core.deviations import joint_markov_values
 from equipoise.solvers import _bimatrix
 from equipoise.solvers._normal_form import solve_table
 
-#: Sweeps after which a stationary equilibrium is no longer looked for.
+#: Number of sweeps after which the search for a stationary equilibrium ends.
 _STATIONARY_SWEEPS = 60
-#: Steps of a truncated horizon at most.
+#: Maximum number of steps of a truncated horizon.
 _LONGEST = 20_000
 
 
@@ -37,15 +37,15 @@ class MarkovAnswer:
 
     #: (steps, states, A_1, ..., A_n): joint distributions; products of strategies for "nash".
     joint: np.ndarray
-    #: One (steps, states, A_i) a player for "nash", otherwise None.
+    #: One array (steps, states, A_i) per player for "nash", otherwise None.
     profile: tuple[np.ndarray, ...] | None
-    #: (states, players): the value of the policy from the first step on.
+    #: (states, players): value of the policy from the first step on.
     value: np.ndarray
     #: Largest gain of a deviation from any state.
     gain: float
     #: "backward induction", "stationary" or "truncated".
     method: str
-    #: Proven bound on what truncation adds to a gain; zero where nothing was cut off.
+    #: Proven bound on what truncation adds to a gain; zero without truncation.
     truncation: float
     #: "solved", "time", "interrupted" or "stuck".
     ended: str
@@ -63,7 +63,7 @@ def solve_finite(
     time_limit: float = np.inf,
     progress: Callable[[dict[str, Any]], None] | None = None,
 ) -> MarkovAnswer:
-    """An equilibrium of a game of `horizon` steps.
+    """Return an equilibrium of a game of `horizon` steps.
 
     `reward` is (players, states, A_1, ..., A_n), `transition` (states, A_1, ..., A_n, states).
     """
@@ -83,7 +83,7 @@ def solve_discounted(
     time_limit: float = np.inf,
     progress: Callable[[dict[str, Any]], None] | None = None,
 ) -> MarkovAnswer:
-    """An equilibrium of a discounted game, stationary if one is found.
+    """Return an equilibrium of a discounted game, stationary if one is found.
 
     `tolerance` is in units of reward, for the largest gain from any state.
     """
@@ -105,7 +105,7 @@ def solve_discounted(
 
 
 class _Stages:
-    """The stage games of a Markov game, given what the future is worth."""
+    """The stage games of a Markov game, given the values of the next step."""
 
     def __init__(
         self,
@@ -127,8 +127,8 @@ class _Stages:
     def solve(self, ahead: np.ndarray, deadline: float, stages: int = 1) -> tuple[np.ndarray, Any]:
         """Joint distributions (states, A_1, ..., A_n), and strategies (states, A_i) for "nash".
 
-        `ahead` (states, players) is what each state is worth in the next step. Until `deadline`,
-        so many `stages` are to be solved: no state takes more than four times its share.
+        `ahead` (states, players) holds the values of the next step. This many `stages` have to be
+        solved before `deadline`: no state takes more than four times its share.
         """
         tables = self.reward + self.discount * np.moveaxis(self.transition @ ahead, -1, 0)
         if self.players == 2 and self.objective is None:
@@ -165,10 +165,10 @@ class _Stages:
         time_limit: float,
         progress: Callable[[dict[str, Any]], None] | None,
     ) -> tuple[np.ndarray, Any, str]:
-        """Stage equilibria from the last step to the first.
+        """Compute stage equilibria from the last step to the first.
 
-        Where time is up, the steps solved so far are the last ones: the first of them is
-        repeated before them.
+        If time runs out, the steps solved so far are the last ones; the first of them is repeated
+        for all earlier steps.
         """
         deadline = time.monotonic() + time_limit
         ahead = np.zeros((self.states, self.players))
@@ -198,7 +198,7 @@ class _Stages:
         return np.stack(joints), profile, ended
 
     def value_of(self, joint: np.ndarray, ahead: np.ndarray) -> np.ndarray:
-        """(states, players): one step of the policy, then `ahead`."""
+        """(states, players): value of one step of the policy followed by `ahead`."""
         flat = joint.reshape(self.states, -1)
         now = np.einsum("sk,isk->si", flat, self.reward.reshape(self.players, self.states, -1))
         chain = np.einsum("sk,skt->st", flat, self.transition.reshape(*flat.shape, -1))
@@ -210,7 +210,7 @@ class _Stages:
         time_limit: float,
         progress: Callable[[dict[str, Any]], None] | None,
     ) -> MarkovAnswer:
-        """Stage equilibria against exact values of the last ones; the best policy met."""
+        """Iterate stage equilibria against exact values; return the best policy found."""
         deadline = time.monotonic() + time_limit
         value = np.zeros((self.states, self.players))
         best = found = self._stage(value, deadline)
@@ -225,7 +225,7 @@ class _Stages:
                     return replace(best, ended="solved")
                 if self.late or time.monotonic() > deadline:
                     return replace(best, ended="time")
-                # Newton's step at first; half of it once it goes round in circles.
+                # A Newton step at first; half of it once the iteration cycles.
                 share = 1.0 if sweep < _STATIONARY_SWEEPS // 3 else 0.5
                 value = value + share * (found.value - value)
         except KeyboardInterrupt:
@@ -233,7 +233,7 @@ class _Stages:
         return best
 
     def _stage(self, value: np.ndarray, deadline: float) -> MarkovAnswer:
-        """The stationary policy of stage equilibria when states are worth `value`."""
+        """Return the stationary policy of stage equilibria when states have these values."""
         joint, profile = self.solve(value, deadline)
         lifted = None if profile is None else tuple(p[None] for p in profile)
         return self.answer(joint[None], lifted, "stationary", 0.0, "stuck", finite=False)
@@ -241,7 +241,7 @@ class _Stages:
     def answer(
         self, joint: np.ndarray, profile: Any, method: str, cut: float, ended: str, *, finite: bool
     ) -> MarkovAnswer:
-        """The policy with its exact value and its largest gain."""
+        """Return the policy with its exact value and its largest gain."""
         value, gain, *_ = joint_markov_values(
             self.reward,
             self.transition,

@@ -45,8 +45,8 @@ def solve_matrix(game: MatrixGame, *, tolerance: float | None = None) -> Solutio
             certificate.max_upper,
             allowed,
             f" ({', '.join(helped)})" if helped else "",
-            "raise `tolerance`, or bring the payoffs to a smaller range, since float64 keeps about "
-            "16 digits of the largest payoff",
+            "raise `tolerance`, or rescale the payoffs to a smaller range, since float64 keeps "
+            "about 16 digits of the largest payoff",
         ),
         tolerance=allowed,
         stats={
@@ -60,20 +60,23 @@ def solve_matrix(game: MatrixGame, *, tolerance: float | None = None) -> Solutio
 
 
 def _count(stage: Any) -> dict[str, int]:
-    """How many games needed each stage."""
+    """Return how many games needed each stage."""
     if len(stage) == 1:
         only = stage.item()
         return {name: int(i == only) for i, name in enumerate(STAGES)}
     if type(stage) is not np.ndarray:
         stage = jnp.bincount(stage, length=len(STAGES))  # on its device
         return dict(zip(STAGES, stage.tolist(), strict=True))
-    return dict(zip(STAGES, np.bincount(stage, minlength=len(STAGES)).tolist(), strict=True))
+    later = stage[np.flatnonzero(stage)]  # few or none: counting all would take far longer
+    counts = np.bincount(later, minlength=len(STAGES)).tolist()
+    counts[0] = len(stage) - len(later)
+    return dict(zip(STAGES, counts, strict=True))
 
 
 def as_tolerance(
     tolerance: float | None, payoff: np.ndarray, batch: tuple[int, ...], horizon: float = 1.0
 ) -> np.ndarray:
-    """The largest gain allowed in each game of payoffs (games, ...); or the one given, checked."""
+    """Return the largest gain allowed in each game (games, ...), or the given one, checked."""
     if tolerance is not None:
         checks.check_range("tolerance", tolerance, 0.0, np.inf, low_open=True)
         return np.full(batch, float(tolerance))
@@ -84,15 +87,15 @@ def as_tolerance(
 
 
 def make_status(upper: Any, allowed: Any, how: str, advice: str) -> Status:
-    """Say how many games met the tolerance: no player can gain more than `upper`, as proven."""
-    if allowed.ndim == 0:  # in plain floats, which are quicker for one game
+    """Say how many games met the tolerance: `upper` is the proven bound on every gain."""
+    if allowed.ndim == 0:  # plain floats are faster for a single game
         worst, most = float(upper), float(allowed)
         solved, missed = np.asarray(worst <= most), not worst <= most
         subject, limit = "the game", f"{most:g}"
     else:
         with doubles(allowed):
             solved = upper <= allowed
-            games, missed = solved.size, solved.size - int(solved.sum())
+            games, missed = solved.size, 0 if solved.all() else int((~solved).sum())
             worst, low, high = (float(x) for x in (upper.max(), allowed.min(), allowed.max()))
         subject = "the game" if games == 1 else f"{missed or games} of {games} games"
         limit = f"{low:g}" if low == high else f"{low:g} to {high:g}"

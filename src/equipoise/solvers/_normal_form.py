@@ -1,10 +1,11 @@
-"""One normal form, any concept: chooses among the solvers of this package.
+"""Solve one normal-form game for any concept, by choosing among the solvers of this package.
 
-- Nash, two players: games that are zero-sum in disguise go to the exact zero-sum solver, others to
-  Lemke and Howson's algorithm.
+- Nash, two players: strategically zero-sum games go to the exact zero-sum solver, others to the
+  Lemke-Howson algorithm.
 - Nash, more players: a pure equilibrium if there is one, otherwise the end of the logit path.
-- Nash with an objective: the best of all extreme equilibria of two players, or of the pure ones
-  and the end of the logit path, beside the optimum of the correlated equilibria, which bounds it.
+- Nash with an objective: the best of all extreme equilibria of two players; for more players, the
+  best of the pure equilibria and the end of the logit path. The optimum over correlated equilibria
+  bounds both.
 - Correlated and coarse correlated equilibria: linear programs.
 """
 
@@ -25,13 +26,13 @@ CONCEPTS = ("nash", "ce", "cce", "logit")
 
 @dataclass(frozen=True)
 class Answer:
-    """A policy of one normal form, with what the solver knows of it."""
+    """A policy of one normal-form game, with the solver's statistics."""
 
-    #: One strategy a player; None where `joint` is the policy.
+    #: One strategy per player; None where `joint` is the policy.
     profile: tuple[np.ndarray, ...] | None
     #: (A_1, ..., A_N); None where `profile` is the policy.
     joint: np.ndarray | None
-    #: How it was found, in words.
+    #: How it was found, as a short phrase.
     method: str
     #: "solved", "time", "interrupted" or "stuck".
     ended: str = "solved"
@@ -51,9 +52,10 @@ def solve_table(
     bound: bool = True,
     progress: Callable[[dict[str, Any]], None] | None = None,
 ) -> Answer:
-    """An equilibrium of payoffs (N, A_1, ..., A_N); `tolerance` is a share of the payoff range.
+    """Return an equilibrium of payoffs (N, A_1, ..., A_N).
 
-    With `bound`, a Nash equilibrium that is best for an objective comes with an upper bound.
+    `tolerance` is a fraction of the payoff range. With `bound`, a Nash equilibrium that is best for
+    an objective comes with an upper bound on that objective.
 
     >>> answer = solve_table(np.array([[[3.0, 0], [5, 1]], [[3, 5], [0, 1]]]))
     >>> [s.tolist() for s in answer.profile], answer.method
@@ -117,7 +119,7 @@ def _two_players(
     x, y, pivots = _bimatrix.nash(payoffs[None], start, time_limit=time_limit)
     if x.sum() > 0 and y.sum() > 0:
         return Answer((x[0], y[0]), None, "Lemke-Howson", stats={"pivots": int(pivots[0])})
-    pure = _nplayer.pure_equilibria(payoffs)  # pivots lost their way, or there was no time
+    pure = _nplayer.pure_equilibria(payoffs)  # the pivots failed, or time ran out
     if len(pure):
         return _from_pure(payoffs, pure[0], {"pure_equilibria": len(pure)})
     left = max(deadline - time.monotonic(), 0.0)
@@ -132,7 +134,7 @@ def _best_nash(
     bound: bool,
     progress: Callable[[dict[str, Any]], None] | None,
 ) -> Answer:
-    """The best equilibrium found, beside the optimum of the correlated equilibria."""
+    """Return the best equilibrium found, with the optimum of the correlated equilibria as bound."""
     deadline = time.monotonic() + time_limit
     pure = _nplayer.pure_equilibria(payoffs)
     count, profiles, complete = len(pure), [], False
@@ -151,7 +153,7 @@ def _best_nash(
         limits: dict[str, Any] = {"time_limit": time_limit / 2, "progress": progress}
         one = _from_path(_nplayer.nash(payoffs, tolerance=tolerance, **limits))
     ended = one.ended if one.ended == "interrupted" or not profiles else "solved"
-    if one.ended == "solved" or not profiles:  # what time cut short is no equilibrium
+    if one.ended == "solved" or not profiles:  # a path cut short by time is no equilibrium
         profiles.append(one.profile)
     value = [_objective(payoffs, objective, p) for p in profiles]
     best = int(np.argmax(value))
@@ -167,7 +169,7 @@ def _best_nash(
 
 
 def _cells(payoffs: np.ndarray, objective: Any) -> np.ndarray:
-    """(A_1, ..., A_N): what each cell attains by itself."""
+    """(A_1, ..., A_N): the objective at each cell alone."""
     if isinstance(objective, str) and objective == "egalitarian":
         return payoffs.min(0)
     if isinstance(objective, str) and objective == "entropy":
@@ -176,7 +178,7 @@ def _cells(payoffs: np.ndarray, objective: Any) -> np.ndarray:
 
 
 def _objective(payoffs: np.ndarray, objective: Any, profile: tuple[np.ndarray, ...]) -> float:
-    """What a product policy attains."""
+    """Return the objective of a product policy."""
     joint = reduce(np.multiply.outer, profile)
     if isinstance(objective, str) and objective == "egalitarian":
         return float((payoffs * joint).reshape(len(payoffs), -1).sum(1).min())

@@ -1,15 +1,15 @@
-"""Nash equilibria of normal forms with any number of players.
+"""Nash equilibria of normal-form games with any number of players.
 
-`pure_equilibria` finds all pure ones by best replies. `logit_path` follows the branch of quantal
-response equilibria that starts at the uniform profile with rationality zero (McKelvey and
-Palfrey, 1995; Turocy, 2005): log p_ij - log p_ik = rationality * (u_ij - u_ik). Its end is a Nash
-equilibrium, which for almost all games is unique.
+`pure_equilibria` finds all pure equilibria by comparing best responses. `logit_path` follows the
+branch of quantal response equilibria that starts at the uniform profile with rationality zero
+(McKelvey and Palfrey, 1995; Turocy, 2005): log p_ij - log p_ik = rationality * (u_ij - u_ik). Its
+end is a Nash equilibrium, which for almost all games is unique.
 
 The unknowns are log probabilities, so that no probability reaches zero and none loses digits. The
-path is parametrised by its arc length, so that it may turn back in rationality: one step goes
-along the tangent, and Newton's method leads back to the path (Allgower and Georg, 1990). As soon
-as the actions in use are recognisable, Newton's method on their indifference conditions jumps to
-the end of the path, where its answer is near and no deviation gains.
+path is parametrised by its arc length, so that it may turn back in rationality: a predictor step
+follows the tangent, and Newton's method leads back to the path (Allgower and Georg, 1990). As soon
+as the support can be identified, Newton's method on its indifference conditions jumps to the end of
+the path, if its result is close and no deviation gains.
 """
 
 import time
@@ -20,23 +20,23 @@ from typing import Any
 
 import numpy as np
 
-#: Path points with larger gains (of a payoff range of one) are not worth polishing.
+#: Path points with larger gains (for a payoff range of one) are not worth polishing.
 _WORTH_POLISHING = 0.05
-#: Rationality, in units of one over the payoff range, at which the path counts as followed.
+#: Rationality, in units of one over the payoff range, at which the path ends.
 _FAR = 1e10
-#: Gain, of a payoff range of one, at which a polished profile counts as exact.
+#: Gain, for a payoff range of one, at which a polished profile counts as exact.
 _EXACT = 1e-12
-#: A change of orientation within so short a step is a bifurcation, not a jump.
+#: A change of orientation within a step shorter than this is a bifurcation, not a jump.
 _CROSSING = 1e-3
 
 
 @dataclass(frozen=True)
 class Path:
-    """The points of a logit path, the profile found, and why the walk ended."""
+    """The points of a logit path, the profile found, and why the search ended."""
 
-    #: One array a player: the best profile found.
+    #: One array per player: the best profile found.
     profile: tuple[np.ndarray, ...]
-    #: Largest gain of a player at `profile`, in units of payoff.
+    #: Largest gain of any player at `profile`, in units of payoff.
     gain: float
     #: (points,): rationality, in units of one over payoff.
     rationality: np.ndarray
@@ -59,7 +59,7 @@ def pure_equilibria(payoffs: np.ndarray) -> np.ndarray:
 
 
 def pure_profile(payoffs: np.ndarray, pure: np.ndarray) -> tuple[np.ndarray, ...]:
-    """One strategy a player: all on the action given.
+    """Return one strategy per player, with all probability on the given action.
 
     >>> [s.tolist() for s in pure_profile(np.zeros((2, 2, 3)), np.array([1, 0]))]
     [[0.0, 1.0], [1.0, 0.0, 0.0]]
@@ -102,7 +102,7 @@ class Replies:
         return np.concatenate(found)
 
     def jacobian(self, profile: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """Expected payoffs of own actions, and their derivatives by all probabilities."""
+        """Expected payoffs of own actions, and their derivatives in all probabilities."""
         total = self.parts[-1].stop
         slopes, worth = np.zeros((total, total)), np.zeros(total)
         for i, rows in enumerate(self.parts):
@@ -117,7 +117,7 @@ class Replies:
         return worth, slopes
 
     def split(self, flat: np.ndarray) -> list[np.ndarray]:
-        """One array a player."""
+        """Split a flat array into one array per player."""
         return [flat[part] for part in self.parts]
 
     def gain(self, profile: list[np.ndarray]) -> float:
@@ -131,8 +131,8 @@ def polish(
 ) -> list[np.ndarray] | None:
     """Newton's method on the indifference conditions of the actions `used`; None if it fails.
 
-    The unknowns are the chances of the actions used and each player's value. The result is an
-    equilibrium to rounding, or None: also where Newton's method runs further than `near`.
+    The unknowns are the probabilities of the actions used and each player's value. The result is an
+    equilibrium up to rounding; None also if Newton's method moves further than `near`.
     """
     players, parts = replies.players, replies.parts
     total = parts[-1].stop
@@ -174,7 +174,7 @@ def polish(
 
 
 class _Walk:
-    """One walk along a logit path, in units in which payoffs range over one."""
+    """One run along a logit path, in units in which payoffs range over one."""
 
     def __init__(self, replies: Replies, prior: np.ndarray):
         self.replies, self.prior = replies, np.log(prior)
@@ -206,10 +206,10 @@ class _Walk:
         return error, matrix
 
     def tangent(self, matrix: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, float]:
-        """The direction of the path, on the side of the last one, and its orientation.
+        """Return the direction of the path, on the side of the last one, and its orientation.
 
-        The orientation, the sign of a determinant, is the same all along one path: another one
-        says that a step jumped to a part of the path that leads back, or to another path.
+        The orientation, the sign of a determinant, is constant along a path. A different sign means
+        that a step jumped to a part of the path that leads back, or to another path.
         """
         right = np.zeros(self.total + 1)
         right[-1] = 1.0
@@ -223,7 +223,7 @@ class _Walk:
     def correct(
         self, point: np.ndarray, along: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, int] | None:
-        """Newton's method back to the path, orthogonal to `along`; None if it does not come."""
+        """Newton's method back to the path, orthogonal to `along`; None if it fails to converge."""
         last = np.inf
         for iteration in range(8):
             with np.errstate(over="ignore", invalid="ignore"):
@@ -257,11 +257,12 @@ def logit_path(
 ) -> Path:
     """Follow the logit path to a Nash equilibrium, or to a given `rationality`.
 
-    `payoffs` is (N, A_1, ..., A_N). `tolerance` is a share of the largest payoff range. With a
-    finite `rationality` the profile is the quantal response equilibrium on the path there, and
-    `gain` what deviations from it gain. Where time is up or the user interrupts, the profile is
-    the best one so far. The path starts at `prior`, the uniform profile when not given; `straight`
-    is the smallest cosine between the directions of the path at two successive points.
+    `payoffs` is (N, A_1, ..., A_N). `tolerance` is a fraction of the largest payoff range. With a
+    finite `rationality` the profile is the quantal response equilibrium of the path at that
+    rationality, and `gain` is the largest gain of a deviation from it. If time runs out or the user
+    interrupts, the profile is the best one so far. The path starts at `prior`; default: the uniform
+    profile. `straight` is the smallest cosine between the directions of the path at two successive
+    points.
 
     >>> pennies = np.array([[[1.0, -1], [-1, 1]], [[-1, 1], [1, -1]]])
     >>> path = logit_path(pennies)
@@ -301,10 +302,10 @@ def nash(
     restarts: int = 20,
     progress: Callable[[dict[str, Any]], None] | None = None,
 ) -> Path:
-    """One equilibrium: the end of the logit path, or of another one where that gets stuck.
+    """Return one equilibrium: the end of the logit path, or of another path if that gets stuck.
 
-    The path from the uniform profile is tried first, then again in smaller steps, then paths from
-    random profiles. Returns the first path that reaches an equilibrium, or the one with the
+    The path from the uniform profile is tried first, then again with smaller steps, then paths from
+    random profiles. Returns the first path that reaches an equilibrium, or the path with the
     smallest gain when time or restarts are used up.
     """
     deadline = time.monotonic() + time_limit
@@ -324,7 +325,7 @@ def nash(
 
 
 class _Best:
-    """The points of a walk, and the profile with the smallest gain."""
+    """The points visited, and the profile with the smallest gain."""
 
     def __init__(self, replies: Replies, tolerance: float):
         self.replies, self.tolerance = replies, tolerance
@@ -334,7 +335,7 @@ class _Best:
         self.tried: set[bytes] = set()
 
     def keep(self, point: np.ndarray) -> float:
-        """Keep a point of the path; returns its gain."""
+        """Keep a point of the path and return its gain."""
         profile = [p / p.sum() for p in self.replies.split(np.exp(point[:-1]))]
         self.kept.append((float(point[-1]), np.concatenate(profile)))
         gain = self.replies.gain(profile)
@@ -343,7 +344,7 @@ class _Best:
         return gain
 
     def polish(self, chances: np.ndarray) -> bool:
-        """Try to jump to the end of the path; true where that is an equilibrium."""
+        """Try to jump to the end of the path; return True if that is an equilibrium."""
         profile = self.replies.split(chances)
         for level in (1e-2, 1e-4, 1e-7):
             used = chances > level
@@ -408,7 +409,7 @@ def _follow(
         if nash:
             if gain <= found.tolerance or point[-1] > _FAR:
                 return "solved" if gain <= found.tolerance else "stuck"
-            # Supports that were refused far from the end are tried anew when gains have halved.
+            # Supports that were rejected far from the end are tried again when gains have halved.
             if gain < _WORTH_POLISHING:
                 if gain < 0.5 * polished_at or polished_at == 0.0:
                     found.tried.clear()

@@ -1,4 +1,4 @@
-"""One function solves any game of the library."""
+"""`solve`: one function for any game of the library."""
 
 import inspect
 from collections.abc import Callable
@@ -57,7 +57,7 @@ def _oracle() -> Callable[..., Solution]:
     return solve_oracle
 
 
-#: What gives the solver of each kind of game.
+#: For each kind of game, a function that returns its solver.
 KINDS: dict[str, Callable[[], Callable[..., Solution]]] = {
     "matrix": lambda: solve_matrix_game,
     "normal-form": lambda: solve_normal_form,
@@ -72,11 +72,11 @@ KINDS: dict[str, Callable[[], Callable[..., Solution]]] = {
 }
 
 
-#: Numbers as an array or in nested lists.
+#: Numbers as an array or as nested lists.
 Numbers: TypeAlias = np.ndarray | list[Any] | tuple[Any, ...]
-#: Which equilibrium of a few players: a word, one weight for each player, or the worth of cells.
+#: Which equilibrium of a normal-form game: a name, one weight per player, or a value per cell.
 Objective: TypeAlias = Literal["welfare", "egalitarian", "entropy"] | Numbers | None
-#: Which equilibrium of a crowd: a word, or a function of numbers of agents and the aggregate.
+#: Which equilibrium of an aggregative game: a name, or a function of agent counts and aggregate.
 CrowdObjective: TypeAlias = (
     Literal["regret", "welfare", "loss", "egalitarian"] | Callable[[np.ndarray, np.ndarray], Any]
 )
@@ -167,12 +167,14 @@ def solve(
 def solve(
     game: AggregativeMarkovGame,
     *,
+    concept: Literal["nash", "optimum"] = "nash",
     objective: Literal["regret", "welfare", "loss"] = "regret",
     welfare: Numbers | None = None,
     loss: Numbers | None = None,
     sense: Literal["max", "min"] = "max",
     method: Literal["backward", "state-wise"] = "backward",
     spacing: float | None = None,
+    potential: bool | None = None,
     epsilon: float = 0.0,
     slack: float | Literal["lemma", "printed"] | None = None,
     rounding: Literal["vertex", "sample"] = "vertex",
@@ -221,30 +223,31 @@ def solve(
 
 
 def solve(game: Any, **options: Any) -> Solution:
-    """An equilibrium of `game`, with a certificate that does not trust the solver.
+    """Return an equilibrium of `game`, with a certificate that is independent of the solver.
 
     A game is solved when the certificate proves that no player can gain more than `tolerance`, in
-    units of reward. Its default is reported as `solution.tolerance`.
+    units of reward. `solution.tolerance` reports the tolerance used.
 
-    - `MatrixGame`: a Nash equilibrium of every game of the batch. Option `tolerance`, 1e-8 of the
-      range of payoffs of each game unless given. See `equipoise.core.zerosum` for the method.
-    - `MarkovGame`: stationary equilibrium policies, by Shapley's iteration with safeguarded
-      Newton steps. Options `tolerance`, 1e-8 of the range of rewards over one minus the discount
-      unless given, and `max_sweeps`.
-      General-sum ones, and those with a horizon: `concept`, `objective` and `time_limit`, as for
-      normal forms; stage game by stage game.
+    - `MatrixGame`: a Nash equilibrium of every game of the batch. Option `tolerance`; default: 1e-8
+      of the payoff range of each game. See `equipoise.core.zerosum` for the method.
+    - `MarkovGame`: stationary equilibrium policies of zero-sum games, by Shapley's iteration with
+      safeguarded Newton steps. Options `tolerance` (default: 1e-8 of the range of rewards divided
+      by one minus the discount) and `max_sweeps`.
+      General-sum games, and games with a horizon, take `concept`, `objective` and `time_limit`, as
+      normal-form games do; they are solved one stage game at a time.
     - `NormalFormGame`: `concept="nash"`, `"ce"`, `"cce"` or `"logit"`, with an `objective` and a
-      `time_limit`; see the guide "My game is general-sum". The value has one entry a player. A
-      `MatrixGame` takes the same concepts and objectives.
-    - `AggregativeGame`, `AggregativeMarkovGame`: a pure equilibrium of very many agents, any or
-      the best for an objective, or the social optimum; `equipoise.aggregative.solve_aggregative`
+      `time_limit`; see the guide "My game is general-sum". The value has one entry per player. A
+      `MatrixGame` accepts the same concepts and objectives.
+    - `AggregativeGame`, `AggregativeMarkovGame`: a pure equilibrium of very many agents (any, or
+      the best for an objective) or the social optimum; `equipoise.aggregative.solve_aggregative`
       explains the options.
-    - `ContextualGame`, `DecoupledMarkovGame`: a pure equilibrium where best replies find one, and
-      otherwise a coarse correlated one.
-    - `ContinuousGame`: a Nash equilibrium, by best replies, gradients or a double oracle.
-    - `NetworkGame`: equilibrium flows, or with `concept="optimum"` those of least total cost;
+    - `ContextualGame`, `DecoupledMarkovGame`: a pure equilibrium if best-reply dynamics find one,
+      otherwise a coarse correlated equilibrium.
+    - `ContinuousGame`: a Nash equilibrium, by best-reply dynamics, gradients or a double oracle.
+    - `NetworkGame`: equilibrium flows, or with `concept="optimum"` flows of least total cost;
       `equipoise.networks.solve_network` explains the options. `tolerance` is relative.
-    - `OracleGame`: what populations use of each resource; see `equipoise.networks.solve_oracle`.
+    - `OracleGame`: the use of each resource by each population; see
+      `equipoise.networks.solve_oracle`.
 
     **Example**
 
@@ -260,7 +263,7 @@ def solve(game: Any, **options: Any) -> Solution:
     ([[0.5, 0.25], [0.25, 0.0]], [5.25, 5.25])
     """
     solver = KINDS[kinds.kind_of(game)]()
-    checks.check_concrete("solve", "zero_sum", game)
+    checks.check_concrete("solve", {"matrix": "zero_sum"}, game)
     if options:
         known = list(inspect.signature(solver).parameters)[1:]
         if unknown := sorted(set(options) - set(known)):

@@ -1,22 +1,22 @@
-"""Games of many agents with interaction terms: pure equilibria, and coarse correlated ones.
+"""Games of many agents with interaction terms: pure and coarse correlated equilibria.
 
-Nothing here is as large as the joint space of actions. Contexts are public, so that each is a game
-of its own.
+No array here is as large as the joint action space. Contexts are public, so that each context is a
+separate game.
 
-1. *Best replies*: some of the agents who gain by it move to their best reply, until nobody gains.
-   In potential games this ends in a pure equilibrium (Monderer and Shapley, 1996).
-2. *One linear program* for games of pairs: the strategies that leave the smallest sum of best
-   replies are a Nash equilibrium where all rewards sum to a constant (Cai, Candogan, Daskalakis
-   and Papadimitriou, 2016).
+1. *Best-reply dynamics*: some of the agents who gain move to their best response, until no agent
+   gains. In potential games this ends in a pure equilibrium (Monderer and Shapley, 1996).
+2. *One linear program* for games of pairs: the strategies that minimise the sum of best-response
+   values are a Nash equilibrium if all rewards sum to a constant (Cai, Candogan, Daskalakis and
+   Papadimitriou, 2016).
 3. *No regret*: multiplicative weights of all agents (`no_regret`). Each iterate is a product
-   policy, and their mixture an approximate coarse correlated equilibrium.
-4. *A linear program* chooses the weights of the iterates that leave the smallest gain. Its duals
-   are a distribution over deviations; the product policy in which every agent plays its own part
-   of them gains nothing from it on average (Papadimitriou and Roughgarden, 2008), so that it
-   enters the program and lowers the gain, until there is none.
+   policy, and their mixture is an approximate coarse correlated equilibrium.
+4. *A linear program* chooses the weights of the iterates that minimise the largest gain. Its duals
+   are a distribution over deviations. Consider the product policy in which every agent plays its
+   own part of this distribution: on average, the deviations gain nothing from it (Papadimitriou
+   and Roughgarden, 2008). It therefore enters the program and lowers the gain, until none is left.
 
-With local states a deviation is a whole policy of one agent. Those that matter are generated: the
-best reply to the current mixture, by dynamic programming.
+With local states a deviation is a whole policy of one agent. Only the deviations that matter are
+generated: the best response to the current mixture, by dynamic programming.
 """
 
 import time
@@ -30,10 +30,10 @@ from scipy.optimize import linprog
 from equipoise.games import ContextualGame, DecoupledMarkovGame
 from equipoise.solvers.no_regret import ExactCritic, iterate
 
-#: Iterations of multiplicative weights before the first linear program, how many of them go by
-#: between two looks at the clock, and the step relative to the spread of an agent's Q-function.
+#: Number of iterations of multiplicative weights before the first linear program, number between
+#: two checks of the clock, and step size relative to the spread of an agent's Q-function.
 _ITERATIONS, _AT_ONCE, _STEP = 100, 25, 0.4
-#: Rounds of best replies before they are given up.
+#: Maximum number of rounds of best-reply dynamics.
 _REPLIES = 200
 #: HiGHS accepts no smaller tolerances.
 _TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
@@ -43,17 +43,17 @@ _TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1
 class Structured:
     """A mixture of product policies."""
 
-    #: (components, *policy_shape of the game).
+    #: (components, *policy_shape of the game): the product policies.
     policies: np.ndarray
-    #: (components,).
+    #: (components,): their weights.
     weights: np.ndarray
-    #: Largest gain of an agent in any context, by the solver's own account.
+    #: Largest gain of any agent in any context, as the solver computes it.
     gain: float
     #: "best replies", "zero-sum program" or "no regret and linear programs".
     method: str
     #: "solved", "time", "interrupted" or "stuck".
     ended: str
-    #: Linear programs solved.
+    #: Number of linear programs solved.
     rounds: int
 
 
@@ -66,9 +66,9 @@ def solve_structured(
     seed: int = 0,
     progress: Callable[[dict[str, Any]], None] | None = None,
 ) -> Structured:
-    """A pure Nash equilibrium, or a coarse correlated one, with true rewards.
+    """Return a pure Nash equilibrium, or a coarse correlated one, for the game's true rewards.
 
-    `tolerance` is in units of reward. With `concept` "nash" only best replies are tried.
+    `tolerance` is in units of reward. With `concept` "nash" no mixtures are tried.
     """
     deadline = time.monotonic() + time_limit
     parts, ended, rounds, learned = [], "solved", 0, None
@@ -86,7 +86,7 @@ def solve_structured(
             except KeyboardInterrupt:
                 found = replace(found, ended="interrupted")
         if found.ended == "interrupted":
-            deadline = time.monotonic()  # the other contexts get what needs no time
+            deadline = time.monotonic()  # the other contexts use only methods that need no time
         ended = found.ended if ended == "solved" else ended
         rounds += found.rounds
         parts.append(found)
@@ -117,10 +117,10 @@ def _no_regret(game: ContextualGame | DecoupledMarkovGame, deadline: float) -> n
 
 
 def _couple(parts: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
-    """One mixture of policies of all contexts from one of each, with as few components.
+    """Combine one mixture per context into one mixture over all contexts, with few components.
 
-    One number from 0 to 1 draws the component of every context at once: contexts exclude one
-    another, so that how their components go together does not matter.
+    One number from 0 to 1 draws the component of every context at once. Contexts exclude one
+    another, so the coupling of their components does not matter.
     """
     ends = [np.cumsum(weights) / weights.sum() for _, weights in parts]
     cuts = np.unique(np.round(np.concatenate([[0.0], *ends]), 15))
@@ -154,7 +154,7 @@ class _Context:
         )
 
     def occupancies(self, policy: np.ndarray) -> np.ndarray:
-        """Chances of state and action of each agent in each step."""
+        """Return each agent's probabilities of state and action in each step."""
         result = np.empty(self.shape)
         here = self.initial
         for h in range(self.horizon):
@@ -164,14 +164,14 @@ class _Context:
         return result
 
     def rewards(self, policy: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Expected rewards of own states and actions, and (agents,) the value."""
+        """Expected rewards of own states and actions, and the value (agents,)."""
         chances = self.occupancies(policy)
         flat = chances.reshape(self.horizon, self.agents, -1)
         rewards = self.terms.expected(flat).reshape(self.shape)
         return rewards, np.einsum("hnsa,hnsa->n", chances, rewards)
 
     def best(self, rewards: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """A best reply of every agent to the rewards of own moves, and (agents,) its value."""
+        """Return each agent's best response to the rewards of own moves, and its value."""
         reply = np.empty(self.shape)
         ahead = np.zeros((self.agents, self.states))
         for h in reversed(range(self.horizon)):
@@ -183,12 +183,12 @@ class _Context:
         return reply, (self.initial * ahead).sum(-1)
 
     def uniform(self) -> np.ndarray:
-        """All own actions alike."""
+        """Return the policy that is uniform over own actions."""
         chances = self.mask / self.mask.sum(1, keepdims=True)
         return np.broadcast_to(chances[:, None], self.shape).copy()
 
     def best_replies(self, chooser: np.random.Generator, deadline: float) -> Structured:
-        """Some of the agents who gain move; fewer of them the longer it takes."""
+        """Move some of the agents who gain; fewer of them the longer it takes."""
         rewards, value = self.rewards(self.uniform())
         policy = self.best(rewards)[0]
         kept, smallest, ended = policy, np.inf, "stuck"
@@ -217,7 +217,7 @@ class _Context:
         return Structured(kept[None], np.ones(1), max(smallest, 0.0), "best replies", ended, 0)
 
     def zero_sum(self) -> Structured:
-        """The product policy that leaves the smallest sum of best replies; for games of pairs."""
+        """Return the product policy that minimises the sum of best-response values (pair games)."""
         uniform = self.uniform()
         if max(self.terms.scopes) > 2 or self.horizon * self.states > 1:
             return Structured(uniform[None], np.ones(1), np.inf, "", "stuck", 0)
@@ -230,7 +230,7 @@ class _Context:
         alone = self.terms.expected(np.zeros((1, self.agents, self.actions)))[0]
         owner = np.repeat(np.eye(self.agents), self.actions, 0)
         has = self.mask.reshape(-1)
-        # Unknowns: strategies and each agent's best reply.
+        # Unknowns: strategies and each agent's best-response value.
         result = linprog(
             np.append(np.zeros(size), np.ones(self.agents)),
             A_ub=np.hstack([slopes.reshape(size, size), -owner])[has],
@@ -256,7 +256,7 @@ class _Context:
         deadline: float,
         progress: Callable[[dict[str, Any]], None] | None,
     ) -> Structured:
-        """No-regret iterates and columns of the linear program, until no deviation gains."""
+        """Run no-regret iterates and column generation until no deviation gains."""
         program = _Mixing(self)
         ended = "solved"
         try:
@@ -291,7 +291,7 @@ class _Mixing:
         self.policies: list[np.ndarray] = []
         self.rewards: list[np.ndarray] = []
         self.values: list[np.ndarray] = []
-        #: Deviations as (agent, occupancies), and what they earn against each policy.
+        #: Deviations as (agent, occupancies), and their rewards against each policy.
         self.deviations: list[tuple[int, np.ndarray]] = []
         self.rounds, self.gain = 0, np.inf
         self.best_weights = np.zeros(0)
@@ -302,7 +302,7 @@ class _Mixing:
                 self.deviations.append((int(i), played))
 
     def add(self, policy: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """A policy joins the program."""
+        """Add a policy to the program."""
         rewards, value = self.one.rewards(policy)
         self.policies.append(policy)
         self.rewards.append(rewards)
@@ -310,7 +310,7 @@ class _Mixing:
         return rewards, value
 
     def _rows(self) -> np.ndarray:
-        """(deviations, policies): what each deviation gains against each policy."""
+        """(deviations, policies): gain of each deviation against each policy."""
         rewards = np.stack(self.rewards)
         found = np.empty((len(self.deviations), len(rewards)))
         for k, (i, played) in enumerate(self.deviations):
@@ -319,7 +319,7 @@ class _Mixing:
         return found - np.stack(self.values)[:, owners].T
 
     def solve(self) -> None:
-        """The best weights, with best replies to them as new deviations until none is better."""
+        """Optimise the weights, adding best responses as deviations until none is better."""
         count = len(self.policies)
         self.weights = np.full(count, 1.0 / count)
         while True:
@@ -363,7 +363,7 @@ class _Mixing:
         self.duals = np.maximum(-np.asarray(result.ineqlin.marginals), 0.0)
 
     def reply_to_duals(self) -> np.ndarray:
-        """The product policy whose agents play their own deviations as the duals weigh them."""
+        """Return the product policy in which each agent mixes its deviations by their duals."""
         one = self.one
         policy = np.tensordot(self.weights, np.stack(self.policies), 1)
         for i in range(one.agents):

@@ -1,9 +1,9 @@
 """Games whose payoffs are very large, very small or far from zero, solved in other units.
 
-No equilibrium changes when a player's payoffs are multiplied by a positive number or shifted. Such
-games are therefore solved with payoffs of ordinary size and without their offset, and games whose
-players have very different units with payoffs of similar size. The certificate and the status are
-those of the policy in the game that was given.
+Equilibria do not change when a player's payoffs are multiplied by a positive number or shifted.
+Such games are therefore solved with payoffs of ordinary size and without their offset, and games
+whose players have very different units with payoffs of similar size. The certificate and the
+status refer to the policy in the original game.
 """
 
 from collections.abc import Callable
@@ -21,22 +21,22 @@ from equipoise.games import MarkovGame, NormalFormGame
 from equipoise.solvers._matrix import make_status
 
 _LARGEST = float(np.finfo(np.float64).max)
-#: Players whose ranges of payoffs differ by more than this factor have tolerances of their own.
+#: If players' payoff ranges differ by more than this factor, each gets its own tolerance.
 _SIMILAR = 16.0
 
 
 def in_usual_units(find: Callable[..., Solution]) -> Callable[..., Solution]:
-    """Let a solver of normal forms or of general-sum Markov games meet only ordinary payoffs."""
+    """Wrap a solver of normal-form or general-sum Markov games so that payoffs have usual size."""
 
     @wraps(find)
     def solved(game: Any, **options: Any) -> Solution:
         if isinstance(game, MarkovGame):
             stationary = game.horizon is None and options.get("concept", "nash") == "nash"
             if game.zero_sum and (stationary or game.batch_shape):
-                return find(game, **options)  # whose solver sees to units itself
+                return find(game, **options)  # its solver normalises units itself
         elif game.batch_shape and is_plain(game, **options):
-            return find(game, **options)  # whose kernel sees to units itself
-        # Objectives and rationality compare players: these then share units and offset.
+            return find(game, **options)  # its kernel normalises units itself
+        # Objectives and rationality compare players, who must then share unit and offset.
         common = options.get("objective") is not None or options.get("concept") == "logit"
         payoffs, axes = _payoffs(game)
         table = normalise(payoffs, axes + common)
@@ -70,12 +70,12 @@ def is_plain(
     objective: Any = None,
     **others: Any,
 ) -> bool:
-    """Whether any Nash equilibrium of two players is asked for."""
+    """Whether any Nash equilibrium of two players is acceptable."""
     return game.players == 2 and concept == "nash" and method == "auto" and objective is None
 
 
 def _payoffs(game: Any) -> tuple[np.ndarray, int]:
-    """One table a player, and the number of axes that a table has."""
+    """Return one table per player, and the number of axes of a table."""
     if isinstance(game, MarkovGame):
         rewards = game.rewards()
         return rewards, rewards.ndim - 1
@@ -85,7 +85,7 @@ def _payoffs(game: Any) -> tuple[np.ndarray, int]:
 def _restored(
     game: Any, table: Normalised, common: bool, options: dict[str, Any], found: Solution
 ) -> Solution:
-    """The policy of the game in other units, certified in the game that was given."""
+    """Return the policy found in other units, certified in the original game."""
     concept = options.get("concept", "nash")
     certificate = certify(game, found.policy, concept="nash" if concept == "logit" else concept)
     stats = dict(found.stats)
@@ -108,7 +108,7 @@ def _restored(
 
 
 def similar(table: Normalised, axes: int) -> Normalised:
-    """The same payoffs, with those of each player multiplied so that ranges are similar."""
+    """Return the same payoffs, with each player's multiplied so that ranges are similar."""
     each = np.ptp(table.scaled, tuple(range(-axes, 0)))
     shift = _shift(each)
     if not shift.any():
@@ -119,7 +119,7 @@ def similar(table: Normalised, axes: int) -> Normalised:
 
 
 def _shift(each: np.ndarray) -> np.ndarray:
-    """By which powers of two to multiply payoffs of ranges (..., players), if these differ much."""
+    """Powers of two that scale payoffs of ranges (..., players), if these differ much."""
     top = each.max(-1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         shift = np.where(each > 0.0, np.frexp(np.minimum(top / each, _LARGEST))[1] - 1, 0)
@@ -127,9 +127,9 @@ def _shift(each: np.ndarray) -> np.ndarray:
 
 
 def by_player(game: Any, allowed: np.ndarray) -> np.ndarray:
-    """Tolerances (..., players) in place of one for all, if their ranges differ very much.
+    """Return tolerances (..., players) in place of one for all, if ranges differ very much.
 
-    Each is then the same share of that player's range as `allowed` is of the largest range.
+    Each is then the same fraction of that player's range as `allowed` is of the largest range.
     """
     payoffs, axes = _payoffs(game)
     with np.errstate(over="ignore"):
@@ -138,7 +138,7 @@ def by_player(game: Any, allowed: np.ndarray) -> np.ndarray:
 
 
 def by_range(each: np.ndarray, allowed: np.ndarray) -> np.ndarray:
-    """The same for ranges (..., players)."""
+    """Return the same for ranges (..., players)."""
     top = np.expand_dims(largest(each), -1)
     if (each >= top / _SIMILAR).all() or not _shift(each).any():
         return allowed
@@ -147,7 +147,7 @@ def by_range(each: np.ndarray, allowed: np.ndarray) -> np.ndarray:
 
 
 def judged(certificate: Any, allowed: np.ndarray, how: str, advice: str) -> Status:
-    """The status of a game, or of each of a batch, with one tolerance or one for each player."""
+    """Return the status of a game or a batch, with one tolerance or one for each player."""
     upper = np.asarray(certificate.max_upper)
     if allowed.ndim == upper.ndim:
         return make_status(upper, allowed, how, advice)
@@ -164,7 +164,7 @@ def judged(certificate: Any, allowed: np.ndarray, how: str, advice: str) -> Stat
 
 
 def _default(game: Any, table: Normalised, found: Solution) -> np.ndarray:
-    """The default tolerance, which is a share of the largest range, in the units of the game."""
+    """Return the default tolerance, a fraction of the largest range, in the game's units."""
     axes = _payoffs(game)[1]
     each = np.ptp(table.scaled, tuple(range(-axes, 0)))
     share = np.asarray(found.tolerance) / np.maximum(each.max(-1), SMALLEST)
@@ -180,7 +180,7 @@ def _default(game: Any, table: Normalised, found: Solution) -> np.ndarray:
 def _objectives(
     game: Any, table: Normalised, objective: Any, stats: dict[str, Any]
 ) -> dict[str, Any]:
-    """What was attained, and what bounds it, of objectives that are sums of payoffs."""
+    """Convert the objective and its bound, for objectives that are sums of payoffs."""
     if objective is None or (isinstance(objective, str) and objective == "entropy"):
         return {}
     if not isinstance(objective, str) and np.ndim(objective) > 1:

@@ -1,14 +1,14 @@
-"""No-regret learning of all agents of a game with interaction terms, whatever it is played for.
+"""No-regret learning of all agents of a game with interaction terms.
 
-A critic says what each own action is worth, on average over what the others do: `Q_i(c, s_i, a_i)`
+A critic returns the value of each own action, averaged over the others' play: `Q_i(c, s_i, a_i)`
 for all agents, contexts, steps and states at once. `iterate` lets every agent, in every context,
-step and local state, take regularised mirror steps on what its critic says. The uniform mixture of
-the iterates is an approximate coarse correlated equilibrium of the game that the critic stands for:
-of a game itself in `equipoise.solve`, of one fitted to a log in `equipoise.offline`, where the
-regulariser keeps everybody near what the log covers (DR-AC, Algorithm 1).
+step and local state, take regularised mirror steps on its critic's values. The uniform mixture of
+the iterates is an approximate coarse correlated equilibrium of the game that the critic
+represents: the game itself in `equipoise.solve`, or a game fitted to a log in `equipoise.offline`,
+where the regulariser keeps all agents near the data that the log covers (DR-AC, Algorithm 1).
 
-A critic is a pytree, and a traceable function of (policy, key); policies have the axes (contexts,
-horizon, agents, states, actions), of which horizon and states have length one in a contextual game.
+A critic is a pytree and a traceable function of (policy, key). Policies have the axes (contexts,
+horizon, agents, states, actions); horizon and states have length one in a contextual game.
 
 A step (Eq. 2 and 4) maximises `<p, q> - strength R(p, behaviour) - D(p, policy) / step` over the
 simplex, in closed form: with chi-squared divergences as in the paper, or with relative entropies or
@@ -32,14 +32,14 @@ from equipoise.games import ContextualGame, DecoupledMarkovGame, Interactions
 
 __all__ = ["STEPS", "Critic", "Dynamics", "ExactCritic", "iterate"]
 
-#: Pairs are one matrix product for each situation where at least this part of them has a term.
+#: If at least this fraction of pairs has a term, pairs become one matrix product per situation.
 DENSE_SHARE = 0.25
 
 Policy = Float[Array, "contexts horizon agents states actions"]
 
 
 class Dynamics(eqx.Module):
-    """How local states begin and go on; trivial in contextual games.
+    """Initial distribution and transitions of local states; trivial in contextual games.
 
     **Example**
 
@@ -55,14 +55,14 @@ class Dynamics(eqx.Module):
 
     @classmethod
     def of(cls, game: ContextualGame | DecoupledMarkovGame) -> "Dynamics":
-        """The dynamics of a game."""
+        """Return the dynamics of a game."""
         if isinstance(game, DecoupledMarkovGame):
             return cls(np.asarray(game.initial), np.asarray(game.transitions))
         contexts, agents, actions = game.policy_shape
         return cls(np.ones((contexts, agents, 1)), np.ones((contexts, 1, agents, 1, actions, 1)))
 
     def occupancies(self, policy: Policy) -> Policy:
-        """Chances of state and action of each agent, step by step."""
+        """Return each agent's probabilities of state and action, step by step."""
         here = jnp.asarray(self.initial, policy.dtype)
         found = []
         for h in range(policy.shape[1]):
@@ -73,7 +73,7 @@ class Dynamics(eqx.Module):
         return jnp.stack(found, 1)
 
     def backward(self, rewards: Policy, policy: Policy) -> Policy:
-        """Q-functions from expected rewards of own moves (Lemma 11)."""
+        """Return Q-functions from expected rewards of own moves (Lemma 11)."""
         following = jnp.zeros_like(policy[:, 0, :, :, 0])
         found = []
         for h in reversed(range(policy.shape[1])):
@@ -89,7 +89,7 @@ class Critic(eqx.Module):
 
     @abstractmethod
     def __call__(self, policy: Policy, key: jax.Array) -> Policy:
-        """The Q-functions of a product policy."""
+        """Return the Q-functions of a product policy."""
 
 
 class ExactCritic(Critic):
@@ -107,13 +107,13 @@ class ExactCritic(Critic):
     dynamics: Dynamics
     #: `Interactions`, or other rewards with a method `expected`.
     terms: Any
-    #: (situations, agents * moves, agents * moves) where pairs are dense, and own terms.
+    #: (situations, agents * moves, agents * moves) if pairs are dense, and own terms.
     pairs: Float[Array | np.ndarray, "situations rows columns"] | None
     own: Float[Array | np.ndarray, "situations agents moves"] | None
 
     @classmethod
     def of(cls, game: ContextualGame | DecoupledMarkovGame) -> "ExactCritic":
-        """The critic of a game with interaction terms."""
+        """Return the critic of a game with interaction terms."""
         terms = game.interactions
         pairs = len(terms.scopes.get(2, ()))
         if pairs < DENSE_SHARE * terms.agents * (terms.agents - 1) or pairs == 0:
@@ -124,11 +124,11 @@ class ExactCritic(Critic):
         return cls(Dynamics.of(game), others, *dense_pairs(terms))
 
     def __call__(self, policy: Policy, key: jax.Array) -> Policy:
-        """The Q-functions of a product policy; the key is not used."""
+        """Return the Q-functions of a product policy; the key is not used."""
         return self.dynamics.backward(self.rewards(policy), policy)
 
     def rewards(self, policy: Policy) -> Policy:
-        """E[r_i | s_i, a_i] in every step."""
+        """Return E[r_i | s_i, a_i] in every step."""
         contexts, horizon, agents, states, actions = policy.shape
         occupied = self.dynamics.occupancies(policy)
         flat = occupied.reshape(contexts * horizon, agents, states * actions)
@@ -144,7 +144,7 @@ class ExactCritic(Critic):
 
 
 def dense_pairs(terms: Interactions) -> tuple[np.ndarray, np.ndarray]:
-    """Pair terms as one matrix per situation, and terms of order one as a table."""
+    """Return pair terms as one matrix per situation, and terms of order one as a table."""
     situations, agents, moves = terms.situations, terms.agents, terms.moves
     own = np.zeros((situations, agents, moves))
     matrix = np.zeros((situations, agents, agents, moves, moves))
@@ -156,9 +156,10 @@ def dense_pairs(terms: Interactions) -> tuple[np.ndarray, np.ndarray]:
 
 
 def entropy_step(policy: Array, q: Array, behaviour: Array, *, step: Any, strength: Any) -> Array:
-    """Relative entropies: `p ~ exp((strength log nu + log pi / step + q) / (strength + 1/step))`.
+    """Mirror step with relative entropies:
+    `p ~ exp((strength log nu + log pi / step + q) / (strength + 1/step))`.
 
-    Actions that the behaviour never plays are never played.
+    Actions that the behaviour policy never plays keep probability zero.
 
     >>> nu = jnp.array([0.5, 0.5])
     >>> p = entropy_step(nu, jnp.array([1.0, 0.0]), nu, step=1.0, strength=1.0)
@@ -176,7 +177,9 @@ def entropy_step(policy: Array, q: Array, behaviour: Array, *, step: Any, streng
 def euclidean_step(
     policy: Array, q: Array, behaviour: Array, *, step: Any, strength: Any, available: Any = None
 ) -> Array:
-    """Squared Euclidean distances; off the behaviour's support too, where actions are available.
+    """Mirror step with squared Euclidean distances; it may leave the behaviour's support.
+
+    Only available actions receive probability.
 
     >>> nu = jnp.array([0.5, 0.5])
     >>> p = euclidean_step(nu, jnp.array([1.0, 0.0]), nu, step=1.0, strength=1.0)
@@ -189,7 +192,7 @@ def euclidean_step(
     return project(point, weights=available)
 
 
-#: Name of a regulariser -> its step.
+#: Step function of each regulariser, by name.
 STEPS: dict[str, Callable[..., Array]] = {
     "chi-squared": chi_squared_step,
     "kl": entropy_step,
@@ -209,22 +212,22 @@ def iterate(
     available: Any = None,
     key: Any = 0,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Regularised mirror steps of all agents at once.
+    """Take regularised mirror steps of all agents at once.
 
     Args:
-        critic: What own actions are worth.
-        behaviour: The policy that the regulariser holds on to, with all five axes.
-        step: How far one iteration goes, for all or as an array (agents, 1, 1).
-        iterations: How many policies to return.
-        strength: How much staying near the behaviour counts.
+        critic: Value of own actions.
+        behaviour: The policy that the regulariser stays near, with all five axes.
+        step: Step size, for all agents or as an array (agents, 1, 1).
+        iterations: Number of policies to return.
+        strength: Weight of the regulariser.
         regulariser: One of `STEPS`.
-        start: The first policy; the behaviour unless given.
-        available: (agents, actions): with "l2", which actions there are; those that the behaviour
-            plays somewhere unless given. Other regularisers never leave its support.
-        key: Randomness of the critic.
+        start: The first policy. Default: the behaviour.
+        available: (agents, actions): with "l2", which actions exist. Default: actions that the
+            behaviour plays somewhere. Other regularisers never leave its support.
+        key: Random key of the critic.
 
     Returns all iterates, beginning with `start`; the mean of their Q-functions; and the mean value
-    (contexts, horizon, agents, states) of the iterates under their own.
+    (contexts, horizon, agents, states) of the iterates under their own Q-functions.
 
     **Example**
 
@@ -262,7 +265,7 @@ def _iterate(
     def one(carry: Any, t: Any) -> Any:
         policy, q_sum, value_sum = carry
         q = critic(policy, jax.random.fold_in(key, t))
-        # What all actions are worth alike moves no policy; left in, it costs digits.
+        # A constant common to all actions changes no policy, but would cost digits.
         ahead = q - (behaviour * q).sum(-1, keepdims=True)
         following = STEPS[regulariser](policy, ahead, behaviour, **options)
         return (following, q_sum + q, value_sum + (policy * q).sum(-1)), policy

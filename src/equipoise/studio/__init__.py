@@ -1,7 +1,7 @@
-"""The studio: a web application on your own machine, for looking at games and touching them.
+"""The studio: a web application that runs on your own machine, for exploring games and logs.
 
-`equipoise studio` starts it and opens the browser. Every number it shows comes from the public
-functions of this library, on the server; the pages only draw. The server needs Starlette and
+`equipoise studio` starts it and opens the browser. The server computes every number
+with the public functions of this library; the pages only draw them. The server needs Starlette and
 uvicorn: `pip install equipoise[studio]`.
 """
 

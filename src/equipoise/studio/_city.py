@@ -1,4 +1,4 @@
-"""The room of cities: road networks on a map, crowds on a line, tolls and what they lead to."""
+"""The City page: road networks on a map, their tolls, and the equilibria of crowds."""
 
 from typing import Any
 
@@ -7,13 +7,14 @@ import numpy as np
 import equipoise as eq
 from equipoise.core.errors import InputError
 from equipoise.report import certificate_table
+from equipoise.studio._games import in_code, quoted, whole
 from equipoise.studio._matrix import table_of
 
-#: Relative gap and seconds of a call that follows a slider.
+#: Relative gap and time limit in seconds of a call that follows a slider.
 _TOLERANCE, _SECONDS = 1e-8, 5.0
 #: Networks with more links are not drawn.
 _MOST_LINKS = 5_000
-#: Games that are kept, with the flows to begin with.
+#: Number of games that are kept, with flows for warm starts.
 _KEPT = 8
 
 
@@ -39,19 +40,20 @@ def _catalogue(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _network(studio: Any, given: Any) -> tuple[Any, str, Any]:
-    """The network that a page describes, the line of Python that makes it, and its key."""
+def _network(studio: Any, given: Any) -> tuple[Any, str, list[str], Any]:
+    """Return the network of a request, its code in Python and in a command, and its key."""
     if not isinstance(given, dict):
         raise InputError("game", "an object", type(given).__name__)
     if "file" in given:
         names = [str(given.get(key)) for key in ("file", "trips") if given.get(key)]
         paths = [studio.folder.file(name, ".tntp", ".npz") for name in names]
+        words = [studio.folder.shown(name) for name in names]
         if len(paths) == 2:
-            made, line = eq.games.read_tntp, f"eq.games.read_tntp({names[0]!r}, {names[1]!r})"
-        elif paths[0].suffix == ".npz":
-            made, line = eq.games.read, f"eq.games.read({names[0]!r})"
+            made, line = eq.games.read_tntp, f"eq.games.read_tntp({', '.join(map(quoted, words))})"
+        elif paths and paths[0].suffix == ".npz":
+            made, line = eq.games.read, f"eq.games.read({quoted(words[0])})"
         else:
-            raise InputError("trips", "a second .tntp file, with the trips", "none")
+            raise InputError("trips", "a second .tntp file with the trips", "none")
         key: Any = tuple(
             (name, path.stat().st_mtime_ns) for name, path in zip(names, paths, strict=True)
         )
@@ -59,11 +61,11 @@ def _network(studio: Any, given: Any) -> tuple[Any, str, Any]:
     else:
         key = name = str(given.get("name"))
         game = _remember(studio, key, lambda: eq.games.load(name))
-        line = f"eq.games.load({name!r})"
+        line, words = f"eq.games.load({quoted(name)})", [name]
     if not isinstance(game, eq.NetworkGame) or game.atomic or game.links > _MOST_LINKS:
         expected = f"a road network with at most {_MOST_LINKS:,} links"
         raise InputError("game", expected, game.describe())
-    return game, line, key
+    return game, f"game = {line}", words, key
 
 
 def _remember(studio: Any, key: Any, make: Any) -> Any:
@@ -76,8 +78,8 @@ def _remember(studio: Any, key: Any, make: Any) -> Any:
 
 
 def _open(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
-    """What the map needs."""
-    game, _, _ = _network(studio, request.get("game"))
+    """Return what the map needs."""
+    game, *_ = _network(studio, request.get("game"))
     return {
         "about": game.describe(),
         "positions": _positions(game),
@@ -91,10 +93,10 @@ def _open(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _positions(game: Any) -> np.ndarray:
-    """(nodes, 2): where nodes lie; without a map, by how links join them."""
+    """(nodes, 2): coordinates of the nodes; without a map, a layout computed from the links."""
     if game.positions is not None:
         return game.positions
-    # The two smoothest vectors of the graph's Laplacian put neighbours near each other.
+    # The two smoothest eigenvectors of the graph Laplacian place neighbours near each other.
     links = np.zeros((game.nodes, game.nodes))
     links[game.tails, game.heads] = links[game.heads, game.tails] = 1.0
     used = links.sum(0) > 0
@@ -105,7 +107,7 @@ def _positions(game: Any) -> np.ndarray:
 
 
 def _changed(game: Any, request: dict[str, Any]) -> tuple[Any, dict[str, Any], list[str]]:
-    """The network with what the page changed, the changes, and their lines of Python."""
+    """Return the changed network, the changes, and their code in Python."""
     factor = _number("demand", request.get("demand", 1.0), 0.01, 100.0)
     changes: dict[str, Any] = {}
     said: list[str] = []
@@ -119,8 +121,8 @@ def _changed(game: Any, request: dict[str, Any]) -> tuple[Any, dict[str, Any], l
         if given:
             array = np.array(getattr(game, argument), float)
             for link, value in given.items():
-                if not link.isdigit() or int(link) >= game.links:
-                    raise InputError(name, f"links from 0 to {game.links - 1}", repr(link))
+                if not (link.isascii() and link.isdigit()) or int(link) >= game.links:
+                    raise InputError(name, f"links from 0 to {game.links - 1}", repr(link)[:60])
                 array[int(link)] = _number(f"{name}[{link}]", value, 0.0, 1e12)
             changes[argument] = array
             said.append(f"{argument} = game.{argument}.copy()")
@@ -136,9 +138,8 @@ def _number(name: str, value: Any, low: float, high: float) -> float:
 
 
 def _solve(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
-    """The equilibrium after a change, from the flows before it."""
-    given = request.get("game")
-    base, line, key = _network(studio, given)
+    """Return the equilibrium after a change, warm-started from the previous flows."""
+    base, line, words, key = _network(studio, request.get("game"))
     game, _, said = _changed(base, request)
     before = studio.kept.setdefault("flows", {})
     options: dict[str, Any] = {"tolerance": _TOLERANCE, "time_limit": _SECONDS}
@@ -147,10 +148,9 @@ def _solve(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
     before[key] = solution
     flows = solution.policy.total
     certificate: Any = solution.certificate
-    lines = ["import equipoise as eq", f"game = {line}", *said]
+    lines = [line, *said]
     lines += [f"solution = eq.solve(game, tolerance={_TOLERANCE:g})", "print(solution.value)"]
-    words = given if isinstance(given, dict) else {}
-    named = " ".join(str(words[key]) for key in ("name", "file", "trips") if words.get(key))
+    command = ["equipoise", "solve", *words, "--tolerance", f"{_TOLERANCE:g}"]
     return {
         "flows": flows,
         "load": flows / np.where(game.capacity > 0, game.capacity, 1.0),
@@ -166,55 +166,67 @@ def _solve(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
         "certificate": table_of(certificate_table(certificate))
         if certificate.players <= 6
         else None,
-        "python": "\n".join(lines),
-        "command": "" if said else f"equipoise solve {named} --tolerance {_TOLERANCE:g}",
+        **in_code(lines, [] if said else command),
     }
 
 
 def _anarchy(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
-    """Equilibrium and optimum side by side, without tolls."""
-    game, _, _ = _network(studio, request.get("game"))
-    game, _, _ = _changed(game, {**request, "tolls": None})
+    """Compare the equilibrium without tolls with the system optimum."""
+    game, line, *_ = _network(studio, request.get("game"))
+    game, _, said = _changed(game, {**request, "tolls": None})
     options: dict[str, Any] = {"tolerance": 1e-6, "time_limit": _SECONDS}
     found = eq.networks.price_of_anarchy(game.replace(tolls=0.0), **options)
     best = found.optimum.stats["total_cost"]
-    return {"ratio": found.ratio, "upper": found.upper, "optimum": best}
+    lines = ["found = eq.networks.price_of_anarchy(game.replace(tolls=0.0), tolerance=1e-6)"]
+    lines += ["print(found.ratio, found.upper)"]
+    told = {"ratio": found.ratio, "upper": found.upper, "optimum": best}
+    return {**told, **in_code([line, *said, *lines])}
 
 
 def _tolls(studio: Any, request: dict[str, Any], tell: Any) -> dict[str, Any]:
-    """The best tolls that a search finds, on a few links or on all."""
-    base, line, _ = _network(studio, request.get("game"))
-    game, _, said = _changed(base, {**request, "tolls": None})
-    links = int(_number("links", request.get("links", 3), 1, game.links))
-    tell(text="looking for tolls")
+    """Search for the best tolls on a few links."""
+    game, links, _ = _to_toll(studio, request)
+    tell(text="searching for tolls")
     options: dict[str, Any] = {"tolerance": _TOLERANCE, "time_limit": 60.0}
     design = eq.networks.best_tolls(
         game, links=links, **options, progress=lambda told: tell(**told)
     )
     found = {str(link): float(design.game.tolls[link]) for link in design.links}
-    lines = ["import equipoise as eq", f"game = {line}", *said]
-    lines += [f"design = eq.networks.best_tolls(game, links={links})", "print(design.total_cost)"]
     return {
         "tolls": found,
         "total_cost": design.total_cost,
         "before": design.before,
         "lower_bound": design.lower_bound,
         "saved": design.saved,
-        "python": "\n".join(lines),
     }
 
 
+def _to_toll(studio: Any, request: dict[str, Any]) -> tuple[Any, int, dict[str, str]]:
+    """Return the network, the number of links with tolls, and the code of the search."""
+    base, line, words, _ = _network(studio, request.get("game"))
+    game, _, said = _changed(base, {**request, "tolls": None})
+    links = whole(request, "links", 3, 1, game.links)
+    lines = [f"design = eq.networks.best_tolls(game, links={links})", "print(design.total_cost)"]
+    command = [] if said else ["equipoise", "toll", *words, "--links", str(links)]
+    return game, links, in_code([line, *said, *lines], command)
+
+
 def _crowd(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
-    """The map of equilibria of a crowd, the best for society first."""
+    """Return the equilibria of a crowd, those with the largest welfare first."""
     name, parameters = str(request.get("name")), request.get("parameters") or {}
     if not isinstance(parameters, dict):
         raise InputError("parameters", "numbers by name", type(parameters).__name__)
     game = eq.games.load(name, **parameters)
     if not isinstance(game, eq.AggregativeGame):
-        raise InputError("game", "a crowd that meets once", game.describe())
+        raise InputError("game", "a crowd without states", game.describe())
     found = eq.aggregative.equilibria(game)
     words = "".join(f", {key}={value!r}" for key, value in parameters.items())
-    flags = "".join(f" --set {key}={value}" for key, value in parameters.items())
+    flags = [word for key, value in parameters.items() for word in ("--set", f"{key}={value}")]
+    lines = [
+        f"game = eq.games.load({quoted(name)}{words})",
+        "found = eq.aggregative.equilibria(game)",
+        "print([(one.aggregate, one.welfare, one.gain) for one in found])",
+    ]
     return {
         "about": game.describe(),
         "equilibria": [
@@ -227,15 +239,7 @@ def _crowd(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
             }
             for one in found
         ],
-        "python": "\n".join(
-            [
-                "import equipoise as eq",
-                f"game = eq.games.load({name!r}{words})",
-                "found = eq.aggregative.equilibria(game)",
-                "print([(one.aggregate, one.welfare, one.gain) for one in found])",
-            ]
-        ),
-        "command": f"equipoise solve {name}{flags} --objective welfare",
+        **in_code(lines, ["equipoise", "solve", name, *flags, "--objective", "welfare"]),
     }
 
 
@@ -245,5 +249,6 @@ CALLS = {
     "crowd": _crowd,
     "open": _open,
     "solve": _solve,
+    "toll_code": lambda studio, request: _to_toll(studio, request)[2],
 }
 JOBS = {"tolls": _tolls}

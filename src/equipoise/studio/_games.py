@@ -1,8 +1,12 @@
-"""Games of two players as the pages have them: by name, from a file, or typed cell by cell."""
+"""Two-player games of the pages: given by name, in a file, or typed cell by cell."""
 
+import json
 import re
 import shlex
+import tempfile
+from collections.abc import Sequence
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,12 +15,12 @@ import equipoise as eq
 from equipoise.core.errors import InputError
 from equipoise.report import player_names
 
-#: Larger tables are not drawn.
+#: Largest number of cells in a table that is drawn.
 MOST_CELLS = 2_500
 
 
 def tables() -> list[dict[str, Any]]:
-    """Games of the catalogue that can be drawn as a table."""
+    """Return the games of the catalogue that can be drawn as a table."""
     found = []
     for name in eq.games.names():
         entry = eq.games.describe(name)
@@ -27,7 +31,7 @@ def tables() -> list[dict[str, Any]]:
 
 
 def game_of(studio: Any, given: Any) -> Any:
-    """The game that a page describes: `{"name"}`, `{"file"}` or `{"cells", "actions", "players"}`.
+    """Return the game of a request: `{"name"}`, `{"file"}` or `{"cells", "actions", "players"}`.
 
     >>> typed = {"cells": [["3", "-1"], ["-2", "1/2"]], "actions": [["up", "down"], ["l", "r"]]}
     >>> game = game_of(None, typed)
@@ -46,7 +50,7 @@ def game_of(studio: Any, given: Any) -> Any:
         game = _typed(given)
     tabular = isinstance(game, eq.MatrixGame | eq.NormalFormGame) and not game.batch_shape
     if not tabular or len(game.actions) != 2:
-        raise InputError("game", "one table of two players", game)
+        raise InputError("game", "a single game of two players", game)
     if np.prod(game.actions) > MOST_CELLS:
         raise InputError("game", f"at most {MOST_CELLS:,} cells", game.actions)
     return game
@@ -58,12 +62,12 @@ def _typed(given: dict[str, Any]) -> Any:
         raise InputError("cells", "rows of payoffs", "nothing")
     width = len(cells[0])
     if not width or any(len(row) != width for row in cells):
-        raise InputError("cells", "rows of one length", [len(row) for row in cells])
+        raise InputError("cells", "rows of equal length", [len(row) for row in cells])
     read = [[_payoffs(text, i, j) for j, text in enumerate(row)] for i, row in enumerate(cells)]
     sizes = {len(cell) for row in read for cell in row}
     if sizes not in ({1}, {2}):
         expected = "one payoff in every cell (zero-sum), or two in every cell"
-        raise InputError("cells", expected, "both kinds of cells")
+        raise InputError("cells", expected, "a mixture of both")
     labels: dict[str, Any] = {
         name: value for name in ("players", "actions") if (value := given.get(name)) is not None
     }
@@ -74,13 +78,13 @@ def _typed(given: dict[str, Any]) -> Any:
 
 
 def _payoffs(text: Any, row: int, column: int) -> list[float]:
-    """One or two numbers: 3, -0.5 or 1/3, parted by a comma or a space."""
+    """Read one or two numbers such as 3, -0.5 or 1/3, separated by a comma or a space."""
     where = f"cell in row {row + 1}, column {column + 1}"
     words = re.split(r"[,;\s]+", str(text).replace("−", "-").strip())
     if len(words) > 2 or len(str(text)) > 60:
         raise InputError(where, "one or two payoffs", repr(str(text)[:60]))
     try:
-        # Fractions of powers such as 1e999999999 would be computed in full.
+        # A fraction such as 1e999999999/3 would be computed in full.
         numbers = [float(Fraction(word) if "/" in word else word) for word in words]
         if ("e" in str(text).lower() and "/" in str(text)) or not np.isfinite(numbers).all():
             raise ValueError
@@ -90,7 +94,7 @@ def _payoffs(text: Any, row: int, column: int) -> list[float]:
 
 
 def payoffs_of(game: Any) -> np.ndarray:
-    """(2, rows, columns): what each player earns."""
+    """(2, rows, columns): the payoffs of each player."""
     if isinstance(game, eq.MatrixGame):
         payoff = np.asarray(game.payoff, float)
         return np.stack([payoff, -payoff])
@@ -98,7 +102,7 @@ def payoffs_of(game: Any) -> np.ndarray:
 
 
 def described(game: Any) -> dict[str, Any]:
-    """What a page needs to draw a game."""
+    """Return what a page needs to draw a game."""
     labels = game.labels
     return {
         "zero_sum": isinstance(game, eq.MatrixGame),
@@ -109,26 +113,79 @@ def described(game: Any) -> dict[str, Any]:
     }
 
 
-def in_python(game: Any, given: dict[str, Any]) -> str:
-    """The line of Python that makes the game."""
+def whole(request: dict[str, Any], name: str, usual: int, low: int, high: int) -> int:
+    """Read a whole number from a request.
+
+    >>> whole({"rounds": 5}, "rounds", 9, 1, 10), whole({}, "rounds", 9, 1, 10)
+    (5, 9)
+    """
+    value = request.get(name, usual)
+    if type(value) is not int or not low <= value <= high:
+        raise InputError(name, f"a whole number from {low:,} to {high:,}", repr(value)[:60])
+    return value
+
+
+def quoted(value: Any) -> str:
+    """Format a value as Python code with double quotes, which need no escapes in a shell command.
+
+    >>> print(quoted("it's"))
+    "it's"
+    """
+    return json.dumps(value, ensure_ascii=False)
+
+
+def in_python(studio: Any, game: Any, given: dict[str, Any]) -> str:
+    """Return the line of Python that creates the game."""
     if "name" in given:
-        return f"game = eq.games.load({given['name']!r})"
+        return f"game = eq.games.load({quoted(given['name'])})"
     if "file" in given:
-        return f"game = eq.games.read({given['file']!r})"
+        return f"game = eq.games.read({quoted(studio.folder.shown(given['file']))})"
     labels = {name: given[name] for name in ("players", "actions") if given.get(name) is not None}
-    named = f", labels={labels!r}" if labels else ""
+    named = f", labels={quoted(labels)}" if labels else ""
     matrix = isinstance(game, eq.MatrixGame)
     numbers = _short((game.payoff if matrix else game.payoffs).tolist())
     return f"game = eq.{'MatrixGame' if matrix else 'NormalFormGame'}({numbers}{named})"
 
 
-def on_command_line(given: dict[str, Any]) -> str:
-    """What the command line calls the game; a typed one has to be saved first."""
-    return shlex.quote(str(given.get("name") or given.get("file") or "game.nfg"))
+def in_code(
+    lines: Sequence[str], command: Sequence[str] = (), *, files: Sequence[tuple[str, str]] = ()
+) -> dict[str, str]:
+    """Return the Python code and the command that compute what a page shows, ready to paste.
+
+    `files` are names and texts that are written before the command runs. If no verb of the command
+    line does the same, the command runs the Python code.
+
+    >>> in_code(["print(1)"], ["equipoise", "solve", "my game.nfg"])["command"]
+    "equipoise solve 'my game.nfg'"
+    >>> print(in_code(["print(1)"])["command"])
+    python -c 'import equipoise as eq
+    print(1)'
+    """
+    python = "\n".join(["import equipoise as eq", *lines])
+    made = [f"printf '%s\\n' {shlex.quote(text)} > {shlex.quote(name)}" for name, text in files]
+    run = shlex.join(command or ("python", "-c", python))
+    return {"python": python, "command": " &&\n".join([*made, run])}
+
+
+def on_command_line(studio: Any, game: Any, given: dict[str, Any]) -> tuple[str, list[Any]]:
+    """Return the name of the game for a command, and the file to write first for a typed game."""
+    if "name" in given:
+        return str(given["name"]), []
+    if "file" in given:
+        return studio.folder.shown(given["file"]), []
+    return "game.nfg", [("game.nfg", text_of(game))]
+
+
+def text_of(game: Any) -> str:
+    """Return the game as the text of an `.nfg` file."""
+    with tempfile.TemporaryDirectory() as place:
+        path = Path(place) / "game.nfg"
+        eq.games.write(game, path)
+        return path.read_text("utf-8").rstrip("\n")
 
 
 def _short(value: Any) -> str:
-    """Nested lists of numbers, whole ones without a point.
+    """Format nested lists of numbers, with whole numbers without a decimal point.
 
     >>> _short([[1.0, 0.5], [-2.0, 3.0]])
     '[[1, 0.5], [-2, 3]]'

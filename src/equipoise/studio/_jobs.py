@@ -1,8 +1,8 @@
-"""Long work: functions that report and can be stopped, and commands in processes of their own.
+"""Jobs: functions that report progress and can be stopped, and commands in their own processes.
 
-A function runs in a thread and is stopped where it reports its progress. A command of `equipoise`
-runs in a process with a run folder, and is stopped by the signal of Ctrl-C, so that it keeps what
-it has done. Neither ends when a page is closed.
+A function runs in a thread and stops when it next reports progress. A command of `equipoise` runs
+in a process with a run folder and is stopped by SIGINT, as by Ctrl-C, so that it saves its
+progress. Neither ends when a page is closed.
 """
 
 import asyncio
@@ -18,11 +18,11 @@ from typing import Any
 
 from equipoise.core.errors import InputError
 
-#: Jobs that run at once, and finished ones that are remembered.
+#: Largest number of running jobs, and number of finished jobs that are remembered.
 MOST, REMEMBERED = 4, 50
-#: Seconds for a command to end by itself after it was told to stop.
+#: Seconds that a command has to end by itself after it was told to stop.
 GRACE = 20.0
-#: The end of what a command prints that is kept, in bytes.
+#: Number of bytes that are kept from the end of a command's output.
 _TAIL = 4_000
 
 Tell = Callable[..., None]
@@ -34,19 +34,21 @@ class Stopped(Exception):
 
 @dataclass
 class Job:
-    """One piece of long work, as the page sees it."""
+    """A job as the pages see it."""
 
     id: int
     room: str
     title: str
     #: "running", "done", "failed" or "stopped".
     state: str = "running"
-    #: Numbers and words that the work reports.
+    #: Numbers and words that the job reports.
     progress: dict[str, Any] = field(default_factory=dict)
     result: Any = None
     error: str = ""
-    #: The run folder of a command, as it is called below the studio's folder.
+    #: Run folder of a command, relative to the studio's folder.
     run: str = ""
+    #: Request of the page, so that another page can show the result.
+    request: Any = None
     started: float = field(default_factory=time.time)
     seconds: float = 0.0
 
@@ -55,13 +57,13 @@ class Job:
         self.process: asyncio.subprocess.Process | None = None
 
     def to_plain(self) -> dict[str, Any]:
-        """What is sent to the page."""
+        """Return the data that is sent to the pages."""
         hidden = ("stopping", "process")
         return {name: value for name, value in vars(self).items() if name not in hidden}
 
 
 class Jobs:
-    """The jobs of a server, and the pages that listen to them. Lives in one event loop."""
+    """The jobs of a server and the pages that listen to them, in one event loop."""
 
     def __init__(self) -> None:
         self.jobs: dict[int, Job] = {}
@@ -70,7 +72,7 @@ class Jobs:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def listen(self) -> "asyncio.Queue[Job]":
-        """A queue that every change of a job is put into, those so far first."""
+        """Return a queue that receives all jobs so far, and then every change of a job."""
         queue: asyncio.Queue[Job] = asyncio.Queue()
         for job in self.jobs.values():
             queue.put_nowait(job)
@@ -85,7 +87,7 @@ class Jobs:
     def _begin(self, room: str, title: str) -> Job:
         running = [job for job in self.jobs.values() if job.state == "running"]
         if len(running) >= MOST:
-            found = f"{len(running)} that run already"
+            found = f"{len(running)} running jobs"
             raise InputError("job", f"at most {MOST} at once", found, "stop one of them first")
         done = [number for number, job in self.jobs.items() if job.state != "running"]
         for number in done[: max(0, len(self.jobs) - REMEMBERED)]:
@@ -99,9 +101,12 @@ class Jobs:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def call(self, room: str, title: str, function: Callable[[Tell], Any]) -> Job:
-        """Start a function, which gets `tell(**progress)`; that ends it once it was stopped."""
+    def call(
+        self, room: str, title: str, function: Callable[[Tell], Any], request: Any = None
+    ) -> Job:
+        """Start a function that takes `tell(**progress)`, which raises `Stopped` after a stop."""
         job = self._begin(room, title)
+        job.request = request
         loop = asyncio.get_running_loop()
 
         def tell(**progress: Any) -> None:
@@ -123,23 +128,23 @@ class Jobs:
         except ValueError as error:
             job.state, job.error = "failed", str(error)
         except Exception as error:
-            job.state, job.error = "failed", f"internal failure: {type(error).__name__}: {error}"
+            job.state, job.error = "failed", f"internal error: {type(error).__name__}: {error}"
         self._changed(job)
 
     async def command(
         self, room: str, title: str, arguments: Sequence[str], folder: Path, run: str
     ) -> Job:
-        """Start `equipoise ARGUMENTS` in a folder; `run` is its run folder."""
+        """Start `equipoise ARGUMENTS` in a folder. `run` is the run folder of the command."""
         job = self._begin(room, title)
         job.run = run
         nothing = asyncio.subprocess.DEVNULL
         with warnings.catch_warnings():
-            # JAX warns of forks; this one becomes another program at once.
+            # JAX warns about forks, but this process executes another program at once.
             warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)
             job.process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "equipoise", *arguments),
                 cwd=folder,
-                # Ctrl-C in the terminal is the server's, which then stops its commands one by one.
+                # Ctrl-C in the terminal reaches only the server, which then stops its commands.
                 start_new_session=True,
                 stdin=nothing,
                 stdout=nothing,
@@ -157,7 +162,7 @@ class Jobs:
             job.progress = {"text": _last_line(tail)}
             self._changed(job)
         code = await process.wait()
-        if code in (0, 1):  # 1: a tolerance was missed or nothing was learned, as the record says
+        if code in (0, 1):  # 1: missed a tolerance, or learned nothing
             job.state = "done"
         elif job.stopping:
             job.state = "stopped"
@@ -166,7 +171,7 @@ class Jobs:
         self._changed(job)
 
     def stop(self, number: object) -> Job:
-        """Stop a job where it can: at its next report, or by the signal of Ctrl-C."""
+        """Stop a function at its next report, or a command by SIGINT (SIGKILL the second time)."""
         job = self.jobs.get(number) if isinstance(number, int) else None
         if job is None:
             raise InputError("job", "the number of a job", repr(number))
@@ -178,7 +183,7 @@ class Jobs:
         return job
 
     async def close(self) -> None:
-        """Stop everything, and give commands the time to keep what they have done."""
+        """Stop all jobs, and give commands the time to save their progress."""
         for job in list(self.jobs.values()):
             self.stop(job.id)
         if self._tasks:
@@ -189,6 +194,6 @@ class Jobs:
 
 
 def _last_line(tail: bytes) -> str:
-    """The last line that a program printed; a bar that is drawn over is the last of its states."""
+    """Return the last line of a program's output, or the last state of its progress bar."""
     lines = tail.decode(errors="replace").replace("\r", "\n").split("\n")
     return next((line.strip() for line in reversed(lines) if line.strip()), "")

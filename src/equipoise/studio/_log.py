@@ -1,7 +1,6 @@
-"""The room of logs: what a log shows and advises, and what one agent's deviation would gain."""
+"""The Log page: coverage of a log, the advice learned from it, and gains of deviations."""
 
 import csv
-import shlex
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,13 @@ import equipoise as eq
 from equipoise.core.errors import InputError
 from equipoise.core.files import write_text
 from equipoise.report import RunFolder, agents_of, labels_of, status_of, tables_of
+from equipoise.studio._games import in_code, quoted, whole
 from equipoise.studio._matrix import table_of
 
 _SUFFIXES = (".csv", ".parquet", ".npz")
-#: Columns of a table that the page may name, as `Log.read` and the command line call them.
-_COLUMNS = ("agent", "time", "action", "reward")
-#: Interactions that are drawn, by agents.
+#: Columns that the page may name, with the names that `Log.read` and the command line use.
+_COLUMNS = ("agent", "time", "action", "reward", "context")
+#: Largest number of agents in the drawing of interactions.
 _DRAWN = 40
 
 
@@ -25,14 +25,31 @@ def _options(request: dict[str, Any]) -> dict[str, Any]:
     given = request.get("columns") or {}
     if not isinstance(given, dict):
         raise InputError("columns", "names by role", type(given).__name__)
-    return {name: str(given[name]) for name in _COLUMNS if given.get(name)}
+    options: dict[str, Any] = {name: str(given[name]) for name in _COLUMNS if given.get(name)}
+    return options | ({"bins": whole(given, "bins", 2, 2, 100)} if given.get("bins") else {})
+
+
+def _flags(options: dict[str, Any]) -> list[str]:
+    return [word for key, value in options.items() for word in (f"--{key}", str(value))]
+
+
+def _code(file: str, options: dict[str, Any], flags: Any) -> dict[str, str]:
+    """Return the code that learns from the file, with the given flags of the command."""
+    columns = "".join(f", {key}={quoted(value)}" for key, value in options.items())
+    lines = [
+        f"advice = eq.offline.learn(eq.offline.Log.read({quoted(file)}{columns}))",
+        "print(advice.status, advice.interval, advice.bound)",
+    ]
+    return in_code(lines, ["equipoise", "offline", file, *flags])
 
 
 def _open(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
-    """The columns of a table, and where they make a log, what it covers."""
+    """Return the columns of a table and, if they form a log, its coverage."""
     path = studio.folder.file(request.get("file"), *_SUFFIXES)
     options = _options(request)
     found: dict[str, Any] = {"columns": _columns(path), "log": None, "problem": ""}
+    file = studio.folder.shown(studio.folder.name_of(path))
+    found |= _code(file, options, _flags(options))
     try:
         log = eq.offline.Log.read(path, **options)
     except ValueError as error:
@@ -57,7 +74,7 @@ def _open(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _columns(path: Path) -> list[str]:
-    """Names of the columns of a table; an .npz has arrays of fixed names."""
+    """Return the column names of a table; an .npz file has arrays with fixed names."""
     if path.suffix.lower() == ".csv":
         with open(path, newline="", encoding="utf-8-sig", errors="replace") as file:
             return [name[:200] for name in next(csv.reader(file), [])][:500]
@@ -69,17 +86,16 @@ def _columns(path: Path) -> list[str]:
 
 
 def _learn(studio: Any, request: dict[str, Any]) -> Any:
-    """Start `equipoise offline`; its run folder keeps what it does."""
+    """Start `equipoise offline` with a new run folder."""
     path = studio.folder.file(request.get("file"), *_SUFFIXES)
     run = studio.folder.new_run("offline")
     name, where = studio.folder.name_of(path), studio.folder.name_of(run)
-    flags = [word for key, value in _options(request).items() for word in (f"--{key}", value)]
-    arguments = ["offline", name, *flags, "--run", where]
+    arguments = ["offline", name, *_flags(_options(request)), "--run", where]
     return studio.jobs.command("log", f"Learn from {name}", arguments, studio.folder.root, where)
 
 
 def _advice(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
-    """What a finished run found: advice, structure, bounds, and gains of single deviations."""
+    """Return the results of a finished run: advice, structure, bounds, and gains of deviations."""
     folder = RunFolder.read(studio.folder.path(request.get("run"), "run"))
     if folder.record is None or "gap" not in (folder.record.solution or {}).get("stats", {}):
         raise InputError("run", "a finished run of `equipoise offline`", folder.state)
@@ -95,11 +111,6 @@ def _advice(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
     if strength is not None:
         strength = np.asarray(strength)[:_DRAWN, :_DRAWN]
     name, where = folder.config["log"], studio.folder.name_of(folder.path)
-    python = [
-        "import equipoise as eq",
-        f"advice = eq.offline.learn({_source(folder)})",
-        "print(advice.status, advice.interval, advice.bound)",
-    ]
     return {
         "name": name,
         "status": status_of(record),
@@ -116,22 +127,31 @@ def _advice(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
         "strength": strength,
         "tables": {key: table_of(table) for key, table in tables_of(record).items()},
         "run": where,
-        "python": "\n".join(python),
-        "command": folder.command.replace("python -m equipoise", "equipoise", 1),
+        **_given(folder),
     }
 
 
-def _source(folder: RunFolder) -> str:
-    """What `learn` was given, as Python: the file, read with the columns that the command names."""
-    words = shlex.split(folder.command)
-    flags = {w[2:]: v for w, v in pairwise(words) if w.startswith("--")}
+def _given(folder: RunFolder) -> dict[str, str]:
+    """Return the code that repeats a run: the file and all flags except the run folder."""
+    if not folder.sessions:
+        return _code(folder.config["log"], {}, [])
+    words = [str(word) for word in folder.sessions[0]["command"]]
+    flags = dict(pairwise(words))
     file = next((word for word in words if word.endswith(_SUFFIXES)), folder.config["log"])
-    columns = "".join(f", {key}={flags[key]!r}" for key in _COLUMNS if key in flags)
-    return f"eq.offline.Log.read({file!r}{columns})"
+    place = Path(str(folder.sessions[0].get("folder", "")))
+    again = words[words.index("offline") + 1 :] if "offline" in words else []
+    if "--run" in again:
+        at = again.index("--run")
+        again = again[:at] + again[at + 2 :]
+    options: dict[str, Any] = {key: flags[f"--{key}"] for key in _COLUMNS if f"--{key}" in flags}
+    if (bins := flags.get("--bins", "")).isdigit():
+        options["bins"] = int(bins)
+    name = file if place == Path.cwd() else str(place / file)
+    return _code(name, options, [word for word in again if word != file])
 
 
 def _example(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
-    """A small log to try: four sellers who set prices, and earn by their own and others' prices."""
+    """Write an example log: four sellers whose profits depend on their own and others' prices."""
     game = eq.games.families.polymatrix(agents=4, actions=3).sample(key=0)
     log = eq.offline.collect(game, "uniform", samples=1_500, key=1)
     sellers, prices = ("Ada", "Bo", "Cy", "Di"), ("low", "middle", "high")
@@ -141,9 +161,10 @@ def _example(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
             lines.append(f"{week},{seller},{prices[action]},{float(reward):.6g}")
     path = studio.folder.upload_path("sellers.csv")
     path.parent.mkdir(exist_ok=True)
-    write_text(path, "\n".join(lines) + "\n")
+    part = path.with_name(".part-sellers")
+    write_text(part, "\n".join(lines) + "\n")
     columns = {"agent": "seller", "time": "week", "action": "price", "reward": "profit"}
-    return {"file": studio.folder.name_of(path), "columns": columns}
+    return {"file": studio.folder.settle(part, path), "columns": columns}
 
 
 CALLS = {"advice": _advice, "example": _example, "learn": _learn, "open": _open}

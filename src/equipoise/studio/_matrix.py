@@ -1,6 +1,5 @@
-"""The room of matrices: a game of two players in a table, what is stable in it, and why."""
+"""The Matrix page: a two-player game in a table, its equilibria and their certificates."""
 
-import shlex
 from typing import Any
 
 import numpy as np
@@ -11,28 +10,32 @@ from equipoise.report import certificate_table, player_names
 from equipoise.studio._games import (
     described,
     game_of,
+    in_code,
     in_python,
     on_command_line,
     payoffs_of,
+    quoted,
     tables,
+    text_of,
+    whole,
 )
 
-#: Seconds within which a page is answered.
+#: Time limit of a call, in seconds.
 _SECONDS = 8.0
-#: Small triangles along an edge of the picture, and rounds of learners that are drawn.
+#: Number of small triangles along an edge of the simplex, and of rounds of learners drawn.
 _EDGE, _DRAWN = 36, 240
-#: Equilibria that are listed, at most.
+#: Largest number of equilibria that are listed.
 _LISTED = 200
 _CONCEPTS = ("nash", "ce", "cce")
 
 
 def table_of(table: Any) -> dict[str, Any]:
-    """A table as the pages draw it."""
+    """Return a table in the form that the pages draw."""
     return {"columns": list(table.columns), "rows": [list(row) for row in table.rows]}
 
 
 def certificate_of(game: Any, certificate: Any) -> dict[str, Any]:
-    """A certificate as the pages draw it."""
+    """Return a certificate in the form that the pages draw."""
     names = player_names(2, game.labels.players)
     return {
         "table": table_of(certificate_table(certificate, names)),
@@ -57,15 +60,15 @@ def _objective(request: dict[str, Any]) -> Any:
     given = request.get("objective")
     if given in (None, "welfare", "egalitarian", "entropy"):
         return given
-    weights = np.asarray(given, float)
-    if weights.shape != (2,) or not np.isfinite(weights).all():
-        raise InputError("objective", "a name or one weight for each player", repr(given))
-    return [round(float(weight), 6) for weight in weights]
+    numbers = isinstance(given, list) and all(type(weight) in (int, float) for weight in given)
+    if not numbers or len(given) != 2 or not np.isfinite(given).all():
+        raise InputError("objective", "a name or one weight for each player", repr(given)[:60])
+    return [round(float(weight), 6) for weight in given]
 
 
 def _solve(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
-    """One equilibrium of the concept and objective that the page asks for."""
-    given = request.get("game")
+    """Return an equilibrium for the requested concept and objective."""
+    given: Any = request.get("game")
     game, concept = game_of(studio, given), request.get("concept", "nash")
     if concept not in _CONCEPTS:
         raise InputError("concept", f"one of {', '.join(_CONCEPTS)}", repr(concept))
@@ -76,8 +79,10 @@ def _solve(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
             options["objective"] = objective
     solution = eq.solve(game, **options, time_limit=_SECONDS)
     policy: Any = solution.policy
-    said = "".join(f", {name}={word!r}" for name, word in options.items())
-    flags = "".join(f" --{name} {shlex.quote(str(word))}" for name, word in options.items())
+    said = "".join(f", {name}={quoted(word)}" for name, word in options.items())
+    flags = [part for name, word in options.items() for part in (f"--{name}", str(word))]
+    lines = [f"solution = eq.solve(game{said})"]
+    lines += ["print(solution.value, solution.certificate.max_upper)"]
     return {
         "policy": [policy[0], policy[1]] if concept == "nash" else None,
         "joint": None if concept == "nash" else policy.joint,
@@ -86,21 +91,26 @@ def _solve(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
         "solved": bool(solution.status.ok),
         "tolerance": float(np.max(solution.tolerance)),
         "certificate": certificate_of(game, solution.certificate),
-        "python": "\n".join(
-            [
-                "import equipoise as eq",
-                in_python(game, given or {}),
-                f"solution = eq.solve(game{said})",
-                "print(solution.value, solution.certificate.max_upper)",
-            ]
-        ),
-        "command": f"equipoise solve {on_command_line(given or {})}{flags}",
+        "file": None if "name" in given or "file" in given else text_of(game),
+        **_code(studio, game, given, lines, flags),
     }
 
 
+def _code(
+    studio: Any, game: Any, given: Any, lines: list[str], flags: list[str] | None = None
+) -> dict[str, str]:
+    """Return the code for a game and, if flags are given, the `equipoise solve` command."""
+    made = [in_python(studio, game, given), *lines]
+    if flags is None:
+        return in_code(made)
+    name, files = on_command_line(studio, game, given)
+    return in_code(made, ["equipoise", "solve", name, *flags], files=files)
+
+
 def _equilibria(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
-    """All extreme equilibria."""
-    game = game_of(studio, request.get("game"))
+    """Return all extreme equilibria."""
+    given: Any = request.get("game")
+    game = game_of(studio, given)
     found = eq.equilibria(game, time_limit=_SECONDS)
     listed = [
         {
@@ -110,23 +120,32 @@ def _equilibria(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
         }
         for one in list(found)[:_LISTED]
     ]
-    return {"equilibria": listed, "count": len(found), "status": str(found.status)}
+    lines = [
+        "found = eq.equilibria(game)",
+        "print([(one.policy[0], one.policy[1]) for one in found])",
+    ]
+    told = {"equilibria": listed, "count": len(found), "status": str(found.status)}
+    return {**told, **_code(studio, game, given, lines, ["--all"])}
 
 
 def _certify(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
-    """The certificate of the policies that somebody drags."""
-    game = game_of(studio, request.get("game"))
-    policy = request.get("policy")
+    """Return the certificate of the policies that the user chose."""
+    given, policy = request.get("game"), request.get("policy")
+    game = game_of(studio, given)
     if not isinstance(policy, list) or len(policy) != 2:
-        raise InputError("policy", "one list of probabilities for each player", repr(policy))
+        raise InputError("policy", "one list of probabilities for each player", repr(policy)[:60])
     certificate = eq.certify(game, tuple(policy))
-    return {**certificate_of(game, certificate), "value": certificate.value}
+    lines = [f"certificate = eq.certify(game, ({policy[0]}, {policy[1]}))"]
+    lines += ["print(certificate.gains, certificate.nash_conv)"]
+    found = {**certificate_of(game, certificate), "value": certificate.value}
+    return {**found, **_code(studio, game, given, lines)}
 
 
 def _replies(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
-    """For each player with 2 or 3 actions: where on its simplex which reply of the other is best.
+    """Return the best-response regions on the simplex of each player with 2 or 3 actions.
 
-    A reply is best where its certificate says that nothing is gained by leaving it.
+    A region contains the policies to which one action of the other player is a best response,
+    which means that its certificate shows the smallest gain.
     """
     game = game_of(studio, request.get("game"))
     found: list[Any] = [None, None]
@@ -134,7 +153,7 @@ def _replies(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
         own, other = game.actions[player], game.actions[1 - player]
         if own > 3 or other > 12:
             continue
-        table = payoff.T if player == 0 else payoff  # rows are the replies of the other
+        table = payoff.T if player == 0 else payoff  # rows are the responses of the other player
         middles = _grid(own)
         count = len(middles)
         games = eq.MatrixGame(np.broadcast_to(table, (count, *table.shape)))
@@ -147,7 +166,7 @@ def _replies(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _grid(actions: int) -> np.ndarray:
-    """Middles of the small segments or triangles that a simplex is cut into, as pages cut it.
+    """Return the centres of the small segments or triangles into which the pages cut a simplex.
 
     >>> middles = _grid(3)
     >>> middles.shape, bool(np.allclose(middles.sum(1), 1))
@@ -170,14 +189,14 @@ def _grid(actions: int) -> np.ndarray:
 
 
 def _paths(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
-    """What two learners hold, round by round, and its NashConv."""
-    game = game_of(studio, request.get("game"))
+    """Return the policies of two learners round by round, and their NashConv."""
+    given: Any = request.get("game")
+    game = game_of(studio, given)
     if not isinstance(game, eq.MatrixGame):
         raise InputError("game", "a zero-sum game for learners", game.describe())
-    name, rounds = str(request.get("learner", "omd")), int(request.get("rounds", 2000))
-    seed = int(request.get("seed", 0))
-    if not 1 <= rounds <= 100_000:
-        raise InputError("rounds", "1 to 100,000", rounds)
+    name = str(request.get("learner", "omd"))
+    rounds = whole(request, "rounds", 2000, 1, 100_000)
+    seed = whole(request, "seed", 0, 0, 2**31 - 1)
     learner = eq.dynamics.make_learner(name, markov=False, rounds=rounds)
     low, high = float(np.min(game.payoff)), float(np.max(game.payoff))
     reward_range = (low, high if high > low else low + 1.0)
@@ -185,35 +204,24 @@ def _paths(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
     trace = eq.dynamics.play(
         game, learner, learner, rounds=rounds, key=seed, record=record, reward_range=reward_range
     )
-    python = "\n".join(
-        [
-            "import equipoise as eq",
-            in_python(game, request.get("game") or {}),
-            f"learner = eq.dynamics.make_learner({name!r}, markov=False, rounds={rounds})",
-            f"trace = eq.dynamics.play(game, learner, learner, rounds={rounds}, key={seed}, "
-            f"reward_range={reward_range})",
-        ]
-    )
+    lines = [
+        f"learner = eq.dynamics.make_learner({quoted(name)}, markov=False, rounds={rounds})",
+        f"trace = eq.dynamics.play(game, learner, learner, rounds={rounds}, key={seed}, "
+        f"reward_range={reward_range})",
+        "print(trace.curve)",
+    ]
     return {
         "rounds": trace.recorded.rounds,
         "last": [np.asarray(policy) for policy in trace.recorded.last],
         "curve": trace.curve,
         "average_curve": trace.average_curve,
-        "python": python,
+        **_code(studio, game, given, lines),
     }
 
 
 def _learners(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
     known = eq.dynamics.LEARNERS
     return {"learners": [[key, one.title] for key, one in known.items() if one.matrix is not None]}
-
-
-def _save(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
-    """Write the game to a file below the folder, for the command line."""
-    path = studio.folder.upload_path(request.get("file"))
-    path.parent.mkdir(exist_ok=True)
-    eq.games.write(game_of(studio, request.get("game")), path)
-    return {"file": studio.folder.name_of(path)}
 
 
 CALLS = {
@@ -224,7 +232,6 @@ CALLS = {
     "open": _open,
     "paths": _paths,
     "replies": _replies,
-    "save": _save,
     "solve": _solve,
 }
 JOBS: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""The room of runs: what run folders hold, live; curves of several; stop and resume."""
+"""The Runs page: list run folders, draw their curves while they run, and resume them."""
 
 import time
 from itertools import pairwise
@@ -17,23 +17,26 @@ from equipoise.report import (
     read_runs,
     status_of,
 )
+from equipoise.studio._games import in_code, quoted
 
-#: Runs that are listed, and curves that are drawn, at most; points of a curve.
+#: Largest number of runs listed, of curves drawn, and of points in a curve.
 _LISTED, _DRAWN, _POINTS = 500, 60, 400
-#: Verbs whose runs go on when the same command is given again.
+#: Seconds without a change after which a run may have been killed.
+_QUIET = 5.0
+#: Verbs whose runs can be resumed by running the same command again.
 _RESUMABLE = ("evaluate", "learn", "offline", "play", "pretrain", "reproduce", "solve")
-#: Flags that would read or write outside the run folder.
-_OUTSIDE = ("--out", "--report", "--config")
+#: Prefixes of flags that read or write outside the run folder, or contact another machine.
+_OUTSIDE = ("--out", "--report", "--config", "--address", "--tyro")
 
 
 def _list(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
-    """All runs below the folder."""
+    """List all runs below the folder."""
     try:
         paths = find_runs(studio.folder.root)
     except InputError:
         return {"runs": [], "left_out": 0}
     if paths == [studio.folder.root]:
-        raise InputError("folder", "one that holds runs", "the run itself; start one level up")
+        raise InputError("folder", "a folder of runs", "a run folder; start one level up")
     working = {job.run: job for job in studio.jobs.jobs.values() if job.state == "running"}
     rows = []
     for path in paths[:_LISTED]:
@@ -43,7 +46,11 @@ def _list(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
         except ValueError as error:
             rows.append({"name": name, "state": f"cannot be read: {error}", "problem": True})
             continue
-        changed = max(file.stat().st_mtime for file in path.iterdir() if file.is_file())
+        files = {file.name: file.stat() for file in path.iterdir() if file.is_file()}
+        quiet = time.time() - max(about.st_mtime for about in files.values())
+        # A process that writes a run notes itself in the lock file, and empties the file at the end
+        # unless it is killed.
+        idle = quiet > _QUIET or ("lock" in files and files["lock"].st_size == 0)
         job = working.get(name)
         rows.append(
             {
@@ -53,7 +60,7 @@ def _list(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
                 "kind": None if run.record is None else run.record.name,
                 "status": None if run.record is None else status_of(run.record).split(":")[0],
                 "seconds": run.seconds,
-                "quiet": round(time.time() - changed, 1),
+                "idle": idle,
                 "command": run.command,
                 "job": None if job is None else job.id,
             }
@@ -63,13 +70,13 @@ def _list(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
 
 def _chosen(studio: Any, names: Any) -> list[RunFolder]:
     if not isinstance(names, list) or not names:
-        raise InputError("runs", "at least one", "none")
+        raise InputError("runs", "at least one run", "none")
     paths = [studio.folder.path(name, "run") for name in names[:_DRAWN]]
     return read_runs(paths)
 
 
 def _curves(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
-    """Curves of some runs, by quantity."""
+    """Return the curves of some runs by quantity."""
     runs = _chosen(studio, request.get("runs"))
     found: dict[str, list[dict[str, Any]]] = {}
     for run in runs:
@@ -91,18 +98,12 @@ def _curves(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
                         "high": high,
                     }
                 )
-    words = " ".join(studio.folder.name_of(run.path) for run in runs)
-    folders = ", ".join(repr(studio.folder.name_of(run.path)) for run in runs)
+    names = [studio.folder.shown(studio.folder.name_of(run.path)) for run in runs]
+    lines = [f"runs = eq.report.read_runs({quoted(names)})"]
+    lines += ['eq.report.compare(runs).write("comparison.html")']
     return {
         "quantities": {name: curves[:_DRAWN] for name, curves in found.items()},
-        "python": "\n".join(
-            [
-                "import equipoise as eq",
-                f"runs = eq.report.read_runs([{folders}])",
-                'eq.report.compare(runs).write("comparison.html")',
-            ]
-        ),
-        "command": f"equipoise report {words} --out comparison.html",
+        **in_code(lines, ["equipoise", "report", *names, "--out", "comparison.html"]),
     }
 
 
@@ -113,34 +114,34 @@ def _thinned(count: int) -> np.ndarray:
 
 
 def report(studio: Any, names: list[str]) -> tuple[str, str]:
-    """The page that compares some runs, and the policy for what it may load."""
+    """Return the page that compares some runs, and its content security policy."""
     return compare(_chosen(studio, names)).html(), content_policy()
 
 
 def _resume(studio: Any, request: dict[str, Any]) -> Any:
-    """Give the command of an unfinished run again, if it writes into that run folder alone."""
+    """Run the command of an unfinished run again if it writes only to that run folder."""
     path = studio.folder.path(request.get("run"), "run")
     run = RunFolder.read(path)
     name = studio.folder.name_of(path)
     if run.record is not None:
-        raise InputError("run", "one that is not finished", f"{name}, which is")
+        raise InputError("run", "an unfinished run", f"{name}, which is finished")
     arguments, place = _command(run)
     return studio.jobs.command("runs", f"Resume {name}", arguments, place, name)
 
 
 def _command(run: RunFolder) -> tuple[list[str], Path]:
-    """The arguments of the command that began a run, and the folder that it was given in."""
-    hint = "give its command again where you gave it first"
+    """Return the arguments of the command that started a run, and its working directory."""
+    hint = "run its command again in the folder where you started it"
     if not run.sessions:
-        raise InputError("run", "one that a command began", run.path.name, hint)
+        raise InputError("run", "a run that a command started", run.path.name, hint)
     words = [str(word) for word in run.sessions[0].get("command", [])]
     names = ["equipoise"], ["python", "-m", "equipoise"]
     head = next((name for name in names if words[: len(name)] == name), None)
     arguments = words[len(head) :] if head else []
     place = Path(str(run.sessions[0].get("folder", "")))
-    flags = [word.split("=")[0] for word in arguments]
-    if not arguments or arguments[0] not in _RESUMABLE or set(flags) & set(_OUTSIDE):
-        raise InputError("run", f"one of `equipoise {'|'.join(_RESUMABLE)}`", run.command, hint)
+    outside = any(word.startswith(_OUTSIDE) for word in arguments)
+    if not arguments or arguments[0] not in _RESUMABLE or outside:
+        raise InputError("run", f"a run of `equipoise {'|'.join(_RESUMABLE)}`", run.command, hint)
     values = [v for w, v in pairwise(arguments) if w == "--run"]
     values += [word.removeprefix("--run=") for word in arguments if word.startswith("--run=")]
     if not place.is_dir() or [(place / v).resolve() for v in values] != [run.path.resolve()]:

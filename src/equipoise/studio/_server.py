@@ -1,14 +1,14 @@
-"""The server: who may ask, what is answered, and nothing about games.
+"""The web server: it authorises requests and routes them to the rooms, which know about games.
 
-Anything on the machine can reach a local port, and any web page can make the browser ask it. So
-the server binds to the loopback address, and every request must
+Any program on the machine can reach a local port, and any web page can make the browser send
+requests to it. The server therefore binds to the loopback address, and every request must
 
 - name this server in its Host header (a rebound DNS name does not),
-- come from this server's own pages where it has an Origin, which posts and websockets must have,
+- come from one of this server's pages if it has an Origin, which posts and websockets must have,
 - carry the cookie that the link with the random token sets.
 
-Bodies have a length that is checked before they are read. Pages run no inline script and load
-nothing from elsewhere.
+The length of a body is checked before the body is read. Pages run no inline scripts and load
+nothing from other servers.
 """
 
 import asyncio
@@ -32,11 +32,11 @@ from equipoise.core.plain import dumps, loads
 from equipoise.studio._folder import LARGEST, Folder
 from equipoise.studio._jobs import Jobs
 
-#: The largest request that is not a dropped file, in bytes.
+#: Largest request other than a dropped file, in bytes.
 LONGEST = 4 * 2**20
-#: Calls that compute at once.
+#: Number of calls that compute at the same time.
 _WORKERS = 2
-#: Room -> the module that answers its calls; imported when first asked.
+#: Room (a page of the studio) -> the module that answers its calls, imported when first needed.
 ROOMS = {name: f"equipoise.studio._{name}" for name in ("matrix", "duel", "log", "city", "runs")}
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -51,8 +51,8 @@ _HEADERS = {
 }
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 _CLOSED = (
-    "This is the equipoise studio. Open it by the link that `equipoise studio` printed: the link "
-    "holds a token that keeps other programs and web pages out."
+    "This is the equipoise studio. Open it with the link that `equipoise studio` printed: the link "
+    "contains a token that keeps other programs and web pages out."
 )
 
 
@@ -77,8 +77,9 @@ class Studio:
         self.folder = Folder(folder)
         self.port = port
         self.token = secrets.token_urlsafe(32)
+        self._once = ""
         self.jobs = Jobs()
-        #: What rooms keep between calls: games that were read, solutions to begin with.
+        #: What rooms keep between calls: games that were read, and solutions for warm starts.
         self.kept: dict[Any, Any] = {}
         self._slots = asyncio.Semaphore(_WORKERS)
         self._hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost")}
@@ -92,15 +93,30 @@ class Studio:
 
     @property
     def link(self) -> str:
-        """The address that opens the studio."""
+        """The link that opens the studio."""
         return f"http://127.0.0.1:{self.port}/?token={self.token}"
+
+    def ticket(self) -> str:
+        """Return a link that opens the studio once, for starting the browser.
+
+        Every user of a machine can see the arguments of programs, so the token is not among them.
+
+        **Example**
+
+        >>> from equipoise.studio import Studio
+        >>> studio = Studio(port=8123)
+        >>> studio.ticket() == studio.link
+        False
+        """
+        self._once = secrets.token_urlsafe(32)
+        return self.link.replace(self.token, self._once)
 
     @property
     def _cookie(self) -> str:
-        return f"equipoise-{self.port}"  # cookies are those of a host, whatever the port
+        return f"equipoise-{self.port}"  # a cookie belongs to a host, whatever the port
 
     async def app(self, scope: Any, receive: Any, send: Any) -> None:
-        """The application, as ASGI has it."""
+        """The ASGI application."""
         if scope["type"] == "lifespan":
             await self._live(receive, send)
             return
@@ -126,15 +142,15 @@ class Studio:
                 return
 
     def _refusal(self, scope: Any, asked: Any) -> tuple[int, str] | None:
-        """Why a request is refused: a status and a sentence; None where it is not."""
+        """Return the status and the reason if a request is refused, else None."""
         posts = scope["type"] == "websocket" or scope["method"] not in ("GET", "HEAD")
         if asked.headers.get("host") not in self._hosts:
-            return 421, "this server answers to 127.0.0.1 and localhost alone"
+            return 421, "this server answers only to 127.0.0.1 and localhost"
         origin = asked.headers.get("origin")
         if (origin or posts) and origin != f"http://{asked.headers['host']}":
-            return 403, "requests come from the studio's own pages alone"
+            return 403, "only the studio's own pages may send requests"
         if posts and asked.headers.get("sec-fetch-site", "same-origin") != "same-origin":
-            return 403, "requests come from the studio's own pages alone"
+            return 403, "only the studio's own pages may send requests"
         if scope["path"] == "/" and b"token=" in scope.get("query_string", b""):
             return None  # `_enter` compares it
         return None if self._knows(asked.cookies.get(self._cookie, "")) else (403, _CLOSED)
@@ -143,20 +159,23 @@ class Studio:
         return secrets.compare_digest(token.encode(), self.token.encode())
 
     async def _answer(self, scope: Any, receive: Any) -> Any:
-        """The response to a request that was let in."""
+        """Return the response to an authorised request."""
         from starlette.requests import Request
 
         request = Request(scope, receive)
         path = PurePosixPath(scope["path"])
         query = parse_qs(scope["query_string"].decode("ascii", "replace"))
-        if path == PurePosixPath("/"):
+        method = "GET" if scope["method"] == "HEAD" else scope["method"]
+        if method not in ("GET", "POST"):
+            return self._text(405, "this server answers only GET, HEAD and POST")
+        if method == "GET" and path == PurePosixPath("/"):
             entering = b"token=" in scope["query_string"]
             return self._enter(query) if entering else self._static("index.html")
         if len(path.parts) < 2:
             return self._text(404, "there is no such page")
-        if scope["method"] == "GET" and path.parts[1] == "static" and len(path.parts) == 3:
+        if method == "GET" and path.parts[1] == "static" and len(path.parts) == 3:
             return self._static(path.name)
-        route = self._routes.get((scope["method"], path.parts[1]))
+        route = self._routes.get((method, path.parts[1]))
         if route is None:
             return self._text(404, "there is no such page")
         try:
@@ -169,16 +188,20 @@ class Studio:
             return self._json({"error": str(error)}, 400)
         except Exception as error:
             traceback.print_exc(file=sys.stderr)
-            told = f"internal failure: {type(error).__name__}: {error}"
+            told = f"internal error: {type(error).__name__}: {error}"
             return self._json({"error": told}, 500)
 
     def _enter(self, query: dict[str, list[str]]) -> Any:
         from starlette.responses import RedirectResponse
 
-        if not self._knows(query.get("token", [""])[0]):
+        token = query.get("token", [""])[0]
+        if self._once and secrets.compare_digest(token.encode(), self._once.encode()):
+            self._once = ""
+        elif not self._knows(token):
             return self._text(403, _CLOSED)
         response = RedirectResponse("/", 303)
-        response.set_cookie(self._cookie, self.token, httponly=True, samesite="strict")
+        # "lax": links to the studio work on any page, but only its own pages can post.
+        response.set_cookie(self._cookie, self.token, httponly=True, samesite="lax")
         return response
 
     def _text(self, status: int, text: str) -> Any:
@@ -194,17 +217,17 @@ class Studio:
     def _static(self, name: str) -> Any:
         from starlette.responses import Response
 
-        # Reports and the studio share how tables and numbers look, and what makes them touchable.
+        # Reports and the studio share the styles and the script for tables and numbers.
         shared = {"touch.js": "report", "style.css": "report"}
         place = resources.files(f"equipoise.{shared.get(name, 'studio')}")
         file = (place if name in shared else place / "static") / name
         kind = _TYPES.get(PurePosixPath(name).suffix)
-        if kind is None or not file.is_file():
+        if kind is None or "\\" in name or not file.is_file():
             return self._text(404, "there is no such page")
         return Response(file.read_bytes(), media_type=kind)
 
     def _length(self, request: Any, most: int) -> None:
-        """Refuse a body by what it says of its length, before any of it is read."""
+        """Refuse a body that is too long by its Content-Length, before reading any of it."""
         told = request.headers.get("content-length", "")
         told = "" if "transfer-encoding" in request.headers else told
         if not told.isdigit() or int(told) > most:
@@ -217,6 +240,10 @@ class Studio:
         content = loads((await request.body()).decode("utf-8", "replace"), "request")
         if not isinstance(content, dict):
             raise InputError("request", "an object", type(content).__name__)
+        try:
+            dumps(content, "request").encode()
+        except UnicodeEncodeError as error:  # a lone surrogate, which an answer could not contain
+            raise InputError("request", "Unicode text", str(error)) from error
         return content
 
     def _room(self, parts: tuple[str, ...], table: str) -> Any:
@@ -231,9 +258,9 @@ class Studio:
         self._length(request, LONGEST)
         content = await self._body(request)
         async with self._slots:
-            # A room is imported in the thread too: the first one brings JAX with it.
+            # The room is imported in the thread, too, since the first import loads JAX.
             found = await asyncio.to_thread(lambda: self._room(parts, "CALLS")(self, content))
-            if isinstance(found, Awaitable):  # it starts a command
+            if isinstance(found, Awaitable):  # the call starts a command
                 found = (await found).to_plain()
             return await asyncio.to_thread(self._json, found)
 
@@ -242,7 +269,8 @@ class Studio:
         content = await self._body(request)
         function = await asyncio.to_thread(self._room, parts, "JOBS")
         title = " ".join(str(content.get("title", parts[1])).split())[:200]
-        job = self.jobs.call(parts[0], title, functools.partial(function, self, content))
+        work = functools.partial(function, self, content)
+        job = self.jobs.call(parts[0], title, work, content)
         return self._json(job.to_plain())
 
     async def _stop(self, request: Any, parts: tuple[str, ...], query: Any) -> Any:
@@ -266,7 +294,7 @@ class Studio:
     async def _websocket(
         self, scope: Any, receive: Any, send: Any, refusal: tuple[int, str] | None
     ) -> None:
-        """Send every change of a job, until the page goes away."""
+        """Send every change of a job until the page is closed."""
         from starlette.websockets import WebSocket, WebSocketDisconnect
 
         socket = WebSocket(scope, receive, send)
@@ -282,7 +310,7 @@ class Studio:
 
         task = asyncio.create_task(follow())
         try:
-            while True:  # pages say nothing: this waits for them to go
+            while True:  # pages send nothing: this waits until they close
                 await socket.receive_text()
         except WebSocketDisconnect:
             pass
@@ -294,7 +322,7 @@ class Studio:
 
 
 class _TooLong(ValueError):
-    """A body that is not read."""
+    """The body of a request is too long and was not read."""
 
 
 def serve(
@@ -306,8 +334,8 @@ def serve(
 ) -> None:
     """Serve the studio for a folder until Ctrl-C, and open it in the browser.
 
-    `port` 0 takes any that is free. `ready` is called with the studio, and with a function that
-    ends the server, once requests are accepted; without it the link is printed.
+    With `port=0`, a free port is chosen. Once the server accepts requests, it calls `ready` with
+    the studio and a function that stops the server; without `ready`, it prints the link.
 
     **Example**
 
@@ -330,7 +358,7 @@ def serve(
         try:
             listening.bind(("127.0.0.1", port))
         except (OSError, OverflowError) as error:
-            raise InputError("port", "a free one", port, str(error)) from error
+            raise InputError("port", "a free port", port, str(error)) from error
         studio = Studio(folder, port=listening.getsockname()[1])
         options: dict[str, Any] = {"log_level": "warning", "server_header": False}
         options |= {"ws_max_size": 1024, "timeout_graceful_shutdown": 2}
@@ -348,9 +376,9 @@ def serve(
             if ready is not None:
                 ready(studio, end)
             else:
-                print(f"equipoise studio: {studio.link}\nCtrl-C ends it.", flush=True)
+                print(f"equipoise studio: {studio.link}\nPress Ctrl-C to stop.", flush=True)
             if browser:
-                webbrowser.open(studio.link)
+                webbrowser.open(studio.ticket())
             if not server.should_exit:
                 _warm_up()
 
@@ -359,7 +387,7 @@ def serve(
 
 
 def _warm_up() -> None:
-    """Load what the first room needs while the browser opens."""
+    """Load what the first page needs while the browser opens."""
     import equipoise as eq
 
     eq.solve(eq.games.load("rock-paper-scissors"))

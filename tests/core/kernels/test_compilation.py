@@ -164,11 +164,15 @@ def test_threads_share_all_games(games, monkeypatch):
     np.testing.assert_array_equal(seen, 1)
 
 
-def test_an_error_in_a_thread_is_raised(monkeypatch):
+@pytest.mark.parametrize("bad", [0, 96])
+@pytest.mark.parametrize("error", [RuntimeError, IndexError])
+def test_an_error_in_a_thread_is_raised(bad, error, monkeypatch):
     monkeypatch.setattr(kernels, "cores", lambda: 2)
 
     def fail(first: int, last: int) -> int:
-        raise RuntimeError("lost")
+        if first <= bad < last:
+            raise error("lost")
+        return 0
 
-    with pytest.raises(RuntimeError, match="lost"):
+    with pytest.raises(error, match="lost"):
         kernels.over_games(fail, 100, 1.0)

@@ -85,7 +85,7 @@ def test_rewards_of_any_range_are_scaled():
     wide = eq.MatrixGame(4.0 * np.asarray(games.payoff) - 2.0)
     errors = built.errors(wide, key=1, reward_range=(-2.0, 2.0))
     np.testing.assert_allclose(errors, built.errors(games, key=1), atol=1e-9)
-    with pytest.raises(ValueError, match="say which range they have with reward_range"):
+    with pytest.raises(ValueError, match="state their range with reward_range"):
         built.error(wide, key=1)
     omd, measure = eq.dynamics.OMD(), eq.incontext.theory.realisability
     known = {"rounds": 3, "key": 2}

@@ -180,7 +180,7 @@ def test_local_states_are_learned_by_returns():
     assert actors.policy.points.shape == (1, 3, 3, 2)
     before = eq.certify(game, game.uniform_policy()).max_gain
     assert eq.certify(game, actors.policy).max_gain < 0.4 * before
-    with pytest.raises(ValueError, match="method: expected TD3BC where there are local states"):
+    with pytest.raises(ValueError, match="method: expected TD3BC for a log with local states"):
         improve(critics, log, PolicyGradient(), key=0)
 
 
@@ -197,5 +197,5 @@ def test_wrong_arguments_of_actors_are_named(pairwise):
     with pytest.raises(ValueError, match=r"^points: expected"):
         PolicyGradient(points=1)
     other = eq.offline.Log(None, [[0.0]] * 20, [[0.0]] * 20, continuous=True)
-    with pytest.raises(ValueError, match=r"^log: expected that of the critics"):
+    with pytest.raises(ValueError, match=r"^log: expected the log of the critics"):
         improve(critics, other, key=0)

@@ -12,10 +12,10 @@ import pytest
 import equipoise as eq
 from equipoise.core import weights
 from equipoise.core.precision import double_precision
-from equipoise.offline.deep import Critic, Critics, fit
+from equipoise.offline.deep import Critic, Critics, LinearCritic, fit
 from equipoise.offline.deep import _critics as critics_module
 from equipoise.offline.deep import _fit as fit_module
-from equipoise.offline.deep._networks import all_scopes
+from equipoise.offline.deep._networks import all_factors, all_scopes
 from equipoise.offline.deep._rows import Rows, Sizes, prepare
 
 
@@ -97,8 +97,11 @@ def test_kept_terms_are_the_only_interactions():
 def test_too_many_terms_are_refused_by_name():
     with pytest.raises(ValueError, match="terms: expected a number of terms to keep"):
         all_scopes(Critic(5), Sizes(60), jax.random.key(0))
-    with pytest.raises(ValueError, match="rank: expected at most the 3 agents"):
+    with pytest.raises(ValueError, match="rank: expected at most 3, the number of agents"):
         all_scopes(Critic(4), Sizes(3), jax.random.key(0))
+    for critic, agents in ((LinearCritic(2, 10**15), 3), (LinearCritic(10**15), 10**15)):
+        with pytest.raises(ValueError, match="rank: expected at most 20000 features"):
+            all_factors(critic, Sizes(agents))
 
 
 def test_gradients_agree_with_finite_differences():
@@ -310,7 +313,7 @@ def test_wrong_arguments_are_named():
             Critic(**wrong)
     with pytest.raises(ValueError, match=r"^capacity: expected at least 20"):
         fit(log, Critic(), key=0, capacity=10)
-    with pytest.raises(ValueError, match=r"^log: expected logs of one size"):
+    with pytest.raises(ValueError, match=r"^log: expected logs of equal size"):
         fit([log, simple_log(samples=30)], Critic(), key=0)
     discrete = eq.offline.Log([0, 0], [[0], [1]], [[0.0], [1.0]])
     with pytest.raises(ValueError, match="continuous"):

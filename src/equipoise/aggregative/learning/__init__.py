@@ -1,1 +1,1 @@
-"""Learning equilibria of very many agents from samples: Algorithms 3 and 4 of the paper."""
+"""Learning equilibria of games with very many agents from samples (Algorithms 3 and 4)."""

@@ -2,7 +2,9 @@
 
 import os
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,69 +15,71 @@ from equipoise.aggregative.learning._planner import Bounds, Planner
 from equipoise.aggregative.learning._printed import PrintedPlanner, printed_grids
 from equipoise.aggregative.learning._samples import Radii, grids_of
 from equipoise.aggregative.learning._spec import Spec, as_spec
+from equipoise.certificates import certify
 from equipoise.core import InputError
-from equipoise.core.results import AggregativeCertificate, Outcome, Status
+from equipoise.core.results import AggregativeCertificate, Outcome, Solution, Status
 from equipoise.games import AggregativePolicy
-from equipoise.runs import Record, Run, resumable
+from equipoise.runs import FolderInUse, Record, Run, resumable
+from equipoise.runs.engines import engine_of
 
-#: What of a result a record keeps as it is: numbers, and arrays beside those of the policy.
+#: Fields of a result that a record stores unchanged: numbers, and arrays besides the policy's.
 _SCALARS, _ARRAYS = ("width", "bound", "confidence"), ("lower", "upper", "welfare")
 _POLICY = ("rows", "counts", "actions")
-#: What earlier versions called outcomes.
+#: Outcome names of earlier versions, with their present names.
 _EARLIER = {"finished": "learned", "stopped": "interrupted", "inconsistent": "inexact"}
 
 
 @dataclass(frozen=True)
 class Learned:
-    """A policy learnt from samples, and what the samples prove of it.
+    """A policy learnt from samples, and the bounds that the samples prove for it.
 
-    Everything here is the learner's own account, from samples alone. Who knows the game can ask
-    `equipoise.certify` instead.
+    All bounds here come from samples alone. If you know the game, `judged` returns the exact
+    certificate.
 
     **Example**
 
     >>> import equipoise as eq
     >>> city = eq.games.load("demand-response", agents=100)
-    >>> run = eq.aggregative.learn(eq.aggregative.Simulator(city, key=0), episodes=50)
+    >>> run = eq.aggregative.learn(eq.aggregative.Simulator(city, key=0), episodes=10)
     >>> bool(eq.certify(city, run.policy).max_gain <= run.bound)
     True
     >>> run.curve["width"].shape, bool((run.lower <= run.upper).all())
-    ((50,), True)
+    ((10,), True)
     """
 
     policy: AggregativePolicy
-    #: The largest upper minus lower value of any agent, over states that begin episodes.
+    #: Largest difference between an agent's upper and lower value, over states that begin episodes.
     width: float
     #: Upper bound on any agent's gain from leaving the policy, over those states.
     bound: float
-    #: Probability with which `lower`, `upper` and `bound` hold at least; 0 if nothing is proven.
+    #: Probability with which `lower`, `upper` and `bound` hold, at least; 0 if nothing is proven.
     confidence: float
     #: (classes, states): bounds on the value of the policy, by class of its agents.
     lower: np.ndarray
     upper: np.ndarray
-    #: (2, states): lower and upper bound on its mean welfare.
+    #: (2, states): lower and upper bound on the mean welfare of the policy.
     welfare: np.ndarray
-    #: By episode: "width" and "bound", the smallest so far of any policy played; "regret",
-    #: a bound on the gains of the policy of the episode; "planned", whether it was a new one.
+    #: Arrays by episode: "width" and "bound", the smallest so far of any policy played; "regret", a
+    #: bound on the gains of the episode's policy; "planned", whether that policy was new.
     curve: dict[str, np.ndarray]
     status: Status
     stats: dict[str, Any] = field(default_factory=dict)
-    #: Policies played, with the episodes they began in; kept when asked for.
+    #: Policies played, with the episodes they began in; empty unless `history=True`.
     history: tuple[tuple[int, AggregativePolicy, Bounds], ...] = ()
 
     @property
     def certificate(self) -> AggregativeCertificate:
-        """What the samples prove of the gains: `upper` with probability `confidence`.
+        """Bounds on the gains that the samples prove: `upper`, with probability `confidence`.
 
-        No deviation was tried alone, so that no gain counts as attained; values are the middles of
-        their bounds. Without a proof `upper` is infinite. `equipoise.certify` is exact, for those
-        who know the game.
+        No deviation was tried alone, so no gain counts as attained. Values are the midpoints of
+        their bounds. Without a proof `upper` is infinite. If you know the game, `equipoise.certify`
+        is exact.
 
         **Example**
 
         >>> import equipoise as eq
         >>> city = eq.games.load("demand-response", agents=100)
-        >>> run = eq.aggregative.learn(eq.aggregative.Simulator(city, key=0), episodes=50)
+        >>> run = eq.aggregative.learn(eq.aggregative.Simulator(city, key=0), episodes=10)
         >>> bool(run.certificate.max_upper == run.bound), run.certificate.method
         (True, 'bounds from samples, with probability 0.95')
         """
@@ -92,16 +96,43 @@ class Learned:
 
     @property
     def episodes(self) -> int:
-        """Episodes played."""
+        """Number of episodes played."""
         return len(self.curve["regret"])
 
     @property
     def regret(self) -> np.ndarray:
-        """(episodes,): a bound on the sum of the largest gains of the policies played so far.
+        """(episodes,): bound on the cumulative sum of the largest gains of the policies played.
 
-        Scouts play what is not in the policy, and what that costs them is not counted.
+        The cost to scouts, who play actions outside the policy, is not counted.
         """
         return np.cumsum(self.curve["regret"])
+
+    def judged(
+        self, game: Any, run: str | os.PathLike[str] | None = None, *, name: str = ""
+    ) -> Solution[AggregativePolicy]:
+        """Return the policy with its exact certificate, computed from the game.
+
+        If `run` is the folder in which `learn` kept the run, the finished record also receives this
+        solution, the labels of the game, and its `name`.
+
+        **Example**
+
+        >>> import equipoise as eq
+        >>> city = eq.games.load("demand-response", agents=100)
+        >>> run = eq.aggregative.learn(eq.aggregative.Simulator(city, key=0), episodes=10)
+        >>> bool(run.judged(city).certificate.max_gain <= run.bound)
+        True
+        """
+        certificate = certify(game, self.policy)
+        value, stats = certificate.mean_value, self.stats
+        solution = Solution(self.policy, value, certificate, self.status, stats=stats)
+        if run is not None and (Path(run) / "record.json").exists():
+            # Another process that holds the folder has the same task and adds the same.
+            with suppress(FolderInUse), Run.open(run) as folder:
+                if folder.record().solution is None:
+                    about = {"game": name or game.describe(), "labels": game.labels.to_plain()}
+                    folder.add_to_record(about, solution=solution.to_plain())
+        return solution
 
 
 def learn(
@@ -123,28 +154,34 @@ def learn(
     run: str | os.PathLike[str] | None = None,
     history: bool = False,
     key: int = 0,
+    workers: Any = None,
 ) -> Learned:
-    """Play episodes, and return a pure near-Nash policy with what the samples prove of it.
+    """Play episodes and return a pure near-Nash policy with the bounds that the samples prove.
 
-    Algorithm 3 of the paper (known rewards), and Algorithm 4 (unknown rewards), which it leaves
-    undone; docs/theory/aggregative-learning.md has the guarantees and what differs from print.
-    The learner uses `env.reset()`, `env.step(actions)` and the declared `spec` (that of the
-    environment unless given), nothing else. An environment with `seek(episode)` lets a run that
-    was stopped go on as if it had not been; one with a `config` has it in that of the run.
+    This is Algorithm 3 of the paper (known rewards) and Algorithm 4 (unknown rewards), which the
+    paper leaves open; docs/theory/aggregative-learning.md states the guarantees and what differs
+    from print. The learner uses only `env.reset()`, `env.step(actions)` and the declared `spec`
+    (default: the environment's). If the environment has `seek(episode)`, an interrupted run resumes
+    exactly where it stopped; if it has a `config`, the run's config includes it.
 
-    - `rewards`: "known" takes `spec.reward`; "unknown" learns them from what agents get.
-    - `objective`, `welfare`, `loss`: as for `equipoise.solve`; "regret" is any equilibrium.
-    - `spacing`: side of the cells in which samples are counted; a twentieth of the widest side of
-      the reachable aggregates unless given.
-    - `noise`: of rewards as seen, a standard deviation (sub-Gaussian); 0 if they are exact.
-    - `pool`: whether agents of a type share what they saw. `scouts`: how many agents at once try
-      what their type does not play, when rewards are unknown; by default as many as hardly move
-      the aggregate, 0 for none.
-    - `failure`: with probability 1 - `failure` or more all bounds hold together. `bonus`
+    - `rewards`: "known" uses `spec.reward`; "unknown" learns the rewards from what agents receive.
+    - `objective`, `welfare`, `loss`: as for `equipoise.solve`; "regret" accepts any equilibrium.
+    - `spacing`: side of the cells in which samples are counted. Default: a twentieth of the widest
+      side of the reachable aggregates.
+    - `noise`: standard deviation (sub-Gaussian) of the noise in rewards; 0 if they are exact.
+    - `pool`: whether agents of a type share their observations. `scouts`: how many agents at once
+      try actions that their type does not play, when rewards are unknown. Default: as many as
+      hardly move the aggregate; 0 for none.
+    - `failure`: all bounds hold together with probability at least 1 - `failure`. `bonus`
       multiplies the confidence radii; below 1 nothing is proven.
-    - `form="printed"`: Algorithm 3 as printed, to compare with.
-    - `run`: a folder to keep the run in; the same call again resumes it, or reads what is
-      finished. Ctrl-C returns the best policy so far. `history` keeps every policy played.
+    - `form="printed"`: Algorithm 3 as printed, for comparison.
+    - `run`: folder to keep the run in. The same call again resumes it, or reads the finished
+      result. Ctrl-C returns the best policy so far. `history` keeps every policy played.
+    - `workers`: "ray", or an engine of `runs.engines` with a `pool`. Each worker has a copy of the
+      environment, which needs `seek`, and plays episodes of the current plan ahead of time.
+      Episodes played for a plan that is replaced before their turn are dropped. The result is
+      therefore the same for any number of workers, and all guarantees hold. Scouts take turns by
+      episode instead of by visit.
 
     **Example**
 
@@ -161,26 +198,39 @@ def learn(
         episodes, rewards, objective, spacing, noise, pool, scouts, bonus, failure, form, key
     ).checked(spec)
     if history and run is not None:
-        raise InputError("history", "no run folder with it", "one")
+        raise InputError("history", "no run folder with history=True", "one")
     learner = _make_learner(env, spec, settings, worth, history)
     confidence = 1.0 - failure if bonus >= 1 and form == "corrected" else 0.0
+    engine = None if workers is None else _engine(workers, env)
     if run is None:
-        return _go(learner, confidence, None)
+        return _go(learner, confidence, None, engine)
     told = ("types", "agents", "actions", "dimensions", "horizon", "states")
     told += ("lipschitz", "transition_lipschitz")
     facts = {name: getattr(spec, name) for name in told}
     facts |= {"bounds": list(spec.bounds), "starts": list(spec.starts)}
     sums = {"influence": spec.influence, "welfare": welfare, "loss": loss}
     facts |= {name: float(np.sum(value)) for name, value in sums.items() if value is not None}
-    # What tells one game from another, as far as it is declared.
+    # The config distinguishes games as far as they are declared.
     config = {**asdict(settings), "game": facts, "env": getattr(env, "config", {})}
+    if engine is not None:
+        config["turns"] = "episodes"
     with Run.start(run, config) as folder:
         if folder.finished:
             return from_record(folder.record())
-        learned = _go(learner, confidence, folder)
+        learned = _go(learner, confidence, folder, engine)
         if learned.episodes == settings.episodes:
             folder.finish(as_record(learned, config))
         return learned
+
+
+def _engine(workers: Any, env: Any) -> Any:
+    """Return the engine whose workers play."""
+    engine = engine_of(workers)
+    if not hasattr(engine, "pool"):
+        raise InputError("workers", "an engine with a pool: Local or Ray", type(engine).__name__)
+    if not callable(getattr(env, "seek", None)):
+        raise InputError("env", "a method seek(episode), which workers need", "none")
+    return engine
 
 
 def _make_learner(
@@ -209,8 +259,12 @@ def _make_learner(
     return Learner(env, spec, grids, planner, settings, origin, [] if history else None)
 
 
-def _go(learner: Learner, confidence: float, folder: Run | None) -> Learned:
-    """Play the episodes that are missing; what is kept on disk is kept between parts."""
+def _go(learner: Learner, confidence: float, folder: Run | None, engine: Any = None) -> Learned:
+    """Play the remaining episodes; state is written to disk between parts."""
+    if engine is not None and learner.pool is None:
+        shared = (learner.env, learner.spec.unrewarded(), learner.learns_rewards)
+        with engine.pool(shared) as learner.pool:
+            return _go(learner, confidence, folder)
     started = time.perf_counter()
     part = min(-(-learner.settings.episodes // PARTS), LONGEST)
     if folder is not None and folder.step:
@@ -221,8 +275,9 @@ def _go(learner: Learner, confidence: float, folder: Run | None) -> Learned:
 
     def play(_: Any, step: int, until: int) -> tuple[Any, dict[str, Any]]:
         if step % part == 0:
-            # From here on all is a function of the samples: this is a place to resume from.
+            # From here on everything is a function of the samples, so a run can resume here.
             learner.replan(all_menus=True)
+        learner.until = min(step - step % part + part, learner.settings.episodes)
         learner.play()
         metrics = {name: learner.curves[name][step] for name in ("width", "bound")}
         return learner.state(), {**metrics, "plans": learner.plans}
@@ -233,12 +288,12 @@ def _go(learner: Learner, confidence: float, folder: Run | None) -> Learned:
 
 
 def _conclude(learner: Learner, confidence: float, started: float) -> Learned:
-    """The result of a learner, now."""
+    """Return the result of a learner at this point."""
     bounds = learner.conclude()
     spec, best, done = learner.spec, learner.best, learner.episode
     grid = next(iter(learner.grids.values()))
     pairs = spec.horizon * (spec.horizon - 1) / 2
-    # What moving the transitions can bring, in lemma B.
+    # Effect of moving the transitions, in Lemma B.
     moving = spec.delta * spec.transition_lipschitz * spec.spread * pairs
     stats = {
         "plans": learner.plans,
@@ -246,15 +301,15 @@ def _conclude(learner: Learner, confidence: float, started: float) -> Learned:
         "spacing": grid.side,
         "planning_bound": float(learner.planner.stage_bound + moving),
         "relaxed": learner.planner.relaxed,
-        "aggregate": best.aggregate,
         "sample_bytes": learner.samples.nbytes,
         "visited_cells": int((learner.samples.visits > 0).sum()),
         "types": spec.types,
+        "aggregate": best.aggregate,
         "seconds": time.perf_counter() - started,
     }
 
     def policy(found: Bounds) -> AggregativePolicy:
-        """The policy by rows of the game, even if agents learnt apart."""
+        """The policy by rows of the game, even if agents learnt separately."""
         own, origin = found.policy, learner.origin
         rows = own.rows if origin is None else origin[own.rows]
         return AggregativePolicy(rows, own.counts, own.actions)
@@ -275,7 +330,7 @@ def _conclude(learner: Learner, confidence: float, started: float) -> Learned:
 
 
 def make_status(learner: Learner) -> Status:
-    """How learning ended: no tolerance was asked for, so nothing counts as solved."""
+    """Describe how learning ended; without a tolerance no outcome counts as solved."""
     done, episodes, relaxed = learner.episode, learner.settings.episodes, learner.planner.relaxed
     name, message = Outcome.LEARNED, f"{done:,} episodes were played"
     if done < episodes:
@@ -284,20 +339,20 @@ def make_status(learner: Learner) -> Status:
     if not learner.consistent:
         name = Outcome.INEXACT
         message += (
-            "; what was seen contradicts the Lipschitz constants or the noise that were given, or "
-            "a bonus below 1: nothing is proven"
+            "; the samples contradict the given Lipschitz constants, the noise, or a bonus below "
+            "1: nothing is proven"
         )
     elif relaxed > 1:
         name = Outcome.INEXACT if done == episodes else name
         message += (
-            f"; no cell was feasible until its slack was multiplied by {relaxed:g}: the Lipschitz "
-            "constant given is too small"
+            f"; no cell was feasible until its slack was multiplied by {relaxed:g}: give a larger "
+            "`lipschitz`"
         )
     return Status(name, message, np.asarray(False))
 
 
 def as_record(learned: Learned, config: dict[str, Any]) -> Record:
-    """What is kept of a finished run; seconds are not: they differ from run to run."""
+    """Convert a finished run to a record, without its times, which differ from run to run."""
     status, stats = learned.status, dict(learned.stats)
     del stats["seconds"]
     arrays = {"aggregate": stats.pop("aggregate")}
@@ -311,7 +366,7 @@ def as_record(learned: Learned, config: dict[str, Any]) -> Record:
 
 
 def from_record(record: Record) -> Learned:
-    """What `as_record` kept."""
+    """Restore the result that `as_record` stored."""
     scalars, arrays = record.scalars, record.arrays
     said = scalars["status"]
     name = _EARLIER.get(str(said["name"]), str(said["name"]))

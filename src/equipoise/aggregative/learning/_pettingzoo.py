@@ -1,4 +1,4 @@
-"""PettingZoo's parallel environments: theirs for our learner, and our simulator for theirs."""
+"""PettingZoo's parallel environments: use one with `learn`, or export a simulator as one."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,9 +10,9 @@ from equipoise.core import InputError, checks
 
 
 class Wrapped:
-    """A parallel environment behind `reset()` and `step(actions)`; see `from_pettingzoo`."""
+    """A parallel environment with `reset()` and `step(actions)`; `from_pettingzoo` returns it."""
 
-    #: What a learner is told.
+    #: The declared facts about the environment that a learner uses.
     spec: Spec
 
     def __init__(self, env: Any, spec: Spec, state: Callable[..., Any], key: int):
@@ -21,14 +21,14 @@ class Wrapped:
         self._agents: list[Any] = list(env.possible_agents)
         if len(self._agents) != spec.agents:
             raise InputError(
-                "env", f"{spec.agents} possible agents, as the influence says", len(self._agents)
+                "env", f"{spec.agents} possible agents, as in the influence", len(self._agents)
             )
         for agent in self._agents:
             size = getattr(env.action_space(agent), "n", None)
             if size != spec.actions:
                 raise InputError(
                     "env",
-                    f"{spec.actions} discrete actions of agent {agent}",
+                    f"{spec.actions} discrete actions for agent {agent}",
                     env.action_space(agent),
                 )
         self.config = {"key": key}
@@ -47,18 +47,18 @@ class Wrapped:
         return self._last
 
     def step(self, actions: Any) -> tuple[int, np.ndarray]:
-        """Take (agents,) actions; returns the next state and (agents,) rewards."""
+        """Take (agents,) actions and return the next state and (agents,) rewards."""
         actions = np.asarray(actions)
         checks.check_shape("actions", actions, (self.spec.agents,), "one for each agent")
         living = set(self._env.agents)
         if len(living) != len(self._agents):
             raise ValueError(
                 f"env: expected all {len(self._agents)} agents for {self.spec.horizon} steps, "
-                f"found {len(living)} after fewer"
+                f"found {len(living)} before the end"
             )
         plan = {agent: int(a) for agent, a in zip(self._agents, actions, strict=True)}
         observations, rewards, _, _, infos = self._env.step(plan)
-        # Environments may stop observing when an episode is over; nobody acts in that state.
+        # Environments may stop observing at the end of an episode; nobody acts in that state.
         if observations:
             self._last = self._read(observations, infos)
         return self._last, np.array([rewards[agent] for agent in self._agents], np.float64)
@@ -87,10 +87,10 @@ def from_pettingzoo(
 ) -> Wrapped:
     """Let `learn` play a PettingZoo parallel environment, given the influence of its agents.
 
-    PettingZoo knows nothing of aggregates, so who adds what has to be said: `influence` is
-    (agents or types, actions, d), agents in the order of `env.possible_agents` and, with
-    `counts`, type by type. `state(observations, infos)` is the state that all agents share, a
-    whole number; by default what the first agent observes. `declared` are the other fields of
+    PettingZoo environments do not declare aggregates, so you must declare them: `influence` is
+    (agents or types, actions, d), with agents in the order of `env.possible_agents` and, with
+    `counts`, type by type. `state(observations, infos)` returns the state that all agents share, a
+    whole number. Default: the observation of the first agent. `declared` are the other fields of
     `Spec`: `counts`, `scale`, `bounds`, `starts`, `reward`.
 
     **Example**
@@ -116,10 +116,10 @@ def from_pettingzoo(
 
 
 def to_pettingzoo(simulator: Any) -> Any:
-    """The simulator as a PettingZoo `ParallelEnv`; every agent observes the state.
+    """Export the simulator as a PettingZoo `ParallelEnv` in which every agent observes the state.
 
-    Agents are called "agent_0" and so on, row by row of the game. Episodes are truncated at the
-    horizon. Needs the extra `pettingzoo`.
+    Agents are named "agent_0" and so on, row by row of the game. Episodes are truncated at the
+    horizon. Requires the extra `pettingzoo`.
 
     **Example**
 

@@ -1,10 +1,10 @@
 """Optimistic planning from samples: Algorithms 3 and 4 of the paper, corrected.
 
 Each step and state has a menu of near-equilibria of its rewards (or of their upper envelopes).
-Backward over the steps, the entry is taken that is worth the most with the most that the samples
-allow to lie ahead. The policy is then evaluated: upper and lower values of every class of agents,
-and a bound on what any agent could gain. What differs from print is listed in
-docs/theory/aggregative-learning.md.
+Backward over the steps, the planner takes the entry with the largest welfare, counting for the
+later steps the largest welfare that the samples allow. The policy is then evaluated: upper and
+lower values of every class of agents, and a bound on any agent's gain. What differs from print is
+listed in docs/theory/aggregative-learning.md.
 """
 
 from collections.abc import Callable
@@ -36,24 +36,25 @@ from equipoise.aggregative.learning._samples import (
 from equipoise.aggregative.learning._spec import Spec
 from equipoise.games import AggregativePolicy
 
-#: Influences times actions up to which plans are polished, and evaluations of gains for each.
-_POLISHED, _REPLIES = 20_000, 300
+#: Influences times actions up to which plans are polished, evaluations of gains for each plan, and
+#: evaluations to make it exact.
+_POLISHED, _REPLIES, _MORE = 20_000, 300, 60
 
 
 @dataclass(frozen=True)
 class Joint:
-    """What everybody does everywhere, planned."""
+    """A planned joint policy: the plays in every step and state."""
 
     #: (horizon, states, types, actions) whole numbers of agents.
     plays: np.ndarray
     #: (horizon, states, d)
     aggregate: np.ndarray
-    #: (horizon, states) the cell that each stage was planned for.
+    #: (horizon, states) the cell for which each stage was planned.
     cell: np.ndarray
 
     @classmethod
     def empty(cls, spec: Spec) -> "Joint":
-        """Nobody does anything yet."""
+        """A policy in which nobody plays yet."""
         stages = (spec.horizon, spec.states)
         plays = np.zeros((*stages, spec.types, spec.actions), np.int64)
         return cls(plays, np.zeros((*stages, spec.dimensions)), np.zeros(stages, np.int64))
@@ -61,65 +62,65 @@ class Joint:
 
 @dataclass(frozen=True)
 class Bounds:
-    """What samples say of a policy, by class of agents."""
+    """Bounds on a policy from samples, by class of agents."""
 
     policy: AggregativePolicy
-    #: (classes, states): values of the first step.
+    #: (classes, states): bounds on the values from the first step on.
     lower: np.ndarray
     upper: np.ndarray
-    #: (classes, states): what nobody can gain more than.
+    #: (classes, states): upper bound on any gain.
     gain: np.ndarray
-    #: (2, states): what the mean welfare lies between.
+    #: (2, states): lower and upper bound on the mean welfare.
     welfare: np.ndarray
     #: States that begin episodes.
     starts: list[int]
-    #: Whether no envelope crossed another, as they would if a constant were wrong.
+    #: Whether no envelopes crossed; a wrong constant would make them cross.
     consistent: bool = True
 
     @property
     def width(self) -> float:
-        """The largest upper minus lower value of any agent, over states that begin episodes."""
+        """Largest difference between an agent's upper and lower value, over starting states."""
         return float((self.upper - self.lower)[:, self.starts].max())
 
     @property
     def largest_gain(self) -> float:
-        """The largest bound on a gain, over those states."""
+        """Largest bound on a gain, over starting states."""
         return float(self.gain[:, self.starts].max())
 
     @property
     def certain_welfare(self) -> float:
-        """The least that the mean welfare may be, over those states."""
+        """Smallest lower bound on the mean welfare, over starting states."""
         return float(self.welfare[0, self.starts].mean())
 
 
 @dataclass(frozen=True)
 class Menu:
-    """Pure profiles of one step and state that the grid tells apart, to choose from.
+    """Pure profiles of one step and state that are distinct on the grid, to choose from.
 
-    What lies ahead is a constant of each cell and does not change what is best within it. So the
-    programs of a stage are solved once for given rewards, and replanning only compares what their
-    solutions are worth now plus what lies ahead.
+    The welfare still to come is a constant of each cell and does not change what is best within it.
+    The programs of a stage are therefore solved once for given rewards, and replanning compares
+    only the sum of a solution's present welfare and the welfare still to come.
     """
 
     #: (entries, types, actions)
     plays: np.ndarray
     #: (entries, d)
     aggregate: np.ndarray
-    #: (entries,) the cell that each was planned for.
+    #: (entries,) the cell for which each entry was planned.
     cell: np.ndarray
-    #: (entries,) mean worth of the step.
+    #: (entries,) mean welfare of the step.
     worth: np.ndarray
-    #: Upper bound on any agent's gain in this step (lemma A), if the rewards are right.
+    #: Upper bound on any agent's gain in this step (Lemma A), if the rewards are right.
     bound: float
-    #: How much the slack had to grow before a cell was feasible; 1 under lemma A.
+    #: How much the slack had to grow before a cell was feasible; 1 under Lemma A.
     relaxed: float
 
 
 def make_menu(stage: Stage, options: Options, grid: Grid, *, polish: bool) -> Menu:
-    """Every feasible cell's plan; or, where any equilibrium will do, the one of least regret.
+    """Plan every feasible cell or, if any equilibrium is accepted, keep the plan of least regret.
 
-    With `polish`, agents reply to each other from each plan, so that the menu has equilibria as
-    exact as the agents' number allows, whatever the side of the cells that samples are counted in.
+    With `polish`, best-reply dynamics start from each plan, so that the menu holds equilibria as
+    exact as the number of agents allows, whatever the side of the cells.
     """
     if options.objective == "regret":
         found = [(seek(stage, options), -1)]
@@ -142,7 +143,7 @@ def make_menu(stage: Stage, options: Options, grid: Grid, *, polish: bool) -> Me
 def _programs(
     stage: Stage, options: Options, grid: Grid, relaxed: float
 ) -> list[tuple[Plan, int]] | None:
-    """Plans and their cells, -1 for that of the aggregate; None if no cell is feasible."""
+    """Plans and their cells, -1 for the cell of the aggregate; None if no cell is feasible."""
     slack = stage_slack(stage, options, grid.side, relaxed)
     found = []
     for index, rewards, allowed in feasible_cells(stage, grid.centres, grid.half, slack):
@@ -153,18 +154,27 @@ def _programs(
             found.append((plan, index))
     if not found:
         return None
-    # An equilibrium as exact as can be may be worth more than any program's solution.
+    # The most exact equilibrium may have more welfare than any program's solution.
     exact = descend(stage, options, (grid.centres[[index for _, index in found]], grid.half))
     return found if exact is None else [*found, (replace(exact, bound=found[0][0].bound), -1)]
 
 
 def polished(stage: Stage, found: list[tuple[Plan, int]]) -> list[tuple[Plan, int]]:
-    """The distinct equilibria that best replies lead to from some plans, as exact as lemma A."""
+    """The distinct equilibria that best-reply dynamics reach from some plans.
+
+    Agents move until gains are as small as Lemma A guarantees. Each profile that is new is then
+    refined for some more evaluations. Profiles less exact than Lemma A are dropped.
+    """
     enough = stage.lipschitz * (stage.dimensions + 1) * stage.delta
-    replies, known = Replies(stage), {}
+    replies, known, seen = Replies(stage), {}, set()
     for plan, cell in found:
         replies.allow(_REPLIES)
         profile = replies.improve(plan.plays, enough)
+        if (key := profile.plays.tobytes()) in seen:
+            continue
+        seen.add(key)
+        replies.allow(_MORE)
+        profile = min(profile, replies.improve(profile.plays), key=lambda one: one.gain)
         cell = cell if np.array_equal(profile.plays, plan.plays) else -1
         where = {"plays": profile.plays, "aggregate": stage.aggregate(profile.plays)}
         after = replace(plan, **where, gain=profile.gain, bound=min(profile.gain, plan.bound))
@@ -174,7 +184,7 @@ def polished(stage: Stage, found: list[tuple[Plan, int]]) -> list[tuple[Plan, in
 
 
 class Planner:
-    """Plans from samples, keeping the menus of stages whose rewards did not change."""
+    """Plans from samples, and keeps the menus of stages whose rewards did not change."""
 
     def __init__(
         self,
@@ -191,13 +201,13 @@ class Planner:
         self._menus: dict[tuple[int, int], Menu] = {}
 
     def forget(self, place: tuple[int, int] | None = None) -> None:
-        """Make the menu of one step and state, or all of them, anew in the next plan."""
+        """Rebuild the menu of one step and state, or all menus, in the next plan."""
         for known in list(self._menus):
-            if not self.known and place in (None, known):  # what is known does not change
+            if not self.known and place in (None, known):  # known rewards do not change
                 del self._menus[known]
 
     def plan(self, samples: Samples) -> tuple[Joint, "Evaluation"]:
-        """The optimistic joint policy, and how to evaluate policies with the same samples."""
+        """Return the optimistic joint policy, and an evaluation of policies by the same samples."""
         evaluation = Evaluation(self, samples)
         for place in self.grids:
             if place not in self._menus:
@@ -206,7 +216,7 @@ class Planner:
         return self._backward(self._menus, evaluation, 1.0), evaluation
 
     def likely(self, evaluation: "Evaluation") -> Joint:
-        """The joint policy that is best by the best guesses: for the end, when nothing is left
+        """Return the joint policy that is best by the estimates: for the end, when nothing is left
         to explore."""
         menus = self._menus
         if not self.known:
@@ -219,7 +229,7 @@ class Planner:
     def _backward(
         self, menus: dict[tuple[int, int], Menu], evaluation: "Evaluation", hope: float
     ) -> Joint:
-        """The entries that promise the most, with what lies ahead so far between its bounds."""
+        """Entries with the most welfare, where later welfare is `hope` of the way up its bounds."""
         spec, joint = self.spec, Joint.empty(self.spec)
         ahead = np.zeros(spec.states)
         for h in reversed(range(spec.horizon)):
@@ -242,12 +252,12 @@ class Planner:
 
     @property
     def relaxed(self) -> float:
-        """How much slacks had to grow; 1 under lemma A."""
+        """Factor by which slacks had to grow; 1 under Lemma A."""
         return max(menu.relaxed for menu in self._menus.values())
 
     @property
     def stage_bound(self) -> float:
-        """Sum over steps of what nobody gains more than in a step, for the rewards planned with."""
+        """Sum over steps of the bound on any gain in the step, for the rewards planned with."""
         bounds = [self._menus[place].bound for place in self.spec.places]
         return float(np.reshape(bounds, (-1, self.spec.states)).max(1).sum())
 
@@ -280,7 +290,7 @@ class Evaluation:
         }
 
     def reward_bounds(self, h: int, s: int, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(types, actions) each: what the rewards at an aggregate lie between."""
+        """(types, actions) each: lower and upper bounds on the rewards at an aggregate."""
         rewards = self.rewards[h, s]
         upper = rewards.upper(x[None])[0]
         return (upper if isinstance(rewards, KnownRewards) else rewards.lower(x[None])[0]), upper
@@ -290,7 +300,7 @@ class Evaluation:
         spec = self.spec
         policy = policy_of(alone(spec.counts), joint.plays)
         k = policy.classes
-        #: (states, functions): upper values, minus lower values, gains, welfare as values.
+        #: (states, functions): upper values, minus lower values, gains, and welfare likewise.
         later = np.zeros((spec.states, 3 * k + 2))
         consistent = True
         for h in reversed(range(spec.horizon)):
@@ -312,10 +322,10 @@ class Evaluation:
         return Bounds(policy, lower, upper, gain, welfare, list(spec.starts), consistent)
 
     def _gains(self, h: int, s: int, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        """(types, actions): the most that who plays an action could gain by another one.
+        """(types, actions): upper bound on the gain from another action, by the action played.
 
-        Deviating moves the aggregate by one agent's influence, and rewards with it; and it moves
-        the transitions, which may bring something later (lemma B).
+        A deviation moves the aggregate by one agent's influence, and the rewards with it. It also
+        moves the transitions, which may bring a gain later (Lemma B).
         """
         spec = self.spec
         influence = spec.influences(h, s)
@@ -329,7 +339,7 @@ class Evaluation:
     def _welfare(
         self, joint: Joint, h: int, s: int, low: np.ndarray, high: np.ndarray
     ) -> np.ndarray:
-        """(2,): the most that the mean welfare of a step may be, and minus the least."""
+        """(2,): upper bound on the mean welfare of a step, and minus the lower bound."""
         if self.worth is not None:
             low = high = self.worth if self.worth.ndim == 2 else self.worth[h, s]
         plays = joint.plays[h, s] / self.spec.agents

@@ -1,10 +1,10 @@
-"""Algorithm 3 as printed, to compare with: known rewards, agents one by one.
+"""Algorithm 3 as printed, for comparison: known rewards, agents one by one.
 
-The joint Lipschitz envelope of `r + P V` with `L_h = gamma_r + gamma_P (H-h)`, values in [0, H],
-the bonus `c sqrt(S H^2 log(SAKH/p) / N) + gamma_P H alpha`, the printed tolerance and grid, a pure
-profile drawn from the program's mix, samples credited to the nearest cell, welfare ahead without a
-bonus, and a plan for every episode. Where no sample is the paper says nothing: Q stays as it was
-initialised, H above and 0 below.
+It uses the joint Lipschitz envelope of `r + P V` with `L_h = gamma_r + gamma_P (H-h)`, values in
+[0, H], the bonus `c sqrt(S H^2 log(SAKH/p) / N) + gamma_P H alpha`, the printed tolerance and grid,
+a pure profile drawn from the program's mix, samples credited to the nearest cell, welfare ahead
+without a bonus, and a plan for every episode. The paper does not define Q without samples: here it
+stays as it was initialised, H above and 0 below.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ def printed_grids(spec: Spec, spacing: float) -> dict[tuple[int, int], Grid]:
 
 
 class PrintedPlanner:
-    """Plans as printed; stands where `Planner` does."""
+    """Planner as printed, with the interface of `Planner`."""
 
     relaxed = 1.0
 
@@ -52,22 +52,22 @@ class PrintedPlanner:
 
     @property
     def stage_bound(self) -> float:
-        """Theorem 4.1 as printed, without what transitions add."""
+        """Theorem 4.1 as printed, without the term for transitions."""
         spec = self.spec
         names = ("lipschitz", "transition_lipschitz", "delta", "agents", "actions", "horizon")
         given = {name: getattr(spec, name) for name in names}
         return theory.printed_gap(spacing=self.options.side, **given)
 
     def forget(self, place: tuple[int, int] | None = None) -> None:
-        """Nothing is kept from plan to plan."""
+        """Do nothing: no menus are kept from plan to plan."""
 
     def likely(self, evaluation: "PrintedEvaluation") -> None:
-        """The paper has no other policies than those it plays."""
+        """Return None: the paper returns only policies that it plays."""
 
     def plan(self, samples: Samples) -> tuple[Joint, "PrintedEvaluation"]:
         """One backward pass: values, programs and draws together."""
         joint = Joint.empty(self.spec)
-        # A function of the samples, so that a plan can be made again.
+        # A function of the samples alone, so that the plan can be reproduced.
         rng = np.random.default_rng((self.key, int(samples.visits.sum())))
         options = replace(self.options, rng=rng)
 
@@ -88,7 +88,7 @@ class PrintedPlanner:
     ) -> np.ndarray:
         """(2, agents, states): upper and lower values of a joint policy, backward.
 
-        `choose` may set what is done in a step and state, and says what the welfare ahead is.
+        `choose` may set the plays in a step and state, and returns the welfare ahead.
         """
         spec = self.spec
         later, ahead = np.zeros((2, spec.types, spec.states)), np.zeros(spec.states)
@@ -137,7 +137,7 @@ class PrintedPlanner:
             "lipschitz": sheet.slope,
             "rewards": lambda points: sheet.upper[sheet.nearest(points)],
         }
-        # Without other weights the sum of Q is the objective, and has what is ahead in it.
+        # Without other weights the objective is the sum of Q, which includes what is ahead.
         if self.worth is not None:
             changes["ahead"] = lambda points: sheet.ahead[sheet.nearest(points)]
         return stage_of(self.spec, (h, s), worth=self.worth, **changes)
@@ -145,7 +145,7 @@ class PrintedPlanner:
 
 @dataclass(frozen=True)
 class _Sheet:
-    """Q between its bounds on a grid, and the welfare ahead."""
+    """Bounds on Q on a grid, and the welfare ahead."""
 
     #: (cells, agents, actions)
     upper: np.ndarray
@@ -156,12 +156,12 @@ class _Sheet:
     grid: Grid
 
     def values(self, x: np.ndarray, plays: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(agents,) each: Q of what each agent plays, above and below."""
+        """(agents,) each: upper and lower Q of the action that each agent plays."""
         here, played = self.grid.nearest(x), (np.arange(len(plays)), plays.argmax(1))
         return self.upper[here][played], self.lower[here][played]
 
     def nearest(self, points: np.ndarray) -> np.ndarray:
-        """(points,): their nearest cells."""
+        """(points,): the nearest cell of each point."""
         return np.abs(points[:, None] - self.grid.centres).max(-1).argmin(1)
 
 
@@ -173,7 +173,7 @@ class PrintedEvaluation:
     samples: Samples
 
     def bounds(self, joint: Joint) -> Bounds:
-        """Backward over the steps; the gain is what Theorem 5.1 adds up to."""
+        """Evaluate backward over the steps; the gain is the sum in Theorem 5.1."""
         planner, spec = self.planner, self.planner.spec
         upper, lower = planner.values(self.samples, joint)
         gain = upper - lower + planner.stage_bound

@@ -1,8 +1,8 @@
-"""What was seen, by step, state and cell, and what it proves: bounds on rewards and continuations.
+"""Samples by step, state and cell, and the bounds they prove on rewards and continuations.
 
-Where samples were taken is kept too. The mean of their aggregates, and how far they lay from it,
-say how much a Lipschitz function can differ from its empirical mean: less than half a cell when
-the same aggregate is played again and again.
+The aggregates of the samples are recorded too. Their mean, and their distances from it, bound how
+far a Lipschitz function can be from its empirical mean: by less than half a cell when the same
+aggregate is played again and again.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from equipoise.aggregative.learning._spec import Spec
 
 @dataclass(frozen=True)
 class Grid:
-    """Cells of one side that cover the aggregates of one step and state."""
+    """Cells with one common side that cover the aggregates of one step and state."""
 
     #: (cells, d)
     centres: np.ndarray
@@ -30,15 +30,15 @@ class Grid:
         return np.full(len(self.shape), 0.5 * self.side)
 
     def nearest(self, x: np.ndarray) -> int:
-        """The cell whose centre is nearest."""
+        """Index of the cell whose centre is nearest."""
         return int(np.abs(self.centres - x).max(1).argmin())
 
 
 def cover(low: np.ndarray, high: np.ndarray, spacing: float) -> Grid:
-    """Cells of one side, `spacing` at most, around the middle of a box; centres lie inside it.
+    """Cover a box with cells of one side, at most `spacing`; their centres lie inside the box.
 
-    `tile` fits its sides to the box, coordinate by coordinate. Envelopes by doubling need one
-    side for all, so here the cells may reach over the edges, by less than half a side.
+    `tile` fits its sides to the box, coordinate by coordinate. Envelopes by doubling need the same
+    side everywhere, so here the cells may extend beyond the edges, by less than half a side.
 
     >>> grid = cover(np.zeros(2), np.array([1.0, 0.5]), 0.3)
     >>> grid.shape, grid.side, grid.centres[:2].tolist()
@@ -58,7 +58,7 @@ def cover(low: np.ndarray, high: np.ndarray, spacing: float) -> Grid:
 
 
 def grids_of(spec: Spec, spacing: float) -> dict[tuple[int, int], Grid]:
-    """The grid of every step and state; one for all when influences are the same everywhere."""
+    """The grid of every step and state; a single grid if influences are the same everywhere."""
     if np.ndim(spec.influence) == 3:
         return dict.fromkeys(spec.places, cover(*spec.box(0, 0), spacing))
     return {place: cover(*spec.box(*place), spacing) for place in spec.places}
@@ -66,31 +66,31 @@ def grids_of(spec: Spec, spacing: float) -> dict[tuple[int, int], Grid]:
 
 @dataclass
 class Samples:
-    """All data of a learner: arrays of fixed shapes, which is also what is kept of it on disk.
+    """All data of a learner, in arrays of fixed shapes, which are also its state on disk.
 
-    Memory is `S + d + 2` numbers for each step, state and cell, and where rewards are learnt
-    `d + 3` more for each row and action of the spec.
+    Memory is `S + d + 2` numbers for each step, state and cell, plus `d + 3` for each row and
+    action of the spec if rewards are learnt.
     """
 
     #: (horizon, states, cells)
     visits: np.ndarray
     #: (horizon, states, cells, states)
     following: np.ndarray
-    #: (horizon, states, cells, d), sum of aggregates.
+    #: (horizon, states, cells, d), sum of the aggregates.
     place: np.ndarray
-    #: (horizon, states, cells), sum of squared lengths of aggregates.
+    #: (horizon, states, cells), sum of the squared lengths of the aggregates.
     square: np.ndarray
-    #: (horizon, states, cells, types, actions), rewards seen; no rows when they are known.
+    #: (horizon, states, cells, types, actions), number of rewards seen; no rows if they are known.
     seen: np.ndarray
-    #: Their sum.
+    #: Sum of the rewards seen.
     total: np.ndarray
-    #: (horizon, states, cells, types, actions, d), sum of the aggregates they were seen at.
+    #: (horizon, states, cells, types, actions, d), sum of the aggregates at which they were seen.
     seen_place: np.ndarray
     seen_square: np.ndarray
 
     @classmethod
     def empty(cls, spec: Spec, cells: int, *, rewards: bool) -> "Samples":
-        """Nothing seen yet."""
+        """Arrays without any samples."""
         base = (spec.horizon, spec.states, cells)
         own = (*base, spec.types if rewards else 0, spec.actions)
         return cls(
@@ -106,11 +106,11 @@ class Samples:
 
     @property
     def nbytes(self) -> int:
-        """Memory taken."""
+        """Memory in bytes."""
         return sum(array.nbytes for array in vars(self).values())
 
     def add(self, where: tuple[int, int, int], x: np.ndarray, following: int) -> None:
-        """One transition, from (step, state, cell) at the aggregate x."""
+        """Add one transition, from (step, state, cell) at the aggregate x."""
         self.visits[where] += 1
         self.following[where][following] += 1
         self.place[where] += x
@@ -119,7 +119,7 @@ class Samples:
     def add_rewards(
         self, where: tuple[int, int, int], x: np.ndarray, plays: np.ndarray, sums: np.ndarray
     ) -> None:
-        """(types, actions): how many agents played what, and the sums of their rewards."""
+        """Add (types, actions) numbers of agents and the sums of their rewards."""
         self.seen[where] += plays
         self.total[where] += sums
         self.seen_place[where] += plays[..., None] * x
@@ -129,7 +129,7 @@ class Samples:
 def centred(
     count: np.ndarray, place: np.ndarray, square: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The mean (..., d) of aggregates, and (...) a bound on their mean distance from it.
+    """The mean (..., d) of aggregates, and a bound (...) on their mean distance from it.
 
     The mean distance in the sup norm is at most the root of the mean squared distance.
 
@@ -140,15 +140,15 @@ def centred(
     middle = place / count[..., None]
     mean = square / count
     variance = np.maximum(mean - (middle * middle).sum(-1), 0.0)
-    return middle, np.sqrt(variance + 1e-15 * mean)  # so much may be lost to rounding
+    return middle, np.sqrt(variance + 1e-15 * mean)  # rounding may lose this much
 
 
 @dataclass(frozen=True)
 class Radii:
     """Radii of the theorem in docs/theory/aggregative-learning.md, times `bonus`.
 
-    With `bonus = 1` all of them hold together with probability `1 - failure` or more; with less
-    nothing is proven.
+    With `bonus = 1` all of them hold together with probability at least `1 - failure`; with a
+    smaller bonus nothing is proven.
 
     >>> radii = Radii(log_transition=20.0, log_reward=20.0, states=3, noise=0.0, bonus=1.0)
     >>> float(radii.transition(np.array(100)).round(3)), float(radii.reward(np.array(4)))
@@ -165,10 +165,10 @@ class Radii:
     def of(
         cls, spec: Spec, cells: int, episodes: int, *, noise: float, bonus: float, failure: float
     ) -> "Radii":
-        """Radii for so many cells and episodes."""
+        """Radii for the given numbers of cells and episodes."""
         places = spec.horizon * spec.states * cells * episodes
         pairs = 2.0 * places * spec.actions * spec.agents
-        # Half of the failure probability each; without noise all of it is the transitions'.
+        # Half of the failure probability each; without noise all of it is for the transitions.
         share = failure / 2 if noise > 0 else failure
         log_transition, log_reward = float(np.log(places / share)), float(np.log(pairs / share))
         return cls(log_transition, log_reward, spec.states, float(noise), float(bonus))
@@ -179,13 +179,13 @@ class Radii:
         return self.bonus * np.sqrt(log / (2.0 * count))
 
     def reward(self, count: np.ndarray) -> np.ndarray:
-        """Distance between the mean of `count` rewards seen and the mean of their means."""
+        """Distance between the mean of `count` observed rewards and their expected mean."""
         return self.bonus * self.noise * np.sqrt(2.0 * self.log_reward / count)
 
 
 @dataclass(frozen=True)
 class KnownRewards:
-    """Rewards of one step and state that need not be learnt."""
+    """Known rewards of one step and state."""
 
     spec: Spec
     h: int
@@ -202,18 +202,18 @@ class KnownRewards:
 class RewardBounds:
     """Envelopes of the rewards of one step and state, at any aggregate.
 
-    `upper(x)` is the least of the largest reward and, over the visited cells, of
-    `mean + radius + gamma_r (spread of the samples + |x - x~|)`: a gamma_r-Lipschitz function of
-    x, so that lemma A holds for it. Where nothing was seen it is the largest reward.
+    `upper(x)` is the minimum of the largest reward and, over the visited cells, of
+    `mean + radius + gamma_r (spread of the samples + |x - x~|)`. It is a gamma_r-Lipschitz function
+    of x, so Lemma A holds for it. Without samples it is the largest reward.
     """
 
-    #: (visited, types, actions, d), where each pair was seen.
+    #: (visited, types, actions, d), mean aggregate at which each pair was seen.
     middles: np.ndarray
-    #: (visited, types, actions), how often.
+    #: (visited, types, actions), how often each pair was seen.
     seen: np.ndarray
-    #: (visited, types, actions), mean of what was seen.
+    #: (visited, types, actions), mean of the rewards seen.
     mean: np.ndarray
-    #: (visited, types, actions), how far that may be off; infinite where a pair was never seen.
+    #: (visited, types, actions), largest error of that mean; infinite for pairs never seen.
     off: np.ndarray
     #: Standard deviation of the noise, or a bound on it.
     noise: float
@@ -222,7 +222,7 @@ class RewardBounds:
 
     @classmethod
     def of(cls, spec: Spec, samples: Samples, h: int, s: int, radii: Radii) -> "RewardBounds":
-        """From the samples of one step and state."""
+        """Envelopes from the samples of one step and state."""
         cells = np.flatnonzero(samples.visits[h, s])
         seen = samples.seen[h, s][cells]
         count = np.maximum(seen, 1).astype(np.float64)
@@ -234,18 +234,18 @@ class RewardBounds:
         return cls(middles, seen, mean, off, radii.noise, spec.lipschitz, spec.bounds)
 
     def upper(self, points: np.ndarray) -> np.ndarray:
-        """(points, d) -> (points, types, actions): no expected reward is larger."""
+        """(points, d) -> (points, types, actions): upper bound on the expected rewards."""
         return self._envelope(points, 1.0)
 
     def lower(self, points: np.ndarray) -> np.ndarray:
-        """(points, d) -> (points, types, actions): no expected reward is smaller."""
+        """(points, d) -> (points, types, actions): lower bound on the expected rewards."""
         return -self._envelope(points, -1.0)
 
     def estimate(self, points: np.ndarray) -> np.ndarray:
-        """(points, d) -> (points, types, actions): the best guess, within the bounds.
+        """(points, d) -> (points, types, actions): the best estimate, within the bounds.
 
-        Means of cells, weighted by one over their variance plus what they may be off by because
-        they were seen elsewhere. Where nothing was seen, half way between the bounds.
+        It averages the means of cells, weighted by one over the sum of their variance and the error
+        due to samples at other aggregates. Without samples it is the midpoint of the bounds.
         """
         shape = (len(points), *self.seen.shape[1:])
         weight, total = np.zeros(shape), np.zeros(shape)
@@ -260,14 +260,14 @@ class RewardBounds:
         return np.minimum(np.maximum(guess, lower), upper)
 
     def _envelope(self, points: np.ndarray, sign: float) -> np.ndarray:
-        """The least upper bound of the rewards times the sign."""
+        """The tightest upper bound on the rewards times the sign."""
         low, high = sorted((sign * self.bounds[0], sign * self.bounds[1]))
         found = np.full((len(points), *self.seen.shape[1:]), high)
         for middle, mean, off in zip(self.middles, self.mean, self.off, strict=True):
-            # A pair that was never seen in the cell is off by infinity, and drops out.
+            # A pair never seen in the cell has an infinite error and drops out.
             away = np.abs(points[:, None, None] - middle).max(-1)
             np.minimum(found, sign * mean + off + self.slope * away, out=found)
-        # With noise an envelope may cross the other edge; no expected reward does.
+        # With noise an envelope may cross the opposite limit; no expected reward does.
         return np.maximum(found, low)
 
 
@@ -276,9 +276,9 @@ class Continuation:
     """Bounds on the mean of a function of the next state, from the cells visited.
 
     From the samples of a cell, at aggregates near `x~`, the mean of f at x is known up to
-    `span(f) (radius + gamma_P (spread of the samples + |x - x~|))`. Bounds from all cells hold
-    together, so the least of the upper ones does: the Lipschitz envelope of the continuation
-    alone, to which rewards are added afterwards.
+    `span(f) (radius + gamma_P (spread of the samples + |x - x~|))`. The bounds of all cells hold
+    together, so their minimum is a bound too: the Lipschitz envelope of the continuation alone, to
+    which rewards are added afterwards.
     """
 
     #: (visited,)
@@ -287,14 +287,14 @@ class Continuation:
     shares: np.ndarray
     #: (visited, d), mean aggregate of the samples.
     middles: np.ndarray
-    #: (visited,), total variation that samples and their spread leave open.
+    #: (visited,), total variation left open by the samples and their spread.
     open: np.ndarray
     #: Lipschitz constant of transitions.
     slope: float
 
     @classmethod
     def of(cls, samples: Samples, h: int, s: int, radii: Radii, slope: float) -> "Continuation":
-        """From the samples of one step and state."""
+        """Bounds from the samples of one step and state."""
         cells = np.flatnonzero(samples.visits[h, s])
         count = samples.visits[h, s][cells].astype(np.float64)
         middles, spread = centred(count, samples.place[h, s][cells], samples.square[h, s][cells])
@@ -302,7 +302,7 @@ class Continuation:
         return cls(cells, shares, middles, radii.transition(count) + slope * spread, slope)
 
     def upper(self, f: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """(states, functions) -> (functions,): no mean at the aggregate x is larger."""
+        """(states, functions) -> (functions,): upper bound on the means at the aggregate x."""
         highest = f.max(0)
         if not len(self.cells):
             return highest
@@ -312,10 +312,10 @@ class Continuation:
         return np.minimum(bounds.min(0), highest)
 
     def upper_at(self, f: np.ndarray, points: np.ndarray, cell: np.ndarray, grid: Grid):
-        """(states,) -> (points,): the same at points in cells of the grid, for one function.
+        """(states,) -> (points,): upper bound at points in cells of the grid, for one function.
 
-        The envelope of all cells at their centres, by doubling, and from there to the point; or
-        what the cell of the point itself has seen, if that is less.
+        It is the envelope of all cells at the centre, by doubling, extended to the point; or the
+        bound from the point's own cell, if that is smaller.
         """
         highest, span = float(f.max()), float(f.max() - f.min())
         if not len(self.cells) or span == 0.0:

@@ -1,4 +1,4 @@
-"""What a learner is told before it begins, what it may ask of an environment, and a simulator."""
+"""The facts declared to a learner, the interface of an environment, and a simulator."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -11,7 +11,7 @@ from equipoise.games import AggregativeMarkovGame
 
 
 class Environment(Protocol):
-    """Anything with `reset()` and `step(actions)`; states are whole numbers from 0.
+    """Protocol with `reset()` and `step(actions)`; states are whole numbers from 0.
 
     **Example**
 
@@ -23,29 +23,29 @@ class Environment(Protocol):
     """
 
     def reset(self) -> int:
-        """Begin an episode; returns its first state."""
+        """Begin an episode and return its first state."""
         ...
 
     def step(self, actions: np.ndarray) -> tuple[int, np.ndarray]:
-        """Take (agents,) actions; returns the next state and (agents,) rewards."""
+        """Take (agents,) actions and return the next state and (agents,) rewards."""
         ...
 
 
 @dataclass(frozen=True)
 class Spec:
-    """What is declared of an environment: who is in it and how smooth it is, not how it moves.
+    """Declaration of an environment: its agents and Lipschitz constants, without its transitions.
 
-    Agents come row by row: row t stands for `counts[t]` agents who are alike, and the actions and
+    Agents come row by row: row t stands for `counts[t]` identical agents, and the actions and
     rewards of `step` are in that order.
 
-    - `influence`: (types, actions, d), or that by step and state, (horizon, states, types,
-      actions, d); the aggregate is `scale` (one over the number of agents unless given) times
-      the sum of influences.
-    - `lipschitz`, `transition_lipschitz`: of rewards, and of transitions in total variation, in
-      the sup norm of the aggregate. Every guarantee rests on them.
-    - `bounds`: what the expected rewards of one step lie between.
-    - `starts`: states in which episodes may begin; all unless given.
-    - `reward(h, s, x)`: (types, actions), or None if rewards are to be learnt.
+    - `influence`: (types, actions, d), or by step and state (horizon, states, types, actions, d).
+      The aggregate is `scale` times the sum of influences. Default scale: one over the number of
+      agents.
+    - `lipschitz`, `transition_lipschitz`: Lipschitz constants of rewards, and of transitions in
+      total variation, in the sup norm of the aggregate. Every guarantee depends on them.
+    - `bounds`: interval that contains the expected rewards of one step. Default: (-1, 1).
+    - `starts`: states in which episodes may begin. Default: all states.
+    - `reward(h, s, x)`: returns (types, actions); None if rewards are to be learnt.
 
     **Example**
 
@@ -79,7 +79,7 @@ class Spec:
             return np.broadcast_to(np.eye(states)[s], (*np.shape(x)[:-1], states))
 
         same = ("lipschitz", "transition_lipschitz", "scale", "bounds")
-        shell = AggregativeMarkovGame(  # checks everything that a game would
+        shell = AggregativeMarkovGame(  # checks everything that a game checks
             self.influence,
             self.reward or nothing,
             stay,
@@ -96,13 +96,13 @@ class Spec:
         for name, value in (facts | {"starts": starts, "_shell": shell}).items():
             object.__setattr__(self, name, value)
 
-    #: The most by which one agent can move the aggregate.
+    #: Largest distance by which one agent can move the aggregate.
     delta: float = field(default=0.0, init=False)
     _shell: Any = field(default=None, init=False, repr=False)
 
     @classmethod
     def of(cls, game: AggregativeMarkovGame, starts: Sequence[int] | None = None) -> "Spec":
-        """What may be told of a game: everything but its transitions.
+        """Declare a game: everything but its transitions.
 
         **Example**
 
@@ -154,11 +154,11 @@ class Spec:
         return self.scale * (plays.ravel().astype(np.float64) @ flat)
 
     def box(self, h: int, s: int) -> tuple[np.ndarray, np.ndarray]:
-        """The least and the largest aggregate that can be reached in one step and state."""
+        """Lower and upper edges of the reachable aggregates in one step and state."""
         return self._shell.box(h, s)
 
     def rewards(self, h: int, s: int, points: np.ndarray) -> np.ndarray:
-        """(points, d) -> (points, types, actions), where rewards are known."""
+        """(points, d) -> (points, types, actions), if rewards are known."""
         if self.reward is None:
             raise ValueError("rewards: expected a spec with reward(h, s, x), found none in it")
         return self._shell.rewards(h, s, points)
@@ -178,17 +178,17 @@ class Spec:
         return replace(self, influence=influence, counts=None, reward=reward and spread)
 
     def unrewarded(self) -> "Spec":
-        """The same without the rewards: what a learner of unknown rewards is handed."""
+        """The same spec without rewards, for a learner of unknown rewards."""
         return self if self.reward is None else replace(self, reward=None)
 
 
 def as_spec(env: Any, spec: Any) -> Spec:
-    """The spec given, or that of the environment."""
+    """Return the given spec, or the environment's."""
     spec = getattr(env, "spec", None) if spec is None else spec
     if not isinstance(spec, Spec):
         raise InputError(
             "spec",
-            "a Spec, given or as env.spec, that says who the agents are",
+            "a Spec that declares the agents, given or as env.spec",
             type(spec).__name__,
         )
     for name in ("reset", "step"):
@@ -198,13 +198,13 @@ def as_spec(env: Any, spec: Any) -> Spec:
 
 
 class Simulator:
-    """Plays episodes of a game: `reset()` and `step(actions)`, and a `spec` of what is declared.
+    """Simulator of a game, with `reset()`, `step(actions)` and the declared `spec`.
 
-    - `key`: where randomness begins. Episode k is a function of the key and k alone, so that a
-      learner that was stopped goes on as if it had not been (`seek`).
-    - `start`: the state in which episodes begin, or probabilities of the states; all alike
-      unless given.
-    - `noise`: standard deviation of Gaussian noise in the rewards that are seen.
+    - `key`: seed of the random numbers. Episode k is a function of the key and k alone, so an
+      interrupted learner resumes exactly where it stopped (`seek`).
+    - `start`: the state in which episodes begin, or probabilities of the states. Default: the
+      uniform distribution.
+    - `noise`: standard deviation of Gaussian noise in the observed rewards. Default: 0.
 
     **Example**
 
@@ -217,7 +217,7 @@ class Simulator:
     (True, (100,))
     """
 
-    #: What a learner is told.
+    #: The declared facts about the game that a learner uses.
     spec: Spec
 
     def __init__(self, game: Any, key: int = 0, *, start: Any = None, noise: float = 0.0):
@@ -227,7 +227,7 @@ class Simulator:
         self._key = checks.check_count("key", key, at_least=0)
         self._start = _as_start(start, game.states)
         self._noise = float(noise)
-        # Bound once: looking up attributes of games is slow, and steps are many.
+        # Bound once: attribute lookup on games is slow, and there are many steps.
         self._rewards, self._transitions = game.rewards, game.transitions
         self._rows = np.repeat(np.arange(game.types), game.counts)
         starts = np.flatnonzero(self._start > 0)
@@ -237,12 +237,12 @@ class Simulator:
 
     @property
     def state(self) -> int:
-        """The state the agents are in."""
+        """The current state."""
         return self._state
 
     @property
     def config(self) -> dict[str, Any]:
-        """What tells one simulator from another: a run is not resumed with another."""
+        """Facts that identify the simulator: a run is not resumed with a different one."""
         total = 0.0
         weights = np.cos(np.arange(self.spec.states))
         for h, s in self.spec.places:
@@ -257,16 +257,16 @@ class Simulator:
         self._episode = checks.check_count("episode", episode, at_least=0)
 
     def reset(self) -> int:
-        """Begin the next episode; returns its first state."""
+        """Begin the next episode and return its first state."""
         self._rng = np.random.default_rng((self._key, self._episode))
         self._episode += 1
         self._h, self._state = 0, _draw(self._rng, self._start)
         return self._state
 
     def step(self, actions: Any) -> tuple[int, np.ndarray]:
-        """Take (agents,) actions; returns the next state and (agents,) rewards as seen.
+        """Take (agents,) actions and return the next state and (agents,) observed rewards.
 
-        The state after the last step is one that nobody acts in.
+        Nobody acts in the state after the last step.
         """
         spec, h, s = self.spec, self._h, self._state
         if h >= spec.horizon:
@@ -287,7 +287,7 @@ class Simulator:
 
 
 def _as_start(start: Any, states: int) -> np.ndarray:
-    """(states,): the chances of first states."""
+    """(states,): probabilities of first states."""
     if start is None:
         return np.full(states, 1.0 / states)
     if np.ndim(start) == 0:
@@ -296,11 +296,11 @@ def _as_start(start: Any, states: int) -> np.ndarray:
             raise InputError("start", f"a state from 0 to {states - 1}", start)
         return np.eye(states)[state]
     chances = checks.as_float_array("start", start)
-    checks.check_shape("start", chances, (states,), "a chance for each state")
+    checks.check_shape("start", chances, (states,), "a probability for each state")
     return np.asarray(checks.check_probabilities("start", chances))
 
 
 def _draw(rng: np.random.Generator, chances: np.ndarray) -> int:
-    """One state, by one uniform number."""
+    """Draw one state with one uniform number."""
     drawn = int(np.searchsorted(np.cumsum(chances), rng.random(), side="right"))
     return min(drawn, len(chances) - 1)

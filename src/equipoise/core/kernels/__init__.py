@@ -1,23 +1,25 @@
-"""Kernels for the CPU: zero-sum games, Markov games, bimatrix games, certificates, road networks.
+"""Compiled CPU kernels: games, certificates, road networks, linear programs of aggregative games.
 
 XLA is the wrong tool for calls on a CPU: it compiles every new shape for a second, a call costs
 tens of microseconds, and a simplex method whose games end at different times runs as long as the
-slowest. Measured (one core, AMD EPYC): one 3 x 3 game by the JAX kernel 280 us, by Numba 1.2 us; a
-batch of them 400 ns a game, by Numba 90 ns; and a Markov game of five states 1.6 ms by NumPy with
-that kernel, by Numba 7 us.
+slowest. Measured on one core (AMD EPYC): one 3 x 3 game takes 280 us with the JAX kernel and 1.2 us
+with Numba; a batch of them takes 400 ns per game with JAX and 90 ns with Numba; a Markov game of
+five states takes 1.6 ms with NumPy and that kernel, and 7 us with Numba.
 
-Numba takes a third of a second to import, and seconds to compile on a machine where that was never
-done. So a kernel is run as Python while little is asked of it: `choose` adds up what that costs,
-and turns to machine code once it would have cost less. Nobody waits for it longer than twice the
-time that would have been best. `python -m equipoise.core.kernels` compiles all kernels at once, as
-when an image of a machine is built.
+Numba takes a third of a second to import, and seconds to compile kernels for the first time on a
+machine. Therefore a kernel runs as Python while there is little work: `choose` adds up the time
+spent that way, and switches to machine code once it would have cost less. The total time is never
+more than twice the optimum. `python -m equipoise.core.kernels` compiles all kernels at once, for
+instance when a machine image is built.
 
-Compiled kernels release Python's lock, and write to arrays that the caller made, for a range of
-games: so that threads share a batch, without Numba's own, which cannot be entered from two threads.
+Compiled kernels release Python's lock, and write to arrays that the caller allocated, for a range
+of games. Threads can thus share a batch without Numba's own threading, which cannot be entered from
+two threads.
 """
 
 import math
 import os
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache, partial
@@ -32,10 +34,10 @@ __all__ = ["choose", "compile_all", "interpret", "is_installed", "load", "over_g
 
 
 class _Kernel(NamedTuple):
-    """Where a kernel is, and what happens until it is compiled."""
+    """Location of a kernel, and its cost before it is compiled."""
 
     module: str
-    #: Kernels that are loaded together.
+    #: Name of the group of kernels that are loaded together.
     group: str
     #: How many times as long Python takes as machine code.
     slowdown: float
@@ -53,16 +55,17 @@ _KERNELS = {
     "shift_flows": _Kernel("_routes", "paths", 200.0),
     "driver_replies": _Kernel("_drivers", "drivers", 200.0),
     "move_drivers": _Kernel("_drivers", "drivers", 200.0),
+    "solve_program": _Kernel("_programs", "programs", 15.0),
 }
-#: Seconds that a call takes in Python besides.
+#: Overhead of a call in Python, in seconds.
 _CALL = 1e-4
-#: Seconds that loading a group of kernels takes, and compiling it.
+#: Time to load a group of kernels, and to compile it, in seconds.
 _LOADING, _COMPILING = 0.4, 8.0
-#: Where there is no Numba: seconds of Python from which other ways are worth a compilation by JAX.
+#: Without Numba: seconds of Python from which compilation by JAX is worthwhile.
 _PATIENCE = 0.5
-#: Seconds of work from which threads are worth what it takes to tell them.
+#: Seconds of work from which starting threads is worthwhile.
 _THREADS_FROM = 5e-4
-#: Ranges of games are multiples of what is solved side by side.
+#: Ranges of games are multiples of the number of games solved side by side.
 _SIDE_BY_SIDE = 8
 
 #: Seconds spent without machine code, by group.
@@ -82,7 +85,7 @@ def is_installed() -> bool:
 
 @cache
 def load(name: str) -> Callable[..., int] | None:
-    """The kernel of that name as machine code, compiled if need be; None without Numba.
+    """Return the kernel of that name as machine code, compiled if needed; None without Numba.
 
     >>> load("solve_games") is not None
     True
@@ -100,10 +103,10 @@ def _source(name: str) -> Callable[..., int]:
 
 
 def choose(name: str, seconds: float) -> tuple[Callable[..., int] | None, str]:
-    """The kernel for a call that takes so long compiled, and what runs it: "Numba" or "Python".
+    """Return the kernel for a call of this compiled duration, and its engine: "Numba" or "Python".
 
-    Their answers are the same to the last bit. None, and "JAX", where there is no Numba and Python
-    would take too long.
+    Both give the same result to the last bit. Returns None and "JAX" if Numba is not installed and
+    Python would take too long.
 
     >>> kernel, engine = choose("solve_games", 1e-6)
     >>> engine in ("Numba", "Python")
@@ -139,16 +142,16 @@ def interpret(kernel: Callable[..., int], *arrays: Any) -> int:
 
 
 def compile_all() -> None:
-    """Compile every kernel now, unless that was done before on this machine."""
+    """Compile every kernel now, unless it has been compiled on this machine before."""
     for name in _KERNELS:
         load(name)
 
 
 def over_games(kernel: Callable[..., int], games: int, seconds: float, *arrays: Any) -> int:
-    """The sum of `kernel(*arrays, first, last)` over all games, on all cores if that takes long.
+    """Return the sum of `kernel(*arrays, first, last)` over all games, on all cores for long work.
 
-    `seconds` is about what one game takes. Each core gets several ranges, so that none waits long
-    for another; to tell a thread of one takes some 10 us.
+    `seconds` is the approximate time of one game. There are several ranges for each core, and an
+    idle thread takes the next one; the calling thread works too.
 
     >>> import numpy as np
     >>> def square(numbers, first, last):
@@ -163,14 +166,29 @@ def over_games(kernel: Callable[..., int], games: int, seconds: float, *arrays: 
         return kernel(*arrays, 0, games)
     each = 8 if games * seconds > 20 * _THREADS_FROM else 2
     step = math.ceil(games / (each * workers * _SIDE_BY_SIDE)) * _SIDE_BY_SIDE
-    ranges = ((first, min(first + step, games)) for first in range(0, games, step))
-    pool = _threads(workers, os.getpid())
-    parts = [pool.submit(kernel, *arrays, first, last) for first, last in ranges]
-    wait(parts)  # also if one fails: nobody writes to the arrays afterwards
-    return sum(part.result() for part in parts)
+    starts = deque(range(0, games, step))
+
+    def work() -> int:
+        done = 0
+        while starts:
+            try:
+                first = starts.popleft()
+            except IndexError:  # another thread took the last one
+                break
+            done += kernel(*arrays, first, min(first + step, games))
+        return done
+
+    pool = _threads(workers - 1, os.getpid())
+    parts = [pool.submit(work) for _ in range(workers - 1)]
+    try:
+        done = work()
+    finally:
+        starts.clear()
+        wait(parts)  # also if one fails: no thread writes to the arrays afterwards
+    return done + sum(part.result() for part in parts)
 
 
 @cache
 def _threads(workers: int, process: int) -> ThreadPoolExecutor:
-    """Threads that wait for work; a process that was forked has none of its parent's."""
+    """Return a pool of waiting threads; a forked process has none of its parent's threads."""
     return ThreadPoolExecutor(workers, thread_name_prefix=f"equipoise-{process}")

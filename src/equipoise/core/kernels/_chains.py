@@ -47,9 +47,9 @@ def add_scaled(out, i, weight, a, j, size):
 def solve_chain(matrix, value, states):
     """Solve `matrix @ value = right` in place, where `right` is column `states` of `matrix`.
 
-    The matrix is the identity minus discounted transitions: its rows are diagonally dominant, so
+    The matrix is the identity minus discounted transitions. Its rows are diagonally dominant, so
     that elimination is stable without exchanging rows (Higham, 2002, section 9.5). Rows are padded
-    to multiples of eight. What a pass changes left of its column is not read again.
+    to multiples of eight. Entries that a pass changes left of its column are not read again.
     """
     k = padded(states + 1)
     for c in range(states):
@@ -68,10 +68,9 @@ def solve_chain(matrix, value, states):
 
 @compiled(inline=True)
 def range_of(rewards, start, size):
-    """Smallest and largest of `size` rewards, the offset to subtract, and the largest that is left.
+    """Smallest and largest of `size` rewards, the offset to subtract, and the largest remainder.
 
-    As in `core.rounding`: the offset is the reward that is nearest to zero, if it is many times
-    the range.
+    As in `core.rounding`, the offset is the reward nearest to zero, if it is many times the range.
     """
     low, high = rewards[start], rewards[start]
     t = 0
@@ -92,13 +91,13 @@ def range_of(rewards, start, size):
 
 @compiled(inline=True)
 def usual(size, ordinary):
-    """Whether rewards of that size can be computed with as they are."""
+    """Whether rewards of that size need no scaling."""
     return 1.0 / ordinary <= size <= ordinary or size == 0.0
 
 
 @compiled(inline=True)
 def is_distribution(weights, start, size):
-    """Whether `checks.check_probabilities` takes weights without a change."""
+    """Whether `checks.check_probabilities` accepts weights unchanged."""
     total_weight, least = 0.0, 0.0
     for i in range(start, start + size):
         total_weight += weights[i]

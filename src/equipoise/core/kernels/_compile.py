@@ -1,15 +1,15 @@
-"""Kernels as Python functions, and where their machine code is kept.
+"""Kernels as Python functions, and the folder of their machine code.
 
-A kernel is plain Python over NumPy arrays. Python can run it as it is (`_lanes` stands in for
-vector instructions), and Numba can compile it (`_numba`), which is imported only then. Both give
-the same bits, on every machine: sums have an order, and products are not fused into them, which
-would make pivots no faster, and Markov games of a hundred states by a tenth or so.
+A kernel is plain Python over NumPy arrays. Python can run it unchanged (`_lanes` replaces vector
+instructions), and Numba can compile it (`_numba`), which is imported only then. Both give the same
+bits on every machine: sums have a fixed order, and multiplications and additions are not fused.
+Fusing would make pivots no faster, and Markov games of a hundred states faster by about a tenth.
 
-Machine code is kept in the user's cache folder, in a folder whose name is a digest of the sources
-of all kernels, of Numba's version and of the interpreter. An edit or an upgrade of either compiles
-anew, nothing stale is ever loaded, and neither an upgrade of equipoise that leaves the kernels
-alone nor a new virtual environment compiles anything. Any number of processes may read and write
-the folder: files are replaced as a whole.
+Machine code is kept in the user's cache folder, in a subfolder named by a digest of the sources of
+all kernels, of Numba's version and of the interpreter. A change of any of them triggers a new
+compilation, and stale code is never loaded. An upgrade of equipoise that leaves the kernels
+unchanged, or a new virtual environment, compiles nothing. Any number of processes may read and
+write the folder: files are replaced as a whole.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 _HERE = Path(__file__).parent
-#: Functions that are compiled as parts of kernels, and which of them where they are called; kernels
+#: Functions that are compiled as parts of kernels, those among them that are inlined, and kernels
 #: with their signatures.
 PARTS: list[Callable[..., Any]] = []
 INLINE: set[Callable[..., Any]] = set()
@@ -34,10 +34,10 @@ KERNELS: dict[Callable[..., Any], str] = {}
 def compiled(signature: str = "", *, inline: bool = False) -> Callable[[Any], Any]:
     """Mark a function for Numba: as a kernel with that signature, or as a part of kernels.
 
-    A signature is a word for each argument, such as "float", "index", "read3" and "write2": arrays
-    of as many axes that the kernel reads or writes. The result is a whole number. A short part is
-    copied to where it is called with `inline`: to call it would take longer than to run it, since
-    Numba passes an array as seven numbers and counts its references.
+    A signature has one word for each argument, such as "float", "index", "read3" and "write2": the
+    last two are arrays with that many axes that the kernel reads or writes. The result is a whole
+    number. With `inline`, a short part is copied to where it is called: calling it would take
+    longer than running it, since Numba passes an array as seven numbers and counts its references.
     """
 
     def decorate(function: Any) -> Any:
@@ -55,15 +55,15 @@ def compiled(signature: str = "", *, inline: bool = False) -> Callable[[Any], An
 
 @cache
 def code_folder() -> Path | None:
-    """The first folder for machine code that can be written to, or None.
+    """Return the first writable folder for machine code, or None.
 
-    Numba's variable NUMBA_CACHE_DIR comes before the user's cache folder, and that before the
-    folder of the package.
+    The environment variable NUMBA_CACHE_DIR takes precedence over the user's cache folder, and that
+    over the folder of the package.
     """
     made_by = f"{version('numba')} {sys.implementation.cache_tag} {sys.platform}"
     digest = hashlib.sha256(made_by.encode())
     for source in sorted(_HERE.glob("*.py")):
-        if not source.stem.startswith("__"):  # what loads kernels is not part of them
+        if not source.stem.startswith("__"):  # modules that load kernels do not count
             digest.update(source.read_bytes())
     for home in _homes():
         folder = home / f"kernels-{digest.hexdigest()[:16]}"

@@ -1,9 +1,10 @@
-"""Whole drivers on paths, for Numba: best replies that count the own car.
+"""Whole drivers on paths, for Numba: best responses that account for the driver's own car.
 
-A driver who leaves path p pays c(v) on links of p and c(v + 1) on all others. The best reply is
-sought backwards from the destination, in the order of the way so far plus the distance from the
-origin at c(v), which nothing undercuts (A*): few nodes beside the best paths are ever looked at.
-Arrays are those of `_routes`; `into_start` and `into` list the links that enter each node.
+A driver who leaves path p pays c(v) on links of p and c(v + 1) on all others. The best response is
+found by A* backwards from the destination: nodes are visited in the order of the path cost so far
+plus the distance from the origin at c(v), which is a lower bound. Only few nodes off the best paths
+are visited. Arrays are those of `_routes`; `into_start` and `into` list the links that enter each
+node.
 """
 
 import numpy as np
@@ -21,7 +22,7 @@ from equipoise.core.kernels._routes import (
 @compiled()
 def _search(origin, target, limit, distance, now, more, extra, mark, stamp, into_start, into,
             tails, first, way, keys, onward, heap, place, touched):  # fmt: skip
-    """The cheapest cost of a path below `limit`, or `limit`; `onward` holds its links by node."""
+    """Return the cheapest path cost below `limit`, or `limit`; `onward` holds its links by node."""
     count = 1
     touched[0], way[target], onward[target] = target, 0.0, -1
     keys[target], heap[0], place[target], size = distance[target], target, 0, 1
@@ -65,9 +66,9 @@ def driver_replies(
     group_origin, group_class, group_start, tails, heads, start, out, into_start, into, targets,
     first, now, more, extra, path_pair, path_start, path_links, own, reply, begin, end,
 ):  # fmt: skip
-    """What each path costs, and what the best reply of a driver on it would, in groups of paths.
+    """Compute the cost of each path, and of a driver's best response on it, in groups of paths.
 
-    `now` and `more` are costs at the flows and with one car more.
+    `now` and `more` are costs at the flows and with one additional car.
     """
     links, nodes = len(tails), len(start) - 1
     heap, place = np.empty(nodes, np.int32), np.empty(nodes, np.int32)
@@ -94,7 +95,7 @@ def driver_replies(
 
 @compiled()
 def _costs(link, flow, table, free, rise, capacity, power, now, more, slope):
-    """The cost of a link at its flow and with one car more: by the table, if it has columns."""
+    """Cost of a link at its flow and with one more car: from the table, if it has columns."""
     if table.shape[1]:
         cars = int(flow[link])
         now[link], more[link] = table[link, cars], table[link, cars + 1]
@@ -108,7 +109,7 @@ def _costs(link, flow, table, free, rise, capacity, power, now, more, slope):
 @compiled()
 def _shift(path, sign, path_start, path_links, flow, table, free, rise, capacity, power, now, more,
            slope):  # fmt: skip
-    """Add a car to a path, or take one from it."""
+    """Add a car to a path, or remove one from it."""
     for k in range(path_start[path], path_start[path + 1]):
         flow[path_links[k]] += sign
         _costs(path_links[k], flow, table, free, rise, capacity, power, now, more, slope)
@@ -125,13 +126,13 @@ def move_drivers(
     first, free, rise, capacity, power, extra, table, flow, head, following, path_pair, path_flow,
     path_start, path_links, counts, begin, searching, least, found,
 ):  # fmt: skip
-    """One pass of best replies over the drivers of every pair, each move at the costs it finds.
+    """Run one pass of best responses over the drivers of every pair, each move at current costs.
 
     A driver moves if that saves more than `least`: first among the paths that its pair has, then,
-    while `searching`, to the best path of all. Adds to `found` the number of moves and notes the
-    largest saving. Column n of `table` is what links cost with n cars; without columns the formula
-    of `_routes` says it.
-    Returns the first group that memory was too short for, or how many there are.
+    while `searching`, to the best path of all. Adds the number of moves to `found`, and stores the
+    largest saving there. Column n of `table` holds link costs with n cars; without columns the
+    formula of `_routes` applies.
+    Returns the first group for which memory was too small, or the number of groups.
     """
     links, nodes = len(tails), len(start) - 1
     heap, place = np.empty(nodes, np.int32), np.empty(nodes, np.int32)

@@ -1,8 +1,8 @@
 """Gains in zero-sum matrix games, compiled.
 
 The arithmetic is that of `certificates`: payoffs without a large offset, expected payoffs of all
-pure replies, the same again with absolute payoffs, and a bound on rounding from those. A kernel
-reads the game and the policy, never what a solver knows, and reads each payoff twice: once for the
+pure deviations, the same again with absolute payoffs, and a bound on rounding from those. A kernel
+reads the game and the policy, never the solver's state. It reads each payoff twice: once for the
 range, and once for all four sums, eight columns at a time.
 """
 
@@ -15,12 +15,13 @@ from equipoise.core.kernels._lanes import WIDTH, full, load, store, total, where
 
 @compiled("read3 read2 read2 float float float write3 index index")
 def matrix_gains(payoff, x, y, step, tiny, ordinary, results, first, last):
-    """Gains, bounds on them, values and the size of rounding, as `results` (4, games, 2).
+    """Write gains, bounds on them, values and rounding errors to `results` (4, games, 2).
 
-    A game, or a strategy, may stand for all. Rounding is `step` times the largest expected absolute
-    payoff of the player's deviations, plus `tiny` times one plus the largest payoff. Returns how
-    many games this is not made for: those whose largest payoff is not between 1 / `ordinary` and
-    `ordinary`, and those whose policies are not probabilities.
+    A single game, or a single strategy, may be shared by all. The rounding error is `step` times
+    the largest expected absolute payoff of the player's deviations, plus `tiny` times one plus the
+    largest payoff. Returns the number of games that the kernel does not support: those whose
+    largest payoff is not between 1 / `ordinary` and `ordinary`, and those whose policies are not
+    probabilities.
     """
     _, m, n = payoff.shape
     payoffs, xs, ys = payoff.reshape(payoff.size), x.reshape(x.size), y.reshape(y.size)

@@ -1,9 +1,10 @@
 """Eight float64 numbers as one value: what Python runs in place of vector instructions.
 
 LLVM's own vectorisation fails on these kernels: it cannot know that arrays do not overlap, and it
-vectorises across the wrong loop. With lanes a kernel says what it wants: arithmetic, comparisons
-and selection act on eight numbers at once. In Python a value is a NumPy array of eight; `_numba`
-replaces each function here by vector instructions, which LLVM splits where vectors are shorter.
+vectorises across the wrong loop. With lanes a kernel states its vector operations explicitly:
+arithmetic, comparisons and selection act on eight numbers at once. In Python a value is a NumPy
+array of eight; `_numba` replaces each function here by vector instructions, which LLVM splits if
+the machine's vectors are shorter.
 """
 
 from typing import Any
@@ -12,34 +13,34 @@ import numpy as np
 
 #: Numbers in a value.
 WIDTH = 8
-#: The number of each lane.
+#: Index of each lane.
 LANES = np.arange(float(WIDTH))
 
 _EACH = np.arange(WIDTH)
 
 
 def full(number: Any) -> Any:
-    """The same number eight times."""
+    """Return the same number eight times."""
     return np.full(WIDTH, number)
 
 
 def where(mask: Any, a: Any, b: Any) -> Any:
-    """`a` where the mask is true, else `b`."""
+    """Return `a` where the mask is true, else `b`."""
     return np.where(mask, a, b)
 
 
 def load(array: Any, start: Any) -> Any:
-    """`array[start : start + 8]`."""
+    """Return `array[start : start + 8]`."""
     return array[start : start + WIDTH].copy()
 
 
 def store(array: Any, start: Any, value: Any) -> None:
-    """`array[start : start + 8] = value`."""
+    """Set `array[start : start + 8] = value`."""
     array[start : start + WIDTH] = value
 
 
 def gather(array: Any, start: Any, step: Any, lanes: Any) -> Any:
-    """`array[start + l * step]` in each lane l of the first `lanes`, whose last fills the rest."""
+    """`array[start + l * step]` in each of the first `lanes` lanes l; the last fills the rest."""
     return array[start + step * np.minimum(_EACH, lanes - 1)]
 
 
@@ -49,7 +50,7 @@ def take(array: Any, start: Any, index: Any) -> Any:
 
 
 def put(array: Any, start: Any, index: Any, value: Any) -> None:
-    """`array[start + index[l] + l] = value[l]` for each lane l."""
+    """Set `array[start + index[l] + l] = value[l]` for each lane l."""
     array[start + index.astype(np.int64) + _EACH] = value
 
 
@@ -59,17 +60,17 @@ def some(mask: Any) -> Any:
 
 
 def largest(value: Any) -> Any:
-    """The largest of eight numbers."""
+    """Return the largest of eight numbers."""
     return value.max()
 
 
 def smallest(value: Any) -> Any:
-    """The smallest of eight numbers."""
+    """Return the smallest of eight numbers."""
     return value.min()
 
 
 def total(value: Any) -> Any:
-    """The sum of eight numbers, by halves."""
+    """Return the sum of eight numbers, by halves."""
     four = value[:4] + value[4:]
     two = four[:2] + four[2:]
     return two[0] + two[1]

@@ -1,8 +1,8 @@
 """Zero-sum Markov games, compiled: Shapley's operator with safeguarded Newton steps.
 
-The method is that of `solvers`, for one game after the other. Three things make it fast: the
-first sweep, from values of zero, reads no transitions; Newton's steps read only those of actions
-that are played; and the linear systems are eliminated in place, without exchanging rows.
+The method is that of `solvers`, for one game after the other. Three choices make it fast: the
+first sweep, from values of zero, reads no transitions; Newton's steps read only transitions of
+actions that are played; and the linear systems are eliminated in place, without exchanging rows.
 """
 
 import numpy as np
@@ -18,13 +18,13 @@ from equipoise.core.kernels._pivot import padded
 from equipoise.core.kernels._zerosum import solve_range, workspace
 
 _EPS = 2.0**-52
-#: Nothing is asked beyond this part of the spread of payoffs.
+#: Smallest tolerance, as a fraction of the payoff range.
 _ROUNDING = 16 * _EPS
 
 
 @compiled()
 def _pair_value(reward, transition, discount, x, y, matrix, value):
-    """Value of the two policies, by one linear system."""
+    """Compute the value of the two policies, by one linear system."""
     states, m, n = reward.shape
     k = padded(states + 1)
     matrix[:] = 0.0
@@ -44,7 +44,7 @@ def _pair_value(reward, transition, discount, x, y, matrix, value):
 
 @compiled()
 def _reply_value(reward, transition, discount, x, y, matrix, value):
-    """Value of the row player's best reply to `y`, by policy iteration from that of the pair."""
+    """Value of the row player's best response to `y`, by policy iteration from the pair's value."""
     states, m, n = reward.shape
     rewards = np.empty(states * m), np.empty(states * n)
     sizes = np.empty(states * m), np.empty(states * n)
@@ -67,12 +67,12 @@ def solve_markov(
     rewards, transitions, discount, absolute, relative, ordinary, max_sweeps,
     xs, ys, values, allowed, counts, first, last,
 ):  # fmt: skip
-    """Solve the games `first` to `last`; returns how many it cannot answer for.
+    """Solve the games `first` to `last`; return the number of games it could not solve.
 
     The largest gain allowed is `absolute`, or, if that is zero, `relative` times the range of
-    rewards, over one minus the discount. Counted are the sweeps, Newton's steps, Hoffman and
-    Karp's, and stage games of the last sweep that were not solved. Rewards whose largest is not
-    between 1 / `ordinary` and `ordinary` are left alone; then the last count is -1.
+    rewards, divided by one minus the discount. The counts are those of sweeps, Newton steps,
+    Hoffman-Karp steps, and stage games of the last sweep that were not solved. Games whose largest
+    reward is not between 1 / `ordinary` and `ordinary` are skipped; their last count is -1.
     """
     _, states, m, n = rewards.shape
     flat = rewards.reshape(rewards.size)
@@ -117,7 +117,7 @@ def solve_markov(
                 residual = max(residual, abs(value[s] - before[s]))
             if residual <= target:
                 break
-            # Newton's step is trusted while each sweep shrinks the residual.
+            # Newton's step is used while each sweep shrinks the residual.
             if waiting == 0 and residual > contraction * last_residual:
                 patience = max(1, 2 * patience)
                 waiting = patience
@@ -128,7 +128,7 @@ def solve_markov(
             else:
                 counts[g, 2] += 1
                 waiting -= 1
-                if waiting == 0:  # the first residual after monotone steps judges nothing
+                if waiting == 0:  # the first residual after monotone steps is not informative
                     last_residual = np.inf
                 _reply_value(reward, transition, discount, x, y, matrix, value)
         left += counts[g, 3] > 0

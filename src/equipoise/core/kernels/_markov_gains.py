@@ -1,9 +1,9 @@
-"""Gains in zero-sum Markov games, compiled: best replies with proven residuals.
+"""Gains in zero-sum Markov games, compiled: best responses with proven residuals.
 
-The argument is that of `core.mdp`: if no action has an advantage of more than c over a value V,
-in a state that can be reached, no policy is worth more than V + c / (1 - discount). Policy
-iteration starts at the value of the policy itself, so that one linear system is all that an
-equilibrium needs. One pass over the transitions makes the decision processes of both players.
+The proof is that of `core.mdp`: if no action has an advantage of more than c over a value V, in a
+state that can be reached, no policy is worth more than V + c / (1 - discount). Policy iteration
+starts at the value of the policy itself, so that an equilibrium needs only one linear system. One
+pass over the transitions computes the decision processes of both players.
 """
 
 import numpy as np
@@ -20,13 +20,13 @@ from equipoise.core.kernels._compile import compiled
 from equipoise.core.kernels._pivot import padded
 
 _EPS = 2.0**-52
-#: Rounds of policy iteration.
+#: Maximum number of rounds of policy iteration.
 _MOST_ROUNDS = 1000
 
 
 @compiled()
 def _evaluate(reward, following, choice, discount, matrix, value):
-    """Value of the chain that `choice`, a row for each state, takes from a decision process."""
+    """Value of the chain that `choice`, a row for each state, selects from a decision process."""
     states = len(choice)
     k = padded(states + 1)
     for s in range(states):
@@ -68,7 +68,7 @@ def _advantages(reward, following, actions, discount, value, size, operations, t
 
 @compiled()
 def _discounted(error, following, actions, discount, states):
-    """The largest error of a state that can be reached, summed over all steps; in place."""
+    """Largest error of any state that can be reached, summed over all steps; in place."""
     if error.max() <= 4.0 * error.min():
         error[:] = error.max()
     moved = error.max() > error.min()
@@ -88,7 +88,7 @@ def best_reply(
     reward, following, actions, discount, value, size, operations, tiny,
     matrix, above, space, choice,
 ):  # fmt: skip
-    """Value of a best reply, from that of the policy on, in place; false if rounds ran out."""
+    """Value of a best response, starting from the policy's, in place; false if rounds ran out."""
     states, refined, (advantage, error, _) = len(value), False, space
     choice[:] = -1
     for _ in range(_MOST_ROUNDS):
@@ -105,7 +105,7 @@ def best_reply(
             if advantage[best] > here + 2.0 * error[s]:
                 choice[s], moved = best, True
         if not moved and off and not refined:
-            # Rows of transitions that do not quite sum to one: their value is corrected once.
+            # Rows of transitions may not quite sum to one: their value is corrected once.
             refined = True
             _evaluate(advantage, following, choice, discount, matrix, space[2])
             for s in range(states):
@@ -123,7 +123,7 @@ def best_reply(
 
 @compiled()
 def decision_processes(reward, offset, transition, x, y, rewards, sizes, following, chain):
-    """The decision process of each player, in the row player's rewards, and the chain of both."""
+    """Decision process of each player, in the row player's rewards, and the chain of both."""
     states, m, n = reward.shape
     for i in range(2):
         rewards[i][:], sizes[i][:], following[i][:] = 0.0, 0.0, 0.0
@@ -148,7 +148,7 @@ def decision_processes(reward, offset, transition, x, y, rewards, sizes, followi
 
 @compiled(inline=True)
 def largest_of_states(values, actions, result):
-    """The largest number of each state, as `result`."""
+    """Write the largest number of each state to `result`."""
     for s in range(len(result)):
         result[s] = values[s * actions]
         for p in range(s * actions + 1, (s + 1) * actions):
@@ -160,11 +160,12 @@ def markov_gains(
     rewards, transitions, discount, xs, ys, operations, tiny, ordinary,
     results, by_state, first, last,
 ):  # fmt: skip
-    """Gains of both players, bounds on them and the size of rounding, as `results` (3, games, 2).
+    """Write both players' gains, bounds on them and rounding errors to `results` (3, games, 2).
 
-    `by_state` (3, games, states, 2) is gains, bounds and values in every state. Returns how many
-    games this is not made for: rewards whose largest is not between 1 / `ordinary` and `ordinary`,
-    policies that are not probabilities, and policy iteration that ran out of rounds.
+    `by_state` (3, games, states, 2) holds gains, bounds and values in every state. Returns the
+    number of games that the kernel does not support: rewards whose largest is not between
+    1 / `ordinary` and `ordinary`, policies that are not probabilities, and policy iteration that
+    ran out of rounds.
     """
     _, states, m, n = rewards.shape
     matrix = np.zeros(states * padded(states + 1))

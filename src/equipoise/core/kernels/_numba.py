@@ -1,4 +1,4 @@
-"""Numba's side of the kernels: a type for eight numbers, its instructions, and compilation.
+"""The Numba implementation of the kernels: a type for eight numbers, and compilation.
 
 Importing this module imports Numba, which takes a third of a second.
 """
@@ -31,7 +31,7 @@ _VECTOR, _MASK = ir.VectorType(_DOUBLE, WIDTH), ir.VectorType(ir.IntType(1), WID
 
 
 class Lanes(types.Type):
-    """Numba's type of eight numbers, or of eight truth values."""
+    """Numba's type for eight numbers, or for eight truth values."""
 
     def __init__(self, kind: str):
         super().__init__(name=f"Lanes({kind})")
@@ -47,7 +47,7 @@ class _Model(models.PrimitiveModel):
 
 
 def _define(function: Any, result: Any, *arguments: Any) -> Callable[[Any], None]:
-    """Let `function` be the instruction that a builder emits, given pointers for arrays.
+    """Implement `function` by the instructions that a builder emits, given pointers for arrays.
 
     `arguments` are the types of its arguments; None stands for an array of float64.
     """
@@ -58,7 +58,7 @@ def _define(function: Any, result: Any, *arguments: Any) -> Callable[[Any], None
             return None
         return make_signature(result, *(kind or given for kind, given in lanes))
 
-    # Numba counts the parameters.
+    # Numba inspects the number of parameters.
     typer = [
         lambda a: fits((a,)),
         lambda a, b: fits((a, b)),
@@ -186,7 +186,7 @@ _define(_lanes.smallest, types.float64, NUMBERS)(_extreme("fmin"))
 
 
 def _type_of(word: str) -> Any:
-    """The type that a word of a signature stands for."""
+    """Return the type that a word of a signature stands for."""
     plain = {
         "float": types.float64,
         "index": types.intp,
@@ -196,10 +196,11 @@ def _type_of(word: str) -> Any:
         "int64s1": types.Array(types.int64, 1, "C"),
         "int64s2": types.Array(types.int64, 2, "C"),
         "read_int64s1": types.Array(types.int64, 1, "C", readonly=True),
+        "read_bools2": types.Array(types.boolean, 2, "C", readonly=True),
     }
     if word in plain:
         return plain[word]
-    # Arrays that a kernel only reads may be read-only, as those of JAX are.
+    # Arrays that a kernel only reads may be read-only, as JAX arrays are.
     kind, axes = word[:-1], int(word[-1])
     return types.Array(types.float64, axes, "C", readonly=kind == "read")
 
@@ -226,14 +227,14 @@ class _Files(CompileResultCacheImpl):
 
 
 class _Cache(FunctionCache):
-    """Numba's cache; a damaged file or a full disk makes it compile, not fail."""
+    """Numba's cache; on a damaged file or a full disk it compiles instead of failing."""
 
     _impl_class = _Files
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
             return super().load_overload(sig, target_context)
-        except Exception:  # whatever pickle raises on damaged bytes
+        except Exception:  # pickle may raise anything on damaged bytes
             with suppress(OSError):
                 self.flush()
             return None
@@ -247,7 +248,7 @@ _REGISTERED: set[Any] = set()
 
 
 def machine_code(function: Any) -> Any:
-    """A kernel compiled, or loaded from its folder."""
+    """Compile a kernel, or load it from its folder."""
     for part in PARTS:
         if part not in _REGISTERED:
             _REGISTERED.add(part)

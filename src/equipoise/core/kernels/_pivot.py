@@ -6,18 +6,18 @@ A game with payoffs in [1, 2] has the value 1 / z, where z is the optimum of
     min 1'u  subject to  A'u >= 1, u >= 0        (the row player's strategy is u / z)
 
 and the slack basis w = 0 is feasible, so there is no first phase. The tableau is Tucker's: only
-the m x n block of non-basic columns is stored, and a pivot is a rank-one update. The entering
-column is that of the steepest edge, cost^2 / (1 + |column|^2): the norms come for one more
+the m x n block of non-basic columns is stored, and a pivot is a rank-one update. Steepest edge
+selects the entering column, by the largest cost^2 / (1 + |column|^2): the norms cost one more
 multiplication in the pass that updates the tableau, and save a third of the pivots at 50 x 50,
 two thirds at 200 x 200.
 
 There are two layouts, both in vectors of eight numbers (`_lanes`):
 
 - *games in lanes*: eight games side by side, one in each lane, in lockstep. Every step is a
-  vector instruction however small the game is, and no branch depends on the payoffs.
+  vector instruction even for the smallest game, and no branch depends on the payoffs.
 - *columns in lanes*: one game, whose rows are padded to multiples of eight columns.
 
-Microseconds a game on one core (AMD EPYC, Zen 4, 2.6 GHz), all called from a compiled loop:
+Microseconds per game on one core (AMD EPYC, Zen 4, 2.6 GHz), all called from a compiled loop:
 
 |                                     | 3 x 3 | 10 x 10 | 30 x 30 | 50 x 50 | 200 x 200 |
 |-------------------------------------|-------|---------|---------|---------|-----------|
@@ -44,9 +44,9 @@ from equipoise.core.kernels._lanes import (
     where,
 )
 
-#: Reduced costs above this are zero: payoffs lie in [1, 2].
+#: Reduced costs above this are treated as zero: payoffs lie in [1, 2].
 COST_TOLERANCE = 16 * 2.0**-52
-#: Entries of the entering column below this are no pivots.
+#: Entries of the entering column below this are not used as pivots.
 PIVOT_TOLERANCE = 512 * 2.0**-52
 #: Pivots allowed, per row plus column, before a game counts as cycling.
 PIVOT_LIMIT = 12
@@ -54,13 +54,13 @@ PIVOT_LIMIT = 12
 
 @compiled()
 def padded(count):
-    """The next multiple of eight."""
+    """Round up to a multiple of eight."""
     return (count + WIDTH - 1) // WIDTH * WIDTH
 
 
 @compiled()
 def power_of_two(low, high):
-    """A factor that keeps the difference of two numbers, and its inverse, within float64."""
+    """Return a factor that keeps the difference of two numbers, and its inverse, within float64."""
     if high > 1e300 or low < -1e300:
         return 0.25
     if high - low < 1e-290:
@@ -70,11 +70,11 @@ def power_of_two(low, high):
 
 @compiled()
 def pivot_columns(t, right, cost, norms, u, v, row_label, column_label, m, n):
-    """Pivot one game to its optimum; returns the pivots made.
+    """Pivot one game to its optimum; return the number of pivots.
 
-    `t` is (m, k), where k is the number of columns rounded up to a multiple of eight; so is the
-    length of what has a number for each row or column. What pads them is zero in `t`, `cost` and
-    `u`, and one in `right` and `norms`.
+    `t` is (m, k), where k is the number of columns rounded up to a multiple of eight; vectors with
+    a number for each row or column are padded likewise. The padding is zero in `t`, `cost` and `u`,
+    and one in `right` and `norms`.
     """
     k = padded(n)
     zero, one, infinite = full(0.0), full(1.0), full(np.inf)
@@ -139,10 +139,10 @@ def pivot_columns(t, right, cost, norms, u, v, row_label, column_label, m, n):
 
 @compiled()
 def pivot_games(t, norms, u, v, row_label, column_label, m, n):
-    """Pivot eight games in lockstep to their optima; returns the pivots of the longest.
+    """Pivot eight games in lockstep to their optima; return the largest number of pivots.
 
     `t` is (m + 1, n + 1, 8): the last row holds the reduced costs, the last column the values of
-    the basic variables. Labels are floats, and indices are counted in numbers of an array.
+    the basic variables. Labels are floats; indices count the numbers of an array.
     """
     k = n + 1
     zero, one, infinite = full(0.0), full(1.0), full(np.inf)

@@ -2,11 +2,11 @@
 
 Links are arrays. `start` and `out` list the links that leave each node: those of node i are
 `out[start[i]:start[i + 1]]`. Nodes below `first` are zones: paths begin and end there and never
-pass through. Paths lie one after the other in `path_links`; those of a pair form a linked list,
-`head[pair]` and `following[path]`.
+pass through. Paths are stored one after the other in `path_links`; those of a pair form a linked
+list, `head[pair]` and `following[path]`.
 
-The cost of link l at flow v is `free[l] + rise[l] (v / capacity[l])^power[l]`, plus what class m
-pays on top of it, `extra[m, l]`.
+The cost of link l at flow v is `free[l] + rise[l] (v / capacity[l])^power[l]`, plus the surcharge
+of class m, `extra[m, l]`.
 """
 
 import numpy as np
@@ -69,7 +69,7 @@ def tree(origin, costs, start, out, heads, first, distance, last, heap, place):
         for k in range(start[node], start[node + 1]):
             link = out[k]
             to, length = heads[link], distance[node] + costs[link]
-            if length < distance[to] and place[to] != -2:  # rounding reopens no node
+            if length < distance[to] and place[to] != -2:  # rounding must not reopen a node
                 distance[to], last[to] = length, link
                 if place[to] == -1:
                     heap[size], place[to] = to, size
@@ -81,7 +81,7 @@ def tree(origin, costs, start, out, heads, first, distance, last, heap, place):
     "read_int32s1 read1 read_int32s1 read_int32s1 read_int32s1 index write2 int32s2 index index"
 )
 def shortest_trees(origins, costs, start, out, heads, first, distance, last, begin, end):
-    """The trees of shortest paths from origins `begin` to `end`."""
+    """Compute the trees of shortest paths from origins `begin` to `end`."""
     nodes = distance.shape[1]
     heap, place = np.empty(nodes, np.int32), np.empty(nodes, np.int32)
     for i in range(begin, end):
@@ -91,7 +91,7 @@ def shortest_trees(origins, costs, start, out, heads, first, distance, last, beg
 
 @compiled()
 def price(link, flow, free, rise, capacity, power, cost, slope):
-    """Cost and slope of one link at its flow."""
+    """Return cost and slope of one link at its flow."""
     v, p = max(flow[link], 0.0), power[link]
     if rise[link] == 0.0 or p == 0.0:
         cost[link], slope[link] = free[link] + rise[link], 0.0
@@ -109,7 +109,7 @@ def price(link, flow, free, rise, capacity, power, cost, slope):
 
 @compiled()
 def _load(path_flow, path_pair, path_start, path_links, count, flow):
-    """Link flows from path flows."""
+    """Compute link flows from path flows."""
     flow[:] = 0.0
     for path in range(count):
         amount = path_flow[path]
@@ -129,7 +129,7 @@ def path_cost(path, path_start, path_links, cost, extra):
 @compiled()
 def _add_path(pair, origin, target, last, tails, head, following, path_pair, path_flow,
               path_start, path_links, counts):  # fmt: skip
-    """Add the tree's path of a pair unless it has it; its number, or -1 where memory is short."""
+    """Add the tree's path of a pair unless it exists; return its index, or -1 if memory is full."""
     length, node = 0, target
     while node != origin:
         length += 1
@@ -172,13 +172,12 @@ def extend_paths(
     rise, capacity, power, extra, flow, head, following, path_pair, path_flow, path_start,
     path_links, counts, begin, loading, found,
 ):  # fmt: skip
-    """Add the shortest path of every pair of the groups from `begin` on, all at one set of costs.
+    """Add the shortest path of every pair of the groups from `begin` on, all at the same costs.
 
-    A group is the pairs of one class and origin. While `loading`, new paths carry the demand
-    of their pairs, and each group sees the costs that the groups before it leave behind.
-    Adds to `found` the least total cost, and notes the largest excess of a used path and the pair
-    and path that has it. Returns the first group that memory was too short for, or how many
-    there are.
+    A group consists of the pairs of one class and origin. While `loading`, new paths carry the
+    demand of their pairs, and each group sees the costs that the groups before it cause. Adds the
+    least total cost to `found`, and stores the largest excess of a used path with its pair and
+    path. Returns the first group for which memory was too small, or the number of groups.
     """
     links, nodes = len(tails), len(start) - 1
     heap, place = np.empty(nodes, np.int32), np.empty(nodes, np.int32)
@@ -216,7 +215,7 @@ def extend_paths(
                     if excess > found[1]:
                         found[1], found[2] = excess, path
                 path = following[path]
-        found[0] += total  # a group that memory was too short for comes again
+        found[0] += total  # a group for which memory was too small comes again
     return len(group_origin)
 
 
@@ -228,12 +227,12 @@ def shift_flows(
     pair_class, free, rise, capacity, power, extra, flow, head, following, path_pair, path_flow,
     path_start, path_links, counts, sweeps, enough,
 ):  # fmt: skip
-    """Sweeps of gradient projection over the pairs; stops where no excess is above `enough`.
+    """Run sweeps of gradient projection over the pairs; stop when no excess is above `enough`.
 
-    A path that is dearer than the cheapest of its pair by d gives it the flow d / s, at most all
-    it has, where s sums the slopes of the links that lie on exactly one of the two. Costs follow
-    at once. Link flows are first summed anew, since rounding makes them drift. Returns the
-    number of sweeps.
+    A path that is more expensive than the cheapest of its pair by d gives it the flow d / s, at
+    most all of its own, where s sums the slopes of the links that lie on exactly one of the two.
+    Costs are updated at once. Link flows are first recomputed, since rounding makes them drift.
+    Returns the number of sweeps.
     """
     links = len(flow)
     cost, slope = np.empty(links), np.empty(links)

@@ -1,10 +1,10 @@
 """Zero-sum matrix games, compiled: equilibria of one game or of many.
 
-Payoffs are brought to [1, 2] and pivoted (`_pivot`). Every game is then evaluated in the scaled
+Payoffs are scaled to [1, 2] and pivoted (`_pivot`). Every game is then evaluated in the scaled
 payoffs. A gap above rounding is refined: at the optimum the tableau holds the inverse of the
 kernel, the square sub-game on the two supports, so that a few steps of iterative refinement bring
-the strategies to full precision. If that is not enough, as where a game cycled, the game is solved
-again with a perturbed right-hand side, which has no ties and hence no cycles.
+the strategies to full precision. If that is not enough, for instance because a game cycled, the
+game is solved again with a perturbed right-hand side, which has no ties and hence no cycles.
 """
 
 import numpy as np
@@ -27,7 +27,7 @@ _EPS = 2.0**-52
 _LARGEST = float(np.finfo(np.float64).max)
 #: Up to this many payoffs, games are solved in lanes, if there are enough of them.
 _LANES_UP_TO = 1024
-#: A gap of more than so many roundings of the spread asks for a second attempt.
+#: A gap of more than this many rounding errors of the payoff range triggers a second attempt.
 _RETRY = 64.0
 _PERTURBATION = 1e-7
 _GOLDEN = 0.6180339887498949
@@ -35,7 +35,7 @@ _GOLDEN = 0.6180339887498949
 
 @compiled()
 def _in_lanes(games, size):
-    """Whether so many games of so many payoffs are solved sooner in lanes than one by one.
+    """Whether this many games of this many payoffs are solved faster in lanes than one by one.
 
     Eight games in lanes take as long as one by itself at 5 x 5, as two at 10 x 10, as four at
     20 x 20 and as seven at 30 x 30, however many lanes are used.
@@ -45,13 +45,13 @@ def _in_lanes(games, size):
 
 @compiled()
 def _rounding(m, n):
-    """Gaps up to this, in scaled payoffs, cannot be told from zero."""
+    """Return the largest gap, in scaled payoffs, that is indistinguishable from zero."""
     return _EPS * (4.0 + 0.125 * (m + n))
 
 
 @compiled()
 def _evaluate(s, z, x, y, v, m, n):
-    """Normalise the strategies; their value and duality gap in the scaled payoffs `s`."""
+    """Normalise the strategies; return their value and duality gap in scaled payoffs `s`."""
     k = padded(n)
     sums = 0.0
     for j in range(n):
@@ -114,7 +114,7 @@ def _refine(s, t, z, row_label, column_label, residual, m, n):
 
 @compiled()
 def _solve_one(payoff, x_out, y_out, tables, vectors):
-    """One game, with its columns in lanes: value, gap, spread, pivots and the attempt it took."""
+    """Solve one game, columns in lanes; return value, gap, spread, pivots and the attempt used."""
     m, n = payoff.shape
     k, rows = padded(n), padded(m)
     s, t = tables[0], tables[1]
@@ -131,7 +131,7 @@ def _solve_one(payoff, x_out, y_out, tables, vectors):
     spread = high * factor - low
     scale = 1.0 / spread if spread > 0.0 else 1.0
     for i in range(m):
-        for j in range(k):  # what pads a row is never the worst column
+        for j in range(k):  # the padding of a row is never the worst column
             s[i * k + j] = 1.0 + (payoff[i, j] * factor - low) * scale if j < n else 2.0
     best, value, pivots, attempt_of_best = np.inf, 0.0, 0, 0
     for attempt in range(2):
@@ -176,7 +176,7 @@ def _solve_one(payoff, x_out, y_out, tables, vectors):
 
 @compiled()
 def _solve_eight(flat, start, games, m, n, tables, vectors):
-    """Up to eight games in lanes; returns the pivots of the longest.
+    """Solve up to eight games in lanes; return the largest number of pivots.
 
     Leaves strategies in `vectors[0]`, columns first; and in `vectors[1]` values, gaps in scaled
     payoffs, gaps and spreads.
@@ -256,7 +256,7 @@ def _solve_eight(flat, start, games, m, n, tables, vectors):
 
 @compiled()
 def workspace(m, n, games):
-    """Arrays for games of that shape: tables, and vectors of one number a row or column."""
+    """Allocate arrays for games of that shape: tables, and vectors with one number per row."""
     table, vector = m * padded(n), padded(m + n)
     if _in_lanes(min(games, WIDTH), m * n):
         table, vector = max(table, (m + 1) * (n + 1) * WIDTH), (m + n + 2) * WIDTH
@@ -265,7 +265,7 @@ def workspace(m, n, games):
 
 @compiled()
 def solve_range(payoff, absolute, relative, x, y, measures, counts, first, last, tables, vectors):
-    """`solve_games` in a given workspace."""
+    """Run `solve_games` in a given workspace."""
     _, m, n = payoff.shape
     flat, size, missed = payoff.reshape(payoff.size), m * n, 0
     z, results = vectors[0], vectors[1]
@@ -298,11 +298,11 @@ def solve_range(payoff, absolute, relative, x, y, measures, counts, first, last,
 
 @compiled("read3 float float write2 write2 write2 int32s2 index index")
 def solve_games(payoff, absolute, relative, x, y, measures, counts, first, last):
-    """Solve the games `first` to `last`; returns how many missed their tolerance.
+    """Solve the games `first` to `last`; return how many missed their tolerance.
 
-    The tolerance of the gap is `absolute`, or `relative` times the spread if that is more. Written
-    are strategies; `measures` (4, games): value, gap, spread, tolerance; `counts` (2, games):
-    pivots and the attempt it took, 0 or 1.
+    The tolerance of the gap is `absolute`, or `relative` times the spread if that is larger. The
+    kernel writes strategies; `measures` (4, games): value, gap, spread, tolerance; and `counts`
+    (2, games): pivots and the attempt used, 0 or 1.
     """
     tables, vectors = workspace(payoff.shape[1], payoff.shape[2], last - first)
     return solve_range(

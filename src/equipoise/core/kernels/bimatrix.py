@@ -7,10 +7,11 @@ from equipoise.core.kernels._compile import compiled
 
 @compiled("read4 read2 read2 float float float write3 index index")
 def bimatrix_gains(payoffs, x, y, step, tiny, ordinary, results, first, last):
-    """Gains, bounds on them, values and the size of rounding, as `results` (4, games, 2).
+    """Write gains, bounds on them, values and rounding errors to `results` (4, games, 2).
 
-    `payoffs` is (games, 2, rows, columns). The arithmetic is that of `certificates`. Returns how
-    many games this is not made for: payoffs that are very large or small, or far from zero.
+    `payoffs` is (games, 2, rows, columns). The arithmetic is that of `certificates`. Returns the
+    number of games that the kernel does not support: payoffs that are very large or small, or far
+    from zero.
     """
     _, _, m, n = payoffs.shape
     own, size = np.empty(max(m, n)), np.empty(max(m, n))

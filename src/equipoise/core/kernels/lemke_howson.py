@@ -1,9 +1,9 @@
-"""Lemke and Howson's algorithm, written so that Numba compiles it and Python runs it as it is.
+"""The Lemke-Howson algorithm, written so that Numba compiles it and Python runs it unchanged.
 
-Two dictionaries, one for each best-reply polytope, exchange one basic variable at a time until
+Two dictionaries, one for each best-response polytope, exchange one basic variable at a time until
 the label that was dropped first is dropped again (Lemke and Howson, 1964). Only the columns of
-non-basic variables are kept, half of a full tableau. Ties of the ratio test are broken by the
-lexicographic rule on the columns of the first basis, so that degenerate games do not cycle.
+non-basic variables are kept, half of a full tableau. The lexicographic rule on the columns of the
+first basis breaks ties of the ratio test, so that degenerate games do not cycle.
 
 A dictionary is stored by columns, padded to multiples of eight rows: the ratio test and the update
 then take eight rows at once (`_lanes`). With rows stored one after the other, and vectors left to
@@ -27,10 +27,10 @@ _LARGEST = float(np.finfo(np.float64).max)
 
 @compiled()
 def _lexicographic(table, base, k, c, place, slack, ratios, rows, limit):
-    """The row that leaves, of those whose ratios are at most `limit`.
+    """Return the row that leaves, among those whose ratios are at most `limit`.
 
-    `place` says where each label of this dictionary is, and `slack` is the first of those that were
-    basic at the start.
+    `place` gives the position of each label of this dictionary, and `slack` is the first label that
+    was basic at the start.
     """
     r = -1
     for i in range(rows):
@@ -57,20 +57,20 @@ def _lexicographic(table, base, k, c, place, slack, ratios, rows, limit):
 
 @compiled("read4 read_int64s1 index write2 write2 int64s1 write2 index index")
 def lemke_howson_loop(payoffs, start, limit, x, y, pivots, spread, first, last):
-    """Fill `x`, `y`, `pivots` and `spread` of some games; one beyond `limit` pivots keeps zeros.
+    """Fill `x`, `y`, `pivots` and `spread` of some games; a game beyond `limit` pivots keeps zeros.
 
-    `payoffs` (games, 2, m, n) of the row and the column player are brought to [1, 2]. `start`
-    (games,) is the label to drop first. Returns how many games kept zeros.
+    `payoffs` (games, 2, m, n) of the row and the column player are scaled to [1, 2]. `start`
+    (games,) is the label to drop first. Returns the number of games that kept zeros.
     """
     _, _, m, n = payoffs.shape
     flat, cells, missed = payoffs.reshape(payoffs.size), m * n, 0
     size = max(m, n)
     k = padded(size)
-    # Columns of both dictionaries, right-hand sides last. What pads them is zero, and stays so.
+    # Columns of both dictionaries, right-hand sides last. Their padding is zero, and stays zero.
     second = (size + 1) * k
     table, pivot, ratios = np.zeros(2 * second), np.empty(size + 1), np.empty(k)
     row_label = np.empty((2, size), np.int64)
-    #: Where each label is: its column, or -1 - its row.
+    #: Position of each label: its column, or -1 - its row.
     place = np.empty((2, m + n), np.int64)
     zero, infinite, lanes = full(0.0), full(np.inf), load(LANES, 0)
     for g in range(first, last):
@@ -175,12 +175,12 @@ def lemke_howson_loop(payoffs, start, limit, x, y, pivots, spread, first, last):
 def lemke_howson(
     payoffs: np.ndarray, start: int | np.ndarray, *, seconds: float = np.inf
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Strategies (games, m) and (games, n), pivots (games,) and the range of payoffs of each
-    player (games, 2), of payoffs (games, 2, m, n).
+    """Strategies (games, m) and (games, n), pivots (games,) and the payoff range of each player
+    (games, 2), for payoffs (games, 2, m, n).
 
-    `start` (games,) is the label to drop: an action of the row player, or m plus one of the column
-    player. A game whose pivots lose their way has strategies of zeros, and so has one that would
-    take more pivots than fit into about so many `seconds`.
+    `start` (games,) is the label to drop: an action of the row player, or m plus an action of the
+    column player. The strategies are zeros if pivoting fails, or if it would take more pivots than
+    fit into about this many `seconds`.
 
     >>> x, y, *_ = lemke_howson(np.array([[[[3.0, 1], [0, 2]], [[2, 1], [0, 3]]]]), 0)
     >>> x.tolist(), y.tolist()

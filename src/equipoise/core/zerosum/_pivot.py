@@ -19,7 +19,7 @@ for batches:
 
 At the optimum the tableau holds the inverse of the kernel, the square sub-game on the two
 supports, so that a few steps of iterative refinement bring the strategies to full double
-precision, even from pivots made in single precision.
+precision, even after pivots in single precision.
 """
 
 from typing import NamedTuple
@@ -77,21 +77,21 @@ def _first(mask: Array) -> Array:
 
 
 def _pick(mask: Array, values: Array) -> Array:
-    """The entry of `values` that `mask` marks along the first axis."""
+    """Return the entry of `values` that `mask` marks along the first axis."""
     return jnp.where(mask, values, 0).sum(0, dtype=values.dtype)
 
 
 def _take(flat: Array, index: Array) -> Array:
-    """Entries of a flat array, without the checks that would cost as much as the look-up."""
+    """Return entries of a flat array, without bounds checks, which would double the cost."""
     return _materialise(flat.at[index].get(mode="promise_in_bounds", wrap_negative_indices=False))
 
 
 def _initial(payoff: Array, perturbation: float) -> _Tableau:
     rows, columns, _ = payoff.shape
-    # A generic right-hand side has no ties, hence no cycles; the refinement forgets it.
+    # A generic right-hand side has no ties, hence no cycles; refinement removes its effect.
     steps = (jnp.arange(1, rows + 1, dtype=payoff.dtype) * 0.6180339887498949) % 1.0
     # Everything that the loop carries derives from the payoffs: under `shard_map` it has to vary
-    # over the same axes of the mesh as they do.
+    # over the same mesh axes as they do.
     zero = payoff[:1, 0] * 0.0
     none = zero.astype(jnp.int32)
     return _Tableau(
@@ -107,7 +107,7 @@ def _initial(payoff: Array, perturbation: float) -> _Tableau:
 
 
 def _pivot(t: _Tableau) -> _Tableau:
-    """One pivot of every game that is not yet at its optimum."""
+    """Pivot once in every game that is not yet at its optimum."""
     rows, columns, games = t.body.shape
     precision = float(jnp.finfo(t.body.dtype).eps)
     row_index = jnp.arange(rows, dtype=jnp.int32)[:, None]
@@ -189,10 +189,10 @@ def pivot_to_optimum(
 ) -> Optimum:
     """Solve a batch of zero-sum games whose batch axis is the last; traceable.
 
-    Pivots are made in `dtype` (that of `payoff` by default), everything else in the dtype of
-    `payoff`. `refinements` steps of iterative refinement follow; a `perturbation` of the
-    right-hand side breaks the ties of degenerate games and needs at least one of them. The
-    result carries its own duality gap: a game that cycled or lost precision shows it there.
+    Pivots are computed in `dtype` (default: that of `payoff`), everything else in the dtype of
+    `payoff`. `refinements` steps of iterative refinement follow. A `perturbation` of the right-hand
+    side breaks the ties of degenerate games and needs at least one refinement. The result includes
+    its duality gap, which reveals games that cycled or lost precision.
 
     **Example**
 

@@ -1,7 +1,7 @@
-"""Named games from the literature, with their source and what is known of them.
+"""Named games from the literature, with their sources and known solutions.
 
-The games are data, in `games.toml`; what cannot be written down, since it has parameters or since
-its rules say more than its table, is built by a function of a module of this package. Listing and
+The games are data, in `games.toml`. Games with parameters, and games that are easier to state by
+their rules than by a table, are built by functions in the modules of this package. Listing and
 describing games imports neither JAX nor NumPy.
 """
 
@@ -18,18 +18,18 @@ from equipoise.games.kinds import class_of
 
 __all__ = ["Entry", "describe", "load", "names"]
 
-#: The probabilities of one player's actions.
+#: Probabilities of one player's actions.
 Strategy = tuple[Fraction, ...]
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A named game: where it comes from, what it is worth, and how to build it.
+    """A named game: its source, its value, and how to build it.
 
-    `value` and `equilibrium` are those of the game with its default parameters. The value is
-    that to the first player of a zero-sum game, a number, or one for each state of a Markov
-    game; it is None for general-sum games and where no closed form is known. The equilibrium is
-    one of possibly many: a strategy for each player, or one for each player and state.
+    `value` and `equilibrium` belong to the game with its default parameters. The value is that of
+    the first player of a zero-sum game: a number, or one number per state of a Markov game. It is
+    None for general-sum games and if no closed form is known. The equilibrium is one of possibly
+    several: one strategy per player, or one per player and state.
 
     **Example**
 
@@ -41,21 +41,21 @@ class Entry:
     {'numbers': 5}
     """
 
-    #: The word `load` takes.
+    #: Name that `load` takes.
     name: str
     title: str
-    #: A word of `equipoise.games.kinds.KINDS`.
+    #: One of `equipoise.games.kinds.KINDS`.
     kind: str
-    #: Where the game, or its solution, was published.
+    #: Publication of the game or of its solution.
     source: str
     value: Fraction | tuple[Fraction, ...] | None = None
     equilibrium: tuple[Strategy | tuple[Strategy, ...], ...] | None = None
     notes: str = ""
-    #: The parameters of the game and their defaults.
+    #: Parameters of the game and their defaults.
     parameters: dict[str, Any] = field(default_factory=dict)
-    #: The least and the largest value of a parameter, where they are not the usual ones.
+    #: Smallest and largest value of a parameter, if not the usual ones.
     ranges: dict[str, Any] = field(default_factory=dict, repr=False)
-    #: Arguments of the constructor, and where the function is that makes the others.
+    #: Arguments of the constructor, and the function that makes the other arguments.
     game: dict[str, Any] = field(default_factory=dict, repr=False)
     build: str = field(default="", repr=False)
 
@@ -79,7 +79,7 @@ def _entry(name: str, row: dict[str, Any]) -> Entry:
 
 
 def _strategies(texts: Any) -> Any:
-    """Exact probabilities from texts, however nested.
+    """Parse exact probabilities from texts, however nested.
 
     >>> _strategies(["1/3 2/3", "1 0*2"])
     ((Fraction(1, 3), Fraction(2, 3)), (Fraction(1, 1), Fraction(0, 1), Fraction(0, 1)))
@@ -91,7 +91,7 @@ def _strategies(texts: Any) -> Any:
 
 
 def names() -> tuple[str, ...]:
-    """The names of all games of the catalogue, theme by theme.
+    """Return the names of all games of the catalogue, grouped by theme.
 
     **Example**
 
@@ -103,7 +103,7 @@ def names() -> tuple[str, ...]:
 
 
 def describe(name: str) -> Entry:
-    """What is known of a game: its source, its kind, its value and an equilibrium.
+    """Return what is known about a game: source, kind, value and an equilibrium.
 
     **Example**
 
@@ -121,10 +121,10 @@ def describe(name: str) -> Entry:
 
 
 def load(name: str, /, *, labels: Any = None, **parameters: Any) -> Any:
-    """Build a game of the catalogue, of the kind that `describe(name).kind` says.
+    """Build a game of the catalogue; `describe(name).kind` is its kind.
 
-    Some games have parameters; `describe(name).parameters` gives their defaults. `labels` replace
-    the names of players, actions, states and types that the catalogue gives.
+    Some games have parameters; `describe(name).parameters` lists their defaults. `labels` replaces
+    the names of players, actions, states and types that the catalogue provides.
 
     **Example**
 

@@ -1,7 +1,7 @@
-"""Very many agents who meet in an aggregate, in one stage or in states that the aggregate moves.
+"""Games of very many agents who interact through an aggregate, with or without states.
 
-Rewards and transitions are functions of this module with their numbers filled in, which can be sent
-to other processes. Each takes one aggregate, or one for each agent and action.
+Rewards and transitions are functions of this module with their numbers bound, so that they can be
+sent to other processes. Each takes one aggregate, or one per agent and action.
 """
 
 import math
@@ -15,14 +15,14 @@ from equipoise.games.catalogue._parameters import check_table
 
 
 def _shared_out(agents: int, types: int) -> list[int]:
-    """How many agents of each type there are, as even as can be.
+    """Return the number of agents of each type, as even as possible.
 
     >>> _shared_out(10, 3)
     [4, 3, 3]
     """
     check_table("types", types)
     if agents < types:
-        raise InputError("agents", f"one of each of the {types} types", agents)
+        raise InputError("agents", f"at least one for each of the {types} types", agents)
     return [agents // types + (t < agents % types) for t in range(types)]
 
 
@@ -49,7 +49,7 @@ def _guessed(guess: Any, factor: float, x: Any) -> Any:
 def two_roads(
     agents: int, motorway: float, jam: float, town: float, crowd: float
 ) -> dict[str, Any]:
-    """The aggregate is the share on the motorway."""
+    """The aggregate is the share of agents on the motorway."""
     worst = max(motorway + jam, town + crowd, 1.0)
     free = -np.array([[motorway, town + crowd]]) / worst
     slope = -np.array([[jam, -crowd]]) / worst
@@ -63,14 +63,14 @@ def two_roads(
 
 
 def parallel_roads(agents: int, roads: int, types: int) -> dict[str, Any]:
-    """The aggregate is the share on each road."""
+    """The aggregate is the share of agents on each road."""
     check_table("roads", roads, roads)
     check_table("types", types, roads, roads)
     counts = _shared_out(agents, types)
     number = np.arange(roads)
     length = 0.1 + 0.3 * number / roads
     jam = 0.6 - 0.4 * number / roads
-    # The hurried suffer more from every minute; each lives nearer to some roads than to others.
+    # Hurried types suffer more from every minute; each type lives nearer to some roads.
     hurry = 0.6 + 0.4 * (np.arange(types) + 1) / types
     detour = 0.1 * np.cos(np.arange(types)[:, None] + 2.0 * number)
     slopes = np.zeros((types, roads, roads))
@@ -86,7 +86,7 @@ def parallel_roads(agents: int, roads: int, types: int) -> dict[str, Any]:
 
 
 def braess(agents: int, bridge: bool) -> dict[str, Any]:
-    """Routes: over the north, over the south, and north then bridge then south."""
+    """The routes are: the north, the south, and north, bridge, south."""
     routes = 3 if bridge else 2
     narrow = np.array([[[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]])[:, :routes]
     fixed = np.array([[0.45, 0.45, 0.0]])[:, :routes]
@@ -126,7 +126,7 @@ def cournot(agents: int, levels: int, demand: float, cost: float) -> dict[str, A
 
 
 def public_good(agents: int, gain: float, cost: float) -> dict[str, Any]:
-    """The aggregate is the share that joins."""
+    """The aggregate is the share of agents who join."""
     joining = np.array([[0.0, 1.0]])
     return {
         "influence": joining[..., None],
@@ -151,14 +151,14 @@ def beauty_contest(agents: int, levels: int, factor: float) -> dict[str, Any]:
 
 
 def _stages(horizon: int, levels: int, word: str, labels: dict[str, Any]) -> dict[str, Any]:
-    """What games with states have in common; the states are levels of what `word` says."""
+    """Return what games with states have in common; states are levels of `word`."""
     check_table("horizon", horizon, levels, levels)
     states = [f"{word} {level}" for level in range(levels)]
     return {"horizon": horizon, "states": levels, "labels": labels | {"states": states}}
 
 
 def _walk(up: Any, down: Any, state: int, states: int) -> Any:
-    """(..., states): one state up, one down, or stay; the ends hold."""
+    """(..., states): move one state up, one down, or stay; no step leads beyond the ends."""
     chances = np.zeros((*np.shape(up), states))
     chances[..., min(state + 1, states - 1)] += up
     chances[..., max(state - 1, 0)] += down
@@ -167,11 +167,11 @@ def _walk(up: Any, down: Any, state: int, states: int) -> Any:
 
 
 def demand_response(agents: int, horizon: int, levels: int, types: int) -> dict[str, Any]:
-    """The aggregate is the mean demand, the state the charge of the battery."""
+    """The aggregate is the mean demand, the state is the charge of the battery."""
     counts = _shared_out(agents, types)
     stages = _stages(horizon, levels, "charge", {"actions": [["nothing", "half", "all"]]})
     use = np.array([0.0, 0.5, 1.0])
-    # How much each kind of household wants the electricity.
+    # How much each type of household wants electricity.
     eager = 0.45 + 0.35 * (np.arange(types)[:, None] + 1) / types
     return stages | {
         "influence": np.tile(use[:, None], (types, 1, 1)),
@@ -195,7 +195,7 @@ def _battery(levels: int, h: int, s: int, x: Any) -> Any:
 
 
 def epidemic(agents: int, horizon: int, levels: int, danger: float) -> dict[str, Any]:
-    """The aggregate is how much people meet, the state how common the disease is."""
+    """The aggregate is how much people meet, the state is the prevalence of the disease."""
     labels = {
         "actions": [["stay at home", "meet some", "meet all"]],
         "types": ["young", "middle-aged", "old"],
@@ -227,10 +227,10 @@ def _infection(levels: int, h: int, s: int, x: Any) -> Any:
 def bus_or_car(
     agents: int, horizon: int, levels: int, types: int, wait: float, jam: float
 ) -> dict[str, Any]:
-    """The aggregate is the share on the bus, the state the size of the fleet."""
+    """The aggregate is the share on the bus, the state is the size of the fleet."""
     counts = _shared_out(agents, types)
     riding = np.array([[1.0, 0.0]])
-    # How far from a stop each kind of commuter lives.
+    # How far from a stop each type of commuter lives.
     walk = np.linspace(0.0, 0.1, types)[:, None]
     return _stages(horizon, levels, "fleet", {"actions": [["bus", "car"]]}) | {
         "influence": np.tile(riding[..., None], (types, 1, 1)),

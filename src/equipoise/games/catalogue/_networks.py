@@ -28,7 +28,7 @@ def braess(travellers: float, shortcut: bool) -> dict[str, Any]:
 
 
 def grid_city(rows: int, columns: int, zones: int, trips: float, key: int) -> dict[str, Any]:
-    """Streets both ways on a grid; every fourth is an arterial road, faster and wider."""
+    """Two-way streets on a grid; every fourth street is an arterial road, faster and wider."""
     check_positive("trips", trips)
     check_table("rows", rows, columns, 8)
     if rows < 2 or columns < 2:
@@ -52,7 +52,7 @@ def grid_city(rows: int, columns: int, zones: int, trips: float, key: int) -> di
     np.fill_diagonal(demand, 0.0)
     demand *= trips / demand.sum()
     origins, destinations = np.nonzero(demand)
-    # A link of mean length carries about what trips of mean length ask of it.
+    # Scale capacities so that a link of mean length carries about its share of mean trips.
     per_link = float((demand * apart).sum()) * 1.3 / len(tails)
     capacity = per_link * np.where(arterial, 2.0, 0.8) * rng.uniform(0.8, 1.2, len(tails))
     return {
@@ -75,7 +75,7 @@ def _hourly(base: Any, slope: float, x: Any) -> Any:
 
 
 def _cheapest_hours(sizes: Any, need: int, windows: Any, costs: Any) -> Any:
-    """The `need` cheapest hours of each population among those when it is plugged in."""
+    """Return the `need` cheapest hours of each population while it is plugged in."""
     open_costs = np.where(windows, costs, np.inf)
     hours = np.argsort(open_costs, axis=1, kind="stable")[:, :need]
     use = np.zeros(windows.shape)
@@ -84,7 +84,7 @@ def _cheapest_hours(sizes: Any, need: int, windows: Any, costs: Any) -> Any:
 
 
 def charging_schedules(fleets: int, vehicles: float, need: int) -> dict[str, Any]:
-    """Hours of a day; each fleet is plugged in for twelve of them."""
+    """The resources are the hours of a day; each fleet is plugged in for twelve of them."""
     check_positive("vehicles", vehicles)
     check_table("fleets", fleets, 24)
     hour = np.arange(24)

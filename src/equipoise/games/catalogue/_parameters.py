@@ -5,16 +5,16 @@ from typing import Any
 from equipoise.core.checks import check_count, check_memory, check_range
 from equipoise.core.errors import InputError
 
-#: Up to here float64 counts exactly.
+#: Largest whole number up to which float64 counts exactly.
 _LARGEST_COUNT = 2**53
 
 
 def check_parameter(
     name: str, value: Any, default: Any, low: float | None = None, high: float | None = None
 ) -> Any:
-    """Refuse a parameter of another kind than its default, or one out of its range.
+    """Refuse a parameter whose type differs from its default, or that is out of range.
 
-    Returns it as an int where the default is one: 1e5 is a whole number.
+    Whole numbers are returned as int if the default is one: 1e5 counts as a whole number.
 
     >>> check_parameter("discount", "0.9", 0.75)
     Traceback (most recent call last):
@@ -23,7 +23,7 @@ def check_parameter(
     """
     found = repr(value)[:60] if isinstance(value, str | bool | float) else type(value).__name__
     if isinstance(default, bool | str):
-        words = "true or false" if isinstance(default, bool) else f"a word like {default!r}"
+        words = "true or false" if isinstance(default, bool) else f"a string like {default!r}"
         if not isinstance(value, type(default)):
             raise InputError(name, words, found)
         return value
@@ -31,7 +31,7 @@ def check_parameter(
         if not isinstance(value, list | tuple):
             raise InputError(name, f"a list of numbers like {default}", found)
         return tuple(check_parameter(name, item, default[0]) for item in value)
-    # NumPy's numbers are such too.
+    # NumPy scalars are accepted too.
     if isinstance(value, bool | str) or not hasattr(value, "__float__"):
         raise InputError(name, f"a number like {default}", found)
     if isinstance(value, int) and abs(value) > 10**300:
@@ -50,12 +50,12 @@ def check_parameter(
 
 
 def check_positive(name: str, value: float, what: str = "number") -> None:
-    """Refuse a parameter that is zero or less."""
+    """Refuse a parameter that is not positive."""
     if not value > 0:
         raise InputError(name, f"a positive {what}", value)
 
 
 def check_table(name: str, *sizes: float) -> None:
-    """Refuse a parameter that makes a table of numbers of these sizes too large for memory."""
-    # The table, and what is needed to make it.
+    """Refuse a parameter that makes a table of these sizes too large for memory."""
+    # The table, plus the memory needed to build it.
     check_memory(name, (32, *sizes), "the table of the game", f"reduce {name}")

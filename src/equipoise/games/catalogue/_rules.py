@@ -8,18 +8,18 @@ import numpy as np
 from equipoise.games.catalogue._parameters import check_positive, check_table
 
 _RANKS = range(1, 14)
-#: Ways to deal three cards of a deck in order.
+#: Number of ordered deals of three cards from a deck.
 _DEALS = 52 * 51 * 50
 
-#: A cell of the grid, and a step from one to another.
+#: A cell of the grid, and a step from one cell to another.
 Cell = tuple[int, int]
-#: Where the two players are, and which of them has the ball.
+#: Positions of the two players, and the player who has the ball.
 Position = tuple[tuple[Cell, Cell], int]
 _MOVES = {"north": (-1, 0), "south": (1, 0), "east": (0, 1), "west": (0, -1), "stand": (0, 0)}
 
 
 def _kuhn_payoff(first: str, second: tuple[str, str], wins: bool) -> int:
-    """What the first player gets, with a plan for its card and the second with one for its own."""
+    """Return the first player's payoff, given each player's plan for its own card."""
     facing_bet, facing_pass = second
     showdown = 1 if wins else -1
     if first == "bet":
@@ -30,7 +30,7 @@ def _kuhn_payoff(first: str, second: tuple[str, str], wins: bool) -> int:
 
 
 def kuhn_poker() -> dict[str, Any]:
-    """A plan for each card; the second player's is one for a bet and one for a pass."""
+    """Strategies hold a plan for each card; the second player's plan covers a bet and a pass."""
     deals = list(permutations(range(3), 2))
     first_plans = ("pass, then fold", "pass, then call", "bet")
     second_plans = tuple(product(("fold", "call"), ("pass", "bet")))
@@ -50,7 +50,7 @@ def kuhn_poker() -> dict[str, Any]:
 
 
 def poker_endgame(win_probability: float, bet: float) -> dict[str, Any]:
-    """Bluff or not with a losing hand, call or fold."""
+    """Bluff or not with a losing hand; call or fold."""
     check_positive("bet", bet)
     win, lose = win_probability, 1 - win_probability
     pot = 1 + bet
@@ -60,31 +60,31 @@ def poker_endgame(win_probability: float, bet: float) -> dict[str, Any]:
 
 
 def _paul_wins_draws(paul: int, pierre: int, dealt: tuple[int, int]) -> int:
-    """How many of the 50 cards that Pierre may draw let Paul win."""
+    """Count the cards, of the 50 that Pierre may draw, with which Paul wins."""
     wins = 0
     for rank in _RANKS:
-        # A king drawn goes back, and Pierre keeps what he has. Pierre wins ties.
+        # If Pierre draws a king he must keep his card. Pierre wins ties.
         final = pierre if rank == 13 else rank
         wins += (final < paul) * (4 - dealt.count(rank))
     return wins
 
 
 def _le_her_wins(paul: int, pierre: int) -> tuple[int, int, int]:
-    """How many of the deals that begin with these cards Paul wins.
+    """Count the deals that begin with these cards and that Paul wins.
 
-    When he switches; when both hold; when he holds and Pierre draws.
+    Returns three counts: Paul switches; both hold; Paul holds and Pierre draws.
     """
     dealt = (paul, pierre)
     ways = 4 * (3 if paul == pierre else 4)
-    # The king refuses the exchange, and wins. After it Pierre knows both cards, and draws only
-    # when he would lose.
+    # A king refuses the exchange, and wins. After an exchange Pierre knows both cards and draws
+    # only if he would lose.
     switched = _paul_wins_draws(pierre, paul, dealt) if paul < pierre < 13 else 0
     drawn = _paul_wins_draws(paul, pierre, dealt)
     return ways * switched, ways * 50 * (paul > pierre), ways * drawn
 
 
 def le_her() -> dict[str, Any]:
-    """The rank from which each player holds."""
+    """A strategy is the lowest rank that a player holds."""
     deals = list(product(_RANKS, repeat=2))
     paul, pierre = np.array(deals).T
     switched, held, drawn = np.array([_le_her_wins(*deal) for deal in deals]).T
@@ -98,7 +98,7 @@ def le_her() -> dict[str, Any]:
 
 
 def soccer(rows: int, columns: int, discount: float) -> dict[str, Any]:
-    """The first player scores beyond the last column, the second before the first."""
+    """The first player scores beyond the last column, the second player beyond the first."""
     places = rows * columns
     check_table("rows", len(_MOVES) ** 2, *[2 * places * (places - 1)] * 2)
     cells = list(product(range(rows), range(columns)))
@@ -112,7 +112,7 @@ def soccer(rows: int, columns: int, discount: float) -> dict[str, Any]:
     kickoffs = [index[kickoff, ball] for ball in (0, 1)]
 
     def after(position: Position, player: int, move: Cell) -> Position | None:
-        """Where one player's move leads; None when it scores."""
+        """Return the position after one player's move; None if the move scores."""
         pair, ball = position
         (row, column), other = pair[player], pair[1 - player]
         target = (row + move[0], column + move[1])

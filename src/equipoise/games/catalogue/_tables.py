@@ -1,6 +1,7 @@
-"""Games of two players whose table follows from a few parameters.
+"""Two-player games whose payoff tables follow from a few parameters.
 
-Each function takes checked parameters of `games.toml` and returns arguments of the game's class.
+Each function takes checked parameters from `games.toml` and returns the arguments of the game's
+class.
 """
 
 import math
@@ -16,7 +17,7 @@ from equipoise.games.catalogue._parameters import check_positive, check_table
 
 
 def biased_rock_paper_scissors(rock: float, paper: float, scissors: float) -> dict[str, Any]:
-    """What winning with each action pays."""
+    """The parameters are the payoffs of winning with each action."""
     wins = {"rock": rock, "paper": paper, "scissors": scissors}
     for name, win in wins.items():
         check_positive(name, win, "win")
@@ -25,13 +26,13 @@ def biased_rock_paper_scissors(rock: float, paper: float, scissors: float) -> di
 
 
 def constant(rows: int, columns: int, payoff: float) -> dict[str, Any]:
-    """One payoff for everything."""
+    """All payoffs are equal."""
     check_table("rows", rows, columns)
     return {"payoff": np.full((rows, columns), payoff)}
 
 
 def diagonal(entries: tuple[float, ...]) -> dict[str, Any]:
-    """Zero but where both choose the same."""
+    """Payoffs are zero unless both players choose the same action."""
     if not entries or not all(entry > 0 for entry in entries):
         raise InputError("entries", "one or more positive numbers", repr(entries))
     check_table("entries", len(entries), len(entries))
@@ -39,7 +40,7 @@ def diagonal(entries: tuple[float, ...]) -> dict[str, Any]:
 
 
 def morra(fingers: int) -> dict[str, Any]:
-    """Show some fingers, and guess how many the other shows."""
+    """Show some fingers and guess how many the other player shows."""
     check_table("fingers", *[fingers] * 4)
     choices = [(s, g) for s in range(1, fingers + 1) for g in range(1, fingers + 1)]
     shown, guess = np.array(choices, np.float64).T
@@ -49,14 +50,14 @@ def morra(fingers: int) -> dict[str, Any]:
 
 
 def _numbers(name: str, largest: int) -> tuple[np.ndarray, dict[str, Any]]:
-    """The numbers from 1 on, which both may choose, and their labels."""
+    """Return the numbers from 1 on that both players may choose, and their labels."""
     check_table(name, largest, largest)
     labels = {"actions": [[f"number {number}" for number in range(1, largest + 1)]]}
     return np.arange(1.0, largest + 1), labels
 
 
 def mendelsohn(numbers: int) -> dict[str, Any]:
-    """One more than the other wins, two more loses."""
+    """A number one larger than the other wins; a number two or more larger loses."""
     choices, labels = _numbers("numbers", numbers)
     above = choices[:, None] - choices
     return {"payoff": np.where(abs(above) < 2, above, -2 * np.sign(above)), "labels": labels}
@@ -69,13 +70,13 @@ def silverman(largest: int, threshold: float, penalty: float) -> dict[str, Any]:
     check_positive("penalty", penalty)
     choices, labels = _numbers("largest", largest)
     mine, other = choices[:, None], choices
-    # What the player of the larger number gains.
+    # Gain of the player with the larger number.
     gain = np.where(np.maximum(mine, other) < threshold * np.minimum(mine, other), 1.0, -penalty)
     return {"payoff": np.sign(mine - other) * gain, "labels": labels}
 
 
 def colonel_blotto(first: int, second: int, fields: int, scoring: str) -> dict[str, Any]:
-    """Troops divided among fields."""
+    """Troops are divided among fields."""
     if scoring not in ("regiments", "fields"):
         raise InputError("scoring", "'regiments' or 'fields'", repr(scoring))
     check_table("fields", fields, *(_ways(troops, fields) for troops in (first, second)))
@@ -90,12 +91,12 @@ def colonel_blotto(first: int, second: int, fields: int, scoring: str) -> dict[s
 
 
 def _ways(troops: int, fields: int) -> float:
-    """The number of ways to divide the troops; infinite if it is too large to count."""
+    """Return the number of ways to divide the troops; infinite if it is too large to count."""
     return comb(troops + fields - 1, fields - 1) if max(troops, fields) < 1000 else math.inf
 
 
 def _allocations(troops: int, fields: int) -> Iterator[tuple[int, ...]]:
-    """All ways to divide the troops among the fields, in lexicographic order."""
+    """Yield all ways to divide the troops among the fields, in lexicographic order."""
     if fields == 1:
         yield (troops,)
         return
@@ -105,12 +106,12 @@ def _allocations(troops: int, fields: int) -> Iterator[tuple[int, ...]]:
 
 
 def inspection(periods: int, inspections: int) -> dict[str, Any]:
-    """The first period: waiting leads to the value of what is left."""
+    """The first period: waiting leads to the value of the remaining game."""
     if inspections >= periods:
         raise InputError("inspections", f"fewer than the {periods} periods", inspections)
 
     def value(left: int) -> float:
-        """What the violator gets from the next period on, with this many inspections left."""
+        """Return the violator's value from the next period on, with `left` inspections left."""
         reach = sum(comb(periods - 1, i) for i in range(left + 1))
         return float(Fraction(comb(periods - 2, left), reach))
 
@@ -122,7 +123,7 @@ def inspection(periods: int, inspections: int) -> dict[str, Any]:
 
 
 def hide_and_seek(size: int) -> dict[str, Any]:
-    """A cell to hide in, a row or a column to search."""
+    """One player hides in a cell; the other searches a row or a column."""
     check_table("size", 2 * size, size, size)
     each = np.eye(size)
     payoff = np.concatenate([np.repeat(each, size, 1), np.tile(each, (1, size))])
@@ -133,7 +134,7 @@ def hide_and_seek(size: int) -> dict[str, Any]:
 
 
 def travellers_dilemma(low: int, high: int, bonus: int) -> dict[str, Any]:
-    """Both get the lower claim; who made it gets more, the other less."""
+    """Both get the lower claim, plus a bonus for the lower claim or minus it for the higher."""
     if high <= low:
         raise ValueError(f"high: expected more than low, which is {low}, found {high}")
     check_table("high", 2, high - low + 1, high - low + 1)

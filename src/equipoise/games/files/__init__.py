@@ -1,8 +1,8 @@
-"""Games in files: Gambit's `.nfg`, NumPy's `.npz`, `.csv` for a zero-sum matrix, and `.toml` for
-a game of the catalogue with its parameters. Policies in files: `.json` and `.npz`.
+"""Read and write games: Gambit's `.nfg`, NumPy's `.npz`, `.csv` for a zero-sum matrix, and `.toml`
+for a game of the catalogue with its parameters. Read and write policies: `.json` and `.npz`.
 
-The suffix of the path says the format. Content that is not a game raises a `ValueError` that
-says where; a path that cannot be opened raises the `OSError` that the system gives.
+The suffix of the path determines the format. Invalid content raises a `ValueError` that names the
+place; a path that cannot be opened raises the system's `OSError`.
 """
 
 import os
@@ -15,6 +15,7 @@ from equipoise.games._game import Game
 from equipoise.games._matrix import MatrixGame
 from equipoise.games._normal import NormalFormGame
 from equipoise.games.files._arrays import KINDS, read_arrays, write_arrays
+from equipoise.games.files._flows import flows_of_table, read_flows, write_flows
 from equipoise.games.files._policies import read_policy, write_policy
 from equipoise.games.files._text import (
     format_csv,
@@ -23,7 +24,7 @@ from equipoise.games.files._text import (
     parse_game_toml,
     parse_nfg,
 )
-from equipoise.games.files._tntp import flows_of_table, read_flows, read_tntp, write_flows
+from equipoise.games.files._tntp import read_tntp
 
 __all__ = [
     "flows_of_table",
@@ -42,11 +43,11 @@ SUFFIXES = (".nfg", ".npz", ".csv")
 def read(path: str | os.PathLike[str]) -> Any:
     """Read a game from a `.nfg`, `.npz`, `.csv` or `.toml` file.
 
-    A two-player `.nfg` game whose payoffs sum to exactly zero comes back as a `MatrixGame`, any
-    other as a `NormalFormGame`. A `.npz` file says itself which kind it holds, and may hold a
+    A two-player `.nfg` game whose payoffs sum to exactly zero is returned as a `MatrixGame`, any
+    other as a `NormalFormGame`. The contents of a `.npz` file determine its kind; it may hold a
     batch. A `.csv` file is a zero-sum matrix. A `.toml` file has a line `kind = "two-roads"` with
-    the name of a game of the catalogue, and its parameters, one a line. Names of players and
-    actions become the `labels` of the game.
+    the name of a game of the catalogue, followed by its parameters, one per line. Names of players
+    and actions become the `labels` of the game.
 
     **Example**
 
@@ -61,20 +62,20 @@ def read(path: str | os.PathLike[str]) -> Any:
     suffix = _suffix(path, (*SUFFIXES, ".toml"))
     if suffix == ".npz":
         return read_arrays(path)
-    # Only names may be anything but ASCII: no encoding is wrong.
+    # Only names may contain non-ASCII characters; accept any encoding.
     text = read_bytes(path).decode("utf-8-sig", errors="replace")
     return {".nfg": parse_nfg, ".csv": parse_csv, ".toml": parse_game_toml}[suffix](text, str(path))
 
 
 def write(game: Game, path: str | os.PathLike[str], *, plain: bool = False) -> None:
-    """Write a game to a `.nfg`, `.npz` or `.csv` file, from which `read` gets it back exactly.
+    """Write a game to a `.nfg`, `.npz` or `.csv` file; `read` returns exactly the same game.
 
-    `.npz` takes every kind of game that is made of arrays, and batches; `.nfg` one matrix or
-    normal-form game; `.csv` one matrix game. Labels are kept. The file appears whole or not at
-    all.
+    `.npz` takes every kind of game that consists of arrays, and batches; `.nfg` takes one matrix or
+    normal-form game; `.csv` takes one matrix game. Labels are kept. The file is written atomically:
+    it appears whole or not at all.
 
-    Gambit reads names of strategies in `.nfg` files, OpenSpiel does not: use `plain=True` to leave
-    them out.
+    Gambit reads names of strategies in `.nfg` files, but OpenSpiel does not: use `plain=True` to
+    leave them out.
 
     **Example**
 
@@ -103,9 +104,9 @@ def write(game: Game, path: str | os.PathLike[str], *, plain: bool = False) -> N
     if game.batch_shape:
         raise InputError(
             "game",
-            f"a single game, since a {suffix} file holds one",
+            f"a single game, because a {suffix} file holds one",
             f"a batch of shape {game.batch_shape}",
-            ".npz files hold batches",
+            "use .npz for batches",
         )
     if isinstance(game, MatrixGame) and suffix == ".csv":
         write_text(path, format_csv(game))

@@ -1,18 +1,18 @@
-"""Games as NumPy archives, `.npz`: exact, fast, and whole batches in one file. Never pickled.
+"""Games as NumPy archives, `.npz`: exact, fast, with whole batches in one file. Never pickled.
 
-The names of the arrays say what the file holds:
+The names of the arrays determine what the file holds:
 
 | game | arrays |
 |---|---|
 | `MatrixGame` | `payoff` |
-| `NormalFormGame` | `payoffs`; of a batch also `players` |
-| `MarkovGame` | `reward`, `transition`, `discount`; `horizon` where it ends |
-| `ContinuousGame` of polynomial terms | `own`, and what else `PolynomialTerms` and the game take |
+| `NormalFormGame` | `payoffs`; for a batch also `players` |
+| `MarkovGame` | `reward`, `transition`, `discount`; `horizon` if it is finite |
+| `ContinuousGame` of polynomial terms | `own`, other arguments of `PolynomialTerms` and the game |
 | `ContextualGame` | `agents`, `scopes_K` and `tables_K` of every order K |
-| `DecoupledMarkovGame` | the same, `transitions` and `initial` |
+| `DecoupledMarkovGame` | the same, plus `transitions` and `initial` |
 | `NetworkGame` | `tails`, `heads` and its other arguments that are arrays or numbers |
 
-`labels`, where there are any, are JSON in an array of text.
+Labels, if any, are stored as JSON in the text array `labels`.
 """
 
 import json
@@ -40,7 +40,7 @@ from equipoise.games._network import NetworkGame
 from equipoise.games._normal import NormalFormGame
 
 Arrays = dict[str, Any]
-#: The most agents of a file that holds nothing for each of them.
+#: Largest number of agents of a file that stores nothing per agent.
 _FEW = 1_000_000
 
 
@@ -53,7 +53,7 @@ def write_arrays(game: Game, path: Path) -> None:
 
 
 def read_arrays(path: Path) -> Game:
-    """The game or the batch of games in a `.npz` file."""
+    """Read the game or the batch of games in a `.npz` file."""
     arrays: Arrays = frozen(read_npz(path))
     try:
         labels = _labels(arrays.pop("labels")) if "labels" in arrays else None
@@ -84,7 +84,7 @@ def _number(name: str, array: np.ndarray | None, default: float) -> float:
 
 
 def _normal_arrays(game: Any) -> Arrays:
-    # A single game needs no number of players, and reads in older versions.
+    # A single game is stored without the number of players; older versions can read it.
     players = {"players": np.int64(game.players)} if game.batch_shape else {}
     return {"payoffs": game.payoffs} | players
 
@@ -108,12 +108,10 @@ def _markov(arrays: Arrays, labels: Any) -> MarkovGame:
 
 
 def _continuous_arrays(game: Any) -> Arrays:
-    """All that a game is made of, by name; a function of the user's is no array."""
+    """Return all parts of a game by name; refuse a user's function, which is not an array."""
     terms = game.terms
     if not isinstance(terms, PolynomialTerms):
-        raise InputError(
-            "game", "polynomial terms, since a file holds arrays", "rewards that are a function"
-        )
+        raise InputError("game", "polynomial terms, because files hold arrays", "a reward function")
     arrays = {"own": terms.own, "effects": terms.effects}
     arrays |= {f"pairs_{p}_{q}": weights for (p, q), weights in terms.pairs.items()}
     for order, group in terms.groups.items():
@@ -172,7 +170,7 @@ def _terms_arrays(game: Any) -> Arrays:
 
 
 def _terms(arrays: Arrays, labels: Any) -> ContextualGame | DecoupledMarkovGame:
-    """A game of interaction terms; one with states where there are transitions."""
+    """Build a game of interaction terms; with local states if there are transitions."""
     parts: dict[str, dict[int, np.ndarray]] = {"scopes": {}, "tables": {}}
     for name, array in arrays.items():
         kind, _, order = name.partition("_")
@@ -180,7 +178,7 @@ def _terms(arrays: Arrays, labels: Any) -> ContextualGame | DecoupledMarkovGame:
             parts[kind][int(order)] = array
     agents = checks.check_count("agents", _number("agents", arrays["agents"], 1))
     if agents > max(_FEW, sum(array.size for array in arrays.values())):
-        raise InputError("agents", "at most as many as the file has numbers", agents)
+        raise InputError("agents", "at most as many as the numbers in the file", agents)
     terms = Interactions(parts["scopes"], parts["tables"], agents)
     more: Arrays = {name: arrays.get(name) for name in ("context_probabilities", "actions")}
     more |= {"noise": _number("noise", arrays.get("noise"), 0.0), "labels": labels}
@@ -201,7 +199,7 @@ _NETWORK = (
 
 def _network_arrays(game: Any) -> Arrays:
     if game.cost is not None:
-        raise InputError("game", "costs given by numbers, since a file holds arrays", "a function")
+        raise InputError("game", "costs given by numbers, because files hold arrays", "a function")
     arrays = {name: getattr(game, name) for name in _NETWORK}
     arrays = {name: array for name, array in arrays.items() if array is not None}
     return arrays | {"first_through": game.first_through, "atomic": int(game.atomic)}
@@ -220,7 +218,7 @@ def _network(arrays: Arrays, labels: Any) -> NetworkGame:
     )
 
 
-#: Class of game -> what its file holds.
+#: Class of game -> function that returns the contents of its file.
 _TO_ARRAYS: dict[type[Game], Callable[[Any], Arrays]] = {
     MatrixGame: lambda game: {"payoff": game.payoff},
     NormalFormGame: _normal_arrays,
@@ -230,11 +228,11 @@ _TO_ARRAYS: dict[type[Game], Callable[[Any], Arrays]] = {
     DecoupledMarkovGame: _terms_arrays,
     NetworkGame: _network_arrays,
 }
-#: The kinds of games that `.npz` files hold.
+#: Kinds of games that `.npz` files hold.
 KINDS = tuple(_TO_ARRAYS)
 
 _SHARED = r"context_probabilities|transitions|initial|noise"
-#: Arrays that a file must have -> those that it may have, and what makes the game of them.
+#: Required arrays of a file -> optional arrays, and the function that builds the game.
 _FROM_ARRAYS: dict[tuple[str, ...], tuple[re.Pattern[str], Callable[[Arrays, Any], Game]]] = {
     ("payoff",): (
         re.compile("payoff"),

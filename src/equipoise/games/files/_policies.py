@@ -1,4 +1,4 @@
-"""Policies in files: JSON for reading and writing by hand, `.npz` for batches."""
+"""Policies in files: JSON to read and edit by hand, `.npz` for batches."""
 
 import inspect
 import os
@@ -26,7 +26,7 @@ from equipoise.games._policies import (
 from equipoise.games._policy import Policy
 
 SUFFIXES = (".json", ".npz")
-#: What a list alone means in games of these kinds; one strategy for each player in all others.
+#: Meaning of a bare list in games of these kinds; in all others, one strategy per player.
 _LISTS = {
     "contextual": lambda plain, game: Mixture.from_plain({"policies": [plain]}),
     "decoupled-markov": lambda plain, game: Mixture.from_plain({"policies": [plain]}),
@@ -35,7 +35,7 @@ _LISTS = {
     "aggregative-markov": lambda plain, game: AggregativePolicy.of_agents(plain, game.counts),
     "network": lambda plain, game: FlowPolicy.from_plain({"flows": plain}),
 }
-#: The array by which each kind of policy is known in a `.npz` file.
+#: Array that identifies each kind of policy in a `.npz` file.
 _MARKS = {"joint": "joint", "policies": "mixture", "points": "continuous", "rows": "aggregative"}
 _MARKS |= {"flows": "flows"}
 _PLAYER = re.compile(r"(?:policy|arr)_(\d{1,6})")
@@ -44,15 +44,14 @@ _PLAYER = re.compile(r"(?:policy|arr)_(\d{1,6})")
 def read_policy(path: str | os.PathLike[str], game: Game | None = None) -> Policy:
     """Read a policy from a `.json` or `.npz` file.
 
-    A `.json` file holds `{"policy": ...}`, with whatever else beside it, or the policy alone: its
-    plain form, as `write_policy` writes it, with or without `kind`; or a list. A list is one
-    strategy for each player. With `game`, a list is read as that kind of game has it: the
+    A `.json` file holds `{"policy": ...}`, possibly with other entries, or the policy alone. The
+    policy is its plain form, as `write_policy` writes it, with or without `kind`; or a list. A list
+    holds one strategy per player. With `game`, a list is read according to the kind of game: the
     probabilities of a product policy in games of interaction terms, the points of all agents in
-    continuous games, the actions of every agent in aggregative ones.
+    continuous games, the actions of all agents in aggregative games.
 
-    A `.npz` file holds `policy_0`, `policy_1`, ... of a `Profile` (or what `numpy.savez` calls
-    them when they have no names), or the parts of another kind by their names; other arrays
-    beside them are left alone.
+    A `.npz` file holds `policy_0`, `policy_1`, ... of a `Profile` (or the default names of
+    `numpy.savez`), or the parts of another kind by name. Other arrays are ignored.
 
     **Example**
 
@@ -74,7 +73,7 @@ def read_policy(path: str | os.PathLike[str], game: Game | None = None) -> Polic
             content = content.get("policy", content)
         return _from_content(content, game)
     except ValueError as error:
-        if str(error).startswith(f"{path}: "):  # the readers have named the file already
+        if str(error).startswith(f"{path}: "):  # the readers already named the file
             raise
         raise ValueError(f"{path}: {error}") from error
 
@@ -91,7 +90,7 @@ def _from_content(content: Any, game: Game | None) -> Policy:
             "policy",
             '{"policy": [[...], [...]]}, one list of probabilities for each player',
             f"{content[0]!r:.40}",
-            "give the game to read_policy, if it is one of many agents",
+            "pass the game to read_policy if it has many agents",
         )
     return Profile.from_plain({"strategies": content})
 
@@ -111,7 +110,7 @@ def _from_arrays(arrays: Mapping[str, np.ndarray]) -> Policy:
 
 
 def write_policy(path: str | os.PathLike[str], policy: Any) -> None:
-    """Write a policy to a `.json` or `.npz` file, from which `read_policy` gets it back exactly.
+    """Write a policy to a `.json` or `.npz` file; `read_policy` returns exactly the same policy.
 
     A tuple or list of strategies is written as a `Profile`.
 

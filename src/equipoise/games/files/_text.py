@@ -10,9 +10,9 @@ Gambit's format has two bodies after one prologue:
 
     { { "win" 1, -1 } { "lose" -1, 1 } } 1 2 2 0           outcomes, then one for each profile
 
-Profiles are listed with the first player's strategy moving fastest. Outcome 0 pays nobody. The
-version letter (R, rational, or D, decimal) changes nothing: numbers may be whole, decimal, or
-fractions in both.
+Profiles are listed with the first player's strategy varying fastest. Outcome 0 pays zero to all
+players. The version letter (R, rational, or D, decimal) has no effect: with either, numbers may be
+whole, decimal, or fractions.
 """
 
 import csv
@@ -31,19 +31,19 @@ from equipoise.games._game import labels_of
 from equipoise.games._matrix import MatrixGame
 from equipoise.games._normal import NormalFormGame
 
-#: A payoff table has an axis for each player and one more; NumPy 1 allows 32.
+#: A payoff table has one axis per player plus one; NumPy 1 allows 32.
 PLAYERS_LIMIT = 31
-#: Limits on the size of the table that a file may announce, checked before reading on.
+#: Limits on the size of the table that a file may declare, checked before reading on.
 STRATEGIES_LIMIT = 1_000_000
 PROFILES_LIMIT = 100_000_000
-#: A file may not make a table of more bytes than so many times its length, plus so many.
+#: Largest table in bytes: this many times the file's length, plus a constant.
 _RATIO, _MARGIN = 48, 48_000_000
-#: Longer numbers are refused: nothing writes them, and they would only cost time.
+#: Longer numbers are refused: no software writes them, and parsing them takes time.
 NUMBER_LENGTH_LIMIT = 4000
 
 _NUMBER = r"[+-]?(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][+-]?\d++|/\d++)?"
 
-# Possessive quantifiers keep the time linear whatever the text. Commas count as white space.
+# Possessive quantifiers keep the time linear for any text. Commas count as white space.
 _TOKEN = re.compile(
     rf"""[\s,]*+(?:
         (?P<number>{_NUMBER}(?![^\s,{{}}"]))
@@ -59,7 +59,7 @@ _WHOLE_NUMBER = re.compile(_NUMBER, re.ASCII)
 
 
 def parse_number(text: str) -> float:
-    """The float nearest to a decimal such as `-1.5e3` or a fraction such as `1/3`.
+    """Return the float nearest to a decimal such as `-1.5e3` or a fraction such as `1/3`.
 
     >>> parse_number("1/3") == 1 / 3, parse_number("-.5")
     (True, -0.5)
@@ -73,7 +73,7 @@ def parse_number(text: str) -> float:
         value = float(text)
     elif "." in numerator or int(denominator) == 0:
         raise ValueError(
-            f"expected a fraction of whole numbers with a denominator that is not zero, "
+            f"expected a fraction of whole numbers with a non-zero denominator, "
             f"found {shorten(text)}"
         )
     else:
@@ -87,7 +87,7 @@ def parse_number(text: str) -> float:
 
 
 def format_number(value: float) -> str:
-    """The shortest text from which `parse_number` gives `value` back exactly.
+    """Return the shortest text that `parse_number` converts back to exactly `value`.
 
     >>> format_number(3.0), format_number(0.1), format_number(-1e-7)
     ('3', '0.1', '-1e-07')
@@ -96,12 +96,12 @@ def format_number(value: float) -> str:
 
 
 def shorten(text: str, length: int = 40) -> str:
-    """`text` quoted for a message, cut when long."""
+    """Quote `text` for a message, and shorten it if it is long."""
     return repr(text if len(text) <= length else text[:length] + "...")
 
 
 class Tokens:
-    """A text cut into tokens, one at a time; `kind` and `value` are those of the current one.
+    """A tokeniser; `kind` and `value` describe the current token.
 
     >>> tokens = Tokens('NFG 1 R "title" { 1/3 }', "example")
     >>> tokens.kind, tokens.value
@@ -126,14 +126,14 @@ class Tokens:
         match = _TOKEN.match(self._text, self._position)
         if match is None or match.lastgroup is None:  # only an open quote matches nothing
             self._start = self._text.index('"', self._position)
-            raise self.error("expected the quote that opens here to be closed")
+            raise self.error("expected a closing quote for the one that opens here")
         self.kind: str = match.lastgroup
         self.value: str = match[self.kind]
         self._start = match.start(self.kind)
         self._position = match.end()
 
     def take(self, kind: str, meaning: str, values: tuple[str, ...] = ()) -> str:
-        """Return the current token and move on; refuse one of another kind or value."""
+        """Return the current token and move on; refuse any other kind or value."""
         if self.kind != kind or (values and self.value not in values):
             raise self.error(f"expected {meaning}, found {self.found()}")
         value = self.value
@@ -163,18 +163,18 @@ class Tokens:
         return value
 
     def found(self) -> str:
-        """The current token, for a message."""
+        """Describe the current token for a message."""
         return "the end of the file" if self.kind == "end" else shorten(self.value)
 
     def error(self, message: str) -> ValueError:
-        """A `ValueError` that says where the current token is."""
+        """Return a `ValueError` that names the position of the current token."""
         line = self._text.count("\n", 0, self._start) + 1
         column = self._start - self._text.rfind("\n", 0, self._start)
         return ValueError(f"{self._source}: line {line}, column {column}: {message}")
 
 
 def parse_nfg(text: str, source: str) -> MatrixGame | NormalFormGame:
-    """The game in the text of an `.nfg` file; `source` names the file in errors.
+    """Parse the text of an `.nfg` file; `source` names the file in errors.
 
     >>> game = parse_nfg('NFG 1 R "pennies" { "Rose" "Colin" } { 2 2 } 1 -1 -1 1 -1 1 1 -1', "text")
     >>> game.payoff.tolist(), game.labels.players
@@ -200,7 +200,7 @@ def parse_nfg(text: str, source: str) -> MatrixGame | NormalFormGame:
     flat = read_body(tokens, len(players), profiles)
     if tokens.kind != "end":
         raise tokens.error(f"expected the end of the file, found {tokens.found()}")
-    # In Fortran order the first axis moves fastest: players, then the first player's strategies.
+    # In Fortran order the first axis varies fastest: players, then the first player's strategies.
     payoffs = frozen(flat).reshape((len(players), *counts), order="F")
     labels = labels_of(players, names)
     if len(players) == 2 and np.array_equal(payoffs[0], -payoffs[1]):
@@ -209,7 +209,7 @@ def parse_nfg(text: str, source: str) -> MatrixGame | NormalFormGame:
 
 
 def _read_names(tokens: Tokens) -> list[str]:
-    """Texts in quotes, as many as there are, without the quotes and what escapes them."""
+    """Read all consecutive quoted texts; remove quotes and escapes."""
     names = []
     while tokens.kind == "text":
         names.append(re.sub(r"\\(.)", r"\1", tokens.value[1:-1], flags=re.DOTALL))
@@ -218,7 +218,7 @@ def _read_names(tokens: Tokens) -> list[str]:
 
 
 def _read_actions(tokens: Tokens, players: int) -> tuple[list[int], list[list[str]] | None]:
-    """How many strategies each player has, and their names where the file has them."""
+    """Return each player's number of strategies, and their names if the file has them."""
     tokens.take("open", "{ before the strategies")
     named = tokens.kind == "open"
     counts: list[int] = []
@@ -273,7 +273,7 @@ def _read_outcomes(tokens: Tokens, players: int, profiles: int) -> np.ndarray:
     limit = _RATIO * tokens.length + _MARGIN
     if 8 * players * profiles > limit:
         raise tokens.error(
-            f"expected a table of at most {limit:,} bytes, as this file is long, found {players} "
+            f"expected a table of at most {limit:,} bytes for this file length, found {players} "
             f"payoffs for each of {profiles:,} profiles"
         )
     table = np.frombuffer(outcomes).reshape(count, players)
@@ -281,10 +281,10 @@ def _read_outcomes(tokens: Tokens, players: int, profiles: int) -> np.ndarray:
 
 
 def format_nfg(game: MatrixGame | NormalFormGame, title: str, plain: bool = False) -> str:
-    r"""The text of an `.nfg` file: payoffs in full, strategies by name or by number.
+    r"""Return the text of an `.nfg` file: full payoffs, strategies by name or by number.
 
-    OpenSpiel reads no names of strategies: with `plain` they are left out, and quotes in names of
-    players are replaced. Numbers are written so that they read back exactly.
+    OpenSpiel does not read names of strategies: with `plain` they are left out, and quotes in
+    players' names are replaced. Numbers are written so that they are read back exactly.
 
     >>> import equipoise as eq
     >>> format_nfg(eq.MatrixGame([[1, 0.5]]), "one by two").splitlines()
@@ -311,7 +311,7 @@ def format_nfg(game: MatrixGame | NormalFormGame, title: str, plain: bool = Fals
     lines = [f'NFG 1 R "{title}" {{ {_quoted(players)} }} {{ {strategies} }}', ""]
     for profile in payoffs.reshape(count, -1, order="F").T.tolist():
         lines.append(" ".join(format_number(value) for value in profile))
-    return "\n".join(lines) + "\n"  # OpenSpiel wants white space after the last number
+    return "\n".join(lines) + "\n"  # OpenSpiel needs white space after the last number
 
 
 def _quoted(names: Sequence[str]) -> str:
@@ -319,10 +319,10 @@ def _quoted(names: Sequence[str]) -> str:
 
 
 def parse_csv(text: str, source: str) -> MatrixGame:
-    r"""A zero-sum matrix as comma-separated values: what a spreadsheet gives.
+    r"""Parse a zero-sum matrix from comma-separated values, as spreadsheets export them.
 
-    One line for each action of the row player, one number for each action of the column player.
-    Where the first cell of all is `\`, or `Rose \ Colin` with the players, the first line names the
+    There is one line per action of the row player, with one number per action of the column player.
+    If the first cell is `\`, or `Rose \ Colin` with the players' names, the first line names the
     columns and the first cell of every other line names its row. Blank lines and lines that begin
     with `#` are skipped. Numbers may be fractions (`1/3`).
 
@@ -364,7 +364,7 @@ def parse_csv(text: str, source: str) -> MatrixGame:
 
 
 def _cells(line: str, place: str) -> list[str]:
-    """The cells of a line; only names are in quotes."""
+    """Split a line into cells; only names may be quoted."""
     if '"' not in line:
         return [cell.strip() for cell in line.split(",")]
     try:
@@ -385,7 +385,7 @@ def _parse_row(cells: list[str], place: str) -> list[float]:
 
 
 def format_csv(game: MatrixGame) -> str:
-    r"""The text of a `.csv` file; numbers and names read back exactly.
+    r"""Return the text of a `.csv` file; numbers and names are read back exactly.
 
     >>> import equipoise as eq
     >>> format_csv(eq.MatrixGame([[1, -1], [0.5, 0]]))
@@ -407,7 +407,7 @@ def _cell(name: str) -> str:
 
 
 def parse_game_toml(text: str, source: str) -> Any:
-    """The game of the catalogue, with parameters, that the text of a `.toml` file describes.
+    """Build the game of the catalogue that the text of a `.toml` file describes.
 
         kind = "two-roads"      # a name that `equipoise games` lists
         agents = 100_000        # its parameters

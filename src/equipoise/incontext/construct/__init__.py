@@ -1,4 +1,4 @@
-"""Transformers built by hand: the weights that the in-context paper's theorems speak of."""
+"""Hand-built transformers: explicit weights for the constructions of the in-context paper."""
 
 from types import ModuleType as _Module
 
@@ -18,6 +18,6 @@ from equipoise.incontext.construct._surrogate import (
 from equipoise.incontext.construct._surrogate import surrogate_bound as surrogate_bound
 from equipoise.incontext.construct._surrogate import surrogate_step as surrogate_step
 
-#: Everything imported above; modules are listed by name.
+#: Every name imported above except modules.
 _NAMES = [n for n, v in vars().items() if n[0] != "_" and not isinstance(v, _Module)]
 __all__ = sorted(_NAMES)  # pyright: ignore[reportUnsupportedDunderAll]

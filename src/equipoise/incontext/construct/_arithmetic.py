@@ -1,17 +1,17 @@
 """Arithmetic as layers: division, and the projection onto the truncated simplex.
 
-Division does without the paper's Assumption 4.1: a piecewise-linear start and Newton's steps. A
-ReLU network interpolates `1 / z` on `[low, high]` with N pieces. With knots in geometric
-progression every piece has the same largest relative error, `e`, and scaling by `2 / (2 + e)`
-spreads it over both signs: what remains of `1 - z rho` is at most `e / (2 + e)`. A Newton step
-`rho <- rho (2 - z rho)` squares it. Products are heads of attention.
+Division does not need the paper's Assumption 4.1. It uses a piecewise-linear start and Newton
+steps. A ReLU network interpolates `1 / z` on `[low, high]` with N pieces. With knots in geometric
+progression every piece has the same largest relative error `e`, and scaling by `2 / (2 + e)`
+balances it over both signs, so that `|1 - z rho|` is at most `e / (2 + e)`. A Newton step
+`rho <- rho (2 - z rho)` squares this residual. Attention heads compute the products.
 
-The projection is exact, for it is piecewise linear. With `w = v - floor` it is
-`floor + relu(w - theta)`, and `theta` is the largest of
-`(sum of the k largest w - (1 - A floor)) / k` over k: each is the threshold that fits k actions,
-and too many or too few make it smaller. So a network sorts (a comparator is one ReLU), forms A
-linear combinations, and takes their maximum. The paper replaces this by a smooth surrogate; see
-`equipoise.incontext.construct.surrogate_step`.
+The projection is exact because it is piecewise linear. With `w = v - floor` it is
+`floor + relu(w - theta)`, where `theta` is the maximum over k of
+`(sum of the k largest w - (1 - A floor)) / k`: each of these is the threshold for k active actions,
+and a wrong k makes it smaller. The network therefore sorts (a comparator is one ReLU), forms A
+linear combinations, and takes their maximum. The paper replaces this step by a smooth surrogate;
+see `equipoise.incontext.construct.surrogate_step`.
 """
 
 from dataclasses import dataclass
@@ -21,13 +21,13 @@ import numpy as np
 
 from equipoise.incontext.construct._blocks import Blueprint, Unit
 
-#: Newton's steps are taken until the residual is below this: nothing is left in double precision.
+#: Newton steps are taken until the residual is below this, which is below double precision.
 EXACT = 1e-17
 
 
 @dataclass(frozen=True)
 class Reciprocal:
-    """An approximation of `1 / z` on `[low, high]` by `units` linear pieces and Newton's steps.
+    """An approximation of `1 / z` on `[low, high]` by `units` linear pieces and Newton steps.
 
     **Example**
 
@@ -46,26 +46,26 @@ class Reciprocal:
 
     @property
     def knots(self) -> np.ndarray:
-        """Ends of the pieces, in geometric progression."""
+        """Endpoints of the pieces, in geometric progression."""
         return np.geomspace(self.low, self.high, self.units + 1)
 
     @property
     def start_residual(self) -> float:
-        """The largest `|1 - z rho|` of the piecewise-linear start."""
+        """Largest `|1 - z rho|` of the piecewise-linear start."""
         excess = self._excess()
         return excess / (2.0 + excess)
 
     @property
     def residual(self) -> float:
-        """The largest `|1 - z rho|` after the Newton steps, in exact arithmetic."""
+        """Largest `|1 - z rho|` after the Newton steps, in exact arithmetic."""
         return self.start_residual ** (2.0**self.newton_steps)
 
     def exact_steps(self) -> int:
-        """Newton's steps after which the residual is below rounding."""
+        """Number of Newton steps after which the residual is below rounding error."""
         return max(0, ceil(log2(log(EXACT) / log(self.start_residual))))
 
     def __call__(self, z: float | np.ndarray) -> np.ndarray:
-        """The approximation, computed as the layers do."""
+        """Return the approximation, computed in the same way as by the layers."""
         z = np.asarray(z, float)
         offset, slope, kinks = self._pieces()
         rho = offset + slope * z + sum(jump * np.maximum(z - knot, 0.0) for knot, jump in kinks)
@@ -74,10 +74,10 @@ class Reciprocal:
         return rho
 
     def add_to(self, plan: Blueprint) -> None:
-        """Layers for `rho += 1 / (z + beta)` and `z += beta`.
+        """Add layers for `rho += 1 / (z + beta)` and `z += beta`.
 
-        Reads the coordinates `one`, `z` and `beta`; all are positive. `scratch` is clear before
-        and after.
+        The layers read the coordinates `one`, `z` and `beta`, all of them positive. `scratch` is
+        zero before and after.
         """
         layout = plan.layout
         one, z, beta, rho = (layout[name][0] for name in ("one", "z", "beta", "rho"))
@@ -99,12 +99,12 @@ class Reciprocal:
             )
 
     def _excess(self) -> float:
-        """The largest relative error of a chord of `1 / z`; chords lie above."""
+        """Return the largest relative error of a chord of `1 / z`; chords lie above the curve."""
         root = (self.high / self.low) ** (0.5 / self.units)
         return (root + 1.0 / root) ** 2 / 4.0 - 1.0
 
     def _pieces(self) -> tuple[float, float, list[tuple[float, float]]]:
-        """Offset and slope of the first piece, and (knot, change of slope) of the others."""
+        """Return offset and slope of the first piece, and (knot, change of slope) of the others."""
         knots = self.knots
         scale = 2.0 / (2.0 + self._excess())
         slopes = -scale / (knots[:-1] * knots[1:])
@@ -114,9 +114,10 @@ class Reciprocal:
 
 
 def add_projection(plan: Blueprint, actions: int, target: str, offset: float = 0.0) -> None:
-    """Layers for `target += projection of v - offset`; reads `v`, `w = v - floor`, `floor`, `one`.
+    """Add layers for `target += projection of v - offset`.
 
-    Leaves the threshold in `w[0]`, and the rest of `w` in disorder.
+    The layers read `v`, `w = v - floor`, `floor` and `one`. They leave the threshold in `w[0]` and
+    unspecified values in the rest of `w`.
     """
     layout = plan.layout
     w, v = layout["w"], layout["v"]

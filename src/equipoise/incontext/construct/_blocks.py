@@ -1,18 +1,18 @@
-"""Weight matrices written down by name: a residual stream with named coordinates, and layers.
+"""Build weight matrices from named coordinates of a residual stream.
 
-A `Layout` gives every quantity that a block computes with its own coordinates of the stream. Its
-rows, `layout["x"]`, are the linear forms that read them, so that a weight matrix is a sum of a
-few such rows and a reader can check it against the formula it stands for. A `Blueprint` collects
-layers as `Attention` and `MLP`s of the model class that learned players use.
+A `Layout` assigns coordinates of the stream to every quantity that a block uses. The rows
+`layout["x"]` are the linear forms that read the quantity `x`. A weight matrix is a sum of a few
+such rows, so that a reader can check it against its formula. A `Blueprint` collects layers as
+`Attention` and `MLP` modules of the same model class that learned players use.
 
-Three facts carry all constructions:
+All constructions rest on three facts:
 
-- a head multiplies: a scalar score times a vector value (scores are positive parts, so that a
-  factor that may be negative goes into the value);
-- a head whose score is one adds any linear map of the stream to it, which also clears scratch;
-- the factor `1 / sqrt(d)` of the paper's scores is undone by `sqrt(d)` in the queries. The width
-  is padded to a square number, so that this is a whole number, and to one whose root undoes its
-  own rounded reciprocal (7 does not, in single precision): scores of whole numbers are exact.
+- A head multiplies a scalar score by a vector value. Scores are positive parts, so a factor that
+  may be negative goes into the value.
+- A head with score one adds any linear map of the stream to the stream. It can also clear scratch.
+- A factor `sqrt(d)` in the queries cancels the `1 / sqrt(d)` of the paper's scores. The width is
+  padded to a square number, which makes this factor an integer, and to one whose root times its
+  own rounded reciprocal is one (7 fails in single precision), so that integer scores are exact.
 """
 
 from collections.abc import Iterable, Mapping
@@ -42,7 +42,7 @@ class Layout:
         root = isqrt(self.used - 1) + 1
         while not _undoes_its_reciprocal(root):
             root += 1
-        #: The least suitable square number that holds all coordinates.
+        #: The smallest suitable square number that holds all coordinates.
         self.width = root * root
         ends = np.cumsum(list(self.sizes.values()))
         starts = ends - list(self.sizes.values())
@@ -52,15 +52,15 @@ class Layout:
         }
 
     def __getitem__(self, name: str) -> Rows:
-        """The rows that read a quantity: (its size, width)."""
+        """Return the rows that read a quantity, (its size, width)."""
         return np.eye(self.width)[self.places[name]]
 
     def rows(self, names: Iterable[str]) -> Rows:
-        """The rows that read several quantities, one below the other."""
+        """Return the rows that read several quantities, stacked."""
         return np.concatenate([self[name] for name in names])
 
     def label(self, coordinate: int) -> str:
-        """What a coordinate holds, for pictures.
+        """Return the label of a coordinate in figures.
 
         >>> Layout({"one": 1, "x": 2}).label(2)
         'x[1]'
@@ -73,14 +73,14 @@ class Layout:
 
 
 def _undoes_its_reciprocal(root: int) -> bool:
-    """Whether `(root m) (1 / root)` is `m` for whole numbers, in single precision."""
+    """Whether `(root m) (1 / root)` equals `m` for all integers m, in single precision."""
     numbers = np.arange(1, 4097, dtype=np.float32)
     return bool((np.float32(1.0 / root) * (np.float32(root) * numbers) == numbers).all())
 
 
 @dataclass(frozen=True)
 class Head:
-    """`target += relu(<query h_i, key h_j>) value h_j`; all fields are (rows, width)."""
+    """An attention head, `target += relu(<query h_i, key h_j>) value h_j`; fields (rows, width)."""
 
     query: Rows
     key: Rows
@@ -90,7 +90,7 @@ class Head:
 
 @dataclass(frozen=True)
 class Unit:
-    """`target += relu(form h)`: a hidden unit of an MLP, both fields (width,)."""
+    """A hidden unit of an MLP, `target += relu(form h)`; both fields are (width,)."""
 
     form: Rows
     target: Rows
@@ -98,7 +98,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Step:
-    """A layer and what it does, in words."""
+    """A layer and a description of what it does."""
 
     purpose: str
     layer: Layer
@@ -122,30 +122,30 @@ class Blueprint:
     steps: list[Step] = field(default_factory=list)
 
     def own(self, purpose: str, *heads: Head) -> None:
-        """A self-attention layer: every token looks at itself."""
+        """Add a self-attention layer, in which every token attends to itself."""
         self._attend(purpose, heads, "own")
 
     def causal(self, purpose: str, *heads: Head) -> None:
-        """A masked attention layer: every token looks at those so far, with weights over `i`."""
+        """Add a masked attention layer over all tokens so far, with weights divided by `i`."""
         self._attend(purpose, heads, "causal")
 
     def mlp(self, purpose: str, *units: Unit) -> None:
-        """An MLP layer."""
+        """Add an MLP layer."""
         first = np.stack([unit.form for unit in units])
         second = np.stack([unit.target for unit in units], 1)
         layer = MLP(self._array(first), self._array(second), None, None, None)
         self.steps.append(Step(purpose, layer))
 
     def product(self, score: Rows | str, value: Rows | str, target: Rows | str) -> Head:
-        """A head for `target += relu(score) value`, where the score is one number."""
+        """Return a head for `target += relu(score) value` with a scalar score."""
         return Head(*map(self._rows, (score, "one", value, target)))
 
     def linear(self, value: Rows, target: Rows | str) -> Head:
-        """A head for `target += value`: its score is one."""
+        """Return a head for `target += value`, whose score is one."""
         return self.product("one", value, target)
 
     def clear(self, *names: str) -> Head:
-        """A head that sets quantities to zero."""
+        """Return a head that sets quantities to zero."""
         rows = self.layout.rows(names)
         return self.linear(-rows, rows)
 

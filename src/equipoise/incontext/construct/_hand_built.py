@@ -1,4 +1,4 @@
-"""A hand-built transformer with what it stands for: sizes, norm, its error; and its training."""
+"""Hand-built transformers: their size, norm and error against the learner, and fine-tuning."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -28,11 +28,11 @@ from equipoise.incontext.construct._blocks import Layout
 
 
 class PositionTokens(PlainTokens):
-    """One token a round: action, reward, states if there are any, and the round's number.
+    """One token per round: action, reward, states in Markov games, and the round number.
 
-    All are one-hot but the reward, so that whatever a network needs to know about round `t` (its
-    step size, its number in binary) is a column of the embedding matrix. `rounds` is the last
-    round that can be written.
+    All features except the reward are one-hot, so that everything a network needs to know about
+    round `t` (its step size, its number in binary) is a column of the embedding matrix. `rounds` is
+    the last round that can be encoded.
 
     **Example**
 
@@ -57,14 +57,14 @@ class PositionTokens(PlainTokens):
         return 1
 
     def opening(self, state: Any) -> Float[Array, "1 features"]:
-        """Round zero, in which nothing happened; in Markov games, where play begins."""
+        """Return the token of round zero, with the first state in Markov games."""
         nothing = jnp.zeros(self.actions + 1 + (self.states or 0))
         return self._write(nothing, state, 0)
 
     def round(
         self, t: Any, action: Any, reward: Any, state: Any, next_state: Any
     ) -> Float[Array, "1 features"]:
-        """The token of round `t`; the policy played is not told, the network has to know it."""
+        """Return the token of round `t`; the network must compute the policy played by itself."""
         played = jax.nn.one_hot(action, self.actions)
         parts = [played, jnp.asarray(reward, played.dtype)[None]]
         if self.states is not None:
@@ -79,7 +79,7 @@ class PositionTokens(PlainTokens):
 
 @dataclass(frozen=True)
 class Size:
-    """How large a transformer is.
+    """The size of a transformer.
 
     **Example**
 
@@ -91,23 +91,23 @@ class Size:
 
     #: Width d of the residual stream.
     width: int
-    #: How many coordinates of the residual stream are used.
+    #: Number of coordinates of the residual stream that are used.
     coordinates: int
-    #: Layers of one block.
+    #: Number of layers of one block.
     layers: int
-    #: Blocks of the network, all with the same weights.
+    #: Number of blocks. All blocks have the same weights.
     blocks: int
-    #: The most heads of a layer: M; and the most hidden units of an MLP: d'.
+    #: Largest number M of heads in a layer, and largest number d' of hidden units in an MLP.
     heads: int
     hidden: int
-    #: Weights of a block, of the embedding and of the read-out; most are zero.
+    #: Number of weights of a block, of the embedding and of the read-out. Most are zero.
     parameters: int
     nonzero: int
 
 
 @dataclass(frozen=True)
 class HandBuilt:
-    """A transformer whose weights are written down, and the learner it plays.
+    """A transformer with hand-written weights, and the learner that it implements.
 
     **Example**
 
@@ -122,17 +122,17 @@ class HandBuilt:
     tokens: PositionTokens
     learner: OMD | MarkovOMD
     layout: Layout
-    #: What each layer of a block does.
+    #: Description of each layer of a block.
     purposes: tuple[str, ...]
     reciprocal: Reciprocal
     #: Discount factor of Markov games.
     discount: float = 0.0
-    #: Whether its output is the policy of the current state alone, in a Markov game.
+    #: Whether the network only outputs the policy of the current state, in a Markov game.
     current: bool = False
 
     @cached_property
     def size(self) -> Size:
-        """Width, layers, heads, and how many weights."""
+        """Width, number of layers, heads and weights of the network."""
         layers = self.model.layers
         leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(self.model)]
         return Size(
@@ -153,7 +153,7 @@ class HandBuilt:
 
     @property
     def players(self) -> Players:
-        """Both seats, for `equipoise.incontext.play`; in single precision, as play is."""
+        """Players for both seats, for `equipoise.incontext.play`, in single precision."""
         if self.current:
             raise ValueError("answer: expected 'all' for players, found 'current'")
         single = jax.tree.map(lambda leaf: np.asarray(leaf, np.float32), self.model)
@@ -168,11 +168,11 @@ class HandBuilt:
         *,
         reward_range: tuple[float, float] = (0.0, 1.0),
     ) -> float:
-        """The largest distance `|x_network - x_learner|` over games, seats and all tokens.
+        """Return the largest distance `|x_network - x_learner|` over games, seats and all tokens.
 
-        The learners play; the network reads what each of them saw, as one sequence, and is
-        compared after every round, the policy before the first and after the last included.
-        Rewards are scaled from `reward_range` to [0, 1] first.
+        Two learners play. The network reads what each of them saw as one sequence, and its policy
+        is compared with the learner's before the first round and after every round. Rewards are
+        first scaled from `reward_range` to [0, 1].
         """
         return float(self.errors(games, key, reward_range=reward_range).max())
 
@@ -183,7 +183,7 @@ class HandBuilt:
         *,
         reward_range: tuple[float, float] = (0.0, 1.0),
     ) -> np.ndarray:
-        """The Euclidean distances one by one: (games, seats, tokens); over states, the largest."""
+        """Return the Euclidean distances, (games, seats, tokens); the largest over states."""
         self.check_shape("games", games)
         if isinstance(games, MarkovGame) and games.discount != self.discount:
             raise InputError("games", f"the discount {self.discount}", games.discount)
@@ -196,7 +196,7 @@ class HandBuilt:
         return distance if self.tokens.states is None else distance.max(-1)
 
     def answer(self, history: History) -> np.ndarray:
-        """What the network says to each seat's view: (games, seats, tokens, [states,] actions)."""
+        """Return the network's policies, (games, seats, tokens, [states,] actions)."""
         double = self.model.embed.dtype == np.float64
         with double_precision() if double else single_precision():
             context = Context.of_history(history)
@@ -205,7 +205,7 @@ class HandBuilt:
         return answers.reshape(*answers.shape[:3], *states, self.tokens.actions)
 
     def _learned(self, history: History) -> np.ndarray:
-        """What the learner says to the same, in double precision."""
+        """Return the learner's policies for the same histories, in double precision."""
         with double_precision():
             context = Context.of_history(history)
             spec = Spec(self.tokens.actions, self.tokens.states, self.discount)
@@ -215,7 +215,7 @@ class HandBuilt:
         return np.swapaxes(policies, 0, 1)
 
     def check_shape(self, name: str, games: MatrixGame | MarkovGame | Family) -> None:
-        """Refuse games, or a family of them, for which the network was not built."""
+        """Raise unless the network was built for games of this shape."""
         expected = ((self.tokens.actions,) * 2, self.tokens.states)
         found = (games.actions, getattr(games, "states", None))
         if found != expected:
@@ -225,7 +225,7 @@ class HandBuilt:
 
 @eqx.filter_jit
 def _answer(model: Transformer, tokens: PositionTokens, context: Context) -> jax.Array:
-    """(games, seats, tokens, outputs); one sequence at a time stays in the cache."""
+    """(games, seats, tokens, outputs), computed one sequence at a time to fit the cache."""
 
     def game(index: jax.Array) -> jax.Array:
         return jax.lax.map(model, write(tokens, take(context, index[None]))[:, 0])
@@ -247,12 +247,12 @@ def fine_tune(
 ) -> HandBuilt:
     """Train hand-built weights on the duality gap of the policies that they play.
 
-    Each step is one of `pretrain`: it plays `batch` new games of the family with the weights as
-    they are, each game with a share of uniform play below `exploration`, and follows the gradient
+    Each step is a step of `pretrain`: it plays `batch` new games of the family with the current
+    weights, each game with a share of uniform play below `exploration`, and follows the gradient
     of the mean gap over all rounds, through every block, for `micro_batch` games at a time.
-    With `weights="nonzero"` the wiring stays and its constants are tuned, step sizes and
-    positions among them; with "all", zeros change as well. The result is in single precision,
-    and is no longer the learner it came from: `error` says how far it has gone.
+    With `weights="nonzero"`, zero weights stay zero and the constants are tuned, including step
+    sizes and positions. With "all", zero weights change as well. The result is in single precision
+    and no longer implements the original learner; `error` measures the difference.
 
     **Example**
 
@@ -274,8 +274,8 @@ def fine_tune(
         steps=steps,
         batch=batch,
         play_ahead=1,
-        micro_batch=2 * micro_batch,  # of sequences, two a game
-        optimiser="adam",  # which leaves alone what has no gradient
+        micro_batch=2 * micro_batch,  # counted in sequences, two per game
+        optimiser="adam",  # it does not change weights without a gradient
         learning_rate=learning_rate,
         warmup=0,
         precision="float32",

@@ -1,16 +1,16 @@
 """Theorem 4.3 as weights: mirror descent for Markov games in a ReLU transformer.
 
-The paper states a width of `O(A)` and leaves the policies of S states unplaced. They need not be
-in the stream at all: each lies in the token of the last visit of its state, and can be looked up
-there. Visits are counted by attention; the last visit of state `s` before token `i` is the one
-token with state `s` and the count `n - 1`, where `n` is the count now; rates at the `n`-th visit
-are those that the token of round `n` was told. All three look-ups have scores
-`1 - (difference of whole numbers)^2`, which are 1 for one token and not positive for others.
+The paper states a width of `O(A)` and does not say where the policies of S states are stored. They
+need not be in the stream of every token: each policy is in the token of the last visit of its
+state, and can be looked up there. Attention counts the visits. The last visit of state `s` before
+token `i` is the only token with state `s` and count `n - 1`, where `n` is the current count. The
+rates of the `n`-th visit are in the embedding of round `n`. All three look-ups have scores
+`1 - (difference of integers)^2`, which are 1 for one token and not positive for all others.
 
-So the width is `O(A + S)` to answer for the current state, with four heads, and `O(S A)` with
-`O(S)` heads to say the policies of all states at once, as the players here do; neither grows
-with T. The price is that numbers as large as `T^2` must be exact: T up to about a thousand in
-single precision. The norm does not grow with T either (the paper has `O(T^3)`).
+Hence the width is `O(A + S)`, with four heads, to output the policy of the current state, and
+`O(S A)`, with `O(S)` heads, to output the policies of all states at once, as the players here do.
+Neither grows with T. The price is that integers up to `T^2` must be exact, which limits T to about
+a thousand in single precision. The norm does not grow with T either (the paper has `O(T^3)`).
 """
 
 from typing import Literal
@@ -49,14 +49,14 @@ def omd_markov(
     newton_steps: int | None = None,
     dtype: Precision = "float64",
 ) -> HandBuilt:
-    """A transformer that plays `learner` in Markov games, from what a player sees alone.
+    """Build a transformer that plays `learner` in Markov games from a player's feedback.
 
-    Theorem 4.3 of the in-context paper with explicit weights; the learner is
-    `MarkovOMD.vanishing()` unless given: Algorithm 1, corrected. Visit counts, values and the
-    policies of all states are inside the network: a token passes on the policy and the value of
-    the state it updated, and later tokens look up the last visit of the state they need. With
-    `answer="current"` the network says the policy of the state that play is in, and with "all"
-    (which playing needs) that of every state. The knobs are those of `omd`.
+    This is Theorem 4.3 of the in-context paper with explicit weights. The default learner is
+    `MarkovOMD.vanishing()`, the corrected Algorithm 1. Visit counts, values and the policies of all
+    states are computed inside the network: a token stores the policy and the value of the state it
+    updated, and later tokens look up the last visit of the state they need. With
+    `answer="current"` the network outputs the policy of the current state, and with "all" (required
+    for play) the policies of all states. The other options are those of `omd`.
 
     **Example**
 
@@ -90,15 +90,15 @@ def omd_markov(
 
 
 def _layout(states: int, actions: int, asked: int) -> Layout:
-    """What a token holds; policies and values are kept as differences from those at the start."""
+    """Return the layout of a token; policies and values are stored relative to their start."""
     return Layout(
-        # told: what happened, the round's number, the rates at a visit of that number
+        # input: the events of the round, its number, the rates of the visit with that number
         {"one": 1, "action": actions, "reward": 1, "state": states, "next": states}
         | {"t": 1, "t^2": 1, "count": 1}
         | {f"{name}(t)": 1 for name in RATES}
-        # passed on: policy and value of the state updated; the answer
+        # output: policy and value of the updated state; the answer
         | {"policy": actions, "value": 1, "answer": asked * actions}
-        # scratch: counts and their squares, what was looked up, the step
+        # scratch: counts and their squares, looked-up values, the step
         | {"visits": states, "asked": asked, "asked^2": asked}
         | {"n": 1, "n^2": 1, "ahead": 1, "ahead^2": 1}
         | {"x": actions, "V": 1, "V'": 1}
@@ -114,7 +114,7 @@ SCRATCH = (
 
 
 def _embedding(layout: Layout, tokens: PositionTokens, rates: RoundRates) -> np.ndarray:
-    """(width, features): what happened as it is, and a column for every round."""
+    """(width, features): embedding that copies the events and has a column for every round."""
     t = np.arange(tokens.rounds + 1.0)
     columns = {"one": np.ones(len(t)), "t": t, "t^2": t * t, "count": t + 1.0}
     columns |= {f"{name}(t)": values for name, values in rates.columns().items()}
@@ -129,7 +129,7 @@ def _embedding(layout: Layout, tokens: PositionTokens, rates: RoundRates) -> np.
 def _add_block(
     plan: Blueprint, actions: int, asked: int, discount: float, reciprocal: Reciprocal
 ) -> None:
-    """One round of mirror descent; tokens that were right stay as they are."""
+    """Add one round of mirror descent; tokens that are already correct do not change."""
     layout = plan.layout
     one, uniform, middle = layout["one"], 1.0 / actions, 0.5 / (1.0 - discount)
     _count(plan, asked)
@@ -148,7 +148,7 @@ def _add_block(
 
 
 def _count(plan: Blueprint, asked: int) -> None:
-    """Visits of every state so far, of this token's state, and of the next before this round."""
+    """Count visits of every state so far, of this token's state, and of the next state before."""
     layout = plan.layout
     one, visits = layout["one"], layout["visits"]
     plan.causal(
@@ -180,13 +180,13 @@ def _count(plan: Blueprint, asked: int) -> None:
 def _visit(
     layout: Layout, square: Rows, number: Rows, state: Rows, value: Rows, target: Rows
 ) -> Head:
-    """A head that reads one token, that of a visit: `square` is that of its `number`."""
+    """Return a head that reads the token of one visit; `square` is the square of its `number`."""
     query = np.concatenate([-square, 2.0 * number, -layout["one"], state])
     return Head(query, layout.rows(["one", "n", "n^2", "state"]), value, target)
 
 
 def _look_up(plan: Blueprint, uniform: float, middle: float) -> None:
-    """Policy and value of the state, value of the next state, rates: each from one token."""
+    """Look up the policy and value of the state, the value of the next state, and the rates."""
     layout = plan.layout
     one, n, square = layout["one"], layout["n"], layout["n^2"]
     found = layout.rows(["x", "V", "V'", *RATES])
@@ -212,7 +212,7 @@ def _look_up(plan: Blueprint, uniform: float, middle: float) -> None:
 
 
 def _answer(plan: Blueprint, actions: int, asked: int) -> None:
-    """Policies of the states asked for, from their last visits, this round's included."""
+    """Look up the policies of the requested states at their last visits, including this round."""
     layout = plan.layout
     one, state, answer = layout["one"], layout["state"], layout["answer"]
     heads = []

@@ -29,22 +29,23 @@ def omd(
     newton_steps: int | None = None,
     dtype: Precision = "float64",
 ) -> HandBuilt:
-    """A transformer that plays `learner` for `rounds` rounds, from its actions and rewards alone.
+    """Build a transformer that plays `learner` for `rounds` rounds from its actions and rewards.
 
-    Theorem 4.1 of the in-context paper with explicit weights: ReLU attention with the paper's
-    causal `1 / i`, self-attention and MLPs, nothing else; the same block once per round. The
-    learner is `OMD.vanishing()` unless given: the paper's update, corrected, with any schedules.
+    This is Theorem 4.1 of the in-context paper with explicit weights. The network consists only of
+    ReLU attention with the paper's causal `1 / i`, self-attention and MLPs, and repeats the same
+    block once per round. The default learner is `OMD.vanishing()`: the paper's update, corrected,
+    with any schedules.
 
-    What differs from print. The policy `x_t`, which the printed proof finds in the embedding, is
-    brought from the previous token by a head that matches the rounds' numbers in binary, so that
-    the width is `O(A + log T)`. A head's score is one number: it multiplies a one-hot value, where
-    the paper lets a single head form A products. Division is not assumed but done, by linear
-    pieces and Newton's steps. The projection is exact, not a sum of ReLUs that approximates a
-    surrogate. The read-out is linear: no softmax of a linear map of `x` gives `x`.
+    What differs from print: The printed proof takes the policy `x_t` from the embedding. Here a
+    head copies it from the previous token, which it finds by matching round numbers in binary, so
+    that the width is `O(A + log T)`. The score of a head is one number that multiplies a one-hot
+    value, whereas the paper lets a single head form A products. Division is not assumed but
+    computed, by linear pieces and Newton steps. The projection is exact, not a sum of ReLUs that
+    approximates a surrogate. The read-out is linear: no softmax of a linear map of `x` gives `x`.
 
-    With `reciprocal_units` pieces and no `newton_steps` it is the theorem's trade-off of size
-    against accuracy. Newton's steps by default are as many as double precision can tell apart,
-    from one linear piece; none when `reciprocal_units` is given.
+    With `reciprocal_units` pieces and no `newton_steps` the network shows the theorem's trade-off
+    of size against accuracy. By default there is one linear piece and as many Newton steps as
+    double precision can resolve; if `reciprocal_units` is given, there are none.
 
     **Example**
 
@@ -82,7 +83,7 @@ def assemble(
     learner: OMD | MarkovOMD,
     *more: Any,
 ) -> HandBuilt:
-    """The network of a block that is repeated once per round."""
+    """Assemble a network from a block that is repeated once per round."""
     model = Transformer(
         embed=jnp.asarray(embed, plan.dtype),
         embed_bias=None,
@@ -97,7 +98,7 @@ def assemble(
 
 
 def check_knobs(units: int | None, newton_steps: int | None, dtype: str) -> None:
-    """Refuse knobs that mean nothing."""
+    """Raise for invalid options."""
     if units is not None:
         checks.check_count("reciprocal_units", units)
     if newton_steps is not None:
@@ -108,24 +109,24 @@ def check_knobs(units: int | None, newton_steps: int | None, dtype: str) -> None
 
 @dataclass(frozen=True)
 class RoundRates:
-    """Schedules at rounds (or visits) 0, 1, ..., T; in round 0 nothing moves."""
+    """Schedules at rounds (or visits) 0, 1, ..., T. In round 0 nothing changes."""
 
     #: Length of a gradient step, `eta / 2`.
     step: np.ndarray
     beta: np.ndarray
-    #: `eta eps / 2`: how far the regulariser pulls in a step.
+    #: Strength of the regulariser in a step, `eta eps / 2`.
     pull: np.ndarray
-    #: Least probability of an action.
+    #: Smallest probability of an action.
     floor: np.ndarray
-    #: Step of the baseline, or of the value of a state.
+    #: Step size of the baseline, or of the value of a state.
     follow: np.ndarray
 
     def columns(self) -> dict[str, np.ndarray]:
-        """By the names of the coordinates that hold them."""
+        """Return the schedules by the names of the coordinates that hold them."""
         return dict(vars(self))
 
     def reciprocal(self, units: int | None, newton_steps: int | None) -> Reciprocal:
-        """The approximation of `1 / (x_a + beta)` for these rates; see `omd` for the knobs."""
+        """Return the approximation of `1 / (x_a + beta)` for these rates; options as in `omd`."""
         low = float((self.floor + self.beta)[1:].min())
         start = Reciprocal(low, 1.0 + float(self.beta[1:].max()), units or 1)
         if newton_steps is None:
@@ -134,24 +135,24 @@ class RoundRates:
 
 
 def check_parts(learner: OMD | MarkovOMD, **more: type) -> None:
-    """Refuse a learner that is not built."""
+    """Raise unless the parts of the learner can be built."""
     known = {"mirror": dynamics.Euclidean, "anchor": dynamics.UniformAnchor, **more}
     for part, kind in known.items():
         found = getattr(learner, part)
         if not isinstance(found, kind):
-            hint = "vanishing() has all that is built"
+            hint = "use the learner of vanishing(), all of whose parts can be built"
             raise InputError("learner", f"{part} {kind.__name__}", type(found).__name__, hint)
 
 
 def _baseline(learner: OMD) -> tuple[Schedule | None, float]:
-    """The schedule of a learner's baseline, and its start."""
+    """Return the schedule of a learner's baseline and its first value."""
     check_parts(learner, estimate=dynamics.ImplicitExploration)
     if isinstance(learner.loss, dynamics.Baseline):
         return learner.loss.step, float(learner.loss.start)
     for form, start in ((dynamics.PlainLoss, 1.0), (dynamics.Gain, 0.0)):
         if isinstance(learner.loss, form):
             return None, start
-    expected, hint = "the loss Baseline or PlainLoss or Gain", "OMD.vanishing() has the first"
+    expected, hint = "the loss Baseline, PlainLoss or Gain", "OMD.vanishing() has a Baseline"
     raise InputError("learner", expected, type(learner.loss).__name__, hint)
 
 
@@ -174,20 +175,20 @@ def tabulate(rates: Rates, follow: Schedule | None, rounds: int, actions: int) -
     for name, values in found.columns().items():
         if not np.isfinite(values).all() or values.min() < 0.0:
             lowest = f"{name} {values.min():.6g}"
-            raise InputError("learner", "rates that are never negative", lowest)
+            raise InputError("learner", "nonnegative rates", lowest)
     if (found.floor + found.beta)[1:].min() <= 0.0:
         raise InputError("learner", "beta or the floor above 0 in every round", "both 0")
     return found
 
 
 def _layout(actions: int, bits: int) -> Layout:
-    """What a token holds: what it was told, what it passes on, and scratch that blocks clear."""
+    """Return the layout of a token: its input, its output, and scratch that blocks clear."""
     return Layout(
-        # told: constants, what happened, the rates of the round, its number
+        # input: constants, the events of the round, its rates, its number
         {"one": 1, "action": actions, "reward": 1}
         | {"step": 1, "beta": 1, "pull": 1, "floor": 1, "follow": 1}
         | {"here": bits, "previous": bits, "count": 1}
-        # passed on: the policy and the baseline of the next round
+        # output: the policy and the baseline of the next round
         | {"policy": actions, "baseline": 1}
         # scratch
         | {"x": actions, "b": 1, "z": 1, "rho": 1, "scratch": 1, "v": actions, "w": actions}
@@ -195,7 +196,7 @@ def _layout(actions: int, bits: int) -> Layout:
 
 
 def binary(numbers: np.ndarray, bits: int) -> np.ndarray:
-    """Whole numbers as rows of signs: (bits, how many).
+    """Return integers in binary as columns of signs, (bits, numbers).
 
     >>> binary(np.array([0, 1, 2]), 2).tolist()
     [[-1.0, 1.0, -1.0], [-1.0, -1.0, 1.0]]
@@ -206,19 +207,20 @@ def binary(numbers: np.ndarray, bits: int) -> np.ndarray:
 def _embedding(
     layout: Layout, tokens: PositionTokens, rates: RoundRates, bits: int, start: float
 ) -> np.ndarray:
-    """(width, features): the action and the reward as they are, and a column for every round."""
+    """(width, features): embedding that copies action and reward; a column for every round."""
     actions, t = tokens.actions, np.arange(tokens.rounds + 1)
     first = (t == 0).astype(float)
     columns: dict[str, np.ndarray] = {
         "one": np.ones(len(t)),
         **rates.columns(),
         "here": binary(t, bits),
-        # Times the number of tokens, which attention divides by; the first token has none before.
+        # Scaled by the number of tokens, by which attention divides. The first token has no
+        # predecessor.
         "previous": (t > 0) * (t + 1.0) * binary(np.maximum(t - 1, 0), bits),
         "count": t + 1.0,
         "policy": np.broadcast_to(first / actions, (actions, len(t))),
         "baseline": start * first,
-        # The block itself keeps the first baseline: it moves from 0 to this "reward" in full.
+        # The block sets the first baseline: in round 0 it moves from 0 to this "reward" in full.
         "reward": start * first,
     }
     columns["follow"] = np.where(t == 0, 1.0, columns["follow"])
@@ -231,7 +233,7 @@ def _embedding(
 
 
 def _add_block(plan: Blueprint, actions: int, bits: int, reciprocal: Reciprocal) -> None:
-    """One round of mirror descent; tokens that were right stay as they are."""
+    """Add one round of mirror descent; tokens that are already correct do not change."""
     layout = plan.layout
     plan.causal("x, b = policy, baseline of the previous token", shift_head(layout, bits))
     plan.own(
@@ -247,7 +249,7 @@ def _add_block(plan: Blueprint, actions: int, bits: int, reciprocal: Reciprocal)
 
 
 def shift_head(layout: Layout, bits: int) -> Head:
-    """A head that finds the previous token: all signs of its number agree, or the score is <= 0."""
+    """Return a head that finds the previous token: the score is > 0 only if all signs agree."""
     one, here = layout["one"], layout["here"]
     return Head(
         query=layout.rows(["previous", "count"]),
@@ -258,9 +260,9 @@ def shift_head(layout: Layout, bits: int) -> Head:
 
 
 def add_step(plan: Blueprint, *, loss: np.ndarray, follow: tuple[str, np.ndarray, str]) -> None:
-    """Layers for `v = x - step (loss rho action) - pull x` and `w = v - floor`.
+    """Add layers for `v = x - step (loss rho action) - pull x` and `w = v - floor`.
 
-    `follow` names what moves towards a goal: (coordinate, goal, where its old value is).
+    `follow` describes a quantity that moves towards a goal: (coordinate, goal, its old value).
     """
     layout = plan.layout
     name, goal, old = follow
@@ -269,7 +271,7 @@ def add_step(plan: Blueprint, *, loss: np.ndarray, follow: tuple[str, np.ndarray
         plan.product("rho", loss, "scratch"),
         plan.product("follow", goal - layout[old], name),
     )
-    both = layout["v"] + layout["w"]  # written to v and to w alike
+    both = layout["v"] + layout["w"]  # written to both v and w
     step, scratch, action = layout["step"], layout["scratch"], layout["action"]
     plan.own(
         "v = x - step loss rho action - pull x; w = v - floor",

@@ -1,4 +1,4 @@
-"""Pictures of hand-built weights: a block as a sheet of what is read and written, and matrices."""
+"""Figures of hand-built weights: what each layer of a block reads and writes, and its matrices."""
 
 from typing import Any
 
@@ -8,17 +8,18 @@ from equipoise.core import InputError, checks
 from equipoise.incontext._model import Attention, Layer
 from equipoise.incontext.construct._hand_built import HandBuilt
 
-#: How a coordinate takes part in a layer: compared or multiplied by, added from, added to.
+#: Uses of a coordinate in a layer: read for a score, read for a value, written.
 SCORED, ADDED, WRITTEN = 1, 2, 4
 COLOURS = {SCORED: "#4c78a8", ADDED: "#72b7b2", SCORED | ADDED: "#2f5d8a"}
 
 
 def picture(built: HandBuilt, layer: int | None = None) -> Any:
-    """Draw a block layer by layer, or the weight matrices of one layer; a Matplotlib figure.
+    """Draw a block layer by layer, or the weight matrices of one layer, as a Matplotlib figure.
 
-    In the sheet of a block every row is a layer and every column a named part of the residual
-    stream: dark squares are read for a score, light ones for a value or a hidden unit, and a red
-    frame is written. The matrices of a layer have the stream's coordinates on their axes.
+    In the chart of a block, every row is a layer and every column is a named part of the residual
+    stream. A dark square is read for a score, a light square is read for a value or a hidden unit,
+    and a square with a red frame is written. The matrices of a layer have the coordinates of the
+    stream on their axes.
 
     **Example**
 
@@ -53,7 +54,7 @@ def picture(built: HandBuilt, layer: int | None = None) -> Any:
 
 
 def _matrices(layer: Layer) -> list[tuple[str, np.ndarray]]:
-    """Weights by name; value matrices and second ones as maps of the stream to itself."""
+    """Return weights by name; value and second matrices as maps of the stream to itself."""
     if not isinstance(layer, Attention):
         return [("first", np.asarray(layer.first)), ("second", np.asarray(layer.second))]
     found = []
@@ -66,12 +67,12 @@ def _matrices(layer: Layer) -> list[tuple[str, np.ndarray]]:
 
 
 def _used(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows and columns that are not zero."""
+    """Return the indices of nonzero rows and columns."""
     return np.flatnonzero(np.abs(matrix).max(1)), np.flatnonzero(np.abs(matrix).max(0))
 
 
 def _matrix(axes: Any, built: HandBuilt, name: str, matrix: np.ndarray) -> None:
-    """One matrix without its zero rows and columns, with its numbers and what they belong to."""
+    """Draw one matrix without its zero rows and columns, with its entries and labels."""
     rows, columns = _used(matrix)
     part = matrix[np.ix_(rows, columns)]
     most = np.abs(part).max() if part.size else 1.0
@@ -92,7 +93,7 @@ def _matrix(axes: Any, built: HandBuilt, name: str, matrix: np.ndarray) -> None:
 
 
 def _use(layer: Layer) -> np.ndarray:
-    """(width,): how each coordinate takes part, as a sum of the constants above."""
+    """(width,): uses of each coordinate, as a sum of the constants above."""
 
     def touched(array: Any, axis: int) -> np.ndarray:
         moved = np.moveaxis(np.asarray(array), axis, -1)

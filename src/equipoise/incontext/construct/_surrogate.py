@@ -1,12 +1,12 @@
 """Lemma A.1 and Proposition A.1: the mirror-descent step replaced by smooth and fitted functions.
 
 The paper replaces the constrained step by an unconstrained problem, which a sum of ReLUs can
-approximate. As printed (`printed_surrogate_step`) its minimum is not near the step: nothing keeps
-probabilities above the floor, since the log-sum-exp pulls the largest of them down; and the
-penalty on the sum has slope 1 at most, while the multiplier of that constraint can be as large as
-`1 / beta`. The corrected surrogate (`surrogate_step`) has one penalty per constraint, steep
-enough, and a bound that is proven in docs/theory/construction.md. `fitted_step` measures
-Proposition A.1, the step as a fitted sum of ReLUs.
+approximate. As printed (`printed_surrogate_step`), its minimum is not close to the step, for two
+reasons. Nothing keeps probabilities above the floor, since the log-sum-exp pulls the largest of
+them down. The penalty on the sum has slope at most 1, while the multiplier of that constraint can
+be as large as `1 / beta`. The corrected surrogate (`surrogate_step`) has one sufficiently steep
+penalty per constraint, and docs/theory/construction.md proves a bound on its error. `fitted_step`
+measures Proposition A.1, the step as a fitted sum of ReLUs.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from scipy.special import expit
 from equipoise.core import checks, simplex
 from equipoise.core.precision import double_precision
 
-#: Weight of the squares of the coefficients in the fit, per example.
+#: Ridge penalty on the coefficients of the fit, per example.
 RIDGE = 1e-7
 
 Smooth = Callable[[np.ndarray], tuple[float, np.ndarray, np.ndarray]]
@@ -28,14 +28,14 @@ Smooth = Callable[[np.ndarray], tuple[float, np.ndarray, np.ndarray]]
 def surrogate_step(
     policy: np.ndarray, gradient: np.ndarray, *, eta: float, floor: float, sharpness: float
 ) -> np.ndarray:
-    """The minimum of the corrected surrogate of one mirror-descent step.
+    """Return the minimiser of the corrected surrogate of one mirror-descent step.
 
     With `k_mu = max g - min g` and `k_nu = max |g|` it minimises over all x
 
         <x, g> + |x - policy|^2 / eta + (k_mu / s) sum softplus(s (floor - x_a))
             + (k_nu / s) log 2 cosh(s (sum x - 1))
 
-    and is within `surrogate_bound` of the step itself.
+    and lies within `surrogate_bound` of the step itself.
 
     **Example**
 
@@ -61,9 +61,9 @@ def surrogate_step(
 
 
 def surrogate_bound(gradient: np.ndarray, *, eta: float, sharpness: float) -> float:
-    """How far the corrected surrogate's minimum can be from the step: Lemma A.1, put right.
+    """Upper bound on the distance of `surrogate_step` from the step: Lemma A.1, corrected.
 
-    `sqrt(eta ln 2 (A k_mu + k_nu) / sharpness)`: proven, for any policy above the floor.
+    The bound `sqrt(eta ln 2 (A k_mu + k_nu) / sharpness)` is proven for any policy above the floor.
 
     **Example**
 
@@ -81,10 +81,10 @@ def surrogate_bound(gradient: np.ndarray, *, eta: float, sharpness: float) -> fl
 def printed_surrogate_step(
     policy: np.ndarray, gradient: np.ndarray, *, eta: float, floor: float, sharpness: float
 ) -> np.ndarray:
-    """The minimum of the surrogate as Lemma A.1 prints it; kept to show what it does.
+    """Return the minimiser of the surrogate as printed in Lemma A.1, kept for comparison.
 
-    The lemma puts it within `sqrt(A) eta` of the step. It is not: a counterexample is in
-    `tests/theorems/test_in_context.py`.
+    The lemma claims that it lies within `sqrt(A) eta` of the step. This is false:
+    `tests/theorems/test_in_context.py` has a counterexample.
 
     **Example**
 
@@ -114,21 +114,21 @@ def _check(
 ) -> tuple[np.ndarray, np.ndarray]:
     policy = checks.as_float_array("policy", policy)
     gradient = checks.as_float_array("gradient", gradient)
-    checks.check_shape("gradient", gradient, policy.shape, "that of the policy")
+    checks.check_shape("gradient", gradient, policy.shape, "the shape of the policy")
     for name, value in (("eta", eta), ("sharpness", sharpness)):
         checks.check_range(name, value, 0.0, float("inf"), low_open=True)
     return policy, gradient
 
 
 def _steepness(gradient: np.ndarray) -> tuple[float, float]:
-    """The largest that multipliers of the floor, and of the sum, can be."""
+    """Return upper bounds on the multipliers of the floor and of the sum."""
     return float(gradient.max() - gradient.min()), float(np.abs(gradient).max())
 
 
 def _minimise(
     penalty: Smooth, policy: np.ndarray, gradient: np.ndarray, eta: float, steps: int = 500
 ) -> np.ndarray:
-    """The step with a penalty, by Newton's method with backtracking: it is strongly convex."""
+    """Minimise the strongly convex step with a penalty by Newton's method with backtracking."""
 
     def function(x: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
         value, slope, curve = penalty(x)
@@ -157,10 +157,10 @@ def _minimise(
 
 @dataclass(frozen=True)
 class FittedStep:
-    """A sum of M ReLUs that approximates the mirror-descent step, and how well it does.
+    """A sum of M ReLUs that approximates the mirror-descent step, with its errors.
 
-    `x' = sum_m c_m relu(<a_m, (x, u, 1)>)` with `|a_m|_1 = 1`, where `u = (eta / 2) g` is the
-    gradient step; errors are Euclidean distances on points it was not fitted to.
+    The approximation is `x' = sum_m c_m relu(<a_m, (x, u, 1)>)` with `|a_m|_1 = 1`, where
+    `u = (eta / 2) g` is the gradient step. Errors are Euclidean distances on held-out points.
 
     **Example**
 
@@ -172,7 +172,7 @@ class FittedStep:
     units: int
     largest_error: float
     mean_error: float
-    #: `sum |c_m|`: the C of Definition A.1, largest over actions.
+    #: `sum |c_m|`, the C of Definition A.1, maximised over actions.
     weight: float
 
 
@@ -181,9 +181,9 @@ def fitted_step(
 ) -> FittedStep:
     """Fit the step by a sum of `units` ReLUs with random directions, by least squares.
 
-    Proposition A.1 promises an error of order `M^-1/2`, up to logarithms and a constant that
-    grows with the number of actions; here it is measured. Policies are drawn uniformly, gradients
-    as mirror descent meets them: at the action played, with `|u| <= step / (x_a + 0.1)`.
+    Proposition A.1 claims an error of order `M^-1/2`, up to logarithms and a constant that grows
+    with the number of actions; this function measures it. Policies are drawn uniformly. Gradients
+    are like those of mirror descent: nonzero at the action played, `|u| <= step / (x_a + 0.1)`.
 
     **Example**
 
@@ -198,7 +198,7 @@ def fitted_step(
     rng = np.random.default_rng(key)
     forms = rng.normal(size=(units, 2 * actions + 1))
     forms /= np.abs(forms).sum(1, keepdims=True)
-    # Half of the examples is fitted, the other half tells the error.
+    # Half of the examples are used for the fit, the other half for the error.
     x = rng.dirichlet(np.ones(actions), size=2 * samples)
     played = np.eye(actions)[rng.integers(actions, size=2 * samples)]
     size = step * rng.uniform(-1.0, 1.0, size=2 * samples) / ((x * played).sum(1) + 0.1)
@@ -208,7 +208,7 @@ def fitted_step(
         outputs = np.asarray(simplex.project(jnp.asarray(x - u)))
     hidden = np.maximum(inputs @ forms.T, 0.0)
     seen = hidden[:samples]
-    # A little ridge: without it the weights, the C of Definition A.1, grow without bound.
+    # Without a small ridge penalty the weights, the C of Definition A.1, grow without bound.
     normal = seen.T @ seen + RIDGE * samples * np.eye(units)
     fit = np.linalg.solve(normal, seen.T @ outputs[:samples])
     errors = np.linalg.norm(hidden[samples:] @ fit - outputs[samples:], axis=1)

@@ -1,6 +1,6 @@
-"""Critics of a given interaction rank and actors, as networks, from logs of continuous actions.
+"""Learn from logs of continuous actions with networks: critics of low interaction rank, and actors.
 
-Everything here loads on first use.
+All names are imported on first use.
 """
 
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from equipoise.offline.deep._spec import LinearCritic as LinearCritic
     from equipoise.offline.deep._spec import PolicyGradient as PolicyGradient
 
-#: Public name -> the module it is defined in.
+#: Maps each public name to the module that defines it.
 _PUBLIC: dict[str, str | None] = {
     "ARCHITECTURES": "equipoise.offline.deep._spec",
     "Critic": "equipoise.offline.deep._spec",

@@ -1,4 +1,4 @@
-"""Policies as networks, and what `improve` returns."""
+"""Policies as networks, and the result of `improve`."""
 
 import os
 from dataclasses import asdict, dataclass
@@ -20,10 +20,10 @@ from equipoise.offline.deep._spec import TD3BC, PolicyGradient
 
 
 class ActorNetwork(eqx.Module):
-    """From a situation to an action in (-1, 1): rectified layers and a hyperbolic tangent.
+    """A network from a situation to an action in (-1, 1): rectified layers and a final tanh.
 
-    A situation is a context, a step and an own local state, one-hot; where there is one of each,
-    it is the number 1, and the network a roundabout way to write one number.
+    A situation is a context, a step and an own local state, one-hot. If there is only one of each,
+    the input is the constant 1, and the network represents a single number.
     """
 
     weights: tuple[Float[Array, "*axes _ _"], ...]
@@ -31,17 +31,17 @@ class ActorNetwork(eqx.Module):
 
     @classmethod
     def create(cls, sizes: Sizes, width: int, depth: int, key: jax.Array) -> "ActorNetwork":
-        """Random weights, as PyTorch begins."""
+        """Random weights with PyTorch's default initialisation."""
         widths = [situations(sizes).shape[1], *[width] * depth, 1]
         return cls(*random_layers(widths, key))
 
     def __call__(self, seen: Float[Array, "B inputs"]) -> Float[Array, "B"]:
-        """An action for every situation."""
+        """Actions for a batch of situations."""
         return jnp.tanh(through_layers(seen, self.weights, self.biases))[:, 0]
 
 
 def situations(sizes: Sizes) -> np.ndarray:
-    """(contexts * horizon * states, inputs): every situation as an actor sees it.
+    """(contexts * horizon * states, inputs): every situation as input of an actor.
 
     >>> situations(Sizes(agents=2)).tolist(), situations(Sizes(agents=2, contexts=2)).tolist()
     ([[1.0]], [[1.0, 0.0], [0.0, 1.0]])
@@ -54,7 +54,7 @@ def situations(sizes: Sizes) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Actors:
-    """What agents have learned to do, in every trial.
+    """Learned policies of all agents, in every trial.
 
     **Example**
 
@@ -69,21 +69,21 @@ class Actors:
 
     method: TD3BC | PolicyGradient
     sizes: Sizes
-    #: (trials, contexts, agents), with local states (trials, contexts, horizon, agents, states);
-    #: of stochastic policies with an axis of support points behind, as `weights` then have.
+    #: (trials, contexts, agents), with local states (trials, contexts, horizon, agents, states).
+    #: Stochastic policies have a last axis of support points, and so do their `weights`.
     points: np.ndarray
     weights: np.ndarray | None
-    #: Networks with axes (trials, agents), where there are any.
+    #: Networks with axes (trials, agents), or None if the policies are not networks.
     networks: ActorNetwork | None
-    #: Steps that were made.
+    #: Number of steps taken.
     steps: int
-    #: Steps after which policies were recorded, and the points of those, an axis before `points`.
+    #: Steps after which policies were recorded, and their points, with one more leading axis.
     recorded: np.ndarray
     history: np.ndarray | None
 
     @property
     def trials(self) -> int:
-        """How many times the agents learned."""
+        """Number of trials."""
         return self.points.shape[0]
 
     @property
@@ -98,11 +98,11 @@ class Actors:
         return self.policies[0]
 
     def record(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """What a run keeps of the actors beside their weights: numbers and arrays."""
+        """Numbers and arrays that a run records in addition to the weights."""
         return {"steps": self.steps}, {"points": self.points}
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write policies and networks as safetensors, and the settings beside them."""
+        """Write policies and networks as safetensors, and the settings as JSON."""
         networks = named_arrays(self.networks)
         arrays = {f"networks/{name}": array for name, array in networks.items()}
         tables = {
@@ -119,7 +119,7 @@ class Actors:
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> "Actors":
-        """Read what `save` wrote, or `improve` left in its run folder."""
+        """Read actors written by `save`, or from the run folder of `improve`."""
         arrays, described = read_weights(folder, "actors", ("kind", "method", "sizes", "steps"))
         kinds: dict[str, Any] = {"TD3BC": TD3BC, "PolicyGradient": PolicyGradient}
         with as_described(Path(folder, "actors.json")):
@@ -140,7 +140,7 @@ class Actors:
 
 
 def policy_table(points: Any, sizes: Sizes, local: bool) -> np.ndarray:
-    """(trials, agents, situations, ...) in the order that policies have."""
+    """Reorder (trials, agents, situations, ...) to the axes of policies."""
     points = np.asarray(points, np.float64)
     trials, agents, _, *rest = points.shape
     counts = (sizes.contexts, sizes.horizon, sizes.states)

@@ -1,10 +1,10 @@
-"""Steps of actors: against fixed critics, or against networks that learn returns meanwhile.
+"""Steps of actors, against fixed critics or against networks that learn returns at the same time.
 
-Without local states a reward is all there is to come, and the critics stay as they were fitted.
-With them, networks of the critics' kind learn returns while the actors improve (`Returns`): TD3
-for every agent, with two networks, targets that follow slowly, and the smaller of the two target
-values at a smoothed next action. Rewards come from the log, divided by each agent's scale; the
-finite horizon ends the sums.
+Without local states the reward is the whole return, and the critics stay as fitted. With local
+states, networks of the critics' kind learn returns while the actors improve (`Returns`): TD3 for
+every agent, with two networks, slowly updated targets, and the smaller of the two target values at
+a smoothed next action. Rewards come from the log and are divided by each agent's scale. The sums
+end at the finite horizon.
 """
 
 from typing import Any
@@ -20,12 +20,12 @@ from equipoise.offline.deep._critics import Critics, predict
 from equipoise.offline.deep._rows import Data, Rows, Sizes, over_agents, side_by_side
 from equipoise.offline.deep._spec import TD3BC
 
-#: Up to so many rows, a CPU computes critics of all agents at once.
+#: Up to this many rows, a CPU evaluates the critics of all agents at once.
 _FEW = 4
 
 
 class Ascent(eqx.Module):
-    """Where actors stand; arrays have axes (trials, agents), but for the number of steps."""
+    """State of actors; all arrays except the number of steps have axes (trials, agents)."""
 
     networks: ActorNetwork
     moments: Any
@@ -33,13 +33,13 @@ class Ascent(eqx.Module):
 
 
 class Frozen(eqx.Module):
-    """Critics as they were fitted."""
+    """Fixed critics, as fitted."""
 
     models: Any
     #: (trials, agents): a reward is `scale * output + shift`.
     shift: Float[Array, "trials agents"]
     scale: Float[Array, "trials agents"]
-    #: (trials, agents): the mean of |Q| over the rows of the log.
+    #: (trials, agents): mean of |Q| over the rows of the log.
     magnitude: Float[Array, "trials agents"]
 
 
@@ -50,7 +50,7 @@ def start(method: TD3BC, sizes: Sizes, trials: int, key: jax.Array) -> Ascent:
     def one(trial: Array, agent: Array) -> tuple[ActorNetwork, Any]:
         own = jax.random.fold_in(jax.random.fold_in(key, trial), agent)
         network: Any = ActorNetwork.create(sizes, method.width, method.depth, own)
-        return network, optax.adam(0.0).init(network)  # the rate plays no part in moments
+        return network, optax.adam(0.0).init(network)  # moments do not depend on the rate
 
     agents = jnp.zeros(sizes.agents, int) if method.shared_start else jnp.arange(sizes.agents)
     both = jax.vmap(lambda t: jax.vmap(one, (None, 0))(t, agents))(jnp.arange(trials))
@@ -58,14 +58,14 @@ def start(method: TD3BC, sizes: Sizes, trials: int, key: jax.Array) -> Ascent:
 
 
 def freeze(critics: Critics, data: Data) -> Frozen:
-    """Critics on the device, with what they say of the log's own actions on average."""
+    """Put critics on the device, with the mean of |Q| over the log's own actions."""
     shift, scale = (jnp.asarray(x, jnp.float32) for x in (critics.shift, critics.scale))
     return Frozen(critics.models, shift, scale, _magnitudes(critics.models, shift, scale, data))
 
 
 @eqx.filter_jit
 def _magnitudes(models: Any, shift: Array, scale: Array, data: Data) -> Array:
-    """(trials, agents): mean |Q| over all rows."""
+    """(trials, agents): mean of |Q| over all rows."""
     found = predict(models, data.rows) * scale[..., None] + shift[..., None]
     counted = jnp.arange(found.shape[-1]) < data.total
     return jnp.where(counted, jnp.abs(found), 0.0).sum(-1) / data.total
@@ -73,13 +73,13 @@ def _magnitudes(models: Any, shift: Array, scale: Array, data: Data) -> Array:
 
 @eqx.filter_jit
 def everywhere(networks: ActorNetwork, sizes: Sizes) -> Float[Array, "trials agents situations"]:
-    """What all actors do in all situations."""
+    """Actions of all actors in all situations."""
     seen = jnp.asarray(situations(sizes))
     return jax.vmap(jax.vmap(lambda network: network(seen)))(networks)
 
 
 def climb(networks: Any, moments: Any, slope: Array, method: TD3BC, sizes: Sizes) -> Any:
-    """One step of Adam up the slope (trials, agents, situations) of what actors do."""
+    """One Adam step along the gradient `slope` (trials, agents, situations) in the actions."""
     seen = jnp.asarray(situations(sizes))
 
     def update(network: Any, moments: Any, slope: Array) -> Any:
@@ -95,7 +95,7 @@ def climb(networks: Any, moments: Any, slope: Array, method: TD3BC, sizes: Sizes
 def advance(
     given: tuple[Frozen, Data, jax.Array, Array, Array], state: Ascent, method: TD3BC, sizes: Sizes
 ) -> Ascent:
-    """Steps of all actors at once, until so many; given are critics, rows, key, alpha, steps."""
+    """Advance all actors to the given step; `given` is critics, rows, key, alpha, last step."""
     critics, data, key, alpha, until = given
 
     def one(state: Ascent) -> Ascent:
@@ -115,10 +115,10 @@ def _slopes(
     alpha: Array,
     method: TD3BC,
 ) -> Float[Array, "trials agents contexts"]:
-    """How the objective of each agent changes with what it does in each context.
+    """Gradient of each agent's objective in its action in each context.
 
-    A mean over a batch of rows, computed by contexts: with the others' current actions the rows
-    of one context differ in the log's own action alone, which enters linearly.
+    It is a mean over a batch of rows, computed by context: with the others' current actions, the
+    rows of one context differ only in the log's own action, which enters linearly.
     """
     _, agents, contexts = policies.shape
     index = jax.random.randint(key, (method.batch,), 0, data.total)
@@ -130,7 +130,7 @@ def _slopes(
 
     looked_at, weight = rows, jnp.full(rows.contexts.shape, 1.0 / method.batch)
     if method.others == "current" and contexts <= method.batch:
-        # A row for every context, in which all do what they currently do.
+        # One row per context, with the current actions of all agents.
         where = jnp.broadcast_to(jnp.arange(contexts), share.shape)
         looked_at, weight = Rows.without_states(jnp.moveaxis(policies, 1, 2), where), share
     elif method.others == "current":
@@ -147,7 +147,7 @@ def _slopes(
     def both(own: Any, trial: Any, agent: Array) -> Any:
         return jax.value_and_grad(worth, has_aux=True)(*own, *trial, agent)
 
-    # Few rows are best looked at by all agents at once, on a CPU too.
+    # With few rows, evaluating all agents at once is fastest, on a CPU too.
     each = over_agents(both, side_by_side() or weight.shape[1] <= _FEW)
     (_, values), slope = each((policies, critics.models), (looked_at, weight), jnp.arange(agents))
     normaliser = critics.magnitude
@@ -159,7 +159,7 @@ def _slopes(
 
 
 class Returns(eqx.Module):
-    """Where actors and their twin networks stand; axes (trials, agents)."""
+    """State of actors and their twin networks; axes (trials, agents)."""
 
     networks: ActorNetwork
     moments: Any
@@ -168,18 +168,18 @@ class Returns(eqx.Module):
     twins: tuple[Any, Any]
     twin_moments: tuple[Any, Any]
     twin_targets: tuple[Any, Any]
-    #: (trials, agents): what rewards are divided by.
+    #: (trials, agents): scale that rewards are divided by.
     scale: Float[Array, "trials agents"]
     step: Int[Array, ""]
 
 
 def start_returns(method: TD3BC, critics: Critics, key: jax.Array) -> Returns:
-    """Twins begin as the critics of rewards are; the second a little off, to be another."""
+    """Start both twins from the critics of rewards; perturb the second, so that they differ."""
     actors = start(method, critics.sizes, critics.trials, key)
     twins = (critics.models, _jitter(critics.models, jax.random.fold_in(key, 1)))
     begin = jax.vmap(jax.vmap(lambda weights: optax.adam(0.0).init(weights)))
     first, second = (begin(eqx.filter(twin, eqx.is_inexact_array)) for twin in twins)
-    # Every leaf has a buffer of its own, as all of them are donated to `advance_returns`.
+    # Every leaf needs its own buffer, since all of them are donated to `advance_returns`.
     targets, twins, slow = jax.tree.map(jnp.copy, (actors.networks, twins, twins))
     return Returns(
         networks=actors.networks,
@@ -194,7 +194,7 @@ def start_returns(method: TD3BC, critics: Critics, key: jax.Array) -> Returns:
 
 
 def _jitter(models: Any, key: jax.Array) -> Any:
-    """Weights that are a tenth of their usual size away."""
+    """Perturb weights by a tenth of their usual size."""
     leaves, tree = jax.tree.flatten(models)
     for n, leaf in enumerate(leaves):
         if eqx.is_inexact_array(leaf):
@@ -207,7 +207,7 @@ def _jitter(models: Any, key: jax.Array) -> Any:
 def advance_returns(
     given: tuple[Data, jax.Array, Array, Array], state: Returns, method: TD3BC, sizes: Sizes
 ) -> Returns:
-    """Steps until so many; given are rows, key, alpha, steps."""
+    """Advance to the given step; `given` is rows, key, alpha, last step."""
     data, key, alpha, until = given
 
     def one(state: Returns) -> Returns:
@@ -235,12 +235,12 @@ def advance_returns(
 
 
 def _places(rows: Rows, sizes: Sizes) -> Int[Array, "*B agents"]:
-    """The number of the situation that each agent is in."""
+    """Number of the situation of each agent."""
     return (rows.contexts * sizes.horizon + rows.steps)[..., None] * sizes.states + rows.states
 
 
 def _act(networks: ActorNetwork, rows: Rows, sizes: Sizes) -> Float[Array, "trials B agents"]:
-    """What actors do in the situations of rows."""
+    """Actions of the actors in the situations of rows."""
     table = jnp.moveaxis(everywhere(networks, sizes), 1, 2)  # trials, situations, agents
     return jnp.take_along_axis(table, _places(rows, sizes), 1)
 
@@ -248,7 +248,7 @@ def _act(networks: ActorNetwork, rows: Rows, sizes: Sizes) -> Float[Array, "tria
 def _ahead(
     state: Returns, rows: Rows, states: Array, key: jax.Array, method: TD3BC, sizes: Sizes
 ) -> Float[Array, "trials agents B"]:
-    """The smaller of what the target twins say of what follows, at smoothed next actions."""
+    """Smaller of the two target twins' values of the next step, at smoothed next actions."""
     steps = jnp.minimum(rows.steps + 1, sizes.horizon - 1)
     following = Rows(rows.actions, rows.contexts, steps, states)
     actions = _act(state.actor_targets, following, sizes)
@@ -267,7 +267,7 @@ def _ahead(
 
 
 def _fit_step(state: Returns, rows: Rows, goals: Array, method: TD3BC) -> Any:
-    """One step of least squares for both twins of every agent."""
+    """One least-squares step for both twins of every agent."""
     optimiser = optax.adam(method.critic_learning_rate)
 
     def one(own: Any, rows: Rows, _: Array) -> Any:
@@ -290,7 +290,7 @@ def _fit_step(state: Returns, rows: Rows, goals: Array, method: TD3BC) -> Any:
 
 
 def _actor_step(state: Returns, rows: Rows, alpha: Array, method: TD3BC, sizes: Sizes) -> Returns:
-    """One step of every actor, and of everything that follows slowly."""
+    """One step of every actor and of all slowly updated targets."""
     current = method.others == "current"
     looked_at = _act(state.networks, rows, sizes) if current else rows.actions
     table = everywhere(state.networks, sizes)

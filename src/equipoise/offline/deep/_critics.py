@@ -1,4 +1,4 @@
-"""What `fit` returns: critics of all agents and trials, and how well they predict."""
+"""The result of `fit`: critics of all agents and trials, and their held-out errors."""
 
 import os
 from collections.abc import Mapping
@@ -18,9 +18,9 @@ from equipoise.offline.deep._networks import Polynomials, RewardModel, TermNetwo
 from equipoise.offline.deep._rows import Rows, Sizes, over_agents, side_by_side
 from equipoise.offline.deep._spec import Critic, LinearCritic
 
-#: What is kept of critics beside their weights.
+#: Arrays of critics that are stored in addition to the weights.
 _MEASURES = ("shift", "scale", "validation", "unexplained", "best_round", "rounds")
-#: Rows that are predicted at a time.
+#: Number of rows predicted at a time.
 _BLOCK = 256
 
 
@@ -41,25 +41,25 @@ class Critics:
     (True, 1)
     """
 
-    #: What was fitted: the settings.
+    #: Settings of the critic that was fitted.
     spec: Critic | LinearCritic
     sizes: Sizes
-    #: A pytree with axes (trials, agents); in units of rewards but for `shift` and `scale`.
+    #: A pytree with axes (trials, agents); outputs are rewards before `scale` and `shift`.
     models: RewardModel
-    #: (trials, agents): a model's output, times `scale`, plus `shift`, is a reward.
+    #: (trials, agents): a reward is `scale` times the output of a model, plus `shift`.
     shift: np.ndarray
     scale: np.ndarray
-    #: (trials, agents): held-out mean squared errors in units of rewards, and as a part of the
-    #: variance of rewards.
+    #: (trials, agents): held-out mean squared errors in units of rewards, and as a fraction of
+    #: the variance of rewards.
     validation: np.ndarray
     unexplained: np.ndarray
-    #: (trials, agents): the round (epoch, or step) whose weights were kept, and the last one.
+    #: (trials, agents): round (epoch or step) whose weights were kept, and the last round.
     best_round: np.ndarray
     rounds: np.ndarray
 
     @property
     def trials(self) -> int:
-        """How many times the agents were fitted."""
+        """Number of trials."""
         return self.validation.shape[0]
 
     @property
@@ -69,12 +69,12 @@ class Critics:
 
     @property
     def explained(self) -> np.ndarray:
-        """(trials, agents): the part of the variance of held-out rewards that is explained."""
+        """(trials, agents): fraction of the variance of held-out rewards that is explained."""
         return 1.0 - self.unexplained
 
     @property
     def parameters(self) -> int:
-        """How many numbers the critic of one agent has."""
+        """Number of parameters of one agent's critic."""
         leaves = jax.tree.leaves(eqx.filter(self.models, eqx.is_inexact_array))
         return sum(leaf.size for leaf in leaves) // (self.trials * self.agents)
 
@@ -86,9 +86,9 @@ class Critics:
         steps: Any = None,
         trial: int | None = 0,
     ) -> np.ndarray:
-        """Predicted rewards (..., agents) of joint actions (..., agents).
+        """Predict rewards (..., agents) of joint actions (..., agents).
 
-        `trial` says whose critics predict; None takes the mean of all trials.
+        `trial` selects the critics; None averages the predictions of all trials.
         """
         actions = checks.as_float_array("actions", actions)
         if actions.ndim < 1 or actions.shape[-1] != self.agents:
@@ -101,12 +101,12 @@ class Critics:
         return (found * scale[:, None] + shift[:, None]).mean(0).reshape(actions.shape)
 
     def as_game(self, trial: int | None = 0, curvature: float | None = None) -> ContinuousGame:
-        """The game whose rewards are those predicted: `certify` then says what is gained in it.
+        """Return the game whose rewards are the critics' predictions, for use with `certify`.
 
-        For a log without a simulator: gains in the fitted game, which are as good as the critics
-        are. They are lower bounds, found by search, unless `curvature` bounds the second
-        derivative of predictions in the own action. Contexts are equally likely. With `trial` None
-        rewards are the mean of all trials' predictions.
+        Use it if there is a log but no simulator. Gains in the fitted game are as accurate as the
+        critics. They are lower bounds found by search, unless `curvature` bounds the second
+        derivative of the predictions in the own action. Contexts are equally likely. With
+        `trial=None`, rewards are the mean of all trials' predictions.
 
         **Example**
 
@@ -120,13 +120,13 @@ class Critics:
         """
         if self.sizes.states > 1 or self.sizes.horizon > 1:
             raise ValueError(
-                "critics: expected rewards that decide alone, without local states or steps; found "
+                "critics: expected critics of a log without local states or steps; found "
                 f"{self.sizes.states} states and {self.sizes.horizon} steps"
             )
         given = self._of_trial(trial)
 
         def reward(actions: Any, context: Any = 0) -> Any:
-            # The same numbers in the precision of the actions.
+            # Convert the weights to the precision of the actions.
             models, scale, shift = jax.tree.map(
                 lambda x: x.astype(actions.dtype) if eqx.is_inexact_array_like(x) else x, given
             )
@@ -140,11 +140,11 @@ class Critics:
         )
 
     def fingerprint(self) -> str:
-        """A word that says which critics these are."""
+        """Return a hash of the critics: equal critics have equal fingerprints."""
         return weights.fingerprint({**named_arrays(self.models), "scale": self.scale})
 
     def _of_trial(self, trial: int | None) -> tuple[RewardModel, np.ndarray, np.ndarray]:
-        """Models, scales and shifts of a trial, or of all; trials stay an axis."""
+        """Models, scales and shifts of one trial or of all, with an axis of trials."""
         if trial is not None and not 0 <= trial < self.trials:
             raise InputError("trial", f"0 to {self.trials - 1}", trial)
         which = slice(None) if trial is None else slice(trial, trial + 1)
@@ -152,7 +152,7 @@ class Critics:
         return models, self.scale[which], self.shift[which]
 
     def record(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """What a run keeps of the critics beside their weights: numbers and arrays."""
+        """Numbers and arrays that a run records in addition to the weights."""
         scalars = {
             "validation": float(self.validation.mean()),
             "explained": float(self.explained.mean()),
@@ -162,7 +162,7 @@ class Critics:
         return scalars, {name: getattr(self, name) for name in names}
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write weights as safetensors, and the settings beside them."""
+        """Write weights as safetensors, and the settings as JSON."""
         arrays = {f"models/{name}": array for name, array in named_arrays(self.models).items()}
         arrays |= {name: getattr(self, name) for name in _MEASURES}
         kind = "network" if isinstance(self.spec, Critic) else "polynomials"
@@ -171,8 +171,8 @@ class Critics:
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> "Critics":
-        """Read what `save` wrote, or `fit` left in its run folder."""
-        endless = ("validation", "unexplained")  # of training that came to nothing
+        """Read critics written by `save`, or from the run folder of `fit`."""
+        endless = ("validation", "unexplained")  # infinite if training diverged
         arrays, described = read_weights(folder, "critics", ("kind", "spec", "sizes"), endless)
         given = {
             name.removeprefix("models/."): jnp.asarray(array)
@@ -196,7 +196,7 @@ class Critics:
 
 
 def as_rows(sizes: Sizes, actions: np.ndarray, contexts: Any, states: Any, steps: Any) -> Rows:
-    """Rows from what a user gives; what there is only one of may be left out."""
+    """Rows from the user's arrays; contexts, states and steps may be left out if there is one."""
     given = []
     for name, value, many, shape in (
         ("contexts", contexts, sizes.contexts, actions.shape[:1]),
@@ -204,7 +204,7 @@ def as_rows(sizes: Sizes, actions: np.ndarray, contexts: Any, states: Any, steps
         ("states", states, sizes.states, actions.shape),
     ):
         if value is None and many > 1:
-            raise InputError(name, f"them, as there are {many}", "none")
+            raise InputError(name, f"values, since there are {many}", "none")
         array = np.broadcast_to(np.asarray(0 if value is None else value), shape).astype(np.int32)
         if array.size and (array.min() < 0 or array.max() >= many):
             found = f"{array.min()} to {array.max()}"
@@ -214,7 +214,7 @@ def as_rows(sizes: Sizes, actions: np.ndarray, contexts: Any, states: Any, steps
 
 
 def predict(models: Any, rows: Rows) -> jax.Array:
-    """(trials, agents, rows): outputs of all models, in blocks of rows."""
+    """(trials, agents, rows): outputs of all models, computed in blocks of rows."""
     return _predict(models, rows, side_by_side())
 
 
@@ -238,7 +238,7 @@ def _predict(models: Any, rows: Rows, vectorised: bool) -> jax.Array:
 def read_weights(
     folder: str | os.PathLike[str], stem: str, parts: tuple[str, ...], endless: tuple[str, ...] = ()
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Arrays and description; refuses a folder without them and damaged files, by name."""
+    """Read arrays and description; missing and damaged files raise errors that name them."""
     folder = Path(folder)
     arrays, description = folder / f"{stem}.safetensors", folder / f"{stem}.json"
     for path in (description, arrays):
@@ -248,12 +248,12 @@ def read_weights(
 
 
 def named_arrays(tree: Any) -> dict[str, np.ndarray]:
-    """The arrays of a pytree by their places in it."""
+    """Arrays of a pytree, keyed by their paths in it."""
     return weights.named(eqx.filter(tree, eqx.is_array))
 
 
 def layers_of(arrays: Mapping[str, Any], prefix: str, depth: int) -> tuple[Any, Any]:
-    """The weights and biases of so many hidden layers and the last, by the names of arrays."""
+    """Weights and biases of `depth` hidden layers and the output layer, from named arrays."""
     weights, biases = (
         tuple(jnp.asarray(arrays[f"{prefix}{part}[{k}]"]) for k in range(depth + 1))
         for part in ("weights", "biases")

@@ -1,8 +1,8 @@
-"""From logs to critics: least squares for all agents of all trials in one compiled program.
+"""Fit critics to logs: least squares for all agents of all trials in one compiled program.
 
-Training goes on in rounds: an epoch, or a single step where patience is counted in steps. After
-every round the rows held out are predicted; the weights that did best are kept, and every agent
-stops by its own.
+Training proceeds in rounds. A round is an epoch, or a single step if patience is counted in steps.
+After every round the held-out rows are predicted, and each agent keeps the weights with the
+smallest held-out loss. Every agent stops on its own.
 """
 
 import os
@@ -18,6 +18,7 @@ import optax
 from jaxtyping import Array, Float, Int
 
 from equipoise.core import InputError, checks
+from equipoise.core.devices import chosen, from_all_processes
 from equipoise.core.precision import single_precision
 from equipoise.core.randomness import as_key
 from equipoise.offline._log import Log
@@ -27,25 +28,25 @@ from equipoise.offline.deep._rows import Data, Sizes, over_agents, prepare, side
 from equipoise.offline.deep._spec import Critic, LinearCritic
 from equipoise.runs import Reached, Record, Run, resumable
 
-#: How long the program runs between two looks at Ctrl-C, and how much a kill may lose.
+#: Seconds between two checks for Ctrl-C, and the work that a kill may lose.
 _LOOK_SECONDS = 1.0
-#: Rows that a log has at least: of fewer, too few are held out to judge anything by.
+#: Smallest number of rows of a log. With fewer, the held-out rows are too few to judge critics.
 FEWEST = 20
-#: Purposes of the keys that are made of the one given.
+#: Purposes of the keys that are derived from the given key.
 _SPLIT, _SCOPES, _WEIGHTS, _ORDER = range(4)
 
 
 class Learner(eqx.Module):
-    """Where the critic of one agent stands; axes (trials, agents) come before those named."""
+    """Training state of one agent's critic; axes (trials, agents) come before those named."""
 
-    #: The numbers of a `TermNetworks`; everything else is None.
+    #: The arrays of a `TermNetworks`; everything else is None.
     weights: Any
     moments: Any
     best: Any
-    #: Held-out loss of `best`, and the round it is of.
+    #: Held-out loss of `best`, and the round in which it was reached.
     loss: Float[Array, "*axes"]
     best_round: Int[Array, "*axes"]
-    #: Rounds since then, and rounds in all.
+    #: Number of rounds since then, and total number of rounds.
     stale: Int[Array, "*axes"]
     round: Int[Array, "*axes"]
 
@@ -61,15 +62,16 @@ def fit(
 ) -> Critics:
     """Fit a critic of every agent's reward, all agents and trials in one program.
 
-    Step 2 of Appendix B. With several `trials` the same log is fitted so many times, with other
-    weights to begin with and other rows held out; with a sequence of logs, one trial each.
+    This is step 2 of Appendix B. `trials` is the number of times that the log is fitted, each time
+    with different initial weights and held-out rows. With a sequence of logs, each log is one
+    trial.
 
-    With `run`, everything goes into a run folder: metrics, checkpoints, and in the end the
-    critics. Called again with the same arguments, a run that was stopped goes on and ends with
-    the same critics as if it had not been. Ctrl-C returns the best critics so far.
+    With `run`, a run folder keeps metrics, checkpoints and finally the critics. If a run was
+    stopped, the same call resumes it and returns the same critics as an uninterrupted run. Ctrl-C
+    returns the best critics so far.
 
-    With a `capacity` logs are padded to so many rows: logs of several lengths then share a
-    compiled program. It changes no more than the random order of rows.
+    With `capacity`, logs are padded to this many rows, so that logs of different lengths share a
+    compiled program. Padding changes only the random order of rows.
 
     **Example**
 
@@ -105,9 +107,9 @@ def in_folder(
     work: Callable[[Run | None], tuple[Any, bool]],
     kind: Any,
 ) -> Any:
-    """The result of `work(folder)`, which says whether it is complete; kept in a run folder.
+    """Return the result of `work(folder)` and, if it is complete, keep it in the run folder.
 
-    A complete result of the `kind` that is in the folder already is read, and not made again.
+    If the folder already contains a complete result of this `kind`, it is read instead.
     """
     if run is None:
         return work(None)[0]
@@ -126,19 +128,19 @@ def in_folder(
 
 
 def as_logs(given: Log | Sequence[Log], trials: int) -> list[Log]:
-    """A log for every trial, all of one size."""
+    """Return one log per trial, all of the same size."""
     trials = checks.check_count("trials", trials)
     if isinstance(given, Log):
         logs = [given] * trials
     else:
         logs = list(given)
         if trials not in (1, len(logs)):
-            raise ValueError(f"trials: expected {len(logs)}, one for each log, found {trials}")
+            raise ValueError(f"trials: expected {len(logs)}, one per log, found {trials}")
     for log in logs:
         if not isinstance(log, Log) or not log.continuous:
-            raise ValueError("log: expected logs with continuous actions, found another")
+            raise ValueError("log: expected logs with continuous actions, found discrete actions")
         if Sizes.of(log) != Sizes.of(logs[0]) or log.samples != logs[0].samples:
-            raise ValueError("log: expected logs of one size, found several")
+            raise ValueError("log: expected logs of equal size, found several sizes")
     if not logs or logs[0].samples < FEWEST:
         found = logs[0].samples if logs else "no log"
         raise ValueError(f"log: expected at least {FEWEST} rows, found {found}")
@@ -160,7 +162,7 @@ def _fit(
         networks = initial_networks(critic, sizes, len(logs), key)
         frame = eqx.filter(networks, eqx.is_inexact_array, inverse=True)
         given = (
-            jax.tree.map(lambda x: x[0], frame),  # scopes are those of every trial
+            jax.tree.map(lambda x: x[0], frame),  # all trials share the scopes
             data,
             jax.random.fold_in(key, _ORDER),
         )
@@ -171,7 +173,7 @@ def _fit(
 def initial_networks(critic: Critic, sizes: Sizes, trials: int, key: jax.Array) -> TermNetworks:
     """Random networks with axes (trials, agents)."""
     scopes = jnp.asarray(all_scopes(critic, sizes, jax.random.fold_in(key, _SCOPES)))
-    # What has nothing to do with the weights need not compile another program.
+    # Drop settings that do not affect the weights, so that programs are not compiled again.
     bare = Critic(
         critic.rank, critic.width, critic.depth, critic.shared, embedding=critic.embedding
     )
@@ -193,7 +195,7 @@ def _random_networks(
 
 
 def _loop(learners: Learner, given: tuple[Any, ...], critic: Critic, run: Run | None) -> Reached:
-    """Rounds until all have stopped."""
+    """Train until all agents have stopped."""
     by_step, data = critic.patience_unit == "steps", given[1]
     epoch = max(1, int(data.trained) // critic.batch)  # whole batches, but at least one
     last = critic.epochs * (epoch if by_step else 1)
@@ -209,8 +211,7 @@ def _loop(learners: Learner, given: tuple[Any, ...], critic: Critic, run: Run | 
             critic.batch,
             by_step,
         )
-        learners = advance_learners((*given, rule), learners, side_by_side())
-        learners = jax.block_until_ready(learners)
+        learners = jax.block_until_ready(_advance_everywhere((*given, rule), learners))
         return learners, {"loss": float(learners.loss.mean()), "active": active(learners)}
 
     return resumable(
@@ -225,8 +226,36 @@ def _loop(learners: Learner, given: tuple[Any, ...], critic: Critic, run: Run | 
     )
 
 
+def _advance_everywhere(given: tuple[Any, ...], learners: Learner) -> Learner:
+    """Run `advance_learners` with the independent agents split over devices and processes.
+
+    Every device has the same number of agents, so that all run one program. The last agents may be
+    duplicated.
+    """
+    agents, processes = learners.loss.shape[1], jax.process_count()
+    here = chosen()[: max(1, agents // processes)]
+    every = len(here) * processes
+    if every == 1:
+        return advance_learners(given, learners, side_by_side())
+    frame, data, key, rule = given
+    size = -(-agents // every)
+    found = []
+    for number, device in enumerate(here):
+        first = size * (number + len(here) * jax.process_index())
+        own = np.minimum(np.arange(first, first + size), agents - 1)
+        rewards = eqx.tree_at(lambda d: d.rewards, data, data.rewards[:, :, own])
+        part = jax.tree.map(lambda leaf, own=own: leaf[own], frame)
+        mine = jax.tree.map(lambda leaf, own=own: leaf[:, own], learners)
+        moved = jax.device_put((part, rewards, key, rule, mine), device)
+        found.append(advance_learners(moved[:-1], moved[-1], side_by_side()))
+    there = [jax.tree.map(np.asarray, one) for one in found]
+    mine = jax.tree.map(lambda *parts: np.concatenate(parts, 1), *there)
+    every = from_all_processes(mine)
+    return jax.tree.map(lambda *x: jnp.asarray(np.concatenate(x, 1)[:, :agents]), *every)
+
+
 def _as_critics(learners: Learner, frame: Any, data: Data, critic: Critic, sizes: Sizes) -> Critics:
-    # Before there is any judgement, the weights that are there.
+    # Before the first evaluation, use the current weights.
     loss = np.asarray(learners.loss, np.float64)
     weights = learners.best if np.isfinite(loss).any() else learners.weights
     shift, scale = np.asarray(data.shift, np.float64), np.asarray(data.scale, np.float64)
@@ -263,27 +292,27 @@ def _fit_linear(logs: list[Log], critic: LinearCritic, sizes: Sizes, key: jax.Ar
 
 
 def _part(loss: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    """Losses as parts of the variance; where nothing varies, there is nothing to explain: 1."""
+    """Losses as fractions of the variance; 1 if the rewards do not vary."""
     return np.divide(loss, variance, out=np.ones_like(loss), where=variance > 0.0)
 
 
 def start_learners(networks: TermNetworks) -> Learner:
-    """Before the first round; `networks` has axes (trials, agents)."""
+    """Initial training state; `networks` has axes (trials, agents)."""
     weights = eqx.filter(networks, eqx.is_inexact_array)
     shape = networks.weights[0].shape[:2]
     moments = eqx.filter_jit(jax.vmap(jax.vmap(optax.adam(0.0).init)))(weights)
-    # Every leaf has a buffer of its own, as all of them are donated to `advance_learners`.
+    # Every leaf needs its own buffer, since all of them are donated to `advance_learners`.
     weights, best = jax.tree.map(jnp.copy, weights), jax.tree.map(jnp.copy, weights)
     zeros = [jnp.zeros(shape, jnp.int32) for _ in range(3)]
     return Learner(weights, moments, best, jnp.full(shape, jnp.inf), *zeros)
 
 
 class Rule(eqx.Module):
-    """How training goes on and when it ends; numbers, so that one program serves many."""
+    """Training and stopping rule, as traced numbers, so that one program serves many rules."""
 
     learning_rate: Float[Array, ""]
     patience: Int[Array, ""]
-    #: Rounds that are not to be exceeded.
+    #: Largest number of rounds.
     until: Int[Array, ""]
     batch: int = eqx.field(static=True)
     by_step: bool = eqx.field(static=True)
@@ -293,10 +322,10 @@ class Rule(eqx.Module):
 def advance_learners(
     given: tuple[Any, Data, jax.Array, Rule], learners: Learner, vectorised: bool
 ) -> Learner:
-    """Go on until every learner has stopped or made so many rounds; the old learners are used up.
+    """Train until every learner has stopped or reached `rule.until`; the old buffers are donated.
 
-    Given are what the weights are put into (`TermNetworks` of each agent without numbers), the
-    rows, the key that shuffles them, and the rule.
+    `given` contains the structure that holds the weights (`TermNetworks` of each agent without
+    arrays), the rows, the key that shuffles them, and the rule.
     """
     frame, data, key, rule = given
     trials, capacity, _ = data.rewards.shape
@@ -332,14 +361,14 @@ def advance_learners(
 
         def one_round(state: Learner) -> Learner:
             epoch = state.round // epoch_steps if rule.by_step else state.round
-            # A random order of the training rows; all others come after them.
+            # Training rows in random order; all other rows come after them.
             chance = jax.random.uniform(jax.random.fold_in(key, epoch), (capacity,))
             chance = jnp.where(jnp.arange(capacity) < trained, chance, 2.0)
             order = jnp.argsort(chance).astype(jnp.int32)
             carry = (state.weights, state.moments)
             if rule.by_step:
                 weights, moments = step(state.round % epoch_steps, carry, order)
-            else:  # as many steps for everybody: nothing to hold back side by side
+            else:  # a fixed number of steps
                 weights, moments = jax.lax.fori_loop(
                     0, epoch_steps, lambda n, c: step(n, c, order), carry
                 )

@@ -1,4 +1,4 @@
-"""From critics to policies: the loop around compiled steps of actors."""
+"""Improve policies against critics: the loop around compiled steps of actors."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ from equipoise.runs import Run, resumable
 from equipoise.solvers.no_regret import STEPS
 
 _LOOK_SECONDS = 1.0
-#: Purposes of the keys that are made of the one given.
+#: Purposes of the keys that are derived from the given key.
 _WEIGHTS, _STEPS, _SPLIT = range(3)
 
 
@@ -43,21 +43,21 @@ def improve(
 ) -> Actors:
     """Improve every agent's policy against its critic, all agents and trials at once.
 
-    Step 3 of Appendix B: each agent ascends what its critic says, near what the log shows. The
-    log is that of the critics, or a sequence of them, one for each trial. Critics do not change
-    and a step costs one evaluation of them for every context (not for every row of a batch, of
-    which it is the exact mean).
+    This is step 3 of Appendix B: each agent maximises its critic's prediction while staying near
+    the log. Pass the log that the critics were fitted to, or a sequence of logs, one per trial. The
+    critics do not change. A step costs one evaluation of the critics per context (instead of one
+    per row of a batch, whose mean it computes exactly).
 
-    **Local states.** A reward is then not all there is to come. A K-IR reward, decoupled
-    transitions and independent policies make up returns of interaction rank K, in pairs of
-    state and action; so two networks of the critics' own kind, which begin with their weights,
+    **Local states.** The reward is then only a part of the return. A K-IR reward, decoupled
+    transitions and independent policies give returns of interaction rank K in pairs of state and
+    action. Two networks of the critics' kind, which start from the critics' weights, therefore
     learn the return by temporal differences while the actors improve (TD3: the smaller of two
-    targets, smoothed and slow). The finite horizon ends the bootstrap. This needs `TD3BC` and
-    critics that are networks.
+    smoothed, slowly updated targets). The bootstrap ends at the finite horizon. This needs `TD3BC`
+    and critics that are networks.
 
-    With `run`, a run folder is written and resumed, as by `fit`. Ctrl-C returns the actors as
-    they are. Policies along the way are kept in about so many `snapshots`, evenly spaced on a
-    logarithmic scale: `Actors.history`.
+    With `run`, a run folder is written and resumed, as in `fit`. Ctrl-C returns the current actors.
+    `snapshots` is the approximate number of intermediate policies kept in `Actors.history`, evenly
+    spaced on a logarithmic scale.
 
     **Example**
 
@@ -94,12 +94,12 @@ def _check(critics: Critics, logs: list[Log], method: Any) -> None:
     if not isinstance(method, TD3BC | PolicyGradient):
         raise InputError("method", "TD3BC or PolicyGradient", type(method).__name__)
     if Sizes.of(logs[0]) != critics.sizes:
-        raise InputError("log", f"that of the critics with {critics.sizes}", Sizes.of(logs[0]))
+        raise InputError("log", f"the log of the critics with {critics.sizes}", Sizes.of(logs[0]))
     if logs[0].states is not None:
         if not isinstance(method, TD3BC):
-            raise InputError("method", "TD3BC where there are local states", "another")
+            raise InputError("method", "TD3BC for a log with local states", "another")
         if not isinstance(critics.models, TermNetworks):
-            raise InputError("critics", "networks where there are local states", "none")
+            raise InputError("critics", "networks for a log with local states", "none")
 
 
 def _improve(
@@ -111,7 +111,7 @@ def _improve(
     capacity: int | None,
     snapshots: int,
 ) -> tuple[Actors, bool]:
-    """The actors, and whether they made all their steps."""
+    """Return the actors, and whether they took all their steps."""
     local = logs[0].states is not None
     with single_precision():
         data = prepare(logs, 0.5, False, jax.random.fold_in(key, _SPLIT), capacity)
@@ -156,9 +156,9 @@ def _improve(
 def _climb(
     critics: Critics, log: Log, data: Data, method: Any, key: jax.Array
 ) -> tuple[Any, Callable[[Any, Array], Any], Callable[[Any], tuple[Any, Any]], int]:
-    """Where a method begins, how it goes on until a step, what it plays, and its steps.
+    """Initial state of a method, how to advance it, its policies at a state, and its step count.
 
-    What is played at a state are points and chances, (trials, agents, situations, ...).
+    Policies at a state are points and probabilities, (trials, agents, situations, ...).
     """
     sizes = critics.sizes
     start_key, steps_key = (jax.random.fold_in(key, n) for n in (_WEIGHTS, _STEPS))
@@ -171,7 +171,7 @@ def _climb(
             method.steps,
         )
     alpha, steps = jnp.float32(method.alpha), method.steps_for(log.samples)
-    # What the compiled programs take as arguments is no part of them.
+    # Arguments of the compiled programs must not be part of their static settings.
     compiled = replace(method, alpha=0.0, steps=None, epochs=1)
 
     def numbers(state: Any) -> tuple[Any, None]:
@@ -193,23 +193,23 @@ def _climb(
     return start, move, numbers, steps
 
 
-#: How far from the log's mean action agents of `PolicyGradient` begin.
+#: Largest distance from the log's mean action at which `PolicyGradient` starts.
 _START = 0.1
 
 
 class Iterate(eqx.Module):
-    """Where policies stand."""
+    """Current policies of `PolicyGradient`."""
 
-    #: (trials, agents, contexts), of stochastic policies with chances of points behind.
+    #: (trials, agents, contexts); stochastic policies have a last axis of point probabilities.
     policies: Float[Array, "..."]
-    #: The log's mean actions, or how often it has actions nearest to the points.
+    #: The log's mean actions, or the frequencies of its actions at their nearest points.
     behaviour: Float[Array, "..."]
     #: (trials, agents): standard deviations of rewards.
     spread: Float[Array, "trials agents"]
     step: Int[Array, ""]
 
     def numbers(self, method: PolicyGradient) -> tuple[np.ndarray, np.ndarray | None]:
-        """Points, and their chances where there are any."""
+        """Points, and their probabilities for stochastic policies."""
         policies = np.asarray(self.policies, np.float64)
         if method.policy == "deterministic":
             return policies, None
@@ -220,7 +220,7 @@ class Iterate(eqx.Module):
 def _start_gradient(
     method: PolicyGradient, critics: Critics, data: Data, key: jax.Array
 ) -> Iterate:
-    """Near the log's mean actions, at random; or at the log's own frequencies."""
+    """Start at random near the log's mean actions, or at the log's frequencies."""
     contexts, total = critics.sizes.contexts, int(data.total)
     actions = np.asarray(data.rows.actions)[:, :total]
     member = np.eye(contexts)[np.asarray(data.rows.contexts)[:, :total]]
@@ -233,7 +233,7 @@ def _start_gradient(
     else:
         nearest = np.rint((actions + 1.0) / 2.0 * (method.points - 1)).astype(int)
         hit = np.eye(method.points, dtype=np.float32)[nearest]
-        # One row that is everywhere: no point without a chance.
+        # Spread one extra row over all points, so that no point has probability zero.
         seen = np.einsum("tmnp,tmc->tncp", hit, member) + 1.0 / method.points
         behaviour = seen / seen.sum(-1, keepdims=True)
         first = jnp.asarray(behaviour, jnp.float32)
@@ -244,7 +244,7 @@ def _start_gradient(
 def _advance_gradient(
     given: tuple[Frozen, jax.Array, Array], state: Iterate, method: PolicyGradient
 ) -> Iterate:
-    """Steps of all agents at once, until so many."""
+    """Advance all agents to the given step."""
     critics, key, until = given
     move = _move_numbers if method.policy == "deterministic" else _move_chances
 
@@ -273,7 +273,7 @@ def _move_numbers(state: Iterate, critics: Frozen, key: jax.Array, method: Polic
 
 
 def _move_chances(state: Iterate, critics: Frozen, key: jax.Array, method: PolicyGradient) -> Array:
-    """A mirror step on what each point is worth against draws of the others."""
+    """A mirror step on the value of each point against draws of the others' actions."""
     trials, agents, contexts, points = state.policies.shape
     grid = jnp.linspace(-1.0, 1.0, points)
     shape = (method.samples, trials, agents, contexts)

@@ -1,4 +1,4 @@
-"""Models of one agent's reward: sums of networks that see a few agents each, or polynomials."""
+"""Models of one agent's reward: sums of networks of a few agents each, or polynomials."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -12,17 +12,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from equipoise.core import checks
+from equipoise.core import InputError, checks
 from equipoise.offline._log import Log
 from equipoise.offline.deep._rows import Rows, Sizes, common_features, local_features
 from equipoise.offline.deep._spec import Critic, LinearCritic
 
-#: More terms than this, of all agents together, are refused: they would not fit anywhere.
+#: Largest number of terms of all agents together; more would not fit into memory.
 MOST_TERMS = 2_000_000
 
 
 class RewardModel(eqx.Module):
-    """The reward of one agent as a function of rows; axes of agents and trials are mapped over."""
+    """Reward of one agent as a function of rows; `vmap` adds axes of agents and trials."""
 
     @abstractmethod
     def __call__(self, rows: Rows) -> Float[Array, "B"]:
@@ -30,25 +30,25 @@ class RewardModel(eqx.Module):
 
 
 class TermNetworks(RewardModel):
-    """A sum of networks, one for each scope: a set of agents, oneself first.
+    """A sum of networks, one for each scope. A scope is a set of agents, the own agent first.
 
-    Several of them, of all agents and trials, have axes before those named.
+    A stack of them, for all agents and trials, has leading axes before those named.
     """
 
     scopes: Int[Array, "*axes terms rank"]
     #: (terms or 1, inputs, outputs) for each layer; (terms or 1, 1, outputs).
     weights: tuple[Float[Array, "*axes _ _ _"], ...]
     biases: tuple[Float[Array, "*axes _ 1 _"], ...]
-    #: Who is looked at, in numbers, where all terms share their weights.
+    #: Learned vectors that identify agents, if all terms share their weights.
     embedding: Float[Array, "*axes agents numbers"] | None
     sizes: Sizes = eqx.field(static=True)
 
     def __call__(self, rows: Rows) -> Float[Array, "B"]:
-        """The sum of all terms."""
+        """Sum of all terms."""
         return through_layers(self.inputs(rows), self.weights, self.biases)[..., 0].sum(0)
 
     def inputs(self, rows: Rows) -> Float[Array, "terms B inputs"]:
-        """What each term sees."""
+        """Inputs of each term."""
         local = jnp.moveaxis(local_features(rows, self.sizes), 1, 0)  # agents, B, local
         terms, rank = self.scopes.shape
         seen = local[self.scopes]  # terms, rank, B, local
@@ -64,11 +64,11 @@ class TermNetworks(RewardModel):
 
 
 def through_layers(inputs: Array, weights: Sequence[Array], biases: Sequence[Array]) -> Array:
-    """The outputs of rectified layers; those of the last are not rectified."""
+    """Apply rectified layers; the last layer is linear."""
     for layer, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
         hidden = inputs if layer == 0 else jax.nn.relu(inputs)
-        # Rows before widths, and a product even where there are two inputs: measured fastest by
-        # far on a CPU, forwards and backwards.
+        # Axes (rows, width) and a matrix product even for two inputs are by far the fastest on a
+        # CPU, forwards and backwards (measured).
         several = weight.ndim == 3 and len(weight) > 1
         weight = weight if several else weight.reshape(weight.shape[-2:])
         inputs = (jnp.einsum("tbi,tio->tbo", hidden, weight) if several else hidden @ weight) + bias
@@ -78,9 +78,9 @@ def through_layers(inputs: Array, weights: Sequence[Array], biases: Sequence[Arr
 def random_layers(
     widths: Sequence[int], key: jax.Array, *networks: int
 ) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
-    """Weights and biases, uniform within one over the root of the inputs.
+    """Random weights and biases, uniform within one over the square root of the inputs.
 
-    The initialisation of PyTorch's linear layers, which the paper's library uses.
+    This is the initialisation of PyTorch's linear layers, which the paper's library uses.
     """
     weights, biases = [], []
     for layer, (before, after) in enumerate(pairwise(widths)):
@@ -92,7 +92,7 @@ def random_layers(
 
 
 def all_scopes(critic: Critic, sizes: Sizes, key: jax.Array) -> np.ndarray:
-    """(agents, terms, rank): whom the terms of each agent see, the agent itself first.
+    """(agents, terms, rank): agents in the scope of each term, the own agent first.
 
     >>> all_scopes(Critic(rank=2), Sizes(agents=3), jax.random.key(0))[1].tolist()
     [[1, 0], [1, 1], [1, 2]]
@@ -105,14 +105,14 @@ def all_scopes(critic: Critic, sizes: Sizes, key: jax.Array) -> np.ndarray:
         return np.array([[[i, *rest]] for i, rest in enumerate(others)], np.int32)
     rank = int(critic.rank)
     if rank > agents:
-        raise ValueError(f"rank: expected at most the {agents} agents, found {rank}")
-    # Of rank 2 there is a term for every agent, the own one included.
+        raise ValueError(f"rank: expected at most {agents}, the number of agents, found {rank}")
+    # Rank 2 has a term for every agent, including the own agent.
     total = agents if rank == 2 else comb(agents - 1, rank - 1)
     kept = total if critic.terms is None else min(critic.terms, total)
     if kept * agents > MOST_TERMS and rank > 2:
         raise ValueError(
-            f"terms: expected a number of terms to keep, since rank {rank} of {agents} agents has "
-            f"{total} for each of them; found None"
+            f"terms: expected a number of terms to keep, since rank {rank} and {agents} agents "
+            f"give {total} terms per agent; found None"
         )
     words = np.asarray(jax.random.key_data(key)).ravel().tolist()
     scopes = []
@@ -127,7 +127,7 @@ def all_scopes(critic: Critic, sizes: Sizes, key: jax.Array) -> np.ndarray:
 
 
 def make_network(critic: Critic, sizes: Sizes, scopes: Array, key: jax.Array) -> TermNetworks:
-    """Random weights for one agent."""
+    """Create a network with random weights for one agent."""
     terms, rank = scopes.shape
     inputs = rank * sizes.local + sizes.common
     if critic.shared:
@@ -141,17 +141,17 @@ def make_network(critic: Critic, sizes: Sizes, scopes: Array, key: jax.Array) ->
     return TermNetworks(scopes, weights, biases, embedding, sizes)
 
 
-#: More features than this, of one agent, are refused.
+#: Largest number of features of one agent.
 MOST_FEATURES = 20_000
-#: Ridges that are tried, as parts of the mean eigenvalue of the features.
+#: Ridge penalties tried, relative to the mean eigenvalue of the features.
 _TRIED = np.logspace(-8, 2, 31)
 
 
 class Polynomials(RewardModel):
     """A weighted sum of products of Legendre polynomials; see `LinearCritic`.
 
-    A feature is a product of columns of a table: a column of ones, the own polynomials, those of
-    the first other agent, and so on.
+    A feature is a product of columns of a table: a column of ones, the polynomials of the own
+    agent, those of the first other agent, and so on.
     """
 
     own: Int[Array, "*axes"]
@@ -162,7 +162,7 @@ class Polynomials(RewardModel):
     sizes: Sizes = eqx.field(static=True)
 
     def __call__(self, rows: Rows) -> Float[Array, "B"]:
-        """The weighted sum, with the weights of the context and step of each row."""
+        """Weighted sum, with the coefficients of the context and step of each row."""
         values = features(
             rows.actions, rows.states, self.own, self.others, self.factors, self.degree, self.sizes
         )
@@ -173,12 +173,12 @@ class Polynomials(RewardModel):
 def features(
     actions: Any, states: Any, own: Any, others: Any, factors: Any, degree: int, sizes: Sizes
 ) -> Any:
-    """(B, features), in NumPy or JAX as the actions are."""
+    """(B, features): a NumPy or JAX array, like the actions."""
     xp: Any = np if isinstance(actions, np.ndarray) else jnp
     values = [xp.ones_like(actions), actions]
     for q in range(1, degree):
         values.append(((2 * q + 1) * actions * values[q] - q * values[q - 1]) / (q + 1))
-    # (B, agents, states * (degree + 1)): orthonormal under uniform actions, state by state.
+    # (B, agents, states * (degree + 1)): orthonormal under uniform actions in each state.
     local = xp.stack([sqrt(2 * q + 1) * v for q, v in enumerate(values)], -1)
     if sizes.states > 1:
         where = (states[..., None] == xp.arange(sizes.states)).astype(local.dtype)
@@ -190,16 +190,17 @@ def features(
 
 
 def all_factors(critic: LinearCritic, sizes: Sizes) -> np.ndarray:
-    """(features, rank): which columns each feature is the product of; the first is constant.
+    """(features, rank): columns whose product is each feature; the first feature is constant.
 
     >>> all_factors(LinearCritic(rank=2, degree=1), Sizes(agents=3)).tolist()
     [[0, 0], [2, 0], [0, 3], [0, 4]]
     """
     rank = min(critic.rank, sizes.agents)
     functions = sizes.states * (critic.degree + 1)
+    _check_features(critic, sizes)
     degrees = [q % (critic.degree + 1) for q in range(functions)]
-    # Of others, the first function is left out: sums of the rest make up for it. So is the own
-    # one where there are no states, as the constant is there already.
+    # The first function of each other agent is left out, since sums of the rest represent it.
+    # Without states, so is the first own function, which equals the constant.
     own = range(functions) if sizes.states > 1 else range(1, functions)
     found: list[list[int]] = [[0] * rank]
     for order in range(rank):
@@ -217,19 +218,32 @@ def all_factors(critic: LinearCritic, sizes: Sizes) -> np.ndarray:
                     [1 + q, *others, *fill] for q in own if used + degrees[q] <= critic.degree
                 ]
                 if len(found) > MOST_FEATURES:
-                    raise ValueError(
-                        f"rank: expected at most {MOST_FEATURES} features, found more with rank "
-                        f"{critic.rank} and degree {critic.degree} of {sizes.agents} agents"
-                    )
+                    raise _too_many(critic, sizes)
     return np.array(found, np.int32)
+
+
+def _check_features(critic: LinearCritic, sizes: Sizes) -> None:
+    """Refuse too many features before listing any; with states there are more than counted here."""
+    count = sizes.states - 1
+    for order in range(min(critic.rank, sizes.agents)):
+        count += comb(sizes.agents - 1, order) * comb(critic.degree + 1, order + 1)
+        if count > MOST_FEATURES:
+            raise _too_many(critic, sizes)
+        if order >= critic.degree:
+            break
+
+
+def _too_many(critic: LinearCritic, sizes: Sizes) -> InputError:
+    found = f"more for rank {critic.rank}, degree {critic.degree} and {sizes.agents} agents"
+    return InputError("rank", f"at most {MOST_FEATURES} features", found)
 
 
 def fit_polynomials(
     log: Log, critic: LinearCritic, sizes: Sizes, trained: np.ndarray, held: np.ndarray
 ) -> tuple[Polynomials, np.ndarray]:
-    """Models with an axis of agents, and their errors (agents,) on rows held out.
+    """Fit models with an axis of agents, and return their held-out errors (agents,) too.
 
-    The errors are of a first fit to the rows in `trained`; the models are of all rows.
+    The errors belong to a first fit to the rows in `trained`; the models are fitted to all rows.
     """
     factors = all_factors(critic, sizes)
     agents = sizes.agents
@@ -262,7 +276,7 @@ def fit_polynomials(
 def _solve(
     x: np.ndarray, y: np.ndarray, situations: np.ndarray, count: int, ridge: float | None
 ) -> np.ndarray:
-    """(situations, features): a ridge regression in each."""
+    """(situations, features): coefficients of a ridge regression in each situation."""
     found = np.zeros((count, x.shape[1]))
     for situation in range(count):
         rows = situations == situation
@@ -274,10 +288,10 @@ def _solve(
 
 
 def ridge_regression(x: np.ndarray, y: np.ndarray, ridge: float | None) -> np.ndarray:
-    """Coefficients of a ridge regression whose first column, the constant, is not shrunk.
+    """Coefficients of a ridge regression whose first column, the constant, is not penalised.
 
-    Without a `ridge` (a weight beside mean squares) the one with the smallest generalised
-    cross-validation error is taken.
+    `ridge` is the penalty relative to the mean squared error. If it is None, the penalty with the
+    smallest generalised cross-validation error is used.
 
     >>> x = np.stack([np.ones(4), np.array([-1.0, 0.0, 1.0, 2.0])], 1)
     >>> ridge_regression(x, x @ np.array([3.0, 2.0]), None).round(3)
@@ -295,7 +309,7 @@ def ridge_regression(x: np.ndarray, y: np.ndarray, ridge: float | None) -> np.nd
     tried = _TRIED * max(eigen.mean(), 1e-12) if ridge is None else np.array([ridge])
     kept = eigen / (eigen + np.maximum(tried, 1e-14)[:, None])  # tried, values
     error = (((1.0 - kept) * projected) ** 2).sum(1) + outside
-    # The constant is a degree of freedom too.
+    # The constant uses a degree of freedom too.
     freedom = np.maximum(1.0 - (kept.sum(1) + 1.0) / rows, 1e-6)
     best = kept[np.argmin(error / freedom**2)]
     safe = np.where(s > 1e-12 * max(s.max(), 1e-300), s, np.inf)
@@ -304,9 +318,9 @@ def ridge_regression(x: np.ndarray, y: np.ndarray, ridge: float | None) -> np.nd
 
 
 def _spectrum(inputs: np.ndarray, rest: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Singular values, right singular vectors, and `rest` along the left ones.
+    """Singular values, right singular vectors, and the components of `rest` along the left ones.
 
-    Of tall inputs by their Gram matrix, several times as fast.
+    Tall inputs use the Gram matrix, which is several times as fast.
     """
     rows, columns = inputs.shape
     if rows < 4 * columns:
@@ -314,7 +328,7 @@ def _spectrum(inputs: np.ndarray, rest: np.ndarray) -> tuple[np.ndarray, np.ndar
         return s, vt.T, u.T @ rest
     values, v = np.linalg.eigh(inputs.T @ inputs)
     s = np.sqrt(np.maximum(values, 0.0))
-    # Below the rounding of the Gram matrix there is nothing to be known.
+    # Singular values below the rounding error of the Gram matrix are unreliable.
     s = np.where(s > 1e-7 * max(s[-1], 1e-300), s, 0.0)
     along = (inputs.T @ rest) @ v
     return s, v, np.where(s > 0.0, along / np.where(s > 0.0, s, 1.0), 0.0)

@@ -1,4 +1,4 @@
-"""Rows of logs as arrays on a device: padded, split, and turned into inputs of networks."""
+"""Rows of logs as device arrays: padded, split, and converted to inputs of networks."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from equipoise.offline._log import Log
 
 @dataclass(frozen=True)
 class Sizes:
-    """How many there are of everything that a reward may depend on.
+    """Numbers of agents, contexts, steps and states that a reward may depend on.
 
     >>> Sizes(agents=3).local
     1
@@ -28,23 +28,23 @@ class Sizes:
 
     @classmethod
     def of(cls, log: Log) -> "Sizes":
-        """Those of a log."""
+        """Sizes of a log."""
         return cls(log.agents, log.contexts_count, log.horizon, log.states_count)
 
     @property
     def local(self) -> int:
-        """Numbers that say what one agent did: its action, and its state where there are any."""
+        """Number of inputs that describe one agent: its action, and its state if there are any."""
         return 1 + (self.states if self.states > 1 else 0)
 
     @property
     def common(self) -> int:
-        """Numbers that everybody sees: the context and the step, where there are several."""
+        """Number of inputs common to all agents: context and step, if there are several."""
         several = (n for n in (self.contexts, self.horizon) if n > 1)
         return sum(several)
 
 
 class Rows(eqx.Module):
-    """Samples; axes before the last ones are a batch."""
+    """Samples; leading axes are batch axes."""
 
     actions: Float[Array, "*B agents"]
     contexts: Int[Array, "*B"]
@@ -53,25 +53,25 @@ class Rows(eqx.Module):
 
     @classmethod
     def without_states(cls, actions: Array, contexts: Array) -> "Rows":
-        """Rows of the first step, of agents in their only state."""
+        """Rows of the first step, with all agents in their only state."""
         zeros = jnp.zeros(actions.shape, jnp.int32)
         return cls(actions, contexts.astype(jnp.int32), zeros[..., 0], zeros)
 
     def take(self, index: Array) -> "Rows":
-        """Some of the rows."""
+        """Select rows."""
         return jax.tree.map(lambda x: x[index], self)
 
 
 class Data(eqx.Module):
-    """A log for every trial: training rows first, then those held out, then padding."""
+    """One log per trial: training rows first, then held-out rows, then padding."""
 
     rows: Rows
     rewards: Float[Array, "trials rows agents"]
     next_states: Int[Array, "trials rows agents"]
-    #: (trials, agents): what was taken off rewards, and what they were divided by.
+    #: (trials, agents): shift subtracted from rewards, and scale they were divided by.
     shift: Float[Array, "trials agents"]
     scale: Float[Array, "trials agents"]
-    #: Training rows and all rows of every log; traced, so that one program serves any number.
+    #: Numbers of training rows and of all rows of each log; traced, so that one program serves all.
     trained: Int[Array, ""]
     total: Int[Array, ""]
 
@@ -83,7 +83,7 @@ def prepare(
     key: jax.Array,
     capacity: int | None = None,
 ) -> Data:
-    """Split and pad logs of one size; `key` decides which rows are held out."""
+    """Split and pad logs of equal size; `key` determines the held-out rows."""
     samples = logs[0].samples
     trained = samples - min(max(1, round(validation * samples)), samples - 1)
     padding = 0 if capacity is None else capacity - samples
@@ -115,7 +115,7 @@ def prepare(
 
 
 def local_features(rows: Rows, sizes: Sizes) -> Float[Array, "*B agents local"]:
-    """What every agent did: its action, and one number for each state it may be in."""
+    """Inputs that describe each agent: its action, and its state one-hot."""
     actions = rows.actions[..., None]
     if sizes.states == 1:
         return actions
@@ -124,7 +124,7 @@ def local_features(rows: Rows, sizes: Sizes) -> Float[Array, "*B agents local"]:
 
 
 def common_features(rows: Rows, sizes: Sizes) -> Float[Array, "*B common"]:
-    """What everybody sees."""
+    """Inputs common to all agents: the context and the step, one-hot."""
     dtype = rows.actions.dtype
     parts = [jnp.zeros((*rows.contexts.shape, 0), dtype)]
     if sizes.contexts > 1:
@@ -135,10 +135,11 @@ def common_features(rows: Rows, sizes: Sizes) -> Float[Array, "*B common"]:
 
 
 def side_by_side() -> bool:
-    """Whether many small networks are best computed at once.
+    """Whether it is faster to evaluate many small networks at once.
 
-    A GPU wants them all in one operation. On a CPU, one agent's networks fit its caches and all
-    together do not: one after the other is two to three times as fast.
+    A GPU is fastest with all networks in one operation. On a CPU, the networks of one agent fit
+    into the caches but those of all agents do not: one after the other is two to three times as
+    fast.
     """
     return jax.default_backend() != "cpu"
 

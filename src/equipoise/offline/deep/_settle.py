@@ -1,11 +1,11 @@
-"""From where actors stopped to where nobody gains: best replies in the mean of several critics.
+"""Move actors to an approximate equilibrium by best responses to the mean of several critics.
 
-Gradients lead to the nearest summit of an agent's reward, and not at all where agents chase each
-other. Best replies look at the whole range that the log shows. They go on from several starts, in
-the mean of critics that began with other weights and held out other rows. Of the places where they
-come to rest, the one is taken in which every critic by itself sees little to gain and which is near
-the middle of the log, by the sum of the two orders. At the edges of what a log shows, critics see
-summits that are not there.
+Gradients lead to the nearest local maximum of an agent's reward, and do not converge if agents
+cycle. Best responses search the whole range of actions that the log shows. They start from several
+points and use the mean of critics that differ in their initial weights and held-out rows. Among the
+points where they come to rest, we choose one where the critics, each on its own, see small gains
+and which is close to the mean of the log: the point with the smallest sum of its two ranks. Near
+the edges of the log's actions, critics often predict maxima that do not exist.
 """
 
 from typing import Any
@@ -19,20 +19,20 @@ from equipoise.offline._log import Log
 from equipoise.offline.deep._critics import Critics, predict
 from equipoise.offline.deep._rows import Rows
 
-#: Actions that an agent tries at once; and rounds in which everybody replies.
+#: Number of actions that an agent tries, and number of rounds of best responses.
 _GRID, _ROUNDS = 129, 30
-#: Rows of the log that replies begin at, and how far from its mean, as a part of how far they are.
+#: Number of rows of the log used as starting points, and the factor that shrinks them to the mean.
 _ROWS, _INWARDS = 12, 0.7
-#: How far agents go beyond the actions of the log, as a part of their range.
+#: Margin by which agents may exceed the range of the log's actions, as a fraction of this range.
 _BEYOND = 0.05
 
 
 def settle(critics: Critics, log: Log, starts: np.ndarray, tolerance: float) -> np.ndarray:
-    """(contexts, agents): what agents play once nobody gains more than `tolerance` by a reply.
+    """(contexts, agents): actions at which no best response gains more than `tolerance`.
 
-    Replies begin at `starts` (starts, contexts, agents) and at some rows of the log, drawn towards
-    its mean. Where they never come to rest, the policy with the smallest gain that they passed
-    through.
+    Best responses start at `starts` (starts, contexts, agents) and at some rows of the log, shrunk
+    towards its mean. If they do not come to rest, the result is the point with the smallest gain
+    that they visited.
     """
     low, high = shown(log)
     mean = np.asarray(log.actions, np.float64).mean(0)
@@ -65,21 +65,21 @@ def settle(critics: Critics, log: Log, starts: np.ndarray, tolerance: float) -> 
 def _tried(
     critics: Critics, agent: int, points: np.ndarray, low: float, high: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(starts, contexts, tried): actions of an agent, its own the last; and their values."""
+    """(starts, contexts, tried): actions of an agent, the current one last; and their values."""
     joint = np.repeat(points[:, :, None], _GRID + 1, 2)
     joint[:, :, :-1, agent] = np.linspace(low, high, _GRID)
     return joint[..., agent], values(critics, agent, joint)
 
 
 def shown(log: Log) -> tuple[np.ndarray, np.ndarray]:
-    """(agents,): the least and the largest action that the log shows, and a little beyond."""
+    """(agents,): smallest and largest action in the log, extended by a small margin."""
     low, high = (np.asarray(f(log.actions, 0), np.float64) for f in (np.min, np.max))
     more = _BEYOND * (high - low)
     return np.maximum(low - more, -1.0), np.minimum(high + more, 1.0)
 
 
 def values(critics: Critics, agent: int, actions: np.ndarray) -> np.ndarray:
-    """(trials, starts, contexts, tried): what each trial's critic of an agent predicts.
+    """(trials, starts, contexts, tried): rewards that each trial's critic of an agent predicts.
 
     `actions` are (starts, contexts, tried, agents).
     """

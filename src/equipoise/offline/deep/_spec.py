@@ -6,7 +6,7 @@ from typing import Any
 from equipoise.core import InputError, checks
 
 _OPEN: dict[str, Any] = {"low_open": True, "high_open": True}
-#: Architectures of Appendix B: name -> (rank, width, hidden layers).
+#: Architectures of Appendix B: maps a name to (rank, width, hidden layers).
 ARCHITECTURES: dict[str, tuple[int | str, int, int]] = {
     **{f"1-IR-{width}": (1, width, 2) for width in (128, 256, 512)},
     **{f"2-IR-{width}": (2, width, 2) for width in (64, 128, 256)},
@@ -17,22 +17,22 @@ ARCHITECTURES: dict[str, tuple[int | str, int, int]] = {
 
 @dataclass(frozen=True)
 class Critic:
-    """A network for every agent's reward, a sum of terms that see at most `rank` agents each.
+    """Settings of a critic: each agent's reward is a sum of networks of at most `rank` agents.
 
-    Rank 1 has one term, of the own action; rank 2 has `DNN_ij(a_i, a_j)` for every j, own
-    included (Appendix B); rank K has a term for every set of K - 1 others. With "joint" a single
-    network sees everybody. Each term is a network with `depth` hidden layers of `width`
-    rectified units.
+    Rank 1 has one term, which depends on the own action. Rank 2 has `DNN_ij(a_i, a_j)` for every j
+    including i (Appendix B). Rank K has a term for every set of K - 1 others. With "joint" a single
+    network takes the actions of all agents. Each term is a network with `depth` hidden layers of
+    `width` rectified units.
 
-    Where there are too many terms, `shared` uses one network for all terms of an agent, which
-    is told apart whom it looks at by learned `embedding`s of the others, and `terms` keeps a
-    random selection of so many of them.
+    If there are too many terms, `shared` uses one network for all terms of an agent, with learned
+    `embedding`s that identify the other agents, and `terms` sets the number of terms to keep,
+    selected at random.
 
-    Training is least squares by Adam. A part `validation` of the rows is held out, and the
-    weights with the smallest held-out loss are kept, agent by agent; an agent stops when
-    `patience` epochs bring nothing better. The paper counts patience in steps
-    (`patience_unit="steps"`): see `Critic.paper`. With `standardise`, networks learn rewards
-    of mean zero and variance one; what they return is in units of rewards all the same.
+    Training is least squares by Adam. A fraction `validation` of the rows is held out, and each
+    agent keeps the weights with the smallest held-out loss. An agent stops after `patience` epochs
+    without improvement. The paper counts patience in steps (`patience_unit="steps"`): see
+    `Critic.paper`. With `standardise`, networks are trained on rewards scaled to mean zero and
+    variance one; predictions are converted back to the units of the rewards.
 
     **Example**
 
@@ -69,11 +69,11 @@ class Critic:
 
     @classmethod
     def named(cls, name: str, **changes: Any) -> "Critic":
-        """An architecture of Appendix B with our way of training.
+        """An architecture of Appendix B with our training settings.
 
-        "2 layers" and "3 layers" are read as hidden layers. The paper prints the same sizes for
-        joint critics of two and of three layers, `N x width x width x 1`, which is right for
-        two; those of three are taken to have another `width x width` between.
+        We read "2 layers" and "3 layers" as hidden layers. The paper prints the same sizes for
+        joint critics of two and of three layers, `N x width x width x 1`, which is correct for two
+        layers; we assume another `width x width` layer for three.
 
         **Example**
 
@@ -88,10 +88,10 @@ class Critic:
 
     @classmethod
     def paper(cls, name: str = "2-IR-64", **changes: Any) -> "Critic":
-        """An architecture of Appendix B, trained as printed in Table 2.
+        """An architecture of Appendix B with the training settings of Table 2.
 
-        Learning rate 1e-4, batches of 64, up to 500 epochs, patience of 20 *steps*, rewards as
-        they are. How much is held out is not printed; a fifth, as in ours.
+        Learning rate 1e-4, batches of 64, up to 500 epochs, patience of 20 *steps*, rewards not
+        standardised. The paper does not state the fraction held out; we use a fifth.
 
         **Example**
 
@@ -118,12 +118,12 @@ class Critic:
 
 @dataclass(frozen=True)
 class LinearCritic:
-    """Rewards as polynomials of the actions of at most `rank` agents at a time, by ridge.
+    """A critic by ridge regression on polynomials of the actions of at most `rank` agents each.
 
-    All products of Legendre polynomials of a total degree up to `degree` that involve the own
-    action and those of up to `rank - 1` others; with contexts, steps or local states, other
-    coefficients in each. The `ridge` is chosen by generalised cross-validation, agent by agent,
-    where it is not given. No training: a few linear solves. The baseline to report beside
+    The features are all products of Legendre polynomials of total degree up to `degree` that
+    involve the own action and the actions of up to `rank - 1` others. Each context, step and local
+    state has its own coefficients. If `ridge` is None, generalised cross-validation chooses it for
+    each agent. Fitting takes a few linear solves and no training. Use it as a baseline for
     networks.
 
     **Example**
@@ -144,23 +144,24 @@ class LinearCritic:
 
 @dataclass(frozen=True)
 class TD3BC:
-    """TD3+BC (Fujimoto and Gu 2021) for every agent at once; names are those of CORL.
+    """Settings of TD3+BC (Fujimoto and Gu 2021) for all agents at once; names follow CORL.
 
-    Each agent's network ascends `alpha / normaliser * Q(policy) - (policy - action)^2`, where
-    actions are those of the log:
+    Each agent's network maximises `alpha / normaliser * Q(policy) - (policy - action)^2`, where
+    `action` is the action in the log:
 
-    - `normaliser`: "data", the mean of |Q| over the log, or "policy", that of the current
-      policies. The latter is CORL's and the paper's; near a zero of Q it drops the pull towards
-      the log, and policies jump.
-    - `others`: "current", critics look at what the others play now, as DR-AC does; or "data", at
-      what they did in the log.
-    - `batch`, and `steps`, or `epochs` over the rows where steps are None; `learning_rate`;
-      `width` and `depth` of the networks; `shared_start`, whether all agents begin alike.
+    - `normaliser`: "data", the mean of |Q| over the log, or "policy", the mean of |Q| at the
+      current policies. CORL and the paper use the latter; near a zero of Q it removes the pull
+      towards the log, and policies jump.
+    - `others`: "current" evaluates critics at the others' current policies, as DR-AC does; "data"
+      evaluates them at the others' actions in the log.
+    - `batch`: batch size. `steps`: number of steps, or None for `epochs` passes over the rows.
+      `learning_rate`; `width` and `depth` of the networks. `shared_start`: whether all agents start
+      from the same weights.
 
-    Without local states a reward is a return: critics stay as fitted, and nothing is
-    bootstrapped. With them, the log's rewards make up returns: see `improve`. Only then do the
-    following matter: `discount`, `policy_noise` and `noise_clip` (smoothing of targets),
-    `policy_freq` (critic steps for each step of the actors), `tau` (how fast targets follow) and
+    Without local states the reward is the return: critics stay as fitted, and nothing is
+    bootstrapped. With local states, returns are learned from the log's rewards: see `improve`. Only
+    then are these settings used: `discount`, `policy_noise` and `noise_clip` (smoothing of
+    targets), `policy_freq` (critic steps per actor step), `tau` (update rate of targets) and
     `critic_learning_rate`.
 
     **Example**
@@ -202,10 +203,10 @@ class TD3BC:
 
     @classmethod
     def paper(cls, **changes: Any) -> "TD3BC":
-        """The values of Table 2, and CORL's for what it leaves open.
+        """The values of Table 2, and CORL's values for settings that Table 2 leaves open.
 
-        Alpha 5, learning rate 1e-3, batches of 64, 500 epochs, three layers of 128; the
-        normaliser is that of TD3+BC, and the others play what they play now (Algorithm 1).
+        Alpha 5, learning rate 1e-3, batches of 64, 500 epochs, three layers of 128. The normaliser
+        is the one of TD3+BC, and critics use the others' current policies (Algorithm 1).
 
         **Example**
 
@@ -217,7 +218,7 @@ class TD3BC:
         return cls(**({"normaliser": "policy", "steps": None, "width": 128, "depth": 3} | changes))
 
     def steps_for(self, rows: int) -> int:
-        """Steps in all, for a log of so many rows.
+        """Total number of steps for a log of `rows` rows.
 
         >>> TD3BC.paper().steps_for(640)
         5000
@@ -227,16 +228,16 @@ class TD3BC:
 
 @dataclass(frozen=True)
 class PolicyGradient:
-    """Plain regularised policy gradient: no networks, the policies' numbers themselves.
+    """Settings of plain regularised policy gradient, which optimises the policies without networks.
 
-    With `policy="deterministic"` every agent ascends `Q / sd(reward) - strength * (policy -
-    mean action of the log)^2` by gradient steps of size `step`, within [-1, 1], from a random
-    start near that mean.
+    With `policy="deterministic"` every agent maximises `Q / sd(reward) - strength * (policy -
+    mean action of the log)^2` by gradient steps of size `step` within [-1, 1], from a random start
+    near that mean.
 
-    With `policy="stochastic"` it chooses by chance among `points` equidistant actions, and takes
-    the mirror steps of Eq. (2): regularised by the chi-squared divergence from how often the log
-    has actions nearest to each. What a point is worth is averaged over `samples` draws of what
-    the others currently play.
+    With `policy="stochastic"` an agent randomises over `points` equidistant actions and takes the
+    mirror steps of Eq. (2), regularised by the chi-squared divergence from the frequencies of the
+    log's actions, each assigned to its nearest point. The value of a point is averaged over
+    `samples` draws from the others' current policies.
 
     **Example**
 

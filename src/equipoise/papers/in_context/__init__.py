@@ -1,19 +1,19 @@
-"""Figure 1 of the in-context paper, and what it needs beside it.
+"""Figure 1 of the in-context paper, with baselines and further panels.
 
-Exploitability against the length of the trajectory, for matrix games with 2, 3 and 5 actions and
-Markov games with 2, 3 and 5 states, on the same axes and over several seeds. The paper trains on
-five games within rho = 0.1 of one base game, where the base game's equilibrium, memorised, is
-already good: so the figure has families with larger rho and independent games as well, and draws
-static policies (uniform, base Nash, mean Nash, the best there is) and no-regret learners (mirror
-descent, EXP3-IX, V-learning) that need no training. Players are trained with the paper's preset
-and with ours. Three more panels: players trained at shorter trajectories, models of several
-sizes, and the number of training games.
+The figure shows exploitability against the length of the trajectory, for matrix games with 2, 3 and
+5 actions and Markov games with 2, 3 and 5 states, on the same axes and over several seeds. The
+paper trains on five games within rho = 0.1 of one base game. There, the memorised equilibrium of
+the base game is already good. The figure therefore includes families with larger rho and
+independent games. It also shows static policies (uniform, base Nash, mean Nash, the best one) and
+no-regret learners (mirror descent, EXP3-IX, V-learning), which need no training. Players are
+trained with the paper's preset and with ours. Three more panels vary the length of training
+trajectories, the size of the model, and the number of training games.
 
     python -m equipoise.papers in_context --run runs/figure1
     python -m equipoise.papers in_context --scale full --only matrix-3 --run runs/figure1
 
-Every part leaves a record of its own in the run folder, and one that is there is not run again;
-training that was interrupted goes on.
+Every part has its own record in the run folder. Finished parts are not run again, and interrupted
+training resumes.
 """
 
 import os
@@ -42,16 +42,16 @@ from equipoise.runs import Record, Run, Table
 
 __all__ = ["Config", "plot", "run"]
 
-#: The name of the family in which nothing is shared between games.
+#: Name of the family of independent games.
 IID = "iid"
 PRESETS = ("paper", "ours")
-#: Stands for fresh games where there is the size of a training set.
+#: Stands for fresh games in place of the size of a training set.
 FRESH = 0
 
 
 @dataclass(frozen=True)
 class Config:
-    """What is trained; `Config.quick()` takes some minutes on two cores.
+    """Settings of the experiments. `Config.quick()` takes some minutes on two cores.
 
     **Example**
 
@@ -60,34 +60,34 @@ class Config:
     (('matrix-2', 'matrix-3', 'matrix-5'), 2)
     """
 
-    #: Actions of the matrix games, one part for each.
+    #: Numbers of actions of the matrix games, one part for each.
     actions: tuple[int, ...] = (2, 3, 5)
-    #: States of the Markov games, one part for each, and their actions.
+    #: Numbers of states of the Markov games, one part for each, and their number of actions.
     states: tuple[int, ...] = (2, 3, 5)
     markov_actions: int = 3
     discount: float = 0.9
-    #: The paper's rho: how far games are from their base.
+    #: The paper's rho: the distance of games from their base.
     scales: tuple[float, ...] = (0.1, 0.3, 1.0)
     seeds: int = 5
     rounds: int = 256
     markov_rounds: int = 128
-    #: Shorter trajectories that players are trained at, in a part of its own (3 actions).
+    #: Lengths of shorter training trajectories, in a separate part (3 actions).
     lengths: tuple[int, ...] = (16, 64)
-    #: (layers, width) of the models of a part of its own; MLPs have four times the width.
+    #: (layers, width) of the models in a separate part; MLPs have four times the width.
     sizes: tuple[tuple[int, int], ...] = ((1, 32), (2, 64), (4, 128))
-    #: Sizes of the training set in a part of its own; fresh games are added.
+    #: Sizes of the training set in a separate part, in addition to fresh games.
     training_games: tuple[int, ...] = (5, 50, 500)
     steps: int = 400
     #: Floating-point format of matrix products; see `equipoise.incontext.Config`.
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    #: Games of a step with our preset, and with the paper's.
+    #: Number of games per step with our preset, and with the paper's.
     batch: int = 64
     paper_batch: int = 32
-    #: Unseen games that players are measured on, for every family and seed.
+    #: Number of unseen games for evaluation, for every family and seed.
     test_games: int = 128
-    #: Games that static policies are made from.
+    #: Number of games from which static policies are computed.
     memory_games: int = 500
-    #: Parts to run; see `all_parts`.
+    #: Parts to run, see `all_parts`. Default: all.
     only: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -99,7 +99,7 @@ class Config:
 
     @property
     def all_parts(self) -> tuple[str, ...]:
-        """Every part there is: one for each panel of the figure, and three beside it."""
+        """All parts: one for each panel of the figure, three more panels, and the baselines."""
         matrix = tuple(f"matrix-{count}" for count in self.actions)
         markov = tuple(f"markov-{count}" for count in self.states)
         return (*matrix, *markov, "lengths", "sizes", "games", "baselines")
@@ -111,7 +111,7 @@ class Config:
 
     @classmethod
     def quick(cls, **changes: Any) -> "Config":
-        """The same parts at reduced size.
+        """Return a config with the same parts at reduced size.
 
         >>> Config.quick().rounds
         32
@@ -145,7 +145,7 @@ class Panel:
     actions: int
     states: int | None
     discount: float
-    #: The length of the trajectories.
+    #: Length of the trajectories.
     rounds: int
 
     @property
@@ -154,10 +154,10 @@ class Panel:
         return f"A={self.actions}" if self.states is None else f"S={self.states}"
 
     def family(self, name: str, seed: int, key: Any) -> Family:
-        """A family by its name: `rho=0.1` around the base game of this seed, or `iid`.
+        """Return a family by name: `rho=0.1` around the base game of this seed, or `iid`.
 
-        All are made by one function, so that one program serves all: independent rewards are
-        those within .5 of .5, and transitions are independent of a base that weighs 1e-6.
+        One function makes all families, so that one compiled program serves all. Independent
+        rewards lie within 0.5 of 0.5, and for independent transitions the base has weight 1e-6.
         """
         if name != IID:
             more = {} if self.states is None else {"states": self.states, "discount": self.discount}
@@ -172,13 +172,13 @@ class Panel:
         return eqx.tree_at(lambda f: f.transitions.scale, near, 1e6)
 
     def test_games(self, name: str, seed: int, count: int, key: Any) -> Any:
-        """Unseen games of a family: the same for all players, and for the baselines."""
+        """Return unseen games of a family, the same for all players and baselines."""
         own = make_key(key, self.title, name, "test", seed)
         return self.family(name, seed, key).sample(count, key=own)
 
 
 def make_panel(config: Config, part: str) -> Panel:
-    """The games of a part; of three actions where it is about something else.
+    """Return the games of a part, with three actions unless the part says otherwise.
 
     >>> make_panel(Config(), "markov-5").title
     'S=5'
@@ -190,7 +190,7 @@ def make_panel(config: Config, part: str) -> Panel:
 
 
 def family_names(config: Config) -> tuple[str, ...]:
-    """Names of the families, from similar games to independent ones.
+    """Return the names of the families, from similar games to independent ones.
 
     >>> family_names(Config.quick())
     ('rho=0.1', 'iid')
@@ -199,14 +199,14 @@ def family_names(config: Config) -> tuple[str, ...]:
 
 
 def training(config: Config, preset: str, rounds: int, **changes: Any) -> Training:
-    """How players are trained: as the paper does, or as we do; of the paper's size.
+    """Return the training config of the paper or ours, with models of the paper's size.
 
     >>> training(Config(), "ours", 64).loss, training(Config(), "paper", 64).tokens
     ('exploitability', 'vocabulary')
     """
     common: dict[str, Any] = {"steps": config.steps, "held_out": 8, "precision": config.precision}
     if jax.default_backend() != "cpu":
-        common["micro_batch"] = 32  # many pairs at once: tables of attention must fit in memory
+        common["micro_batch"] = 32  # many pairs at once: attention matrices must fit in memory
     if preset == "paper":
         made = Training.paper(rounds=rounds, batch=config.paper_batch, patience=None, **common)
     else:
@@ -216,7 +216,7 @@ def training(config: Config, preset: str, rounds: int, **changes: Any) -> Traini
 
 
 def make_key(key: Any, *words: Any) -> jax.Array:
-    """A key for a purpose, named by words.
+    """Return a key for a purpose that is named by words.
 
     >>> bool((make_key(0, "a") == make_key(0, "a")).all())
     True
@@ -225,9 +225,9 @@ def make_key(key: Any, *words: Any) -> jax.Array:
 
 
 def run(config: Config, key: int = 0, folder: str | os.PathLike[str] | None = None) -> Record:
-    """Run the parts of a config that `folder` does not hold yet; returns all parts in one record.
+    """Run the parts of a config that `folder` does not contain; return all parts in one record.
 
-    Gaps are `nash_conv` of last policies by `certify`, means over unseen games; in Markov games
+    Gaps are means over unseen games of the `nash_conv` of last policies. In Markov games, they are
     in units of `1 / (1 - discount)`, so that all panels share their axes.
 
     **Example**
@@ -252,9 +252,9 @@ def run(config: Config, key: int = 0, folder: str | os.PathLike[str] | None = No
 
 
 def run_part(config: Config, part: str, key: Any, folder: Path | None = None) -> Record:
-    """One part; arrays are named `panel|family|player` and hold (seeds, x), means over games.
+    """Run one part. Arrays named `panel|family|player` have shape (seeds, x): means over games.
 
-    Training that is interrupted goes on from its checkpoints in `folder`.
+    Interrupted training resumes from its checkpoints in `folder`.
     """
     kind = part.partition("-")[0]
     own = {"lengths": _lengths, "sizes": _sizes, "games": _games, "baselines": _baselines}
@@ -266,7 +266,7 @@ def run_part(config: Config, part: str, key: Any, folder: Path | None = None) ->
 
 
 def summary(arrays: dict[str, np.ndarray]) -> Table:
-    """Mean over seeds, and the standard deviation between them, of every curve at every x."""
+    """Return the mean and standard deviation over seeds of every curve at every x."""
     rows = []
     for name, values in arrays.items():
         panel, _, rest = name.partition("|")
@@ -279,7 +279,7 @@ def summary(arrays: dict[str, np.ndarray]) -> Table:
 
 
 def record_rounds(rounds: int) -> np.ndarray:
-    """Powers of two up to the last round.
+    """Return the powers of two up to the last round, and the last round.
 
     >>> record_rounds(20).tolist()
     [1, 2, 4, 8, 16, 20]
@@ -289,12 +289,12 @@ def record_rounds(rounds: int) -> np.ndarray:
 
 
 def mean_gap(panel: Panel, games: Any, policies: Any) -> float:
-    """The mean of `nash_conv`; in Markov games in units of 1/(1 - discount)."""
+    """Return the mean of `nash_conv`, in units of 1/(1 - discount) in Markov games."""
     return float(np.mean(certify(games, policies).nash_conv) * (1.0 - panel.discount))
 
 
 def _curves(config: Config, part: str, key: Any, folder: Path | None) -> dict[str, np.ndarray]:
-    """Every family with both presets: the gap at every recorded round."""
+    """Return the gap at every recorded round, for every family and both presets."""
     panel, names = make_panel(config, part), family_names(config)
     arrays = {f"{panel.title}|x": record_rounds(panel.rounds)}
     for preset in PRESETS:
@@ -306,7 +306,7 @@ def _curves(config: Config, part: str, key: Any, folder: Path | None) -> dict[st
 
 
 def _lengths(config: Config, part: str, key: Any, folder: Path | None) -> dict[str, np.ndarray]:
-    """Players trained at shorter trajectories, after their last round."""
+    """Return the gaps after the last round of players trained on shorter trajectories."""
     panel = make_panel(config, part)
     names = (family_names(config)[0], IID)
     found: dict[str, list[np.ndarray]] = {}
@@ -321,7 +321,7 @@ def _lengths(config: Config, part: str, key: Any, folder: Path | None) -> dict[s
 
 
 def _sizes(config: Config, part: str, key: Any, folder: Path | None) -> dict[str, np.ndarray]:
-    """Models of several sizes on independent games, with our preset."""
+    """Return the gaps of models of several sizes on independent games, with our preset."""
     panel = make_panel(config, part)
     arrays = {f"{part}|x": record_rounds(config.rounds)}
     for layers, width in config.sizes:
@@ -333,7 +333,7 @@ def _sizes(config: Config, part: str, key: Any, folder: Path | None) -> dict[str
 
 
 def _games(config: Config, part: str, key: Any, folder: Path | None) -> dict[str, np.ndarray]:
-    """Training sets of several sizes, and fresh games, on independent games."""
+    """Return the gaps for training sets of several sizes, and for fresh games."""
     panel = make_panel(config, part)
     arrays = {f"{part}|x": np.array([*config.training_games, FRESH])}
     for preset in PRESETS:
@@ -357,9 +357,9 @@ def _train(
     folder: Path | None,
     training_games: list[int] | None = None,
 ) -> list[np.ndarray]:
-    """(seeds, recorded rounds) of every name: train, play unseen games, and certify.
+    """Train, play unseen games and certify; return (seeds, recorded rounds) for every name.
 
-    A seed has its own base game, training set, weights and luck.
+    Every seed has its own base game, training set, weights and random draws.
     """
     pairs = [(name, seed) for name in names for seed in range(config.seeds)]
     made = [panel.family(name, seed, key) for name, seed in pairs]
@@ -382,7 +382,7 @@ def _train(
 
 
 def _baselines(config: Config, part: str, key: Any, folder: Path | None) -> dict[str, np.ndarray]:
-    """Static policies, and learners that need no training."""
+    """Return the gaps of static policies, and of learners that need no training."""
     arrays: dict[str, np.ndarray] = {}
     for name in (n for n in config.all_parts if n.startswith(("matrix", "markov"))):
         panel = make_panel(config, name)

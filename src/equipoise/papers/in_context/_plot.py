@@ -1,4 +1,4 @@
-"""The figure, from its record alone."""
+"""Draw the figure from its record alone."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import numpy as np
 from equipoise.papers._drawing import draw_band, finish
 from equipoise.runs import Record
 
-#: Colour and dash of everybody that is drawn.
+#: Colour and dash of every curve.
 STYLES: dict[str, dict[str, Any]] = {
     "ours": {"color": "#2b8cc4", "lw": 2.0, "marker": "o", "ms": 3},
     "paper": {"color": "#d55e00", "lw": 2.0, "marker": "s", "ms": 3},
@@ -19,7 +19,7 @@ STYLES: dict[str, dict[str, Any]] = {
     "mean Nash": {"color": "#e08a00", "lw": 1.0, "ls": "-."},
     "best static": {"color": "#303030", "lw": 1.0, "ls": "--"},
 }
-#: What the axes of the panels beside the figure are about.
+#: Labels of the x axes of the additional panels.
 BESIDE = {
     "lengths": "rounds trained at and played",
     "sizes": "round",
@@ -28,7 +28,7 @@ BESIDE = {
 
 
 def plot(record: Record) -> Any:
-    """A row of panels for each family, a column for each kind of game, all on the same axes.
+    """Draw a row of panels for each family and a column for each kind of game.
 
     Below them, players trained at shorter trajectories, models of several sizes, and the number
     of training games. Bands are one standard deviation between seeds.
@@ -58,7 +58,7 @@ def plot(record: Record) -> Any:
             first = first or axes
             _draw(axes, record, panel, family)
             axes.set_title(f"{panel}, {family}", fontsize=9)
-            # The axes of all panels are the same: they are labelled at the edges.
+            # All panels have the same axes, so only those at the edges are labelled.
             axes.tick_params(labelleft=j == 0, labelbottom=i == len(rows) - 1, labelsize=8)
             axes.set_ylabel("gap" if j == 0 else "")
             axes.set_xlabel("round" if i == len(rows) - 1 else "")
@@ -114,7 +114,7 @@ def _draw_beside(axes: Any, record: Record, panel: str) -> None:
 def _with_whole(
     record: Record, x: np.ndarray, values: np.ndarray, name: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Gaps against the length of training, with those of whole trajectories from the main panel."""
+    """Return gaps against the training length, with full trajectories from the main panel."""
     if f"A=3|{name}" not in record.arrays:
         return x, values
     whole, last = record.arrays["A=3|x"][-1], record.arrays[f"A=3|{name}"][:, -1:]
@@ -122,7 +122,7 @@ def _with_whole(
 
 
 def _legend(figure: Any) -> None:
-    """One for all panels."""
+    """Draw one legend for all panels."""
     found: dict[str, Any] = {}
     for axes in figure.axes:
         found |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))

@@ -1,17 +1,17 @@
-"""Figures 2, 3 and 4 of the interaction-rank paper, and what decides their outcome.
+"""Figures 2, 3 and 4 of the interaction-rank paper, and ablations that explain their outcome.
 
-N agents choose numbers in [-1, 1]. Logs are of uniform play; critics of rank 1, of rank 2 and of
-all actions at once are fitted to them, and TD3+BC improves everybody's policy against those.
-Figure 2 is the largest gap of the learned policies in the game with pairwise rewards, for one
-critic of each kind; here against the number of rows in the log, as that is what decides it.
-Figure 3 has all architectures of Appendix B, Figure 4 the same in a game whose rewards are of the
-own action alone. Each with our recipe and with the printed one, with the median agent's gap,
-held-out losses and times, and beside a critic that is linear in polynomials of actions. The
-ablations change our recipe one thing at a time.
+N agents choose numbers in [-1, 1]. Logs come from uniform play. Critics of rank 1, of rank 2 and of
+all actions at once are fitted to them, and TD3+BC improves every agent's policy against the
+critics. Figure 2 shows the largest gap of the learned policies in the game with pairwise rewards,
+for one critic of each kind. Here, it is drawn against the number of rows in the log, which decides
+the outcome. Figure 3 has all architectures of Appendix B. Figure 4 has the same in a game whose
+rewards depend only on the agent's own action. All figures show our recipe and the printed one, the
+median agent's gap, held-out losses and times, and a critic that is linear in polynomials of
+actions. The ablations change one setting of our recipe at a time.
 
     python -m equipoise.papers interaction_rank_deep --figures 2 --run runs/deep
 
-Every part leaves a record of its own in the run folder, and one that is there is not run again.
+Every part has its own record in the run folder, and finished parts are not run again.
 """
 
 import os
@@ -36,13 +36,13 @@ from equipoise.runs import Record, Table
 
 __all__ = ["ABLATIONS", "FIGURES", "Config", "plot", "run"]
 
-#: What `--figure` may name.
+#: Names that `--figure` accepts.
 FIGURES = ("2", "3", "4", "ablations")
-#: Ways to train: ours, and what is printed in Table 2.
+#: Training recipes: ours, and the one printed in Table 2.
 RECIPES = ("ours", "printed")
 LINEAR = "2-IR-linear"
-#: What is changed, one thing at a time, from our recipe: settings of critics and of actors, or
-#: another recipe for them, and the rows of the log.
+#: Ablations, each with one change of our recipe: settings of critics and of actors, or another
+#: recipe for them, and the rows of the log.
 ABLATIONS: dict[str, dict[str, Any]] = {
     "ours": {},
     "normaliser: policy": {"actors": {"normaliser": "policy"}},
@@ -57,14 +57,14 @@ ABLATIONS: dict[str, dict[str, Any]] = {
     "critics: printed": {"critics": "printed"},
     "rows: 10 per agent": {"rows": 10},
 }
-#: What an Adam step keeps of every weight, in bytes: itself, its gradient, two moments, the best
-#: so far, and something to work with.
+#: Memory of an Adam step per weight, in bytes: the weight, its gradient, two moments, the best
+#: weight so far, and working memory.
 _BYTES = 24
 
 
 @dataclass(frozen=True)
 class Config:
-    """What is run. `Config.quick()` is for a CPU, `Config()` for a GPU.
+    """Settings of the experiments. `Config.quick()` is for a CPU, `Config()` for a GPU.
 
     >>> Config().agents, Config.quick().agents
     (50, 20)
@@ -79,16 +79,16 @@ class Config:
     #: Critics of Figures 3 and 4.
     architectures: tuple[str, ...] = (*ARCHITECTURES, LINEAR)
     recipes: tuple[str, ...] = RECIPES
-    #: Rows of the log for each agent: of Figure 2, and of all else. The paper's rule is 10.
+    #: Rows of the log per agent, in Figure 2 and in all others. The paper uses 10.
     rows_per_agent: tuple[int, ...] = (5, 10, 20, 50, 100)
     fixed_rows_per_agent: int = 20
     ablations: tuple[str, ...] = tuple(ABLATIONS)
-    #: Steps of actors in our recipe; the printed one has 500 epochs.
+    #: Number of steps of actors in our recipe; the printed recipe has 500 epochs.
     steps: int = 3000
-    #: At most so many steps of actors in the printed recipe; the policies have long settled.
+    #: Largest number of steps of actors in the printed recipe; policies converge much earlier.
     most_steps: int = 20_000
     snapshots: int = 25
-    #: Bytes of weights, gradients and moments that are on the device at a time.
+    #: Memory for weights, gradients and moments on the device, in bytes.
     room: float = 60e9
 
     def __post_init__(self) -> None:
@@ -107,7 +107,7 @@ class Config:
 
     @classmethod
     def quick(cls, **changes: Any) -> "Config":
-        """Fewer agents, trials, architectures and sizes: a minute or two for Figure 2 on a CPU.
+        """Return a smaller config, with which Figure 2 takes a minute or two on a CPU.
 
         >>> Config.quick(figures=("2",)).trials
         3
@@ -127,14 +127,14 @@ class Config:
 
 
 def critic_of(name: str, recipe: str) -> Critic | LinearCritic:
-    """A critic by name, trained by a recipe."""
+    """Return a critic by name, with the settings of a recipe."""
     if name == LINEAR:
         return Critic.linear(rank=2)
     return Critic.paper(name) if recipe == "printed" else Critic.named(name)
 
 
 def method_of(config: Config, recipe: str, samples: int) -> TD3BC:
-    """How actors improve, by a recipe."""
+    """Return the settings of actors in a recipe."""
     if recipe == "ours":
         return TD3BC(steps=config.steps)
     paper = TD3BC.paper()
@@ -144,7 +144,7 @@ def method_of(config: Config, recipe: str, samples: int) -> TD3BC:
 def recipe_of(
     config: Config, name: str, samples: int, recipe: str = "ours", change: str = "ours"
 ) -> tuple[Critic | LinearCritic, TD3BC]:
-    """A critic and how actors improve, by a recipe, with one thing changed."""
+    """Return a critic and the settings of actors in a recipe with one change."""
     critics, actors = (ABLATIONS[change].get(what, {}) for what in ("critics", "actors"))
     critic = critic_of(name, "printed" if critics == "printed" else recipe)
     method = method_of(config, "printed" if actors == "printed" else recipe, samples)
@@ -153,10 +153,10 @@ def recipe_of(
 
 
 def run(config: Config, key: int = 0, folder: str | os.PathLike[str] | None = None) -> Record:
-    """Run the parts of a config that `folder` does not hold yet; returns all parts in one record.
+    """Run the parts of a config that `folder` does not contain; return all parts in one record.
 
-    Gaps are exact gains by `certify`, in the paper's units (root N times the reward where that
-    is divided by it).
+    Gaps are exact gains of `certify` in the paper's units: sqrt(N) times the reward, if rewards are
+    divided by sqrt(N).
 
     **Example**
 
@@ -167,7 +167,7 @@ def run(config: Config, key: int = 0, folder: str | os.PathLike[str] | None = No
     >>> figures.run(small).tables["summary"].column("critic")
     ['2-IR-linear']
     """
-    # What a part has to do with: not which others were asked for beside it.
+    # Settings that affect a part; the other requested parts do not.
     beside = ("critics", "architectures", "recipes")
     shared = {k: v for k, v in vars(config).items() if k not in beside}
     records = [
@@ -186,7 +186,7 @@ def run(config: Config, key: int = 0, folder: str | os.PathLike[str] | None = No
 
 
 def summary(gaps: Table) -> Table:
-    """One row for each critic, recipe, change and size of the log."""
+    """Return one row for each critic, recipe, change and size of the log."""
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     names = ("figure", "critic", "recipe", "change", "rows per agent")
     for named in rows_of(gaps):
@@ -199,7 +199,7 @@ def summary(gaps: Table) -> Table:
 
 
 def _means(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """Means over trials, and the standard error of the largest gap."""
+    """Return the means over trials, and the standard error of the largest gap."""
     worst = np.array([row["max gap"] for row in rows])
     error = worst.std(ddof=1) / np.sqrt(len(worst)) if len(worst) > 1 else np.nan
     names = ("median gap", "validation", "explained", "rounds", "fit seconds", "improve seconds")
@@ -209,7 +209,7 @@ def _means(rows: list[dict[str, Any]]) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Part:
-    """A critic and a recipe, in one of the figures; of the ablations, a critic."""
+    """A part of the experiments: a critic and a recipe in one figure, or a critic to ablate."""
 
     figure: str
     critic: str
@@ -217,15 +217,15 @@ class Part:
 
     @property
     def name(self) -> str:
-        """A name for a folder."""
+        """Name of the folder of this part."""
         return f"figure-{self.figure}-{self.critic}-{self.recipe}".replace("figure-abl", "abl")
 
 
 def parts(config: Config) -> Iterator[Part]:
-    """All parts that a config asks for."""
+    """Yield all parts of a config."""
     for figure in config.figures:
         if figure == "ablations":
-            # A linear critic has next to nothing that could be changed.
+            # A linear critic has almost no settings to change.
             networks = (critic for critic in config.critics if critic != LINEAR)
             yield from (Part(figure, critic, "ours") for critic in networks)
             continue
@@ -236,8 +236,8 @@ def parts(config: Config) -> Iterator[Part]:
 
 
 def run_part(config: Config, part: Part, key: int) -> Record:
-    """Fit, improve and certify; a row for each trial, and the gaps along the way."""
-    # Rewards are of rank 2; in Figure 4 of rank 1.
+    """Fit, improve and certify; return a row for each trial, and gaps during training."""
+    # Rewards have rank 2, and in Figure 4 rank 1.
     name = "square-continuous" if part.figure == "4" else "pairwise-continuous"
     game = load(name, agents=config.agents, noise=config.noise)
     rows: dict[tuple[int, str], list[dict[str, Any]]] = {}
@@ -260,7 +260,7 @@ def run_part(config: Config, part: Part, key: int) -> Record:
 
 
 def _cases(config: Config, part: Part) -> list[tuple[int, str]]:
-    """Rows of the log for each agent, and what is changed."""
+    """Yield the rows of the log per agent, and the change."""
     fixed = config.fixed_rows_per_agent
     if part.figure == "ablations":
         return [(ABLATIONS[change].get("rows", fixed), change) for change in config.ablations]
@@ -268,7 +268,7 @@ def _cases(config: Config, part: Part) -> list[tuple[int, str]]:
 
 
 def _groups(config: Config, name: str) -> list[range]:
-    """Trials that fit on the device together; all groups are of one size."""
+    """Yield groups of equal size of trials that fit on the device together."""
     together = config.trials
     if name != LINEAR:
         needed = _BYTES * config.agents * count_weights(name, config.agents)[2]
@@ -287,7 +287,7 @@ def _learn(
     key: int,
     known: dict[Any, Any],
 ) -> tuple[list[dict[str, Any]], Any]:
-    """A row for each trial, and the actors; of ablations, critics that do not change are kept."""
+    """Return a row for each trial, and the actors. Ablations reuse unchanged critics."""
     samples = ratio * config.agents
     logs = [collect(game, "uniform", samples=samples, key=1000 * key + t) for t in group]
     critic, method = recipe_of(config, part.critic, samples, part.recipe, change or "ours")
@@ -330,9 +330,9 @@ def _learn(
 
 
 def _gaps(game: Any, policies: list[ContinuousPolicy]) -> np.ndarray:
-    """(trials, agents): gains in the paper's units, root N times rewards where those are divided.
+    """(trials, agents): gains in the paper's units, sqrt(N) times pairwise rewards.
 
-    The paper's metric leaves out the division by root N of its pairwise rewards.
+    The paper's metric omits the division of its pairwise rewards by sqrt(N).
     """
     scale = np.sqrt(game.agents) if game.rank > 1 else 1.0
     return np.array([np.asarray(certify(game, policy).gains) for policy in policies]) * scale

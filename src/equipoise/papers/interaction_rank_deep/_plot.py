@@ -1,4 +1,4 @@
-"""The figures, from a record alone."""
+"""Draw the figures from a record alone."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ _TITLES = {
 
 
 def plot(record: Record) -> Any:
-    """A panel for each figure in the record; for Figure 2 also gaps along training and losses.
+    """Draw a panel for each figure in the record; for Figure 2 also training gaps and losses.
 
     **Example**
 
@@ -54,7 +54,7 @@ def _colour(critic: str) -> str:
 
 
 def _against_rows(axes: Any, rows: list[dict[str, Any]], measure: str) -> None:
-    """Means over trials against the size of the log, with standard errors of gaps."""
+    """Draw means over trials against the size of the log, with standard errors of gaps."""
     for critic, recipe in dict.fromkeys((r["critic"], r["recipe"]) for r in rows):
         own = [r for r in rows if (r["critic"], r["recipe"]) == (critic, recipe)]
         own.sort(key=lambda r: r["rows per agent"])
@@ -74,7 +74,7 @@ def _against_rows(axes: Any, rows: list[dict[str, Any]], measure: str) -> None:
 
 
 def _curves(axes: Any, record: Record) -> None:
-    """Gaps while actors learn, at the middle size of the log, with our recipe."""
+    """Draw gaps during the training of actors, at the middle size of the log, with our recipe."""
     found: dict[str, list[tuple[int, str]]] = {}
     for name in record.arrays:
         kind, *label = name.split("|")
@@ -94,13 +94,13 @@ def _curves(axes: Any, record: Record) -> None:
 
 
 def _bars(axes: Any, rows: list[dict[str, Any]], figure: str) -> None:
-    """Means over trials and standard errors, architecture by architecture."""
+    """Draw means over trials and standard errors for every architecture."""
     labels = [r["change"] or r["recipe"] for r in rows]
     names = [f"{r['critic']}, {label}" for r, label in zip(rows, labels, strict=True)]
     places = np.arange(len(rows))
     worst = [r["max gap"] for r in rows]
     errors = np.nan_to_num([r["error"] for r in rows])
-    # The printed recipe is pale.
+    # The printed recipe is drawn in a pale colour.
     colours = [(_colour(r["critic"]), 0.35 if r["recipe"] == "printed" else 0.8) for r in rows]
     axes.barh(places, worst, xerr=errors, color=colours, height=0.7)
     axes.plot([r["median gap"] for r in rows], places, "k|", ms=7, label="median agent")

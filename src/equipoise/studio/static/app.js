@@ -1,29 +1,50 @@
-// The frame: which room is open, and the link that restores it.
+// The frame: shows one room (a page of the studio) and keeps the link that restores it.
 import { connect, copy, h } from "/static/ui.js";
 
 const ROOMS = [["matrix", "Matrix"], ["duel", "Duel"], ["log", "Log"], ["city", "City"], ["runs", "Runs"]];
 const main = document.getElementById("main");
+const left = {}; // room -> link that restores its last state
 let open = null;
+// Returning to a room restores its state; a click on the current room resets it.
+const doors = ROOMS.map(([name, title]) => h("a", { "data-room": name, href: `#${name}`, onclick: (e) => {
+  if (read()[0] !== name && left[name]) { e.preventDefault(); location.hash = left[name]; } } }, title));
+document.getElementById("rooms").append(...doors);
 
+/** Return the room in the address and a function that reads its state. */
 function read() {
-  const [room, rest] = decodeURIComponent(location.hash.slice(1)).split(/:(.*)/s);
-  let state = {};
-  try { state = rest ? JSON.parse(rest) : {}; } catch { /* a link that was cut short opens the room as it is */ }
-  return [ROOMS.some(([name]) => name === room) ? room : "matrix", state];
+  const [name, rest] = location.hash.slice(1).split(/(?::|%3A)(.*)/s);
+  const room = ROOMS.some(([known]) => known === name) ? name : "matrix";
+  const state = () => {
+    try { return rest ? JSON.parse(decodeURIComponent(rest)) : {}; }
+    catch { throw new Error("it is damaged or incomplete."); }
+  };
+  return [room, state];
 }
 
 async function show() {
   const [room, state] = read();
   open?.leave?.();
   document.title = `${ROOMS.find(([name]) => name === room)[1]} · equipoise studio`;
-  document.getElementById("rooms").replaceChildren(...ROOMS.map(([name, title]) =>
-    h("a", { href: `#${name}`, "aria-current": name === room ? "page" : null }, title)));
+  for (const link of doors) link.dataset.room === room ? link.setAttribute("aria-current", "page") : link.removeAttribute("aria-current");
   const root = h("div", { class: `room ${room}` });
   main.replaceChildren(root);
-  const save = (kept) => history.replaceState(null, "", `#${room}:${encodeURIComponent(JSON.stringify(kept))}`);
+  const save = (kept) => {
+    if (main.firstChild !== root) return; // the user left the room before the answer arrived
+    left[room] = `#${room}:${encodeURIComponent(JSON.stringify(kept))}`;
+    history.replaceState(null, "", left[room]);
+  };
   open = {};
-  const module = await import(`/static/${room}.js`);
-  if (main.firstChild === root) open.leave = await module.open(root, state, save);
+  try {
+    const module = await import(`/static/${room}.js`);
+    const leave = await module.open(root, state(), save);
+    if (main.firstChild === root) open.leave = leave;
+    else leave?.();
+  } catch (error) {
+    const linked = location.hash.length > room.length + 1;
+    root.replaceChildren(h("div", { class: "error", role: "alert" },
+      h("p", {}, linked ? `This link cannot be opened: ${error.message}` : error.message),
+      h("button", { type: "button", onclick: () => { history.replaceState(null, "", `#${room}`); show(); } }, "Reset this page")));
+  }
 }
 
 addEventListener("hashchange", show);

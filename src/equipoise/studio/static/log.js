@@ -1,39 +1,45 @@
-// Log: drop a table of what agents did and earned; see what it shows, advises and promises.
-import { call, drop, facts, field, fmt, h, jobs, onJob, progressOf, s, say, select, snippet, stop, table, trouble, upload } from "/static/ui.js";
+// Log: drop a table of actions and rewards; see its coverage, the advice, and the bounds.
+import { call, drop, facts, field, fmt, h, jobs, onJob, progressOf, restored, s, say, select, snippet, table, trouble, upload } from "/static/ui.js";
 
-const ROLES = [["agent", "Who"], ["time", "When"], ["action", "Action"], ["reward", "Reward"]];
+const ROLES = [["agent", "Agent"], ["time", "Time"], ["action", "Action"], ["reward", "Reward"], ["context", "Context"]];
 
 export async function open(root, state, save) {
-  let kept = { file: null, columns: {}, run: null, agent: 0, ...state };
+  let kept = restored({ file: null, columns: {}, run: null, agent: 0 }, state, { file: "a string", run: "a string" });
   let found = null;
-  const oops = trouble(), about = h("div", { "aria-live": "polite" }), roles = h("div", { class: "row" }), code = snippet();
-  const advice = h("div", { class: "work", "aria-live": "polite" }), learn = h("button", { type: "button", class: "main", disabled: true, onclick: begin }, "Learn from this log");
+  const oops = trouble(), about = h("div"), roles = h("div", { class: "row" }), code = snippet();
+  const advice = h("div", { class: "work" }), learn = h("button", { type: "button", class: "main", disabled: true, onclick: begin }, "Learn from this log");
   const progress = h("p", { class: "note", "aria-live": "polite" });
   root.append(h("div", { class: "side" }, h("h1", {}, "Log"),
-    h("p", { class: "note" }, "A log has one row for what an agent did and earned, or one row for what all did. Nothing leaves this machine."),
+    h("p", { class: "note" }, "Each row of a log holds the action and reward of one agent, or of all agents. The data stays on this machine."),
     drop("Drop a .csv, .parquet or .npz file", ".csv,.parquet,.npz", (file) => oops.guard(async () => use({ file: await upload(file), columns: {} }))),
     h("button", { type: "button", onclick: () => oops.guard(async () => use(await call("log", "example"))) }, "Try an example"),
     oops, roles, about, learn, progress), advice, code);
 
   async function use(next) {
     kept = { ...kept, run: null, ...next };
-    advice.replaceChildren(h("p", { class: "note" }, "The advice appears here once it was learned."));
+    advice.replaceChildren(h("p", { class: "note" }, "The advice appears here after learning."));
     await look();
   }
 
+  function set(option, value) { kept.columns = { ...kept.columns, [option]: value || undefined }; look(); }
+
   async function look() {
     save(kept);
-    if (!kept.file) return;
+    if (!kept.file) {
+      code.show({ python: 'import equipoise as eq\nadvice = eq.offline.learn(eq.offline.Log.read("log.csv"))\nprint(advice.status, advice.bound)', command: "equipoise offline log.csv" });
+      return;
+    }
     const seen = await oops.guard(() => call("log", "open", { file: kept.file, columns: kept.columns }));
     if (!seen) return;
     const options = [["", "(none)"], ...seen.columns.map((name) => [name, name])];
-    roles.replaceChildren(...(seen.columns.length ? ROLES.map(([role, text]) => field(`${text}: column`, select(options, kept.columns[role] ?? "", (x) => { kept.columns = { ...kept.columns, [role]: x || undefined }; look(); }))) : []));
+    roles.replaceChildren(...(seen.columns.length ? ROLES.map(([role, text]) => field(`${text} column`, select(options, kept.columns[role] ?? "", (x) => { set(role, x); }))).concat(field("Bins for numeric actions", h("input", { type: "number", min: 2, max: 100, placeholder: "none", value: kept.columns.bins ?? "", onchange: (e) => set("bins", Math.round(+e.target.value)) }))) : []));
     learn.disabled = !seen.log;
     about.replaceChildren(h("h2", {}, kept.file), ...(seen.log ? [
-      facts([["Samples", seen.log.samples], ["Agents", seen.log.agents.length], seen.log.contexts > 1 && ["Contexts", seen.log.contexts], ["Actions", seen.log.continuous ? "numbers" : [...new Set(seen.log.actions)].join(" or ")]]),
+      facts([["Samples", seen.log.samples], ["Agents", seen.log.agents.length], seen.log.contexts > 1 && ["Contexts", seen.log.contexts], ["Actions", seen.log.continuous ? "continuous" : [...new Set(seen.log.actions)].join(" or ")]]),
       ...seen.log.notes.map((note) => h("p", { class: "note" }, note)),
-      seen.coverage && table(seen.coverage, "How much of what each agent can do the log shows.")] : [h("p", { class: "error" }, seen.problem)]));
-    if (!kept.run) code.show({});
+      seen.coverage && table(seen.coverage, "Coverage: how many of its actions each agent tried, and how often.")] : [h("p", { class: "error", role: "alert" }, seen.problem)]));
+    if (seen.log) say(`${fmt(seen.log.samples)} samples of ${seen.log.agents.length} agents.`);
+    if (!kept.run) code.show(seen);
   }
 
   async function begin() {
@@ -42,64 +48,65 @@ export async function open(root, state, save) {
   }
 
   const leave = onJob((job) => {
-    // A page that was reloaded before it knew the run finds it by what is learned from.
+    // A page that was reloaded before it knew its run finds the run by the file.
     if (!kept.run && kept.file && job.title === `Learn from ${kept.file}`) { kept.run = job.run; save(kept); }
     if (!kept.run || job.run !== kept.run) return;
     progress.textContent = `${job.run}: ${progressOf(job)}`;
     if (job.state === "running") return;
     learn.disabled = false;
     if (job.state === "failed") { progress.textContent = job.error; return; }
-    if (job.state === "stopped") { progress.textContent = `Stopped. ${job.run} keeps what was done; the room Runs resumes it.`; return; }
+    if (job.state === "stopped") { progress.textContent = `Stopped. Progress is saved in ${job.run}; resume it on the Runs page.`; return; }
     show();
   });
 
   async function show() {
     try { found = await call("log", "advice", { run: kept.run }); }
     catch (error) { progress.textContent = error.message; return; }
+    if (!(kept.agent in found.agents)) kept.agent = 0;
     const tables = found.tables, strong = found.strength;
     advice.replaceChildren(
-      h("section", {}, h("h2", {}, found.learned ? "Advice" : "What the log can tell"), h("p", {}, `${found.status}.`),
-        facts([["Nobody gains more than", found.bound, found.learned ? "good" : "bad"], found.interval && [`Interval (${Math.round(found.level * 100)} %)`, found.interval.map((v) => fmt(v, 3)).join(" to ")], found.own_interval && ["By leaving the log's own play", found.own_interval.map((v) => fmt(v, 3)).join(" to ")]]),
+      h("section", {}, h("h2", {}, found.learned ? "Advice" : "What the log shows"), h("p", {}, `${found.status}.`),
+        facts([["Nobody gains more than", found.bound, found.learned ? "good" : "bad"], found.interval && [`Interval (${Math.round(found.level * 100)} %)`, found.interval.map((v) => fmt(v, 3)).join(" to ")], found.own_interval && ["Gap of the log's own policy", found.own_interval.map((v) => fmt(v, 3)).join(" to ")]]),
         tables.advice && table(tables.advice, "What each agent should play, what it earned in the log, and what it can expect."),
         ...found.warnings.map((text) => h("p", { class: "note" }, text))),
       found.deviations ? whatIf() : "",
       tables.classes ? h("section", {}, h("h2", {}, "Structure"), table(tables.classes, "Classes of rewards and their held-out errors.")) : "",
-      strong ? h("section", {}, h("h2", {}, "Who matters to whom"), graph(strong), tables.interactions ? h("details", { class: "more" }, h("summary", {}, "As a table"), table(tables.interactions)) : "") : "");
-    code.show({ Python: found.python, Command: found.command });
-    progress.textContent = `Kept in ${found.run}.`;
+      strong ? h("section", {}, h("h2", {}, "Interactions"), graph(strong), tables.interactions ? h("details", { class: "more" }, h("summary", {}, "As a table"), table(tables.interactions)) : "") : "");
+    code.show(found);
+    progress.textContent = `Saved in ${found.run}.`;
     say(`${found.status}.`);
   }
 
-  // One agent leaves the advice and always plays one action.
+  // One agent deviates from the advice and always plays one action.
   function whatIf() {
     const picture = h("div");
     const draw = () => {
       save(kept);
       const rows = (found.actions[kept.agent] ?? []).map((name, a) => ({ name, gain: found.deviations.gain[kept.agent][a], low: found.deviations.lower[kept.agent][a], high: found.deviations.upper[kept.agent][a] }));
       const known = rows.filter((one) => typeof one.gain === "number");
-      const low = Math.min(0, ...known.map((one) => one.low)), high = Math.max(0, ...known.map((one) => one.high)), at = (v) => 120 + (420 * (v - low)) / (high - low || 1);
+      const low = Math.min(0, ...known.map((one) => one.low)), high = Math.max(0, ...known.map((one) => one.high)), at = (v) => 100 + (265 * (v - low)) / (high - low || 1);
       const height = 34 * rows.length + 40;
-      picture.replaceChildren(h("figure", { class: "picture" }, s("svg", { viewBox: `0 0 560 ${height}`, role: "img", "aria-label": known.map((one) => `always ${one.name}: gain ${fmt(one.gain, 3)}, from ${fmt(one.low, 3)} to ${fmt(one.high, 3)}`).join("; ") },
+      picture.replaceChildren(h("figure", { class: "picture small" }, s("svg", { viewBox: `0 0 380 ${height}`, role: "img", "aria-label": known.map((one) => `always ${one.name}: gain ${fmt(one.gain, 3)}, from ${fmt(one.low, 3)} to ${fmt(one.high, 3)}`).join("; ") },
         s("line", { class: "axis", x1: at(0), x2: at(0), y1: 4, y2: height - 26 }), s("text", { x: at(0), y: height - 8, "text-anchor": "middle", class: "soft" }, "gain 0"),
-        rows.map((one, k) => { const y = 22 + 34 * k; return [s("text", { x: 110, y: y + 4, "text-anchor": "end" }, one.name), typeof one.gain === "number" ? [s("line", { class: "line c0", x1: at(one.low), x2: at(one.high), y1: y, y2: y }), s("circle", { class: "c0", fill: "var(--c)", cx: at(one.gain), cy: y, r: 6 })] : s("text", { x: 130, y: y + 4, class: "soft" }, "the log never shows it")]; }))),
+        rows.map((one, k) => { const y = 22 + 34 * k; return [s("text", { x: 90, y: y + 4, "text-anchor": "end" }, one.name.length > 13 ? `${one.name.slice(0, 12)}…` : one.name), typeof one.gain === "number" ? [s("line", { class: "line c0", x1: at(one.low), x2: at(one.high), y1: y, y2: y }), s("circle", { class: "c0", fill: "var(--c)", cx: at(one.gain), cy: y, r: 6 })] : s("text", { x: 105, y: y + 4, class: "soft" }, "not in the log")]; }))),
       table({ columns: ["always", "estimated gain", "from", "to"], rows: rows.map((one) => [one.name, one.gain, one.low, one.high].map((v) => (v === "NaN" ? null : v))) }));
     };
-    const box = h("section", {}, h("h2", {}, "What if one agent leaves the advice?"),
+    const box = h("section", {}, h("h2", {}, "What if one agent deviates from the advice?"),
       field("Agent", select(found.agents.map((name, i) => [String(i), name]), String(kept.agent), (x) => { kept.agent = +x; draw(); })),
-      picture, h("p", { class: "note" }, "All intervals hold together, for all agents and deviations."));
+      picture, h("p", { class: "note" }, "All intervals hold simultaneously, for all agents and deviations."));
     draw();
     return box;
   }
 
-  // Agents in a circle; a line from whose action to whose reward.
+  // Agents in a circle; a line leads from an agent's action to another agent's reward.
   function graph(strength) {
     const n = strength.length, most = Math.max(...strength.flat(), 1e-12), at = (i) => [180 + 130 * Math.sin((2 * Math.PI * i) / n), 165 - 130 * Math.cos((2 * Math.PI * i) / n)];
     const arcs = strength.flatMap((row, i) => row.map((value, j) => [value, i, j])).filter(([value, i, j]) => i !== j && value > most * 0.02);
     return h("figure", { class: "picture small" }, s("svg", { viewBox: "0 0 360 330", role: "img", "aria-label": "Interaction graph; the table has its numbers" },
       arcs.map(([value, i, j]) => { const [a, b] = [at(j), at(i)], m = [(a[0] + b[0]) / 2 + (b[1] - a[1]) * 0.12, (a[1] + b[1]) / 2 - (b[0] - a[0]) * 0.12];
-        return s("path", { class: "line c0", opacity: 0.25 + 0.75 * (value / most), "stroke-width": 1 + (5 * value) / most, d: `M${a}Q${m} ${b}` }, s("title", {}, `${found.agents[j]}'s action matters ${fmt(value, 3)} to ${found.agents[i]}'s reward`)); }),
+        return s("path", { class: "arc", opacity: 0.25 + 0.75 * (value / most), "stroke-width": 1 + (5 * value) / most, d: `M${a}Q${m} ${b}` }, s("title", {}, `effect of ${found.agents[j]}'s action on ${found.agents[i]}'s reward: ${fmt(value, 3)}`)); }),
       found.agents.slice(0, n).map((name, i) => [s("circle", { class: "node", cx: at(i)[0], cy: at(i)[1], r: 8 }), n <= 20 && s("text", { x: 180 + (at(i)[0] - 180) * 1.16, y: 169 + (at(i)[1] - 165) * 1.16, "text-anchor": "middle" }, name)])),
-    h("figcaption", {}, "A thicker line: this agent's action changes that agent's reward more. Move over a line for its number."));
+    h("figcaption", {}, "A thicker line means a larger effect of one agent's action on another agent's reward. Point at a line to see its value."));
   }
 
   await look();

@@ -1,56 +1,84 @@
-// Matrix: type a game of two players, see what is stable, drag policies and watch their certificates.
-import { call, copy, drop, facts, field, fmt, h, newest, range, say, select, snippet, table, trouble, upload } from "/static/ui.js";
+// Matrix: type a two-player game, see its equilibria, drag policies and read their certificates.
+import { call, drop, facts, field, fmt, h, newest, range, restored, say, select, snippet, table, trouble, upload } from "/static/ui.js";
 import { lines, simplex } from "/static/plot.js";
 
 const CONCEPTS = [["nash", "Nash equilibrium"], ["ce", "Best correlated equilibrium"], ["cce", "Best coarse correlated equilibrium"]];
-const tiny = (value) => (Math.abs(value) < 1e-12 ? 0 : value); // what rounding leaves of a zero
-const OBJECTIVES = [["weights", "Weigh the players"], ["welfare", "Sum of both"], ["egalitarian", "The worse off"], ["entropy", "Most random"]];
+const tiny = (value) => (Math.abs(value) < 1e-12 ? 0 : value); // a zero up to rounding
+const OBJECTIVES = [["weights", "Weighted sum"], ["welfare", "Welfare (sum)"], ["egalitarian", "Worse-off player"], ["entropy", "Entropy (most random)"]];
 
-/** Cells of a pasted table: parted by tabs, wide gaps, semicolons or bars, in brackets, or plain. */
-function cellsOf(text) {
-  const lines = text.replace(/\]\s*,\s*\[/g, "\n").replace(/[[\]]/g, "").split("\n").map((line) => line.trim()).filter(Boolean);
-  const some = (pattern) => lines.some((line) => pattern.test(line));
-  const apart = /\t|\s{2,}|;|\|/;
-  const cut = some(/\(/) ? (line) => [...line.matchAll(/\(([^)]*)\)/g)].map((found) => found[1])
-    : some(apart) ? (line) => line.split(apart)
-      : some(/\S,\S+\s+\S+,\S/) ? (line) => line.split(/\s+/) // 3,1 0,0
-        : (line) => line.split(/\s*,\s*|\s+/);
-  return lines.map((line) => cut(line).map((cell) => cell.trim()).filter(Boolean));
+const SAME = "The same in Python and as a command";
+
+const isNumber = (cell) => /^[-−+]?\.?\d/.test(cell);
+// How to recognise and split the cells of a pasted table; brackets are dropped around plain numbers.
+const CUTS = [
+  [/\(/, (line) => [...line.matchAll(/\(([^)]*)\)|[^\s(),]+/g)].map((found) => found[1] ?? found[0])],
+  [/^[^[]*(\t|\s{2,}|;|\|)/, (line) => line.split(/\t|\s{2,}|;|\|/)],
+  [/^[^[]*\S,\S+\s+\S+,\S/, (line) => line.split(/\s+/)], // 3,1 0,0
+  [/./, (line) => line.replace(/[[\]]/g, "").split(/\s*,\s*|\s+/)]];
+
+/** Read the game in a pasted table with the first way of splitting that makes all cells alike. */
+function gameOf(pasted) {
+  const text = pasted.replace(/(?:\w+\.)?array\((\[[^]*\])[^]*\)/, "$1");
+  if (/\[\s*\[\s*\[/.test(text)) { // one table for each player, as Python prints it
+    const rows = text.match(/\[[^[\]]*\]/g).map((row) => row.slice(1, -1).trim().split(/[\s,]+/)), half = rows.length / 2;
+    return { cells: rows.slice(0, half).map((row, i) => row.map((value, j) => `${value}, ${rows[i + half]?.[j]}`)) };
+  }
+  const lines = text.replace(/\]\s*,\s*\[/g, "]\n[").split("\n").map((line) => line.trim()).filter(Boolean);
+  const tables = CUTS.filter(([looks]) => lines.some((line) => looks.test(line))).map(([, cut]) => lines.map((line) => cut(line).map((cell) => cell.trim()).filter(Boolean)));
+  const parts = tables.map((rows) => {
+    const head = rows[0]?.some(isNumber) ? [] : rows[0], body = rows.slice(head?.length ? 1 : 0);
+    const names = body.map((row) => (isNumber(row[0]) ? null : row[0]));
+    return { head, names, cells: body.map((row, i) => row.slice(names[i] === null ? 0 : 1)) };
+  });
+  const same = (list) => new Set(list).size === 1;
+  const fits = ({ cells }) => same(cells.map((row) => row.length)) && same(cells.flat().map((cell) => cell.split(/[,\s]+/).length));
+  const { head, names, cells } = parts.find(fits) ?? parts.at(-1) ?? { cells: [] };
+  if (!head?.length && !names?.some((name) => name !== null)) return { cells };
+  const columns = (cells[0] ?? []).map((_, j) => (head.length ? head.slice(-cells[0].length)[j] ?? "" : `column ${j + 1}`));
+  return { cells, actions: [names.map((name, i) => name ?? `row ${i + 1}`), columns] };
 }
 
 export async function open(root, state, save) {
-  let kept = { game: { name: "rock-paper-scissors" }, concept: "nash", objective: "weights", weight: 0.5, policy: null, learner: "omd", ...state };
+  let kept = restored({ game: { name: "rock-paper-scissors" }, concept: "nash", objective: "weights", weight: 0.5, policy: null, learner: "omd", rounds: 2000 }, state, { policy: "a list" });
+  if (!CONCEPTS.some(([key]) => key === kept.concept)) throw new Error(`concept: expected one of ${CONCEPTS.map(([key]) => key).join(", ")}; found ${kept.concept}`);
   let game = null, timer = 0;
   const oops = trouble(), learnerOops = trouble();
-  const editor = h("div", { class: "scroll" }), answer = h("div", { "aria-live": "polite" }), dragged = h("div", { "aria-live": "polite" });
-  const pictures = h("div", { class: "pictures" }), sliders = h("div"), list = h("div"), code = snippet();
-  const curve = lines({ title: "NashConv of what the learners hold", xlabel: "round", ylabel: "NashConv" });
+  const editor = h("div", { class: "scroll" }), answer = h("div"), dragged = h("div");
+  const pictures = h("div", { class: "pictures" }), sliders = h("div"), list = h("div"), code = snippet(), own = snippet(SAME), played = snippet(SAME);
+  const curve = lines({ title: "NashConv of the learners", xlabel: "round", ylabel: "NashConv" });
   const learning = h("section", { hidden: true });
   const picker = select([["", "My own game"]], "", (name) => name && change({ name }));
   const weight = range("Weight of the first player", { min: 0, max: 1, step: 0.01, value: kept.weight, oninput: (x) => { kept.weight = x; solve(); } });
-  const objective = field("Best for", select(OBJECTIVES, kept.objective, (x) => { kept.objective = x; solve(); }));
+  const objective = field("Objective", select(OBJECTIVES, kept.objective, (x) => { kept.objective = x; solve(); }));
   const paste = h("textarea", { rows: 4, placeholder: "3, 1   0, 0\n0, 0   1, 3", "aria-label": "Payoffs to paste" });
 
   root.append(
     h("div", { class: "side" },
       h("h1", {}, "Matrix"),
-      h("p", { class: "note" }, "One number in every cell makes a zero-sum game: what the row player gets. Two numbers, as in 3, 1, are what row and column get."),
+      h("p", { class: "note" }, "One number in every cell makes a zero-sum game; the number is the payoff of the row player. Two numbers, such as 3, 1, are the payoffs of row and column."),
       field("Game", picker), oops, editor,
-      h("div", { class: "row" }, ...[["Add row", () => resize(1, 0)], ["Add column", () => resize(0, 1)], ["Drop row", () => resize(-1, 0)], ["Drop column", () => resize(0, -1)]].map(([text, act]) => h("button", { type: "button", onclick: act }, text))),
+      h("div", { class: "row" }, ...[["Add row", () => resize(1, 0)], ["Add column", () => resize(0, 1)], ["Delete row", () => resize(-1, 0)], ["Delete column", () => resize(0, -1)]].map(([text, act]) => h("button", { type: "button", onclick: act }, text))),
       h("details", { class: "more" }, h("summary", {}, "Paste a table"), paste,
-        h("button", { type: "button", onclick: pasted }, "Use it")),
+        h("button", { type: "button", onclick: () => pasted() }, "Use this table")),
       drop("Open a .nfg or .csv file", ".nfg,.csv,.npz", (file) => oops.guard(async () => change({ file: await upload(file) }))),
-      h("div", { class: "row" }, field("Find", select(CONCEPTS, kept.concept, (x) => { kept.concept = x; solve(); })), objective), weight),
+      h("div", { class: "row" }, field("Solution concept", select(CONCEPTS, kept.concept, (x) => { kept.concept = x; solve(); })), objective), weight),
     h("div", { class: "work" }, answer, h("section", {}, h("h2", {}, "Your own policies"),
-      h("p", { class: "note" }, "Drag a dot or a slider: the certificate says how much each player could still gain."), pictures, sliders, dragged), list, learning));
+      h("p", { class: "note" }, "Drag a dot or a slider. The certificate shows how much each player could gain by deviating."), pictures, sliders, dragged, own), list, learning));
 
   root.append(code);
-  const spec = () => kept.game;
+  // Ask about the game on the page; null if it has changed when the answer comes.
+  const ask = async (name, more = {}) => {
+    const asked = game, found = await call("matrix", name, { game: kept.game, ...more });
+    return asked === game ? found : null;
+  };
 
+  let changes = 0;
   async function change(next) {
     clearInterval(timer);
+    const mine = ++changes;
     await oops.guard(async () => {
       const found = await call("matrix", "open", { game: next });
+      if (mine !== changes) return;
       kept = { ...kept, game: next, policy: null };
       game = found;
       await show();
@@ -71,7 +99,8 @@ export async function open(root, state, save) {
 
   function edit() {
     const [a, b] = game.payoffs;
-    const text = (i, j) => (game.zero_sum ? fmt(a[i][j], 12) : `${fmt(a[i][j], 12)}, ${fmt(b[i][j], 12)}`).replaceAll(",000", "000");
+    // As typed, or with all digits: cells are read again when another cell changes.
+    const text = (i, j) => kept.game.cells?.[i][j] ?? (game.zero_sum ? a[i][j] : `${a[i][j]}, ${b[i][j]}`);
     const onchange = () => { clearTimeout(timer); change(typed()); };
     const input = (value, label) => h("input", { value, onchange, "aria-label": label, spellcheck: false });
     editor.replaceChildren(h("table", { class: "cells" },
@@ -89,41 +118,34 @@ export async function open(root, state, save) {
     change(now);
   }
 
-  function pasted() {
-    const cells = cellsOf(paste.value);
-    change({ cells });
-  }
+  const pasted = () => oops.guard(() => change(gameOf(paste.value)));
 
   const solve = newest(() => oops.guard(async () => {
     objective.hidden = kept.concept === "nash";
     weight.hidden = kept.concept === "nash" || kept.objective !== "weights";
     save(kept);
     const objectiveOf = kept.objective === "weights" ? [kept.weight, 1 - kept.weight] : kept.objective;
-    const found = await call("matrix", "solve", { game: spec(), concept: kept.concept, objective: kept.concept === "nash" ? null : objectiveOf });
+    const found = await ask("solve", { concept: kept.concept, objective: kept.concept === "nash" ? null : objectiveOf });
+    if (!found) return;
     const names = game.players;
     answer.replaceChildren(
       h("h2", {}, CONCEPTS.find(([key]) => key === kept.concept)[1]),
       facts([[`Value to ${names[0]}`, tiny(found.value[0])], [`Value to ${names[1]}`, tiny(found.value[1])],
         ["Nobody gains more than", found.certificate.max_upper, found.solved ? "good" : "bad"]]),
       found.policy ? policies(found.policy) : joint(found.joint),
-      h("details", { class: "more" }, h("summary", {}, "Certificate"), table(found.certificate.table, `${found.status}. Found by ${found.certificate.method}.`)));
-    code.show({ Python: found.python, Command: found.command });
-    if (!spec().name && !spec().file) code.append(h("button", { type: "button", onclick: saveGame }, "Save this game as uploads/game.nfg"));
+      h("details", { class: "more" }, h("summary", {}, "Certificate"), table(found.certificate.table, `${found.status}. Method: ${found.certificate.method}.`)));
+    code.show(found, found.file && h("a", { download: "game.nfg", href: URL.createObjectURL(new Blob([`${found.file}\n`])) }, "Download game.nfg"));
     if (found.policy && !kept.policy) { kept.policy = found.policy.map((p) => [...p]); point(); certify(); }
     say(`Nobody gains more than ${fmt(found.certificate.max_upper)}.`);
   }));
 
-  async function saveGame(event) {
-    await oops.guard(async () => { const { file } = await call("matrix", "save", { game: spec(), file: "game.nfg" }); event.target.textContent = `Saved ${file}`; });
-  }
-
   function policies(found) {
     const longest = Math.max(...game.actions.map((names) => names.length));
-    return h("div", { class: "pictures" }, found.map((p, k) => table({ columns: [game.players[k], "probability"], rows: p.map((v, a) => [game.actions[k][a], v]).filter(([, v]) => longest < 13 || v > 1e-9) })));
+    return h("div", { class: "pair" }, found.map((p, k) => table({ columns: [game.players[k], "probability"], rows: p.map((v, a) => [game.actions[k][a], v]).filter(([, v]) => longest < 13 || v > 1e-9) })));
   }
 
   function joint(found) {
-    return h("div", { class: "heat" }, table({ columns: ["", ...game.actions[1]], rows: found.map((row, i) => [game.actions[0][i], ...row]) }, "How often each pair of actions is drawn."));
+    return h("div", { class: "heat" }, table({ columns: ["", ...game.actions[1]], rows: found.map((row, i) => [game.actions[0][i], ...row]) }, "Probability of each pair of actions."));
   }
 
   const drawn = [null, null];
@@ -138,6 +160,7 @@ export async function open(root, state, save) {
     sliders.replaceChildren(...(Math.max(...game.actions.map((n) => n.length)) > 12 ? [] : [h("div", { class: "pictures" }, game.actions.map((names, k) => h("fieldset", {}, h("legend", {}, game.players[k]),
       names.map((name, a) => { const r = range(name, { min: 0, max: 1, step: 0.01, value: policy[k][a], show: (v) => fmt(v, 3), oninput: (x) => slide(k, a, x) }); r.dataset.at = `${k}-${a}`; return r; }))))]));
     learning.hidden = !game.zero_sum;
+    duel.href = `#duel:${encodeURIComponent(JSON.stringify({ game: kept.game }))}`;
     point();
   }
 
@@ -161,37 +184,41 @@ export async function open(root, state, save) {
   const certify = newest(async () => {
     if (!kept.policy) return;
     save(kept);
-    const found = await oops.guard(() => call("matrix", "certify", { game: spec(), policy: kept.policy }));
+    const found = await oops.guard(() => ask("certify", { policy: kept.policy }));
     if (!found || found.gains.length !== 2) return;
     dragged.replaceChildren(facts([...game.players.map((name, k) => [`${name} could gain`, found.gains[k], found.gains[k] > 1e-6 ? "bad" : "good"]), ["NashConv", found.nash_conv], ...game.players.map((name, k) => [`Value to ${name}`, tiny(found.value[k])])]));
+    own.show(found);
+    say(`NashConv of your policies: ${fmt(found.nash_conv)}.`);
   });
 
   async function replies() {
-    const found = await oops.guard(() => call("matrix", "replies", { game: spec() }));
+    const found = await oops.guard(() => ask("replies"));
     found?.regions.forEach((one, k) => drawn[k]?.regions(one));
   }
 
   async function all() {
-    if (game.payoffs[0].length * game.payoffs[0][0].length > 100) { list.replaceChildren(); return; }
-    const found = await oops.guard(() => call("matrix", "equilibria", { game: spec() }));
+    if (game.payoffs[0].length * game.payoffs[0][0].length > 100) { list.replaceChildren(h("p", { class: "note" }, "All equilibria are listed only for games with at most 100 cells.")); return; }
+    const found = await oops.guard(() => ask("equilibria"));
     if (!found) return;
     [0, 1].forEach((k) => drawn[k]?.stars(found.equilibria.map((one) => one.policy[k])));
+    const every = snippet(SAME);
     const show = (p, k) => p.map((v, a) => [v, game.actions[k][a]]).filter(([v]) => v > 1e-9).map(([v, name]) => (v > 1 - 1e-9 ? name : `${name} ${fmt(v, 3)}`)).join(", ");
     list.replaceChildren(h("section", {}, h("h2", {}, `All equilibria (${found.count})`), table({
       columns: ["#", ...game.players, ...game.players.map((name) => `value to ${name}`), "nobody gains more than"],
-      rows: found.equilibria.map((one, i) => [i + 1, show(one.policy[0], 0), show(one.policy[1], 1), ...one.value.map(tiny), one.upper]) }, `${found.status}.`)));
+      rows: found.equilibria.map((one, i) => [i + 1, show(one.policy[0], 0), show(one.policy[1], 1), ...one.value.map(tiny), one.upper]) }, `${found.status}.`, { class: "stack" }), every));
+    every.show(found);
   }
 
-  const learners = h("div");
-  const rounds = h("input", { type: "number", min: 1, max: 100000, value: 2000 });
-  learning.append(h("h2", {}, "Watch two learners"), h("p", { class: "note" }, "Each sees only its own actions and rewards. Their policies are drawn into the pictures above."),
-    h("div", { class: "row" }, learners, field("Rounds", rounds), h("button", { type: "button", class: "main", onclick: watch }, "Play")), learnerOops, curve);
+  const learners = h("div"), duel = h("a", {}, "Play it yourself on the Duel page");
+  const rounds = h("input", { type: "number", min: 1, max: 100000, value: kept.rounds, onchange: (e) => { kept.rounds = Math.round(+e.target.value); save(kept); } });
+  learning.append(h("h2", {}, "Watch two learners"), h("p", { class: "note" }, "Each learner sees its own rewards. Optimistic OMD and regret matching+ also see what their other actions would have earned. The figures above show the learners' policies. ", duel, "."),
+    h("div", { class: "row" }, learners, field("Rounds", rounds), h("button", { type: "button", class: "main", onclick: watch }, "Play")), learnerOops, curve, played);
 
   async function watch() {
     clearInterval(timer);
-    const found = await learnerOops.guard(() => call("matrix", "paths", { game: spec(), learner: kept.learner, rounds: +rounds.value }));
+    const found = await learnerOops.guard(() => ask("paths", { learner: kept.learner, rounds: kept.rounds }));
     if (!found) return;
-    code.show({ Python: found.python });
+    played.show(found);
     let k = 0;
     const quick = matchMedia("(prefers-reduced-motion: reduce)").matches;
     timer = setInterval(() => {
@@ -202,16 +229,12 @@ export async function open(root, state, save) {
     }, 40);
   }
 
-  await oops.guard(async () => {
-    const [{ games }, { learners: known }] = await Promise.all([call("matrix", "catalogue"), call("matrix", "learners")]);
-    picker.append(...games.map((one) => h("option", { value: one.name }, one.title)));
-    learners.replaceWith(field("Learner", select(known, kept.learner, (x) => { kept.learner = x; save(kept); })));
-  });
-  await oops.guard(async () => {
-    game = await call("matrix", "open", { game: kept.game });
-    if (kept.policy && kept.policy.some((p, k) => p.length !== game.actions[k].length)) kept.policy = null;
-    await show();
-  });
-  if (!game) await change({ name: "rock-paper-scissors" });
+  const [{ games }, { learners: known }] = await Promise.all([call("matrix", "catalogue"), call("matrix", "learners")]);
+  picker.append(...games.map((one) => h("option", { value: one.name }, one.title)));
+  learners.replaceWith(field("Learner", select(known, kept.learner, (x) => { kept.learner = x; save(kept); })));
+  game = await call("matrix", "open", { game: kept.game });
+  const fits = kept.policy?.length === 2 && kept.policy.every((p, k) => p?.length === game.actions[k].length);
+  if (kept.policy && !fits) throw new Error("policy: expected one probability for each action of both players");
+  await show();
   return () => clearInterval(timer);
 }

@@ -1,4 +1,4 @@
-// Elements, calls to the server, jobs, and what every room shows. Text is always set as text.
+// Elements, calls to the server, jobs, and parts that all rooms share. Text is always inserted as text, not HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -16,7 +16,7 @@ function fill(element, props, children) {
 export const h = (tag, props, ...children) => fill(document.createElement(tag), props, children);
 export const s = (tag, props, ...children) => fill(document.createElementNS(SVG, tag), props, children);
 
-/** A number for people, as reports write it. JSON has no infinity: it comes as a word. */
+/** Format a number as reports do. JSON has no infinity, so it arrives as a string. */
 export function fmt(value, digits = 4) {
   if (value === null || value === undefined) return "–";
   if (typeof value === "boolean") return value ? "yes" : "no";
@@ -34,7 +34,7 @@ async function post(path, body, type = "application/json") {
   try {
     response = await fetch(path, { method: "POST", headers: { "Content-Type": type }, body });
   } catch {
-    throw new Error("The studio does not answer. Is `equipoise studio` still running?");
+    throw new Error("The studio does not respond. Is `equipoise studio` still running?");
   }
   if (response.status === 413) throw new Error(await response.text());
   const answer = response.headers.get("content-type")?.includes("json") ? await response.json() : null;
@@ -53,7 +53,7 @@ export async function upload(file) {
   return (await post(`/file/${encodeURIComponent(name)}`, file, "application/octet-stream")).file;
 }
 
-/** Run the newest request alone: while one is under way, only the last of the others waits. */
+/** Run one request at a time; of the requests made meanwhile, only the newest runs afterwards. */
 export function newest(work) {
   let busy = false, next = null;
   const run = async (...args) => {
@@ -69,10 +69,10 @@ export function newest(work) {
 
 export function say(text) { document.getElementById("live").textContent = text; }
 
-/** A place for an error, which is read out and goes away when something else is tried. */
+/** A place for an error message, which screen readers announce and the next action clears. */
 export function trouble() {
   const box = h("p", { class: "error", role: "alert", hidden: true });
-  let depth = 0; // what is guarded within another does not clear its errors
+  let depth = 0; // a nested guard does not clear the errors of the outer one
   box.guard = async (work) => {
     if (!depth++) { box.hidden = true; box.textContent = ""; }
     try { return await work(); }
@@ -106,7 +106,7 @@ export function range(label, { min, max, step, value, show = fmt, oninput }) {
 
 export function facts(pairs) {
   return h("dl", { class: "facts" }, pairs.filter(Boolean).map(([name, value, mark]) =>
-    h("div", { class: mark ?? "" }, h("dt", {}, name), h("dd", {}, typeof value === "object" && value ? value : fmt(value)))));
+    h("div", { class: mark ?? "" }, h("dt", {}, name), h("dd", {}, fmt(value)))));
 }
 
 export function table({ columns, rows }, caption, props = {}) {
@@ -115,21 +115,38 @@ export function table({ columns, rows }, caption, props = {}) {
     h("thead", {}, h("tr", {}, columns.map((name, i) => h("th", { scope: "col", class: numeric[i] ? "number" : "" }, name)))),
     h("tbody", {}, rows.map((row) => h("tr", {}, row.map((value, i) => {
       const shown = value instanceof Node ? value : fmt(value);
-      return h("td", { class: numeric[i] ? "number" : "" }, shown);
+      const cell = h("td", { class: numeric[i] ? "number" : "" }, shown);
+      cell.dataset.label = columns[i];
+      return cell;
     })))));
-  const box = h("div", { class: "scroll", tabIndex: 0 }, built);
+  const box = h("div", { class: "scroll", tabIndex: 0, role: "group", "aria-label": caption || columns.filter(Boolean).join(", ") }, built);
   globalThis.touch?.(box);
   return box;
 }
 
-/** The same in Python and on the command line, ready to copy. */
-export function snippet() {
-  const box = h("section", { class: "snippet", "aria-label": "The same in code" });
-  box.show = (parts) => box.replaceChildren(
-    ...Object.entries(parts).filter(([, text]) => text).map(([name, text]) =>
-      h("figure", {}, h("figcaption", {}, name, h("button", { type: "button", onclick: (e) => copy(text, e.target) }, "Copy")),
-        h("pre", { tabIndex: 0 }, h("code", {}, text)))));
+/** Show the same computation in Python and as a command, ready to copy; folded if it has a title. */
+export function snippet(title) {
+  const parts = h("div", { class: "parts" });
+  const box = title ? h("details", { class: "snippet more", hidden: true }, h("summary", {}, title), parts)
+    : h("section", { class: "snippet", "aria-label": "The same in code" }, parts);
+  box.show = ({ python, command }, ...more) => {
+    box.hidden = false;
+    parts.replaceChildren(...[["Python", python], ["Command", command]].map(([name, text]) =>
+      h("figure", {}, h("figcaption", {}, name, h("button", { type: "button", "aria-label": `Copy ${name}`, onclick: (e) => copy(text, e.target) }, "Copy")),
+        h("pre", { tabIndex: 0 }, h("code", {}, text)))), ...more.filter(Boolean));
+  };
   return box;
+}
+
+/** Return the state of a room from a link, after checking the types of its values. */
+export function restored(usual, state, forms = {}) {
+  const form = (x) => (x === null ? "nothing" : Array.isArray(x) ? "a list" : typeof x === "object" ? "an object" : `a ${typeof x}`);
+  if (form(state) !== "an object") throw new Error(`expected an object, found ${JSON.stringify(state)}`);
+  for (const [name, value] of Object.entries(state)) {
+    const needed = forms[name] ?? form(usual[name]);
+    if (name in usual && form(value) !== needed && !(name in forms && value === null)) throw new Error(`${name}: expected ${needed}, found ${JSON.stringify(value).slice(0, 60)}`);
+  }
+  return { ...usual, ...state };
 }
 
 export async function copy(text, button) {
@@ -139,19 +156,21 @@ export async function copy(text, button) {
   setTimeout(() => { button.textContent = before; }, 1500);
 }
 
-export function drop(label, accept, take) {
-  const input = h("input", { type: "file", accept, onchange: () => input.files[0] && take(input.files[0]) });
+/** A drop zone for files: `take` receives the first file, or with `multiple` all of them. */
+export function drop(label, accept, take, multiple = false) {
+  const given = (files) => files.length && (multiple ? take([...files]) : take(files[0]));
+  const input = h("input", { type: "file", accept, multiple, onclick: () => { input.value = ""; }, onchange: () => given(input.files) });
   const box = h("label", { class: "drop" }, h("span", {}, label), input);
   box.addEventListener("dragover", (e) => { e.preventDefault(); box.classList.add("over"); });
   box.addEventListener("dragleave", () => box.classList.remove("over"));
   box.addEventListener("drop", (e) => {
     e.preventDefault(); box.classList.remove("over");
-    if (e.dataTransfer.files[0]) take(e.dataTransfer.files[0]);
+    given(e.dataTransfer.files);
   });
   return box;
 }
 
-/** Jobs come over a websocket; a page that was reloaded gets all of them again. */
+/** Jobs arrive over a websocket; a reloaded page receives all of them again. */
 export const jobs = new Map();
 const listeners = new Set();
 export function onJob(listener) { listeners.add(listener); jobs.forEach(listener); return () => listeners.delete(listener); }
@@ -166,14 +185,21 @@ export function connect() {
     showJobs();
     listeners.forEach((listener) => listener(job));
   };
-  socket.onclose = () => setTimeout(connect, 1500);
+  socket.onopen = () => { gone = false; jobs.clear(); showJobs(); };
+  socket.onclose = () => { gone = true; showJobs(); setTimeout(connect, 1500); };
 }
 
+const SHOWN = 20; // seconds for which a finished job is shown
+let fading = 0, gone = false;
 function showJobs() {
+  clearTimeout(fading);
   const box = document.getElementById("jobs");
-  const shown = [...jobs.values()].filter((job) => job.state === "running" || Date.now() / 1000 - job.started - job.seconds < 20).slice(-4);
-  box.hidden = !shown.length;
-  box.replaceChildren(...shown.map((job) => h("div", { class: `job ${job.state}` },
+  const ended = (job) => job.state !== "running";
+  const age = (job) => Date.now() / 1000 - job.started - job.seconds;
+  const shown = [...jobs.values()].filter((job) => !ended(job) || age(job) < SHOWN).slice(-4);
+  if (shown.some(ended)) fading = setTimeout(showJobs, 1000);
+  box.hidden = !shown.length && !gone;
+  box.replaceChildren(gone ? h("div", { class: "job failed" }, "The studio has stopped. Run `equipoise studio` to start it again; this page keeps its content.") : "", ...shown.map((job) => h("div", { class: `job ${job.state}` },
     h("strong", {}, job.title), " ", h("span", {}, job.error || progressOf(job)),
     job.state === "running" && h("button", { type: "button", onclick: () => stop(job.id) }, "Stop"))));
 }

@@ -1,0 +1,272 @@
+"""Link flows in tables and files, in our format and those of other tools."""
+
+import csv
+import os
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from equipoise.core import checks
+from equipoise.core.errors import InputError
+from equipoise.core.files import read_bytes, write_text
+from equipoise.games._flow_policy import FlowPolicy
+from equipoise.games._network import NetworkGame
+from equipoise.games._network_tables import HEADS, LINK_NAMES, TAILS, node_names, table_columns
+from equipoise.games.files._tntp import number_in
+
+_ENDS = {"tails": TAILS, "heads": HEADS, "links": LINK_NAMES}
+_VOLUMES = ("flow", "volume", "flows", "volumes", "v", "pce_tot", "pce_ab")
+
+
+def flows_of_table(
+    game: NetworkGame, table: Any, *, flow: str | None = None, links: Any = None
+) -> FlowPolicy:
+    """Read link flows from a table with columns tail, head and flow (or from, to, volume).
+
+    Args:
+        game: The network.
+        table: A data frame, or a mapping from column names to columns. Links may be in any order.
+            Links without a row carry no flow; a warning reports them.
+        flow: The column of flows, if it has another name. `"car"` also stands for AequilibraE's two
+            columns `car_ab` and `car_ba`, one for each direction of a link.
+        links: A second table with columns link, tail and head. Give it if `table` identifies links
+            by name (link, link_id, edge_id or id) without their end nodes.
+
+    Other column names are recognised too: a_node, b_node, PCE_AB, PCE_BA and PCE_tot of
+    AequilibraE; edge_id, edge_from and edge_to of SUMO.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> game = eq.games.load("braess-network", shortcut=False)
+    >>> table = {"from": [1, 0, 2, 0], "to": [3, 2, 3, 1], "volume": [3, 3, 3, 3]}
+    >>> float(eq.certify(game, eq.games.flows_of_table(game, table)).relative_gap)
+    0.0
+    >>> roads = {"edge_id": ["a", "b", "c", "d"], "from": [0, 0, 1, 2], "to": [1, 2, 3, 3]}
+    >>> counts = {"edge_id": ["d", "c", "b", "a"], "edge_entered": [2, 4, 2, 4]}
+    >>> eq.games.flows_of_table(game, counts, flow="edge_entered", links=roads).flows.tolist()
+    [4.0, 2.0, 4.0, 2.0]
+    """
+    found = _flow_columns(game, table, flow, links)
+    tails, heads = (_node_numbers(game, found[name]) for name in ("tails", "heads"))
+    flows = np.asarray(checks.as_float_array("table", found["flows"]))
+    for column in (heads, flows):
+        checks.check_shape("table", column, tails.shape, "columns of one length")
+    own, given = game.tails * game.nodes + game.heads, tails * game.nodes + heads
+    if "back" in found:
+        back = np.nan_to_num(np.asarray(checks.as_float_array("table", found["back"])))
+        checks.check_shape("table", back, tails.shape, "columns of one length")
+        turned = heads * game.nodes + tails
+        # One-way links have no value in the other direction, which may not exist.
+        one = (np.nan_to_num(flows) != 0.0) | np.isin(given, own)
+        two = (back != 0.0) | (np.isin(turned, own) & ~np.isin(turned, given))
+        given, flows = np.append(given[one], turned[two]), np.append(flows[one], back[two])
+        ends = (np.asarray(found["tails"]), np.asarray(found["heads"]))
+        found["tails"] = np.append(ends[0][one], ends[1][two])
+        found["heads"] = np.append(ends[1][one], ends[0][two])
+    # Parallel links are matched with rows in order.
+    order, theirs = np.argsort(own, kind="stable"), np.argsort(given, kind="stable")
+    first = np.searchsorted(given[theirs], given[theirs])
+    place = np.searchsorted(own[order], given[theirs]) + np.arange(len(given)) - first
+    known = place < len(own)
+    known[known] = own[order[place[known]]] == given[theirs[known]]
+    if not known.all():
+        k = theirs[int(np.argmin(known))]
+        more = " too many" if given[k] in own else ""
+        where = f"from {found['tails'][k]} to {found['heads'][k]}"
+        raise InputError("table", "the links of the game", f"one{more} {where}")
+    result, there = np.zeros(len(own)), np.zeros(len(own), bool)
+    result[order[place]], there[order[place]] = flows[theirs], True
+    if not there.all():
+        _tell_missing(game, own, there)
+    return FlowPolicy(result)
+
+
+def _flow_columns(game: NetworkGame, table: Any, flow: str | None, links: Any) -> dict[str, Any]:
+    """Return tails, heads, flows and, if present, reverse flows of a table's rows."""
+    names = _VOLUMES if flow is None else (flow.strip().lower(),)
+    one, two = "pce" if flow is None else names[0], {}
+    known = {"flows": names, "ab": (f"{one}_ab",), "ba": (f"{one}_ba",)}
+    found = table_columns("table", table, _ENDS | known, ())
+    if "ab" in found and "ba" in found and (flow is None or "flows" not in found):
+        two = {"flows": found["ab"], "back": found["ba"]}
+    found |= two
+    if "flows" not in found:
+        table_columns("table", table, known, ("flows",))
+    if "tails" in found and "heads" in found:
+        return found
+    if "links" not in found:
+        table_columns("table", table, _ENDS, ("tails", "heads"))
+    if links is None:
+        hint = "give a second table, `links`, with the tail and head of each"
+        raise InputError("table", "columns tail and head", "only names of links", hint)
+    named = table_columns("links", links, _ENDS, ("links", "tails", "heads"))
+    place = {name: k for k, name in enumerate(node_names(named["links"]))}
+    if len(place) < len(named["links"]):
+        raise InputError("links", "a row for each link", "two rows with the same name")
+    rows = [place.get(name, -1) for name in node_names(found["links"])]
+    if -1 in rows:
+        missing = np.asarray(found["links"])[rows.index(-1)]
+        raise InputError("links", "all links of the table", f"no link named {missing}")
+    return found | {name: np.asarray(named[name])[rows] for name in ("tails", "heads")}
+
+
+def _node_numbers(game: NetworkGame, column: Any) -> np.ndarray:
+    """Return the game's numbers of a table's nodes; -1 for unknown nodes."""
+    names = game.labels.states
+    if names is not None:
+        place = {name: k for k, name in enumerate(names)}
+        return np.array([place.get(name, -1) for name in node_names(column)], np.int64)
+    try:
+        numbers = np.asarray(np.asarray(column).tolist(), np.float64)
+    except (ValueError, TypeError) as error:
+        found = str(error).rpartition(": ")[2][:60]
+        raise InputError("table", "numbers of nodes", found) from None
+    if not np.isfinite(numbers).all():
+        raise InputError("table", "numbers of nodes", "an empty cell")
+    here = (numbers == np.floor(numbers)) & (numbers >= 0) & (numbers < game.nodes)
+    return np.where(here, numbers, -1).astype(np.int64)
+
+
+def _tell_missing(game: NetworkGame, own: np.ndarray, there: np.ndarray) -> None:
+    """Warn about links without a row; refuse if parallel links have rows."""
+    link = int(np.argmin(there))
+    tail, head = int(game.tails[link]), int(game.heads[link])
+    where = f"from {game.labels.state(tail)} to {game.labels.state(head)}"
+    if there[own == own[link]].any():
+        count = int((own == own[link]).sum())
+        raise InputError("table", f"a row for each of the {count} links {where}", "fewer")
+    missing = int((~there).sum())
+    told = f"{missing} of {len(own)} links are not in the table and carry no flow, such as the one "
+    warnings.warn(told + where, stacklevel=4)
+
+
+def read_flows(
+    path: str | os.PathLike[str],
+    game: NetworkGame,
+    *,
+    flow: str | None = None,
+    links: str | os.PathLike[str] | None = None,
+) -> FlowPolicy:
+    """Read link flows from a TNTP or CSV file, with columns and rows in any order.
+
+    A header names the columns, as in `flows_of_table`, which also explains `flow` and `links` (here
+    another file). Without a header, the columns are those of TNTP files: from, to, volume and cost.
+    Columns are separated by commas, semicolons, tabs or blanks.
+
+    **Example**
+
+    >>> import tempfile, pathlib, equipoise as eq
+    >>> game = eq.games.load("braess-network")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "flow.tntp")
+    ...     eq.games.write_flows(path, game, eq.solve(game).policy)
+    ...     eq.games.read_flows(path, game).flows.round(9).tolist()
+    [4.0, 2.0, 2.0, 4.0, 2.0]
+    """
+    path = Path(path)
+    known = {name for some in _ENDS.values() for name in some}
+    one = "pce" if flow is None else flow.strip().lower()
+    volumes = {f"{one}_ab", f"{one}_ba", *(_VOLUMES if flow is None else (one,))}
+    table = _columns(path, known | volumes)
+    for name in volumes & set(table):
+        table[name] = [number_in(path, i, word or "nan") for i, word in table[name]]
+    for name in set(table) - volumes:
+        table[name] = [word for _, word in table[name]]
+    roads = None
+    if links is not None:
+        roads = {
+            name: [word for _, word in column]
+            for name, column in _columns(Path(links), known).items()
+        }
+    try:
+        return flows_of_table(game, table, flow=flow, links=roads)
+    except InputError as error:
+        raise ValueError(f"{path}: {error.about('flows')}") from error
+
+
+def _columns(path: Path, known: set[str]) -> dict[str, Any]:
+    """Return the known columns of a file by name, with line numbers and words."""
+    text = read_bytes(path).decode("utf-8-sig", errors="replace")
+    lines = [(i, line) for i, line in enumerate(text.splitlines(), 1) if line.strip()]
+    lines = [(i, line) for i, line in lines if line.strip()[0] not in "~<"]
+    if not lines:
+        raise ValueError(f"{path}: expected flows, found nothing")
+    first = lines[0][1]
+    marks = [c for c in ",;" if c in first.strip(" ;\t")][:1] or ["\t"] * ("\t" in first) + [""]
+    names = ["from", "to", "volume", "cost"]
+    try:
+        for mark in marks:
+            header = [word.lower() for word in _cells(first, mark)]
+            if len(known & set(header)) > 1:
+                names, lines = header, lines[1:]
+                break
+        else:
+            header, mark = [], marks[-1]
+        rows = [(i, _row(line, mark, header)) for i, line in lines]
+    except csv.Error as error:
+        raise ValueError(f"{path}: expected columns separated by commas, found {error}") from error
+    if not rows:
+        raise ValueError(f"{path}: expected flows, found a header only")
+    width = max((k + 1 for k, name in enumerate(names) if name in known), default=3)
+    for (i, row), (_, line) in zip(rows, lines, strict=True):
+        if len(row) < width:
+            found = f"found {line.strip()[:60]!r}"
+            raise ValueError(f"{path}: line {i}: expected {', '.join(names)}; {found}")
+    return {
+        name: [(i, row[k]) for i, row in rows]
+        for k, name in enumerate(names[:width])
+        if name in known
+    }
+
+
+def _row(line: str, mark: str, header: list[str]) -> list[str]:
+    """Return the words of a line below a header; none if they cannot be told apart."""
+    words = _cells(line, mark)
+    if mark == "\t" and ("\t" not in line or len(words) > len(header)):
+        mark, words = "", _cells(line, "")
+    if mark or not header:
+        return words + [""] * (len(header) - len(words)) * (mark == "\t")
+    # With blanks as separators, a missing column cannot be identified.
+    kept = [k for k, name in enumerate(header) if name]
+    row = [""] * len(header)
+    for k, word in zip(kept, words, strict=False):
+        row[k] = word
+    return row if len(words) == len(kept) else []
+
+
+def _cells(line: str, mark: str) -> list[str]:
+    """Split a line into words: at marks or, if there are none, at blanks and colons."""
+    if not mark:
+        return re.split(r"[\s;:]+", line.strip(" ;\t"))
+    if mark != "\t":
+        return [word.strip() for word in next(csv.reader([line], delimiter=mark))]
+    words = [word.strip(" ;") for word in line.split("\t")]
+    while words and not words[-1]:
+        words.pop()
+    return words
+
+
+def write_flows(path: str | os.PathLike[str], game: NetworkGame, policy: Any) -> None:
+    """Write link flows and their costs to a TNTP file: From, To, Volume, Cost.
+
+    **Example**
+
+    >>> import tempfile, pathlib, equipoise as eq
+    >>> game = eq.games.load("braess-network")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "flow.tntp")
+    ...     eq.games.write_flows(path, game, [4.0, 2.0, 2.0, 4.0, 2.0])
+    ...     path.read_text().splitlines()[:2]
+    ['From\\tTo\\tVolume\\tCost', '0\\t1\\t4.0\\t40.0']
+    """
+    policy = policy if isinstance(policy, FlowPolicy) else FlowPolicy(policy)
+    flows = policy.total
+    if flows.shape != (game.links,):
+        raise InputError("policy", f"flows of {game.links} links", f"shape {flows.shape}")
+    rows = zip(game.tails, game.heads, flows.tolist(), game.times(flows).tolist(), strict=True)
+    text = "".join(f"{tail}\t{head}\t{flow!r}\t{cost!r}\n" for tail, head, flow, cost in rows)
+    write_text(path, "From\tTo\tVolume\tCost\n" + text)

@@ -1,0 +1,187 @@
+"""Tables and files of links, trips and flows, as other tools write them."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import equipoise as eq
+
+LINKS = {"a_node": ["x", "x", "y"], "b_node": ["y", "z", "z"], "free_flow": [1.0, 3.0, 1.0]}
+TRIPS = {"origin": ["x"], "destination": ["z"], "demand": [4.0]}
+
+
+def named():
+    return eq.NetworkGame.from_tables(LINKS, TRIPS, b=0.0)
+
+
+class TestNames:
+    def test_words(self):
+        game = named()
+        assert game.labels.states == ("x", "y", "z")
+        assert game.tails.tolist() == [0, 0, 1]
+        table = {"A_Node": ["y", "x"], "B_Node": ["z", "y"], "PCE_tot": [4.0, 4.0]}
+        with pytest.warns(UserWarning, match="1 of 3 links are not in the table and carry no flow"):
+            policy = eq.games.flows_of_table(game, table)
+        assert policy.flows.tolist() == [4.0, 0.0, 4.0]
+        assert eq.certify(game, policy).relative_gap == 0.0
+
+    def test_data_frames(self):
+        pandas = pytest.importorskip("pandas")
+        links, trips = pandas.DataFrame(LINKS), pandas.DataFrame(TRIPS)
+        assert eq.NetworkGame.from_tables(links, trips, b=0.0) == named()
+        flows = pandas.DataFrame(
+            {"from": ["x", "x", "y"], "to": ["y", "z", "z"], "flow": [4, 0, 4]}
+        )
+        assert eq.certify(named(), flows).relative_gap == 0.0
+
+    def test_large_numbers_take_no_memory(self):
+        tracemalloc.start()
+        far = {"tail": [5, 10**9], "head": [10**9, 7], "free_flow": [1.0, 1.0]}
+        trips = {"origin": [5], "destination": [7], "demand": [1.0]}
+        game = eq.NetworkGame.from_tables(far, trips, first_through=8)
+        solution = eq.solve(game)
+        assert tracemalloc.get_traced_memory()[1] < 50e6
+        tracemalloc.stop()
+        assert game.labels.states == ("5", "7", "1000000000")
+        assert game.first_through == 2
+        assert solution.policy.flows.tolist() == [1.0, 1.0]
+        table = {"from": [5, 10**9], "to": [10**9, 7], "volume": [1.0, 1.0]}
+        assert eq.certify(game, table).relative_gap == 0.0
+        with pytest.raises(ValueError, match="tails: expected nodes with numbers below 100,020"):
+            eq.NetworkGame([5, 10**9], [10**9, 7], [5], [7], [1.0])
+
+    def test_words_have_no_first_node(self):
+        with pytest.raises(ValueError, match="first_through: expected no value if nodes"):
+            eq.NetworkGame.from_tables(LINKS, TRIPS, first_through=2)
+
+
+class TestFlows:
+    @pytest.mark.parametrize(
+        ("table", "told"),
+        [
+            ({"from": [0, 0], "to": [1, 9], "flow": [1, 1]}, "found one from 0 to 9"),
+            ({"from": [0, 0, 0], "to": [1, 1, 1], "flow": [1, 1, 1]}, "one too many from 0 to 1"),
+            ({"from": [0], "to": [1], "flow": [2]}, "a row for each of the 2 links from 0 to 1"),
+            ({"from": ["a"], "to": [1], "flow": [2]}, "numbers of nodes, found 'a'"),
+            ({"from": [0], "to": [1]}, "a column flow"),
+            ({"from": [0, 0], "to": [1], "flow": [2]}, "columns of one length"),
+        ],
+    )
+    def test_refused(self, table, told):
+        game = eq.NetworkGame([0, 0], [1, 1], [0], [1], [2.0], free_flow=[1, 1], b=0.0)
+        with pytest.raises(ValueError, match=told):
+            eq.games.flows_of_table(game, table)
+
+    def test_files_of_other_tools(self, tmp_path):
+        file = tmp_path / "flows.csv"
+        file.write_text(
+            "link_id,a_node,b_node,name,PCE_tot,Congested Time\n"
+            '1,x,y,"Elm St, 1",4,1\n2,y,z,,4.0,1\n'
+        )
+        with pytest.warns(UserWarning, match="from x to z"):
+            assert eq.games.read_flows(file, named()).flows.tolist() == [4.0, 0.0, 4.0]
+        file.write_text("a_node,b_node,flow\nx,y\n")
+        with pytest.raises(ValueError, match="line 2: expected a_node, b_node, flow; found"):
+            eq.games.read_flows(file, named())
+        file.write_text("a_node,b_node,flow\nx,y,many\n")
+        with pytest.raises(ValueError, match="line 2: expected a number, found 'many'"):
+            eq.games.read_flows(file, named())
+        file.write_text("id,flow\n1,2\n")
+        with pytest.raises(ValueError, match="expected"):
+            eq.games.read_flows(file, named())
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "from;to;name;flow;cost\nx;y;;4;7\nx;z;Elm St;0;8\ny;z;;4;9\n",
+            "from\tto\tname\tflow\tcost\nx\ty\t\t4\t7\nx\tz\tElm St\t0\t8\ny\tz\t\t4\t\n",
+            "\tfrom\tto\tflow\n7\tx\ty\t4\n8\tx\tz\t0\n9\ty\tz\t4\n",
+            "name,from,to,flow\n,x,y,4\n,x,z,0\n,y,z,4\n",
+        ],
+    )
+    def test_empty_cells_are_cells(self, tmp_path, text):
+        file = tmp_path / "flows.csv"
+        file.write_text(text)
+        assert eq.games.read_flows(file, named()).flows.tolist() == [4.0, 0.0, 4.0]
+
+    def test_between_blanks_nothing_tells_which_cell_is_empty(self, tmp_path):
+        file = tmp_path / "flows.txt"
+        file.write_text("from to name flow cost\nx y Elm 4 7\nx z 0 8\n")
+        told = "line 3: expected from, to, name, flow, cost; found 'x z 0 8'"
+        with pytest.raises(ValueError, match=told):
+            eq.games.read_flows(file, named())
+
+    def test_another_networks_start(self):
+        one = eq.solve(eq.games.load("braess-network"))
+        city = eq.games.load("grid-city", rows=3, columns=3, zones=3)
+        with pytest.raises(ValueError, match="start: expected flows on paths of this network"):
+            eq.solve(city, start=one)
+        with pytest.raises(ValueError, match="start: expected a solution, or a FlowPolicy with"):
+            eq.solve(city, start=eq.FlowPolicy(np.zeros(city.links)))
+        shifted = eq.FlowPolicy(np.ones(5), [6.0], [0], [4], [0, 1])
+        with pytest.raises(ValueError, match="start: expected flows on paths of this network"):
+            eq.solve(eq.games.load("braess-network"), start=shifted)
+
+
+class TestOtherTools:
+    """Tables that name links, or hold both directions of a street in one row."""
+
+    def game(self):
+        links = {"a_node": [1, 2, 2, 3], "b_node": [2, 1, 3, 2], "free_flow": [1.0] * 4}
+        trips = {"origin": [1, 3], "destination": [3, 1], "demand": [5.0, 2.0]}
+        return eq.NetworkGame.from_tables(links, trips, b=0.0)
+
+    def test_both_directions_of_aequilibrae(self):
+        pandas = pytest.importorskip("pandas")
+        streets = pandas.DataFrame(
+            {"link_id": [10, 20], "a_node": [1, 2], "b_node": [2, 3], "direction": [0, 0]}
+        )
+        found = pandas.DataFrame(
+            {"car_ab": [5.0, 5.0], "car_ba": [2.0, 2.0], "PCE_AB": [5.0, 5.0], "PCE_BA": [2.0, 2.0]}
+            | {"PCE_tot": [7.0, 7.0]},
+            index=pandas.Index([10, 20], name="link_id"),
+        )
+        expected = [5.0, 2.0, 5.0, 2.0]
+        for flow in (None, "car", "PCE"):
+            policy = eq.games.flows_of_table(self.game(), found, flow=flow, links=streets)
+            assert policy.flows.tolist() == expected
+        joined = found.join(streets.set_index("link_id"))
+        certificate = eq.certify(self.game(), joined)
+        assert certificate.relative_gap_upper < 1e-12
+        with pytest.raises(ValueError, match="only names of links"):
+            eq.certify(self.game(), found)
+
+    def test_one_way_links_of_aequilibrae(self):
+        """Streets whose directions are links of their own; one points the other way."""
+        table = {
+            "a_node": [1, 1, 2, 3],
+            "b_node": [2, 2, 3, 2],
+            "pce_ab": [5.0, 0.0, 5.0, 2.0],
+            "pce_ba": [0.0, 2.0, np.nan, np.nan],
+        }
+        # The second row is the way back from 2 to 1.
+        with pytest.raises(ValueError, match="one too many from 1 to 2"):
+            eq.games.flows_of_table(self.game(), table)
+        table = {name: column[1:] for name, column in table.items()}
+        table["pce_ab"][0] = 5.0
+        assert eq.games.flows_of_table(self.game(), table).flows.tolist() == [5.0, 2.0, 5.0, 2.0]
+
+    def test_edges_of_sumo(self, tmp_path):
+        edges, data = tmp_path / "edges.csv", tmp_path / "edgedata.csv"
+        edges.write_text(
+            "edge_from;edge_id;edge_name;edge_to\n1;E1;;2\n2;-E1;;1\n2;E2;Elm St;3\n3;-E2;;2\n"
+        )
+        data.write_text(
+            "interval_begin;edge_id;edge_density;edge_entered;edge_name\n"
+            "0.00;-E2;;2;\n0.00;E2;1.5;5;\n0.00;-E1;;2;\n0.00;E1;;5;\n"
+        )
+        game = self.game()
+        policy = eq.games.read_flows(data, game, flow="edge_entered", links=edges)
+        assert policy.flows.tolist() == [5.0, 2.0, 5.0, 2.0]
+        assert eq.certify(game, policy).relative_gap_upper < 1e-12
+        edges.write_text("edge_from;edge_id;edge_to\n1;E1;2\n")
+        with pytest.raises(ValueError, match="no link named -E2"):
+            eq.games.read_flows(data, game, flow="edge_entered", links=edges)
+        with pytest.raises(ValueError, match="expected a column edge_left"):
+            eq.games.read_flows(data, game, flow="edge_left", links=edges)
