@@ -25,20 +25,20 @@ def steps(counts=(1000,), agents=1):
 class TestExactness:
     def test_a_thousand_firms(self):
         solution = eq.solve(eq.games.load("cournot", agents=1000))
-        assert solution.certificate.max_gain == 0
+        assert solution.certificate.max_gain <= solution.certificate.rounding
         assert solution.status.ok
         assert "best replies" in solution.stats["method"]
 
     def test_four_roads_and_drivers_who_all_differ(self):
         solution = eq.solve(roads(1000, 4))
-        assert solution.certificate.max_gain == 0
+        assert solution.certificate.max_gain <= solution.certificate.rounding
         assert solution.stats["method"] == "best replies"
         assert solution.stats["cells"] == 0
 
     @pytest.mark.parametrize(("counts", "agents"), [((1000,), 1), (None, 1000)])
     def test_rewards_that_jump(self, counts, agents):
         solution = eq.solve(steps(counts, agents))
-        assert solution.certificate.max_gain == 0
+        assert solution.certificate.max_gain <= solution.certificate.rounding
         assert solution.status.ok
         assert solution.stats["aggregate"] == pytest.approx(0.6)
         assert "larger `lipschitz`" not in solution.status.message
@@ -115,7 +115,8 @@ class TestParts:
     def test_a_declared_potential_is_taken_at_its_word(self):
         game = eq.games.load("parallel-roads", agents=200)
         for potential in (True, False):
-            assert eq.solve(game, potential=potential).certificate.max_gain == 0
+            certificate = eq.solve(game, potential=potential).certificate
+            assert certificate.max_gain <= certificate.rounding
 
     def test_projections_and_whole_agents(self, rng):
         points = rng.normal(size=(50, 4))

@@ -319,7 +319,7 @@ def test_the_certificate_is_what_samples_prove():
     city = eq.games.load("demand-response", agents=60, horizon=2)
     run = eq.aggregative.learn(eq.aggregative.Simulator(city, key=0), episodes=30)
     assert run.certificate.max_upper == run.bound
-    assert run.certificate.max_gain == 0
+    assert run.certificate.max_gain < 1e-15
     assert eq.certify(city, run.policy).max_gain <= run.certificate.max_upper
     assert run.certificate.value.shape == (3, 60)
     bold = eq.aggregative.learn(eq.aggregative.Simulator(city, key=0), episodes=5, bonus=0.1)

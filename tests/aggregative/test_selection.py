@@ -96,7 +96,7 @@ def test_declared_bounds_of_rewards_do_not_matter():
         town.influence, town.field.function, town.lipschitz, counts=[1000], bounds=(-100, 100)
     )
     worst = eq.solve(wide, objective="welfare", sense="min")
-    assert worst.certificate.max_gain == 0
+    assert worst.certificate.max_gain <= worst.certificate.rounding
     assert worst.stats["objective"] == pytest.approx(-0.4)
     assert worst.stats["price_of_anarchy"] == pytest.approx(0.4 / 0.3875)
 
@@ -112,7 +112,7 @@ def test_the_worst_equilibrium_of_a_bistable_game(agents):
     )
     worst = eq.solve(game, objective="welfare", welfare=[[0.0, 1.0]], sense="min")
     assert worst.stats["aggregate"].tolist() == [0.0]
-    assert worst.certificate.max_gain == 0
+    assert worst.certificate.max_gain <= worst.certificate.rounding
     assert worst.stats["best_possible"] == pytest.approx(0.0, abs=1e-9)
 
 
