@@ -122,8 +122,10 @@ def _flow_policy(folder: Path) -> Path:
     return path
 
 
-def _certify_flows(path: Path) -> None:
-    eq.certify(eq.games.load("braess-network"), eq.read_policy(path))
+def _read_paths(path: Path) -> None:
+    policy: Any = eq.read_policy(path)
+    if isinstance(policy, eq.FlowPolicy):
+        policy.check_paths(eq.games.load("braess-network"))
 
 
 def _advice(folder: Path) -> Path:
@@ -237,7 +239,7 @@ READERS: dict[str, tuple[Callable[[Path], Path], Callable[[Path], object]]] = {
     "policy .json": (_policy(".json"), eq.read_policy),
     "policy .npz": (_policy(".npz"), eq.read_policy),
     "network game .npz": (_game("braess-network", ".npz"), eq.games.read),
-    "flow policy .npz": (_flow_policy, _certify_flows),
+    "flow policy .npz": (_flow_policy, _read_paths),
     "mixture .npz": (_advice, eq.read_policy),
     "crowd policy .json": (_crowd, eq.read_policy),
     "log .npz": (_log(".npz"), eq.offline.Log.read),
