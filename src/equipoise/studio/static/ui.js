@@ -16,7 +16,7 @@ function fill(element, props, children) {
 export const h = (tag, props, ...children) => fill(document.createElement(tag), props, children);
 export const s = (tag, props, ...children) => fill(document.createElementNS(SVG, tag), props, children);
 
-/** Format a number as reports do. JSON has no infinity, so it arrives as a string. */
+/** Format a number as reports do, but large ones in full. JSON has no infinity, so it arrives as a string. */
 export function fmt(value, digits = 4) {
   if (value === null || value === undefined) return "–";
   if (typeof value === "boolean") return value ? "yes" : "no";
