@@ -1,6 +1,7 @@
 """Each room in a real browser: its main path, an error, a reload, dark and narrow windows."""
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -392,6 +393,17 @@ def test_runs(runs, visit, shoot):
     page.reload()
     page.get_by_role("button", name="step-0.2", exact=True).wait_for()
     assert len(state(page)["runs"]) >= 3
+
+
+def test_a_damaged_run_does_not_hide_the_others(runs, studio, visit):
+    damaged = studio.folder.root / "kept/damaged"
+    with Run.start(damaged, {}):
+        pass
+    (damaged / "record.json").write_text("{")
+    page = visit("runs:" + json.dumps({"runs": ["kept/damaged", "kept/step-0.1"]}))
+    page.get_by_role("button", name="step-0.1", exact=True).wait_for()
+    page.get_by_role("cell", name="cannot be read").wait_for()
+    shutil.rmtree(damaged)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
