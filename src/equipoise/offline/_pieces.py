@@ -134,8 +134,7 @@ class LogFiles:
         self.paths = _files_of(paths)
         self.engine = None if on in (None, "local") else engine_of(on)
         self.rows = checks.check_count("rows", rows)
-        parquet = import_extra("pyarrow.parquet", "PyArrow", "parquet")
-        self.rows_of = tuple(int(parquet.read_metadata(path).num_rows) for path in self.paths)
+        self.rows_of = tuple(map(_rows_in, self.paths))
         self._declared, self._said = dict(declared), dict[str, Any]()
 
     @property
@@ -173,15 +172,16 @@ class LogFiles:
         if not self._said:
             task = _Counts(self.rows, self._declared)
             counts: dict[str, Any] = {}
-            for found in self._results(task, [(path,) for path in self.paths]):
+            results = self._results(task, [(path,) for path in self.paths])
+            for path, found in zip(self.paths, results, strict=True):
                 for name, value in found.items():
-                    if name in _COUNTS:
-                        value = np.maximum(counts.get(name, 1), value).tolist()
-                    elif name in counts and not np.array_equal(counts[name], value):
-                        raise InputError(
-                            "paths", f"files with the same {name}", "files that differ"
-                        )
-                    counts[name] = value
+                    known = counts.get(name, value)
+                    alike = np.shape(known) == np.shape(value)
+                    if not alike or (name not in _COUNTS and not np.array_equal(known, value)):
+                        what = "number of agents" if name == "actions_per_agent" else name
+                        differs = f"{path}, which differs from the files before it"
+                        raise InputError("paths", f"files with the same {what}", differs)
+                    counts[name] = np.maximum(known, value).tolist() if name in _COUNTS else value
             self._said = counts
         return self._said
 
@@ -251,6 +251,16 @@ def _files_of(paths: Any) -> tuple[Path, ...]:
         if file.suffix != ".parquet":
             raise InputError("paths", "names that end in .parquet", str(file))
     return files
+
+
+def _rows_in(path: Path) -> int:
+    """Return the number of rows that the footer of a Parquet file states."""
+    parquet = import_extra("pyarrow.parquet", "PyArrow", "parquet")
+    arrow = import_extra("pyarrow", "PyArrow", "parquet")
+    try:
+        return int(parquet.read_metadata(path).num_rows)
+    except arrow.ArrowInvalid as error:
+        raise InputError(str(path), "a Parquet file", f"a file that is not: {error}") from error
 
 
 def _pieces_of(

@@ -3,6 +3,7 @@
 import hashlib
 import itertools
 import json
+import math
 import os
 import re
 import signal
@@ -35,6 +36,10 @@ _DONE = {0: "finished", 1: "finished, tolerance missed or nothing learned"}
 _INTERRUPTED = (130, -signal.SIGINT)
 #: Seconds between two counts of the runs that have started.
 _COUNTED = 2.0
+#: Seconds between two writes of the states, which take longer the more runs there are.
+_SAVED = 1.0
+#: Largest number of settings.
+_MOST = 1_000_000
 #: Number of times that a worker restarts a command that was killed.
 _RETRIES = 3
 
@@ -111,7 +116,10 @@ def sweep(
     if page and any((place / name / "config.json").exists() for name in named):
         written = place / PAGE
         names = [str(place / name) for name in named if (place / name / "config.json").exists()]
-        code, said = run_command(["report", *names, "--out", str(written)], place)
+        # A command line has room for some thousand names only.
+        asked = place / _SETTINGS / "report.toml"
+        write_text(asked, f"# equipoise report\n{to_toml({'runs': names, 'out': str(written)})}")
+        code, said = run_command(["report", "--config", str(asked)], place)
         if code:
             raise RuntimeError(f"{written}: the page could not be written: {said}")
     return Sweep(place, states, written)
@@ -150,11 +158,22 @@ def _run_all(
                 following = time.monotonic() + max(_COUNTED, 50 * (time.monotonic() - now))
             return bool(stop)
 
-        for index, state in engine.map(task, left, stop=look, lost=_lost) if left else ():
-            states[left[index]] = state
+        def save() -> None:
+            nonlocal saved
             write_text(place / _STATES, json.dumps(known | states, indent=2) + "\n")
-            counts["failed"] = sum(state.startswith("failed") for state in states.values())
-            bar.advance(1, **counts)
+            saved = time.monotonic()
+
+        saved = 0.0
+        try:
+            for index, state in engine.map(task, left, stop=look, lost=_lost) if left else ():
+                states[left[index]] = state
+                counts["failed"] += state.startswith("failed")
+                bar.advance(1, **counts)
+                # The file has a line for every run. A state that a kill loses is found again.
+                if time.monotonic() > saved + _SAVED:
+                    save()
+        finally:
+            save()
     return states
 
 
@@ -229,6 +248,8 @@ def named_settings(
         for key, values in settings.items():
             if isinstance(values, str) or not isinstance(values, Sequence) or not values:
                 raise InputError(f"settings[{key!r}]", "a list of values", repr(values))
+        if (many := math.prod(map(len, settings.values()))) > _MOST:
+            raise InputError("settings", f"at most {_MOST:,} combinations", f"{many:,}")
         combinations = itertools.product(*settings.values())
         rows = [dict(zip(settings, values, strict=True)) for values in combinations]
     else:
