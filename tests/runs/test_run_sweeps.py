@@ -15,7 +15,7 @@ import pytest
 
 from equipoise.cli import main
 from equipoise.core import InputError
-from equipoise.runs import Record, _commands, _slurm, read_sweep, sweep
+from equipoise.runs import Record, _commands, _slurm, _sweep, read_sweep, sweep
 from equipoise.runs._folder import FolderLock
 from equipoise.runs._sweep import _Task, named_settings
 from equipoise.runs.engines import Local, Slurm, engine_of, run_command
@@ -52,7 +52,7 @@ def test_a_grid_becomes_run_folders_and_one_page(on_this_machine):
 def test_what_has_finished_is_not_done_again_and_a_sweep_may_grow(on_this_machine, monkeypatch):
     folder, seen = on_this_machine.folder, []
     monkeypatch.setattr(
-        "equipoise.runs._sweep.run_command", lambda words, _: seen.append(words) or (1, "")
+        "equipoise.runs._sweep.run_command", lambda words, *_: seen.append(words) or (1, "")
     )
     settings = [{"game": "oneill"}, {"game": "colonel-blotto"}]
     found = sweep(folder, "solve", settings, workers=1, page=False)
@@ -176,7 +176,7 @@ def test_very_many_settings_take_few_writes_and_a_short_command(tmp_path, monkey
     """The list of states is as long as the sweep, and a command line has a limit."""
     commands, writes = [], []
 
-    def run(words, _):
+    def run(words, *_):
         commands.append(words)
         if words[0] == "solve":
             Path(words[-1]).mkdir()
@@ -211,6 +211,28 @@ def test_states_survive_an_error(tmp_path):
         sweep(tmp_path, "solve", {"game": ["oneill", "chicken", "kuhn-poker"]}, on=Failing())
     states = json.loads((tmp_path / "states.json").read_text())
     assert list(states.values()) == ["finished", "finished", "stopped"]
+
+
+@pytest.mark.parametrize(("here", "used"), [(None, "1"), ("3", "3")])
+def test_commands_use_as_many_threads_on_every_engine(tmp_path, monkeypatch, here, used):
+    """The number of threads of BLAS changes the last bits; Ray sets one for each of its workers."""
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    for name in names:
+        monkeypatch.delenv(name, raising=False)
+    if here:
+        monkeypatch.setenv("OMP_NUM_THREADS", here)
+    code = f"import os, sys; sys.exit(' '.join(os.environ[n] for n in {names}))"
+    monkeypatch.setattr(_commands, "_START", code)
+
+    class Elsewhere:
+        def map(self, task, inputs, **_):
+            monkeypatch.setenv("OMP_NUM_THREADS", "7")  # as an engine may do for its workers
+            yield 0, task(inputs[0])
+
+    found, whole = [], _sweep.run_command
+    monkeypatch.setattr(_sweep, "run_command", lambda *a: found.append(whole(*a)) or found[-1])
+    sweep(tmp_path, "solve", {"game": ["oneill"]}, on=Elsewhere(), page=False)
+    assert found == [(1, f"{used} {used}")]
 
 
 def test_a_stop_ends_what_waits_for_a_folder_in_use(tmp_path):

@@ -9,14 +9,14 @@ import re
 import signal
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from equipoise.core.errors import InputError
 from equipoise.core.files import read_bytes, write_text
 from equipoise.core.plain import expect, parse_toml, read_json, to_toml
-from equipoise.runs._commands import run_command, stopping
+from equipoise.runs._commands import run_command, stopping, threads_here
 from equipoise.runs._folder import FolderInUse, FolderLock
 from equipoise.runs._loop import interruptible, progress
 from equipoise.runs._record import Record
@@ -142,7 +142,7 @@ def _run_all(
         if not same:  # the command refuses a run folder with other settings
             write_text(file, text)
     left = [name for name, state in states.items() if not state.startswith("finished")]
-    task = _Task(str(Path.cwd()), str(place), verb)
+    task = _Task(str(Path.cwd()), str(place), verb, threads_here())
     with interruptible() as stop, progress(f"{verb}: runs", len(named)) as bar:
         bar.advance(len(named) - len(left))
         counts = {"running": 0, "failed": 0}
@@ -192,6 +192,7 @@ class _Task:
     here: str
     place: str
     verb: str
+    variables: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def __call__(self, name: str) -> str:
         """Run the command and return the state of the run."""
@@ -204,7 +205,7 @@ class _Task:
             if stopping():
                 return "stopped"
             try:
-                code, said = run_command(words, self.here)
+                code, said = run_command(words, self.here, self.variables)
             except OSError as error:  # this machine does not see the folder, or is out of memory
                 return f"failed: {error}"
             if code in _DONE:
