@@ -1,5 +1,6 @@
 """One cycle of training: play games, then learn from them, compiled as one program."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
 
@@ -32,6 +33,8 @@ GAUSSIAN_SCALES = (0.03, 0.5)
 SMALL = 3
 #: Number of tokens of a micro-batch on a CPU, chosen so that its activations stay in the cache.
 CPU_TOKENS = 2048
+#: Number of games that are played together on a CPU; their contexts should stay in the cache.
+CPU_GAMES = 16
 
 
 class MixedNoise(Noise):
@@ -127,6 +130,22 @@ def play_varied(
         books = jax.vmap(jax.vmap(first))(variety.counts, both)
         state = eqx.tree_at(lambda s: s.learners, state, books)
     return remember(tables, seats, words, rounds=rounds, noise=variety.noise, state=state, **kept)
+
+
+def in_tiles(function: Callable[[Any], Any], games: int, backend: str) -> list[Any]:
+    """Call a function of indices of games for all games, or on a CPU for one tile after another.
+
+    The last tile is filled up with the last game.
+
+    >>> [part.tolist() for part in in_tiles(lambda index: 2 * index, 17, "cpu")][1][:3]
+    [32, 32, 32]
+    """
+    if backend != "cpu" or games <= CPU_GAMES:
+        return [function(slice(None))]
+    tiles = -(-games // CPU_GAMES)
+    index = jnp.minimum(jnp.arange(tiles * CPU_GAMES), games - 1).reshape(tiles, CPU_GAMES)
+    found = jax.lax.map(function, index)
+    return [pick(found, tile) for tile in range(tiles)]
 
 
 class TrainingSet(eqx.Module):
@@ -278,17 +297,23 @@ class Trainer(eqx.Module):
         self, models: Transformer, games: TrainingSet, words: Array, shares: Array
     ) -> Context:
         """Play the current models, with a constant share of exploration in each game."""
-        low = jax.lax.stop_gradient(self._lowered(models))
-        players, variety = self.players, games.variety
-        who = players.seated(low, shares, fading=False, watching=players.any_size)
-        found = play_varied(games.tables, seat(*who), words, self.config.rounds, variety)
-        if variety is None or not players.any_size:
-            return Context.of(found)
-        both = jnp.broadcast_to(variety.shown, variety.counts.shape)
-        groups = variety.groups if self.config.relative else None
-        weights = None if games.tables.states is None else 1.0 / variety.states
-        context = Context.of(found, variety.counts, both, groups, weights)
-        return contexts.note_down(cast(Any, players.tokens), context, games.tables.discount)
+        low, players = jax.lax.stop_gradient(self._lowered(models)), self.players
+
+        def some(index: Any) -> Context:
+            own = games.some(index)
+            tables, variety = own.tables, own.variety
+            who = players.seated(low, shares[index], fading=False, watching=players.any_size)
+            found = play_varied(tables, seat(*who), words[:, index], self.config.rounds, variety)
+            if variety is None or not players.any_size:
+                return Context.of(found)
+            both = jnp.broadcast_to(variety.shown, variety.counts.shape)
+            groups = variety.groups if self.config.relative else None
+            weights = None if tables.states is None else 1.0 / variety.states
+            context = Context.of(found, variety.counts, both, groups, weights)
+            return contexts.note_down(cast(Any, players.tokens), context, tables.discount)
+
+        count = games.tables.games
+        return take(contexts.join(in_tiles(some, count, self.backend)), slice(count))
 
     def _gradient(
         self, models: Transformer, tables: Tables, context: Context, labels: Any, update: Any = 0
@@ -415,16 +440,22 @@ def held_out_gaps(
     variety: Variety | None = None,
 ) -> Array:
     """(seeds, games): gaps after the last round on held-out games."""
+    backend = jax.default_backend()
 
     def one(seed: Any) -> Array:
         models, share = pick(players.models, seed), jnp.asarray(players.exploration)
-        if jax.default_backend() != "cpu":
+        if backend != "cpu":
             models = lower_precision(models)
         seats = seat(*players.seated(models, share, watching=players.any_size))
-        found = play_varied(tables, seats, words, rounds, variety)
-        x, y = (jnp.moveaxis(policy, -1, 0) for policy in found.policies)
-        found = contexts.gaps(tables, x[:, None], y[:, None])[:, 0]
-        return found if variety is None else found / variety.states
+
+        def some(index: Any) -> Array:
+            own, varied = tables.some(index), None if variety is None else variety.some(index)
+            found = play_varied(own, seats, jnp.asarray(words)[:, index], rounds, varied)
+            x, y = (jnp.moveaxis(policy, -1, 0) for policy in found.policies)
+            gaps = contexts.gaps(own, x[:, None], y[:, None])[:, 0]
+            return gaps if varied is None else gaps / varied.states
+
+        return jnp.concatenate(in_tiles(some, tables.games, backend))[: tables.games]
 
     return jax.vmap(one)(jnp.arange(players.seeds))
 
