@@ -168,7 +168,7 @@ class Online:
             raise InputError("other", expected, other)
         shown = None
         if other is not None:
-            most = self._learner.tokens.actions if hasattr(self._learner, "tokens") else 2**31
+            most = getattr(getattr(self._learner, "tokens", None), "actions", 2**31)
             shown = np.int32(check_below("other", other, most, "a number"))
         if self.rounds == self._room and isinstance(self._learner, ContextLearner):
             self._grow(self._learner)

@@ -12,8 +12,8 @@ see `Guarded.regret_bound`.
 **A relay.** The player is active for as many rounds as it was trained on, then the fallback takes
 over. It starts from the player's mean policy over the last quarter of its rounds, with the step
 sizes of a much later round until that round: large steps would undo what the player reached. If
-the net outweighs the player in a game, the fallback takes over earlier, from scratch. From then on
-the player's context is not needed, and `equipoise.dynamics.play` drops it.
+the net outweighs the player in a game, the fallback takes over earlier, from scratch. After the
+last of its rounds the player needs no context any more, and `equipoise.dynamics.play` drops it.
 
 What differs from print: weights have a prior, the rates fall with the round so that the horizon
 need not be known, and both start again when the fallback takes over.
