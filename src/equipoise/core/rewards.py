@@ -1,5 +1,6 @@
 """Rewards as learners receive them: scaled to [0, 1]."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,12 @@ def check_reward_range(reward_range: Any) -> tuple[float, float]:
     try:
         ends = np.asarray(reward_range, float)
     except (TypeError, ValueError):
-        ends = np.full(2, np.nan)
-    if ends.shape != (2,) or not np.isfinite(ends).all() or not ends[0] < ends[1]:
-        expected = "(low, high), two finite numbers with low < high"
+        ends = np.zeros(0)
+    low, high = ends.tolist() if ends.shape == (2,) else (0.0, 0.0)
+    if not low < high or not math.isfinite(high - low):  # the difference may overflow
+        expected = "(low, high), two finite numbers with low < high and a finite difference"
         raise InputError("reward_range", expected, repr(reward_range))
-    return float(ends[0]), float(ends[1])
+    return low, high
 
 
 def scaled(rewards: np.ndarray, reward_range: tuple[float, float]) -> np.ndarray:

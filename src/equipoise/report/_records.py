@@ -416,7 +416,9 @@ def _classes(structure: Any) -> Table:
     rows = []
     for one in structure["classes"]:
         tried = one["error"] is not None
-        numbers = (one[name] for name in ("error", "standard_error", "explained"))
+        numbers = (
+            one[name] if tried else None for name in ("error", "standard_error", "explained")
+        )
         note = one["note"] or ("" if tried else "not tried")
         note = "chosen" if one["class"] == structure["chosen"] else note
         rows.append((one["name"], *numbers, note))
