@@ -332,3 +332,9 @@ def test_jobs_report_stop_and_fail():
         assert len(jobs.listen()._queue) == len(jobs.jobs)
 
     asyncio.run(live())
+
+
+def test_a_log_with_an_endless_header_is_refused(place):
+    (place.folder.root / "x.csv").write_text("x" * 200_000)
+    with pytest.raises(ValueError, match=r"x\.csv: expected a header with names of columns"):
+        _log.CALLS["open"](place, {"file": "x.csv"})

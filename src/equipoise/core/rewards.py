@@ -13,12 +13,13 @@ def check_reward_range(reward_range: Any) -> tuple[float, float]:
     >>> check_reward_range((-1, 1))
     (-1.0, 1.0)
     """
-    ends = np.asarray(reward_range, float)
+    try:
+        ends = np.asarray(reward_range, float)
+    except (TypeError, ValueError):
+        ends = np.full(2, np.nan)
     if ends.shape != (2,) or not np.isfinite(ends).all() or not ends[0] < ends[1]:
-        raise ValueError(
-            "reward_range: expected (low, high), two finite numbers with low < high, "
-            f"found {reward_range}"
-        )
+        expected = "(low, high), two finite numbers with low < high"
+        raise InputError("reward_range", expected, repr(reward_range))
     return float(ends[0]), float(ends[1])
 
 

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from equipoise.core import InputError, checks
-from equipoise.core.extras import import_extra
 from equipoise.games import Labels
 from equipoise.offline._coverage import sizes_of
+from equipoise.offline._formats import rows_in
 from equipoise.offline._log import Log, counts_of
 from equipoise.runs.engines import Engine, engine_of
 
@@ -134,7 +134,7 @@ class LogFiles:
         self.paths = _files_of(paths)
         self.engine = None if on in (None, "local") else engine_of(on)
         self.rows = checks.check_count("rows", rows)
-        self.rows_of = tuple(map(_rows_in, self.paths))
+        self.rows_of = tuple(map(rows_in, self.paths))
         self._declared, self._said = dict(declared), dict[str, Any]()
 
     @property
@@ -251,16 +251,6 @@ def _files_of(paths: Any) -> tuple[Path, ...]:
         if file.suffix != ".parquet":
             raise InputError("paths", "names that end in .parquet", str(file))
     return files
-
-
-def _rows_in(path: Path) -> int:
-    """Return the number of rows that the footer of a Parquet file states."""
-    parquet = import_extra("pyarrow.parquet", "PyArrow", "parquet")
-    arrow = import_extra("pyarrow", "PyArrow", "parquet")
-    try:
-        return int(parquet.read_metadata(path).num_rows)
-    except arrow.ArrowInvalid as error:
-        raise InputError(str(path), "a Parquet file", f"a file that is not: {error}") from error
 
 
 def _pieces_of(
