@@ -90,3 +90,11 @@ def test_wrong_files_are_refused(tmp_path, log):
     log.take(slice(10)).write(tmp_path / "a.parquet")
     with pytest.raises(InputError, match="one of local, ray, slurm"):
         LogFiles([tmp_path / "a.parquet"], on="cloud")
+
+
+def test_files_that_are_not_logs_are_named(tmp_path):
+    for content in (b"PAR1" + bytes(40) + b"PAR1", b"", b"actions"):
+        (tmp_path / "part.parquet").write_bytes(content)
+        with pytest.raises(ValueError, match=r"part\.parquet: expected a Parquet file") as refused:
+            LogFiles([tmp_path / "part.parquet"])
+        assert "\n" not in str(refused.value)

@@ -397,3 +397,13 @@ def test_settings_in_another_encoding_are_other_settings(tmp_path):
     (tmp_path / "settings").mkdir()
     (tmp_path / "settings" / "game=oneill.toml").write_bytes(b"\xff\xfe")
     assert sweep(tmp_path, "solve", {"game": ["oneill"]}, page=False).done
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links of POSIX")
+@pytest.mark.parametrize("name", ["states.json", "settings"])
+def test_a_sweep_writes_through_no_link(tmp_path, name):
+    (tmp_path / "games").mkdir()
+    (tmp_path / "games" / name).symlink_to(tmp_path / "victim")
+    with pytest.raises(ValueError, match=f"games/{name}: expected a file of its own"):
+        sweep(tmp_path / "games", "solve", {"game": ["oneill"]}, page=False)
+    assert not (tmp_path / "victim").exists()

@@ -14,13 +14,14 @@ def check_reward_range(reward_range: Any) -> tuple[float, float]:
     >>> check_reward_range((-1, 1))
     (-1.0, 1.0)
     """
-    ends = np.asarray(reward_range, float)
+    try:
+        ends = np.asarray(reward_range, float)
+    except (TypeError, ValueError):
+        ends = np.full(2, np.nan)
     low, high = ends.tolist() if ends.shape == (2,) else (0.0, 0.0)
     if not low < high or not math.isfinite(high - low):  # the difference may overflow
-        raise ValueError(
-            "reward_range: expected (low, high), two finite numbers with low < high and a finite "
-            f"difference, found {reward_range}"
-        )
+        expected = "(low, high), two finite numbers with low < high and a finite difference"
+        raise InputError("reward_range", expected, repr(reward_range))
     return low, high
 
 

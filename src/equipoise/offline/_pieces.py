@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from equipoise.core import InputError, checks
-from equipoise.core.extras import import_extra
 from equipoise.games import Labels
 from equipoise.offline._coverage import sizes_of
+from equipoise.offline._formats import rows_in
 from equipoise.offline._log import Log, counts_of
 from equipoise.runs.engines import Engine, engine_of
 
@@ -134,8 +134,7 @@ class LogFiles:
         self.paths = _files_of(paths)
         self.engine = None if on in (None, "local") else engine_of(on)
         self.rows = checks.check_count("rows", rows)
-        parquet = import_extra("pyarrow.parquet", "PyArrow", "parquet")
-        self.rows_of = tuple(int(parquet.read_metadata(path).num_rows) for path in self.paths)
+        self.rows_of = tuple(map(rows_in, self.paths))
         self._declared, self._said = dict(declared), dict[str, Any]()
 
     @property

@@ -44,7 +44,7 @@ _OTHER_VERSIONS = "The runs were made with different versions: {names}."
 #: Certificates with more players times states than this are summarised.
 _CELLS = 120
 #: Tables that hold the answer, and the name of its certified bound.
-_ANSWERS = ("policy", "who_plays_what", "busiest_links")
+_ANSWERS = ("policy", "who_plays_what", "busiest_links", "resources")
 _BOUND = "nobody gains more than"
 _EXACT = {True: "exact", False: "not exact"}
 _COLUMNS = (

@@ -16,7 +16,7 @@ from equipoise.core.errors import InputError
 from equipoise.core.files import read_bytes, write_text
 from equipoise.core.plain import expect, parse_toml, read_json, to_toml
 from equipoise.runs._commands import run_command, stopping
-from equipoise.runs._folder import FolderInUse, FolderLock
+from equipoise.runs._folder import FolderInUse, FolderLock, refuse_links
 from equipoise.runs._loop import interruptible, progress
 from equipoise.runs._record import Record
 from equipoise.runs.engines import Engine, engine_of
@@ -121,7 +121,10 @@ def _run_all(
     engine: Engine, place: Path, verb: str, named: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, str]:
     """Run every setting that has not finished, and return the state of each run."""
-    (place / _SETTINGS).mkdir(parents=True, exist_ok=True)
+    place.mkdir(parents=True, exist_ok=True)
+    refuse_links(place)
+    (place / _SETTINGS).mkdir(exist_ok=True)
+    refuse_links(place / _SETTINGS)
     known = read_json(place / _STATES) if (place / _STATES).exists() else {}
     for name, state in known.items():
         expect(f"{place / _STATES}: {name}", state, str, "the state of a run")

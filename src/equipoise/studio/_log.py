@@ -79,7 +79,10 @@ def _columns(path: Path) -> list[str]:
     """Return the column names of a table; an .npz file has arrays with fixed names."""
     if path.suffix.lower() == ".csv":
         with open(path, newline="", encoding="utf-8-sig", errors="replace") as file:
-            return [name[:200] for name in next(csv.reader(file), [])][:500]
+            try:
+                return [name[:200] for name in next(csv.reader(file), [])][:500]
+            except csv.Error as error:  # a name of more than 131,072 characters
+                raise InputError(path.name, "a header with names of columns", error) from error
     if path.suffix.lower() == ".parquet":
         from pyarrow import ArrowInvalid, parquet
 
