@@ -334,6 +334,12 @@ def test_jobs_report_stop_and_fail():
     asyncio.run(live())
 
 
+def test_a_log_with_an_endless_header_is_explained(place):
+    (place.folder.root / "x.csv").write_text("x" * 200_000)
+    found = _log.CALLS["open"](place, {"file": "x.csv"})
+    assert "x.csv: expected a header with names of columns" in found["problem"]
+
+
 def test_a_log_that_is_refused_is_explained(place):
     """The command ends with a record, and the page shows why it contains no advice."""
     rows = "".join(f"{t},{who},0,1\n" for t in range(50) for who in "xy")
@@ -367,10 +373,3 @@ def test_the_command_of_a_duel_repeats_its_moves(place, names, moves):
     *_, last = found.split(" &&\n")
     line = "equipoise duel any game.nfg --seat row --seed 3 --rounds 2"
     assert last == f"printf '%s\\n' {moves} | {line}"
-
-
-def test_a_log_with_an_endless_header_is_refused(place):
-    (place.folder.root / "x.csv").write_text("x" * 200_000)
-    found = _log.CALLS["open"](place, {"file": "x.csv"})
-    assert "x.csv: expected a header with names of columns" in found["problem"]
-    assert found["log"] is None

@@ -17,7 +17,7 @@ def check_reward_range(reward_range: Any) -> tuple[float, float]:
     try:
         ends = np.asarray(reward_range, float)
     except (TypeError, ValueError):
-        ends = np.full(2, np.nan)
+        ends = np.zeros(0)
     low, high = ends.tolist() if ends.shape == (2,) else (0.0, 0.0)
     if not low < high or not math.isfinite(high - low):  # the difference may overflow
         expected = "(low, high), two finite numbers with low < high and a finite difference"

@@ -172,15 +172,16 @@ class LogFiles:
         if not self._said:
             task = _Counts(self.rows, self._declared)
             counts: dict[str, Any] = {}
-            for found in self._results(task, [(path,) for path in self.paths]):
+            results = self._results(task, [(path,) for path in self.paths])
+            for path, found in zip(self.paths, results, strict=True):
                 for name, value in found.items():
-                    if name in _COUNTS:
-                        value = np.maximum(counts.get(name, 1), value).tolist()
-                    elif name in counts and not np.array_equal(counts[name], value):
-                        raise InputError(
-                            "paths", f"files with the same {name}", "files that differ"
-                        )
-                    counts[name] = value
+                    known = counts.get(name, value)
+                    alike = np.shape(known) == np.shape(value)
+                    if not alike or (name not in _COUNTS and not np.array_equal(known, value)):
+                        what = "number of agents" if name == "actions_per_agent" else name
+                        differs = f"{path}, which differs from the files before it"
+                        raise InputError("paths", f"files with the same {what}", differs)
+                    counts[name] = np.maximum(known, value).tolist() if name in _COUNTS else value
             self._said = counts
         return self._said
 
