@@ -98,8 +98,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 #: Tests in which arrays of different ranks may be broadcast in JAX. Learners broadcast over games
 #: on purpose (dynamics/_engine.py says so, and allows it while they play), and the joint network
-#: adds its biases to batches of any rank. The tests of these folders use them in other ways, or have
-#: not been checked. Remove what passes without.
+#: adds its biases to batches of any rank. These tests use them in other ways, or have not been
+#: checked. Remove what passes without.
 BROADCASTING = (
     *("cli/", "demo/", "docs/", "dynamics/", "incontext/", "papers/", "offline/test_learning.py"),
 )
