@@ -67,7 +67,10 @@ _COMMON = (
 )
 
 #: How to report an internal error.
-_REPORT = "this is a bug: please report it as in CONTRIBUTING.md, with the output of --traceback"
+_REPORT = (
+    "this is a bug: please report it in the issue tracker of the repository you cloned, with the "
+    "output of --traceback and of equipoise --version --json"
+)
 
 
 class Interrupted(Exception):
