@@ -55,9 +55,9 @@ verbs:
 
 exit codes:
   0    success
-  1    a tolerance was missed, or nothing was learned
+  1    a tolerance was missed, or a log gave no advice with a bound
   2    wrong usage or wrong input
-  3    internal error
+  3    internal error (a bug)
   130  interrupted by Ctrl-C
 """
 

@@ -69,8 +69,9 @@ class Solve:
 
     # -- solver
 
-    #: Largest gain of any player in a solution, in units of reward; for a network, the relative
-    #: gap. Default: a small fraction of the range of payoffs; 1e-10 for a network.
+    #: Largest gain of any player, in units of reward. For a network: largest excess cost of a used
+    #: path, as a fraction of the mean cost of a trip (the relative gap is never larger). Default: a
+    #: small fraction of the range of payoffs; 1e-10 for a network.
     tolerance: float | None = None
     #: Solution concept. For a general-sum game: nash, ce (correlated), cce (coarse correlated), or
     #: logit (quantal response, with --option rationality=NUMBER). For an aggregative game or a

@@ -186,9 +186,9 @@ def _path_rounds(first: int) -> tuple[int, ...]:
 def self_play(config: SelfPlay | None = None, run: str | os.PathLike[str] | None = None) -> Record:
     """Let two learners play random games, and return the record that `equipoise play` writes.
 
-    At the rounds of `config.record_rounds`, the record holds the mean exact gap of the last and of
-    the average policies and the regret of both players. It also holds the certificate of the last
-    policies, and for games with three rows the path of one policy.
+    At the rounds of `config.record_rounds`, the record holds the mean NashConv of the last and of
+    the average policies (arrays `gap/...`) and the regret of both players. It also holds the
+    certificate of the last policies, and for games with three rows the path of one policy.
 
     With `run`, everything is written to a run folder. Ctrl-C then stops the run within about a
     second, writes a checkpoint and returns the record so far, whose scalar `rounds` is less than
