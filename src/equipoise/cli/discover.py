@@ -17,7 +17,7 @@ from equipoise.runs import Record
 
 @dataclass(frozen=True)
 class Discover:
-    """Choose the reward model that explains a log, and test whether the log suffices for learning.
+    """Choose the reward model that explains a log, and test whether the log suffices.
 
     Compares classes of reward models by their error on held-out rows: the agent's own action; pairs
     and triples of actions (dense and screened); the own action with the sum, mean or counts of the

@@ -29,7 +29,7 @@ Learner = Annotated[str, one_of("equipoise.dynamics", "LEARNERS")]
 
 @dataclass(frozen=True)
 class Play:
-    """Let two learners play random games against each other, and measure NashConv and regret.
+    """Let two learners play random games, and measure NashConv and regret.
 
     Most learners see only their own actions and rewards; optimistic and regret-matching see the
     reward of every own action, and best-responder sees the game.

@@ -38,8 +38,7 @@ class Outcome(enum.StrEnum):
     SOLVED = "solved"
     #: A policy was learned from samples; its certificate states how good it is.
     LEARNED = "learned"
-    #: At least one game missed its tolerance. For a log: the advice uses combinations of actions
-    #: that are rare in the log.
+    #: A tolerance was missed; for a log, the advice uses combinations of actions that are rare.
     INEXACT = "inexact"
     #: The gains satisfy the bound that the theory proves, but miss the tolerance.
     WITHIN_BOUND = "within the proven bound"
@@ -462,8 +461,7 @@ class Solution(Generic[P]):
     #: Largest gain allowed, in units of reward: one number for all games, or one for each game of
     #: a batch. NaN where no tolerance was requested.
     tolerance: Array = np.nan
-    #: Everything else that the solver reports, by name: `method`, `iterations`, and for some games
-    #: `objective`, `bound`, `aggregate` or `unique`.
+    #: Everything else that the solver reports, such as `method`, `iterations` or `aggregate`.
     stats: dict[str, Any] = field(default_factory=dict)
 
     def __eq__(self, other: object) -> bool:

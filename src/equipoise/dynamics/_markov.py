@@ -112,10 +112,15 @@ class MarkovOMD(PolicyLearner):
 
     sees: ClassVar[type] = MarkovBandit
 
+    #: Schedules of `eta`, `beta`, `eps` and the floor.
     rates: Rates = MARKOV_RATES
+    #: Mirror map, which defines the distance.
     mirror: parts.MirrorMap = parts.Euclidean()
+    #: Loss that the policy minimises.
     loss: MarkovLoss = Advantage()
+    #: Step size of the value estimates.
     value_step: Schedule = Power(1.0, 0.7)
+    #: Policy that the regulariser pulls towards.
     anchor: parts.Anchor = parts.MovingAnchor(Power(1.0, 1.0))
 
     @classmethod
@@ -239,7 +244,9 @@ class VLearning(PolicyLearner):
 
     sees: ClassVar[type] = MarkovBandit
 
+    #: Factor of the step size.
     scale: float = 1.0
+    #: Factor of the optimistic bonus.
     bonus: float = 0.01
 
     def __check_init__(self) -> None:

@@ -55,10 +55,15 @@ class OMD(PolicyLearner):
     True
     """
 
+    #: Schedules of `eta`, `beta`, `eps` and the floor.
     rates: Rates = DEFAULT_RATES
+    #: Mirror map, which defines the distance.
     mirror: parts.MirrorMap = parts.Euclidean()
+    #: Loss that rewards are converted to.
     loss: parts.LossForm = parts.Standardised()
+    #: Estimate of the losses of all actions from one reward.
     estimate: parts.Estimate = parts.ImplicitExploration()
+    #: Policy that the regulariser pulls towards.
     anchor: parts.Anchor = parts.MovingAnchor()
 
     @classmethod
@@ -215,6 +220,7 @@ class EXP3IX(PolicyLearner):
     True
     """
 
+    #: Factor of the step size.
     scale: float = 1.0
 
     def __check_init__(self) -> None:

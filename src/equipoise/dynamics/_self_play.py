@@ -55,8 +55,11 @@ class Named(NamedTuple):
     ('V-learning', True)
     """
 
+    #: Title in tables.
     title: str
+    #: Function that makes the learner for matrix games; None if it does not play them.
     matrix: Maker | None = None
+    #: Function that makes the learner for Markov games; None if it does not play them.
     markov: Maker | None = None
 
 

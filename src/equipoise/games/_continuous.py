@@ -37,9 +37,13 @@ class RewardFunction(Value):
     (5, 3)
     """
 
+    #: The function.
     reward: Callable[..., Any] = eqx.field(static=True)
+    #: Number of agents.
     agents: int = eqx.field(static=True)
+    #: Number of contexts.
     contexts: int = eqx.field(static=True)
+    #: Interaction rank; the number of agents if it is unknown.
     rank: int = eqx.field(static=True)
     lipschitz: float | None = eqx.field(static=True)
     curvature: float | None = eqx.field(static=True)
@@ -159,6 +163,7 @@ class ContinuousGame(SingleGame):
     transitions: np.ndarray | None
     initial: np.ndarray | None
     horizon: int = eqx.field(static=True)
+    #: Half-width of the uniform noise that is added to logged rewards.
     noise: float = eqx.field(static=True)
     labels: Labels = eqx.field(static=True)
 

@@ -74,7 +74,9 @@ class GuardedPlayer(ContextLearner):
     (1024, 'Bandit')
     """
 
+    #: The frozen player.
     player: Player
+    #: The learner that takes over.
     fallback: Learner
     #: Number of rounds for which the player is active.
     rounds: int = eqx.field(static=True)

@@ -65,8 +65,9 @@ class Structure:
     #: variance of rewards, None if the class was not tried), `explained` (fraction of the
     #: explainable variance), `samples_per_parameter` and `note`.
     classes: list[dict[str, Any]]
-    #: Fraction of the variance of rewards that is noise, and the source of this estimate.
+    #: Fraction of the variance of rewards that is noise.
     floor: float
+    #: Source of this estimate.
     floor_from: str
     #: Agents whose actions may enter the terms of each agent.
     neighbours: list[list[int]]
@@ -85,8 +86,9 @@ class Structure:
     tried: list[list[int]]
     #: Actions that an agent has but never tried, as (agent, action).
     untried: list[list[int]]
-    #: Reason why nothing should be learned from the log (empty if there is none), and warnings.
+    #: Reason why nothing should be learned from the log; empty if there is none.
     refusal: str
+    #: Warnings about the log.
     warnings: list[str]
 
     def to_plain(self) -> dict[str, Any]:

@@ -47,16 +47,25 @@ class Config:
     8
     """
 
+    #: Number of agents.
     agents: int = 50
+    #: Number of types of agents.
     types: int = 5
+    #: Number of states.
     states: int = 3
+    #: Number of steps.
     horizon: int = 3
+    #: Number of actions.
     actions: int = 3
+    #: Side of the cells.
     spacing: float = 0.05
+    #: Numbers of episodes after which policies are evaluated.
     episodes: tuple[int, ...] = (10, 30, 100, 300, 1000)
     #: Episodes of the printed form, which plans in every episode, one agent at a time.
     printed_episodes: int = 100
+    #: Names of the learners, from `LEARNERS`.
     learners: tuple[str, ...] = tuple(LEARNERS)
+    #: Number of random games.
     seeds: int = 8
 
     @classmethod

@@ -51,6 +51,7 @@ class Sweep:
     False
     """
 
+    #: Folder of the run folders.
     folder: Path
     #: Name of each run folder -> "finished", "finished, tolerance missed or nothing learned",
     #: "stopped", or "failed: " and the reason.

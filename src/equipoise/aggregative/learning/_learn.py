@@ -47,6 +47,7 @@ class Learned:
     ((10,), True)
     """
 
+    #: The policy with the best guarantee.
     policy: AggregativePolicy
     #: Largest difference between an agent's upper and lower value, over states that begin episodes.
     width: float
@@ -54,15 +55,18 @@ class Learned:
     bound: float
     #: Probability with which `lower`, `upper` and `bound` hold, at least; 0 if nothing is proven.
     confidence: float
-    #: (classes, states): bounds on the value of the policy, by class of its agents.
+    #: (classes, states): lower bound on the value of the policy, by class of its agents.
     lower: np.ndarray
+    #: (classes, states): upper bound on the value of the policy, by class of its agents.
     upper: np.ndarray
     #: (2, states): lower and upper bound on the mean welfare of the policy.
     welfare: np.ndarray
     #: Arrays by episode: "width" and "bound", the smallest so far of any policy played; "regret", a
     #: bound on the gains of the episode's policy; "planned", whether that policy was new.
     curve: dict[str, np.ndarray]
+    #: How the run ended.
     status: Status
+    #: Everything else that the learner reports, by name.
     stats: dict[str, Any] = field(default_factory=dict)
     #: Policies played, with the episodes they began in; empty unless `history=True`.
     history: tuple[tuple[int, AggregativePolicy, Bounds], ...] = ()

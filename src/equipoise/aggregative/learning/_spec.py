@@ -59,14 +59,18 @@ class Spec:
     """
 
     influence: Any
+    #: Number of steps of an episode.
     horizon: int
+    #: Number of states.
     states: int
     lipschitz: float
     transition_lipschitz: float
+    #: (types,): number of agents of each type. Default: one.
     counts: Any = None
     scale: Any = None
     bounds: tuple[float, float] = (-1.0, 1.0)
     starts: Any = None
+    #: Reward function `reward(h, s, x)`; None if rewards are to be learnt.
     reward: Callable[..., Any] | None = None
 
     def __post_init__(self) -> None:
