@@ -225,8 +225,8 @@ class Offline:
         alone, interval = stats.get("single_action", []), stats.get("own_interval")
         facts = {
             "status": status_of(record),
-            "gap": stats["gap"]["text"] if "gap" in stats else None,
-            "gap of the log's own play": interval and f"[{interval[0]:.4g}, {interval[1]:.4g}]",
+            "largest gain": stats["gap"]["text"] if "gap" in stats else None,
+            "largest gain, log's own play": interval and f"[{interval[0]:.4g}, {interval[1]:.4g}]",
             "agents with a single action": ", ".join(agents_of(record, alone[:10])) or None,
         }
         print_pairs(list(facts.items()))

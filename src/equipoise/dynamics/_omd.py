@@ -43,8 +43,8 @@ class OMD(PolicyLearner):
     uniform policy, and `eps` vanishes. The default differs in two more ways. Its anchor follows
     the play, so that `eps` need not vanish (a proximal-point method, which forgets noise at a
     constant rate and has no bias), and losses are measured in units of their spread. Its last
-    policy has about half the gap. `OMD.printed_constants(T)` and `OMD.printed_signs()` each keep
-    one of the printed errors; `OMD.printed(T)` keeps both.
+    policy has about half the NashConv. `OMD.printed_constants(T)` and `OMD.printed_signs()` each
+    keep one of the printed errors; `OMD.printed(T)` keeps both.
 
     **Example**
 

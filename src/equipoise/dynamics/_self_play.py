@@ -177,7 +177,7 @@ def record_rounds(rounds: int, first: int = 100) -> tuple[int, ...]:
 def _path_rounds(first: int) -> tuple[int, ...]:
     """Return approximately logarithmically spaced rounds before `first`, for the plotted path.
 
-    A learner has covered most of its path before its gap is first recorded.
+    A learner has covered most of its path before its NashConv is first recorded.
 
     >>> _path_rounds(100)
     (1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32, 40, 50, 63, 79)

@@ -29,10 +29,10 @@ BISECTIONS = 60
 
 @dataclass(frozen=True)
 class GapEstimate:
-    """The gap of a policy in a fitted model, split into parts on and off the log's support.
+    """The largest gain (gap) in a fitted model, split into parts on and off the log's support.
 
-    The gap is exact in the model but says little about the game: a policy learned in the model
-    looks better there than it is. `offline.learn` bounds the gap in the game itself.
+    It is exact in the model but says little about the game: a policy learned in the model looks
+    better there than it is. `offline.learn` bounds the largest gain in the game itself.
 
     **Example**
 

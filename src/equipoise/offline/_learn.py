@@ -130,13 +130,13 @@ def learn(
 
     - "learned";
     - "nothing learned": no model predicts rewards better than a constant;
-    - "refused": the log does not support a policy. Possible reasons: the class of rewards does not
-      fit, rewards drift over time, actions move together or were never tried, there are too few
+    - "refused": the log does not support a policy. Possible reasons: the reward class does not fit,
+      rewards drift over time, actions are correlated or were never tried, there are too few
       rows, or there is no evidence that the learned policy is better than the log's own play. For
       continuous actions, the actions did not settle: an agent still gains more than 5% of the
       rewards' standard deviation in the critics. The message says what to change;
     - "inexact": refused, but learned anyway because of `force`; or the advice leads to
-      combinations of actions that the log hardly shows;
+      combinations of actions that are rare in the log;
     - "interrupted": Ctrl-C stopped the run before it finished.
 
     If nothing was learned, the policy is the log's own play (its behaviour policy), and the bounds
@@ -146,8 +146,8 @@ def learn(
 
     - For every log: `agents`, `samples`, `contexts`, `actions` (per agent; empty for continuous
       actions), `labels` (`Labels.to_plain()`), `warnings` (sentences), `gap` (a dictionary with the
-      `gap` in the fitted model and a description, `text`) and `own_gap` (gap of the log's own play
-      in the fitted model).
+      largest gain in the fitted model, also called `gap`, and a description, `text`) and `own_gap`
+      (largest gain of the log's own play in the fitted model).
     - For discrete actions: `structure` (`Structure.to_plain()`), `interval`, `bound`, `unknown`
       (deviations that the log shows too rarely), `own_interval`; per agent `earned`, `expected`,
       `expected_error`, `gains` and `gains_at_most`; `deviations` (`gain`, `lower` and `upper` for

@@ -192,7 +192,7 @@ def violations(
 
 
 def plot(record: Record) -> Any:
-    """Draw gap, certificate and welfare against episodes, and return the Matplotlib figure.
+    """Draw max gain, width and welfare against episodes, and return the Matplotlib figure.
 
     **Example**
 
