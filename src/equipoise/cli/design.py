@@ -15,6 +15,7 @@ from equipoise.cli._inputs import (
     make_folder_of,
     setting,
 )
+from equipoise.cli._main import Interrupted
 from equipoise.cli._output import cut, print_certificate, print_json, print_pairs, print_table
 from equipoise.cli._parsing import COMMON, CommonOptions, Game, Settings
 from equipoise.core.errors import InputError
@@ -98,6 +99,8 @@ class Design:
             ]
             print_certificate(design.solution.certificate, game.labels.to_plain(), facts)
             print_pairs([("report", self.report)])
+        if design.status.name == eq.Outcome.INTERRUPTED:
+            raise Interrupted("; the charges above are the best so far")
         return 0 if design.status.ok else 1
 
 

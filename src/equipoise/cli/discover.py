@@ -7,7 +7,7 @@ from typing import Annotated
 import tyro
 
 import equipoise as eq
-from equipoise.cli._inputs import check_seed, check_suffix
+from equipoise.cli._inputs import check_seed, check_suffix, make_folder_of
 from equipoise.cli._output import cut, print_json, print_pairs, print_table
 from equipoise.cli._parsing import COMMON, CommonOptions
 from equipoise.cli.offline import COLUMNS, ColumnOptions
@@ -48,13 +48,14 @@ class Discover:
     def execute(self) -> int:
         """Compare, and show."""
         check_seed(self.seed)
-        check_suffix("report", self.report, ".html")
+        check_suffix("report", self.report, ".html", ".htm")
         log = self.columns.read(self.log)
         structure = eq.offline.discover(log, key=self.seed)
         found = {"structure": structure.to_plain(), "notes": list(log.notes)}
         record = Record(log.name, scalars={"labels": log.labels.to_plain(), **found})
         if self.report is not None:
-            page_of(record, title=f"Structure of the game in {log.name}").write(self.report)
+            page = page_of(record, title=f"Structure of the game in {log.name}")
+            page.write(make_folder_of(self.report))
         if self.common.json:
             print_json({"samples": log.samples, "agents": log.agents, **found})
             return int(bool(structure.refusal))

@@ -278,6 +278,18 @@ class ContextLearner(Learner):
     #: Whether this share falls as t^-1/4 from round 16 on.
     fading: eqx.AbstractVar[bool]
 
+    @property
+    def context_rounds(self) -> int | None:
+        """Last round that reads the context, after which `without_context` applies; None if all."""
+        return None
+
+    def without_context(self, state: Any) -> tuple["ContextLearner", Any]:
+        """Return a learner that goes on in the same way without the context, and its state.
+
+        The state may be that of many games.
+        """
+        return self, state
+
     @abstractmethod
     def within(self, rounds: int) -> "ContextLearner":
         """Return this learner, given the promise that it will play no later round than `rounds`."""

@@ -185,6 +185,25 @@ class Seats(eqx.Module):
 
         return replace(self, row=bound(self.row), column=bound(self.column))
 
+    @property
+    def context_ends(self) -> list[int]:
+        """Rounds after which a learner no longer reads its context, in ascending order."""
+        both = [who.context_rounds for who in self.each if isinstance(who, ContextLearner)]
+        return sorted({last for last in both if last is not None})
+
+    def after(self, t: int, states: Any) -> tuple["Seats", Any]:
+        """Return the seats and states after round `t`, without contexts that are no longer read."""
+
+        def one(who: Any, state: Any) -> tuple[Any, Any]:
+            last = who.context_rounds if isinstance(who, ContextLearner) else None
+            return (who, state) if last is None or last > t else who.without_context(state)
+
+        if self.column is None:
+            row, states = one(self.row, states)
+            return replace(self, row=row), states
+        (row, own), (column, other) = map(one, self.each, states)
+        return replace(self, row=row, column=column), (own, other)
+
     def begin(self, specs: tuple[Spec, Spec], games: int) -> Any:
         """Return the states of the learners before the first round."""
 

@@ -192,7 +192,7 @@ class Players(Pair):
     >>> players.seeds, players.seats, players[1].seeds
     (2, 1, 1)
     >>> players[1]
-    Players(3 x 3 actions, 571 weights, seeds=1, seats=1, tokens='round')
+    Players(3 x 3 actions, 475 weights, seeds=1, seats=1, tokens='round')
     """
 
     models: Transformer
@@ -341,7 +341,7 @@ def initial_players(family: Family, config: Config, *, key: Any) -> Players:
     >>> family = eq.games.families.uniform(actions=3)
     >>> tiny = eq.incontext.Config(rounds=8, layers=1, width=8, hidden=8, seeds=2)
     >>> eq.incontext.initial_players(family, tiny, key=0).parameters  # of one model
-    571
+    475
     """
     if not isinstance(family, Family):
         raise InputError("family", "a Family of games", type(family).__name__)

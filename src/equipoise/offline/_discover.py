@@ -106,7 +106,9 @@ class Structure:
         rows = [
             (
                 one["name"],
-                *(one[name] for name in ("error", "standard_error", "explained")),
+                one["error"],
+                None if one["error"] is None else one["standard_error"],  # not tried
+                one["explained"],
                 "chosen" if one["class"] == self.chosen else one["note"],
             )
             for one in self.classes

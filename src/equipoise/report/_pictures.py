@@ -190,7 +190,7 @@ def _structure(record: Record) -> list[Picture]:
     bars = {"share of the explainable variance": np.array([one["explained"] for one in tried])}
     names = [one["name"] for one in tried]
     figure = figures.policy_bars(
-        bars, actions=names, title="variance explained by each class of rewards"
+        bars, actions=names, title="variance explained by each class of rewards", ylabel="share"
     )
     return [Picture(figure, f"bars of the variance that each class explains. {told}", told)]
 

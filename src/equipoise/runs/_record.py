@@ -12,7 +12,7 @@ import numpy as np
 
 from equipoise.core import InputError
 from equipoise.core.arrays import pack, read_npz, unpack, write_npz
-from equipoise.core.files import write_text
+from equipoise.core.files import read_bytes, refuse_devices, write_text
 from equipoise.core.plain import dumps, expect, read_json, revive, to_plain
 from equipoise.runs._upgrade import SOLUTION_VERSION, upgraded
 from equipoise.runs.environment import read_sessions
@@ -333,10 +333,11 @@ def _content_digest(content: Mapping[str, Any]) -> str:
 
 def _rows_digest(metrics: Path) -> str:
     """Return a digest of all complete rows."""
-    content = metrics.read_bytes()
+    content = read_bytes(metrics)
     return hashlib.sha256(content[: content.rfind(b"\n") + 1]).hexdigest()
 
 
 def _digest(path: Path) -> str:
+    refuse_devices(path)
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -208,7 +208,7 @@ def solve(
     *,
     concept: Literal["nash", "optimum"] = "nash",
     tolerance: float = 1e-10,
-    start: Any = None,
+    start: FlowPolicy | Solution[FlowPolicy] | None = None,
     time_limit: float = 600.0,
     progress: Progress | None = None,
 ) -> Solution[FlowPolicy]: ...

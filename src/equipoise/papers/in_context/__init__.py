@@ -218,7 +218,8 @@ def training(config: Config, preset: str, rounds: int, **changes: Any) -> Traini
         made = Training.paper(rounds=rounds, batch=config.paper_batch, patience=None, **common)
     else:
         warmup = min(100, config.steps // 5)
-        made = Training(rounds=rounds, batch=config.batch, shared=False, warmup=warmup, **common)
+        common |= {"head_groups": None, "optimiser": "adam", "shared": False, "warmup": warmup}
+        made = Training(rounds=rounds, batch=config.batch, **common)
     return replace(made, **changes)
 
 
