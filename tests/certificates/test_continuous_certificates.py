@@ -218,7 +218,7 @@ class TestFunctions:
         policy = rng.uniform(-1, 1, 3)
         certificate, expected = eq.certify(game, policy), eq.certify(exact, policy)
         assert not certificate.exact
-        assert "neither slope nor curvature" in certificate.method
+        assert "no Lipschitz constant or curvature" in certificate.method
         assert (certificate.gains <= expected.upper).all()
         assert np.isinf(certificate.upper).all()
         np.testing.assert_allclose(certificate.gains, expected.gains, atol=1e-6)

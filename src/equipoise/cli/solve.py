@@ -52,7 +52,7 @@ class Solve:
       equipoise solve game.nfg --concept ce --objective welfare
       equipoise solve battle-of-the-sexes --all
       equipoise solve colonel-blotto --out policy.json --report report.html
-      equipoise solve two-roads --set agents=1000 --option objective=welfare
+      equipoise solve two-roads --set agents=1000 --objective welfare
       equipoise solve two-roads --objective welfare --option sense=min
       equipoise solve two-roads --concept optimum
       equipoise solve public-good --run runs/public-good

@@ -95,10 +95,10 @@ class MarkovOMD(PolicyLearner):
     where `pull` is towards the anchor. By default the anchor follows the play and `eps` does not
     vanish; `MarkovOMD.vanishing()` pulls towards uniform with vanishing `eps`, as in the paper.
 
-    What differs from print: the loss (`V(s) - target`, where the paper minimises the target), the
-    sign of the regulariser, the squared distance, and the rates. In addition, each player's `V`
-    estimates its own reward, whereas the paper gives both players the same reward. As in the
-    paper, `V` starts at `1 / (2 (1 - discount))`.
+    Differences from the paper: the loss (`V(s) - target`, where the paper minimises the target),
+    the sign of the regulariser, the squared distance, and the rates. In addition, each player's `V`
+    estimates its own reward, whereas the paper gives both players the same reward. As in the paper,
+    `V` starts at `1 / (2 (1 - discount))`.
 
     **Example**
 

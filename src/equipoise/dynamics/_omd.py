@@ -35,8 +35,8 @@ class OMD(PolicyLearner):
         x <- argmin_p <p, g> + distance(p, x) * 2 / eta,   p_a >= floor / A
         g = 1{a} loss(r) / (x_a + beta) + eps * (grad(x) - grad(anchor))
 
-    where `grad` is the gradient of the mirror map. What differs from print: the player minimises a
-    loss, not its reward; the regulariser pulls towards an anchor, not away from it; the distance
+    where `grad` is the gradient of the mirror map. Differences from the paper: the player minimises
+    a loss, not its reward; the regulariser pulls towards an anchor, not away from it; the distance
     is squared; the rates let the policy move.
 
     `OMD.vanishing()` is the paper's algorithm with only these corrections: the anchor is the

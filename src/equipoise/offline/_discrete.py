@@ -70,7 +70,7 @@ def learn_discrete(
         who = f"agent {names} plays" if len(alone) == 1 else f"agents {names} play"
         facts["warnings"].append(
             f"{who} a single action throughout; the log does not show what "
-            "other actions would earn, and gaps include deviations to other actions only if they "
+            "other actions would earn, and gains include deviations to other actions only if they "
             "are declared (`actions_per_agent`)"
         )
     if not refusal and groups_of(log).max() + 1 < FEWEST_ROWS:

@@ -204,7 +204,7 @@ def reproduce(
     page = Report(
         f"Reproduction: {paper}",
         f"{PAPERS[paper]}, at {scale} scale. The printed and the corrected versions share the same "
-        "axes; gaps are exact.",
+        "axes; gains are exact.",
     )
     with progress(f"figures of {paper}", total=len(chosen)) as bar:
         for figure in chosen:

@@ -31,7 +31,7 @@ _EARLIER = {"finished": "learned", "stopped": "interrupted", "inconsistent": "in
 
 @dataclass(frozen=True)
 class Learned:
-    """A policy learnt from samples, and the bounds that the samples prove for it.
+    """A policy learned from samples, and the bounds that the samples prove for it.
 
     All bounds here come from samples alone. If you know the game, `judged` returns the exact
     certificate.
@@ -163,8 +163,8 @@ def learn(
     """Play episodes and return a pure near-Nash policy with the bounds that the samples prove.
 
     This is Algorithm 3 of the paper (known rewards) and Algorithm 4 (unknown rewards), which the
-    paper leaves open; docs/theory/aggregative-learning.md states the guarantees and what differs
-    from print. The learner uses only `env.reset()`, `env.step(actions)` and the declared `spec`
+    paper leaves open; docs/theory/aggregative-learning.md states the guarantees and the differences
+    from the paper. The learner uses only `env.reset()`, `env.step(actions)` and the declared `spec`
     (default: the environment's). If the environment has `seek(episode)`, an interrupted run resumes
     exactly where it stopped; if it has a `config`, the run's config includes it.
 
@@ -313,7 +313,7 @@ def _conclude(learner: Learner, confidence: float, started: float) -> Learned:
     }
 
     def policy(found: Bounds) -> AggregativePolicy:
-        """The policy by rows of the game, even if agents learnt separately."""
+        """The policy by rows of the game, even if agents learned separately."""
         own, origin = found.policy, learner.origin
         rows = own.rows if origin is None else origin[own.rows]
         return AggregativePolicy(rows, own.counts, own.actions)
