@@ -206,7 +206,7 @@ class TestFunctions:
         exact, game = self.pair(rng, **known)
         policy = random_policy(rng, exact) if stochastic else rng.uniform(-1, 1, 3)
         certificate, expected = eq.certify(game, policy), eq.certify(exact, policy)
-        assert "upper bounds from the stated" in certificate.method
+        assert "upper bounds from the declared" in certificate.method
         np.testing.assert_allclose(certificate.value, expected.value, atol=1e-12)
         assert (certificate.gains <= expected.upper).all()
         assert (certificate.upper >= expected.gains).all()

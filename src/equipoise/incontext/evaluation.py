@@ -239,7 +239,7 @@ class _Evaluation:
 
 
 def _final_gap(found: Found) -> float:
-    """Mean gap of the players after the last round."""
+    """Mean NashConv of the players after the last round."""
     return float(found["players"][:, -1].mean())
 
 
@@ -371,7 +371,7 @@ def learner_curves(
 def rounds_to_gap(
     games: Games, learner: Learner, target: float, key: Any, *, most: int, settings: Any
 ) -> tuple[int | None, np.ndarray]:
-    """Number of rounds after which the mean gap of a learner's last policies meets the target.
+    """Number of rounds after which the mean NashConv of a learner's last policies meets a target.
 
     Measured 16 times per decade of rounds; None if `most` rounds are not enough. Also returns the
     (rounds, mean gap) of each look. Ctrl-C raises `KeyboardInterrupt` after the current look.

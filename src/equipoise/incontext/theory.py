@@ -387,7 +387,7 @@ class Realisability:
 
     #: Total-variation distances.
     total_variation: np.ndarray
-    #: Squared Hellinger distances.
+    #: Hellinger distances.
     hellinger: np.ndarray
 
     @property

@@ -73,7 +73,7 @@ class Anarchy:
     """User equilibrium and system optimum of one network; `ratio` compares their total costs.
 
     The price of anarchy of the instance lies between `ratio` and `upper`. The two differ only by
-    the gap of the optimum. `price_of_anarchy` returns one.
+    what is unproven about the optimum. `price_of_anarchy` returns one.
 
     **Example**
 

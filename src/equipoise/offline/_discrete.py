@@ -244,7 +244,7 @@ class Discrete:
         return known_moves(self.log, self.rows)
 
     def judge(self, policies: np.ndarray, product: np.ndarray | None = None) -> Bounds:
-        """Bound the gap of a mixture of (parts, components, ...) policies, or of a product."""
+        """Bound the gains from a mixture of (parts, components, ...) policies, or from a product."""
         given = zip(self.rows, self.models, policies, strict=True)
         parts = [Part(*each) for each in given]
         chosen = str(self.found[0].chosen).split()[0]

@@ -42,7 +42,7 @@ SETTLED = 0.05
 
 @dataclass(frozen=True, eq=False)
 class Advice(Solution[Any]):
-    """A `Solution` learned from a log, with bounds on its gap in the logged game.
+    """A `Solution` learned from a log, with bounds on agents' gains in the logged game.
 
     **Example**
 
@@ -63,7 +63,7 @@ class Advice(Solution[Any]):
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Confidence interval of the policy's gap in the logged game; None if it is unknown."""
+        """Confidence interval of the largest gain in the logged game; None if it is unknown."""
         found = self.stats.get("interval")
         return None if found is None else (float(found[0]), float(found[1]))
 
@@ -115,7 +115,7 @@ def learn(
         iterations: Number of iterations of `solve`; for continuous actions, number of actor steps.
         step: Step size of an iteration, as in `solve`.
         strength: Weight of the penalty for leaving the log's play, as in `solve`.
-        level: Confidence level of the interval of the gap.
+        level: Confidence level of the interval of the largest gain.
         force: Learn even if the log would be refused. The status is then "inexact".
         key: Random key for folds and networks.
         run: Run folder. If the call is interrupted, the same call resumes the run; if the run is
