@@ -41,7 +41,7 @@ _GRID = 128
 MOST_TRIALS = 20_000
 #: Maximum number of joint supports of stochastic policies that are enumerated.
 MOST_PROFILES = 4_096
-#: Number of halvings around the best grid point, if no Lipschitz constant or curvature is declared.
+#: Number of halvings around the best grid point, without a Lipschitz constant or curvature.
 _REFINEMENTS = 40
 
 
