@@ -308,3 +308,23 @@ def test_ctrl_c_is_not_swallowed_by_the_first_of_several_assignments(function, m
     monkeypatch.setattr(_design, "solve_network", stopped)
     with pytest.raises(KeyboardInterrupt):
         getattr(eq.networks, function)(game)
+
+
+def test_a_toll_that_only_works_above_a_threshold():
+    """Pigou's roads, cost v and 1.1: all take the first, and a toll below .1 changes nothing."""
+    game = eq.NetworkGame(
+        [0, 0], [1, 1], [0], [1], [1.0], free_flow=[0.0, 1.1], rise=[1.0, 0.0], power=1.0
+    )
+    design = eq.networks.best_tolls(game, links=1)
+    assert design.before == pytest.approx(1.0)
+    assert design.links.tolist() == [0]
+    assert design.total_cost == pytest.approx(0.55**2 + 0.45 * 1.1, rel=1e-6)
+
+
+def test_the_price_of_anarchy_where_the_optimum_costs_nothing():
+    free = {"free_flow": [0.0, 1.0], "rise": 0.0}
+    game = eq.NetworkGame([0, 0], [1, 1], [0], [1], [2.0], **free)
+    assert eq.networks.price_of_anarchy(game).ratio == 1.0
+    tolled = game.replace(tolls=[3.0, 0.0])  # everybody pays with time instead
+    found = eq.networks.price_of_anarchy(tolled)
+    assert found.ratio == found.upper == np.inf

@@ -138,6 +138,20 @@ class Replies:
         """The plays with their largest gain."""
         return Profile(plays, self.deviations(plays).largest)
 
+    def gains(self, plays: np.ndarray) -> np.ndarray:
+        """(profiles, types, actions) -> (profiles,): the largest gain in each of many profiles."""
+        stage, actions = self.stage, np.arange(plays.shape[2])
+        x = np.stack([stage.aggregate(one) for one in plays])
+        influence = stage.influence
+        shift = stage.scale * (influence - np.swapaxes(influence, 0, 1)[:, :, None])
+        idle = np.swapaxes(plays, 1, 2) == 0
+        points = x[:, None, None, None] + np.where(idle[..., None, None], 0.0, shift)
+        self.evaluations += len(plays)
+        values = stage.own_rewards(points.reshape(-1, *influence.shape)).reshape(points.shape[:-1])
+        stay = values[:, actions, :, actions].transpose(1, 0, 2)
+        gains = values.max(3) - stay
+        return np.where(idle, 0.0, gains).max((1, 2), initial=0.0)
+
     def start(self, x: np.ndarray) -> np.ndarray:
         """(rows, actions): every agent plays its best action at an aggregate."""
         plays = np.zeros(self.stage.influence.shape[:2], np.int64)

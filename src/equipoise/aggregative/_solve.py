@@ -44,6 +44,9 @@ TIME_LIMIT = 60.0
 #: Programs allowed for the equilibria and the optimum that a selection is compared with.
 _BESIDE = 80
 
+#: What the status says when all profiles were compared and none is an equilibrium.
+_NONE = "no profile of this game meets the tolerance"
+
 #: A callable that receives the progress of a long search.
 Progress = Callable[[dict[str, Any]], None]
 
@@ -210,9 +213,8 @@ def _solve(
             found, most = fair
         stats |= {"objective": found, "best_possible": most}
     status = make_status(game, certificate, tolerance, options, stats)
-    mean = options.objective == "welfare" and not options.loss
-    if chosen and single and (mean or callable(options.objective)):
-        stats |= prices(planner.stage, options, plans[0])
+    if chosen and single:
+        stats |= prices(planner.stage, options, plans[0], float(np.mean(value)))
     elif chosen and not single and options.free:
         stats |= _markov_prices(planner)
     stats |= {"plan_seconds": planned - started, "seconds": time.perf_counter() - started}
@@ -255,35 +257,34 @@ def _plan(
     return best
 
 
-def prices(stage: Stage, options: Options, plan: Plan) -> dict[str, Any]:
+def prices(stage: Stage, options: Options, plan: Plan, value: float) -> dict[str, Any]:
     """Compare the best and the worst equilibrium with the social optimum, by welfare.
 
-    The price of anarchy compares the worst equilibrium found with the optimum found, and the price
-    of stability the best one. Prices are at least 1, and NaN where welfare has different signs.
+    Welfare is the mean reward, or that of the `welfare` array, whatever the objective. The price of
+    anarchy compares the worst equilibrium found with the optimum found, and the price of stability
+    the best one. Prices are at least 1, and NaN where welfare has different signs. `value` is the
+    mean reward of the plan.
     """
-    found = {}
-    for name, changes in (
-        ("best", {"maximise": True}),
-        ("worst", {"maximise": False}),
-        ("optimum", {"maximise": True, "free": True, "prove": False}),
-    ):
-        same = options.objective == "welfare" and options.maximise == changes["maximise"]
-        if same and not options.free and name != "optimum":
-            found[name] = plan.objective, plan.gain
-        else:
-            aim = replace(
-                options, objective="welfare", programs=_BESIDE, **{"free": False} | changes
-            )
-            other = best_equilibrium(stage, aim)
-            found[name] = other.objective, other.gain
-    best = max(found["optimum"][0], found["best"][0])
-    met = {name: found[name][1] <= options.tolerance for name in ("best", "worst")}
+    by_welfare = options.objective in ("welfare", "regret") and not options.loss
+    stage = replace(stage, welfare=None) if options.loss else stage
+    own = plan.objective if by_welfare else value
+    found = [own] if plan.gain <= options.tolerance and not options.free else []
+    best = own
+    for maximise, free in ((True, False), (False, False), (True, True)):
+        if by_welfare and (maximise, free) == (options.maximise, options.free):
+            continue
+        changes = {"maximise": maximise, "free": free, "prove": False, "programs": _BESIDE}
+        other = best_equilibrium(stage, replace(options, objective="welfare", **changes))
+        best = max(best, other.objective)
+        if not free and other.gain <= options.tolerance:
+            found.append(other.objective)
+    most, least = max(found, default=np.nan), min(found, default=np.nan)
     return {
         "optimum": best,
-        "best_equilibrium": found["best"][0] if met["best"] else np.nan,
-        "worst_equilibrium": found["worst"][0] if met["worst"] else np.nan,
-        "price_of_anarchy": price(best, found["worst"][0]) if met["worst"] else np.nan,
-        "price_of_stability": price(best, found["best"][0]) if met["best"] else np.nan,
+        "best_equilibrium": most,
+        "worst_equilibrium": least,
+        "price_of_anarchy": price(best, least),
+        "price_of_stability": price(best, most),
     }
 
 
@@ -353,9 +354,12 @@ def make_status(
     elif not solved and bound is not None:
         verb = "within the bound of" if gain <= bound + 1e-12 else "above the bound of"
         message.append(f"{verb} {bound:.3g} that the theory gives for this number of agents")
+    listed = stats["method"] == "enumeration"
     if "best_possible" in stats:
         message.append(_not_found(options, stats, solved))
-    skipped = not stats["cells"] and stats["estimate_seconds"] > 0
+    elif not solved and listed and isinstance(game, AggregativeGame):
+        message.append(_NONE)
+    skipped = not (listed or stats["cells"]) and stats["estimate_seconds"] > 0
     if not solved and skipped and outcome is not Outcome.INTERRUPTED:
         message.append("cells were skipped: they take too long, or there are too many coordinates")
     if game.lipschitz_estimated and stats["cells"]:
@@ -372,13 +376,13 @@ def _not_found(options: Options, stats: dict[str, Any], solved: bool) -> str:
     """Describe what is proven about equilibria that were not found."""
     possible, more = stats["best_possible"], "above" if options.maximise else "below"
     if np.ndim(possible) == 0 and possible == (-np.inf if options.maximise else np.inf):
-        return "no profile of this game meets the tolerance"
+        return _NONE
     if not np.isfinite(possible).all():
         return "nothing is proven about equilibria that were not found"
-    name = {"welfare": "welfare", "egalitarian": "least reward"}.get(str(options.objective))
-    name = "loss" if options.loss else name or "objective"
+    name = {"welfare": "a welfare", "egalitarian": "a least reward"}.get(str(options.objective))
+    name = "a loss" if options.loss else name or "an objective"
     if np.ndim(possible):
         off = float(np.abs(possible - stats["objective"]).max())
-        return f"no equilibrium has a {name} more than {off:.3g} {more} this one's from any state"
-    here = f" ({stats['objective']:.6g} here)" if solved else ""
-    return f"no equilibrium has a {name} {more} {possible:.6g}{here}"
+        return f"no equilibrium has {name} more than {off:.3g} {more} this one's from any state"
+    here = f" ({stats['objective'] + 0.0:.6g} here)" if solved else ""
+    return f"no equilibrium has {name} {more} {possible + 0.0:.6g}{here}"

@@ -13,7 +13,7 @@ import numpy as np
 
 from equipoise.aggregative._cells import MOST_CELLS, Stage, tile
 from equipoise.aggregative._replies import Profile, Replies
-from equipoise.aggregative._select import Aim, choose
+from equipoise.aggregative._select import Aim, choose, least_gain
 from equipoise.aggregative._structure import project, whole_agents
 from equipoise.aggregative._subroutine import Options, Plan, descend, seek, select
 
@@ -95,10 +95,15 @@ def any_equilibrium(stage: Stage, options: Options) -> Plan:
         if plan.gain <= options.tolerance or replies.late:
             break
     assert plan is not None
+    if plan.gain > options.tolerance:  # the one with the least gain, if all can be compared
+        found = least_gain(stage, replies, options.profiles)
+        if found is not None:
+            plan = _moved(stage, plan, found, "enumeration")
+            return replace(plan, estimate=cells.estimate, evaluations=replies.evaluations)
     if plan.gain > options.tolerance and plan.relaxed == 1 and cells.spacing is not None:
         other = seek(stage, replace(options, spacing=cells.spacing))
         other = polish(stage, options, other, replies)
-        plan = other if other.gain < plan.gain else plan
+        plan = other if other.gain < plan.gain else replace(plan, cells=other.cells)
     return replace(plan, estimate=cells.estimate, evaluations=replies.evaluations)
 
 
@@ -195,9 +200,10 @@ def best_equilibrium(stage: Stage, options: Options) -> Plan:
     if (stage.high > stage.low).sum() <= 1:
         programs, prove = options.programs * (10 if options.free else 1), 0.0
     found = choose(
-        *(stage, aim, replies, options.tolerance, cells.spacing, programs, starts, prove)
+        *(stage, aim, replies, options.tolerance, cells.spacing, programs, starts, prove),
+        profiles=options.profiles,
     )
-    if found.gain > options.tolerance and not options.free:
+    if found.gain > options.tolerance and not options.free and found.method != "enumeration":
         # If no profile meets the tolerance, return the one with the least gain.
         plan = any_equilibrium(stage, replace(options, objective="regret", spacing=None))
         if plan.gain <= options.tolerance or plan.gain < found.gain:

@@ -62,10 +62,12 @@ class Options:
     free: bool = False
     #: Whether to compute a bound on the social optimum.
     prove: bool = False
-    #: Whether the objective is a loss, which has no price of anarchy.
+    #: Whether the objective is a loss.
     loss: bool = False
     #: Largest number of programs of cells for a choice among equilibria.
     programs: int = 240
+    #: Largest number of profiles that are enumerated.
+    profiles: int = 300
     #: Number of evaluations of gains to refine a plan that meets the tolerance.
     polish: int = 3000
     #: A callable that receives the progress of a search.

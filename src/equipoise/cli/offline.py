@@ -218,9 +218,10 @@ class Offline:
             print_json({**where, "read_from_disk": known, **record_document(record)})
             return
         tables, stats = tables_of(record), (record.solution or {})["stats"]
-        first = next((name for name in ("advice", "agents") if name in tables), None)
+        titles = {"advice": "advice", "own play": "the log's own play; this is not advice"}
+        first = next((name for name in (*titles, "agents") if name in tables), None)
         if first is not None:
-            print_table(cut(tables[first]), first)
+            print_table(cut(tables[first]), titles.get(first, first))
         counts = sorted(set(stats["actions"]))
         alone, interval = stats.get("single_action", []), stats.get("own_interval")
         facts = {

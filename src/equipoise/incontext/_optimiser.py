@@ -4,6 +4,7 @@ from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jaxtyping import Array
 from optax.contrib import MuonDimensionNumbers, muon
@@ -44,6 +45,7 @@ def make_optimiser(config: Config, total: Any = None) -> optax.GradientTransform
 def _rate(config: Config, peak: float, total: Any) -> optax.Schedule:
     """Return a schedule: a linear rise, then a cosine to a hundredth of the peak, or the peak."""
     warmup, total = config.warmup, config.total_steps if total is None else total
+    peak = min(peak, float(np.finfo(np.float32).max))  # an absurd rate is reported by its effects
 
     def rate(count: Any) -> Array:
         count = jnp.asarray(count, jnp.float32)

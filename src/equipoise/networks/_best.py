@@ -18,8 +18,10 @@ from equipoise.games import NetworkGame
 from equipoise.networks._design import Design, assigned, check_divided, least_total
 from equipoise.networks._sensitivity import Sensitivity, cost_of_room
 
-#: Number of candidate links tried before one of them receives a toll.
+#: Number of candidate links tried, by derivative and by excess traffic, before one receives a toll.
 _TRIED = 4
+#: First tolls tried on a link, as fractions of the largest.
+_FIRST = (0.05, 0.15, 0.4)
 #: Steps of gradient descent after each link, and at the end.
 _STEPS, _LAST_STEPS = 6, 40
 #: Fraction of the time in which capacities are sought; the rest is for the lower bound.
@@ -183,7 +185,8 @@ def best_tolls(
         tolls, best = np.zeros(len(chosen)), search.before
         if given is None and limit > 0.0:
             for _ in range(min(count, game.links)):
-                found = _one_more(search, value_of, inside, chosen, tolls, best, ideal, limit)
+                aims = ideal, optimum.policy.total, limit
+                found = _one_more(search, value_of, inside, chosen, tolls, best, *aims)
                 if found is None:
                     break
                 chosen, tolls, best = found
@@ -212,23 +215,37 @@ def _one_more(
     tolls: np.ndarray,
     best: float,
     ideal: np.ndarray,
+    wanted: np.ndarray,
     limit: float,
 ) -> tuple[np.ndarray, np.ndarray, float] | None:
-    """Return the link whose toll helps most in addition to the others; None if none helps."""
+    """Return the link whose toll helps most in addition to the others; None if none helps.
+
+    `ideal` are the first-best tolls and `wanted` the flows of the optimum.
+    """
     full = np.zeros(len(ideal))
     full[chosen] = tolls
     charged, solution = search.solve(tolls=full)
     by_toll = Sensitivity(charged, solution.policy, search.watch).of_total_cost()
-    promise = -by_toll * np.maximum(ideal, 1e-3 * limit)
-    promise[chosen] = -np.inf
+    flows = solution.policy.total
+    # Small tolls change nothing while all travellers of a pair use one path; larger ones may.
+    ranked = (
+        -by_toll * np.maximum(ideal, 1e-3 * limit),
+        np.maximum(flows - wanted, 0.0) * charged.external_costs(flows),
+    )
+    candidates: list[int] = []
+    for promise in ranked:
+        promise[[*chosen, *candidates]] = 0.0
+        links = np.argsort(-promise, kind="stable")[:_TRIED]
+        candidates += links[promise[links] > 0.0].tolist()
     found = None
-    for link in np.argsort(-promise)[:_TRIED]:
-        if promise[link] <= 0.0:
-            break
-        more, start = (
-            np.append(chosen, link),
-            np.append(tolls, max(0.5 * ideal[link], 0.05 * limit)),
-        )
+    for link in candidates:
+        more, first, costs = np.append(chosen, link), [ideal[link], 0.5 * ideal[link]], []
+        first = np.unique(inside(np.array([*first, *(part * limit for part in _FIRST)])))
+        for toll in first:
+            full = np.zeros(len(ideal))
+            full[more] = np.append(tolls, toll)
+            costs.append(search.solve(tolls=full)[1].stats["total_cost"])
+        start = np.append(tolls, first[int(np.argmin(costs))])
         point, cost = search.descend(value_of(more), inside, start, limit, _STEPS)
         if cost < best * (1.0 - 1e-9):
             found, best = (more, point, cost), cost

@@ -107,9 +107,9 @@ def price_of_anarchy(
     equilibrium = assigned(game, **options)
     optimum = assigned(game, concept="optimum", **options)
     total = equilibrium.stats["total_cost"]
-    best = optimum.stats["total_cost"]
+    best = min(total, optimum.stats["total_cost"])  # of the two, in case both are zero but rounding
     low = least_total(game, optimum)
-    ratio, upper = (total / best if best > 0 else 1.0), (total / low if low > 0 else np.inf)
+    ratio, upper = (total / one if one > 0 else np.inf if total > 0 else 1.0 for one in (best, low))
     return Anarchy(ratio, upper, equilibrium, optimum)
 
 

@@ -317,12 +317,14 @@ class Discrete:
         mixture = Mixture(shown)
         certificate = _certificate(self.model, mixture, every, log.absences)
         rare = rare_pairs(log, every) if learned else []
+        rounding = 1e-6 * abs(own.bound)
+        promise = _promise(found, log, len(mixture), rounding)
         if refusal is None and rare:
             status = status_as(
                 Outcome.INEXACT,
                 f"the advice plays pairs of actions that the log shows fewer than {SHOWN} times "
                 f"({len(rare)} of them, such as {rare[0]}). Their rewards are extrapolated by the "
-                f"fitted model. If it is right, {_promise(found, log, len(mixture))}",
+                f"fitted model. If it is right, {promise}",
             )
         elif refusal is None and found.guessed.max() > HIDDEN:
             who = log.labels.player(int(found.guessed.argmax()))
@@ -330,10 +332,10 @@ class Discrete:
                 Outcome.INEXACT,
                 "the advice leads to combinations of actions that the log hardly shows, most of "
                 f"all for {who}. Their rewards are extrapolated by the fitted model. If it is "
-                f"right, {_promise(found, log, len(mixture))}",
+                f"right, {promise}",
             )
         elif refusal is None:
-            status = status_as(Outcome.LEARNED, _promise(found, log, len(mixture)))
+            status = status_as(Outcome.LEARNED, promise)
         elif learned:
             status = status_as(
                 Outcome.INEXACT, f"{refusal}; a policy was learned anyway because force was given"
@@ -357,6 +359,7 @@ class Discrete:
             )
         interval = list(found.interval)
         text = f"{float(certificate.max_gain):.4g} in the fitted model"
+        ends = ", ".join(f"{0.0 if abs(end) <= rounding else end:.4g}" for end in interval)
         stats: dict[str, Any] = {
             **(self.facts | {"warnings": warnings}),
             **_about_model(self.model),
@@ -372,7 +375,7 @@ class Discrete:
                 "interval": interval,
                 "level": found.level,
                 "misfit": found.misfit,
-                "text": f"[{interval[0]:.4g}, {interval[1]:.4g}] ({found.level:.0%}); {text}",
+                "text": f"[{ends}] ({found.level:.0%}); {text}",
             },
             "earned": np.asarray(log.rewards, np.float64).mean(0) * log.horizon,
             "expected": found.value,
@@ -397,11 +400,15 @@ def _certificate(
     return TableCertificate(gains, np.full_like(gains, np.inf), value, method, concept)
 
 
-def _promise(found: Bounds, log: Log, components: int) -> str:
-    """Say in a sentence what the advice promises, and under which conditions."""
+def _promise(found: Bounds, log: Log, components: int, rounding: float) -> str:
+    """Say in a sentence what the advice promises, and under which conditions.
+
+    A bound of zero exceeds it by a rounding error, of at most `rounding`.
+    """
     least = (1.0 + found.level) / 2
     numeric = " or ".join(log.numeric_contexts)
     scope = f" by anything that does not depend on {numeric}" if numeric else ""
+    amount = f"more than {found.bound:.3g}" if found.bound > rounding else "anything"
     terms = ["if the game stays as it was logged"]
     if found.farther.max() > FARTHER:
         terms.append(
@@ -416,8 +423,8 @@ def _promise(found: Bounds, log: Log, components: int) -> str:
     if rare := len(found.unknown) + len(found.hidden):
         terms.append(f"not counting {rare} deviations that the log shows too rarely to judge")
     return (
-        f"nobody gains more than {found.bound:.3g} by leaving the advice{scope}, with {least:.0%} "
-        f"confidence, {', and '.join(terms)}"
+        f"nobody gains {amount} by leaving the advice{scope}, with {least:.0%} confidence, "
+        f"{', and '.join(terms)}"
     )
 
 

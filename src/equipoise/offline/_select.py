@@ -225,7 +225,9 @@ class Comparison:
         self.rows_per_parameter: dict[int | str, float] = {}
         self._ridges: dict[int | str, dict[int, float]] = {}
         self._known: dict[int, np.ndarray] = {}
-        self._largest, least, self._copies = largest, isinstance(neighbours, str), copies
+        #: Whether neighbours are all agents or those that a test finds, rather than given.
+        self.tested = least = isinstance(neighbours, str)
+        self._largest, self._copies = largest, copies
         for rank in tried:
             self._add(rank, rank, self.sets, least)
         names: list[int | str] = list(tried)
@@ -298,6 +300,11 @@ class Comparison:
             self.entries[name] = Entry(
                 designs, self.situations if where is None else where, situations
             )
+
+    def sets_of(self, name: int | str) -> list[tuple[int, ...]]:
+        """Neighbours of each agent in a class of K-IR rewards."""
+        kinds = {"sparse": self.screened, "dense": neighbour_sets("all", self.log)}
+        return kinds.get(str(name).split()[-1]) or self.sets
 
     @property
     def steps(self) -> int:

@@ -332,7 +332,9 @@ def tables_of(record: Record) -> dict[str, Table]:
     stats = (record.solution or {}).get("stats", {})
     found = dict(record.tables)
     if "earned" in stats and record.solution is not None:
-        found = {"advice": _advice(record, record.solution), **found}
+        learned = record.solution["status"]["name"] in ("learned", "inexact")
+        name = "advice" if learned else "own play"  # if nothing was learned, the log's play
+        found = {name: _advice(record, record.solution), **found}
     if structure := stats.get("structure", record.scalars.get("structure")):
         found["classes"] = _classes(structure)
         if "tried" in structure:
@@ -383,6 +385,8 @@ def _advice(record: Record, solution: Any) -> Table:
     steps = play.ndim == 5 and play.shape[1] > 1
     play = play[:, 0, :, 0] if play.ndim == 5 else play  # agents present, in the first step
     contexts, names = labels_of(record, "contexts"), agents_of(record, range(play.shape[1]))
+    # An upper bound of zero exceeds it by a rounding error.
+    rounding = 1e-6 * abs(stats["own_interval"][1])
     rows = []
     for i, name in enumerate(names):
         actions = labels_of(record, "actions", i)
@@ -392,7 +396,8 @@ def _advice(record: Record, solution: Any) -> Table:
             numbers = (stats[key][i] for key in ("earned", "expected", "gains_at_most"))
             place = (name, context) if len(play) > 1 else (name,)
             words = play_in_words(own, actions, ".0%", 0.005)
-            rows.append((*place, words, *(float(x) for x in numbers)))
+            numbers = (0.0 if abs(x) <= rounding else float(x) for x in numbers)
+            rows.append((*place, words, *numbers))
     first = ("agent", "context") if len(play) > 1 else ("agent",)
     what = "play" if len(policies) == 1 else "plays on average (one draw for all agents)"
     what += " (first step and state)" if steps else ""

@@ -100,15 +100,20 @@ def _offline(record: Record) -> Story:
             "can be negative: correlated play may be worth more than every fixed deviation."
         )
     told += stats.get("notes", ())
+    learned = solution["status"]["name"] in ("learned", "inexact")
+    what = "what each agent should do" if learned else "what each agent did (this is not advice)"
+    first = "advice" if learned else "own play"
     return Story(
         title=record.name,
-        lead=f"{stats['samples']:,} samples of {stats['agents']:,} agents: what each agent should "
-        "do, and how much it could gain by deviating.",
+        lead=f"{stats['samples']:,} samples of {stats['agents']:,} agents: {what}, and how much it "
+        "could gain by deviating.",
         text="\n\n".join(told),
-        first="advice" if "earned" in stats else "agents",
+        first=first if "earned" in stats else "agents",
         captions={
             "advice": "Recommended actions with probabilities; mean reward in the log, expected "
             "reward under the advice, and the largest gain by deviating from it.",
+            "own play": "The log's own play; this is not advice. Frequencies of actions; mean "
+            "reward in the log and as estimated, and the largest gain by deviating.",
             "classes": "Structure: classes of rewards and their held-out errors, as shares of the "
             "variance of rewards, and the share of the explainable variance that each explains.",
             "coverage": "Coverage: how often each agent played each action.",
