@@ -470,15 +470,21 @@ def _correlated(
 
 
 def _told_pairs(log: Log, pairs: list[dict[str, Any]]) -> str:
-    one = [log.labels.player(i) for i in pairs[0]["agents"]] if pairs else ["all", "others"]
+    one = [log.labels.player(i) for i in pairs[0]["agents"]]
     many = f"{len(pairs)} pairs, most of all " if len(pairs) > 1 else ""
     return f"{many}{one[0]} and {one[1]}"
 
 
 def _told_dependence(log: Log, pairs: list[dict[str, Any]]) -> str:
+    if not pairs:
+        return (
+            "the actions of all agents together are correlated, although no single pair is: an "
+            "unrecorded variable may drive both actions and rewards; add it as a context, or "
+            "collect more rows"
+        )
     return (
-        f"agents' actions are correlated ({_told_pairs(log, pairs)}): something that the log does "
-        "not record may drive both actions and rewards; add it as a context"
+        f"agents' actions are correlated ({_told_pairs(log, pairs)}): an unrecorded variable may "
+        "drive both actions and rewards; add it as a context"
     )
 
 

@@ -27,7 +27,14 @@ from equipoise.offline._aggregate import KINDS, aggregate_note
 from equipoise.offline._discover import Structure
 from equipoise.offline._discrete import learn_discrete, write_table
 from equipoise.offline._log import Log
-from equipoise.offline._own_play import facts_of, own_play, own_points, refused, status_as
+from equipoise.offline._own_play import (
+    NOT_ADVICE,
+    facts_of,
+    own_play,
+    own_points,
+    refused,
+    status_as,
+)
 from equipoise.offline._pieces import Source
 from equipoise.offline._solve import in_model
 from equipoise.offline.deep._fit import FEWEST
@@ -276,8 +283,7 @@ def _learn_continuous(
         policy = own
         status = status_as(
             Outcome.NOTHING_LEARNED,
-            "the critics predict held-out rewards no better than a constant does; the log's own "
-            "play is returned",
+            f"the critics predict held-out rewards no better than a constant does; {NOT_ADVICE}",
         )
     if log.states is not None:
         text = "not estimated: the log has several steps, and gains are computed for one step only"
@@ -315,4 +321,4 @@ def _judged(
     if force:
         message = f"{refusal}; a policy was learned anyway because force was given"
         return *learned, status_as(Outcome.INEXACT, message)
-    return *own, status_as(Outcome.REFUSED, f"{refusal}; the log's own play is returned")
+    return *own, status_as(Outcome.REFUSED, f"{refusal}; {NOT_ADVICE}")
