@@ -213,9 +213,11 @@ class Compared:
     ('equilibrium 0', 0.0, 0.6)
     """
 
+    #: Name of the policy in the table.
     name: str
     #: (d,) the aggregate; None in a Markov game, where each step and state has its own.
     aggregate: np.ndarray | None
+    #: Largest gain of any agent.
     gain: float
     #: Value to the mean agent; in a Markov game, the mean over starting states.
     value: float
@@ -235,9 +237,11 @@ class Study:
     (True, 3, 4)
     """
 
+    #: The solution.
     solution: Solution
     #: All equilibria of the map; empty for Markov games and for games too large to map.
     equilibria: tuple[Equilibrium, ...]
+    #: The solution and the equilibria of the map, as rows of a table.
     comparison: tuple[Compared, ...]
 
 

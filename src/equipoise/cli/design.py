@@ -28,7 +28,7 @@ Charges = Annotated[
 
 @dataclass(frozen=True)
 class Design:
-    """Choose charges on actions of a crowd that lead to the best equilibrium.
+    """Find tolls or subsidies on actions that lead to the best equilibrium of a crowd.
 
     Each --charge names an action, by its label or number, and the lowest and highest charge in
     units of reward. Negative charges are subsidies. At most three actions can be charged. The exit

@@ -1,4 +1,4 @@
-"""`equipoise discover`: identify the kind of game that a log comes from."""
+"""`equipoise discover`: choose the reward model that explains a log, and test the log."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ from equipoise.runs import Record
 
 @dataclass(frozen=True)
 class Discover:
-    """Identify the kind of game a log comes from, and whether the log suffices.
+    """Choose the reward model that explains a log, and test whether the log suffices.
 
     Compares classes of reward models by their error on held-out rows: the agent's own action; pairs
     and triples of actions (dense and screened); the own action with the sum, mean or counts of the

@@ -52,7 +52,7 @@ class Solve:
       equipoise solve game.nfg --concept ce --objective welfare
       equipoise solve battle-of-the-sexes --all
       equipoise solve colonel-blotto --out policy.json --report report.html
-      equipoise solve two-roads --set agents=1000 --option objective=welfare
+      equipoise solve two-roads --set agents=1000 --objective welfare
       equipoise solve two-roads --objective welfare --option sense=min
       equipoise solve two-roads --concept optimum
       equipoise solve public-good --run runs/public-good
@@ -68,8 +68,9 @@ class Solve:
 
     # -- solver
 
-    #: Largest gain of any player in a solution, in units of reward; for a network, the relative
-    #: gap. Default: a small fraction of the range of payoffs; 1e-10 for a network.
+    #: Largest gain of any player, in units of reward. For a network: largest excess cost of a used
+    #: path, as a fraction of the mean cost of a trip (the relative gap is never larger). Default: a
+    #: small fraction of the range of payoffs; 1e-10 for a network.
     tolerance: float | None = None
     #: Solution concept. For a general-sum game: nash, ce (correlated), cce (coarse correlated), or
     #: logit (quantal response, with --option rationality=NUMBER). For an aggregative game or a

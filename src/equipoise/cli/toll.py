@@ -47,7 +47,8 @@ class Toll:
     first_best: bool = False
     #: Largest toll, in the units of travel cost. Default: three times the largest first-best toll.
     most: float | None = None
-    #: Largest relative gap of an equilibrium.
+    #: Largest excess cost of a used path in an equilibrium, as a fraction of the mean cost of a
+    #: trip.
     tolerance: float = 1e-9
     #: Stop the search after this many seconds.
     time_limit: float = 120.0

@@ -87,7 +87,9 @@ class LoopState(eqx.Module):
     round: jax.Array
     #: States of the two learners, in the layout of `equipoise.dynamics._round`.
     learners: Any
+    #: State in which the next round is played; `()` in matrix games.
     place: Any
+    #: Sums over the rounds played.
     sums: Sums
 
 
@@ -186,7 +188,9 @@ def advance(
 class Remembered(eqx.Module):
     """Result of `remember`; rounds are the first axis of all arrays in `events` and `expected`."""
 
+    #: State after the last round.
     state: LoopState
+    #: The events of each round.
     events: Event
     #: Mean reward of the row player given both policies.
     expected: jax.Array

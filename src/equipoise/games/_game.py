@@ -31,10 +31,13 @@ class Labels:
     'Colin'
     """
 
+    #: Names of the players or agents.
     players: tuple[str, ...] | None = None
     actions: tuple[tuple[str, ...], ...] | None = None
+    #: Names of the states.
     states: tuple[str, ...] | None = None
     types: tuple[str, ...] | None = None
+    #: Names of the contexts.
     contexts: tuple[str, ...] | None = None
 
     def __init__(
@@ -179,6 +182,7 @@ class Game(Value):
 
     #: Name of this kind in the catalogue, in records and in `equipoise.games.kinds`.
     kind: ClassVar[str]
+    #: Names of players, actions and so on; see `Labels`.
     labels: eqx.AbstractVar[Labels]
 
     @property

@@ -97,11 +97,13 @@ class Config:
 
     # -- data
 
-    #: Training loss. "exploitability" is the mean duality gap of the two players' policies over
-    #: rounds. "expert" is the cross-entropy to an expert's policies, as in the paper.
+    #: Training loss. "exploitability" is the mean NashConv (duality gap) of the two players'
+    #: policies over rounds; unlike a certificate's `exploitability`, it is not divided by two.
+    #: "expert" is the cross-entropy to an expert's policies, as in the paper.
     loss: Literal["exploitability", "expert"] = "exploitability"
-    #: Whether rounds, game sizes and noises with small gaps count as much as those with large gaps:
-    #: the loss is then the mean logarithm of their mean gaps. Applies only with tokens "adaptive".
+    #: Whether rounds, game sizes and noises with a small NashConv count as much as those with a
+    #: large one: the loss is then the mean logarithm of their mean NashConv. Applies only with
+    #: tokens "adaptive".
     relative: bool = False
     #: Expert to imitate: the equilibrium ("nash"), actions sampled from it ("nash-samples"), or
     #: mirror descent on the same history ("omd"). Applies only with loss "expert".
@@ -175,10 +177,10 @@ class Config:
     held_out: int = 256
     #: Stop after this many evaluations without a better result. None never stops early.
     patience: int | None = None
-    #: Held-out value that selects the weights and stops training: the gap after the last round
+    #: Held-out value that selects the weights and stops training: the NashConv after the last round
     #: ("gap"), or the divergence from the expert ("kl", which requires loss "expert"). In Markov
-    #: games this gap is a mean over states times 1 - discount, and is therefore smaller than the
-    #: `nash_conv` of `evaluate`.
+    #: games this NashConv is scaled (the mean over states, times 1 - discount), and is therefore
+    #: smaller than the `nash_conv` of `evaluate`.
     stop_on: Literal["gap", "kl"] = "gap"
     #: Stop when the held-out value of every seed is below this, in the unit of stop_on. None never
     #: stops early.
@@ -272,7 +274,7 @@ class Config:
 
     @classmethod
     def large(cls, rounds: int = 256, **changes: Any) -> "Config":
-        """Return the config of the players that ship with the package; it needs an accelerator.
+        """Return the config of the players iid3, iid5 and markov3; training with it needs a GPU.
 
         >>> Config.large().layers
         6

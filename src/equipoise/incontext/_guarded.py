@@ -15,7 +15,7 @@ sizes of a much later round until that round: large steps would undo what the pl
 the net outweighs the player in a game, the fallback takes over earlier, from scratch. After the
 last of its rounds the player needs no context any more, and `equipoise.dynamics.play` drops it.
 
-What differs from print: weights have a prior, the rates fall with the round so that the horizon
+Differences from the paper: weights have a prior, the rates fall with the round so that the horizon
 need not be known, and both start again when the fallback takes over.
 """
 
@@ -76,8 +76,9 @@ class GuardedPlayer(ContextLearner):
     (1024, 'Bandit')
     """
 
-    #: None once the player has played all its rounds.
+    #: The frozen player; None once it has played all its rounds.
     player: Player | None
+    #: The learner that takes over.
     fallback: Learner
     #: Number of rounds for which the player is active.
     rounds: int = eqx.field(static=True)

@@ -60,7 +60,7 @@ class PlayerState(eqx.Module):
 class Player(ContextLearner):
     """A frozen transformer in one seat: a learner whose state is the context it has read.
 
-    `Players.learners` makes them. `equipoise.dynamics.play` lets them play any other learner.
+    `Players.learners` makes them; `model`, `tokens`, `states` and `reading` are those of `Players`.
 
     **Example**
 
@@ -180,8 +180,8 @@ class Player(ContextLearner):
 class Players(Pair):
     """A row player and a column player for games of one shape.
 
-    Every array of `models` has two leading axes: the seeds of a training run, and the seats (one if
-    a single model plays both, otherwise two). `players[i]` is the pair of one seed.
+    Arrays of `models` have two leading axes: seeds of a training run, and seats (1 if one model has
+    both). `players[i]` is one seed. `tokens` encodes rounds; `states` is None for matrix games.
 
     **Example**
 

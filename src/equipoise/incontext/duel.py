@@ -24,8 +24,11 @@ class Turn:
     -1.0
     """
 
+    #: Your action.
     yours: int
+    #: The opponent's action.
     theirs: int
+    #: Your reward.
     earned: float
 
 

@@ -29,8 +29,9 @@ class Design:
     game: NetworkGame
     #: Its equilibrium, certified.
     solution: Solution
-    #: Total cost without tolls, in this equilibrium and in the equilibrium without the design.
+    #: Total cost of this equilibrium; tolls that are paid do not count.
     total_cost: float
+    #: Total cost of the equilibrium without the design.
     before: float
     #: Lower bound on the total cost of every design of this kind, and of all flows under one.
     lower_bound: float
@@ -72,7 +73,7 @@ class Anarchy:
     """User equilibrium and system optimum of one network; `ratio` compares their total costs.
 
     The price of anarchy of the instance lies between `ratio` and `upper`. The two differ only by
-    the gap of the optimum. `price_of_anarchy` returns one.
+    what is unproven about the optimum. `price_of_anarchy` returns one.
 
     **Example**
 
@@ -84,7 +85,9 @@ class Anarchy:
 
     ratio: float
     upper: float
+    #: The user equilibrium.
     equilibrium: Solution
+    #: The system optimum.
     optimum: Solution
 
 

@@ -119,8 +119,9 @@ class LogFiles:
     (1000, 1000)
     """
 
-    #: The files, and the number of rows in each.
+    #: The files.
     paths: tuple[Path, ...]
+    #: Number of rows in each file.
     rows_of: tuple[int, ...]
 
     def __init__(

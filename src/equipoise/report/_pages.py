@@ -52,10 +52,10 @@ _COLUMNS = (
     "exploitability", "how",
 )  # fmt: skip
 _MEANING = (
-    "The max gain is the most that any player can gain by deviating alone: the ε of an "
-    "ε-equilibrium of the given concept. For a batch of games, the table shows the mean and the "
-    "worst. The max gain belongs to a deviation that was found. The column “at most” is a proven "
-    "upper bound on the gain of any deviation, rounding errors included."
+    "The max gain is the largest gain that was found by a player who deviates alone. The column "
+    "“at most” is a proven upper bound on the gain of any deviation, rounding errors included: the "
+    "policy is an ε-equilibrium of the given concept for this ε. For a batch of games, the table "
+    "shows the mean and the worst."
 )
 #: Numbers of runs with curves, and with pictures and tables of their own. The limits keep a page
 #: about a thousand runs small enough to open, and to be drawn within a minute.

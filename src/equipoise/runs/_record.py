@@ -35,7 +35,9 @@ class Table:
     [0.0, 1e-16]
     """
 
+    #: Names of the columns.
     columns: Sequence[str]
+    #: Rows of plain values.
     rows: Sequence[Sequence[Any]]
 
     def __post_init__(self) -> None:
@@ -92,10 +94,15 @@ class Record:
     ({'gap': 0.5}, array([0.25, 0.75]))
     """
 
+    #: Name of the record.
     name: str
+    #: Configuration that the results belong to.
     config: Any = field(default_factory=dict)
+    #: Plain values by name.
     scalars: Mapping[str, Any] = field(default_factory=dict)
+    #: Arrays by name.
     arrays: Mapping[str, Any] = field(default_factory=dict)
+    #: Tables by name.
     tables: Mapping[str, Table] = field(default_factory=dict)
     solution: Mapping[str, Any] | None = None
 

@@ -29,7 +29,7 @@ _TIMEOUTS = 1000
 
 
 class Slurm:
-    """Job arrays of a Slurm cluster, through submitit (`pip install equipoise[slurm]`).
+    """Job arrays of a Slurm cluster, through submitit (needs the extra `slurm`).
 
     All tasks form one array, or several consecutive arrays of `array` tasks each, with at most
     `workers` tasks at a time. Slurm restarts the tasks of a failed node (`--requeue`). Tasks that

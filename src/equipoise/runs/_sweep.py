@@ -56,6 +56,7 @@ class Sweep:
     False
     """
 
+    #: Folder of the run folders.
     folder: Path
     #: Name of each run folder -> "finished", "finished, tolerance missed or nothing learned",
     #: "stopped", or "failed: " and the reason.
@@ -92,7 +93,7 @@ def sweep(
     possibly with additional settings. The records are the same, byte for byte, on every engine.
 
     - `folder`: folder for the run folders; all workers must see it under the same path.
-    - `settings`: a grid, `{"seed": [0, 1], "row": ["omd", "hedge"]}`, for every combination,
+    - `settings`: a grid, `{"seed": [0, 1], "row": ["omd", "exp3-ix"]}`, for every combination,
       or a list of settings, `[{"seed": 0}, {"seed": 1}]`. Keys are flags without their dashes.
     - `options`: options that all settings share.
     - `on`: "local", "ray" or "slurm", or an engine of `runs.engines`.

@@ -150,7 +150,7 @@ class Local:
 
 
 class Ray:
-    """A Ray cluster (`pip install equipoise[ray]`).
+    """A Ray cluster (needs the extra `ray`).
 
     Tasks of a worker or node that died run again elsewhere, up to `retries` times. All nodes must
     see the same files and have equipoise installed.

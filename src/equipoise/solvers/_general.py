@@ -385,6 +385,7 @@ class Equilibria(Sequence[Solution]):
     (True, 3)
     """
 
+    #: The equilibria, each with a certificate.
     solutions: tuple[Solution, ...]
     #: Indices of the equilibria of each connected component. Empty, like `subsets`, if not all
     #: equilibria are known: more than two players, or out of time.

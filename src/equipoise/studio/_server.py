@@ -355,7 +355,7 @@ def serve(
     try:
         import uvicorn
     except ImportError as error:
-        hint = "pip install 'equipoise[studio]'"
+        hint = "in the clone of equipoise, run: pip install '.[studio]'"
         raise InputError("studio", "Starlette and uvicorn", str(error), hint) from error
     with _listen(port) as listening:
         studio = Studio(folder, port=listening.getsockname()[1])
