@@ -6,18 +6,20 @@ from aggregative.crowd_games import crowd, roads
 from soak.crowds import main
 
 import equipoise as eq
+from equipoise.aggregative import _planner
 from equipoise.aggregative._cells import stage_of
 from equipoise.aggregative._map import Equilibrium, _overlap
 from equipoise.aggregative._optimum import bound_welfare
 from equipoise.aggregative._replies import Replies
-from equipoise.aggregative._select import PROFILES, all_plays
+from equipoise.aggregative._select import all_plays
 from equipoise.aggregative._solve import price
+from equipoise.aggregative._subroutine import Options
 
 
 def enumerated(game, tolerance):
     """All profiles of a small game: plays, largest gains, mean and least rewards."""
     stage, rows = stage_of(game), []
-    for plays in all_plays(stage):
+    for plays in np.concatenate(list(all_plays(stage))):
         actions = np.concatenate([np.repeat(np.arange(plays.shape[1]), row) for row in plays])
         rewards = game.rewards(stage.aggregate(plays))
         mean = (plays * rewards).sum() / game.agents
@@ -27,14 +29,20 @@ def enumerated(game, tolerance):
     return gains <= tolerance, mean, least
 
 
+@pytest.fixture
+def few(monkeypatch):
+    """The solver enumerates tiny games only."""
+    monkeypatch.setattr(_planner, "PROFILES", Options.profiles)
+
+
 @pytest.mark.parametrize("counts", [[12, 10, 9], [3, 2, 2]])
 @pytest.mark.parametrize("seed", range(100, 104))
-def test_choices_against_enumeration(counts, seed):
+def test_choices_against_enumeration(few, counts, seed):
     """Held-out games, too many profiles for the solver's own enumeration and few enough."""
     game = crowd(3, actions=2, seed=seed, counts=counts)
     tolerance = 0.02
     stable, mean, least = enumerated(game, tolerance)
-    assert (len(stable) > PROFILES) == (counts[0] > 3)
+    assert (len(stable) > Options.profiles) == (counts[0] > 3)
     for objective, worth in (("welfare", mean), ("egalitarian", least)):
         for sense, sign in (("max", 1.0), ("min", -1.0)):
             found = eq.solve(game, objective=objective, sense=sense, tolerance=tolerance)
@@ -69,7 +77,7 @@ def with_loads(of_loads):
     return reward
 
 
-def test_random_crowds_against_all_profiles():
+def test_random_crowds_against_all_profiles(few):
     """The first few of `make soak PARTS=crowds`."""
     assert main(4)["failures"] == []
 
@@ -78,9 +86,64 @@ def test_a_function_of_the_user_chooses():
     good = eq.games.load("public-good", agents=900)
     few = eq.solve(good, objective=lambda plays, x: -float(x[0]))
     assert few.policy.plays(1, 2).tolist() == [[900, 0]]
-    assert "nothing is proven" in few.status.message
+    assert "no equilibrium has an objective above 0 (0 here)" in few.status.message
     many = eq.solve(good, objective=lambda plays, x: -float(x[0]), sense="min")
     assert many.policy.plays(1, 2).tolist() == [[0, 900]]
+    crowded = eq.games.load("public-good", agents=90_000)  # too many profiles to list
+    few = eq.solve(crowded, objective=lambda plays, x: -float(x[0]))
+    assert few.policy.plays(1, 2).tolist() == [[90_000, 0]]
+    assert "nothing is proven" in few.status.message
+
+
+def waves(seed):
+    """Rewards that rise and fall with three coordinates; eleven agents, 4,050 profiles."""
+    rng = np.random.default_rng(seed)
+    influence, base = rng.uniform(-1, 1, (4, 3, 3)), rng.uniform(-0.5, 0.5, (4, 3))
+    slopes = rng.uniform(-1, 1, (4, 3, 3))
+    return eq.AggregativeGame(
+        influence,
+        lambda x: base + np.sin(4.0 * (slopes * x).sum(-1)),
+        float(4.0 * np.abs(slopes).sum(-1).max()),
+        counts=[1, 4, 4, 2],
+        bounds=(-2, 2),
+    )
+
+
+def test_a_lonely_equilibrium_of_a_small_game_is_found():
+    """Neither best-reply dynamics nor projections lead to it."""
+    solution = eq.solve(waves(73))
+    assert solution.status.ok
+    assert solution.stats["method"] == "enumeration"
+    assert solution.certificate.max_gain <= solution.certificate.rounding
+
+
+def test_a_small_game_without_an_equilibrium_is_told_so():
+    game = waves(15)
+    solution, welfare = eq.solve(game), eq.solve(game, objective="welfare")
+    stage = stage_of(game)
+    gains = np.concatenate([Replies(stage).gains(plays) for plays in all_plays(stage)])
+    for found in (solution, welfare):
+        assert not found.status.ok
+        assert found.certificate.max_gain == pytest.approx(gains.min())
+        assert "no profile of this game meets the tolerance" in found.status.message
+    assert np.isnan(welfare.stats["price_of_stability"])
+
+
+@pytest.mark.parametrize("options", [
+    {"objective": "egalitarian"},
+    {"objective": "loss", "loss": [[0.0, 1.0]]},
+    {"objective": lambda plays, x: float(x[0])},
+    {"concept": "optimum"},
+    {"concept": "optimum", "objective": "egalitarian"},
+])  # fmt: skip
+def test_prices_come_with_every_selection(few, options):
+    """By mean reward, whatever the objective: everybody or nobody joins, or a third."""
+    stats = eq.solve(eq.games.load("public-good", agents=900), **options).stats
+    assert stats["optimum"] == pytest.approx(0.6, abs=1e-6)
+    assert stats["best_equilibrium"] == pytest.approx(0.6, abs=1e-6)
+    assert stats["worst_equilibrium"] == pytest.approx(0.0, abs=1e-4)
+    assert stats["price_of_stability"] == pytest.approx(1.0)
+    assert stats["price_of_anarchy"] > 1e3
 
 
 def test_a_driver_on_three_roads_gains_nothing_to_speak_of():
@@ -140,7 +203,7 @@ def test_nothing_within_the_tolerance_is_not_solved():
 
 @pytest.mark.parametrize("lipschitz", [None, pytest.param(16.0, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("seed", [0, 2])
-def test_all_equilibria_of_coordination_are_compared(seed, lipschitz):
+def test_all_equilibria_of_coordination_are_compared(few, seed, lipschitz):
     """Three actions that are better the more agents play them: two coordinates, sixty agents."""
     rng = np.random.default_rng(seed)
     base, slope = rng.uniform(-0.2, 0.2, 3), rng.uniform(0.3, 0.8, 3)
@@ -158,7 +221,7 @@ def test_all_equilibria_of_coordination_are_compared(seed, lipschitz):
 
 
 @pytest.mark.parametrize("lipschitz", [None, 1.0, 4.0])
-def test_the_optimum_of_three_actions_is_proven(lipschitz):
+def test_the_optimum_of_three_actions_is_proven(few, lipschitz):
     """Two coordinates: every profile of sixty agents is listed."""
     base, slope = np.array([0.1, 0.0, -0.1]), np.array([0.9, 0.6, 0.3])
     reward = with_loads(lambda loads: base - slope * loads**2 / 2)

@@ -26,7 +26,7 @@ def test_a_run_folder_with_policies_map_and_report(logs, tmp_path, capsys):
     assert main(arguments) == 0
     out = capsys.readouterr().out
     assert out.split()[0] == "advice"
-    assert out.index("nobody gains more than") < out.index("structure")
+    assert " ".join(out.split()).index("no agent gains") < " ".join(out.split()).index("structure")
     assert "strongest interactions" in out
     assert str(tmp_path / "run" / "report.html") in "".join(out.split())
     solution = Record.load(tmp_path / "run").solution
@@ -118,7 +118,7 @@ def test_too_little_data_is_the_exit_code(logs, tmp_path, capsys):
     arguments = ["offline", str(folder / "few.npz"), "--rank", "2"]
     with pytest.warns(UserWarning, match="unknown for"):
         assert main([*arguments, "--run", str(tmp_path / "run")]) == 1
-    assert "own play is returned" in " ".join(capsys.readouterr().out.split())
+    assert "is the log's own play, not advice" in " ".join(capsys.readouterr().out.split())
     assert len(Record.load(tmp_path / "run").solution["policy"]["policies"]) == 1
 
 
@@ -279,7 +279,7 @@ def test_a_bound_of_zero_is_told_without_its_rounding(tmp_path, capsys):
     log.write(tmp_path / "log.npz")
     assert main(["offline", str(tmp_path / "log.npz"), "--run", str(tmp_path / "run")]) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert "nobody gains anything by leaving the advice, with 95% confidence" in out
+    assert "with 95% confidence, no agent gains anything by deviating from the advice." in out
     assert "1 100%" in out
     assert "e-" not in out.split("status")[0]
     record = eq.runs.Record.load(tmp_path / "run")

@@ -86,9 +86,14 @@ def test_how_functions_may_be_called_is_found_out():
     every = eq.AggregativeGame([[[1.0], [0.0]]] * 2, lambda x: base * x[..., 0], 1.0)
     single = eq.AggregativeGame([[[1.0], [0.0]]] * 2, lambda x: base * x[0], 1.0)
     picky = eq.AggregativeGame([[[1.0], [0.0]]] * 2, lambda x: base * float(x[0]), 1.0)
+
+    def careful(x):
+        assert x.shape == (1,)
+        return base * x[0]
+
+    careful = eq.AggregativeGame([[[1.0], [0.0]]] * 2, careful, 1.0)
     assert every.field.elementwise
-    assert not single.field.elementwise
-    assert not picky.field.elementwise
+    assert not any(game.field.elementwise for game in (single, picky, careful))
     points = np.array([[0.2], [0.7]])
     np.testing.assert_array_equal(every.rewards(points), single.rewards(points))
     own = np.array([[[0.2], [0.7]], [[0.2], [0.1]]])

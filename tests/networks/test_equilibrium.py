@@ -144,6 +144,22 @@ def test_powers_below_one(concept, unit, money):
     np.testing.assert_allclose(flows.sum(), 9.0 * unit, rtol=1e-12)
 
 
+@pytest.mark.parametrize("atomic", [False, True])
+def test_a_power_of_zero_is_a_constant_cost(atomic):
+    """Costs v, and 1 + 2 (v / c)^0 = 3, which rounding of the flow does not change."""
+    game = eq.NetworkGame(
+        [0, 0], [1, 1], [0], [1], [5.0], free_flow=[0.0, 1.0], rise=[1.0, 2.0], power=[1.0, 0.0],
+        atomic=atomic,
+    )  # fmt: skip
+    solution = eq.solve(game)
+    assert solution.status.ok
+    assert solution.policy.flows[0] == pytest.approx(3.0, abs=1.0 if atomic else 1e-9)
+    assert float(solution.certificate.max_upper) < 1e-9
+    if not atomic:
+        assert eq.certify(game, solution.policy.flows).relative_gap_upper < 1e-12
+        assert eq.solve(game, concept="optimum").status.ok
+
+
 class TestNewton:
     @pytest.mark.parametrize("kind", ["plain", "classes", "functions"])
     def test_ends_the_slow_tail_of_sweeps(self, kind, monkeypatch):

@@ -252,7 +252,7 @@ def test_numeric_contexts_are_named_where_the_bound_is_told(tmp_path):
         assert eq.offline.Log.read(tmp_path / f"log.{suffix}").numeric_contexts == ("heat",)
     advice = eq.offline.learn(log, iterations=30)
     assert advice.status.name == "learned"
-    told = "by leaving the advice by anything that does not depend on heat"
+    told = "Not counted: deviations that depend on heat"
     assert told in advice.status.message
     plain = eq.offline.Log(None, log.actions, log.rewards)
     assert "depend on" not in eq.offline.learn(plain, iterations=30).status.message

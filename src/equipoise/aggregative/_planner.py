@@ -16,6 +16,9 @@ TOLERANCE = 1e-4
 #: Largest number of shares before rounding, over types, actions, steps and states, that is kept.
 _SHARES = 10_000_000
 
+#: Largest number of profiles that are enumerated in a game of one stage.
+PROFILES = 20_000
+
 #: Limits for a stage of a Markov game: programs, and evaluations of gains to polish it.
 _STAGE, _POLISH = 40, 60
 
@@ -67,8 +70,8 @@ class Planner:
             own = max(own, game.lipschitz * (game.dimensions + 1) * game.delta)
         programs = options.programs if len(places) == 1 else min(options.programs, _STAGE)
         self.options = replace(options, tolerance=own, programs=programs)
-        if len(places) > 1:
-            self.options = replace(self.options, polish=_POLISH)
+        more = {"profiles": PROFILES} if len(places) == 1 else {"polish": _POLISH}
+        self.options = replace(self.options, **more)
         sizes = (*shape, len(groups.first), actions)
         #: (horizon, states, types, actions): shares before rounding; None for very many types.
         self.shares = np.zeros(sizes) if len(places) == 1 or np.prod(sizes) <= _SHARES else None

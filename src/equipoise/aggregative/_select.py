@@ -8,15 +8,16 @@ the cell with the largest bound into parts, rounds its program to whole agents, 
 dynamics from there, which gives candidates. Cells with a bound below the best candidate are never
 examined. The bounds of the remaining cells at the end bound every equilibrium that was not found.
 
-Tiny games are enumerated instead. With `free` set, all actions are allowed everywhere, and the
+Small games are enumerated instead. With `free` set, all actions are allowed everywhere, and the
 search is for the social optimum.
 """
 
 import heapq
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import combinations, count, product
-from math import comb
+from math import comb, inf, prod
 
 import numpy as np
 
@@ -24,10 +25,13 @@ from equipoise.aggregative._cells import Stage, children, feasible_cells, solve_
 from equipoise.aggregative._optimum import bound_welfare
 from equipoise.aggregative._replies import Profile, Replies
 from equipoise.aggregative._structure import whole_agents
-from equipoise.aggregative._subroutine import round_vertex
+from equipoise.aggregative._subroutine import Options, round_vertex
 
-#: Games with at most this many profiles are enumerated.
-PROFILES = 300
+#: Profiles are enumerated in games with at most this many influences, if that takes no longer than
+#: this many seconds and a tenth of the time left.
+_INFLUENCES, _SECONDS = 2_000, 5.0
+#: Number of rewards in a block of profiles.
+_BLOCK = 5_000
 #: Largest number of rewards evaluated to bound cells.
 _WORK = 150_000_000
 #: One run of best-reply dynamics from a candidate that is no equilibrium per this many programs.
@@ -51,15 +55,21 @@ class Aim:
 
     def worth(self, stage: Stage, plays: np.ndarray) -> float:
         """Value of a profile at its own aggregate, in the sense of the search."""
-        x = stage.aggregate(plays)
+        return float(self.worths(stage, plays[None])[0])
+
+    def worths(self, stage: Stage, plays: np.ndarray) -> np.ndarray:
+        """(profiles, types, actions) -> (profiles,): the values of many profiles."""
+        x = np.stack([stage.aggregate(one) for one in plays])
         if self.function is not None:
-            return self.sign * float(self.function(plays, x))
-        rewards = stage.rewards(x[None])[0]
+            function = self.function
+            found = [float(function(one, at)) for one, at in zip(plays, x, strict=True)]
+            return self.sign * np.array(found)
+        rewards = stage.rewards(x)
         if self.name == "egalitarian":
-            return self.sign * float(np.where(plays > 0, rewards, np.inf).min())
+            return self.sign * np.where(plays > 0, rewards, np.inf).min((1, 2))
         worth = rewards if stage.welfare is None else stage.welfare
-        mean = float((plays * stage.weighted(worth)).sum() / stage.agents)
-        return self.sign * (mean + (0.0 if stage.ahead is None else float(stage.ahead(x[None])[0])))
+        mean = (plays * stage.weighted(worth)).sum((1, 2)) / stage.agents
+        return self.sign * (mean + (0.0 if stage.ahead is None else stage.ahead(x)))
 
 
 @dataclass(frozen=True)
@@ -95,15 +105,16 @@ def choose(
     programs: int = 400,
     starts: tuple[np.ndarray, ...] = (),
     prove: float = 0.0,
+    profiles: int = 0,
 ) -> Chosen:
     """Return the best profile that meets the tolerance, or else the one with the least gain.
 
     `starts` are initial profiles. Without a spacing no cells are made. `prove` is the effort, from
-    0 to 1, to spend on the bound on a social optimum.
+    0 to 1, to spend on the bound on a social optimum. Up to `profiles` profiles are enumerated.
     """
     search = _Search(stage, aim, replies, tolerance, programs)
-    if _profiles(stage) <= PROFILES and stage.influence.size <= 2_000:
-        return search.enumerate()
+    if (found := search.enumerate(profiles)) is not None:
+        return found
     search.tries += len(starts)
     for plays in starts:
         search.offer(plays, tries=True)
@@ -117,6 +128,12 @@ def choose(
     counted = {"cells": cells, "feasible": feasible, "programs": used}
     counted |= {"candidates": search.offered}
     return Chosen(best.plays, best.gain, search.worth, bound, search.method, counted)
+
+
+def least_gain(stage: Stage, replies: Replies, profiles: int) -> Profile | None:
+    """The profile with the least gain of all; None if there are too many to enumerate."""
+    found = _Search(stage, Aim(), replies, -inf, 0).enumerate(profiles)
+    return None if found is None else Profile(found.plays, found.gain)
 
 
 class _Search:
@@ -217,17 +234,34 @@ class _Search:
             step = step if worth > before else step // 2
         return plays
 
-    def enumerate(self) -> Chosen:
-        """Enumerate all profiles, so that nothing is missed."""
-        number = 0
+    def enumerate(self, most: int) -> Chosen | None:
+        """Compare all profiles, so that nothing is missed; None if they are too many."""
+        replies, number, begun = self.replies, 0, time.perf_counter()
+        total = number_of_profiles(self.stage) if self.stage.influence.size <= _INFLUENCES else inf
+        if total > most:
+            return None
+        seconds, pace = min(_SECONDS, 0.1 * replies.deadline.left), inf
         for plays in all_plays(self.stage):
-            number += 1
-            self._keep(self.replies.profile(plays), "enumeration")
-        best, met = self.best, self.best.gain <= self.tolerance
-        bound = self.worth if met else -np.inf
-        return Chosen(
-            best.plays, best.gain, self.worth, bound, "enumeration", {"candidates": number}
-        )
+            gains = np.zeros(len(plays)) if self.aim.free else replies.gains(plays)
+            best, met = int(gains.argmin()), np.flatnonzero(gains <= self.tolerance)
+            if len(met) and self.aim.function is not None:
+                best = met[self.aim.worths(self.stage, plays[met]).argmax()]
+            elif len(met):  # of all, because JAX compiles for each number of points
+                best = met[self.aim.worths(self.stage, plays)[met].argmax()]
+            self._keep(Profile(plays[best], float(gains[best])), "enumeration")
+            number += len(plays)
+            now = time.perf_counter()
+            if number > len(plays):  # the first block may include compilation
+                pace = min(pace, (now - begun) / len(plays))
+                slow = pace * total > seconds and total > Options.profiles
+                if slow or replies.deadline.stop:
+                    self.method = "partial enumeration"
+                    return None
+            begun = now
+        best = replies.profile(self.best.plays)
+        bound = self.worth if self.best.gain <= self.tolerance else -inf
+        counted = {"candidates": number}
+        return Chosen(best.plays, best.gain, self.worth, bound, "enumeration", counted)
 
     def branch(self, spacing: float, programs: int) -> tuple[float, int, int, int]:
         """Cut the cell with the largest bound until no cell can contain anything better.
@@ -333,32 +367,36 @@ class _Search:
         return mean + ahead + stage.ahead_lipschitz * float(cell.half.max())
 
 
-def _profiles(stage: Stage) -> float:
+def number_of_profiles(stage: Stage) -> float:
     """Number of profiles, with agents of a type interchangeable."""
     actions, total = stage.influence.shape[1], 1.0
-    for number in stage.counts[:64].tolist():
+    for number in stage.counts.tolist():
         total *= comb(number + actions - 1, actions - 1)
-        if total > PROFILES:
-            return np.inf
-    return total if len(stage.counts) <= 64 else np.inf
+        if total > 1e9:
+            return inf
+    return total
 
 
 def all_plays(stage: Stage) -> Iterator[np.ndarray]:
-    """Every (types, actions) array of whole numbers of agents.
+    """Blocks (profiles, types, actions) of all whole numbers of agents.
 
     >>> from equipoise.aggregative._cells import stage_of
     >>> import equipoise as eq
     >>> town = eq.games.load("two-roads", agents=2)
     >>> [plays.tolist() for plays in all_plays(stage_of(town))]
-    [[[0, 2]], [[1, 1]], [[2, 0]]]
+    [[[[0, 2]], [[1, 1]], [[2, 0]]]]
     """
     actions = stage.influence.shape[1]
 
-    def rows(number: int) -> list[list[int]]:
+    def rows(number: int) -> np.ndarray:
         """Ways to assign agents to actions, by stars and bars."""
         places = combinations(range(number + actions - 1), actions - 1)
-        ends = ((-1, *bars, number + actions - 1) for bars in places)
-        return [(np.diff(edge) - 1).tolist() for edge in ends]
+        ends = [(-1, *bars, number + actions - 1) for bars in places]
+        return np.diff(np.array(ends, np.int64), axis=1) - 1
 
-    for ways in product(*(rows(number) for number in stage.counts.tolist())):
-        yield np.array(ways, np.int64)
+    ways = [rows(number) for number in stage.counts.tolist()]
+    sizes = tuple(len(way) for way in ways)
+    block = max(1, _BLOCK // (len(ways) * actions**2))
+    for start in range(0, prod(sizes), block):
+        chosen = np.unravel_index(np.arange(start, min(start + block, prod(sizes))), sizes)
+        yield np.stack([way[k] for way, k in zip(ways, chosen, strict=True)], 1)

@@ -22,6 +22,7 @@ from equipoise.aggregative._classes import one_stage, places_of
 from equipoise.aggregative._fair import fairest
 from equipoise.aggregative._planner import Planner
 from equipoise.aggregative._stages import CELLS_UP_TO, best_equilibrium
+from equipoise.aggregative._structure import Deadline
 from equipoise.aggregative._subroutine import (
     OBJECTIVES,
     Options,
@@ -35,12 +36,16 @@ from equipoise.core import checks
 from equipoise.core.errors import InputError
 from equipoise.core.results import Certificate, Outcome, Solution, Status
 from equipoise.games import AggregativeGame, AggregativeMarkovGame
+from equipoise.runs import interruptible
 
 #: Default time limit in seconds, after which the best policy so far is returned.
 TIME_LIMIT = 60.0
 
 #: Programs allowed for the equilibria and the optimum that a selection is compared with.
 _BESIDE = 80
+
+#: What the status says when all profiles were compared and none is an equilibrium.
+_NONE = "no profile of this game meets the tolerance"
 
 #: A callable that receives the progress of a long search.
 Progress = Callable[[dict[str, Any]], None]
@@ -89,8 +94,9 @@ def solve_aggregative(
     - `concept="optimum"`: the social optimum, which need not be an equilibrium. The status is
       "solved" if the optimum is proven to be within the tolerance of the best. In Markov games the
       optimum maximises welfare, needs the method "backward", and comes with both prices.
-    - `time_limit`: seconds after which the best profile so far is returned. `progress` is called
-      during long searches. `stats["method"]` names the method that found the profile.
+    - `time_limit`: seconds after which the best profile so far is returned, as it is after Ctrl-C.
+      `progress` is called during long searches. `stats["method"]` names the method that found the
+      profile.
     - `potential`: whether the game has a potential, so that best-reply dynamics must end. Default:
       tested on samples. `spacing`: side of the first cells of aggregates.
     - `slack`, `rounding`, `epsilon`, `key`: use the paper's subroutine with a single spacing, for
@@ -133,7 +139,13 @@ def solve_aggregative(
     if options.free and objective not in ("regret", "welfare", "egalitarian"):
         raise InputError("objective", "'welfare' or 'egalitarian' for an optimum", repr(objective))
     backward = method == "backward"
-    return _solve(game, worth, options, tolerance, time_limit, progress, backward=backward)
+    checks.check_range("time_limit", time_limit, 0.0, np.inf)
+    if tolerance is not None:
+        checks.check_range("tolerance", tolerance, 0.0, np.inf)
+    with interruptible() as stop:
+        deadline = Deadline(time.perf_counter() + float(time_limit), stop)
+        options = replace(options, deadline=deadline, progress=progress)
+        return _solve(game, worth, options, tolerance, backward=backward)
 
 
 def _options(game: Any, objective: Any, sense: str, spacing: Any, *given: Any) -> Options:
@@ -157,16 +169,10 @@ def _solve(
     worth: np.ndarray | None,
     options: Options,
     tolerance: float | None,
-    time_limit: float,
-    progress: Progress | None,
     *,
     backward: bool,
 ) -> Solution:
     started = time.perf_counter()
-    checks.check_range("time_limit", time_limit, 0.0, np.inf)
-    if tolerance is not None:
-        checks.check_range("tolerance", tolerance, 0.0, np.inf)
-    options = replace(options, until=started + float(time_limit), progress=progress)
     single = isinstance(game, AggregativeGame)
     planner, policy, certificate, fair = _plan(game, worth, options, tolerance, backward)
     tolerance = planner.tolerance
@@ -207,9 +213,8 @@ def _solve(
             found, most = fair
         stats |= {"objective": found, "best_possible": most}
     status = make_status(game, certificate, tolerance, options, stats)
-    mean = options.objective == "welfare" and not options.loss
-    if chosen and single and (mean or callable(options.objective)):
-        stats |= prices(planner.stage, options, plans[0])
+    if chosen and single:
+        stats |= prices(planner.stage, options, plans[0], float(np.mean(value)))
     elif chosen and not single and options.free:
         stats |= _markov_prices(planner)
     stats |= {"plan_seconds": planned - started, "seconds": time.perf_counter() - started}
@@ -246,41 +251,40 @@ def _plan(
         certificate = certify(game, policy)
         if best is None or certificate.max_upper < best[2].max_upper:
             best = planner, policy, certificate, fair
-        if certificate.max_upper <= planner.tolerance or time.perf_counter() >= options.until:
+        if certificate.max_upper <= planner.tolerance or options.deadline.passed:
             break
     assert best is not None
     return best
 
 
-def prices(stage: Stage, options: Options, plan: Plan) -> dict[str, Any]:
+def prices(stage: Stage, options: Options, plan: Plan, value: float) -> dict[str, Any]:
     """Compare the best and the worst equilibrium with the social optimum, by welfare.
 
-    The price of anarchy compares the worst equilibrium found with the optimum found, and the price
-    of stability the best one. Prices are at least 1, and NaN where welfare has different signs.
+    Welfare is the mean reward, or that of the `welfare` array, whatever the objective. The price of
+    anarchy compares the worst equilibrium found with the optimum found, and the price of stability
+    the best one. Prices are at least 1, and NaN where welfare has different signs. `value` is the
+    mean reward of the plan.
     """
-    found = {}
-    for name, changes in (
-        ("best", {"maximise": True}),
-        ("worst", {"maximise": False}),
-        ("optimum", {"maximise": True, "free": True, "prove": False}),
-    ):
-        same = options.objective == "welfare" and options.maximise == changes["maximise"]
-        if same and not options.free and name != "optimum":
-            found[name] = plan.objective, plan.gain
-        else:
-            aim = replace(
-                options, objective="welfare", programs=_BESIDE, **{"free": False} | changes
-            )
-            other = best_equilibrium(stage, aim)
-            found[name] = other.objective, other.gain
-    best = max(found["optimum"][0], found["best"][0])
-    met = {name: found[name][1] <= options.tolerance for name in ("best", "worst")}
+    by_welfare = options.objective in ("welfare", "regret") and not options.loss
+    stage = replace(stage, welfare=None) if options.loss else stage
+    own = plan.objective if by_welfare else value
+    found = [own] if plan.gain <= options.tolerance and not options.free else []
+    best = own
+    for maximise, free in ((True, False), (False, False), (True, True)):
+        if by_welfare and (maximise, free) == (options.maximise, options.free):
+            continue
+        changes = {"maximise": maximise, "free": free, "prove": False, "programs": _BESIDE}
+        other = best_equilibrium(stage, replace(options, objective="welfare", **changes))
+        best = max(best, other.objective)
+        if not free and other.gain <= options.tolerance:
+            found.append(other.objective)
+    most, least = max(found, default=np.nan), min(found, default=np.nan)
     return {
         "optimum": best,
-        "best_equilibrium": found["best"][0] if met["best"] else np.nan,
-        "worst_equilibrium": found["worst"][0] if met["worst"] else np.nan,
-        "price_of_anarchy": price(best, found["worst"][0]) if met["worst"] else np.nan,
-        "price_of_stability": price(best, found["best"][0]) if met["best"] else np.nan,
+        "best_equilibrium": most,
+        "worst_equilibrium": least,
+        "price_of_anarchy": price(best, least, options.tolerance),
+        "price_of_stability": price(best, most, options.tolerance),
     }
 
 
@@ -303,16 +307,18 @@ def _markov_prices(planner: Planner) -> dict[str, Any]:
     }
 
 
-def price(optimum: float, welfare: float) -> float:
+def price(optimum: float, welfare: float, tolerance: float = 0.0) -> float:
     """Optimum over welfare for rewards; welfare over optimum where both are costs.
 
-    >>> price(2.0, 1.0), price(-1.0, -3.0), price(1.0, 0.0)
-    (2.0, 3.0, inf)
+    A welfare that is negative by no more than the tolerance counts as zero.
+
+    >>> price(2.0, 1.0), price(-1.0, -3.0), price(1.0, 0.0), price(1.0, -1e-5, 1e-4)
+    (2.0, 3.0, inf, inf)
     """
     if optimum == welfare:
         return 1.0
-    if optimum > 0 and welfare >= 0:
-        return float(np.inf) if welfare == 0 else optimum / welfare
+    if optimum > 0 and welfare >= -tolerance:
+        return float(np.inf) if welfare <= 0 else optimum / welfare
     return welfare / optimum if optimum < 0 and welfare < 0 else float("nan")
 
 
@@ -325,6 +331,9 @@ def make_status(
     """
     gain, upper = float(certificate.max_gain), float(certificate.max_upper)
     bound, relaxed = stats["bound"], stats["relaxed"]
+    missed = Outcome.INEXACT
+    if options.deadline.passed:
+        missed = Outcome.INTERRUPTED if options.deadline.stop else Outcome.OUT_OF_TIME
     if options.free:
         off = float(np.abs(stats["best_possible"] - stats["objective"]).max())
         solved = off <= tolerance
@@ -333,13 +342,12 @@ def make_status(
             known = f"no profile exceeds {stats['best_possible']:.6g}"
             message = [f"the optimum found is {stats['objective']:.6g}, and {known}"]
         message.append(f"if agents were free to deviate from it, the largest gain is {gain:.3g}")
-        outcome = Outcome.SOLVED if solved else Outcome.INEXACT
+        outcome = Outcome.SOLVED if solved else missed
         return Status(outcome, "; ".join(message), np.asarray(solved))
     solved = upper <= tolerance
     kept = bound is not None and gain <= bound + 1e-12 and relaxed == 1
-    outcome = Outcome.SOLVED if solved else Outcome.WITHIN_BOUND if kept else Outcome.INEXACT
-    if not solved and time.perf_counter() >= options.until:
-        outcome = Outcome.OUT_OF_TIME
+    missed = Outcome.WITHIN_BOUND if kept and missed is Outcome.INEXACT else missed
+    outcome = Outcome.SOLVED if solved else missed
     verb = "at most" if solved else "above"
     message = [f"the largest gain is {upper:.3g}, {verb} the tolerance of {tolerance:.3g}"]
     message.append(f"found by {stats['method']}")
@@ -348,9 +356,13 @@ def make_status(
     elif not solved and bound is not None:
         verb = "within the bound of" if gain <= bound + 1e-12 else "above the bound of"
         message.append(f"{verb} {bound:.3g} that the theory gives for this number of agents")
+    listed = stats["method"] == "enumeration"
     if "best_possible" in stats:
         message.append(_not_found(options, stats, solved))
-    if not solved and not stats["cells"] and stats["estimate_seconds"] > 0:
+    elif not solved and listed and isinstance(game, AggregativeGame):
+        message.append(_NONE)
+    skipped = not (listed or stats["cells"]) and stats["estimate_seconds"] > 0
+    if not solved and skipped and outcome is not Outcome.INTERRUPTED:
         message.append("cells were skipped: they take too long, or there are too many coordinates")
     if game.lipschitz_estimated and stats["cells"]:
         message.append("the Lipschitz constant was estimated, not given")
@@ -366,13 +378,13 @@ def _not_found(options: Options, stats: dict[str, Any], solved: bool) -> str:
     """Describe what is proven about equilibria that were not found."""
     possible, more = stats["best_possible"], "above" if options.maximise else "below"
     if np.ndim(possible) == 0 and possible == (-np.inf if options.maximise else np.inf):
-        return "no profile of this game meets the tolerance"
+        return _NONE
     if not np.isfinite(possible).all():
         return "nothing is proven about equilibria that were not found"
-    name = {"welfare": "welfare", "egalitarian": "least reward"}.get(str(options.objective))
-    name = "loss" if options.loss else name or "objective"
+    name = {"welfare": "a welfare", "egalitarian": "a least reward"}.get(str(options.objective))
+    name = "a loss" if options.loss else name or "an objective"
     if np.ndim(possible):
         off = float(np.abs(possible - stats["objective"]).max())
-        return f"no equilibrium has a {name} more than {off:.3g} {more} this one's from any state"
-    here = f" ({stats['objective']:.6g} here)" if solved else ""
-    return f"no equilibrium has a {name} {more} {possible:.6g}{here}"
+        return f"no equilibrium has {name} more than {off:.3g} {more} this one's from any state"
+    here = f" ({stats['objective'] + 0.0:.6g} here)" if solved else ""
+    return f"no equilibrium has {name} {more} {possible + 0.0:.6g}{here}"

@@ -13,7 +13,7 @@ import numpy as np
 
 from equipoise.aggregative._cells import MOST_CELLS, Stage, tile
 from equipoise.aggregative._replies import Profile, Replies
-from equipoise.aggregative._select import Aim, choose
+from equipoise.aggregative._select import Aim, choose, least_gain
 from equipoise.aggregative._structure import project, whole_agents
 from equipoise.aggregative._subroutine import Options, Plan, descend, seek, select
 
@@ -63,8 +63,8 @@ def plan_cells(stage: Stage, options: Options) -> Cells:
     estimate = one * (number + levels * 4.0**live)
     small = stage.influence.size < 5_000  # many cells are evaluated at a time
     estimate = estimate / 20 if small else estimate
-    left = options.until - time.perf_counter()
-    return Cells(spacing if estimate <= left or live <= 1 else None, float(estimate))
+    enough = estimate <= options.deadline.left or live <= 1
+    return Cells(spacing if enough else None, float(estimate))
 
 
 def solve_stage(stage: Stage, options: Options) -> Plan:
@@ -78,7 +78,7 @@ def solve_stage(stage: Stage, options: Options) -> Plan:
 
 def any_equilibrium(stage: Stage, options: Options) -> Plan:
     """Try the methods in turn until the tolerance is met; return the profile of smallest gain."""
-    replies = Replies(stage, options.until, options.potential, options.progress)
+    replies = Replies(stage, options.deadline, options.potential, options.progress)
     cells = plan_cells(stage, options)
     if options.progress is not None and cells.estimate > 5.0:
         options.progress({"seconds_of_cells": cells.estimate})
@@ -95,10 +95,15 @@ def any_equilibrium(stage: Stage, options: Options) -> Plan:
         if plan.gain <= options.tolerance or replies.late:
             break
     assert plan is not None
+    if plan.gain > options.tolerance:  # the one with the least gain, if all can be compared
+        found = least_gain(stage, replies, options.profiles)
+        if found is not None:
+            plan = _moved(stage, plan, found, "enumeration")
+            return replace(plan, estimate=cells.estimate, evaluations=replies.evaluations)
     if plan.gain > options.tolerance and plan.relaxed == 1 and cells.spacing is not None:
         other = seek(stage, replace(options, spacing=cells.spacing))
         other = polish(stage, options, other, replies)
-        plan = other if other.gain < plan.gain else plan
+        plan = other if other.gain < plan.gain else replace(plan, cells=other.cells)
     return replace(plan, estimate=cells.estimate, evaluations=replies.evaluations)
 
 
@@ -151,7 +156,7 @@ def _middle(stage: Stage, options: Options, replies: Replies) -> np.ndarray:
 
 def _projected(stage: Stage, options: Options, replies: Replies) -> np.ndarray:
     precision = 0.01 * max(options.tolerance, replies.least)
-    return whole_agents(project(stage, options.until, precision, rounds=4000), stage.counts)
+    return whole_agents(project(stage, options.deadline, precision, rounds=4000), stage.counts)
 
 
 def _starts(
@@ -188,16 +193,17 @@ def best_equilibrium(stage: Stage, options: Options) -> Plan:
     function = options.objective if callable(options.objective) else None
     name = "welfare" if name == "regret" else name
     aim = Aim(name, 1.0 if options.maximise else -1.0, function, options.free)
-    replies = Replies(stage, options.until, options.potential, options.progress)
+    replies = Replies(stage, options.deadline, options.potential, options.progress)
     starts = _starts(stage, options, replies, cells)
     # Programs with one coordinate are fast, and bound an optimum well enough.
     programs, prove = options.programs // 8, options.prove * options.programs / Options.programs
     if (stage.high > stage.low).sum() <= 1:
         programs, prove = options.programs * (10 if options.free else 1), 0.0
     found = choose(
-        *(stage, aim, replies, options.tolerance, cells.spacing, programs, starts, prove)
+        *(stage, aim, replies, options.tolerance, cells.spacing, programs, starts, prove),
+        profiles=options.profiles,
     )
-    if found.gain > options.tolerance and not options.free:
+    if found.gain > options.tolerance and not options.free and found.method != "enumeration":
         # If no profile meets the tolerance, return the one with the least gain.
         plan = any_equilibrium(stage, replace(options, objective="regret", spacing=None))
         if plan.gain <= options.tolerance or plan.gain < found.gain:

@@ -74,8 +74,9 @@ def write_run_page(folder: Path, *, anew: bool = False) -> Path | None:
 
 #: Measures of a certificate of flows in addition to the gains.
 _MEASURES = ("relative_gap", "relative_gap_upper", "average_excess", "largest_excess")
-#: Number of rows after which a table is cut on the screen. Files and JSON hold all rows.
-_ROWS = 20
+#: Number of rows after which a table is cut on the screen. Files and JSON hold all rows. A table
+#: that `record_of` has cut is not cut again: its last row counts all rows that are missing.
+_ROWS = 25
 
 
 def certificate_document(certificate: Any) -> dict[str, Any]:
@@ -125,6 +126,10 @@ def print_certificate(
     print_pairs([*pairs, ("note", rounding_note(certificate) or None), *more])
 
 
+#: Statistics of a selection that are printed with it.
+_PRICES = ("price_of_anarchy", "price_of_stability")
+
+
 def print_solution(record: Record, more: Sequence[tuple[str, Any]] = ()) -> None:
     """Print the record of a solution: its tables, its certificate and its numbers."""
     print(f"{record.scalars['game']}: {record.scalars['description']}")
@@ -135,6 +140,9 @@ def print_solution(record: Record, more: Sequence[tuple[str, Any]] = ()) -> None
     words = {"bound": "a priori bound on the largest gain"}
     facts = [(words.get(n, n), record.scalars[n]) for n in known if n in record.scalars]
     solution: Any = record.solution
+    prices = ((name, solution["stats"].get(name)) for name in _PRICES)
+    known = ((name, one) for name, one in prices if isinstance(one, float) and one == one)
+    facts += [(name.replace("_", " "), one) for name, one in known]
     tolerance = np.asarray(solution["tolerance"])
     if np.isfinite(tolerance).all():
         facts.append(("tolerance", float(tolerance.max())))

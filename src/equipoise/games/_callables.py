@@ -17,8 +17,9 @@ from equipoise.core import checks
 from equipoise.core.errors import InputError
 from equipoise.core.precision import double_precision
 
-#: Exceptions raised by functions that do not accept arrays of points.
-_NOT_ELEMENTWISE = (ValueError, IndexError, TypeError)
+#: Exceptions raised by functions that work at one point and do not accept arrays of points: any,
+#: such as the AssertionError of a function that checks its argument.
+_NOT_ELEMENTWISE = (Exception,)
 
 #: Largest number of points for a function that must be called point by point.
 MOST_CALLS = 200_000

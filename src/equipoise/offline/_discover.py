@@ -67,8 +67,9 @@ class Structure:
     #: variance of rewards, None if the class was not tried), `explained` (fraction of the
     #: explainable variance), `samples_per_parameter` and `note`.
     classes: list[dict[str, Any]]
-    #: Fraction of the variance of rewards that is noise, and the source of this estimate.
+    #: Fraction of the variance of rewards that is noise.
     floor: float
+    #: Source of this estimate.
     floor_from: str
     #: Agents whose actions may enter the terms of each agent.
     neighbours: list[list[int]]
@@ -87,8 +88,9 @@ class Structure:
     tried: list[list[int]]
     #: Actions that an agent has but never tried, as (agent, action).
     untried: list[list[int]]
-    #: Reason why nothing should be learned from the log (empty if there is none), and warnings.
+    #: Reason why nothing should be learned from the log; empty if there is none.
     refusal: str
+    #: Warnings about the log.
     warnings: list[str]
 
     def to_plain(self) -> dict[str, Any]:
@@ -106,7 +108,9 @@ class Structure:
         rows = [
             (
                 one["name"],
-                *(one[name] for name in ("error", "standard_error", "explained")),
+                one["error"],
+                None if one["error"] is None else one["standard_error"],  # not tried
+                one["explained"],
                 "chosen" if one["class"] == self.chosen else one["note"],
             )
             for one in self.classes
@@ -466,15 +470,21 @@ def _correlated(
 
 
 def _told_pairs(log: Log, pairs: list[dict[str, Any]]) -> str:
-    one = [log.labels.player(i) for i in pairs[0]["agents"]] if pairs else ["all", "others"]
+    one = [log.labels.player(i) for i in pairs[0]["agents"]]
     many = f"{len(pairs)} pairs, most of all " if len(pairs) > 1 else ""
     return f"{many}{one[0]} and {one[1]}"
 
 
 def _told_dependence(log: Log, pairs: list[dict[str, Any]]) -> str:
+    if not pairs:
+        return (
+            "the actions of all agents together are correlated, although no single pair is: an "
+            "unrecorded variable may drive both actions and rewards; add it as a context, or "
+            "collect more rows"
+        )
     return (
-        f"agents' actions are correlated ({_told_pairs(log, pairs)}): something that the log does "
-        "not record may drive both actions and rewards; add it as a context"
+        f"agents' actions are correlated ({_told_pairs(log, pairs)}): an unrecorded variable may "
+        "drive both actions and rewards; add it as a context"
     )
 
 

@@ -26,7 +26,7 @@ from equipoise.offline._discover import Structure, comparison, distinct, structu
 from equipoise.offline._fit import Sums, fit, model_of, neighbour_sets, too_large
 from equipoise.offline._log import Log
 from equipoise.offline._model import Model
-from equipoise.offline._own_play import facts_of, own_play, refused, status_as
+from equipoise.offline._own_play import NOT_ADVICE, facts_of, own_play, refused, status_as
 from equipoise.offline._pieces import Source, part_of
 from equipoise.offline._play import model_gains, terms_of
 from equipoise.offline._product import products
@@ -70,7 +70,7 @@ def learn_discrete(
         who = f"agent {names} plays" if len(alone) == 1 else f"agents {names} play"
         facts["warnings"].append(
             f"{who} a single action throughout; the log does not show what "
-            "other actions would earn, and gaps include deviations to other actions only if they "
+            "other actions would earn, and gains include deviations to other actions only if they "
             "are declared (`actions_per_agent`)"
         )
     if not refusal and groups_of(log).max() + 1 < FEWEST_ROWS:
@@ -244,7 +244,7 @@ class Discrete:
         return known_moves(self.log, self.rows)
 
     def judge(self, policies: np.ndarray, product: np.ndarray | None = None) -> Bounds:
-        """Bound the gap of a mixture of (parts, components, ...) policies, or of a product."""
+        """Bound gains against a mixture of (parts, components, ...) policies, or a product."""
         given = zip(self.rows, self.models, policies, strict=True)
         parts = [Part(*each) for each in given]
         chosen = str(self.found[0].chosen).split()[0]
@@ -284,8 +284,8 @@ class Discrete:
         """The solution after `done` steps."""
         if done < self.steps:
             message = (
-                f"stopped after {done} of {self.steps} steps, before a policy was learned; the "
-                "log's own play is returned"
+                f"stopped after {done} of {self.steps} steps, before a policy was learned; "
+                f"{NOT_ADVICE}"
             )
             return own_play(self.log, status_as(Outcome.INTERRUPTED, message), self.facts)
         log, refusal, policies = self.log, self.refusal, self.results["policies"]
@@ -341,7 +341,7 @@ class Discrete:
                 Outcome.INEXACT, f"{refusal}; a policy was learned anyway because force was given"
             )
         else:
-            status = replace(refusal, message=f"{refusal.message}; the log's own play is returned")
+            status = replace(refusal, message=f"{refusal.message}; {NOT_ADVICE}")
         unknown = _unknown(log, found.unknown)
         warnings = [*self.facts["warnings"], *self.found[0].warnings]
         if unknown:
@@ -406,25 +406,26 @@ def _promise(found: Bounds, log: Log, components: int, rounding: float) -> str:
     A bound of zero exceeds it by a rounding error, of at most `rounding`.
     """
     least = (1.0 + found.level) / 2
-    numeric = " or ".join(log.numeric_contexts)
-    scope = f" by anything that does not depend on {numeric}" if numeric else ""
     amount = f"more than {found.bound:.3g}" if found.bound > rounding else "anything"
-    terms = ["if the game stays as it was logged"]
+    assumed = ["the game does not change"]
     if found.farther.max() > FARTHER:
-        terms.append(
-            "if rewards follow the same rule when more or fewer agents play an action at once than "
-            "the log shows"
+        assumed.append(
+            "the fitted reward model also holds for numbers of agents per action that the log does "
+            "not show"
         )
     if components > 1:
-        terms.append(
-            f"if one joint draw selects one of the {components} policies in policy.csv for all "
-            "agents (no policy was found that agents can follow independently)"
+        assumed.append(
+            f"a coordinator draws one of the {components} policies in policy.csv for all agents "
+            "(no policy was found that agents can follow independently)"
         )
+    skipped = [f"deviations that depend on {' or '.join(log.numeric_contexts)}"]
+    skipped = skipped if log.numeric_contexts else []
     if rare := len(found.unknown) + len(found.hidden):
-        terms.append(f"not counting {rare} deviations that the log shows too rarely to judge")
+        skipped.append(f"{rare} deviations that the log shows too rarely to judge")
+    told = f". Not counted: {', and '.join(skipped)}" if skipped else ""
     return (
-        f"nobody gains {amount} by leaving the advice{scope}, with {least:.0%} confidence, "
-        f"{', and '.join(terms)}"
+        f"with {least:.0%} confidence, no agent gains {amount} by deviating from the advice. "
+        f"Assumptions: {'; '.join(assumed)}{told}"
     )
 
 

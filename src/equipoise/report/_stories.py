@@ -136,7 +136,7 @@ def _evaluation(record: Record) -> Story:
         captions={
             "gap": "Mean NashConv of the last policies.",
             "gap_error": "Standard errors over games.",
-            "rounds_to_gap": "Rounds that mirror descent needs to reach the players' final gap.",
+            "rounds_to_gap": "Rounds that mirror descent needs for the players' final NashConv.",
             "opponents": "Opponents: the player meets others in either seat. A best responder "
             "knows the game and the policy it meets. Rewards are per round. The excess over the "
             "value of the game is what the player earned beyond the amount that either side can "
@@ -181,8 +181,8 @@ WORDS = {
     "stats.delta": "largest change of the aggregate by one agent",
     "stats.contexts": "contexts",
     "stats.feasible": "cells that can contain an equilibrium",
-    "stats.gap.gap": "gap in the fitted model",
-    "stats.gap.level": "confidence of the interval of the gap",
+    "stats.gap.gap": "largest gain in the fitted model",
+    "stats.gap.level": "confidence of the interval of the largest gain",
     "stats.gap.misfit": "widening of the interval for misfit",
     "stats.structure.copies": "duplicate rows left out",
     "stats.structure.drift": "variance explained by letting rewards drift",
